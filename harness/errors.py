@@ -1,0 +1,86 @@
+"""The error tree: who is to blame, what to do next, and which exit code says it to a script.
+
+Covers every error that a person may see. Does not cover formatting (the command and the report do that).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import ClassVar
+
+EXIT_OK = 0
+EXIT_PRODUCT = 1
+EXIT_BAD_INPUT = 2
+EXIT_INFRA = 3
+EXIT_NOTHING_SELECTED = 4
+EXIT_LEAKED = 5
+EXIT_HARNESS = 70
+EXIT_RETRY = 75
+
+
+class Blame(StrEnum):
+    """Whose fault a failure is."""
+
+    PRODUCT = "product"
+    INFRA = "infra"
+    HARNESS = "harness"
+    USER = "user"
+
+
+class VmatrixError(Exception):
+    """A failure that a person reads: one summary line, a hint what to do next, and paths to look at."""
+
+    blame: ClassVar[Blame] = Blame.HARNESS
+    exit_code: ClassVar[int] = EXIT_HARNESS
+
+    def __init__(self, summary: str, *, hint: str = "", paths: Sequence[Path] = (), detail: str = "") -> None:
+        super().__init__(summary)
+        self.summary = summary
+        self.hint = hint
+        self.paths = tuple(paths)
+        self.detail = detail
+
+
+class BadInput(VmatrixError):
+    """What the user gave cannot be used; nothing was changed."""
+
+    blame = Blame.USER
+    exit_code = EXIT_BAD_INPUT
+
+
+class NothingSelected(BadInput):
+    """The selection is valid and matches no cell."""
+
+    exit_code = EXIT_NOTHING_SELECTED
+
+
+class ProductError(VmatrixError):
+    """The deployment code under test failed. Never retried."""
+
+    blame = Blame.PRODUCT
+    exit_code = EXIT_PRODUCT
+
+
+class InfraError(VmatrixError):
+    """The infrastructure failed in a way that a retry will not mend."""
+
+    blame = Blame.INFRA
+    exit_code = EXIT_INFRA
+
+
+class InfraRetriable(InfraError):
+    """The infrastructure failed in a way that a second attempt may survive."""
+
+    exit_code = EXIT_RETRY
+
+
+class Leaked(InfraError):
+    """Something that a run made could not be taken away again."""
+
+    exit_code = EXIT_LEAKED
+
+
+class HarnessBug(VmatrixError):
+    """The harness contradicted itself."""

@@ -1,0 +1,40 @@
+"""What an infra cluster's provider can be asked. The harness never asks which provider it is on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from harness.model import Capacity, Mirror
+
+
+class Provider(Protocol):
+    """One way to have an infra cluster with KubeVirt and CDI."""
+
+    name: str
+
+    def up(self) -> None:
+        """Bring the infra cluster up; nothing to do when it already is.
+
+        Raises:
+            BadInput: the host lacks something (all of it at once).  InfraError: it did not come up.
+        """
+
+    def down(self) -> None:
+        """Take everything away that `up` and its guests left, whatever state it is in. Idempotent."""
+
+    def kubeconfig(self) -> Path:
+        """Return the admin kubeconfig of the infra cluster."""
+
+    def capacity(self) -> Capacity:
+        """Return what is free for machines now."""
+
+    def guest_vars(self) -> Mapping[str, Any]:
+        """Return the variables that the playbooks need because of how this infra's machines are made."""
+
+    def mirror(self) -> Mirror:
+        """Return where guests find binaries and images."""
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return facts for a person: addresses, versions, processes, directories."""

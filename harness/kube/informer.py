@@ -1,0 +1,123 @@
+"""A local copy of all objects of one kind, kept up to date by list and watch.
+
+The Kubernetes client brings an informer too, but it wants the typed list functions; these objects are dictionaries.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+
+from harness.kube.client import ApiFailure, Cluster, Json, Unreachable
+from harness.kube.resources import Resource
+
+log = logging.getLogger(__name__)
+Key = tuple[str, str]
+Listener = Callable[[str, Json], None]
+RETRY_SECONDS = 0.5
+
+
+def key_of(obj: Json) -> Key:
+    """Return (namespace, name) of an object; the namespace is "" for cluster-scoped kinds."""
+    meta = obj["metadata"]
+    return meta.get("namespace", ""), meta["name"]
+
+
+class Informer:
+    """Mirrors one kind; calls its listeners with ("ADDED" | "MODIFIED" | "DELETED", object) after each change.
+
+    Objects handed out are shared: treat them as read-only, deepcopy before changing one.
+    """
+
+    def __init__(self, cluster: Cluster, resource: Resource, *, labels: str = "") -> None:
+        self.resource = resource
+        self.synced = threading.Event()
+        self._cluster = cluster
+        self._labels = labels
+        self._objects: dict[Key, Json] = {}
+        self._listeners: list[Listener] = []
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+
+    def subscribe(self, listener: Listener) -> None:
+        """Add a listener; do so before `start`. Listeners run on the watching thread and must be quick."""
+        self._listeners.append(listener)
+
+    def get(self, namespace: str, name: str) -> Json | None:
+        """Return an object from the local copy."""
+        with self._lock:
+            return self._objects.get((namespace, name))
+
+    def list(self, namespace: str | None = None) -> list[Json]:
+        """Return all objects of the local copy (of one namespace, or of all)."""
+        with self._lock:
+            return [o for (ns, _), o in self._objects.items() if namespace is None or ns == namespace]
+
+    def start(self) -> None:
+        """Start watching on a daemon thread; `synced` is set after the first list."""
+        threading.Thread(target=self._run, name=f"informer-{self.resource.plural}", daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop watching at the next event or time-out."""
+        self._stopping.set()
+
+    def _run(self) -> None:
+        version = ""
+        while not self._stopping.is_set():
+            try:
+                if not version:
+                    version = self._relist()
+                version = self._follow(version)
+            except (ApiFailure, Unreachable) as failure:
+                log.debug("watch of %s broke: %s", self.resource.plural, failure)
+                if isinstance(failure, ApiFailure):
+                    version = ""
+                self._stopping.wait(RETRY_SECONDS)
+
+    def _relist(self) -> str:
+        listing = self._cluster.list(self.resource, labels=self._labels)
+        fresh = {key_of(o): o for o in listing.items}
+        with self._lock:
+            old, self._objects = self._objects, dict(fresh)
+        for key, gone in old.items():
+            if key not in fresh:
+                self._tell("DELETED", gone)
+        for key, obj in fresh.items():
+            before = old.get(key)
+            if before is None:
+                self._tell("ADDED", obj)
+            elif before["metadata"]["resourceVersion"] != obj["metadata"]["resourceVersion"]:
+                self._tell("MODIFIED", obj)
+        self.synced.set()
+        return listing.resource_version
+
+    def _follow(self, version: str) -> str:
+        """Apply one watch's events; return the version to go on from, "" to list again."""
+        for kind, obj in self._cluster.watch(self.resource, resource_version=version, labels=self._labels):
+            if kind == "ERROR":
+                return ""
+            version = obj["metadata"]["resourceVersion"]
+            if kind != "BOOKMARK":
+                self._store(kind, obj)
+            if self._stopping.is_set():
+                break
+        return version
+
+    def _store(self, kind: str, obj: Json) -> None:
+        with self._lock:
+            if kind == "DELETED":
+                self._objects.pop(key_of(obj), None)
+            else:
+                self._objects[key_of(obj)] = obj
+        self._tell(kind, obj)
+
+    def _tell(self, kind: str, obj: Json) -> None:
+        for listener in self._listeners:
+            listener(kind, obj)
+
+
+def labels_of(obj: Json) -> Mapping[str, str]:
+    """Return an object's labels, empty when it has none."""
+    found: Mapping[str, str] = obj["metadata"].get("labels") or {}
+    return found

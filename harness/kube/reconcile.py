@@ -1,0 +1,136 @@
+"""Level-triggered controllers: a queue of keys, one reconcile at a time per key, retries with growing delay."""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from harness.errors import VmatrixError
+from harness.kube.client import ApiFailure
+from harness.kube.informer import Key
+
+log = logging.getLogger(__name__)
+FIRST_RETRY_SECONDS = 0.1
+LAST_RETRY_SECONDS = 15.0
+CONFLICT = 409
+
+# Brings one object's world to its desired state; returns seconds after which to look again, None for "when it changes".
+Reconcile = Callable[[Key], float | None]
+
+
+class Queue:
+    """Keys to look at, each at most once, some only later; a key under work is never handed out twice."""
+
+    def __init__(self) -> None:
+        self._due: dict[Key, float] = {}
+        self._heap: list[tuple[float, Key]] = []
+        self._busy: set[Key] = set()
+        self._changed = threading.Condition()
+        self._closed = False
+
+    def add(self, key: Key, *, delay: float = 0.0) -> None:
+        """Ask for a key to be looked at after `delay` seconds; the earliest request wins."""
+        due = time.monotonic() + delay
+        with self._changed:
+            if key in self._due and self._due[key] <= due:
+                return
+            self._due[key] = due
+            heapq.heappush(self._heap, (due, key))
+            self._changed.notify()
+
+    def take(self) -> Key | None:
+        """Block until a key is due and hand it out; None when the queue was closed."""
+        with self._changed:
+            while not self._closed:
+                wait = self._next_wait()
+                if isinstance(wait, tuple):
+                    return wait
+                self._changed.wait(wait)
+            return None
+
+    def _next_wait(self) -> Key | float | None:
+        """Return a key that is due, or the seconds until one will be (None: nothing is waiting)."""
+        held: list[tuple[float, Key]] = []
+        answer: Key | float | None = None
+        while self._heap:
+            due, key = heapq.heappop(self._heap)
+            if self._due.get(key) != due:
+                continue
+            if key in self._busy:
+                held.append((due, key))
+                continue
+            if due > time.monotonic():
+                held.append((due, key))
+                answer = max(0.0, due - time.monotonic())
+                break
+            del self._due[key]
+            self._busy.add(key)
+            answer = key
+            break
+        for entry in held:
+            heapq.heappush(self._heap, entry)
+        return answer
+
+    def done(self, key: Key) -> None:
+        """Say that the work on a key has ended."""
+        with self._changed:
+            self._busy.discard(key)
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Let every `take` return None."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+
+class Controller:
+    """Runs one reconcile function over a queue with a few worker threads."""
+
+    def __init__(self, name: str, reconcile: Reconcile, *, workers: int = 2) -> None:
+        self.name = name
+        self.queue = Queue()
+        self._reconcile = reconcile
+        self._workers = workers
+        self._failures: dict[Key, int] = {}
+
+    def start(self) -> None:
+        """Start the worker threads (daemons)."""
+        for number in range(self._workers):
+            threading.Thread(target=self._work, name=f"{self.name}-{number}", daemon=True).start()
+
+    def stop(self) -> None:
+        """Let the workers end after what they are doing."""
+        self.queue.close()
+
+    def _work(self) -> None:
+        while (key := self.queue.take()) is not None:
+            try:
+                again = self._reconcile(key)
+            except Exception as error:  # noqa: BLE001 - a controller must survive anything one object does to it
+                again = self._retry_delay(key, error)
+            else:
+                self._failures.pop(key, None)
+            if again is not None:
+                self.queue.add(key, delay=again)
+            self.queue.done(key)
+
+    def _retry_delay(self, key: Key, error: Exception) -> float:
+        count = self._failures[key] = self._failures.get(key, 0) + 1
+        delay = min(LAST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0 ** (count - 1))
+        if isinstance(error, ApiFailure) and error.code == CONFLICT:
+            return FIRST_RETRY_SECONDS
+        expected = isinstance(error, VmatrixError)
+        log.log(
+            logging.WARNING if expected else logging.ERROR,
+            "%s %s/%s failed, again in %.1f s: %s",
+            self.name,
+            *key,
+            delay,
+            error,
+            exc_info=not expected,
+        )
+        return delay

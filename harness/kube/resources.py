@@ -1,0 +1,71 @@
+"""The kinds that vmatrix reads or writes, as paths of the API."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One kind: where it is served and whether it lives in a namespace."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """Return what stands in an object's `apiVersion`."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+        """Return the URL path of a collection (no name; all namespaces without a namespace) or an object."""
+        parts = ["", "apis", self.group, self.version] if self.group else ["", "api", self.version]
+        if self.namespaced and namespace:
+            parts += ["namespaces", namespace]
+        parts.append(self.plural)
+        parts += [part for part in (name, subresource) if part]
+        return "/".join(parts)
+
+
+NAMESPACE = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+NODE = Resource("", "v1", "nodes", "Node", namespaced=False)
+POD = Resource("", "v1", "pods", "Pod")
+SECRET = Resource("", "v1", "secrets", "Secret")
+SERVICE = Resource("", "v1", "services", "Service")
+CONFIG_MAP = Resource("", "v1", "configmaps", "ConfigMap")
+SERVICE_ACCOUNT = Resource("", "v1", "serviceaccounts", "ServiceAccount")
+RESOURCE_QUOTA = Resource("", "v1", "resourcequotas", "ResourceQuota")
+EVENT = Resource("", "v1", "events", "Event")
+PVC = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+PV = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
+LEASE = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+STORAGE_CLASS = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
+DEPLOYMENT = Resource("apps", "v1", "deployments", "Deployment")
+DAEMON_SET = Resource("apps", "v1", "daemonsets", "DaemonSet")
+CONTROLLER_REVISION = Resource("apps", "v1", "controllerrevisions", "ControllerRevision")
+CRD = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False)
+VALIDATING_WEBHOOK = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    namespaced=False,
+)
+MUTATING_WEBHOOK = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "mutatingwebhookconfigurations",
+    "MutatingWebhookConfiguration",
+    namespaced=False,
+)
+VM = Resource("kubevirt.io", "v1", "virtualmachines", "VirtualMachine")
+VMI = Resource("kubevirt.io", "v1", "virtualmachineinstances", "VirtualMachineInstance")
+KUBEVIRT = Resource("kubevirt.io", "v1", "kubevirts", "KubeVirt")
+DATA_VOLUME = Resource("cdi.kubevirt.io", "v1beta1", "datavolumes", "DataVolume")
+DATA_SOURCE = Resource("cdi.kubevirt.io", "v1beta1", "datasources", "DataSource")
+STORAGE_PROFILE = Resource("cdi.kubevirt.io", "v1beta1", "storageprofiles", "StorageProfile", namespaced=False)
+CDI_CONFIG = Resource("cdi.kubevirt.io", "v1beta1", "cdiconfigs", "CDIConfig", namespaced=False)
+CDI = Resource("cdi.kubevirt.io", "v1beta1", "cdis", "CDI", namespaced=False)

@@ -1,0 +1,126 @@
+"""The words of vmatrix as frozen dataclasses: what is planned, what was made, what was seen.
+
+Covers the stages that every part of the harness passes on to the next. Does not cover how they are loaded (spec), chosen
+(plan) or carried out (cell).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+LABEL_DOMAIN = "vmatrix.dev"
+LABEL_RUN = f"{LABEL_DOMAIN}/run"
+LABEL_CELL = f"{LABEL_DOMAIN}/cell"
+LABEL_ATTEMPT = f"{LABEL_DOMAIN}/attempt"
+LABEL_EXPIRES = f"{LABEL_DOMAIN}/expires-at"  # seconds since the epoch: a label value cannot hold RFC 3339's colons
+LABEL_MACHINE = f"{LABEL_DOMAIN}/machine"
+LABEL_MANAGED = "app.kubernetes.io/managed-by"
+MANAGED_BY = "vmatrix"
+
+
+@dataclass(frozen=True)
+class PlannedMachine:
+    """One machine of a cell, before it exists. Memory and disk are in MiB and GiB."""
+
+    name: str
+    groups: tuple[str, ...]
+    cpus: int
+    memory_mib: int
+    disk_gib: int
+    image: str
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One stage of a scenario: the product's phase it runs and its parameters."""
+
+    name: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One choice on every axis = one guest cluster's whole life.
+
+    `values` maps axis to value id, in the axes' order; `vars` is what those values give the playbooks.
+    """
+
+    id: str
+    values: Mapping[str, str]
+    scenario: str
+    phases: tuple[Phase, ...]
+    machines: tuple[PlannedMachine, ...]
+    vars: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine that exists and can be logged in to."""
+
+    planned: PlannedMachine
+    address: str
+    port: int
+    user: str
+
+    @property
+    def name(self) -> str:
+        """Return the machine's name, which is its hostname and its VirtualMachine's name."""
+        return self.planned.name
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Return the inventory groups that the machine is in."""
+        return self.planned.groups
+
+
+@dataclass(frozen=True)
+class Environment:
+    """The machines of one cell, ready for the playbooks.
+
+    `directory` holds the cell's files: inventory/hosts.yml, inventory/extra-vars.yml, id_ed25519 (0600), logs/.
+    """
+
+    run: str
+    cell: Cell
+    attempt: int
+    namespace: str
+    machines: tuple[Machine, ...]
+    directory: Path
+    private_key: Path
+
+    def group(self, name: str) -> tuple[Machine, ...]:
+        """Return the machines of an inventory group, in inventory order."""
+        return tuple(m for m in self.machines if name in m.groups)
+
+
+@dataclass(frozen=True)
+class GuestCluster:
+    """A deployed guest cluster: its environment, an admin kubeconfig, and the versions it is expected to have."""
+
+    environment: Environment
+    kubeconfig: Path
+    expected: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What an infra cluster has free for machines: CPUs, memory (MiB), disk (GiB)."""
+
+    cpus: float
+    memory_mib: int
+    disk_gib: int
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """Where guests find binaries and images.
+
+    `http` serves binaries as {http}/bin/NAME/VERSION/FILE and disk images as {http}/images/FILE;
+    `registry` is host:port of an OCI registry spoken to in plain HTTP.
+    """
+
+    http: str
+    registry: str

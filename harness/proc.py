@@ -1,0 +1,282 @@
+"""The one module that starts processes: commands that end, and services that stay.
+
+A failed command's error can be pasted into a shell. A service is identified by its pid and its start time, so that a
+recycled pid is never mistaken for it and never killed in its place.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO
+
+from harness.errors import Blame, VmatrixError
+
+Argv = Sequence[str | Path]
+TAIL_LINES = 20
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A command that ended: what ran, its exit status, its output (text) and how long it took (seconds)."""
+
+    argv: tuple[str, ...]
+    returncode: int
+    stdout: str
+    stderr: str
+    seconds: float
+
+
+class CommandFailed(VmatrixError):
+    """A command ended with another status than 0, timed out, or does not exist."""
+
+    def __init__(self, done: Completed, *, why: str, paths: Sequence[Path] = (), blame: Blame = Blame.HARNESS) -> None:
+        tail = "\n".join((done.stderr.strip() or done.stdout.strip()).splitlines()[-TAIL_LINES:])
+        super().__init__(f"`{pasteable(done.argv)}` {why}", detail=tail, paths=paths, hint="run the command by hand")
+        self.done = done
+
+
+def pasteable(argv: Argv) -> str:
+    """Render a command so that it can be pasted into a shell."""
+    return shlex.join(str(a) for a in argv)
+
+
+def run(
+    argv: Argv,
+    *,
+    timeout: float,
+    check: bool = True,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: str | None = None,
+    log: Path | None = None,
+    on_line: Callable[[str], None] | None = None,
+) -> Completed:
+    """Run a command to its end.
+
+    Args:
+        argv: the command and its arguments; never a shell string.
+        timeout: seconds after which the command's whole process group is killed.
+        check: raise CommandFailed when the exit status is not 0.
+        env: variables to add to this process's environment.
+        stdin: text to feed; without it the command reads from /dev/null.
+        log: append stdout and stderr, interleaved, to this file; `Completed.stdout` then holds what was written.
+        on_line: called with every line of output as it comes (implies interleaving).
+
+    Raises:
+        CommandFailed: not found, timed out, or (with `check`) a status other than 0.
+    """
+    words = tuple(str(a) for a in argv)
+    merged = {**os.environ, **env} if env is not None else None
+    interleave = log is not None or on_line is not None
+    started = time.monotonic()
+    try:
+        child = subprocess.Popen(
+            words,
+            cwd=cwd,
+            env=merged,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if interleave else subprocess.PIPE,
+        )
+    except OSError as error:
+        done = Completed(words, 127, "", str(error), 0.0)
+        raise CommandFailed(done, why=f"could not be started: {error.strerror}") from error
+    out, err, timed_out = _collect(child, stdin, timeout, log, on_line)
+    done = Completed(words, child.returncode, out, err, time.monotonic() - started)
+    paths = (log,) if log is not None else ()
+    if timed_out:
+        raise CommandFailed(done, why=f"did not end within {timeout:.0f} s and was killed", paths=paths)
+    if check and child.returncode != 0:
+        raise CommandFailed(done, why=f"ended with status {child.returncode}", paths=paths)
+    return done
+
+
+def _collect(
+    child: subprocess.Popen[str],
+    stdin: str | None,
+    timeout: float,
+    log: Path | None,
+    on_line: Callable[[str], None] | None,
+) -> tuple[str, str, bool]:
+    """Read a child's output to its end; kill its group on time-out or when this process is interrupted."""
+    try:
+        if log is None and on_line is None:
+            out, err = child.communicate(stdin, timeout=timeout)
+            return out, err, False
+        return _follow(child, stdin, timeout, log, on_line), "", False
+    except subprocess.TimeoutExpired:
+        _kill_group(child)
+        out, err = child.communicate()
+        return out or "", err or "", True
+    except BaseException:
+        _kill_group(child)
+        child.wait()
+        raise
+
+
+def _follow(
+    child: subprocess.Popen[str],
+    stdin: str | None,
+    timeout: float,
+    log: Path | None,
+    on_line: Callable[[str], None] | None,
+) -> str:
+    """Copy a child's interleaved output line by line to a log and a callback."""
+    import threading
+
+    if stdin is not None and child.stdin is not None:
+        child.stdin.write(stdin)
+        child.stdin.close()
+    expired = threading.Event()
+
+    def expire() -> None:
+        expired.set()
+        _kill_group(child)
+
+    timer = threading.Timer(timeout, expire)
+    timer.daemon = True
+    timer.start()
+    lines: list[str] = []
+    sink: IO[str] | None = log.open("a", encoding="utf-8") if log is not None else None
+    try:
+        assert child.stdout is not None  # noqa: S101 - Popen was given a pipe
+        for line in child.stdout:
+            lines.append(line)
+            if sink is not None:
+                sink.write(line)
+                sink.flush()
+            if on_line is not None:
+                on_line(line.rstrip("\n"))
+        child.wait()
+    finally:
+        timer.cancel()
+        if sink is not None:
+            sink.close()
+    if expired.is_set():
+        raise subprocess.TimeoutExpired(child.args, timeout)
+    return "".join(lines)
+
+
+def _kill_group(child: subprocess.Popen[str]) -> None:
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+@dataclass(frozen=True)
+class Service:
+    """A process that stays, by pid and start time (clock ticks since boot, from /proc/PID/stat field 22)."""
+
+    pid: int
+    started: int
+    argv: tuple[str, ...]
+
+    def alive(self) -> bool:
+        """Tell whether that very process still runs (a zombie does not count)."""
+        return _start_ticks(self.pid) == self.started
+
+    def stop(self, *, grace: float) -> None:
+        """End the process and its session: SIGTERM, then SIGKILL after `grace` seconds. Idempotent."""
+        if not self.alive():
+            return
+        _signal_group(self.pid, signal.SIGTERM)
+        deadline = time.monotonic() + grace
+        while self.alive() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        while self.alive():
+            _signal_group(self.pid, signal.SIGKILL)
+            time.sleep(0.02)
+
+    def save(self, pidfile: Path) -> None:
+        """Write the identity to a pid file, atomically."""
+        temporary = pidfile.with_suffix(".tmp")
+        temporary.write_text(json.dumps(asdict(self)), encoding="utf-8")
+        temporary.replace(pidfile)
+
+    @staticmethod
+    def load(pidfile: Path) -> Service | None:
+        """Read a pid file; None when there is none or it is unreadable."""
+        try:
+            raw = json.loads(pidfile.read_text(encoding="utf-8"))
+            return Service(pid=int(raw["pid"]), started=int(raw["started"]), argv=tuple(raw["argv"]))
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return None
+
+
+def spawn(
+    argv: Argv,
+    *,
+    log: Path,
+    pidfile: Path | None = None,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    before_exec: Callable[[], None] | None = None,
+) -> Service:
+    """Start a service in a session of its own, its output appended to `log`, its identity saved in `pidfile`.
+
+    Args:
+        before_exec: called in the child between fork and exec (to enter cgroups, say); must not take locks.
+
+    Raises:
+        CommandFailed: the program does not exist or cannot be executed.
+    """
+    words = tuple(str(a) for a in argv)
+    with log.open("ab") as sink:
+        try:
+            child = subprocess.Popen(
+                words,
+                cwd=cwd,
+                env={**os.environ, **env} if env is not None else None,
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=before_exec,
+            )
+        except OSError as error:
+            done = Completed(words, 127, "", str(error), 0.0)
+            raise CommandFailed(done, why=f"could not be started: {error.strerror}") from error
+    child.returncode = 0  # the service outlives this object on purpose: silence its destructor's warning
+    service = Service(pid=child.pid, started=_start_ticks(child.pid) or 0, argv=words)
+    if pidfile is not None:
+        service.save(pidfile)
+    return service
+
+
+def _signal_group(pid: int, number: signal.Signals) -> None:
+    try:
+        os.killpg(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return
+    reap(pid)
+
+
+def reap(pid: int) -> None:
+    """Collect a dead child of this process, if it is one, so that it does not stay as a zombie."""
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return
+
+
+def _start_ticks(pid: int) -> int | None:
+    """Return the start time of a live process, None when there is none or it is a zombie."""
+    reap(pid)
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] in {"Z", "X"} else int(fields[19])

@@ -1,0 +1,69 @@
+"""What happened, written down as it happens: one JSON line per event in `results.jsonl` of a run's directory.
+
+Every writer appends whole lines with O_APPEND, so several processes may write to one file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+RESULTS = "results.jsonl"
+
+
+def now() -> str:
+    """Return the present moment as RFC 3339 in UTC with milliseconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@dataclass(frozen=True)
+class Recorder:
+    """Appends events of one run to its results file."""
+
+    run_dir: Path
+
+    def write(self, event: str, **fields: Any) -> None:
+        """Append one event. Field values must be JSON; never pass a secret."""
+        line = json.dumps({"time": now(), "event": event, **fields}, default=str, sort_keys=False) + "\n"
+        handle = os.open(self.run_dir / RESULTS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(handle, line.encode())
+        finally:
+            os.close(handle)
+
+
+@dataclass
+class OpenStep:
+    """A step that is under way; `note` adds fields to its closing event."""
+
+    fields: dict[str, Any] = field(default_factory=dict)
+
+    def note(self, **fields: Any) -> None:
+        """Add fields to the event that closes the step."""
+        self.fields.update(fields)
+
+
+@contextmanager
+def discard() -> Iterator[OpenStep]:
+    """Yield a step that nobody records (for callers without a run directory)."""
+    yield OpenStep()
+
+
+def read(run_dir: Path) -> list[dict[str, Any]]:
+    """Return all events of a run, oldest first; a torn last line (a killed writer) is left out."""
+    path = run_dir / RESULTS
+    events: list[dict[str, Any]] = []
+    if not path.exists():
+        return events
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            events.append(json.loads(line))
+        except ValueError:
+            continue
+    return events
