@@ -1,7 +1,7 @@
 """The words of vmatrix as frozen dataclasses: what is planned, what was made, what was seen.
 
-Covers the stages that every part of the harness passes on to the next. Does not cover how they are loaded (spec), chosen
-(plan) or carried out (cell).
+Covers the stages that every part of the harness passes on to the next. Does not cover how they are loaded (spec),
+chosen (plan) or carried out (cell).
 """
 
 from __future__ import annotations
