@@ -1,0 +1,1 @@
+"""One cell's life: namespace, images, machines, access, inventory, deployment, diagnosis, teardown."""

@@ -1,0 +1,62 @@
+"""The labels by which everything of a run is found again, from any process on any machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Mapping
+
+from harness.model import (
+    LABEL_ATTEMPT,
+    LABEL_CELL,
+    LABEL_DOMAIN,
+    LABEL_EXPIRES,
+    LABEL_MANAGED,
+    LABEL_RUN,
+    MANAGED_BY,
+)
+
+# GitLab's predefined variables -> labels, for jobs' cells
+CI_LABELS = {
+    "CI_PIPELINE_ID": f"{LABEL_DOMAIN}/pipeline",
+    "CI_JOB_ID": f"{LABEL_DOMAIN}/job",
+    "CI_PROJECT_ID": f"{LABEL_DOMAIN}/project",
+}
+NOT_IN_A_LABEL = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+def cell_labels(
+    *, run: str, cell: str, attempt: int, expires_at: float, environment: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return the labels of a cell's objects.
+
+    Args:
+        expires_at: seconds since the epoch after which anyone may take the cell away.
+        environment: where the CI's variables are read from; os.environ without it.
+    """
+    variables = os.environ if environment is None else environment
+    labels = {
+        LABEL_MANAGED: MANAGED_BY,
+        LABEL_RUN: run,
+        LABEL_CELL: cell,
+        LABEL_ATTEMPT: str(attempt),
+        LABEL_EXPIRES: str(int(expires_at)),
+    }
+    for variable, label in CI_LABELS.items():
+        if variables.get(variable):
+            labels[label] = NOT_IN_A_LABEL.sub("_", variables[variable])[:63]
+    return labels
+
+
+def expired(labels: Mapping[str, str], *, at: float | None = None) -> bool:
+    """Tell whether an object's expiry has passed; one without a readable expiry never expires."""
+    try:
+        return float(labels[LABEL_EXPIRES]) <= (time.time() if at is None else at)
+    except (KeyError, ValueError):
+        return False
+
+
+def namespace_name(run: str, cell: str, attempt: int) -> str:
+    """Return a cell's namespace: deterministic, at most 63 characters (run ids have 6)."""
+    return f"vmatrix-{cell}-{run}-{attempt}"

@@ -1,0 +1,134 @@
+"""Render vm-templates/ into manifests: pure functions from a planned machine to the objects that make it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import yaml
+
+from harness.kube.client import Json
+from harness.model import LABEL_MACHINE, PlannedMachine
+
+GOLDEN_NAMESPACE = "vmatrix-images"
+# KubeVirt's own share of a launcher pod: about 220 MiB with 8 MiB per vCPU (KubeVirt docs, "memory overhead"); rounded up
+LAUNCHER_OVERHEAD_MIB = 512
+IMPORTER_MIB = 1024
+
+
+@dataclass(frozen=True)
+class GoldenImage:
+    """A disk image for an infra cluster: its claim's name there, its source, and its login user.
+
+    checksum is "sha256:HEX"; size is the claim's request as a Kubernetes quantity.
+    """
+
+    name: str
+    url: str
+    checksum: str
+    size: str
+    user: str
+
+
+@dataclass(frozen=True)
+class CellPlan:
+    """What the manifests of one attempt at a cell have in common."""
+
+    namespace: str
+    labels: Mapping[str, str]
+    expires_at: float
+    public_key: str
+    dns_domain: str
+    storage_class: str | None
+
+
+def render(template: str, values: Mapping[str, Any], *, directory: Path) -> Json:
+    """Render one template into an object; an undefined name in it is an error."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(directory),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        autoescape=False,  # noqa: S701 - YAML, not HTML; strings that people give pass through tojson
+    )
+    environment.filters["tojson"] = json.dumps
+    made: Json = yaml.safe_load(environment.get_template(template).render(**values))
+    return made
+
+
+def namespace(plan: CellPlan, *, directory: Path) -> Json:
+    """Return the cell's Namespace."""
+    labels = {**plan.labels, "pod-security.kubernetes.io/enforce": "privileged"}
+    expires = datetime.fromtimestamp(plan.expires_at, UTC).isoformat(timespec="seconds")
+    return render(
+        "namespace.yml.j2", {"namespace": plan.namespace, "labels": labels, "expires": expires}, directory=directory
+    )
+
+
+def quota(plan: CellPlan, machines: tuple[PlannedMachine, ...], *, directory: Path) -> Json:
+    """Return the cell's ResourceQuota."""
+    memory = sum(m.memory_mib + LAUNCHER_OVERHEAD_MIB for m in machines) + IMPORTER_MIB
+    values = {
+        "namespace": plan.namespace,
+        "labels": dict(plan.labels),
+        "machines": len(machines),
+        "memory_mib": memory,
+    }
+    return render("quota.yml.j2", values, directory=directory)
+
+
+def golden(image: GoldenImage, *, labels: Mapping[str, str], storage_class: str | None, directory: Path) -> Json:
+    """Return the DataVolume that imports a golden image."""
+    values = {
+        "name": image.name,
+        "namespace": GOLDEN_NAMESPACE,
+        "labels": dict(labels),
+        "url": image.url,
+        "checksum": image.checksum,
+        "size": image.size,
+        "storage_class": storage_class,
+    }
+    return render("golden-image.yml.j2", values, directory=directory)
+
+
+def machine(plan: CellPlan, planned: PlannedMachine, image: GoldenImage, *, directory: Path) -> list[Json]:
+    """Return one machine's objects in the order in which they are created: disk, cloud-init secret, VirtualMachine."""
+    values = {
+        "name": planned.name,
+        "namespace": plan.namespace,
+        "labels": {**plan.labels, LABEL_MACHINE: planned.name},
+        "golden_namespace": GOLDEN_NAMESPACE,
+        "golden_name": image.name,
+        "storage_class": plan.storage_class,
+        "disk_gib": planned.disk_gib,
+        "cpus": planned.cpus,
+        "memory_mib": planned.memory_mib,
+        "user": image.user,
+        "public_key": plan.public_key,
+        "dns_domain": plan.dns_domain,
+    }
+    user_data = "#cloud-config\n" + yaml.safe_dump(
+        render("cloud-init.yml.j2", values, directory=directory), sort_keys=False, width=4096
+    )
+    return [
+        render("disk.yml.j2", values, directory=directory),
+        render("cloud-init-secret.yml.j2", {**values, "user_data": user_data}, directory=directory),
+        render("virtual-machine.yml.j2", values, directory=directory),
+    ]
+
+
+def render_all(
+    plan: CellPlan, machines: tuple[PlannedMachine, ...], image: GoldenImage, *, directory: Path
+) -> list[Json]:
+    """Return every object that a cell creates, the golden image's included, in order."""
+    return [
+        namespace(plan, directory=directory),
+        quota(plan, machines, directory=directory),
+        golden(image, labels=plan.labels, storage_class=plan.storage_class, directory=directory),
+        *(obj for planned in machines for obj in machine(plan, planned, image, directory=directory)),
+    ]

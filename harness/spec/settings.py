@@ -1,0 +1,115 @@
+"""Settings from vmatrix.yml, then VMATRIX_* variables, then options: the later wins; each knows where it came from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints, ValidationError
+
+from harness.errors import BadInput
+from harness.spec import lines
+from harness.spec.loader import refuse, validate
+from harness.spec.models import Model
+
+FILE = "vmatrix.yml"
+PREFIX = "VMATRIX_"
+DEFAULT = "default"
+NOT_SETTINGS = frozenset({"VMATRIX_PROJECT"})
+
+
+class Settings(Model):
+    """What a person may choose.
+
+    provider: `local` (embedded) or `kubeconfig` (any cluster with KubeVirt and CDI).
+    infra_name: the embedded infrastructure's name.
+    kubeconfig, context: of the infra cluster, for provider `kubeconfig`.
+    mirror_http, registry: where guests find binaries and images, for provider `kubeconfig`.
+    image_url: base URL of disk images, for provider `kubeconfig`.
+    storage_class: for machines' disks; the infra's default without it.
+    artifact_source: where binaries come from.
+    runs: directory of the runs' results.
+    timeout_scale: factor on every number in matrix/timeouts.yml.
+    keep_on_failure: keep a failed cell until it expires.
+    expiry_hours: after how long `vmatrix reap --expired` takes a cell away.
+    """
+
+    provider: Literal["local", "kubeconfig"] = "local"
+    infra_name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,19}$")] = "default"
+    kubeconfig: Path | None = None
+    context: str | None = None
+    mirror_http: str | None = None
+    registry: str | None = None
+    image_url: str | None = None
+    storage_class: str | None = None
+    artifact_source: Literal["auto", "gomod", "release"] = "auto"
+    runs: Path = Path("runs")
+    timeout_scale: float = Field(default=1.0, gt=0, le=100)
+    keep_on_failure: bool = False
+    expiry_hours: float = Field(default=4.0, gt=0, le=168)
+
+
+@dataclass(frozen=True)
+class Sourced:
+    """The settings and, by name, where each came from: "default", "vmatrix.yml:3", "VMATRIX_RUNS" or "--runs"."""
+
+    settings: Settings
+    origin: Mapping[str, str]
+
+
+def load_settings(
+    directory: Path, *, environment: Mapping[str, str] | None = None, options: Mapping[str, Any] | None = None
+) -> Sourced:
+    """Load the settings for a working directory.
+
+    Args:
+        directory: where vmatrix.yml is looked for; it may be absent.
+        environment: variables, os.environ without it.
+        options: values from the command line, None for those not given.
+
+    Raises:
+        BadInput: every mistake in the file; an unknown or malformed variable or option.
+    """
+    values, origin = _from_file(directory / FILE)
+    for variable, text in sorted((os.environ if environment is None else environment).items()):
+        if variable.startswith(PREFIX) and variable not in NOT_SETTINGS:
+            name = variable.removeprefix(PREFIX).lower()
+            values[name] = _parse(name, text, variable)
+            origin[name] = variable
+    for name, value in (options or {}).items():
+        if value is not None:
+            option = "--" + name.replace("_", "-")
+            values[name] = _parse(name, value, option)
+            origin[name] = option
+    settings = Settings(**values)
+    return Sourced(settings, {name: origin.get(name, DEFAULT) for name in Settings.model_fields})
+
+
+def _from_file(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    if not file.exists():
+        return {}, {}
+    document, problems = lines.read(file)
+    parsed: Settings | None = None
+    if not problems:
+        parsed, problems = validate(document, Settings)
+    if problems or parsed is None:
+        raise refuse(problems)
+    given = document.content or {}
+    values = {name: getattr(parsed, name) for name in given}
+    return values, {name: f"{file.name}:{document.line_of((name,))}" for name in given}
+
+
+def _parse(name: str, value: Any, origin: str) -> Any:
+    if name not in Settings.model_fields:
+        known = ", ".join(f"{PREFIX}{n.upper()}" for n in Settings.model_fields)
+        raise BadInput(f"{origin} is not a setting", hint=f"known: {known}")
+    try:
+        return getattr(Settings.model_validate({name: value}), name)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise BadInput(
+            f"{origin}: {first['msg']}, got {value!r}", hint="`vmatrix config` shows every setting"
+        ) from error
