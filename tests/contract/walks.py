@@ -1,0 +1,170 @@
+"""The recorded walks as expectations: which stream to compare with which facets, what may differ and why.
+
+The tolerances name every difference that is accepted; everything else is compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from tests.contract.streams import Streams, recording
+from tests.contract.transitions import (
+    Facets,
+    Step,
+    Tolerance,
+    differences,
+    dv_facets,
+    event_kinds,
+    pod_facets,
+    steps,
+    vm_facets,
+    vmi_facets,
+)
+
+
+@dataclass(frozen=True)
+class Walk:
+    """One object's recorded life. Names end in "*" where a part of them is generated."""
+
+    stream: str
+    recorded_name: str
+    live_name: Callable[[str], str]
+    facets: Facets
+    tolerance: Tolerance = field(default_factory=Tolerance)
+
+
+@dataclass(frozen=True)
+class Before:
+    """One change came before another, of another object: (stream, facet, value) each."""
+
+    first: tuple[str, str, str]
+    then: tuple[str, str, str]
+
+
+VM_RECORDING = "vm-lifecycle.json"
+DV_RECORDING = "dv-lifecycle.json"
+
+VM_WALKS: Sequence[Walk] = (
+    Walk("vm", "cp-0", lambda name: name, vm_facets),
+    Walk(
+        "vmi",
+        "cp-0",
+        lambda name: name,
+        vmi_facets,
+        # A script set the phase Running in the recording and added no transition time; the real node agent adds it.
+        Tolerance(left_out=frozenset({"phaseTransitions"})),
+    ),
+    Walk("pod", "virt-launcher-cp-0-*", lambda name: f"virt-launcher-{name}-*", pod_facets),
+)
+
+FINALIZE = "kubevirt.io/virtualMachineControllerFinalize"
+VM_ORDER: Sequence[Before] = (
+    Before(("vm", "finalizers", FINALIZE), ("vmi", "existence", "there")),
+    Before(("vmi", "phase", "Pending"), ("pod", "existence", "there")),
+    Before(("pod", "existence", "there"), ("vmi", "phase", "Scheduling")),
+    Before(("pod", "phase", "Running"), ("vmi", "phase", "Scheduled")),
+    Before(("vmi", "phase", "Running"), ("vm", "printableStatus", "Running")),
+    Before(("vmi", "condition/Ready", "True"), ("vm", "condition/Ready", "True")),
+    Before(("vm", "existence", "deleting"), ("vmi", "existence", "deleting")),
+    Before(("vmi", "existence", "deleting"), ("pod", "existence", "deleting")),
+    Before(("pod", "existence", "gone"), ("vmi", "finalizers", FINALIZE)),
+    Before(("vmi", "existence", "gone"), ("vm", "existence", "gone")),
+)
+
+# The claim's binding and the importer's start race with each other: the recorded imports differ in their order.
+# While data flows a real importer is scraped for its progress (ImportInProgress); the recording could not show that.
+# Whether the importer pod is seen waiting for its claim depends on how fast the volume is made.
+DV_TOLERANCE = Tolerance(
+    ignored=frozenset(
+        {
+            "phase=ImportInProgress",
+            "condition/Running=True/Pod is running",
+            "condition/Running=True",
+            "condition/Running=False/Unschedulable",
+            "condition/Running=False/Error",
+            "condition/Running=False/CrashLoopBackOff",
+            "condition/Running=False/Completed",
+            "condition/Ready=False/TransferRunning",
+            "condition/Ready=False/Error",
+        }
+    ),
+    unordered=frozenset({"condition/Bound", "condition/Running"}),
+)
+DV_SUCCEEDED = Tolerance(
+    ignored=DV_TOLERANCE.ignored - {"condition/Running=False/Completed"}, unordered=DV_TOLERANCE.unordered
+)
+
+
+def _dv(recorded: str, tolerance: Tolerance) -> Walk:
+    return Walk("dv", recorded, lambda name: name, dv_facets, tolerance)
+
+
+DV_WALKS = {
+    "good": _dv("good", DV_SUCCEEDED),
+    "badsum": _dv("badsum", DV_TOLERANCE),
+    "notfound": _dv("notfound", DV_TOLERANCE),
+}
+# Left out: "wffc". The default storage class of the embedded infrastructure binds at once, so no volume ever waits
+# for a first consumer there.
+
+# Events of the Kubernetes volume binder and of the provisioner, which is not CDI's.
+BINDER_EVENTS = frozenset(
+    {"ExternalProvisioning", "Provisioning", "ProvisioningFailed", "ProvisioningSucceeded", "WaitForFirstConsumer"}
+)
+DV_EVENTS_IGNORED = frozenset({"ImportInProgress", "Error", "Unschedulable"})  # see DV_TOLERANCE
+
+
+def _revision(streams: dict[str, list[Step]], of: tuple[str, str, str]) -> int | None:
+    stream, facet, value = of
+    return next((s.revision for s in streams.get(stream, []) if s.facet == facet and s.value == value), None)
+
+
+def _last_revision(streams: dict[str, list[Step]], of: tuple[str, str, str]) -> int | None:
+    stream, facet, value = of
+    found = [s.revision for s in streams.get(stream, []) if s.facet == facet and s.value == value]
+    return found[-1] if found else None
+
+
+def order_violations(streams: Streams, name_of: Callable[[Walk], str], order: Sequence[Before]) -> list[str]:
+    """Return the pairs of an order that do not hold in the streams (resource versions of one etcd are one sequence)."""
+    reduced = {walk.stream: steps(streams.of(walk.stream, name_of(walk)), walk.facets) for walk in VM_WALKS}
+    found = []
+    for pair in order:
+        first, then = _revision(reduced, pair.first), _last_revision(reduced, pair.then)
+        if first is None or then is None or first >= then:
+            found.append(f"{'.'.join(pair.first)} ({first}) should come before {'.'.join(pair.then)} ({then})")
+    return found
+
+
+def compare_walk(walk: Walk, recorded: Streams, live: Streams, live_name: str) -> list[str]:
+    """Compare one object's live stream with the recording; return the differences, one line each."""
+    want = steps(recorded.of(walk.stream, walk.recorded_name), walk.facets)
+    got = steps(live.of(walk.stream, walk.live_name(live_name)), walk.facets)
+    return [f"{walk.stream}: {line}" for line in differences(want, got, walk.tolerance)]
+
+
+def compare_events(recorded: Streams, live: Streams, kind: str, names: tuple[str, str]) -> list[str]:
+    """Compare the kinds of events about an object, recorded name and live name given ("" for any)."""
+    ignored = BINDER_EVENTS | DV_EVENTS_IGNORED
+    want = event_kinds(recorded.about(kind, names[0]), ignored)
+    got = event_kinds(live.about(kind, names[1]), ignored)
+    return [] if want == got else [f"events of {kind}: recorded {want}; live {got}"]
+
+
+def compare_vm(live: Streams, name: str) -> list[str]:
+    """Compare a VirtualMachine's whole life (instance, launcher pod, events, order across them) with the recording."""
+    recorded = recording(VM_RECORDING)
+    found = [line for walk in VM_WALKS for line in compare_walk(walk, recorded, live, name)]
+    for kind in ("VirtualMachine", "VirtualMachineInstance"):
+        found += compare_events(recorded, live, kind, ("", f"/{name}"))
+    return found + order_violations(live, lambda walk: walk.live_name(name), VM_ORDER)
+
+
+def compare_dv(live: Streams, which: str, name: str) -> list[str]:
+    """Compare a DataVolume's whole life with a recorded one ("good", "badsum" or "notfound")."""
+    recorded = recording(DV_RECORDING)
+    names = (f"/{which}", f"/{name}")
+    found = compare_walk(DV_WALKS[which], recorded, live, name)
+    found += compare_events(recorded, live, "DataVolume", names)
+    return found + compare_events(recorded, live, "PersistentVolumeClaim", names)
