@@ -1,8 +1,8 @@
 """What every controller of the embedded KubeVirt part shares: one cluster, one set of informers, one host.
 
-`start(context)` of a part asks `context.informers.of(RESOURCE)` for the kinds it reads, subscribes its listeners and hands
-its controllers to `context.run`; they begin to work once all informers have their first list, so that no reconcile ever
-sees half a world.
+`start(context)` of a part asks `context.informers.of(RESOURCE)` for the kinds it reads, subscribes its listeners and
+hands its controllers to `context.run`; they begin to work once all informers have their first list, so that no
+reconcile ever sees half a world.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ class Informers:
 class Context:
     """The shared world of all controllers of one process.
 
-    Attributes: state (the instance's state directory; disks are `state/disks/<pv>.raw`), index (of the instance: it owns
-    10.(213+index).0.0/16), node (name of the Node that stands for this host), stopping (set once on SIGTERM).
+    Attributes: state (the instance's state directory; disks are `state/disks/<pv>.raw`), index (of the instance: it
+    owns 10.(213+index).0.0/16), node (name of the Node that stands for this host), stopping (set once on SIGTERM).
     """
 
     cluster: Cluster

@@ -1,4 +1,4 @@
-"""Events of the embedded controllers: repeated ones are counted, not multiplied; a refused one never stops a reconcile."""
+"""Events of the embedded controllers: repeated ones are counted; a refused one never stops a reconcile."""
 
 from __future__ import annotations
 
