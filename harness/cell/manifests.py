@@ -16,7 +16,7 @@ from harness.kube.client import Json
 from harness.model import LABEL_MACHINE, PlannedMachine
 
 GOLDEN_NAMESPACE = "vmatrix-images"
-# KubeVirt's own share of a launcher pod: about 220 MiB with 8 MiB per vCPU (KubeVirt docs, "memory overhead"); rounded up
+# KubeVirt's share of a launcher pod: about 220 MiB and 8 MiB per vCPU (KubeVirt docs, "memory overhead"); rounded up
 LAUNCHER_OVERHEAD_MIB = 512
 IMPORTER_MIB = 1024
 

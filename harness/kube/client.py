@@ -282,6 +282,12 @@ class Cluster:
             answer.response.close()
             answer.response.release_conn()
 
+    def pod_log(self, namespace: str, name: str, *, container: str, tail: int | None = None) -> str:
+        """Return a container's log; the whole, or its last `tail` lines."""
+        query = {"container": container, **({"tailLines": str(tail)} if tail is not None else {})}
+        answer = self.request("GET", f"/api/v1/namespaces/{namespace}/pods/{name}/log", query=query)
+        return answer if isinstance(answer, str) else json.dumps(answer or "")
+
     def events_of(self, namespace: str, name: str) -> Sequence[str]:
         """Return the events about an object as lines, oldest first."""
         found = self.list(EVENT, namespace, fields=f"involvedObject.name={name}").items

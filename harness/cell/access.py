@@ -1,0 +1,117 @@
+"""Log in to machines: SSH options, one probe for "can log in", and cloud-init's end."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import socket
+import tempfile
+from pathlib import Path
+
+from harness.errors import InfraError
+from harness.model import Machine
+from harness.proc import Completed, run
+from harness.until import Deadline, NotYet, until
+
+SSH_FAILED = 255  # ssh's own exit status when it could not connect or log in
+CLOUD_INIT_RECOVERABLE = 2  # `cloud-init status`: done, with warnings
+
+
+def control_directory(run_id: str, cell: str) -> Path:
+    """Return where a cell's SSH control sockets live.
+
+    Deterministic, so that the reaper finds it; short, because a socket's path has at most 107 bytes (unix(7)).
+    """
+    digest = hashlib.sha256(f"{run_id}/{cell}".encode()).hexdigest()[:8]
+    return Path(tempfile.gettempdir()) / f"vmx-{digest}"
+
+
+def ssh_options(private_key: Path, control: Path | None = None) -> list[str]:
+    """Return the options with which every part of the harness connects.
+
+    Host keys are made by each machine at its first boot and nobody could know them: they are not checked.
+    """
+    options = [
+        *("-i", str(private_key), "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes"),
+        *("-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"),
+        *("-o", "ConnectTimeout=5", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"),
+    ]
+    if control is not None:
+        options += ["-o", "ControlMaster=auto", "-o", "ControlPersist=60s", "-o", f"ControlPath={control}/%C"]
+    return options
+
+
+def ssh_command(machine: Machine, private_key: Path, control: Path | None = None) -> list[str]:
+    """Return the command that logs in to a machine; append the remote command."""
+    target = f"{machine.user}@{machine.address}"
+    return ["ssh", *ssh_options(private_key, control), "-p", str(machine.port), target]
+
+
+def run_on(
+    machine: Machine, command: str, *, private_key: Path, timeout: float, control: Path | None = None
+) -> Completed:
+    """Run a shell command on a machine; the caller looks at the status (255: could not log in)."""
+    return run([*ssh_command(machine, private_key, control), command], timeout=timeout, check=False)
+
+
+def wait_for_login(machine: Machine, private_key: Path, *, deadline: Deadline, control: Path) -> None:
+    """Wait until a machine's SSH port answers and the key opens it.
+
+    A refused key is "not yet": cloud-init installs it after sshd is up.
+    """
+
+    def probe() -> bool | NotYet:
+        try:
+            socket.create_connection((machine.address, machine.port), timeout=2).close()
+        except OSError as error:
+            return NotYet(f"{machine.address}:{machine.port}: {error}")
+        done = run_on(machine, "true", private_key=private_key, timeout=20, control=control)
+        return True if done.returncode == 0 else NotYet(f"ssh: {done.stderr.strip() or done.returncode}")
+
+    until(probe, deadline=deadline, what=f"{machine.name} can be logged in to", interval=0.2)
+
+
+def wait_for_cloud_init(machine: Machine, private_key: Path, *, deadline: Deadline, control: Path) -> None:
+    """Wait until cloud-init has ended on a machine.
+
+    Raises:
+        InfraError: cloud-init ended in an error.
+    """
+
+    def probe() -> bool | NotYet:
+        done = run_on(
+            machine,
+            "sudo cloud-init status --wait --format json",
+            private_key=private_key,
+            timeout=max(1.0, deadline.remaining()),
+            control=control,
+        )
+        if done.returncode == SSH_FAILED:
+            return NotYet(f"ssh: {done.stderr.strip()}")
+        if done.returncode in {0, CLOUD_INIT_RECOVERABLE}:
+            return True
+        raise InfraError(
+            f"cloud-init failed on {machine.name}: {_cloud_init_errors(done.stdout)}",
+            hint=f"look at /var/log/cloud-init.log on {machine.name}: `vmatrix login <cell> {machine.name}`",
+        )
+
+    until(probe, deadline=deadline, what=f"cloud-init has ended on {machine.name}", interval=0.3)
+
+
+def _cloud_init_errors(text: str) -> str:
+    try:
+        status = json.loads(text)
+        return "; ".join(status.get("errors") or []) or str(status.get("status", "no status"))
+    except ValueError:
+        return text.strip()[-500:] or "no output"
+
+
+def close_connections(directory: Path) -> None:
+    """End every SSH master connection of a cell and remove their sockets. Idempotent."""
+    if not directory.is_dir():
+        return
+    for path in directory.iterdir():
+        if path.is_socket():
+            run(["ssh", "-o", f"ControlPath={path}", "-O", "exit", "cell"], timeout=10, check=False)
+    shutil.rmtree(directory, ignore_errors=True)

@@ -1,0 +1,147 @@
+"""Dump before delete: everything that could explain a cell's outcome, into its directory. Never changes the outcome."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import yaml
+
+from harness.cell.access import control_directory, run_on
+from harness.cell.machines import launcher_pod
+from harness.errors import VmatrixError
+from harness.kube.client import Cluster, Json
+from harness.kube.resources import DATA_VOLUME, EVENT, NAMESPACE, POD, PVC, VM, VMI
+from harness.model import Environment, Machine
+
+log = logging.getLogger(__name__)
+OBJECTS = (NAMESPACE, VM, VMI, POD, DATA_VOLUME, PVC)
+
+# One script per machine: each section's output becomes a file. A command that does not exist yet says so.
+SECTIONS = {
+    "cloud-init.log": "cat /var/log/cloud-init.log /var/log/cloud-init-output.log",
+    "journal.log": "journalctl --no-pager -b -o short-iso",
+    "kubelet.log": "journalctl --no-pager -b -u kubelet -o short-iso",
+    "containerd.log": "journalctl --no-pager -b -u containerd -o short-iso",
+    "units.log": "systemctl --no-pager --failed; systemctl --no-pager list-units --type service",
+    "processes.log": "ps -eo pid,ppid,rss,etime,args",
+    "network.log": "ip -d address; ip route; ss -tlnp; nft list ruleset",
+    "system.log": "uname -a; free -m; df -h; cat /etc/os-release; dmesg | tail -200",
+    "kubernetes.log": "ls -laR /etc/kubernetes/manifests /var/lib/kubelet/*.yaml; cat /etc/kubernetes/manifests/*",
+    "pods.log": 'cd /var/log/pods && for f in */*/*.log; do echo "== $f"; tail -n 200 "$f"; done',
+}
+MARK = "=== vmatrix section "
+
+
+def collect(
+    cluster: Cluster, namespace: str, directory: Path, environment: Environment | None, *, seconds: float
+) -> list[Path]:
+    """Write the namespace's objects and events, and every reachable machine's logs, below `directory`/logs.
+
+    Args:
+        environment: the machines that could be logged in to; None when there never were any.
+        seconds: for the whole collection.
+
+    Returns:
+        The files that were written. Whatever fails is logged and left out.
+    """
+    target = directory / "logs"
+    target.mkdir(parents=True, exist_ok=True)
+    jobs: list[Callable[[], list[Path]]] = [
+        lambda: _objects(cluster, namespace, target),
+        lambda: _events(cluster, namespace, target),
+        lambda: _consoles(cluster, namespace, target),
+    ]
+    if environment is not None:
+        jobs += [_machine_job(machine, environment, target, seconds) for machine in environment.machines]
+    with ThreadPoolExecutor(max_workers=len(jobs)) as pool:
+        return [path for paths in pool.map(_survive, jobs) for path in paths]
+
+
+def _survive(job: Callable[[], list[Path]]) -> list[Path]:
+    try:
+        return job()
+    except (VmatrixError, OSError) as error:
+        log.warning("could not collect: %s", error)
+        return []
+
+
+def _objects(cluster: Cluster, namespace: str, target: Path) -> list[Path]:
+    found: list[Json] = []
+    for resource in OBJECTS:
+        if resource is NAMESPACE:
+            one = cluster.get(NAMESPACE, namespace)
+            found += [one] if one is not None else []
+        else:
+            found += cluster.list(resource, namespace).items
+    for obj in found:
+        obj["metadata"].pop("managedFields", None)
+    path = target / "objects.yml"
+    path.write_text(yaml.safe_dump_all(found, sort_keys=False, width=200), encoding="utf-8")
+    return [path]
+
+
+def _events(cluster: Cluster, namespace: str, target: Path) -> list[Path]:
+    events = cluster.list(EVENT, namespace).items
+    events.sort(key=lambda e: str(e.get("lastTimestamp") or e.get("eventTime") or ""))
+    lines = [
+        f"{e.get('lastTimestamp') or e.get('eventTime') or '-'} {e.get('type', '-')} "
+        f"{e['involvedObject'].get('kind')}/{e['involvedObject'].get('name')} {e.get('reason')}: {e.get('message')}"
+        for e in events
+    ]
+    path = target / "events.log"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return [path]
+
+
+def _consoles(cluster: Cluster, namespace: str, target: Path) -> list[Path]:
+    """Save each launcher pod's log of the guest's serial console."""
+    written = []
+    for vmi in cluster.list(VMI, namespace).items:
+        name = vmi["metadata"]["name"]
+        pod = launcher_pod(cluster, namespace, vmi)
+        if pod is None:
+            continue
+        text = cluster.pod_log(namespace, pod["metadata"]["name"], container="guest-console-log")
+        path = target / f"{name}-console.log"
+        path.write_text(text, encoding="utf-8")
+        written.append(path)
+    return written
+
+
+def _machine_job(machine: Machine, environment: Environment, target: Path, seconds: float) -> Callable[[], list[Path]]:
+    def job() -> list[Path]:
+        done = run_on(
+            machine,
+            f"sudo sh -c {_quote(script())}",
+            private_key=environment.private_key,
+            timeout=seconds,
+            control=control_directory(environment.run, environment.cell.id),
+        )
+        return split(done.stdout or done.stderr, target / machine.name)
+
+    return job
+
+
+def script() -> str:
+    """Return the shell script that prints every section behind its mark."""
+    return "\n".join(f"echo '{MARK}{name}'\n( {command} ) 2>&1" for name, command in SECTIONS.items())
+
+
+def split(output: str, directory: Path) -> list[Path]:
+    """Write each section of the script's output to its file."""
+    directory.mkdir(parents=True, exist_ok=True)
+    written = []
+    for part in output.split(MARK)[1:]:
+        name, _, text = part.partition("\n")
+        path = directory / name.strip()
+        if path.name in SECTIONS and text.strip():
+            path.write_text(text, encoding="utf-8")
+            written.append(path)
+    return written
+
+
+def _quote(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"

@@ -1,0 +1,55 @@
+"""The inventory and variables of a cell as files that a person can run the playbooks with by hand."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness.cell.access import ssh_options
+from harness.model import Environment, Machine
+
+GROUPS = ("control_plane", "etcd", "node")
+
+
+def inventory(environment: Environment) -> dict[str, Any]:
+    """Return the inventory: all machines with how to reach them, and the groups."""
+    return {
+        "all": {
+            "hosts": {m.name: _host(m, environment.private_key) for m in environment.machines},
+            "children": {group: {"hosts": {m.name: {} for m in environment.group(group)}} for group in GROUPS},
+        }
+    }
+
+
+def _host(machine: Machine, private_key: Path) -> dict[str, Any]:
+    return {
+        "ansible_host": machine.address,
+        "ansible_port": machine.port,
+        "ansible_user": machine.user,
+        "ansible_ssh_private_key_file": str(private_key),
+        "ansible_ssh_common_args": shlex.join(ssh_options(private_key)[2:]),
+    }
+
+
+def extra_vars(environment: Environment, common: Mapping[str, Any], *, kubeconfig: Path) -> dict[str, Any]:
+    """Return the variables: the cell's, the infra's, and what only the made machines can tell."""
+    return {
+        **common,
+        "cluster_kubeconfig_path": str(kubeconfig),
+        "cluster_hosts": [{"name": m.name, "address": m.address} for m in environment.machines],
+    }
+
+
+def write(environment: Environment, variables: Mapping[str, Any]) -> tuple[Path, Path]:
+    """Write inventory/hosts.yml and inventory/extra-vars.yml into the cell's directory and return their paths."""
+    directory = environment.directory / "inventory"
+    directory.mkdir(parents=True, exist_ok=True)
+    hosts = directory / "hosts.yml"
+    extra = directory / "extra-vars.yml"
+    hosts.write_text(yaml.safe_dump(inventory(environment), sort_keys=False, width=200), encoding="utf-8")
+    extra.write_text(yaml.safe_dump(dict(variables), sort_keys=True, width=200), encoding="utf-8")
+    return hosts, extra

@@ -1,0 +1,147 @@
+"""A cell's whole life as four idempotent verbs: provision, deploy, collect, tear down; each a recorded step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.cell import diagnose, inventory, provision
+from harness.cell.deploy import run_playbook
+from harness.cell.site import Site
+from harness.cell.steps import Steps, flatten
+from harness.cell.teardown import Selection, reap
+from harness.errors import ProductError, VmatrixError
+from harness.model import Cell, Environment, GuestCluster
+
+KUBECONFIG = "kubeconfig"
+
+
+@dataclass
+class Life:
+    """One attempt at a cell. A verb that has succeeded is not repeated; one that has failed fails again the same way."""
+
+    site: Site
+    attempt: provision.Attempt
+    steps: Steps
+    on_task: Callable[[str], None] = lambda _: None
+    environment: Environment | None = None
+    guest: GuestCluster | None = None
+    failure: VmatrixError | None = None
+    torn_down: bool = False
+    checks_failed: list[str] = field(default_factory=list)
+
+    @property
+    def cell(self) -> Cell:
+        """Return the cell."""
+        return self.attempt.cell
+
+    @property
+    def failed(self) -> bool:
+        """Tell whether a step or a check has failed."""
+        return self.failure is not None or bool(self.checks_failed)
+
+    def provision(self) -> Environment:
+        """Make the machines.
+
+        Raises:
+            VmatrixError: they cannot be had; said again at each further call.
+        """
+        if self.environment is None:
+            self.environment = self._step("provision", lambda: provision.provision(self.site, self.attempt, self.steps))
+        return self.environment
+
+    def deploy(self) -> GuestCluster:
+        """Run the product's deploy phase on the machines (made first if need be).
+
+        Raises:
+            VmatrixError: it failed; said again at each further call.
+        """
+        if self.guest is None:
+            environment = self.provision()
+            self.guest = self._step("deploy", lambda: self._deploy(environment))
+        return self.guest
+
+    def _deploy(self, environment: Environment) -> GuestCluster:
+        kubeconfig = environment.directory / KUBECONFIG
+        variables = self.variables(environment, kubeconfig)
+        hosts, extra = inventory.write(environment, variables)
+        product = self.site.spec.product
+        playbook = self.site.project / product.directory / product.phases["deploy"].playbook
+        recaps = run_playbook(
+            environment,
+            playbook,
+            hosts=hosts,
+            extra=extra,
+            timeout=self.site.timeouts.phase_deploy,
+            log=environment.directory / "logs" / "deploy.log",
+            on_task=self.on_task,
+        )
+        missing = {m.name for m in environment.machines} - {r.host for r in recaps}
+        if missing:
+            raise ProductError(
+                f"{playbook.name} did nothing on {', '.join(sorted(missing))}",
+                hint="do its plays name the inventory's groups?",
+                paths=(environment.directory / "logs" / "deploy.log",),
+            )
+        if not kubeconfig.is_file():
+            raise ProductError(
+                f"{playbook.name} ended well and left no kubeconfig at {kubeconfig}",
+                hint="the playbook must write the admin kubeconfig to cluster_kubeconfig_path",
+            )
+        return GuestCluster(environment=environment, kubeconfig=kubeconfig, expected=variables)
+
+    def variables(self, environment: Environment, kubeconfig: Path) -> dict[str, Any]:
+        """Return the playbooks' variables: the cell's, then the infra's, then the mirror's."""
+        common = {
+            **self.cell.vars,
+            **self.site.guest_vars,
+            "cluster_mirror_url": self.site.mirror.http,
+            "cluster_image_registry": self.site.mirror.registry,
+        }
+        return inventory.extra_vars(environment, common, kubeconfig=kubeconfig)
+
+    def collect(self) -> None:
+        """Dump what explains the outcome. Never raises for what cannot be had."""
+        with self.steps.step("collect") as step:
+            try:
+                written = diagnose.collect(
+                    self.site.cluster,
+                    self.attempt.namespace,
+                    self.attempt.directory,
+                    self.environment,
+                    seconds=self.site.timeouts.collect,
+                )
+                step.note(files=len(written))
+            except (VmatrixError, OSError) as error:
+                step.note(error=str(error))
+
+    def teardown(self) -> None:
+        """Take everything of the cell away.
+
+        Raises:
+            Leaked: something stays; it is named.
+        """
+        if self.torn_down:
+            return
+        with self.steps.step("teardown"):
+            selection = Selection(run=self.attempt.run, cell=self.cell.id)
+            reap(self.site.cluster, selection, seconds=self.site.timeouts.teardown)
+        self.torn_down = True
+
+    def _step(self, name: str, work: Callable[[], Any]) -> Any:
+        if self.failure is not None:
+            raise self.failure
+        try:
+            with self.steps.step(name):
+                return work()
+        except VmatrixError as failure:
+            self.failure = failure
+            raise
+        except BaseExceptionGroup as group:
+            first = flatten(group)
+            if not isinstance(first, VmatrixError):
+                raise
+            self.failure = first
+            raise first from group

@@ -1,0 +1,108 @@
+"""From a planned cell to machines that can be logged in to: namespace, quota, golden image, disks, machines, login."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from harness.cell import manifests
+from harness.cell.access import control_directory, wait_for_cloud_init, wait_for_login
+from harness.cell.golden import ensure_golden
+from harness.cell.keys import make_key_pair
+from harness.cell.labels import cell_labels, namespace_name
+from harness.cell.machines import create_machine, wait_for_address
+from harness.cell.site import Site
+from harness.cell.steps import Steps
+from harness.kube.resources import NAMESPACE, RESOURCE_QUOTA
+from harness.model import Cell, Environment, Machine
+from harness.until import Deadline
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt at a cell: which run it belongs to and where its files go."""
+
+    run: str
+    cell: Cell
+    number: int
+    directory: Path
+
+    @property
+    def namespace(self) -> str:
+        """Return the attempt's namespace."""
+        return namespace_name(self.run, self.cell.id, self.number)
+
+
+def provision(site: Site, attempt: Attempt, steps: Steps) -> Environment:
+    """Create a cell's machines and wait until each can be logged in to and cloud-init has ended.
+
+    Raises:
+        InfraError (or an ExceptionGroup of several machines' errors): a machine cannot come up.
+    """
+    private_key = attempt.directory / "id_ed25519"
+    attempt.directory.mkdir(parents=True, exist_ok=True)
+    plan = _plan(site, attempt, make_key_pair(private_key, comment=attempt.namespace))
+    with steps.step("namespace"):
+        site.cluster.ensure(NAMESPACE, manifests.namespace(plan, directory=site.templates))
+        site.cluster.ensure(RESOURCE_QUOTA, manifests.quota(plan, attempt.cell.machines, directory=site.templates))
+    with steps.step("golden image") as step:
+        images = {name: site.image(name) for name in dict.fromkeys(m.image for m in attempt.cell.machines)}
+        for image in images.values():
+            ensure_golden(site, image)
+        step.note(images=[image.name for image in images.values()])
+    with steps.step("machines"):
+        in_parallel(lambda m: create_machine(site, plan, m, images[m.image]), attempt.cell.machines)
+        machines = in_parallel(
+            lambda m: wait_for_address(site, attempt.namespace, m, images[m.image].user), attempt.cell.machines
+        )
+    with steps.step("login"):
+        in_parallel(lambda m: _log_in(site, attempt, m, private_key), machines)
+    return Environment(
+        run=attempt.run,
+        cell=attempt.cell,
+        attempt=attempt.number,
+        namespace=attempt.namespace,
+        machines=tuple(machines),
+        directory=attempt.directory,
+        private_key=private_key,
+    )
+
+
+def _plan(site: Site, attempt: Attempt, public_key: str) -> manifests.CellPlan:
+    expires_at = time.time() + site.expiry_hours * 3600
+    return manifests.CellPlan(
+        namespace=attempt.namespace,
+        labels=cell_labels(run=attempt.run, cell=attempt.cell.id, attempt=attempt.number, expires_at=expires_at),
+        expires_at=expires_at,
+        public_key=public_key,
+        dns_domain=str(attempt.cell.vars.get("cluster_dns_domain", "cluster.local")),
+        storage_class=site.storage_class,
+    )
+
+
+def _log_in(site: Site, attempt: Attempt, machine: Machine, private_key: Path) -> None:
+    control = control_directory(attempt.run, attempt.cell.id)
+    control.mkdir(mode=0o700, exist_ok=True)
+    wait_for_login(machine, private_key, deadline=Deadline.after(site.timeouts.ssh), control=control)
+    wait_for_cloud_init(machine, private_key, deadline=Deadline.after(site.timeouts.cloud_init), control=control)
+
+
+def in_parallel(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """Do the same with each item at once and return the answers in order.
+
+    Raises:
+        ExceptionGroup: of every item's error, once all have ended.
+    """
+    with ThreadPoolExecutor(max_workers=max(1, len(items))) as pool:
+        futures = [pool.submit(work, item) for item in items]
+    errors = [e for f in futures if (e := f.exception()) is not None]
+    if errors:
+        raise BaseExceptionGroup("several machines failed", errors)
+    return [f.result() for f in futures]

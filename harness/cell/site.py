@@ -1,0 +1,40 @@
+"""The infra cluster as a cell sees it: its API, where things come from, how long to wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.cell.manifests import GoldenImage
+from harness.kube.client import Cluster
+from harness.model import Mirror
+from harness.spec.models import Spec, Timeouts
+
+
+@dataclass(frozen=True)
+class Site:
+    """What a cell needs of the world.
+
+    image: gives a disk image's source for this infra cluster, by its name in matrix/images.yml.
+    guest_vars: the variables that the infra's machines need of the playbooks.
+    project: the checkout with vm-templates/ and the product.
+    command: how a person calls vmatrix for this infra cluster ("vmatrix --provider local").
+    """
+
+    cluster: Cluster
+    spec: Spec
+    timeouts: Timeouts
+    mirror: Mirror
+    guest_vars: Mapping[str, Any]
+    image: Callable[[str], GoldenImage]
+    storage_class: str | None
+    project: Path
+    expiry_hours: float
+    command: str
+
+    @property
+    def templates(self) -> Path:
+        """Return the folder of manifest templates."""
+        return self.project / "vm-templates"
