@@ -1,0 +1,58 @@
+"""What the playbooks need to know about machines that share this host's kernel, found by looking at the host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+CAP_SYS_RESOURCE = 24  # linux/capability.h
+
+
+@dataclass(frozen=True)
+class Host:
+    """The properties of a host that its machines inherit."""
+
+    unified_cgroups: bool
+    may_raise_limits: bool
+    swap: bool
+
+
+def look() -> Host:
+    """Look at this host."""
+    return Host(
+        unified_cgroups=Path("/sys/fs/cgroup/cgroup.controllers").exists(),
+        may_raise_limits=bool(_effective_capabilities() >> CAP_SYS_RESOURCE & 1),
+        swap=len(Path("/proc/swaps").read_text(encoding="utf-8").splitlines()) > 1,
+    )
+
+
+def guest_vars(host: Host | None = None) -> Mapping[str, Any]:
+    """Return the variables of the playbooks.
+
+    Three things hold on every host: kubeadm cannot verify a kernel whose configuration a guest does not see, guests
+    may be smaller than kubeadm's minimum, and the size of the connection tracking table is the host's to set.
+    """
+    host = host if host is not None else look()
+    kubelet: dict[str, Any] = {"cgroupDriver": "systemd" if host.unified_cgroups else "cgroupfs"}
+    if not host.unified_cgroups:
+        kubelet["failCgroupV1"] = False  # kubelet refuses cgroup v1 by default since 1.35
+    ignored = ["SystemVerification", "NumCPU", "Mem"]
+    if host.swap:
+        kubelet["failSwapOn"] = False
+        ignored.append("Swap")
+    return {
+        "cluster_kubelet_config": kubelet,
+        "cluster_kube_proxy_config": {"conntrack": {"maxPerCore": 0, "min": 0}},
+        "cluster_kubeadm_ignore_preflight_errors": ignored,
+        "cluster_containerd_systemd_cgroup": host.unified_cgroups,
+        "cluster_containerd_restrict_oom_score_adj": not host.may_raise_limits,
+    }
+
+
+def _effective_capabilities() -> int:
+    for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith("CapEff:"):
+            return int(line.split()[1], 16)
+    return 0

@@ -1,0 +1,140 @@
+"""Where an instance's files lie, and what identifies it on the host.
+
+Covers names and paths only; nothing here touches the disk.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import paths
+from harness.errors import BadInput
+
+NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?")
+INDICES = range(16)
+FIRST_BLOCK = 213  # instance i owns 10.(213+i).0.0/16: a corner of 10/8 that site networks rarely use
+API_PORT = 6443
+ETCD_PORT = 2379
+ETCD_PEER_PORT = 2380
+KCM_PORT = 10257
+SCHEDULER_PORT = 10259
+MIRROR_PORT = 8080
+REGISTRY_PORT = 5000
+WEBHOOK_PORT = 8443
+PORTS = {
+    "kube-apiserver": API_PORT,
+    "etcd": ETCD_PORT,
+    "etcd (peers)": ETCD_PEER_PORT,
+    "kube-controller-manager": KCM_PORT,
+    "kube-scheduler": SCHEDULER_PORT,
+    "mirror": MIRROR_PORT,
+    "registry": REGISTRY_PORT,
+    "kubevirt webhooks": WEBHOOK_PORT,
+}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The files of one instance, all below `root`."""
+
+    name: str
+    root: Path
+
+    @property
+    def record(self) -> Path:
+        """Return the file that says which index the instance has."""
+        return self.root / "instance.json"
+
+    @property
+    def lock(self) -> Path:
+        """Return the file that a command locks while it changes the instance; it outlives the root."""
+        return self.root.with_name(f"{self.name}.lock")
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Return the administrator's kubeconfig."""
+        return self.root / "kubeconfig"
+
+    @property
+    def pki(self) -> Path:
+        """Return the folder of certificates and keys."""
+        return self.root / "pki"
+
+    @property
+    def etcd(self) -> Path:
+        """Return etcd's data folder."""
+        return self.root / "etcd"
+
+    @property
+    def logs(self) -> Path:
+        """Return the folder of the processes' logs."""
+        return self.root / "logs"
+
+    @property
+    def run(self) -> Path:
+        """Return the folder of pid files, component kubeconfigs and ready files."""
+        return self.root / "run"
+
+    @property
+    def disks(self) -> Path:
+        """Return the folder of the persistent volumes' raw disks."""
+        return self.root / "disks"
+
+    @property
+    def machines(self) -> Path:
+        """Return the folder of the machines."""
+        return self.root / "machines"
+
+    def pidfile(self, program: str) -> Path:
+        """Return a program's pid file."""
+        return self.run / f"{program}.pid"
+
+    def logfile(self, program: str) -> Path:
+        """Return a program's log."""
+        return self.logs / f"{program}.log"
+
+
+def instances_dir() -> Path:
+    """Return the folder that holds one folder per instance."""
+    return paths.state_dir() / "local"
+
+
+def layout_of(name: str, directory: Path | None = None) -> Layout:
+    """Return the layout of an instance by name.
+
+    Raises:
+        BadInput: the name is not a DNS label of at most 32 characters.
+    """
+    if not NAME.fullmatch(name):
+        raise BadInput(
+            f"instance name {name!r} cannot be used",
+            hint="use at most 32 lower-case letters, digits and hyphens, for example --name default",
+        )
+    return Layout(name, (directory if directory is not None else instances_dir()) / name)
+
+
+def block_of(index: int) -> str:
+    """Return the address block of an instance."""
+    return f"10.{FIRST_BLOCK + index}.0.0/16"
+
+
+def address_of(index: int) -> str:
+    """Return the address that all host services of an instance listen on."""
+    return f"10.{FIRST_BLOCK + index}.0.1"
+
+
+def service_range_of(index: int) -> str:
+    """Return the range of the infra cluster's Services."""
+    return f"10.{FIRST_BLOCK + index}.255.0/24"
+
+
+def service_address_of(index: int) -> str:
+    """Return the address of the Service `kubernetes`, the first of the range."""
+    return f"10.{FIRST_BLOCK + index}.255.1"
+
+
+def bridge_of(index: int) -> str:
+    """Return the host bridge that carries the instance's address."""
+    return f"vmx{index}"

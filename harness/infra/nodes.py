@@ -1,0 +1,61 @@
+"""What the nodes of an infra cluster have left for machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any
+
+from harness.kube import Cluster
+from harness.kube.resources import NODE, POD
+from harness.model import Capacity
+
+ENDED = frozenset({"Succeeded", "Failed"})
+GIB = 2**30
+MIB = 2**20
+# https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
+SUFFIXES = {
+    **{letter + "i": Decimal(1024) ** power for power, letter in enumerate("KMGTPE", start=1)},
+    **{letter: Decimal(1000) ** power for power, letter in enumerate("kMGTPE", start=1)},
+    **{letter: Decimal(1000) ** -power for power, letter in enumerate("mun", start=1)},
+}
+
+
+def free_for_machines(cluster: Cluster, *, disk_gib: int | None = None) -> Capacity:
+    """Sum up what the ready, schedulable nodes can allocate less what their pods request.
+
+    Args:
+        disk_gib: the free disk where volumes lie, if the caller knows it; else the nodes' ephemeral storage counts.
+    """
+    nodes = {n["metadata"]["name"]: n["status"].get("allocatable", {}) for n in cluster.list(NODE).items if usable(n)}
+    pods = [p for p in cluster.list(POD).items if p["spec"].get("nodeName") in nodes]
+    requests = [r for p in pods if p.get("status", {}).get("phase") not in ENDED for r in _requests(p)]
+    disk = _total(nodes.values(), "ephemeral-storage") if disk_gib is None else Decimal(disk_gib * GIB)
+    return Capacity(
+        cpus=max(0.0, float(_total(nodes.values(), "cpu") - _total(requests, "cpu"))),
+        memory_mib=max(0, int((_total(nodes.values(), "memory") - _total(requests, "memory")) / MIB)),
+        disk_gib=int(disk / GIB),
+    )
+
+
+def usable(node: Mapping[str, Any]) -> bool:
+    """Tell whether pods can be scheduled to a node."""
+    conditions = node.get("status", {}).get("conditions") or []
+    ready = any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+    return ready and not node.get("spec", {}).get("unschedulable", False)
+
+
+def _requests(pod: Mapping[str, Any]) -> list[Mapping[str, str]]:
+    return [c.get("resources", {}).get("requests", {}) for c in pod["spec"].get("containers", [])]
+
+
+def quantity(text: str) -> Decimal:
+    """Return the number that a Kubernetes quantity stands for ("1500m" is 1.5, "2Gi" is 2147483648)."""
+    for suffix in (text[-2:], text[-1:]):
+        if suffix in SUFFIXES:
+            return Decimal(text[: -len(suffix)]) * SUFFIXES[suffix]
+    return Decimal(text)
+
+
+def _total(amounts: Iterable[Mapping[str, str]], name: str) -> Decimal:
+    return sum((quantity(str(a.get(name, "0"))) for a in amounts), Decimal(0))

@@ -1,0 +1,161 @@
+"""What this host must have for the embedded infrastructure, looked at before anything is touched."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from harness import paths
+from harness.infra.findings import Finding, fatal, raise_if_any
+from harness.infra.local import layout, ports
+
+try:  # DEV
+    from harness.infra.local import requirements
+except ImportError:
+    requirements = None  # type: ignore
+
+__all__ = ["Finding", "check_disk", "check_host", "check_memory", "fatal", "raise_if_any"]
+
+PYTHON = (3, 11)
+STATE_GIB = 6  # one cell's sparse disks, logs and etcd, with room to spare
+CACHE_GIB = 12  # Go's module and build caches, the binaries, images and one disk image, built from nothing
+CONTROL_PLANE_MIB = 1536  # control plane, mirror and controllers under load, measured, rounded up
+INOTIFY_INSTANCES = 512  # each guest's systemd, udev, kubelet and containerd take some; all guests are one user
+MIB = 2**20
+GIB = 2**30
+
+
+def check_host(
+    *,
+    address: str | None = None,
+    memory_mib: int = CONTROL_PLANE_MIB,
+    state: Path | None = None,
+    cache: Path | None = None,
+    needs_build: bool = True,
+) -> list[Finding]:
+    """Return what keeps this host from running an embedded infrastructure.
+
+    Args:
+        address: the address whose ports must be free; None when the instance will get a fresh one.
+        memory_mib: the memory that must be free.
+        state, cache: folders whose file systems need room; by default those of vmatrix.
+        needs_build: whether the artifacts have to be made first, which takes more room.
+    """
+    state = state if state is not None else paths.state_dir()
+    cache = cache if cache is not None else paths.cache_dir()
+    return [
+        *check_root(),
+        *check_python(),
+        *check_packages(),
+        *check_kernel(),
+        *check_ports(layout.PORTS, address),
+        *check_memory(memory_mib),
+        *check_disk(state, STATE_GIB, "machines' disks are kept there"),
+        *(check_disk(cache, CACHE_GIB, "binaries and images are built there") if needs_build else []),
+    ]
+
+
+def check_root(effective_user: int | None = None) -> list[Finding]:
+    """Require root: mounts, loop devices, control groups and network namespaces are root's to make."""
+    user = effective_user if effective_user is not None else os.geteuid()
+    if user == 0:
+        return []
+    return [
+        Finding(
+            f"this is user {user}, not root",
+            "machines need mounts, loop devices, control groups and network namespaces",
+            "run the same command as root: sudo -E vmatrix ...",
+        )
+    ]
+
+
+def check_python(version: tuple[int, ...] = sys.version_info[:2], system: str = platform.system()) -> list[Finding]:
+    """Require Linux and the oldest Python that the harness is tested with."""
+    answer = []
+    if system != "Linux":
+        answer.append(Finding(f"this is {system}", "machines are Linux containers", "use a Linux host"))
+    if version < PYTHON:
+        seen, wanted = (".".join(str(v) for v in numbers) for numbers in (version, PYTHON))
+        answer.append(
+            Finding(
+                f"this is Python {seen}", f"Python {wanted} or later is needed", f"apt-get install -y python{wanted}"
+            )
+        )
+    return answer
+
+
+def check_packages() -> list[Finding]:
+    """Require the programs of the OS that machines and disk images are made with."""
+    if requirements is None:
+        return []
+    missing = requirements.missing()
+    return [Finding(f"{item.what} is not installed", item.why, item.remedy) for item in missing]
+
+
+def check_kernel(loop_control: Path = Path("/dev/loop-control"), sys_inotify: Path | None = None) -> list[Finding]:
+    """Require loop devices; advise on inotify."""
+    answer = []
+    if not loop_control.exists():
+        answer.append(Finding("the kernel has no loop devices", "machines boot from disk files", "modprobe loop"))
+    setting = sys_inotify if sys_inotify is not None else Path("/proc/sys/fs/inotify/max_user_instances")
+    limit = int(setting.read_text(encoding="utf-8"))
+    if limit < INOTIFY_INSTANCES:
+        answer.append(
+            Finding(
+                f"fs.inotify.max_user_instances is {limit}",
+                f"all machines share it, and more than a few of them need {INOTIFY_INSTANCES}",
+                f"sysctl -w fs.inotify.max_user_instances={INOTIFY_INSTANCES}",
+                fatal=False,
+            )
+        )
+    return answer
+
+
+def check_ports(wanted: Mapping[str, int], address: str | None = None) -> list[Finding]:
+    """Require ports to be free at an address (None: at one that does not exist yet, so that only wildcards matter)."""
+    answer = []
+    for program, port in wanted.items():
+        if not ports.free(address or ports.NOWHERE, port):
+            owner = ports.owner(port)
+            answer.append(
+                Finding(
+                    f"port {port} is taken by {owner or 'another program'}",
+                    f"{program} listens on it",
+                    f"stop {owner}" if owner else f"find out who has it: ss -ltnp sport = :{port}",
+                )
+            )
+    return answer
+
+
+def check_memory(needed_mib: int, meminfo: Path = Path("/proc/meminfo")) -> list[Finding]:
+    """Require memory (MiB) that is free or can be freed at once."""
+    fields = dict(line.split(":", 1) for line in meminfo.read_text(encoding="utf-8").splitlines())
+    available = int(fields["MemAvailable"].split()[0]) // 1024
+    if available >= needed_mib:
+        return []
+    return [
+        Finding(
+            f"{available} MiB of memory are available",
+            f"{needed_mib} MiB are needed",
+            "stop something, choose a smaller topology, or add memory",
+        )
+    ]
+
+
+def check_disk(folder: Path, needed_gib: float, why: str, *, free_bytes: int | None = None) -> list[Finding]:
+    """Require room (GiB) on the file system of a folder that may not exist yet."""
+    existing = next(p for p in (folder, *folder.parents) if p.exists())
+    free = free_bytes if free_bytes is not None else shutil.disk_usage(existing).free
+    if free >= needed_gib * GIB:
+        return []
+    return [
+        Finding(
+            f"{free / GIB:.1f} GiB are free below {existing}",
+            f"{needed_gib:g} GiB are needed: {why}",
+            "free some room there, or move it: XDG_CACHE_HOME and XDG_STATE_HOME say where vmatrix keeps its files",
+        )
+    ]
