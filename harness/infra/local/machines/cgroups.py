@@ -1,0 +1,156 @@
+"""Control groups of a machine: one of its own in every hierarchy, so that guests share nothing and can be killed whole.
+
+Covers cgroup v2, v1, and the hybrid of both. On v1 a guest only gets its own tree when its nspawn process was put into
+a fresh group in *every* hierarchy before it started; on v2 one group does it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path("/sys/fs/cgroup")
+PERIOD_US = 100_000  # the kernel's default CFS period
+V2_CONTROLLERS = ("cpuset", "cpu", "io", "memory", "pids", "hugetlb")
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """One mounted control group tree: its root, and cgroup version 1 or 2."""
+
+    path: Path
+    version: int
+
+
+def hierarchies(mounts: str | None = None) -> tuple[Hierarchy, ...]:
+    """Return the mounted hierarchies, in mount order.
+
+    Args:
+        mounts: the text of /proc/self/mounts; read from there without it.
+    """
+    text = Path("/proc/self/mounts").read_text(encoding="utf-8") if mounts is None else mounts
+    found: dict[Path, Hierarchy] = {}
+    for line in text.splitlines():
+        _, where, kind, _ = line.split(" ", 3)
+        path = Path(where)
+        if path != ROOT and ROOT not in path.parents:
+            continue
+        if path == ROOT:
+            found.clear()  # a later mount over the root hides what was mounted below it
+        if kind in {"cgroup", "cgroup2"}:
+            found[path] = Hierarchy(path, 2 if kind == "cgroup2" else 1)
+    return tuple(found.values())
+
+
+def is_unified(found: tuple[Hierarchy, ...]) -> bool:
+    """Tell whether the host is on cgroup v2 alone."""
+    return len(found) == 1 and found[0].version == 2
+
+
+def create(name: str, found: tuple[Hierarchy, ...], *, cpus: int, memory_mib: int) -> list[Path]:
+    """Make a machine's group in every hierarchy, limited to `cpus` CPUs' time and `memory_mib` MiB.
+
+    Returns: the groups' directories, for the machine's first process to enter.
+    """
+    groups = []
+    for hierarchy in found:
+        if is_unified(found):
+            _enable_controllers(hierarchy.path)
+        group = hierarchy.path / name
+        group.mkdir(exist_ok=True)
+        if hierarchy.version == 1 and (group / "cpuset.cpus").exists():
+            _inherit_cpuset(group)
+        groups.append(group)
+    for group in groups:
+        _limit(group, cpus=cpus, memory_mib=memory_mib)
+    return groups
+
+
+def _enable_controllers(root: Path) -> None:
+    available = (root / "cgroup.controllers").read_text(encoding="utf-8").split()
+    wanted = [f"+{c}" for c in V2_CONTROLLERS if c in available]
+    (root / "cgroup.subtree_control").write_text(" ".join(wanted), encoding="utf-8")
+
+
+def _inherit_cpuset(group: Path) -> None:
+    """Copy the parent's CPUs and memory nodes: a v1 cpuset group refuses processes until it has some."""
+    for knob in ("cpuset.cpus", "cpuset.mems"):
+        (group / knob).write_text((group.parent / knob).read_text(encoding="utf-8"), encoding="utf-8")
+    (group / "cgroup.clone_children").write_text("1", encoding="utf-8")
+
+
+def _limit(group: Path, *, cpus: int, memory_mib: int) -> None:
+    """Write each limit whose file exists in this group (which tells the hierarchy and the version)."""
+    settings = {
+        "memory.limit_in_bytes": str(memory_mib << 20),
+        "cpu.cfs_quota_us": str(cpus * PERIOD_US),
+        "memory.max": str(memory_mib << 20),
+        "cpu.max": f"{cpus * PERIOD_US} {PERIOD_US}",
+    }
+    for knob, value in settings.items():
+        if (group / knob).exists():
+            (group / knob).write_text(value, encoding="utf-8")
+
+
+def groups_of(name: str, found: tuple[Hierarchy, ...]) -> list[Path]:
+    """Return the directories of a machine's groups that exist."""
+    return [h.path / name for h in found if (h.path / name).is_dir()]
+
+
+def names(found: tuple[Hierarchy, ...]) -> set[str]:
+    """Return the names of all groups directly below a hierarchy's root."""
+    return {child.name for h in found for child in h.path.iterdir() if child.is_dir()}
+
+
+def _tree(group: Path) -> Iterator[Path]:
+    """Yield a group and everything below it, deepest first; groups that vanish on the way are left out."""
+    try:
+        children = [c for c in group.iterdir() if c.is_dir() and not c.is_symlink()]
+    except FileNotFoundError:
+        return
+    for child in children:
+        yield from _tree(child)
+    yield group
+
+
+def pids(groups: Sequence[Path]) -> set[int]:
+    """Return every process in the groups and below them."""
+    found: set[int] = set()
+    for group in groups:
+        for leaf in _tree(group):
+            try:
+                found.update(int(p) for p in (leaf / "cgroup.procs").read_text(encoding="utf-8").split())
+            except (FileNotFoundError, OSError):
+                continue
+    return found
+
+
+def kill_all(groups: Sequence[Path]) -> set[int]:
+    """Send SIGKILL to everything in the groups and return whom it was sent to; to be repeated until nobody is left."""
+    victims = pids(groups) - {0, os.getpid()}
+    for pid in victims:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    return victims
+
+
+def remove(groups: Sequence[Path]) -> list[Path]:
+    """Remove the groups, deepest first.
+
+    Returns: those that the kernel would not give up yet (a process is still leaving); try again.
+    """
+    stuck = []
+    for group in groups:
+        for leaf in _tree(group):
+            try:
+                leaf.rmdir()
+            except FileNotFoundError:
+                continue
+            except OSError:
+                stuck.append(leaf)
+    return stuck

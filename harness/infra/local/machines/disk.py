@@ -1,0 +1,151 @@
+"""A machine's raw disk: find the root file system in its partition table, grow it, mount it, unmount it.
+
+Covers GPT disks with an ext4 root, which the images built here and the official Debian and Ubuntu cloud images are.
+Partition types are those of the Discoverable Partitions Specification.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import proc
+from harness.errors import InfraError
+
+SECTOR = 512
+MIB = 1 << 20
+ROOT_TYPES = frozenset(
+    {
+        uuid.UUID("4f68bce3-e8cd-4db1-96e7-fbcaf984b709"),  # root, x86-64
+        uuid.UUID("b921b045-1df0-41c3-af44-4c6f280d3fae"),  # root, arm64
+    }
+)
+LINUX_TYPE = uuid.UUID("0fc63daf-8483-4772-8e79-3d69d8477de4")
+# Machines live as long as their host at most, so barriers would only protect what nobody can come back to.
+MOUNT_OPTIONS = "loop,rw,noatime,nobarrier,noinit_itable"
+
+
+@dataclass(frozen=True)
+class Partition:
+    """One partition: number (from 1), type, start and size in bytes."""
+
+    number: int
+    type: uuid.UUID
+    start: int
+    size: int
+
+
+def partitions(disk: Path) -> list[Partition]:
+    """Read the partitions of a GPT disk.
+
+    Raises:
+        InfraError: the file has no GPT.
+    """
+    with disk.open("rb") as handle:
+        handle.seek(SECTOR)
+        header = handle.read(92)
+        if header[:8] != b"EFI PART":
+            raise InfraError(
+                f"disk {disk.name} has no GPT partition table",
+                hint="use a partitioned cloud image (vmatrix image list)",
+                paths=[disk],
+            )
+        table, count, width = struct.unpack_from("<QII", header, 72)
+        handle.seek(table * SECTOR)
+        raw = handle.read(count * width)
+    found = []
+    for number in range(count):
+        entry = raw[number * width : number * width + 48]
+        kind = uuid.UUID(bytes_le=entry[:16])
+        first, last = struct.unpack_from("<QQ", entry, 32)
+        if kind.int:
+            found.append(Partition(number + 1, kind, first * SECTOR, (last - first + 1) * SECTOR))
+    return found
+
+
+def root_partition(disk: Path) -> Partition:
+    """Return the partition that holds the root file system: the largest typed as root, else the largest Linux one.
+
+    Raises:
+        InfraError: there is none.
+    """
+    found = partitions(disk)
+    candidates = [p for p in found if p.type in ROOT_TYPES] or [p for p in found if p.type == LINUX_TYPE]
+    if not candidates:
+        raise InfraError(
+            f"disk {disk.name} has no Linux root partition among its {len(found)} partitions",
+            hint="use an image whose root partition has a Linux type GUID",
+            paths=[disk],
+        )
+    return max(candidates, key=lambda p: p.size)
+
+
+def _is_ext4(disk: Path, partition: Partition) -> bool:
+    with disk.open("rb") as handle:
+        handle.seek(partition.start + 1024 + 56)
+        return handle.read(2) == b"\x53\xef"
+
+
+def grow(disk: Path) -> Partition:
+    """Grow the root partition and its file system to the disk's size, when the root is the last partition.
+
+    The file system is grown while it is not mounted: the kernel wants CAP_SYS_RESOURCE for doing it online.
+
+    Returns: the root partition as it is now.
+    """
+    root = root_partition(disk)
+    if not _is_ext4(disk, root):
+        raise InfraError(f"the root file system of disk {disk.name} is not ext4", paths=[disk])
+    last = max(partitions(disk), key=lambda p: p.start)
+    free = disk.stat().st_size - (root.start + root.size)
+    # Less than 2 MiB is the alignment and the backup table.
+    if last != root or free < 2 * MIB:
+        return root
+    proc.run(["sfdisk", "--quiet", "--no-reread", "--relocate", "gpt-bak-std", disk], timeout=30)
+    proc.run(["sfdisk", "--quiet", "--no-reread", "-N", str(root.number), disk], timeout=30, stdin=",+\n")
+    grown = root_partition(disk)
+    _resize(disk, grown)
+    return grown
+
+
+def _resize(disk: Path, partition: Partition) -> None:
+    """Resize the file system; check it first only when it was in use since its last check."""
+    target = f"{disk}?offset={partition.start}"
+    resize = ["resize2fs", target, f"{partition.size // 1024}K"]
+    if proc.run(resize, timeout=120, check=False).returncode == 0:
+        return
+    done = proc.run(["e2fsck", "-f", "-p", target], timeout=120, check=False)
+    if done.returncode not in (0, 1):  # 1: errors were corrected
+        raise proc.CommandFailed(done, why=f"ended with status {done.returncode}", paths=[disk])
+    proc.run(resize, timeout=120)
+
+
+def mount(disk: Path, partition: Partition, where: Path) -> None:
+    """Mount a partition through a loop device that detaches itself when it is unmounted."""
+    options = f"{MOUNT_OPTIONS},offset={partition.start},sizelimit={partition.size}"
+    proc.run(["mount", "-t", "ext4", "-o", options, disk, where], timeout=60)
+
+
+def mounts_below(directory: Path) -> list[Path]:
+    """Return what is mounted at or below a directory, deepest first."""
+    found = []
+    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
+        where = Path(line.split(" ")[4].encode().decode("unicode_escape"))
+        if where == directory or directory in where.parents:
+            found.append(where)
+    return sorted(found, key=lambda p: len(p.parts), reverse=True)
+
+
+def loop_devices_below(directory: Path) -> list[Path]:
+    """Return the loop devices whose backing file is (or was, when it is deleted) below a directory."""
+    found = []
+    for backing in Path("/sys/block").glob("loop*/loop/backing_file"):
+        try:
+            file = Path(backing.read_text(encoding="utf-8").rstrip("\n").removesuffix(" (deleted)"))
+        except OSError:
+            continue  # detached meanwhile
+        if directory in file.parents:
+            found.append(Path("/dev") / backing.parts[3])
+    return found

@@ -1,0 +1,89 @@
+"""What everything of a machine is called on the host, so that it can be found again from the host alone.
+
+Instance `i` of the embedded infrastructure owns 10.(213+i).0.0/16 and every name that begins with `vmx<i>`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network
+
+MAX_INSTANCES = 16
+FIRST_SECOND_OCTET = 213
+MAX_NAMESPACES = 250
+_ID = re.compile(r"[0-9a-f]{1,9}")
+
+
+@dataclass(frozen=True)
+class Names:
+    """The names and addresses of one instance, by its index (0..15)."""
+
+    index: int
+
+    def __post_init__(self) -> None:
+        """Refuse an index that has no address range."""
+        if not 0 <= self.index < MAX_INSTANCES:
+            raise ValueError(f"instance index {self.index} is not in 0..{MAX_INSTANCES - 1}")
+
+    @property
+    def instance_network(self) -> IPv4Network:
+        """Return the /16 of the instance."""
+        return IPv4Network(f"10.{FIRST_SECOND_OCTET + self.index}.0.0/16")
+
+    @property
+    def instance_address(self) -> IPv4Address:
+        """Return the one host address that the instance's guests may reach."""
+        return self.instance_network[1]
+
+    @property
+    def instance_bridge(self) -> str:
+        """Return the host bridge (without ports) that carries the instance address."""
+        return f"vmx{self.index}"
+
+    def network(self, namespace_index: int) -> IPv4Network:
+        """Return the /24 of a VM namespace."""
+        if not 1 <= namespace_index <= MAX_NAMESPACES:
+            raise ValueError(f"namespace index {namespace_index} is not in 1..{MAX_NAMESPACES}")
+        return IPv4Network((int(self.instance_network.network_address) + (namespace_index << 8), 24))
+
+    def host_address(self, namespace_index: int) -> IPv4Address:
+        """Return the host's address in a VM namespace's network."""
+        return self.network(namespace_index)[1]
+
+    def gateway(self, namespace_index: int) -> IPv4Address:
+        """Return the guests' default gateway, which forwards nothing."""
+        return self.network(namespace_index)[254]
+
+    def bridge_netns(self, namespace_index: int) -> str:
+        """Return the network namespace that holds a VM namespace's bridge."""
+        return f"vmx{self.index}-n{namespace_index}"
+
+    def host_link(self, namespace_index: int) -> str:
+        """Return the host's end of the veth into a VM namespace's bridge."""
+        return f"vmx{self.index}h{namespace_index}"
+
+    def machine(self, machine_id: str) -> str:
+        """Return the name of a machine's nspawn container and of its control groups."""
+        if not _ID.fullmatch(machine_id):
+            raise ValueError(f"machine id {machine_id!r} is not 1 to 9 hex digits")
+        return f"vmx{self.index}-{machine_id}"
+
+    def machine_netns(self, namespace_index: int, machine_id: str) -> str:
+        """Return a machine's own network namespace."""
+        return f"{self.bridge_netns(namespace_index)}-{machine_id}"
+
+    @staticmethod
+    def bridge_port(machine_id: str) -> str:
+        """Return a machine's port on its bridge (inside the bridge's network namespace; 10 characters at most)."""
+        return f"m{machine_id}"
+
+    def machine_id(self, name: str) -> str | None:
+        """Return the machine id in a container or control group name of this instance, None for any other name."""
+        match = re.fullmatch(rf"vmx{self.index}-([0-9a-f]{{1,9}})", name)
+        return match.group(1) if match else None
+
+    def netns_owner(self, name: str) -> tuple[int, str] | None:
+        """Return (namespace index, machine id or "" for the bridge's own) of a network namespace's name."""
+        match = re.fullmatch(rf"vmx{self.index}-n([1-9][0-9]{{0,2}})(?:-([0-9a-f]{{1,9}}))?", name)
+        return (int(match.group(1)), match.group(2) or "") if match else None
