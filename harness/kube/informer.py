@@ -37,6 +37,7 @@ class Informer:
         self._labels = labels
         self._objects: dict[Key, Json] = {}
         self._listeners: list[Listener] = []
+        self._seen = 0  # the newest version that list or watch brought
         self._lock = threading.Lock()
         self._stopping = threading.Event()
 
@@ -53,6 +54,18 @@ class Informer:
         """Return all objects of the local copy (of one namespace, or of all)."""
         with self._lock:
             return [o for (ns, _), o in self._objects.items() if namespace is None or ns == namespace]
+
+    def observe(self, obj: Json) -> None:
+        """Take in an object that the API just answered a write with, so that the next look does not see it older.
+
+        Listeners are not told: the watch will bring the same change. An answer that is older than what the watch
+        already brought is dropped, and so is one of an object that the watch saw go.
+        """
+        key, version = key_of(obj), revision_of(obj)
+        with self._lock:
+            known = self._objects.get(key)
+            if revision_of(known) < version and (known is not None or version > self._seen):
+                self._objects[key] = obj
 
     def start(self) -> None:
         """Start watching on a daemon thread; `synced` is set after the first list."""
@@ -80,6 +93,7 @@ class Informer:
         fresh = {key_of(o): o for o in listing.items}
         with self._lock:
             old, self._objects = self._objects, dict(fresh)
+            self._seen = max(self._seen, _number(listing.resource_version))
         for key, gone in old.items():
             if key not in fresh:
                 self._tell("DELETED", gone)
@@ -105,16 +119,29 @@ class Informer:
         return version
 
     def _store(self, kind: str, obj: Json) -> None:
+        key, version = key_of(obj), revision_of(obj)
         with self._lock:
-            if kind == "DELETED":
-                self._objects.pop(key_of(obj), None)
+            self._seen = max(self._seen, version)
+            if revision_of(self._objects.get(key)) > version:
+                pass  # a later write's answer is already here
+            elif kind == "DELETED":
+                self._objects.pop(key, None)
             else:
-                self._objects[key_of(obj)] = obj
+                self._objects[key] = obj
         self._tell(kind, obj)
 
     def _tell(self, kind: str, obj: Json) -> None:
         for listener in self._listeners:
             listener(kind, obj)
+
+
+def revision_of(obj: Json | None) -> int:
+    """Return an object's resourceVersion as a number (they are comparable within one kind), -1 for no object."""
+    return -1 if obj is None else _number(obj["metadata"].get("resourceVersion", ""))
+
+
+def _number(version: str) -> int:
+    return int(version) if version.isdigit() else 0
 
 
 def labels_of(obj: Json) -> Mapping[str, str]:

@@ -1,0 +1,1 @@
+"""VirtualMachineInstances: launcher pods, phases and conditions, and the machine behind each instance."""
