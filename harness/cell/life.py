@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +12,16 @@ from harness.cell.deploy import run_playbook
 from harness.cell.site import Site
 from harness.cell.steps import Steps, flatten
 from harness.cell.teardown import Selection, reap
-from harness.errors import ProductError, VmatrixError
+from harness.errors import InfraRetriable, ProductError, VmatrixError
 from harness.model import Cell, Environment, GuestCluster
 
 KUBECONFIG = "kubeconfig"
+MOST_ATTEMPTS = 2  # of provisioning, and of nothing else
 
 
 @dataclass
 class Life:
-    """One attempt at a cell. A verb that has succeeded is not repeated; one that has failed fails again the same way."""
+    """One attempt at a cell. A verb that succeeded is not repeated; one that failed fails again the same way."""
 
     site: Site
     attempt: provision.Attempt
@@ -49,8 +50,29 @@ class Life:
             VmatrixError: they cannot be had; said again at each further call.
         """
         if self.environment is None:
-            self.environment = self._step("provision", lambda: provision.provision(self.site, self.attempt, self.steps))
+            try:
+                self.environment = self._provision()
+            except InfraRetriable:
+                if self.attempt.number >= MOST_ATTEMPTS:
+                    raise
+                self._start_over()
+                self.environment = self._provision()
         return self.environment
+
+    def _provision(self) -> Environment:
+        made: Environment = self._step("provision", lambda: provision.provision(self.site, self.attempt, self.steps))
+        return made
+
+    def _start_over(self) -> None:
+        """Go on in a fresh namespace; the first attempt's traces stay in the report and in its directory."""
+        self.collect()
+        self.teardown()
+        number = self.attempt.number + 1
+        directory = self.attempt.directory / f"attempt-{number}"
+        self.attempt = replace(self.attempt, number=number, directory=directory)
+        self.steps.attempt = number
+        self.failure = None
+        self.torn_down = False
 
     def deploy(self) -> GuestCluster:
         """Run the product's deploy phase on the machines (made first if need be).

@@ -18,7 +18,7 @@ from harness.spec.models import Model
 FILE = "vmatrix.yml"
 PREFIX = "VMATRIX_"
 DEFAULT = "default"
-NOT_SETTINGS = frozenset({"VMATRIX_PROJECT"})
+NOT_SETTINGS = frozenset({"VMATRIX_PROJECT", "VMATRIX_INSTANCE"})
 
 
 class Settings(Model):

@@ -1,0 +1,68 @@
+"""The `vmatrix` command: maps options to calls and errors to exit codes; nothing else."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+
+import typer
+from rich.console import Console
+
+from harness import __version__
+from harness.cli import artifacts, cells, doctor, image, infra, run, settings
+from harness.errors import EXIT_HARNESS, VmatrixError
+
+app = typer.Typer(
+    name="vmatrix",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    help="Real Kubernetes clusters for every combination of your deployment code that matters.",
+)
+app.add_typer(artifacts.app, name="artifacts")
+app.add_typer(image.app, name="image")
+app.add_typer(infra.app, name="infra")
+run.register(app)
+cells.register(app)
+settings.register(app)
+doctor.register(app)
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    Console().print(__version__, highlight=False)
+
+
+def main() -> None:
+    """Run the command and end the process with its exit code."""
+    verbose = "-vv" in sys.argv
+    if verbose:
+        sys.argv.remove("-vv")
+    try:
+        app(standalone_mode=True)
+    except VmatrixError as error:
+        show(error)
+        if verbose:
+            traceback.print_exc()
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except Exception as error:  # noqa: BLE001 - the last resort: a bug of ours, said as one
+        Console(stderr=True).print(f"error: {type(error).__name__}: {error}", markup=False)
+        Console(stderr=True).print("this is a bug of vmatrix; repeat with -vv and report the traceback", markup=False)
+        if verbose:
+            traceback.print_exc()
+        sys.exit(EXIT_HARNESS)
+
+
+def show(error: VmatrixError) -> None:
+    """Print an error as a person reads it: what, details, where to look, what to do."""
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console.print(f"error ({error.blame.value}): {error.summary}", markup=False, style="red")
+    if error.detail:
+        console.print("\n".join(f"  {line}" for line in error.detail.splitlines()), markup=False)
+    for path in error.paths:
+        console.print(f"  see: {path}", markup=False)
+    if error.hint:
+        console.print(f"hint: {error.hint}", markup=False)
