@@ -1,0 +1,56 @@
+"""What must be true of a guest's add-ons: CoreDNS, kube-proxy and the network plugin."""
+
+from __future__ import annotations
+
+from harness.validate.expected import Expected
+from harness.validate.findings import Finding, differs
+from harness.validate.view import ClusterView, Json
+
+DEPLOYMENTS = (("kube-system", "coredns"),)
+# Where each network plugin's DaemonSet is.
+NETWORK_PLUGINS = {"flannel": ("kube-flannel", "kube-flannel-ds")}
+KUBE_PROXY = ("kube-system", "kube-proxy")
+
+
+def unavailable_deployments(view: ClusterView) -> list[Finding]:
+    """Return the Deployments of add-ons that are missing, rolling out, or short of replicas."""
+    found: list[Finding] = []
+    for namespace, name in DEPLOYMENTS:
+        where = f"Deployment {namespace}/{name}"
+        deployment = view.find(view.deployments, namespace, name)
+        if deployment is None:
+            found.append(Finding(where, "to exist", "nothing"))
+            continue
+        wanted = deployment["spec"].get("replicas", 1)
+        status = deployment.get("status", {})
+        counts = {key: status.get(key, 0) for key in ("replicas", "updatedReplicas", "availableReplicas")}
+        found += differs(where, "replicas", dict.fromkeys(counts, wanted), counts)
+        found += differs(where, "any replica wanted", True, wanted > 0)
+        found += _stale(where, deployment)
+    return found
+
+
+def unready_daemon_sets(view: ClusterView, expected: Expected) -> list[Finding]:
+    """Return the DaemonSets of add-ons that are missing or are not ready on every node of the inventory."""
+    wanted = [KUBE_PROXY]
+    if expected.network_plugin in NETWORK_PLUGINS:
+        wanted.append(NETWORK_PLUGINS[expected.network_plugin])
+    found: list[Finding] = []
+    for namespace, name in wanted:
+        where = f"DaemonSet {namespace}/{name}"
+        daemon_set = view.find(view.daemon_sets, namespace, name)
+        if daemon_set is None:
+            found.append(Finding(where, "to exist", "nothing"))
+            continue
+        status = daemon_set.get("status", {})
+        keys = ("desiredNumberScheduled", "updatedNumberScheduled", "numberAvailable", "numberReady")
+        counts = {key: status.get(key, 0) for key in keys}
+        found += differs(where, "counts", dict.fromkeys(keys, len(expected.nodes)), counts)
+        found += _stale(where, daemon_set)
+    return found
+
+
+def _stale(where: str, obj: Json) -> list[Finding]:
+    """Return a finding when the status is of an older generation than the spec."""
+    observed = obj.get("status", {}).get("observedGeneration")
+    return differs(where, "observed generation", obj["metadata"].get("generation"), observed)

@@ -1,0 +1,80 @@
+"""The conformance smoke's lists: matrix/conformance/<minor>.yml, one per Kubernetes minor.
+
+Spec names change from minor to minor, so nothing is shared between the lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness.errors import BadInput
+from harness.paths import project_dir
+
+AGNHOST = "agnhost"  # the name under which each list gives the image of the network checks' probes
+
+
+@dataclass(frozen=True)
+class ConformanceSpec:
+    """One upstream spec: its full name as ginkgo has it, and the images it runs, as repository:tag without registry."""
+
+    name: str
+    images: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Curated:
+    """The conformance smoke of one Kubernetes minor. `images` maps the list's own image names to repository:tag."""
+
+    minor: str
+    images: Mapping[str, str]
+    specs: tuple[ConformanceSpec, ...]
+
+
+def curated_path(minor: str) -> Path:
+    """Return where the list of a minor lies."""
+    return project_dir() / "matrix" / "conformance" / f"{minor}.yml"
+
+
+def load_curated(minor: str) -> Curated:
+    """Load the list of a Kubernetes minor.
+
+    Raises:
+        BadInput: there is none, or it is malformed.
+    """
+    path = curated_path(minor)
+    if not path.is_file():
+        raise BadInput(
+            f"there is no conformance list for Kubernetes {minor}",
+            hint=f"write {path}; its names must be those of that minor's `e2e.test --list-tests`",
+            paths=[path],
+        )
+    try:
+        return _read(minor, yaml.safe_load(path.read_text(encoding="utf-8")))
+    except (yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadInput(
+            f"{path} is malformed: {type(error).__name__}: {error}",
+            hint="it needs `kubernetes`, `images` (name: repository:tag) and `specs` ([{name, images}])",
+            paths=[path],
+        ) from error
+
+
+def _read(minor: str, raw: Any) -> Curated:
+    if str(raw["kubernetes"]) != minor:
+        raise ValueError(f"it says kubernetes: {raw['kubernetes']}")
+    images = {str(name): str(image) for name, image in raw["images"].items()}
+    if AGNHOST not in images:
+        raise ValueError(f"images has no {AGNHOST}, which the network checks run")
+    specs = tuple(
+        ConformanceSpec(str(entry["name"]), tuple(images[name] for name in entry.get("images", ())))
+        for entry in raw["specs"]
+    )
+    names = [spec.name for spec in specs]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice or not specs:
+        raise ValueError(f"specs named twice: {twice}" if twice else "no specs")
+    return Curated(minor, images, specs)

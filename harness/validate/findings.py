@@ -1,0 +1,84 @@
+"""What a check found wrong, and the one message that says so to a person."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from harness.errors import HarnessBug
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is not as it should be: where, what was expected, what was seen."""
+
+    where: str
+    expected: str
+    seen: str
+
+    def __str__(self) -> str:
+        """Return the finding as one line."""
+        return f"{self.where}: expected {self.expected}; saw {self.seen}"
+
+
+class CheckFailed(AssertionError):
+    """A check of a guest cluster does not hold."""
+
+
+def require(findings: Iterable[Finding], *, claim: str, look: str, do: str) -> None:
+    """Fail with one message that names every finding; do nothing when there is none.
+
+    Args:
+        claim: what should be true, as a sentence.
+        look: where the cause is likely to be seen.
+        do: what to type next.
+
+    Raises:
+        CheckFailed: there are findings.
+    """
+    __tracebackhide__ = True
+    found = tuple(findings)
+    if not found:
+        return
+    lines = [f"not true: {claim}", *(f"  - {finding}" for finding in found), f"look at: {look}", f"type:    {do}"]
+    raise CheckFailed("\n".join(lines))
+
+
+def on_every(
+    names: Sequence[str], seen: Mapping[str, T], judge: Callable[[str, T], Iterable[Finding]]
+) -> list[Finding]:
+    """Judge what was seen of every name that must have been seen; a name that was not seen is a finding itself.
+
+    Raises:
+        HarnessBug: there is no name at all, so the check would prove nothing.
+    """
+    if not names:
+        raise HarnessBug("a check was asked about no machine at all", hint="the cell's inventory groups are empty")
+    found: list[Finding] = []
+    for name in names:
+        if name in seen:
+            found += judge(name, seen[name])
+        else:
+            found.append(Finding(name, "an answer", "none"))
+    return found
+
+
+def differs(where: str, what: str, expected: object, seen: object) -> list[Finding]:
+    """Return one finding when two values are not equal, none otherwise."""
+    return [] if expected == seen else [Finding(where, f"{what} {expected!r}", repr(seen))]
+
+
+def same_set(where: str, what: str, expected: Iterable[str], seen: Iterable[str]) -> list[Finding]:
+    """Return a finding for what is missing and one for what is too much."""
+    wanted, there = set(expected), set(seen)
+    found = []
+    if wanted - there:
+        found.append(Finding(where, f"{what} {', '.join(sorted(wanted))}", f"no {', '.join(sorted(wanted - there))}"))
+    if there - wanted:
+        found.append(
+            Finding(where, f"no other {what} than {', '.join(sorted(wanted))}", ", ".join(sorted(there - wanted)))
+        )
+    return found

@@ -1,0 +1,54 @@
+"""Which images an OCI registry has: asked before anything that needs them is started."""
+
+from __future__ import annotations
+
+import http.client
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+from harness.errors import InfraRetriable
+
+TIMEOUT_SECONDS = 10.0
+PARALLEL = 4
+# Without these a registry answers 404 for an image index or an OCI manifest (distribution specification, "pull").
+MANIFEST_TYPES = ", ".join(
+    (
+        "application/vnd.oci.image.index.v1+json",
+        "application/vnd.oci.image.manifest.v1+json",
+        "application/vnd.docker.distribution.manifest.list.v2+json",
+        "application/vnd.docker.distribution.manifest.v2+json",
+    )
+)
+
+
+def missing_images(registry: str, images: Iterable[str]) -> frozenset[str]:
+    """Return those of the images (repository:tag) that the registry (host:port, plain HTTP) does not have.
+
+    Raises:
+        InfraRetriable: the registry does not answer, or answers with an error of its own.
+    """
+    asked = sorted(set(images))
+    with ThreadPoolExecutor(PARALLEL) as pool:
+        return frozenset(
+            image
+            for image, there in zip(asked, pool.map(lambda i: has_image(registry, i), asked), strict=True)
+            if not there
+        )
+
+
+def has_image(registry: str, image: str) -> bool:
+    """Tell whether a registry has an image's manifest."""
+    repository, _, tag = image.rpartition(":")
+    connection = http.client.HTTPConnection(registry, timeout=TIMEOUT_SECONDS)
+    try:
+        connection.request("HEAD", f"/v2/{repository}/manifests/{tag}", headers={"Accept": MANIFEST_TYPES})
+        status = connection.getresponse().status
+    except (OSError, http.client.HTTPException) as error:
+        raise InfraRetriable(
+            f"the image registry {registry} does not answer: {error}", hint="is the mirror up? `vmatrix infra status`"
+        ) from error
+    finally:
+        connection.close()
+    if status not in (200, 404):
+        raise InfraRetriable(f"the image registry {registry} answers {status} to the question for {image}")
+    return status == 200

@@ -1,0 +1,88 @@
+"""What ginkgo's JUnit says of each spec that was asked for; what it does not mention has failed, never passed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from xml.etree import ElementTree
+
+SPEC_PREFIX = "[It] "  # suite nodes such as [SynchronizedBeforeSuite] are test cases too
+TEXT_LIMIT = 4000  # characters of a failure's text: the message and where it was raised stand first
+
+
+class Outcome(StrEnum):
+    """How a spec ended. `not-run`: it was not started, on purpose, because an image is missing."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    NOT_RUN = "not-run"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One spec's outcome, its own duration in seconds, and why it did not pass."""
+
+    outcome: Outcome
+    seconds: float = 0.0
+    text: str = ""
+
+
+def read_verdicts(junit: Path, names: Iterable[str]) -> dict[str, Verdict]:
+    """Return the verdict of each named spec.
+
+    Args:
+        junit: the junit_01.xml that e2e.test wrote into its --report-dir; it lists every spec there is, run or not.
+    """
+    wanted = tuple(names)
+    if not junit.is_file():
+        lost = Verdict(Outcome.FAILED, text=f"ginkgo left no report at {junit}: it was killed or could not start")
+        return dict.fromkeys(wanted, lost)
+    try:
+        cases = list(ElementTree.parse(junit).iter("testcase"))  # noqa: S314 - our own run's report
+    except ElementTree.ParseError as error:
+        return dict.fromkeys(wanted, Verdict(Outcome.FAILED, text=f"{junit} is not XML: {error}"))
+    suite_failure = _suite_failure(cases)
+    found: dict[str, list[Verdict]] = {}
+    for case in cases:
+        name = case.get("name", "")
+        if name.startswith(SPEC_PREFIX):
+            found.setdefault(name.removeprefix(SPEC_PREFIX), []).append(_verdict(case, suite_failure))
+    return {name: _only(name, found) for name in wanted}
+
+
+def _only(name: str, found: Mapping[str, list[Verdict]]) -> Verdict:
+    verdicts = found.get(name, [])
+    if len(verdicts) == 1:
+        return verdicts[0]
+    return Verdict(
+        Outcome.FAILED, text=f"the report has {len(verdicts)} specs of this name: is the list of this minor?"
+    )
+
+
+def _verdict(case: ElementTree.Element, suite_failure: str) -> Verdict:
+    status = case.get("status", "")
+    seconds = float(case.get("time") or 0.0)
+    if status == "passed":
+        return Verdict(Outcome.PASSED, seconds)
+    text = _failure_text(case)
+    if status == "skipped":  # asked for, and yet not run: the spec skipped itself, or the suite failed before it
+        text = f"the spec was skipped: {text or suite_failure or 'no reason given'}"
+    return Verdict(Outcome.FAILED, seconds, text or f"status {status!r} without a word")
+
+
+def _suite_failure(cases: Iterable[ElementTree.Element]) -> str:
+    for case in cases:
+        if not case.get("name", "").startswith(SPEC_PREFIX) and case.get("status") not in ("passed", "skipped"):
+            return f"{case.get('name')}: {_failure_text(case)}"
+    return ""
+
+
+def _failure_text(case: ElementTree.Element) -> str:
+    for kind in ("failure", "error", "skipped"):
+        element = case.find(kind)
+        if element is not None:
+            text = "\n".join(part for part in (element.get("message", ""), element.text or "") if part)
+            return text.strip()[:TEXT_LIMIT]
+    return ""
