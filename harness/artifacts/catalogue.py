@@ -1,0 +1,184 @@
+"""The catalogue as data: which programs and images there are, in which versions, and how each one is obtained.
+
+Covers reading and validating catalogue.yml and looking things up in it. Does not obtain anything.
+"""
+
+from __future__ import annotations
+
+import platform
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from harness.errors import BadInput, HarnessBug
+
+HERE = Path(__file__).resolve().parent
+CATALOGUE = HERE / "catalogue.yml"
+MODULES = HERE / "modules"
+KUBERNETES = "kubernetes"
+IMAGE_PREFIX = "image/"
+
+# Go's and Debian's word for each machine that uname(2) names, and the word of projects that mix both
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+MIXED = {"amd64": "x86_64", "arm64": "arm64"}
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class KubernetesRelease(_Strict):
+    """What belongs to one Kubernetes release: the etcd version, and the tag of every image besides its own four."""
+
+    etcd: str
+    images: dict[str, str]
+
+
+class WrapperModule(_Strict):
+    """What a generated go.mod requires at the module's version, and which indirect requirements it raises."""
+
+    requires: list[str]
+    staging: bool = False
+    raises: dict[str, str] = {}
+
+
+class GoRecipe(_Strict):
+    """How a program is built: output file -> package, and the flags. `stamps` are -X variables."""
+
+    module: str
+    packages: dict[str, str]
+    cgo: bool = False
+    test: bool = False
+    tags: list[str] = []
+    stamps: dict[str, str] = {}
+    seconds: float
+
+
+class ReleaseRecipe(_Strict):
+    """How a program is downloaded. Without `members` the URL is the file itself."""
+
+    base: str
+    url: str
+    checksum_url: str
+    members: dict[str, str] = {}
+
+
+class Recipes(_Strict):
+    """The ways to obtain a program. Without `release` its project publishes no file with a checksum."""
+
+    gomod: GoRecipe
+    release: ReleaseRecipe | None = None
+
+
+class Program(Recipes):
+    """One artifact of one or more executable files; `other` has the recipes of versions that differ from the rest."""
+
+    versions: Literal["kubernetes"] | Annotated[list[str], Field(min_length=1)]
+    other: dict[str, Recipes] = {}
+
+    def recipes(self, version: str) -> Recipes:
+        """Return the recipes of one version."""
+        return self.other.get(version, self)
+
+
+class Image(_Strict):
+    """One OCI image: a Debian layer (when there are packages) below a layer with our files."""
+
+    tags: Literal["kubernetes"] | dict[str, str]
+    files: dict[str, str] = {}
+    debian: list[str] = []
+    links: dict[str, str] = {}
+    applets: str = ""
+    entrypoint: list[str] = []
+    command: list[str] = []
+    user: str = ""
+
+
+class Catalogue(_Strict):
+    """All of it."""
+
+    kubernetes: dict[str, KubernetesRelease]
+    modules: dict[str, WrapperModule]
+    programs: dict[str, Program]
+    images: dict[str, Image]
+
+    def versions(self, name: str) -> tuple[str, ...]:
+        """Return the versions of a program, or the tags of an image (`image/<repository>`), newest entry first."""
+        if name.startswith(IMAGE_PREFIX):
+            return tuple(self.tags(name.removeprefix(IMAGE_PREFIX)))
+        versions = self.program(name).versions
+        return tuple(self.kubernetes) if versions == KUBERNETES else tuple(versions)
+
+    def tags(self, repository: str) -> dict[str, str]:
+        """Return an image's tags, each with the version of the programs in it."""
+        tags = self.image(repository).tags
+        return tags if isinstance(tags, dict) else {f"v{version}": version for version in self.kubernetes}
+
+    def program(self, name: str) -> Program:
+        """Return a program's entry. Raises BadInput when there is none."""
+        if name not in self.programs:
+            raise BadInput(f"there is no artifact `{name}`", hint="vmatrix artifacts list")
+        return self.programs[name]
+
+    def image(self, repository: str) -> Image:
+        """Return an image's entry. Raises BadInput when there is none."""
+        if repository not in self.images:
+            raise BadInput(f"there is no artifact `{IMAGE_PREFIX}{repository}`", hint="vmatrix artifacts list")
+        return self.images[repository]
+
+    def release(self, version: str) -> KubernetesRelease:
+        """Return what belongs to a Kubernetes version. Raises BadInput when it is not declared."""
+        if version not in self.kubernetes:
+            known = ", ".join(self.kubernetes)
+            raise BadInput(
+                f"Kubernetes {version} is not in the catalogue (there are {known})",
+                hint=f"add it to {CATALOGUE.name}, then: vmatrix artifacts module kubernetes {version}",
+                paths=[CATALOGUE],
+            )
+        return self.kubernetes[version]
+
+    def names(self) -> tuple[str, ...]:
+        """Return every artifact's name, programs first."""
+        return (*self.programs, *(IMAGE_PREFIX + repository for repository in self.images))
+
+
+@cache
+def load(path: Path = CATALOGUE) -> Catalogue:
+    """Read and validate a catalogue. Raises BadInput when it does not fit the schema."""
+    try:
+        return Catalogue.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except (yaml.YAMLError, ValidationError) as error:
+        raise BadInput(f"{path.name} is not a valid catalogue", detail=str(error), paths=[path]) from error
+
+
+def architecture() -> str:
+    """Return this machine's architecture in Go's words. Raises BadInput on one that nothing is built for."""
+    machine = platform.machine()
+    if machine not in ARCHITECTURES:
+        raise BadInput(f"this machine is {machine}; vmatrix knows {', '.join(ARCHITECTURES)}")
+    return ARCHITECTURES[machine]
+
+
+def fill(template: str, name: str, version: str) -> str:
+    """Fill a catalogue template for one version of a program."""
+    numbers = version.split(".")
+    try:
+        return template.format(
+            name=name,
+            version=version,
+            minor=".".join(numbers[:2]),
+            major_number=numbers[0],
+            minor_number=numbers[1] if len(numbers) > 1 else "0",
+            arch=architecture(),
+            mixed_arch=MIXED[architecture()],
+        )
+    except (KeyError, IndexError) as error:
+        raise HarnessBug(f"template `{template}` of {CATALOGUE.name} has an unknown field: {error}") from error
+
+
+def module_dir(module: str, version: str) -> Path:
+    """Return the folder of a wrapper module."""
+    return MODULES / f"{module}-{version}"

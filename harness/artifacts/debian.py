@@ -1,0 +1,37 @@
+"""A few Debian packages with what they depend on, unpacked into a tar archive: the lower part of some images.
+
+Packages are unpacked, not installed: no maintainer script runs, so nothing here depends on the host or on the clock.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness import proc
+from harness.errors import BadInput, InfraError
+
+SUITE = "trixie"
+SECONDS = 60.0  # expected, for the progress display
+LIMIT = 900.0
+
+
+def unpack(packages: Sequence[str], target: Path, log: Path) -> None:
+    """Write a tar archive of packages and their dependencies.
+
+    Raises:
+        BadInput: mmdebstrap is not installed.  InfraError: it failed.
+    """
+    if shutil.which("mmdebstrap") is None:
+        raise BadInput("images with Debian packages in them need mmdebstrap", hint="apt-get install --yes mmdebstrap")
+    argv = ["mmdebstrap", "--variant=extract", f"--include={','.join(packages)}", SUITE, str(target)]
+    try:
+        proc.run(argv, timeout=LIMIT, log=log, env={"SOURCE_DATE_EPOCH": "0"})
+    except proc.CommandFailed as error:
+        raise InfraError(
+            f"Debian packages could not be had: {', '.join(packages)}",
+            detail=error.detail,
+            paths=[log],
+            hint="can this machine install Debian packages at all? apt-get update",
+        ) from error

@@ -1,0 +1,90 @@
+"""The source `gomod`: programs built from the Go module proxy by way of committed wrapper modules."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness import proc
+from harness.artifacts import toolchain
+from harness.artifacts.catalogue import GoRecipe, architecture, fill, module_dir
+from harness.artifacts.recipe import Ref, Source
+from harness.errors import BadInput, InfraError
+
+BUILD_SECONDS = 3600.0  # per program: ten times the longest build that was measured on two cores
+
+
+@dataclass(frozen=True)
+class Build:
+    """One program of one version, built."""
+
+    ref: Ref
+    recipe: GoRecipe
+
+    @property
+    def source(self) -> str:
+        """Return the source's name."""
+        return Source.GOMOD
+
+    @property
+    def seconds(self) -> float:
+        """Return how long the build takes cold on two cores, from the catalogue."""
+        return self.recipe.seconds
+
+    @property
+    def folder(self) -> Path:
+        """Return the wrapper module's folder. Raises BadInput when it was never generated."""
+        folder = module_dir(self.recipe.module, self.ref.version)
+        if not (folder / "go.mod").exists():
+            raise BadInput(
+                f"there is no wrapper module to build {self.ref} from",
+                hint=f"vmatrix artifacts module {self.recipe.module} {self.ref.version}",
+                paths=[folder],
+            )
+        return folder
+
+    def ingredients(self) -> Mapping[str, Any]:
+        """Return the flags and the wrapper module's text; the Go version is noted with the result instead, so that
+        a new compiler does not throw away a whole cache."""
+        texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(self.folder.glob("*"))}
+        flags = self.recipe.model_dump(exclude={"seconds"})
+        return {"flags": flags, "ldflags": self.ldflags(), "module": texts, "arch": architecture()}
+
+    def ldflags(self) -> str:
+        """Return the linker's flags: stripped, version stamped, and static when C is linked in."""
+        stamps = [
+            f"-X {name}={fill(value, self.ref.name, self.ref.version)}" for name, value in self.recipe.stamps.items()
+        ]
+        static = ["-linkmode external -extldflags -static"] if self.recipe.cgo else []
+        return " ".join(["-s -w", *stamps, *static])
+
+    def argv(self, go: Path, package: str, output: Path) -> list[str | Path]:
+        """Return the command that builds one package."""
+        verb = ["test", "-c"] if self.recipe.test else ["build"]
+        tags = [f"-tags={','.join(self.recipe.tags)}"] if self.recipe.tags else []
+        return [go, *verb, "-mod=readonly", "-trimpath", *tags, "-ldflags", self.ldflags(), "-o", output, package]
+
+    def make(self, target: Path, log: Path) -> Mapping[str, Any]:
+        """Build every package into `target`."""
+        floor = re.search(r"^go (\S+)", (self.folder / "go.mod").read_text(encoding="utf-8"), re.MULTILINE)
+        go = toolchain.find(floor.group(1) if floor else "1.21")
+        if self.recipe.cgo and shutil.which("gcc") is None:
+            raise BadInput(f"building {self.ref} needs a C compiler", hint="apt-get install --yes gcc libc6-dev")
+        for file, package in self.recipe.packages.items():
+            argv = self.argv(go.path, package, target / file)
+            try:
+                proc.run(argv, cwd=self.folder, env=go.env(cgo=self.recipe.cgo), timeout=BUILD_SECONDS, log=log)
+            except proc.CommandFailed as error:
+                raise InfraError(
+                    f"building {self.ref} failed: `{proc.pasteable(argv)}` in {self.folder}",
+                    detail=error.detail,
+                    paths=[log],
+                    hint=f"read the log; with internet, try: vmatrix artifacts build --source release {self.ref}",
+                ) from error
+            if not (target / file).exists():
+                raise InfraError(f"building {self.ref} made no {file}: {package} is not a command", paths=[log])
+        return {"go": go.version}

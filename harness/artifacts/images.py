@@ -1,0 +1,132 @@
+"""The source `image`: OCI images put together from our programs, and Debian packages where a program needs them.
+
+An image is kept as an OCI image layout (a folder), with a digest that follows from its contents alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from harness import proc
+from harness.artifacts import debian, layer
+from harness.artifacts.catalogue import Image, architecture
+from harness.artifacts.recipe import Ref
+
+FORMAT = 1  # raise it when the way images are put together changes
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+EPOCH = "1970-01-01T00:00:00Z"
+MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+CONFIG = "application/vnd.oci.image.config.v1+json"
+LAYER = "application/vnd.oci.image.layer.v1.tar"
+FOLDERS = {"/etc": 0o755, "/tmp": 0o1777, "/var": 0o755, "/var/tmp": 0o1777, "/run": 0o755}  # noqa: S108 - in the image
+APPLET_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """One image of one tag. `inputs`: each program in it -> its cache key and the folder of its files."""
+
+    ref: Ref
+    image: Image
+    inputs: Mapping[Ref, tuple[str, Path]]
+
+    @property
+    def source(self) -> str:
+        """Return the source's name."""
+        return "image"
+
+    @property
+    def seconds(self) -> float:
+        """Return how long it takes when the programs are there: copying, or unpacking Debian packages as well."""
+        return debian.SECONDS if self.image.debian else 2.0
+
+    def ingredients(self) -> Mapping[str, Any]:
+        """Return the entry, and the recipes of the programs in it."""
+        return {
+            "format": FORMAT,
+            "image": self.image.model_dump(exclude={"tags"}),
+            "suite": debian.SUITE if self.image.debian else "",
+            "inputs": {str(ref): found for ref, (found, _) in self.inputs.items()},
+            "arch": architecture(),
+        }
+
+    def make(self, target: Path, log: Path) -> Mapping[str, Any]:
+        """Write the image layout; return its digest."""
+        folders = {ref.name: folder for ref, (_, folder) in self.inputs.items()}
+        files = {}
+        for path, source in self.image.files.items():
+            name, _, file = source.partition("/")
+            files[path] = folders[name] / file
+        with TemporaryDirectory(dir=target.parent) as temporary:
+            base = None
+            if self.image.debian:
+                base = Path(temporary) / "debian.tar"
+                debian.unpack(self.image.debian, base, log)
+            links = {**self.image.links, **self._applets(base, Path(temporary))}
+            made = Path(temporary) / "layer.tar"
+            layer.write(made, files=files, links=links, base=base, directories=FOLDERS)
+            return {"digest": write_layout(target, made, self.image)}
+
+    def _applets(self, base: Path | None, folder: Path) -> Mapping[str, str]:
+        """Return a link for every applet of the multi-call program in the image, asked of the program itself."""
+        if not self.image.applets or base is None:
+            return {}
+        program = folder / "applets"
+        program.write_bytes(layer.member(base, self.image.applets))
+        program.chmod(0o755)
+        listed = proc.run([program, "--list"], timeout=APPLET_SECONDS).stdout.split()
+        return {f"/usr/bin/{applet}": self.image.applets for applet in listed}
+
+
+def write_layout(target: Path, layer_tar: Path, image: Image) -> str:
+    """Write an OCI image layout of one layer into an empty folder; move the layer there; return the image's digest."""
+    blobs = target / "blobs" / "sha256"
+    blobs.mkdir(parents=True)
+    with layer_tar.open("rb") as content:
+        digest = hashlib.file_digest(content, "sha256").hexdigest()
+    size = layer_tar.stat().st_size
+    layer_tar.rename(blobs / digest)
+    config = {
+        "architecture": architecture(),
+        "os": "linux",
+        "created": EPOCH,
+        "config": _config(image),
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+        "history": [{"created": EPOCH, "created_by": "vmatrix"}],
+    }
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": MANIFEST,
+        "config": _blob(blobs, CONFIG, config),
+        "layers": [{"mediaType": LAYER, "digest": f"sha256:{digest}", "size": size}],
+    }
+    descriptor = _blob(blobs, MANIFEST, manifest)
+    index = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [descriptor]}
+    (target / "index.json").write_text(json.dumps(index), encoding="utf-8")
+    (target / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}', encoding="utf-8")
+    return str(descriptor["digest"])
+
+
+def _config(image: Image) -> dict[str, Any]:
+    config: dict[str, Any] = {"Env": [f"PATH={PATH}"], "WorkingDir": "/"}
+    if image.entrypoint:
+        config["Entrypoint"] = image.entrypoint
+    if image.command:
+        config["Cmd"] = image.command
+    if image.user:
+        config["User"] = image.user
+    return config
+
+
+def _blob(blobs: Path, media_type: str, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Write JSON as a blob; return its descriptor."""
+    raw = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+    digest = hashlib.sha256(raw).hexdigest()
+    (blobs / digest).write_bytes(raw)
+    return {"mediaType": media_type, "digest": f"sha256:{digest}", "size": len(raw)}

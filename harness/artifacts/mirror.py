@@ -1,0 +1,171 @@
+"""The mirror: programs and disk images from the cache over plain HTTP, for machines that reach nothing else.
+
+    GET /healthz                          "ok"
+    GET /bin/NAME/VERSION/FILE            one file of an artifact
+    GET /bin/NAME/VERSION/NAME.tar        all its files at top level, mode 0755, made while it is sent
+    GET /images/FILE                      a disk image
+
+Run as `python -m harness.artifacts.mirror --listen HOST:PORT --root CACHE`. It imports nothing but the standard
+library: it starts in a blink and stays small. It never makes an artifact; what is not in the cache is not found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import signal
+import sys
+import tarfile
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+IDLE_SECONDS = 60.0
+Piece = bytes | Path
+
+
+@dataclass(frozen=True)
+class Body:
+    """What is sent: pieces in order (bytes, or files to copy), and their total length in bytes."""
+
+    pieces: Sequence[Piece]
+    length: int
+
+
+def find(root: Path, url_path: str) -> Body | None:
+    """Return what a path of the mirror means; None when there is nothing.
+
+    Args:
+        root: the cache directory (with `artifacts` and `images` in it).
+        url_path: the path of a request, percent-encoded.
+    """
+    words = unquote(urlsplit(url_path).path).strip("/").split("/")
+    if not all(WORD.fullmatch(word) for word in words):
+        return None
+    match words:
+        case ["healthz"]:
+            return Body([b"ok\n"], 3)
+        case ["images", name]:
+            return _file(root / "images" / name)
+        case ["bin", name, version, file]:
+            files = root / "artifacts" / name / version / "current" / "files"
+            return _file(files / file) or (_tar(files) if file == f"{name}.tar" else None)
+        case _:
+            return None
+
+
+def _file(path: Path) -> Body | None:
+    return Body([path], path.stat().st_size) if path.is_file() else None
+
+
+def _tar(folder: Path) -> Body | None:
+    """Describe a tar archive of a folder without reading its files: headers and padding as bytes, contents as files."""
+    if not folder.is_dir():
+        return None
+    pieces: list[Piece] = []
+    total = 0
+    for path in sorted(path for path in folder.iterdir() if path.is_file()):
+        entry = tarfile.TarInfo(path.name)
+        entry.mode, entry.size = 0o755, path.stat().st_size
+        header = entry.tobuf(tarfile.USTAR_FORMAT)
+        padding = bytes(-entry.size % tarfile.BLOCKSIZE)
+        pieces += [header, path, padding]
+        total += len(header) + entry.size + len(padding)
+    end = bytes(tarfile.BLOCKSIZE * 2)
+    return Body([*pieces, end], total + len(end))
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers GET and HEAD."""
+
+    protocol_version = "HTTP/1.1"
+    timeout = IDLE_SECONDS
+    root: Path
+
+    def do_GET(self) -> None:
+        """Answer with a body."""
+        self._answer(with_body=True)
+
+    def do_HEAD(self) -> None:
+        """Answer with headers alone."""
+        self._answer(with_body=False)
+
+    def _answer(self, *, with_body: bool) -> None:
+        body = find(self.root, self.path)
+        status = HTTPStatus.OK if body is not None else HTTPStatus.NOT_FOUND
+        text = f"nothing at {urlsplit(self.path).path}\n".encode()
+        body = body if body is not None else Body([text], len(text))
+        self.send_response(status)
+        self.send_header("Content-Length", str(body.length))
+        self.send_header("Content-Type", "application/octet-stream")
+        self.end_headers()
+        if with_body:
+            for piece in body.pieces:
+                self._send(piece)
+
+    def _send(self, piece: Piece) -> None:
+        if isinstance(piece, bytes):
+            self.wfile.write(piece)
+            return
+        self.wfile.flush()
+        with piece.open("rb") as content:
+            self.connection.sendfile(content)
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """Log what was not found; what was found is no news."""
+        if code != HTTPStatus.OK:
+            super().log_request(code, size)
+
+
+class Server(ThreadingHTTPServer):
+    """A server whose threads do not keep it from ending, and which takes a client that went away for what it is."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say in one line what went wrong with a connection."""
+        print(f"{client_address}: {sys.exception()!r}", file=sys.stderr, flush=True)  # noqa: T201 - a service's log
+
+
+def server(address: str, root: Path) -> Server:
+    """Return a mirror that is bound to `address` (host:port) and not serving yet. Raises OSError when it is taken."""
+    host, _, port = address.rpartition(":")
+    handler = type("MirrorHandler", (Handler,), {"root": root})
+    return Server((host, int(port)), handler)
+
+
+def mirror_argv(address: str, root: Path) -> tuple[str, ...]:
+    """Return the command that serves a cache directory at `address` (host:port) until SIGTERM."""
+    return (sys.executable, "-m", "harness.artifacts.mirror", "--listen", address, "--root", str(root))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Serve until SIGTERM or SIGINT."""
+    parser = argparse.ArgumentParser(prog="mirror", description="serve artifacts and disk images over HTTP")
+    parser.add_argument("--listen", required=True, metavar="HOST:PORT")
+    parser.add_argument("--root", required=True, type=Path, metavar="CACHE")
+    options = parser.parse_args(argv)
+    try:
+        mirror = server(options.listen, options.root)
+    except OSError as error:
+        print(f"cannot listen on {options.listen}: {error}", file=sys.stderr)  # noqa: T201 - a service's log
+        return 1
+
+    def end(number: int, _frame: object) -> None:
+        threading.Thread(target=mirror.shutdown, daemon=True).start()
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)
+    with mirror:
+        mirror.serve_forever(poll_interval=0.2)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

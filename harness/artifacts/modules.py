@@ -1,0 +1,108 @@
+"""Wrapper modules: the go.mod, go.sum and tools.go that pin what a build of one upstream version reads.
+
+A version of Kubernetes cannot be required plainly: its own go.mod names its staging repositories at v0.0.0, which only
+means something inside its source tree. The wrapper replaces each of them by the release that was cut with it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from harness import proc
+from harness.artifacts import toolchain
+from harness.artifacts.catalogue import Catalogue, WrapperModule, module_dir
+from harness.errors import BadInput
+
+TIDY_SECONDS = 900.0  # a cold module cache downloads several hundred modules
+
+
+def generate(catalogue: Catalogue, module: str, version: str, target: Path | None = None) -> Path:
+    """Write the wrapper module of one upstream version and let Go complete it.
+
+    Args:
+        module: a name under `modules` in the catalogue.
+        version: the upstream version without `v`.
+        target: the folder to write to; by default the one in this package.
+
+    Returns: the folder.
+
+    Raises:
+        BadInput: unknown module, or a version that the Go module proxy does not have.
+        CommandFailed: Go could not resolve the requirements.
+    """
+    if module not in catalogue.modules:
+        known = ", ".join(catalogue.modules)
+        raise BadInput(f"there is no wrapper module `{module}` (there are {known})")
+    recipe = catalogue.modules[module]
+    folder = target or module_dir(module, version)
+    upstream = _upstream(recipe.requires[0], version)
+    go_line = _one(r"^go (\S+)", upstream.read_text(encoding="utf-8"))
+    go = toolchain.find(go_line)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "go.mod").write_text(_go_mod(module, version, recipe, upstream, go_line), encoding="utf-8")
+    (folder / "tools.go").write_text(_tools_go(catalogue, module), encoding="utf-8")
+    (folder / "go.sum").unlink(missing_ok=True)
+    for path, raised in recipe.raises.items():
+        proc.run([go.path, "get", f"{path}@{raised}"], cwd=folder, env=go.env(), timeout=TIDY_SECONDS)
+    env = {**go.env(), "GOFLAGS": "-mod=mod"}
+    proc.run([go.path, "mod", "tidy"], cwd=folder, env=env, timeout=TIDY_SECONDS)
+    return folder
+
+
+def _upstream(path: str, version: str) -> Path:
+    """Return the upstream module's own go.mod, downloaded."""
+    go = toolchain.find("1.21")
+    try:
+        done = proc.run(
+            [go.path, "mod", "download", "-json", f"{path}@v{version}"],
+            cwd=Path("/"),
+            env=go.env(),
+            timeout=TIDY_SECONDS,
+        )
+    except proc.CommandFailed as error:
+        raise BadInput(
+            f"the Go module proxy has no {path} v{version}",
+            hint="check the version; GOPROXY decides which proxy is asked",
+            detail=error.done.stdout or error.detail,
+        ) from error
+    return Path(json.loads(done.stdout)["GoMod"])
+
+
+def _go_mod(module: str, version: str, recipe: WrapperModule, upstream: Path, go_line: str) -> str:
+    """Render a wrapper's go.mod; the indirect requirements are left to `go mod tidy`."""
+    requires = "".join(f"\t{path} v{version}\n" for path in sorted(recipe.requires))
+    text = f"module vmatrix.dev/artifacts/{module}\n\ngo {go_line}\n\nrequire (\n{requires})\n"
+    if recipe.staging:
+        text += "\nreplace (\n"
+        for path in staging_modules(upstream.read_text(encoding="utf-8")):
+            text += f"\t{path} => {path} {staging_version(version)}\n"
+        text += ")\n"
+    return text
+
+
+def staging_modules(go_mod: str) -> tuple[str, ...]:
+    """Return the modules that a Kubernetes go.mod requires at the placeholder version v0.0.0, sorted."""
+    return tuple(sorted(set(re.findall(r"^\s*(k8s\.io/\S+) v0\.0\.0\s*(?://.*)?$", go_mod, re.MULTILINE))))
+
+
+def staging_version(version: str) -> str:
+    """Return the version of the staging repositories that were cut with a Kubernetes version (1.36.3: v0.36.3)."""
+    return "v0." + version.split(".", 1)[1]
+
+
+def _tools_go(catalogue: Catalogue, module: str) -> str:
+    """Render a file that imports every package that is built from the module, so that tidy keeps what they need."""
+    recipes = (each.gomod for program in catalogue.programs.values() for each in (program, *program.other.values()))
+    packages = sorted(
+        {package for recipe in recipes if recipe.module == module for package in recipe.packages.values()}
+    )
+    imports = "".join(f'\t_ "{package}"\n' for package in packages)
+    doc = "// Package tools names what is built from this module."
+    return f"//go:build tools\n\n{doc}\npackage tools\n\nimport (\n{imports})\n"
+
+
+def _one(pattern: str, text: str) -> str:
+    found = re.search(pattern, text, re.MULTILINE)
+    return found.group(1) if found else "1.21"

@@ -1,0 +1,3 @@
+module vmatrix.dev/artifacts/pause
+
+go 1.24.0

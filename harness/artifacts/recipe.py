@@ -1,0 +1,117 @@
+"""What every way of obtaining an artifact has in common: a name for what is obtained, a recipe, and progress.
+
+Each source is a module with a frozen recipe class of its own; the store only sees this.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Protocol
+
+TICK_SECONDS = 1.0
+
+
+@dataclass(frozen=True, order=True)
+class Ref:
+    """One artifact of one version; an image is `image/<repository>`, its version the tag."""
+
+    name: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.version}"
+
+
+class Source(StrEnum):
+    """Where artifacts come from. AUTO: release sites when they can be reached, otherwise built from source."""
+
+    AUTO = "auto"
+    RELEASE = "release"
+    GOMOD = "gomod"
+
+
+class Phase(StrEnum):
+    """What is happening to an artifact."""
+
+    CACHED = "cached"
+    WAITING = "waiting for another process"
+    RUNNING = "under way"
+    DONE = "done"
+
+
+@dataclass(frozen=True)
+class Event:
+    """A moment in obtaining an artifact: `elapsed` and `expected` are seconds, `source` says how."""
+
+    ref: Ref
+    phase: Phase
+    source: str
+    elapsed: float
+    expected: float
+
+
+Progress = Callable[[Event], None]
+
+
+def silent(event: Event) -> None:
+    """Take no notice of progress."""
+
+
+class Recipe(Protocol):
+    """One way to make one artifact."""
+
+    @property
+    def source(self) -> str:
+        """Return `gomod`, `release` or `image`."""
+
+    @property
+    def seconds(self) -> float:
+        """Return how long making it is expected to take."""
+
+    def ingredients(self) -> Mapping[str, Any]:
+        """Return everything that the result depends on, as JSON."""
+
+    def make(self, target: Path, log: Path) -> Mapping[str, Any]:
+        """Make the artifact's files in an empty folder; return facts to keep beside them (the compiler's version).
+
+        Raises:
+            VmatrixError: with the last lines of what went wrong, and `log` among its paths.
+        """
+
+
+def key(recipe: Recipe) -> str:
+    """Return the cache key of a recipe: its source and a hash of all that it depends on."""
+    text = json.dumps(recipe.ingredients(), sort_keys=True)
+    return f"{recipe.source}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+@contextmanager
+def ticking(progress: Progress, ref: Ref, source: str, expected: float) -> Iterator[None]:
+    """Report RUNNING at once and every second while the body runs, and DONE when it has ended well."""
+    began = time.monotonic()
+    ended = threading.Event()
+
+    def report(phase: Phase) -> None:
+        progress(Event(ref, phase, source, time.monotonic() - began, expected))
+
+    def tick() -> None:
+        while not ended.wait(TICK_SECONDS):
+            report(Phase.RUNNING)
+
+    report(Phase.RUNNING)
+    thread = threading.Thread(target=tick, name=f"progress of {ref}", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+    report(Phase.DONE)

@@ -1,0 +1,84 @@
+"""Which artifacts a Kubernetes version, or a cell, needs: one complete list, to be obtained before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from harness.artifacts.catalogue import IMAGE_PREFIX, Catalogue
+from harness.artifacts.recipe import Ref
+
+CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+GUEST = ("kubeadm", "kubelet", "kubectl")
+TESTING = ("e2e.test", "ginkgo")
+RUNTIME = ("containerd", "runc", "cni-plugins")
+SERVING = ("crane", "registry")
+KUBERNETES_IMAGES = (*CONTROL_PLANE, "kube-proxy")
+
+# The variable of a cell that names each program's version; without it the catalogue's first version is taken
+VARIABLES = {
+    "containerd": "cluster_containerd_version",
+    "runc": "cluster_runc_version",
+    "cni-plugins": "cluster_cni_plugins_version",
+    "flannel": "cluster_flannel_version",
+    "etcd": "cluster_etcd_version",
+}
+
+
+def host(catalogue: Catalogue, version: str) -> tuple[Ref, ...]:
+    """Return what the embedded infra cluster's own control plane and its mirror run from."""
+    etcd = Ref("etcd", catalogue.release(version).etcd)
+    serving = tuple(newest(catalogue, name) for name in SERVING)
+    return (*(Ref(name, version) for name in (*CONTROL_PLANE, "kubectl")), etcd, *serving)
+
+
+def for_kubernetes(catalogue: Catalogue, version: str, variables: Mapping[str, Any] | None = None) -> tuple[Ref, ...]:
+    """Return all that guests of a Kubernetes version need: programs, images, the tests of that version.
+
+    Args:
+        variables: a cell's playbook variables, where they name versions; the catalogue decides the rest.
+
+    Raises:
+        BadInput: the version is not in the catalogue.
+    """
+    given = variables or {}
+    programs = [Ref(name, version) for name in (*GUEST, *TESTING)]
+    runtime = [_chosen(catalogue, name, given) for name in (*RUNTIME, "etcd")]
+    return (*programs, *runtime, *images(catalogue, version, given))
+
+
+def for_cell(catalogue: Catalogue, variables: Mapping[str, Any], *, infra_version: str = "") -> tuple[Ref, ...]:
+    """Return all that one cell needs, by its playbook variables, on an embedded infra cluster or (when `infra_version`
+    is empty) on any other."""
+    version = str(variables["cluster_kubernetes_version"])
+    below = host(catalogue, infra_version) if infra_version else ()
+    return tuple(dict.fromkeys((*below, *for_kubernetes(catalogue, version, variables))))
+
+
+def images(catalogue: Catalogue, version: str, variables: Mapping[str, Any] | None = None) -> tuple[Ref, ...]:
+    """Return the images that guests of a Kubernetes version pull."""
+    flannel = _chosen(catalogue, "flannel", variables or {})
+    companions = dict(catalogue.release(version).images)
+    companions["flannel"] = f"v{flannel.version}"
+    kubernetes = (Ref(IMAGE_PREFIX + name, f"v{version}") for name in KUBERNETES_IMAGES)
+    return (*kubernetes, *(Ref(IMAGE_PREFIX + name, tag) for name, tag in companions.items()))
+
+
+def newest(catalogue: Catalogue, name: str) -> Ref:
+    """Return the version of a program that the catalogue names first."""
+    return Ref(name, catalogue.versions(name)[0])
+
+
+def parse(catalogue: Catalogue, words: Sequence[str]) -> tuple[Ref, ...]:
+    """Read `NAME` or `NAME@VERSION`; a bare name means every version of it. Unknown ones raise BadInput."""
+    refs: list[Ref] = []
+    for word in words:
+        name, _, version = word.partition("@")
+        known = catalogue.versions(name)
+        refs += [Ref(name, version)] if version else [Ref(name, each) for each in known]
+    return tuple(dict.fromkeys(refs))
+
+
+def _chosen(catalogue: Catalogue, name: str, variables: Mapping[str, Any]) -> Ref:
+    version = str(variables.get(VARIABLES[name], "") or "")
+    return Ref(name, version) if version else newest(catalogue, name)

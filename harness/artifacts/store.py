@@ -1,0 +1,240 @@
+"""The cache of artifacts: each is made at most once, and is either there as a whole or not there at all.
+
+Layout: `<root>/<name>/<version>/<source>-<recipe hash>/` with `artifact.json` and `files/`; `current` beside it names
+the one that was asked for last, which is what a mirror serves. A lock per recipe keeps parallel processes from making
+the same thing twice. Work goes on in a folder whose name starts with `.tmp-`; whoever holds the lock sweeps those that
+a killed process left.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness import paths
+from harness.artifacts import catalogue as entries
+from harness.artifacts import release
+from harness.artifacts.catalogue import IMAGE_PREFIX, Catalogue
+from harness.artifacts.gomod import Build
+from harness.artifacts.images import Assembly
+from harness.artifacts.recipe import Event, Phase, Progress, Recipe, Ref, Source, key, silent, ticking
+from harness.artifacts.release import Download
+from harness.errors import BadInput, InfraError
+
+RECORD = "artifact.json"
+FILES = "files"
+CURRENT = "current"
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A finished artifact: where its files are, and what is known about how it came about."""
+
+    ref: Ref
+    source: str
+    directory: Path
+    facts: Mapping[str, Any]
+
+    @property
+    def files(self) -> Mapping[str, Path]:
+        """Return its files by name."""
+        return {name: self.directory / FILES / name for name in self.facts["files"]}
+
+    @property
+    def size(self) -> int:
+        """Return the bytes of all files."""
+        return sum(int(file["size"]) for file in self.facts["files"].values())
+
+    def file(self, name: str) -> Path:
+        """Return one file's path. Raises BadInput when the artifact has no such file."""
+        if name not in self.facts["files"]:
+            raise BadInput(f"{self.ref} has no file `{name}` (it has {', '.join(self.facts['files'])})")
+        return self.directory / FILES / name
+
+
+@dataclass(frozen=True)
+class Store:
+    """Obtains artifacts.
+
+    Args:
+        root: the cache; by default `artifacts` below the cache directory.
+        source: where from; AUTO decides by itself and prefers what is cached already.
+        bases: mirrors of release sites (base URL of the catalogue -> base URL to use).
+    """
+
+    root: Path = field(default_factory=lambda: paths.cache_dir() / "artifacts")
+    source: Source = Source.AUTO
+    catalogue: Catalogue = field(default_factory=entries.load)
+    bases: Mapping[str, str] = field(default_factory=dict)
+
+    def obtain(self, name: str, version: str, progress: Progress = silent) -> Artifact:
+        """Return an artifact, making it first when it is not cached.
+
+        Raises:
+            BadInput: not in the catalogue.  InfraError: it could not be made; nothing of it stays behind.
+        """
+        ref = Ref(name, version)
+        recipe = self.recipe(ref)
+        found = self._read(ref, recipe)
+        if found is None:
+            self._inputs(recipe, progress)
+            found = self._make(ref, recipe, progress)
+        else:
+            progress(Event(ref, Phase.CACHED, recipe.source, 0.0, 0.0))
+        self._point(found)
+        return found
+
+    def ensure(self, refs: Iterable[Ref], progress: Progress = silent) -> dict[Ref, Artifact]:
+        """Obtain several artifacts, one after the other (each build uses every core by itself)."""
+        return {ref: self.obtain(ref.name, ref.version, progress) for ref in dict.fromkeys(refs)}
+
+    def cached(self, ref: Ref) -> Artifact | None:
+        """Return an artifact when it is cached, from whichever source; make nothing, ask no site."""
+        for recipe in self._recipes(ref):
+            found = self._read(ref, recipe)
+            if found is not None:
+                return found
+        return None
+
+    def recipe(self, ref: Ref) -> Recipe:
+        """Decide how an artifact comes: a cached one first, then release sites if they answer, then a build."""
+        recipes = self._recipes(ref)
+        for recipe in recipes:
+            if self._read(ref, recipe) is not None:
+                return recipe
+        if len(recipes) > 1 and not release.reachable():
+            return recipes[-1]
+        return recipes[0]
+
+    def _recipes(self, ref: Ref) -> Sequence[Recipe]:
+        """Return the ways to make an artifact that the chosen source allows, best first, never none."""
+        if ref.version not in self.catalogue.versions(ref.name):
+            known = ", ".join(self.catalogue.versions(ref.name))
+            raise BadInput(
+                f"{ref.name} has no version {ref.version} here (there is {known})", hint="vmatrix artifacts list"
+            )
+        if ref.name.startswith(IMAGE_PREFIX):
+            return (self._assembly(ref),)
+        recipes = self.catalogue.program(ref.name).recipes(ref.version)
+        build = Build(ref, recipes.gomod)
+        if recipes.release is None or self.source is Source.GOMOD:
+            return (build,)
+        fetch = Download(ref, recipes.release, self.bases)
+        return (fetch,) if self.source is Source.RELEASE else (fetch, build)
+
+    def _assembly(self, ref: Ref) -> Assembly:
+        repository = ref.name.removeprefix(IMAGE_PREFIX)
+        version = self.catalogue.tags(repository)[ref.version]
+        image = self.catalogue.image(repository)
+        inputs = {}
+        for name in dict.fromkeys(source.partition("/")[0] for source in image.files.values()):
+            made_from = Ref(name, version)
+            recipe = self.recipe(made_from)
+            inputs[made_from] = (key(recipe), self._directory(made_from, recipe) / FILES)
+        return Assembly(ref, image, inputs)
+
+    def _inputs(self, recipe: Recipe, progress: Progress) -> None:
+        if isinstance(recipe, Assembly):
+            self.ensure(recipe.inputs, progress)
+
+    def _directory(self, ref: Ref, recipe: Recipe) -> Path:
+        return self.root / ref.name / ref.version / key(recipe)
+
+    def _read(self, ref: Ref, recipe: Recipe) -> Artifact | None:
+        """Return what is cached of a recipe, when all its files are there in their full size."""
+        directory = self._directory(ref, recipe)
+        try:
+            facts = json.loads((directory / RECORD).read_text(encoding="utf-8"))
+            for name, file in facts["files"].items():
+                if (directory / FILES / name).stat().st_size != file["size"]:
+                    return None
+        except (FileNotFoundError, ValueError, KeyError):
+            return None
+        return Artifact(ref, recipe.source, directory, facts)
+
+    def _make(self, ref: Ref, recipe: Recipe, progress: Progress) -> Artifact:
+        directory = self._directory(ref, recipe)
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        waiting = Event(ref, Phase.WAITING, recipe.source, 0.0, recipe.seconds)
+        with _locked(directory.parent / f".lock-{directory.name}", lambda: progress(waiting)):
+            found = self._read(ref, recipe)
+            if found is not None:  # another process made it while this one waited
+                return found
+            for stale in directory.parent.glob(f".tmp-{directory.name}-*"):
+                shutil.rmtree(stale, ignore_errors=True)
+            work = directory.parent / f".tmp-{directory.name}-{os.getpid()}"
+            try:
+                with ticking(progress, ref, recipe.source, recipe.seconds):
+                    facts = self._work(ref, recipe, work)
+                if directory.exists():  # damaged: its record or one of its files does not fit
+                    shutil.rmtree(directory)
+                work.rename(directory)
+            finally:
+                shutil.rmtree(work, ignore_errors=True)
+        return Artifact(ref, recipe.source, directory, facts)
+
+    def _work(self, ref: Ref, recipe: Recipe, work: Path) -> Mapping[str, Any]:
+        log = self.root / ".logs" / f"{ref.name.replace('/', '_')}-{ref.version}-{recipe.source}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text("", encoding="utf-8")
+        began = time.monotonic()
+        try:
+            (work / FILES).mkdir(parents=True)
+            notes = recipe.make(work / FILES, log)
+            facts = {
+                "name": ref.name,
+                "version": ref.version,
+                "source": recipe.source,
+                "seconds": round(time.monotonic() - began, 1),
+                **notes,
+                "files": _inventory(work / FILES),
+            }
+            (work / RECORD).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise InfraError(f"{ref} could not be written: {error}", hint="df -h", paths=[self.root]) from error
+        return facts
+
+    def _point(self, artifact: Artifact) -> None:
+        """Make `current` name this artifact's folder."""
+        link = artifact.directory.parent / CURRENT
+        if link.is_symlink() and os.readlink(link) == artifact.directory.name:
+            return
+        temporary = link.with_name(f".{CURRENT}-{os.getpid()}")
+        temporary.unlink(missing_ok=True)
+        temporary.symlink_to(artifact.directory.name)
+        temporary.replace(link)
+
+
+def _inventory(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return size (bytes) and SHA-256 of every file below a folder."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            with path.open("rb") as content:
+                digest = hashlib.file_digest(content, "sha256").hexdigest()
+            found[str(path.relative_to(folder))] = {"size": path.stat().st_size, "sha256": digest}
+    return found
+
+
+@contextmanager
+def _locked(path: Path, waiting: Any) -> Iterator[None]:
+    """Hold an exclusive lock that ends with this process; call `waiting` first when another process has it."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,57 @@
+"""What an embedded infra cluster gets from the artifacts: host programs, the services of its mirror, and what is in it.
+
+The infrastructure does not know this package; whoever starts it hands these functions in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness import paths
+from harness.artifacts import refs
+from harness.artifacts.mirror import mirror_argv
+from harness.artifacts.publish import Published, publish_images
+from harness.artifacts.recipe import Progress, Ref, silent
+from harness.artifacts.registry import Command, registry_command
+from harness.artifacts.store import Store
+
+
+@dataclass(frozen=True)
+class Supply:
+    """Everything for one embedded infra cluster.
+
+    Args:
+        infra_version: the Kubernetes version of the infra cluster's own control plane.
+        images: the images that guests may pull; `refs.images` lists those of a Kubernetes version.
+        store: where artifacts come from.
+        progress: told about everything that has to be made first.
+    """
+
+    infra_version: str
+    images: Sequence[Ref] = ()
+    store: Store = field(default_factory=Store)
+    progress: Progress = silent
+
+    def program(self, name: str) -> Path:
+        """Return a host program (kube-apiserver, etcd, kubectl, ...), made first when it is not cached.
+
+        Raises:
+            BadInput: the infra cluster has no such program.  InfraError: it could not be made.
+        """
+        found = {ref.name: ref for ref in refs.host(self.store.catalogue, self.infra_version)}
+        ref = found.get(name, Ref(name, self.infra_version))
+        return self.store.obtain(ref.name, ref.version, self.progress).file(name)
+
+    def mirror(self, address: str) -> Command:
+        """Return the service for binaries and disk images, at host:port."""
+        return Command(mirror_argv(address, paths.cache_dir()), {})
+
+    def registry(self, address: str) -> Command:
+        """Return the service for images, at host:port. All instances of a machine share its storage."""
+        return registry_command(address, paths.cache_dir() / "registry", store=self.store, progress=self.progress)
+
+    def publish(self, registry: str) -> tuple[Published, ...]:
+        """Push the images into the registry at host:port; those that are there already are left alone."""
+        return publish_images(self.images, registry, store=self.store, progress=self.progress)

