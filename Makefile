@@ -1,0 +1,19 @@
+# The two commands that people need. Everything else is a tox environment (`tox list`) or `vmatrix --help`.
+PYTHON ?= python3
+TOX := .venv/bin/tox
+
+.PHONY: demo test
+demo: $(TOX)
+	$(TOX) run -e demo
+
+test: $(TOX)
+	$(TOX) run -e lint,type,unit,local,contract,smoke
+
+# Debian's python3 comes without venv; root may install it.
+$(TOX): pyproject.toml
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  test "$$(id -u)" = 0 || { echo "python3-venv is missing: apt-get install python3-venv" >&2; exit 2; }; \
+	  apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q python3-venv; }
+	$(PYTHON) -m venv .venv
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check 'tox>=4.23' 'tox-uv>=1.20'
+	@touch $@
