@@ -2,19 +2,77 @@
 
 from __future__ import annotations
 
+import json
 import os
+import time
+from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
+from harness.errors import EXIT_INFRA, EXIT_NOTHING_SELECTED, EXIT_OK, BadInput
 from harness.infra.local.config import LocalConfig
 from harness.infra.local.layout import layout_of
 from harness.infra.local.provider import LocalProvider
+from harness.infra.local.status import InstanceStatus, State
 
-app = typer.Typer(no_args_is_help=True, help="Bring an infra cluster up, take it down, look at it.")
-out = Console()
+app = typer.Typer(no_args_is_help=True, help="Bring the infra cluster up, take it down, look at it.")
+out = Console(soft_wrap=True, highlight=False)
+
+EXIT_CODES = {State.UP: EXIT_OK, State.BROKEN: EXIT_INFRA, State.DOWN: EXIT_NOTHING_SELECTED}
+
+ProviderName = Annotated[str, typer.Option("--provider", help="local: a control plane and machines on this host.")]
+InstanceName = Annotated[str, typer.Option("--name", help="The instance's name; several can run side by side.")]
+
+
+@app.command()
+def up(provider: ProviderName = "local", name: InstanceName = "default") -> None:
+    """Bring an infra cluster up; mend what is missing of one that is partly up."""
+    began = time.monotonic()
+    infra = _provider(provider, name)
+    infra.up()
+    out.print(f"infra {name} is up at {infra.describe()['server']} after {time.monotonic() - began:.1f} s")
+    out.print(f"to look at it: export KUBECONFIG={infra.kubeconfig()}")
+    out.print(f"to take it away: {_command('down', name)}")
+
+
+@app.command()
+def down(provider: ProviderName = "local", name: InstanceName = "default") -> None:
+    """Take an infra cluster away, and every machine on it."""
+    _provider(provider, name).down()
+    out.print(f"infra {name} is down, nothing of it is left")
+
+
+@app.command()
+def status(
+    provider: ProviderName = "local",
+    name: InstanceName = "default",
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """Look at an infra cluster: exit code 0 up, 3 broken, 4 down."""
+    infra = _provider(provider, name)
+    seen = infra.status()
+    facts = (
+        {} if seen.state is State.DOWN or not seen.programs else {**infra.describe(), "mirror": asdict(infra.mirror())}
+    )
+    if as_json:
+        out.print_json(json.dumps({**facts, "name": name, **asdict(seen)}))
+    else:
+        _show(name, seen, {k: str(v) for k, v in facts.items()})
+    raise typer.Exit(EXIT_CODES[seen.state])
+
+
+def _provider(provider: str, name: str) -> LocalProvider:
+    if provider != "local":
+        raise BadInput(
+            f"provider {provider!r} cannot be brought up, taken down or looked at here",
+            hint="use --provider local; a cluster of your own is only checked: vmatrix doctor --kubeconfig PATH",
+        )
+    return local_provider(name)
 
 
 def local_provider(name: str) -> LocalProvider:
@@ -23,24 +81,50 @@ def local_provider(name: str) -> LocalProvider:
     return LocalProvider(LocalConfig(layout_of(name), lambda b: folder / b, lambda _l, _m: (), lambda _m: None))
 
 
-@app.command()
-def up(
-    provider: Annotated[str, typer.Option(help="local")] = "local",
-    name: Annotated[str, typer.Option(help="The instance.")] = "default",
-) -> None:
-    """Bring an infra cluster up; mend what is missing of one that is partly up."""
-    it = local_provider(name)
-    it.up()
-    out.print(f"up: export KUBECONFIG={it.kubeconfig()}")
+def _show(name: str, seen: InstanceStatus, facts: dict[str, str]) -> None:
+    if seen.state is State.DOWN:
+        out.print(f"infra {name} is down; to bring it up: {_command('up', name)}")
+        return
+    out.print(f"infra {name} is {seen.state}")
+    for key in ("server", "kubeconfig", "mirror", "state"):
+        if key in facts:
+            out.print(f"  {key:12} {facts[key]}")
+    if seen.programs:
+        out.print(f"  {'disk used':12} {seen.disk_mib} MiB")
+        out.print(f"  {'KubeVirt':12} {seen.kubevirt or 'not known'}, CDI {seen.cdi or 'not known'}")
+        out.print(_programs(seen))
+    if seen.machines:
+        out.print(_machines(seen))
+    for line in seen.leftovers:
+        out.print(f"  left on this host: {line}")
+    if seen.state is State.BROKEN:
+        mend = f"{_command('up', name)} mends it, " if seen.programs else ""
+        out.print(f"{mend}{_command('down', name)} takes it away")
 
 
-@app.command()
-def down(
-    provider: Annotated[str, typer.Option(help="local")] = "local",
-    name: Annotated[str, typer.Option(help="The instance.")] = "default",
-) -> None:
-    """Take an infra cluster away with everything on it."""
-    local_provider(name).down()
+def _programs(seen: InstanceStatus) -> Table:
+    table = Table("program", "pid", "up", "memory", "state")
+    for program in seen.programs:
+        alive = program.pid is not None
+        table.add_row(
+            program.name,
+            str(program.pid) if alive else "-",
+            str(timedelta(seconds=program.up_seconds)) if alive else "-",
+            f"{program.rss_mib} MiB" if alive else "-",
+            program.problem or "ready",
+        )
+    return table
+
+
+def _machines(seen: InstanceStatus) -> Table:
+    table = Table("namespace", "machine", "phase", "address")
+    for machine in seen.machines:
+        table.add_row(machine.namespace, machine.name, machine.phase, machine.address)
+    return table
+
+
+def _command(verb: str, name: str) -> str:
+    return f"vmatrix infra {verb} --name {name}"
 
 
 if __name__ == "__main__":

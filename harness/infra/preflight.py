@@ -6,7 +6,7 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from harness import paths
@@ -32,6 +32,7 @@ GIB = 2**30
 def check_host(
     *,
     address: str | None = None,
+    programs: Collection[str] = tuple(layout.PORTS),
     memory_mib: int = CONTROL_PLANE_MIB,
     state: Path | None = None,
     cache: Path | None = None,
@@ -41,6 +42,7 @@ def check_host(
 
     Args:
         address: the address whose ports must be free; None when the instance will get a fresh one.
+        programs: those that will be started, whose ports must be free.
         memory_mib: the memory that must be free.
         state, cache: folders whose file systems need room; by default those of vmatrix.
         needs_build: whether the artifacts have to be made first, which takes more room.
@@ -52,7 +54,7 @@ def check_host(
         *check_python(),
         *check_packages(),
         *check_kernel(),
-        *check_ports(layout.PORTS, address),
+        *check_ports({name: layout.PORTS[name] for name in programs}, address),
         *check_memory(memory_mib),
         *check_disk(state, STATE_GIB, "machines' disks are kept there"),
         *(check_disk(cache, CACHE_GIB, "binaries and images are built there") if needs_build else []),
@@ -115,17 +117,17 @@ def check_kernel(loop_control: Path = Path("/dev/loop-control"), sys_inotify: Pa
     return answer
 
 
-def check_ports(wanted: Mapping[str, int], address: str | None = None) -> list[Finding]:
+def check_ports(wanted: Mapping[str, Collection[int]], address: str | None = None) -> list[Finding]:
     """Require ports to be free at an address (None: at one that does not exist yet, so that only wildcards matter)."""
     answer = []
-    for program, port in wanted.items():
+    for program, port in ((name, port) for name, numbers in wanted.items() for port in numbers):
         if not ports.free(address or ports.NOWHERE, port):
             owner = ports.owner(port)
             answer.append(
                 Finding(
                     f"port {port} is taken by {owner or 'another program'}",
                     f"{program} listens on it",
-                    f"stop {owner}" if owner else f"find out who has it: ss -ltnp sport = :{port}",
+                    f"stop {owner}" if owner else f"see who has it: ss -ltnp sport = :{port}",
                 )
             )
     return answer

@@ -23,15 +23,14 @@ SCHEDULER_PORT = 10259
 MIRROR_PORT = 8080
 REGISTRY_PORT = 5000
 WEBHOOK_PORT = 8443
-PORTS = {
-    "kube-apiserver": API_PORT,
-    "etcd": ETCD_PORT,
-    "etcd (peers)": ETCD_PEER_PORT,
-    "kube-controller-manager": KCM_PORT,
-    "kube-scheduler": SCHEDULER_PORT,
-    "mirror": MIRROR_PORT,
-    "registry": REGISTRY_PORT,
-    "kubevirt webhooks": WEBHOOK_PORT,
+PORTS = {  # by program
+    "etcd": (ETCD_PORT, ETCD_PEER_PORT),
+    "kube-apiserver": (API_PORT,),
+    "kube-controller-manager": (KCM_PORT,),
+    "kube-scheduler": (SCHEDULER_PORT,),
+    "mirror": (MIRROR_PORT,),
+    "registry": (REGISTRY_PORT,),
+    "kubevirt": (WEBHOOK_PORT,),
 }
 
 

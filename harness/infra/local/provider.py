@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,12 @@ from typing import Any
 import harness
 from harness.errors import InfraError, Leaked
 from harness.infra import preflight
-from harness.infra.local import control_plane, guests, instance, leftovers, locks, network, processes
+from harness.infra.local import control_plane, guests, instance, leftovers, locks, network, processes, status
 from harness.infra.local.config import LocalConfig
 from harness.infra.local.instance import Instance
-from harness.infra.local.layout import MIRROR_PORT, REGISTRY_PORT, WEBHOOK_PORT, Layout, address_of
+from harness.infra.local.layout import MIRROR_PORT, PORTS, REGISTRY_PORT, WEBHOOK_PORT, Layout, address_of
 from harness.infra.local.programs import Program, exists
+from harness.infra.local.status import InstanceStatus
 from harness.infra.nodes import free_for_machines
 from harness.kube import Cluster
 from harness.model import Capacity, Mirror
@@ -46,33 +48,45 @@ class LocalProvider:
 
         An instance from before a reboot, or one whose `down` was interrupted, is taken away first: its machines are
         gone, and etcd's data was never flushed to disk.
+
+        Raises:
+            BadInput: this host lacks something (all of it at once); nothing was touched.
+            InfraError: a program did not come up.
         """
+        if not self.layout.root.exists():
+            preflight.raise_if_any(self.findings())
         with self._locked():
             found = instance.load(self.layout)
             if self.layout.root.exists() and (found is None or found.ending or found.boot != instance.boot_id()):
                 self._take_away()
                 found = None
-            if found is None or not self._all_alive():
-                preflight.raise_if_any(self.findings(found))
-            found = found if found is not None else instance.claim(self.layout)
-            self._make(found)
+            if found is not None and self._dead(found):
+                preflight.raise_if_any(self.findings())
+            self._make(found if found is not None else instance.claim(self.layout))
 
-    def findings(self, found: Instance | None) -> list[preflight.Finding]:
-        """Return what this host lacks to start the programs that do not run yet."""
-        return preflight.check_host(state=self.layout.root.parent)
+    def findings(self) -> list[preflight.Finding]:
+        """Return what this host lacks to start those programs of the instance that do not run."""
+        found = instance.load(self.layout)
+        if found is None:
+            return preflight.check_host()
+        dead = [name for name in self._dead(found) if name in PORTS]
+        return preflight.check_host(address=address_of(found.index), programs=dead)
 
     def down(self) -> None:
         """Take everything of the instance away, in whatever state it is.
 
         Raises:
-            Leaked: something could not be taken away.
+            Leaked: something could not be taken away; the rest was.
         """
-        if not self.layout.root.parent.is_dir():
-            self.layout.root.parent.mkdir(parents=True)
         with self._locked():
             self._take_away()
             self.layout.lock.unlink(missing_ok=True)
         instance.forget_folder(self.layout)
+
+    def status(self) -> InstanceStatus:
+        """Look at the instance."""
+        found = instance.load(self.layout)
+        return status.look(self.layout, self.programs(found.index) if found is not None else ())
 
     def kubeconfig(self) -> Path:
         """Return the administrator's kubeconfig."""
@@ -182,11 +196,9 @@ class LocalProvider:
                 detail="\n".join(left),
             )
 
-    def _all_alive(self) -> bool:
-        found = instance.load(self.layout)
-        return found is not None and all(
-            processes.runs(self.layout, program.name) for program in self.programs(found.index)
-        )
+    def _dead(self, found: Instance) -> list[str]:
+        """Return the programs of the instance that do not run."""
+        return [p.name for p in self.programs(found.index) if not processes.runs(self.layout, p.name)]
 
     def _index(self) -> int:
         found = instance.load(self.layout)
@@ -197,7 +209,7 @@ class LocalProvider:
             )
         return found.index
 
-    def _locked(self) -> Any:
+    def _locked(self) -> AbstractContextManager[None]:
         return locks.hold(
             self.layout.lock, seconds=LOCK_SECONDS, what=f"another command on instance {self.layout.name} has ended"
         )

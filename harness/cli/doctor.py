@@ -1,0 +1,61 @@
+"""`vmatrix doctor`: what this host or that infra cluster lacks, all at once, before anything is touched."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from harness.errors import EXIT_BAD_INPUT, EXIT_OK, BadInput
+from harness.infra import preflight
+from harness.infra.cluster_checks import check_cluster
+from harness.infra.findings import Finding, fatal
+
+out = Console(soft_wrap=True, highlight=False)
+
+
+def doctor(
+    provider: Annotated[str, typer.Option(help="local: check this host. kubeconfig: check a cluster.")] = "local",
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="The cluster to check; implies --provider kubeconfig.")
+    ] = None,
+    context: Annotated[str | None, typer.Option(help="The context in the kubeconfig.")] = None,
+    memory: Annotated[int, typer.Option(help="Memory in MiB that machines need, besides the infra's own.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """Say what is missing, with the command that mends it; exit code 2 when something is."""
+    subject, findings = _look(provider, kubeconfig, context, memory)
+    if as_json:
+        out.print_json(json.dumps([asdict(finding) for finding in findings]))
+    else:
+        _show(subject, findings)
+    raise typer.Exit(EXIT_BAD_INPUT if fatal(findings) else EXIT_OK)
+
+
+def _look(provider: str, kubeconfig: Path | None, context: str | None, memory: int) -> tuple[str, list[Finding]]:
+    if kubeconfig is not None:
+        return f"the cluster of {kubeconfig}", check_cluster(kubeconfig, context, memory_mib=memory)
+    if provider == "local":
+        return "this host", preflight.check_host(memory_mib=preflight.CONTROL_PLANE_MIB + memory)
+    raise BadInput(
+        f"nothing is known to check for provider {provider!r}",
+        hint="use --provider local, or --kubeconfig PATH",
+    )
+
+
+def _show(subject: str, findings: Sequence[Finding]) -> None:
+    if not findings:
+        out.print(f"{subject} has everything")
+        return
+    table = Table("", "seen", "why it matters", "what mends it", show_lines=True)
+    for finding in sorted(findings, key=lambda f: not f.fatal):
+        table.add_row("missing" if finding.fatal else "advice", finding.what, finding.why, finding.remedy)
+    out.print(table, soft_wrap=False)
+    missing = len(fatal(findings))
+    out.print(f"{subject} lacks {missing} things" if missing else f"{subject} has everything that is needed")
