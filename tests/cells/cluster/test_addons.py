@@ -1,0 +1,53 @@
+"""The add-ons are available on every node, from the mirror, in their versions, and quiet."""
+
+from __future__ import annotations
+
+from harness.validate import addons, cluster
+from harness.validate.expected import Expected
+from harness.validate.findings import require
+from harness.validate.view import ClusterView
+
+
+def test_dns_is_available(view: ClusterView) -> None:
+    require(
+        addons.unavailable_deployments(view),
+        claim="all replicas of CoreDNS are available and of the newest generation",
+        look="the pods' events and logs",
+        do="kubectl --kubeconfig kubeconfig -n kube-system describe deployment coredns",
+    )
+
+
+def test_network_plugin_and_kube_proxy_are_ready_on_every_node(view: ClusterView, expected: Expected) -> None:
+    require(
+        addons.unready_daemon_sets(view, expected),
+        claim="kube-proxy and the network plugin have a ready pod on every node of the inventory",
+        look="the pods' events and logs",
+        do="kubectl --kubeconfig kubeconfig get daemonsets,pods -A -o wide",
+    )
+
+
+def test_system_pods_are_ready_and_do_not_restart(view: ClusterView, expected: Expected) -> None:
+    require(
+        cluster.unready_pods(view, expected),
+        claim="every system pod is Running and ready, and none restarts again and again",
+        look="kubectl logs --previous of the pod",
+        do="kubectl --kubeconfig kubeconfig get pods -A",
+    )
+
+
+def test_components_run_the_expected_versions(view: ClusterView, expected: Expected) -> None:
+    require(
+        cluster.wrong_image_versions(view, expected),
+        claim="the pods of every component run the version of the cell",
+        look="the images of kube-system's and the network plugin's pods",
+        do="kubectl --kubeconfig kubeconfig get pods -A -o jsonpath='{..image}'",
+    )
+
+
+def test_images_come_from_the_mirror(view: ClusterView, expected: Expected) -> None:
+    require(
+        cluster.foreign_images(view, expected),
+        claim=f"every system pod's image comes from {expected.registry}",
+        look="cluster_image_registry in inventory/extra-vars.yml; imageRepository in kubeadm's configuration",
+        do="kubectl --kubeconfig kubeconfig get pods -A -o jsonpath='{..image}'",
+    )

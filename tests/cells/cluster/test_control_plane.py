@@ -1,0 +1,94 @@
+"""The API server, its kubelets and etcd answer as they must."""
+
+from __future__ import annotations
+
+from harness.kube import Cluster
+from harness.validate import apiserver, etcd
+from harness.validate.expected import Expected
+from harness.validate.findings import require
+from harness.validate.inspection import Inspection
+
+
+def test_api_server_has_the_expected_version(api: Cluster, expected: Expected) -> None:
+    require(
+        apiserver.wrong_version(api, expected),
+        claim="the API server that answers has the version of the cell",
+        look="the API server's image in /etc/kubernetes/manifests",
+        do="kubectl --kubeconfig kubeconfig version",
+    )
+
+
+def test_api_server_is_ready_and_live_in_every_part(api: Cluster) -> None:
+    require(
+        apiserver.failing_probes(api),
+        claim="every part of the API server is ready and live",
+        look="the API server's log",
+        do="kubectl --kubeconfig kubeconfig get --raw '/readyz?verbose'",
+    )
+
+
+def test_api_server_refuses_strangers(inspection: Inspection) -> None:
+    nobody = apiserver.anonymous(inspection.guest.kubeconfig, inspection.directory / "anonymous.kubeconfig")
+    require(
+        apiserver.admitted_strangers(nobody),
+        claim="nobody reads the cluster without credentials",
+        look="--anonymous-auth of the API server; bindings to system:anonymous and system:unauthenticated",
+        do="kubectl --kubeconfig kubeconfig get clusterrolebindings -o wide",
+    )
+
+
+def test_rbac_grants_nothing_beyond_the_defaults(api: Cluster) -> None:
+    require(
+        apiserver.excessive_rights(api),
+        claim="neither strangers nor a plain ServiceAccount may read secrets or make things, and the admin may all",
+        look="ClusterRoleBindings that are not bootstrapping defaults",
+        do="kubectl --kubeconfig kubeconfig get clusterrolebindings -o wide",
+    )
+
+
+def test_running_kubelets_are_configured_as_the_cell_asks(inspection: Inspection) -> None:
+    expected = inspection.expected
+    address = apiserver.dns_address(inspection.api, expected)
+    settings = apiserver.kubelet_configurations(inspection.api, expected)
+    require(
+        apiserver.wrong_kubelet_settings(settings, address, expected),
+        claim="each running kubelet uses the cell's settings, authenticates, authorizes, and gives pods the right DNS",
+        look="/var/lib/kubelet/config.yaml on the machine; was kubelet restarted after it changed?",
+        do="kubectl --kubeconfig kubeconfig get --raw /api/v1/nodes/NODE/proxy/configz",
+    )
+
+
+def test_etcd_members_are_those_of_the_inventory(inspection: Inspection) -> None:
+    require(
+        etcd.wrong_members(inspection.etcd, inspection.expected),
+        claim="etcd's voting members are exactly the machines of the group etcd",
+        look="the etcd pod's log",
+        do=f"{inspection.expected.login()}, then etcdctl member list (in the etcd container)",
+    )
+
+
+def test_etcd_is_healthy_on_every_member(inspection: Inspection) -> None:
+    require(
+        etcd.unhealthy(inspection.etcd, inspection.expected),
+        claim="every etcd member is healthy and has raised no alarm",
+        look="the etcd pod's log; free space under /var/lib/etcd",
+        do=f"{inspection.expected.login()}, then etcdctl endpoint health (in the etcd container)",
+    )
+
+
+def test_etcd_members_follow_one_leader(inspection: Inspection) -> None:
+    require(
+        etcd.disagreeing(inspection.etcd, inspection.expected),
+        claim="every etcd member follows the same leader in the same term",
+        look="the etcd pods' logs; the network between the members",
+        do=f"{inspection.expected.login()}, then etcdctl endpoint status --cluster (in the etcd container)",
+    )
+
+
+def test_etcd_has_the_expected_version(inspection: Inspection) -> None:
+    require(
+        etcd.wrong_versions(inspection.etcd, inspection.expected),
+        claim="every etcd member runs the version of the cell",
+        look="the image in /etc/kubernetes/manifests/etcd.yaml",
+        do=f"{inspection.expected.login()}, then etcdctl endpoint status (in the etcd container)",
+    )

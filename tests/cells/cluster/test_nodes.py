@@ -1,0 +1,44 @@
+"""The cluster's nodes are the inventory's machines, all well."""
+
+from __future__ import annotations
+
+from harness.validate import cluster
+from harness.validate.expected import Expected
+from harness.validate.findings import require
+from harness.validate.view import ClusterView
+
+
+def test_every_machine_is_a_ready_node_and_no_other_is(view: ClusterView, expected: Expected) -> None:
+    require(
+        cluster.unready_nodes(view, expected),
+        claim="the Ready nodes are exactly the inventory's machines",
+        look="journalctl -u kubelet on the machine; the events of the node",
+        do="kubectl --kubeconfig kubeconfig describe node NODE",
+    )
+
+
+def test_nodes_have_the_expected_versions(view: ClusterView, expected: Expected) -> None:
+    require(
+        cluster.wrong_node_versions(view, expected),
+        claim="every kubelet and container runtime has the version of the cell",
+        look="the node's status.nodeInfo",
+        do="kubectl --kubeconfig kubeconfig get nodes -o wide",
+    )
+
+
+def test_nodes_have_their_own_pod_networks(view: ClusterView, expected: Expected) -> None:
+    require(
+        cluster.wrong_node_networks(view, expected),
+        claim="every node has its machine's address and a pod network of its own within the cluster's",
+        look="the flags of kube-controller-manager; the node's spec.podCIDR",
+        do="kubectl --kubeconfig kubeconfig get nodes -o yaml",
+    )
+
+
+def test_nodes_have_the_roles_of_the_inventory(view: ClusterView, expected: Expected) -> None:
+    require(
+        cluster.wrong_roles(view, expected),
+        claim="the control-plane label and taint are on the inventory's control planes only",
+        look="the node's labels and taints",
+        do="kubectl --kubeconfig kubeconfig describe nodes",
+    )

@@ -1,0 +1,48 @@
+"""The curated upstream conformance specs of the cell's Kubernetes minor.
+
+The specs run once per cell, together; each spec is an item of its own (see ../conftest.py) that tells its own verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.model import Mirror
+from harness.validate.conformance import Tools, run_specs
+from harness.validate.inspection import Inspection
+from harness.validate.verdicts import Outcome, Verdict
+
+RUN_SECONDS = 240.0  # ginkgo's own time-out; the list is chosen to take about a minute
+
+
+@pytest.fixture(scope="session")
+def verdicts(inspection: Inspection, mirror: Mirror, artifact: Callable[[str, str], Path]) -> dict[str, Verdict]:
+    """The verdict of every curated spec of the cell's minor, from one run."""
+    version = inspection.expected.kubernetes
+    tools = Tools(*(artifact(program, version) / program for program in ("e2e.test", "ginkgo", "kubectl")))
+    return run_specs(
+        inspection.curated.specs,
+        tools,
+        kubeconfig=inspection.guest.kubeconfig,
+        registry=mirror.registry,
+        directory=inspection.directory / "conformance",
+        seconds=RUN_SECONDS,
+    )
+
+
+def test_conformance(
+    spec_name: str,
+    verdicts: dict[str, Verdict],
+    inspection: Inspection,
+    record_property: Callable[[str, object], None],
+) -> None:
+    verdict = verdicts[spec_name]
+    record_property("seconds", round(verdict.seconds, 3))
+    if verdict.outcome is Outcome.NOT_RUN:
+        pytest.skip(f"not run: {verdict.text}")
+    if verdict.outcome is not Outcome.PASSED:
+        log = inspection.directory / "conformance" / "ginkgo.log"
+        pytest.fail(f"{spec_name}\n{verdict.text}\nlook at: {log}", pytrace=False)

@@ -1,0 +1,86 @@
+"""What the checks of every suite share: the guest under inspection, asked each thing once; and conformance's items."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+from harness.cell.access import control_directory, ssh_options
+from harness.kube import Cluster
+from harness.model import Cell, GuestCluster
+from harness.plugin import SESSION
+from harness.validate.curated import load_curated
+from harness.validate.expected import Expected, minor_of
+from harness.validate.facts import NodeFacts
+from harness.validate.inspection import Inspection
+from harness.validate.view import ClusterView
+
+SETTLE_SECONDS = 90.0  # from the playbooks' end until nodes and add-ons are ready; CoreDNS's pods start last
+
+
+@functools.cache
+def _spec_names(minor: str) -> dict[str, None]:
+    return {spec.name: None for spec in load_curated(minor).specs}
+
+
+def _specs_of(cell: Cell) -> dict[str, None]:
+    return _spec_names(minor_of(str(cell.vars["cluster_kubernetes_version"])))
+
+
+@pytest.hookimpl(trylast=True)  # after the plugin's, so that the cell comes first in the item's name
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make an item of every curated upstream spec that any of the selected cells' minors has."""
+    if "spec_name" in metafunc.fixturenames:
+        cells = metafunc.config.stash[SESSION].cells_for(str(metafunc.module.__file__))
+        names = list(dict.fromkeys(name for cell in cells for name in _specs_of(cell)))
+        metafunc.parametrize("spec_name", names, ids=names)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Drop the items that pair a cell with a spec that only another cell's minor has."""
+    foreign = {item for item in items if _is_foreign(item)}
+    if foreign:
+        items[:] = [item for item in items if item not in foreign]
+        config.hook.pytest_deselected(items=list(foreign))
+
+
+def _is_foreign(item: pytest.Item) -> bool:
+    if not isinstance(item, pytest.Function) or "spec_name" not in item.fixturenames:
+        return False
+    cell = item.callspec.params["cell"]
+    return isinstance(cell, Cell) and item.callspec.params["spec_name"] not in _specs_of(cell)
+
+
+@pytest.fixture(scope="session")
+def inspection(guest: GuestCluster) -> Inspection:
+    """The guest under inspection."""
+    environment = guest.environment
+    control = control_directory(environment.run, environment.cell.id)
+    control.mkdir(mode=0o700, exist_ok=True)
+    options = ssh_options(environment.private_key, control)
+    return Inspection(guest, ssh_options=options, settle_seconds=SETTLE_SECONDS)
+
+
+@pytest.fixture(scope="session")
+def expected(inspection: Inspection) -> Expected:
+    """What the guest must look like."""
+    return inspection.expected
+
+
+@pytest.fixture(scope="session")
+def api(inspection: Inspection) -> Cluster:
+    """The guest's API, as its admin."""
+    return inspection.api
+
+
+@pytest.fixture(scope="session")
+def view(inspection: Inspection) -> ClusterView:
+    """The guest's objects, once it has settled."""
+    return inspection.view
+
+
+@pytest.fixture(scope="session")
+def facts(inspection: Inspection) -> dict[str, NodeFacts]:
+    """Every machine's facts."""
+    return inspection.facts

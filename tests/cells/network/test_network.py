@@ -1,0 +1,96 @@
+"""Pods reach each other, Services, names and node ports, from every node to every node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from harness.model import Mirror
+from harness.until import Deadline
+from harness.validate import network
+from harness.validate.curated import AGNHOST
+from harness.validate.expected import Expected
+from harness.validate.findings import require
+from harness.validate.inspection import Inspection
+from harness.validate.probes import Probes, place, remove
+
+PLACE_SECONDS = 90.0  # the image is pulled once per node
+REMOVE_SECONDS = 60.0
+
+FLANNEL = "the network plugin's pods' logs; ip route, ip -d link show flannel.1 and bridge fdb on both machines"
+SERVICES = "the kube-proxy pods' logs; nft list table ip kube-proxy on the source's machine"
+DNS = "CoreDNS's logs; /etc/resolv.conf in a pod; the Service kube-system/kube-dns"
+
+
+@pytest.fixture(scope="module")
+def probes(inspection: Inspection, mirror: Mirror) -> Iterator[Probes]:
+    """Probe pods on every node: placed before this module's first check, gone after its last one."""
+    image = f"{mirror.registry}/{inspection.curated.images[AGNHOST]}"
+    try:
+        yield place(inspection.api, inspection.expected.nodes, image, Deadline.after(PLACE_SECONDS))
+    finally:
+        remove(inspection.api, Deadline.after(REMOVE_SECONDS))
+
+
+def test_pods_reach_pods_on_every_node(probes: Probes, expected: Expected) -> None:
+    require(
+        network.unreachable_pods(probes, expected, protocol="http"),
+        claim="a pod on every node reaches a pod on every node, its own included, over TCP",
+        look=FLANNEL,
+        do=f"{expected.login()}, then curl http://POD_ADDRESS:8080/hostname",
+    )
+
+
+def test_pods_reach_pods_on_every_node_by_udp(probes: Probes, expected: Expected) -> None:
+    require(
+        network.unreachable_pods(probes, expected, protocol="udp"),
+        claim="a pod on every node reaches a pod on every node, its own included, over UDP",
+        look=FLANNEL,
+        do=f"{expected.login()}, then tcpdump -ni flannel.1 udp",
+    )
+
+
+def test_large_answers_arrive_from_every_node(probes: Probes, expected: Expected) -> None:
+    require(
+        network.lost_large_answers(probes, expected),
+        claim=f"{network.LARGE_BYTES} bytes pass in both directions between every two nodes",
+        look=FLANNEL + "; the MTU of flannel.1, cni0 and the machine's link",
+        do=f"{expected.login()}, then ip link; ping -M do -s 1422 NODE",
+    )
+
+
+def test_service_address_is_served_by_every_backend_from_every_node(probes: Probes, expected: Expected) -> None:
+    require(
+        network.unserved(probes, expected, probes.service_address),
+        claim="a Service's ClusterIP reaches each of its backends, from every node",
+        look=SERVICES,
+        do=f"{expected.login()}, then curl http://{probes.service_address}/hostname",
+    )
+
+
+def test_service_name_is_served_by_every_backend_from_every_node(probes: Probes, expected: Expected) -> None:
+    require(
+        network.unserved(probes, expected, network.service_name(expected)),
+        claim="a Service's DNS name reaches each of its backends, from every node",
+        look=DNS,
+        do="kubectl --kubeconfig kubeconfig -n kube-system logs deployment/coredns",
+    )
+
+
+def test_node_port_is_open_on_every_node_from_every_node(probes: Probes, expected: Expected) -> None:
+    require(
+        network.closed_node_ports(probes, expected),
+        claim="a NodePort answers on every node's address, asked from pods on every node",
+        look=SERVICES,
+        do=f"{expected.login()}, then curl http://NODE_ADDRESS:{probes.node_port}/hostname",
+    )
+
+
+def test_api_server_is_reached_by_name_from_every_node(probes: Probes, expected: Expected) -> None:
+    require(
+        network.api_unreachable(probes, expected),
+        claim="pods on every node find the API server as kubernetes.default, short and in full",
+        look=DNS,
+        do="kubectl --kubeconfig kubeconfig -n default get service,endpointslices",
+    )

@@ -1,0 +1,61 @@
+"""Every machine runs what it must run, and only that."""
+
+from __future__ import annotations
+
+from harness.validate import nodes
+from harness.validate.expected import Expected
+from harness.validate.facts import NodeFacts
+from harness.validate.findings import require
+
+# Units that may have failed on a machine, and why that says nothing about the deployment.
+MAY_FAIL = {
+    "systemd-networkd-wait-online.service": "the machine's address is set from outside, networkd manages no link",
+    "systemd-modules-load.service": "a machine that shares its host's kernel cannot load modules, and needs not",
+    "systemd-binfmt.service": "binfmt_misc belongs to the host's kernel where the machine shares it",
+    "proc-sys-fs-binfmt_misc.mount": "binfmt_misc belongs to the host's kernel where the machine shares it",
+}
+
+
+def test_kubelet_and_container_runtime_run_and_are_enabled(facts: dict[str, NodeFacts], expected: Expected) -> None:
+    require(
+        nodes.stopped_services(facts, expected),
+        claim="kubelet and the container runtime run, and will after a reboot",
+        look="journalctl -u kubelet -u containerd on the machine",
+        do=f"{expected.login()}, then systemctl status kubelet containerd",
+    )
+
+
+def test_no_unit_has_failed(facts: dict[str, NodeFacts], expected: Expected) -> None:
+    require(
+        nodes.failed_units(facts, expected, MAY_FAIL),
+        claim="no systemd unit has failed",
+        look="systemctl --failed on the machine; units that may fail are listed in tests/cells/nodes/test_services.py",
+        do=f"{expected.login()}, then systemctl status UNIT",
+    )
+
+
+def test_control_plane_and_etcd_run_where_the_inventory_says(facts: dict[str, NodeFacts], expected: Expected) -> None:
+    require(
+        nodes.misplaced_processes(facts, expected),
+        claim="each control plane program and etcd runs once on each machine of its group, and nowhere else",
+        look="/var/log/pods and journalctl -u kubelet on the machine",
+        do=f"{expected.login()}, then ctr -n k8s.io tasks list",
+    )
+
+
+def test_static_pods_are_those_of_the_role(facts: dict[str, NodeFacts], expected: Expected) -> None:
+    require(
+        nodes.wrong_manifests(facts, expected),
+        claim="control planes have the static pods of kubeadm, other nodes have none",
+        look="/etc/kubernetes/manifests on the machine",
+        do=f"{expected.login()}, then ls -l /etc/kubernetes/manifests",
+    )
+
+
+def test_kubelet_and_kube_proxy_call_themselves_healthy(facts: dict[str, NodeFacts], expected: Expected) -> None:
+    require(
+        nodes.unhealthy_agents(facts, expected),
+        claim="/healthz of kubelet (10248) and of kube-proxy (10256) answer 200 on every node",
+        look="journalctl -u kubelet; the logs of the kube-proxy pod",
+        do=f"{expected.login()}, then curl -i http://127.0.0.1:10248/healthz",
+    )

@@ -1,0 +1,26 @@
+"""Every machine has the versions that the cell asked for, on disk and running."""
+
+from __future__ import annotations
+
+from harness.validate import nodes
+from harness.validate.expected import Expected
+from harness.validate.facts import NodeFacts
+from harness.validate.findings import require
+
+
+def test_installed_programs_have_the_expected_versions(facts: dict[str, NodeFacts], expected: Expected) -> None:
+    require(
+        nodes.wrong_binaries(facts, expected),
+        claim="every program has the version of the cell",
+        look="the container_runtime and node roles' output in logs/deploy.log",
+        do=f"{expected.login()}, then kubelet --version; containerd --version; runc --version",
+    )
+
+
+def test_services_run_the_installed_files(facts: dict[str, NodeFacts], expected: Expected) -> None:
+    require(
+        nodes.replaced_binaries(facts, expected),
+        claim="kubelet and the container runtime were restarted after their files were replaced",
+        look="handlers in logs/deploy.log",
+        do=f"{expected.login()}, then ls -l /proc/$(pidof kubelet)/exe",
+    )
