@@ -1,0 +1,8 @@
+"""Disk images: the catalogue, building them from recipes, downloading published ones, the cache of both."""
+
+from __future__ import annotations
+
+from harness.artifacts.disk.cache import CachedImage, ImageCache, Progress
+from harness.artifacts.disk.catalogue import Catalogue, load
+
+__all__ = ["CachedImage", "Catalogue", "ImageCache", "Progress", "load"]

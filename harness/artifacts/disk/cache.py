@@ -1,0 +1,169 @@
+"""The cache of disk images: each is made or downloaded at most once, and is there whole or not at all.
+
+Layout: `NAME-<first 12 of its sha256>.qcow2` and a record `.json` beside it, which is written last and holds the key
+(recipe hash, or published checksum) that the image was made for.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from harness import paths
+from harness.artifacts.disk import build, fetch, qcow2, recipe
+from harness.errors import InfraError
+from harness.spec.images import BuildSource, DiskImage, UrlSource
+
+Progress = Callable[[str], None]
+TELL_SECONDS = 2.0
+
+
+def silent(line: str) -> None:
+    """Take no notice of progress."""
+
+
+@dataclass(frozen=True)
+class CachedImage:
+    """A disk image in the cache. Sizes are bytes; sha256 is the file's, in hex."""
+
+    name: str
+    file: str
+    key: str
+    sha256: str
+    size: int
+    virtual_size: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class ImageCache:
+    """Obtains disk images.
+
+    Args:
+        recipes: the folder with one folder per recipe.
+        root: where images are kept; by default `images` below the cache directory.
+        mirror: a Debian archive's URL for builds; without it the builder's default.
+    """
+
+    recipes: Path = field(default_factory=lambda: paths.project_dir() / "vm-templates" / "images")
+    root: Path = field(default_factory=lambda: paths.cache_dir() / "images")
+    mirror: str = field(default_factory=lambda: os.environ.get("VMATRIX_DEBIAN_MIRROR", ""))
+
+    def path(self, image: CachedImage) -> Path:
+        """Return an image's file."""
+        return self.root / image.file
+
+    def cached(self, image: DiskImage) -> CachedImage | None:
+        """Return an image if it is cached; make nothing. A published image's list of checksums is asked for."""
+        return self._read(image, self._key(image))
+
+    def ensure(self, image: DiskImage, progress: Progress = silent) -> CachedImage:
+        """Return an image, making or downloading it first when it is not cached.
+
+        Raises:
+            BadInput: its recipe is wrong, or this is not root.
+            InfraError: it could not be made or downloaded; nothing of it stays behind but a log.
+        """
+        key = self._key(image)
+        found = self._read(image, key)
+        if found is not None:
+            return found
+        self.root.mkdir(parents=True, exist_ok=True)
+        with self._locked(image.name, progress):
+            found = self._read(image, key)  # another process may have made it while this one waited
+            return found if found is not None else self._make(image, key, progress)
+
+    def _key(self, image: DiskImage) -> str:
+        if isinstance(image.source, UrlSource):
+            return fetch.checksum(image.source)
+        return f"recipe:{recipe.load(self.recipes, image.source.recipe).key(size_gib=image.size_gib)}"
+
+    def _read(self, image: DiskImage, key: str) -> CachedImage | None:
+        for record in sorted(self.root.glob(f"{image.name}-*.json")):
+            try:
+                found = CachedImage(**json.loads(record.read_text(encoding="utf-8")))
+                if (found.name, found.key) == (image.name, key) and self.path(found).stat().st_size == found.size:
+                    return found
+            except (OSError, ValueError, TypeError):
+                continue
+        return None
+
+    @contextmanager
+    def _locked(self, name: str, progress: Progress) -> Iterator[None]:
+        with (self.root / f".lock-{name}").open("w") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                progress(f"{name}: waiting for another process that makes it")
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+
+    def _make(self, image: DiskImage, key: str, progress: Progress) -> CachedImage:
+        for stale in self.root.glob(f".tmp-{image.name}-*"):
+            shutil.rmtree(stale, ignore_errors=True)
+        work = self.root / f".tmp-{image.name}-{os.getpid()}"
+        began = time.monotonic()
+        try:
+            work.mkdir()
+            file = self._obtain(image, key, work, lambda line: progress(f"{image.name}: {line}"))
+            virtual = qcow2.check_fits(file, name=image.name, size_gib=image.size_gib)
+            made = self._keep(image, key, file, virtual, time.monotonic() - began)
+        except OSError as error:
+            raise InfraError(
+                f"disk image {image.name} could not be written: {error}", hint="df -h", paths=[self.root]
+            ) from error
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+        progress(f"{image.name}: done after {made.seconds:.0f} s, {made.size >> 20} MiB")
+        return made
+
+    def _obtain(self, image: DiskImage, key: str, work: Path, say: Progress) -> Path:
+        if isinstance(image.source, BuildSource):
+            log = self.root / f"{image.name}.log"
+            log.write_text("", encoding="utf-8")
+            what = recipe.load(self.recipes, image.source.recipe)
+            return build.build(what, size_gib=image.size_gib, work=work, log=log, say=say, mirror=self.mirror)
+        target = work / "disk.qcow2"
+        fetch.download(image.source.url, key, target, _percentages(say))
+        return target
+
+    def _keep(self, image: DiskImage, key: str, file: Path, virtual_size: int, seconds: float) -> CachedImage:
+        with file.open("rb") as content:
+            sha256 = hashlib.file_digest(content, "sha256").hexdigest()
+        stem = f"{image.name}-{sha256[:12]}"
+        made = CachedImage(
+            name=image.name,
+            file=f"{stem}.qcow2",
+            key=key,
+            sha256=sha256,
+            size=file.stat().st_size,
+            virtual_size=virtual_size,
+            seconds=round(seconds, 1),
+        )
+        file.replace(self.path(made))
+        record = file.with_name("record.json")
+        record.write_text(json.dumps(asdict(made), indent=1) + "\n", encoding="utf-8")
+        record.replace(self.root / f"{stem}.json")
+        return made
+
+
+def _percentages(say: Progress) -> fetch.Told:
+    """Return a listener to a download that says every few seconds how far it is."""
+    told_at = time.monotonic()
+
+    def told(so_far: int, announced: int | None) -> None:
+        nonlocal told_at
+        if time.monotonic() - told_at >= TELL_SECONDS:
+            told_at = time.monotonic()
+            of = f" of {announced >> 20} MiB ({100 * so_far // max(1, announced)} %)" if announced else " MiB"
+            say(f"downloaded {so_far >> 20}{of}")
+
+    return told

@@ -1,0 +1,100 @@
+"""A recipe of a disk image: vm-templates/images/NAME/recipe.yml and the tree `files/` beside it.
+
+A recipe may name another as its base; lists are joined, files of the recipe win over those of its base.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import BadInput
+from harness.spec import lines
+from harness.spec.loader import refuse, validate
+from harness.spec.models import Model, Name
+
+# Part of every image's key: raise it when a change of the builder changes what comes out.
+BUILDER = 1
+
+
+class RecipeFile(Model):
+    """recipe.yml: Debian packages, units to mask, paths not to install, paths (globs) to remove afterwards."""
+
+    base: Name | None = None
+    suite: Name | None = None
+    packages: tuple[str, ...] = ()
+    mask: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    remove: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A recipe with its bases joined in. `files` are directory trees to copy over the root, later ones win."""
+
+    name: str
+    suite: str
+    packages: tuple[str, ...]
+    mask: tuple[str, ...]
+    exclude: tuple[str, ...]
+    remove: tuple[str, ...]
+    files: tuple[Path, ...]
+
+    def key(self, *, size_gib: int) -> str:
+        """Return a hash over everything that decides what the image contains, but for the packages' versions."""
+        digest = hashlib.sha256()
+        facts = [self.suite, self.packages, self.mask, self.exclude, self.remove, size_gib, BUILDER]
+        digest.update(json.dumps(facts).encode())
+        for tree in self.files:
+            for path in sorted(p for p in tree.rglob("*") if p.is_file()):
+                mode = path.stat().st_mode & 0o777
+                digest.update(f"\0{path.relative_to(tree)}\0{mode:o}\0".encode() + path.read_bytes())
+        return digest.hexdigest()
+
+
+def load(recipes: Path, name: str) -> Recipe:
+    """Load a recipe and its bases.
+
+    Args:
+        recipes: the folder that holds one folder per recipe.
+
+    Raises:
+        BadInput: a file is missing or wrong, a chain of bases is a circle, or no suite is named.
+    """
+    chain: list[tuple[str, RecipeFile]] = []
+    following: str | None = name
+    while following is not None:
+        if following in [seen for seen, _ in chain]:
+            raise BadInput(f"recipe {name}: its bases go in a circle, back to {following}", paths=[recipes / name])
+        chain.insert(0, (following, _read(recipes / following / "recipe.yml")))
+        following = chain[0][1].base
+    suites = [part.suite for _, part in chain if part.suite is not None]
+    if not suites:
+        raise BadInput(f"recipe {name} names no `suite`", hint="suite: trixie", paths=[recipes / name / "recipe.yml"])
+    parts = [part for _, part in chain]
+    trees = [recipes / folder / "files" for folder, _ in chain]
+    return Recipe(
+        name=name,
+        suite=suites[-1],
+        packages=_joined(part.packages for part in parts),
+        mask=_joined(part.mask for part in parts),
+        exclude=_joined(part.exclude for part in parts),
+        remove=_joined(part.remove for part in parts),
+        files=tuple(tree for tree in trees if tree.is_dir()),
+    )
+
+
+def _joined(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(item for part in lists for item in part))
+
+
+def _read(file: Path) -> RecipeFile:
+    document, problems = lines.read(file)
+    if not problems:
+        parsed, problems = validate(document, RecipeFile)
+        if parsed is not None:
+            return parsed
+    raise refuse(problems)

@@ -1,0 +1,66 @@
+"""matrix/images.yml as frozen pydantic models: the disk images that machines can be made from."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints, model_validator
+
+from harness.spec.models import Model, Name
+
+Checksum = Annotated[str, StringConstraints(pattern=r"^(sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$")]
+Url = Annotated[str, StringConstraints(pattern=r"^https?://[^\s/]+/\S+$")]
+User = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_-]{0,31}$")]
+
+
+class BuildSource(Model):
+    """An image that vmatrix builds, from the recipe in vm-templates/images/RECIPE/."""
+
+    kind: Literal["build"]
+    recipe: Name
+
+
+class UrlSource(Model):
+    """A published qcow2 image with its checksum: the checksum itself, or the URL of a file that lists it."""
+
+    kind: Literal["url"]
+    url: Url
+    checksum: Checksum | None = None
+    checksum_url: Url | None = None
+
+    @model_validator(mode="after")
+    def _one_checksum(self) -> UrlSource:
+        if (self.checksum is None) == (self.checksum_url is None):
+            raise ValueError("an image by URL needs either `checksum` or `checksum_url`")
+        return self
+
+
+class DiskImage(Model):
+    """One disk image.
+
+    user: the login user that cloud-init makes. size_gib: the disk's virtual size, which a machine's disk may exceed but
+    not undercut. end_of_life: the last day with security updates from its makers.
+    """
+
+    name: Name
+    os: Name
+    version: str
+    source: Annotated[BuildSource | UrlSource, Field(discriminator="kind")]
+    user: User
+    size_gib: int = Field(ge=1, le=1024)
+    end_of_life: date
+
+
+class ImagesFile(Model):
+    """The catalogue of disk images; names are unique."""
+
+    images: tuple[DiskImage, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _unique_names(self) -> ImagesFile:
+        names = [image.name for image in self.images]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"image names are unique; twice there: {', '.join(twice)}")
+        return self
