@@ -1,0 +1,39 @@
+"""CDI's part of the embedded infrastructure: volumes, imports over HTTP, blank disks and clones.
+
+Claims get volumes from the provisioner; DataVolumes get claims; claims that ask for data get pods, bound by the real
+scheduler; the pods' work is done by threads of this process. A source that is not done here (upload, registry, ...)
+leaves its DataVolume Pending, with an event that says so.
+"""
+
+from __future__ import annotations
+
+from harness.infra.local.kubevirt.cdi.datasources import DataSources
+from harness.infra.local.kubevirt.cdi.datavolumes import DataVolumes
+from harness.infra.local.kubevirt.cdi.player import Player
+from harness.infra.local.kubevirt.cdi.population import Population
+from harness.infra.local.kubevirt.cdi.provisioner import Provisioner, sweep
+from harness.infra.local.kubevirt.cdi.transfers import Transfers
+from harness.infra.local.kubevirt.context import Context
+from harness.kube.reconcile import Controller
+
+
+def start(context: Context) -> list[Controller]:
+    """Sweep what a killed process left, and hand this part's controllers to the context, which runs them.
+
+    Raises:
+        Unreachable: the API does not answer.
+    """
+    sweep(context.cluster, context.state, context.disks)
+    transfers = Transfers()
+    provisioner = Provisioner(context)
+    controllers = [
+        provisioner.claims,
+        provisioner.volumes,
+        Population(context).controller,
+        Player(context, transfers).controller,
+        DataVolumes(context, transfers).controller,
+        DataSources(context).controller,
+    ]
+    for controller in controllers:
+        context.run(controller)
+    return controllers

@@ -1,0 +1,204 @@
+"""DataVolumes: a claim for each, and in each the story of its claim."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.infra.local.kubevirt.cdi import names, status
+from harness.infra.local.kubevirt.cdi.claims import (
+    ClaimNotValid,
+    Storage,
+    clone_source,
+    default_class,
+    render,
+    source_kind,
+)
+from harness.infra.local.kubevirt.cdi.provisioner import CONFIG_NAME
+from harness.infra.local.kubevirt.cdi.sizes import overhead_of, requested_bytes
+from harness.infra.local.kubevirt.cdi.transfers import Transfers
+from harness.infra.local.kubevirt.context import Context
+from harness.infra.local.kubevirt.events import WARNING
+from harness.infra.local.kubevirt.objects import controller_of, deleting, dig, now, phase
+from harness.kube.client import ApiFailure, Json
+from harness.kube.informer import Key, key_of
+from harness.kube.reconcile import Controller
+from harness.kube.resources import (
+    CDI_CONFIG,
+    DATA_SOURCE,
+    DATA_VOLUME,
+    POD,
+    PVC,
+    STORAGE_CLASS,
+    STORAGE_PROFILE,
+)
+
+IMPORT_COMPONENT = "datavolume-import-controller"
+CLONE_COMPONENT = "datavolume-pvc-clone-controller"
+SUPPORTED = frozenset({"http", "blank", "pvc"})
+PROGRESS_SECONDS = 1.0
+BLOCKED_SECONDS = 2.0
+MAX_REFERENCES = 4
+
+
+class DataVolumes:
+    """Reconciles DataVolumes."""
+
+    def __init__(self, context: Context, transfers: Transfers) -> None:
+        self._context = context
+        self._transfers = transfers
+        of = context.informers.of
+        self._volumes, self._claims, self._sources = of(DATA_VOLUME), of(PVC), of(DATA_SOURCE)
+        self._classes, self._profiles, self._config, self._pods = (
+            of(STORAGE_CLASS),
+            of(STORAGE_PROFILE),
+            of(CDI_CONFIG),
+            of(POD),
+        )
+        self.controller = Controller("datavolumes", self.reconcile, workers=3)
+        self._volumes.subscribe(lambda _, volume: self.controller.queue.add(key_of(volume)))
+        self._claims.subscribe(lambda _, claim: self._listen_claim(claim))
+        self._sources.subscribe(lambda _, __: self._look_again())
+        self._classes.subscribe(lambda _, __: self._look_again())
+
+    def _listen_claim(self, claim: Json) -> None:
+        owner = controller_of(claim)
+        key = key_of(claim)
+        if owner is not None and owner["kind"] == DATA_VOLUME.kind:
+            self.controller.queue.add((key[0], owner["name"]))
+        for volume in self._volumes.list():
+            if not phase(volume) and clone_source(volume) == key:
+                self.controller.queue.add(key_of(volume))
+
+    def _look_again(self) -> None:
+        for volume in self._volumes.list():
+            if phase(volume) not in status.FINAL:
+                self.controller.queue.add(key_of(volume))
+
+    def reconcile(self, key: Key) -> float | None:
+        """Bring one DataVolume on."""
+        dv = self._context.cluster.get(DATA_VOLUME, key[1], key[0])
+        if dv is None or deleting(dv):
+            return None
+        dv = self._resolved(dv)
+        if source_kind(dv) not in SUPPORTED or dig(dv, "spec", "contentType") == "archive":
+            return self._unsupported(dv)
+        dv = self._marked(dv)
+        claim = self._context.cluster.get(PVC, key[1], key[0])
+        if claim is None:
+            dv, claim = self._make_claim(dv)
+            if claim is None:
+                return BLOCKED_SECONDS if phase(dv) == "Pending" else None
+        problem = _problem(dv, claim)
+        if problem is not None:
+            self._context.events.warning(dv, *problem, component=IMPORT_COMPONENT)
+            return BLOCKED_SECONDS
+        for change in status.with_claim(dv, claim, self._progress(claim), now()):
+            dv = self._write(dv, change)
+        return PROGRESS_SECONDS if phase(dv) in {"ImportInProgress", "CloneInProgress"} else None
+
+    def _resolved(self, dv: Json) -> Json:
+        """Return a DataVolume with the source that its `sourceRef` leads to."""
+        reference = dig(dv, "spec", "sourceRef")
+        for _ in range(MAX_REFERENCES):
+            if not reference:
+                return dv
+            namespace = reference.get("namespace") or dv["metadata"]["namespace"]
+            source = dig(self._sources.get(namespace, reference["name"]), "spec", "source") or {}
+            reference = source.get("dataSource")
+            if reference is None:
+                return {**dv, "spec": {**dv["spec"], "source": source}}
+        return dv
+
+    def _unsupported(self, dv: Json) -> float | None:
+        if not source_kind(dv):
+            return None  # its DataSource is not there (yet)
+        kind = "archive" if dig(dv, "spec", "contentType") == "archive" else source_kind(dv)
+        message = (
+            f"The embedded infrastructure does not support the source {kind!r}; it has http, blank, pvc, and "
+            "sourceRef to a pvc. Use one of them, or an infra cluster with a real CDI"
+        )
+        notice = status.Notice(WARNING, "UnsupportedSource", message)
+        self._write(dv, status.without_claim(dv, now(), notice=notice))
+        return None
+
+    def _marked(self, dv: Json) -> Json:
+        """Write down that no populator is used: the embedded storage class has no CSI driver."""
+        if names.USE_POPULATOR in names.annotations_of(dv):
+            return dv
+        meta = dv["metadata"]
+        patch = {"metadata": {"uid": meta["uid"], "annotations": {names.USE_POPULATOR: "false"}}}
+        made = self._context.cluster.merge(DATA_VOLUME, meta["name"], patch, meta["namespace"])
+        return {**made, "spec": dv["spec"]}
+
+    def _make_claim(self, dv: Json) -> tuple[Json, Json | None]:
+        """Make a DataVolume's claim; the claim is None when that cannot be done now."""
+        source = clone_source(dv)
+        cloned = self._context.cluster.get(PVC, source[1], source[0]) if source else None
+        if source and cloned is None:
+            return self._blocked(dv, "CloneWithoutSource", f"The source pvc {source[1]} doesn't exist", ""), None
+        try:
+            claim = render(dv, self._storage(dv), cloned)
+        except ClaimNotValid as invalid:
+            return self._blocked(dv, "ErrClaimNotValid", invalid.summary, ""), None
+        if cloned is not None and requested_bytes(claim) < requested_bytes(cloned):
+            self._context.events.warning(
+                dv,
+                "CloneValidationFailed",
+                "The clone doesn't meet the validation requirements: "
+                "target resources requests storage size is smaller than the source",
+                component=CLONE_COMPONENT,
+            )
+            return dv, None
+        if not phase(dv):
+            dv = self._write(dv, status.without_claim(dv, now()))
+        try:
+            return dv, self._context.cluster.create(PVC, claim)
+        except ApiFailure as failure:
+            if "exceeded quota" not in failure.message:
+                raise
+            return self._blocked(dv, "ErrExceededQuota", failure.message, "Pending"), None
+
+    def _storage(self, dv: Json) -> Storage:
+        chosen = dig(dv, "spec", "storage", "storageClassName") or dig(dv, "spec", "pvc", "storageClassName")
+        storage_class = chosen or default_class(self._classes.list())
+        profile = self._profiles.get("", storage_class)
+        sets = dig(profile, "status", "claimPropertySets") or []
+        return Storage(storage_class, sets, overhead_of(self._config.get("", CONFIG_NAME), storage_class))
+
+    def _blocked(self, dv: Json, reason: str, message: str, reached: str) -> Json:
+        notice = status.Notice(WARNING, reason, message)
+        return self._write(dv, status.without_claim(dv, now(), notice=notice, reached=reached))
+
+    def _progress(self, claim: Json) -> float | None:
+        annotations = names.annotations_of(claim)
+        pod_name = annotations.get(names.UPLOAD_POD) or annotations.get(names.IMPORT_POD) or ""
+        pod = self._pods.get(claim["metadata"]["namespace"], pod_name)
+        transfer = self._transfers.get(pod["metadata"]["uid"]) if pod is not None else None
+        return transfer.percent() if transfer is not None else None
+
+    def _write(self, dv: Json, change: status.Change) -> Json:
+        """Write a status where it differs, then tell its events; return the DataVolume as it is now."""
+        meta = dv["metadata"]
+        if change.status != dv.get("status"):
+            patch: dict[str, Any] = {"metadata": {"uid": meta["uid"]}, "status": change.status}
+            made = self._context.cluster.merge(
+                DATA_VOLUME, meta["name"], patch, meta["namespace"], subresource="status"
+            )
+            dv = {**made, "spec": dv["spec"]}
+        component = CLONE_COMPONENT if clone_source(dv) else IMPORT_COMPONENT
+        for notice in change.notices:
+            tell = self._context.events.warning if notice.kind == WARNING else self._context.events.normal
+            tell(dv, notice.reason, notice.message, component=component)
+        return dv
+
+
+def _problem(dv: Json, claim: Json) -> tuple[str, str] | None:
+    """Return why a claim of the DataVolume's name is not its claim (event reason and message), None when it is."""
+    name = claim["metadata"]["name"]
+    if deleting(claim):
+        return "ErrResourceMarkedForDeletion", f'Resource "{name}" marked for deletion'
+    owner = controller_of(claim) or {}
+    populated = names.annotations_of(claim).get(names.POPULATED_FOR) == dv["metadata"]["name"]
+    if owner.get("uid") != dv["metadata"]["uid"] and not populated:
+        return "ErrResourceExists", f'Resource "{name}" already exists and is not managed by DataVolume'
+    return None
