@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -77,7 +77,7 @@ class Assembly:
         """Return a link for every applet of the multi-call program in the image, asked of the program itself."""
         if not self.image.applets or base is None:
             return {}
-        program = folder / "applets"
+        program = folder / PurePosixPath(self.image.applets).name  # it goes by the name it is called with
         program.write_bytes(layer.member(base, self.image.applets))
         program.chmod(0o755)
         listed = proc.run([program, "--list"], timeout=APPLET_SECONDS).stdout.split()

@@ -13,7 +13,7 @@ from harness.artifacts.store import Store
 CONFIG = """\
 version: 0.1
 log:
-  level: warn
+  level: error
   accesslog:
     disabled: true
 storage:
