@@ -17,6 +17,7 @@ LABEL_CELL = f"{LABEL_DOMAIN}/cell"
 LABEL_ATTEMPT = f"{LABEL_DOMAIN}/attempt"
 LABEL_EXPIRES = f"{LABEL_DOMAIN}/expires-at"  # seconds since the epoch: a label value cannot hold RFC 3339's colons
 LABEL_MACHINE = f"{LABEL_DOMAIN}/machine"
+ANNOTATION_USER = f"{LABEL_DOMAIN}/login-user"  # on a VirtualMachine: whom to log in as
 LABEL_MANAGED = "app.kubernetes.io/managed-by"
 MANAGED_BY = "vmatrix"
 

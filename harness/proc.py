@@ -114,7 +114,8 @@ def _collect(
         if log is None and on_line is None:
             out, err = child.communicate(stdin, timeout=timeout)
             return out, err, False
-        return _follow(child, stdin, timeout, log, on_line), "", False
+        text, expired = _follow(child, stdin, timeout, log, on_line)
+        return text, "", expired
     except subprocess.TimeoutExpired:
         _kill_group(child)
         out, err = child.communicate()
@@ -131,8 +132,8 @@ def _follow(
     timeout: float,
     log: Path | None,
     on_line: Callable[[str], None] | None,
-) -> str:
-    """Copy a child's interleaved output line by line to a log and a callback."""
+) -> tuple[str, bool]:
+    """Copy a child's interleaved output line by line to a log and a callback; tell whether time was up."""
     import threading
 
     if stdin is not None and child.stdin is not None:
@@ -161,11 +162,11 @@ def _follow(
         child.wait()
     finally:
         timer.cancel()
+        if child.stdout is not None:
+            child.stdout.close()
         if sink is not None:
             sink.close()
-    if expired.is_set():
-        raise subprocess.TimeoutExpired(child.args, timeout)
-    return "".join(lines)
+    return "".join(lines), expired.is_set()
 
 
 def _kill_group(child: subprocess.Popen[str]) -> None:

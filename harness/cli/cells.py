@@ -15,11 +15,11 @@ from rich.table import Table
 from harness import wiring
 from harness.cell import teardown
 from harness.cell.access import ssh_command
-from harness.cell.machines import launcher_address
+from harness.cell.machines import SSH_PORT, launcher_address
 from harness.errors import BadInput
 from harness.kube.client import Cluster, Json
 from harness.kube.resources import VM, VMI
-from harness.model import LABEL_MACHINE, Cell, Machine, PlannedMachine
+from harness.model import ANNOTATION_USER, LABEL_MACHINE, Cell, Machine, PlannedMachine
 from harness.paths import project_dir
 from harness.plan import select
 from harness.plan.select import tier_cells
@@ -163,7 +163,9 @@ def _reached(cluster: Cluster, namespace: str, vmi: Json) -> Machine:
     address = launcher_address(cluster, namespace, vmi)
     if not address:
         raise BadInput(f"machine {name} has no address yet", hint="`vmatrix status` shows its state")
-    return Machine(planned, address, 22, wiring.login_user(cluster, namespace, name))
+    vm = cluster.get(VM, name, namespace) or {"metadata": {}}
+    user = (vm["metadata"].get("annotations") or {}).get(ANNOTATION_USER, "debian")
+    return Machine(planned, address, SSH_PORT, user)
 
 
 def _private_key(directory: Path, attempt: int) -> Path:

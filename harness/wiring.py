@@ -1,0 +1,185 @@
+"""Where the parts are put together: settings, provider, site. The only module that knows infra and artifacts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness import paths
+from harness.artifacts import refs
+from harness.artifacts.disk import catalogue as disk_catalogue
+from harness.artifacts.disk import images as disk_images
+from harness.artifacts.recipe import Event, Phase, Progress, Source
+from harness.artifacts.store import Store
+from harness.artifacts.supply import Supply
+from harness.cell import manifests
+from harness.cell.manifests import GoldenImage
+from harness.cell.site import Site
+from harness.errors import BadInput
+from harness.infra.kubeconfig import KubeconfigProvider
+from harness.infra.local.config import LocalConfig
+from harness.infra.local.layout import layout_of
+from harness.infra.local.provider import LocalProvider
+from harness.infra.provider import Provider
+from harness.kube.client import Cluster
+from harness.model import Cell, Mirror
+from harness.spec import Spec
+from harness.spec.settings import Settings
+
+INFRA_VERSION = "1.36.3"  # of the embedded control plane itself
+OnProgress = Callable[[str], None]
+
+
+def store_of(settings: Settings) -> Store:
+    """Return the artifacts, from the source that the settings name."""
+    return Store(source=Source(settings.artifact_source))
+
+
+def spoken(progress: OnProgress) -> Progress:
+    """Turn the artifacts' events into lines: what is made, for how long already, and how long it usually takes."""
+
+    def tell(event: Event) -> None:
+        if event.phase is not Phase.CACHED:
+            progress(f"{event.ref}: {event.phase.value} ({event.seconds:.0f} of about {event.expected:.0f} s)")
+
+    return tell
+
+
+def local_provider(name: str, store: Store, *, progress: Progress, images: Sequence[refs.Ref] = ()) -> LocalProvider:
+    """Return the embedded infrastructure of that name, its programs and images coming from the artifacts."""
+    supply = Supply(INFRA_VERSION, images, store, progress)
+    needed = (*refs.host(store.catalogue, INFRA_VERSION), *images)
+    return LocalProvider(
+        LocalConfig(
+            layout_of(name),
+            binaries=supply.program,
+            mirror=supply.mirror,
+            registry=supply.registry,
+            publish=supply.publish,
+            prepare=lambda: store.ensure(needed, progress),
+            prepared=lambda: all(store.cached(ref) is not None for ref in needed),
+        )
+    )
+
+
+def provider_options(settings: Settings) -> list[str]:
+    """Return the options that name the same infra cluster to another vmatrix command."""
+    if settings.provider == "kubeconfig":
+        return ["--provider", "kubeconfig", "--kubeconfig", str(settings.kubeconfig)]
+    return ["--infra-name", settings.infra_name] if settings.infra_name != "default" else []
+
+
+def open_cluster(settings: Settings) -> Cluster:
+    """Open the infra cluster that exists; bring nothing up.
+
+    Raises:
+        BadInput: there is none.
+    """
+    if settings.provider == "kubeconfig":
+        return Cluster.from_kubeconfig(_kubeconfig(settings), context=settings.context)
+    path = layout_of(settings.infra_name).kubeconfig
+    if not path.is_file():
+        raise BadInput(
+            f"the embedded infrastructure {settings.infra_name!r} is not up",
+            hint=f"vmatrix infra up --name {settings.infra_name}",
+        )
+    return Cluster.from_kubeconfig(path)
+
+
+def _kubeconfig(settings: Settings) -> Path:
+    if settings.kubeconfig is None:
+        raise BadInput("provider kubeconfig needs a kubeconfig", hint="pass --kubeconfig PATH or set it in vmatrix.yml")
+    return settings.kubeconfig
+
+
+def open_site(settings: Settings, spec: Spec, cells: Sequence[Cell], *, progress: OnProgress, command: str) -> Site:
+    """Obtain what the cells need, bring the infra cluster up, and return it as the cells see it.
+
+    Raises:
+        BadInput: the host or the cluster lacks something.  InfraError: the infra cluster did not come up.
+    """
+    store = store_of(settings)
+    tell = spoken(progress)
+    below = INFRA_VERSION if settings.provider == "local" else ""
+    wanted = [ref for cell in cells for ref in refs.for_cell(store.catalogue, cell.vars, infra_version=below)]
+    provider: Provider
+    if settings.provider == "local":
+        images = [ref for cell in cells for ref in refs.images(store.catalogue, _version(cell), cell.vars)]
+        provider = local_provider(settings.infra_name, store, progress=tell, images=tuple(dict.fromkeys(images)))
+    else:
+        provider = kubeconfig_provider(settings)
+    store.ensure(wanted, tell)
+    provider.up()
+    return Site(
+        cluster=Cluster.from_kubeconfig(provider.kubeconfig(), context=settings.context),
+        spec=spec,
+        timeouts=spec.timeouts.scaled(settings.timeout_scale),
+        mirror=provider.mirror(),
+        guest_vars=provider.guest_vars(),
+        image=lambda name: golden_image(settings, name, provider.mirror(), progress=progress),
+        storage_class=settings.storage_class,
+        project=paths.project_dir(),
+        expiry_hours=settings.expiry_hours,
+        command=command,
+    )
+
+
+def _version(cell: Cell) -> str:
+    return str(cell.vars["cluster_kubernetes_version"])
+
+
+def kubeconfig_provider(settings: Settings) -> KubeconfigProvider:
+    """Return the provider of a cluster that exists.
+
+    Raises:
+        BadInput: settings that it needs are missing.
+    """
+    missing = [n for n in ("kubeconfig", "mirror_http", "registry") if getattr(settings, n) is None]
+    if missing:
+        raise BadInput(
+            f"provider kubeconfig needs the setting {' and '.join(missing)}",
+            hint="guests pull binaries and images from a mirror: `vmatrix artifacts serve` runs one",
+        )
+    mirror = Mirror(http=str(settings.mirror_http), registry=str(settings.registry))
+    return KubeconfigProvider(_kubeconfig(settings), settings.context, mirror)
+
+
+def golden_image(settings: Settings, name: str, mirror: Mirror, *, progress: OnProgress) -> GoldenImage:
+    """Return a disk image as the infra cluster imports it: built here and served by the mirror, or an upstream URL."""
+    entry = disk_catalogue.load(paths.project_dir() / "matrix" / "images.yml").image(name)
+    source = disk_images.resolve(entry, progress=progress)
+    base = settings.image_url or f"{mirror.http}/images"
+    url = source.url if source.url is not None else f"{base}/{source.file}"
+    return GoldenImage(
+        name=f"{name}-{source.sha256[:12]}",
+        url=url,
+        checksum=f"sha256:{source.sha256}",
+        size=f"{entry.virtual_size_gib}Gi",
+        user=entry.user,
+    )
+
+
+def artifact(settings: Settings, name: str, version: str) -> Path:
+    """Return the directory of an artifact's files."""
+    return store_of(settings).obtain(name, version).directory / "files"
+
+
+def example_manifests(cell: Cell) -> list[dict[str, Any]]:
+    """Return the manifests of a cell with placeholders for what only a run knows."""
+    plan = manifests.CellPlan(
+        namespace=f"vmatrix-{cell.id}-RUN-1",
+        labels={"vmatrix.dev/cell": cell.id},
+        expires_at=0.0,
+        public_key="ssh-ed25519 PUBLIC-KEY-OF-THE-CELL",
+        dns_domain=str(cell.vars.get("cluster_dns_domain", "cluster.local")),
+        storage_class=None,
+    )
+    image = GoldenImage(
+        name=f"{cell.machines[0].image}-CHECKSUM",
+        url="http://MIRROR/images/IMAGE.qcow2",
+        checksum="sha256:CHECKSUM",
+        size="10Gi",
+        user="USER",
+    )
+    return manifests.render_all(plan, cell.machines, image, directory=paths.project_dir() / "vm-templates")

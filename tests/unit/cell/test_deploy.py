@@ -1,0 +1,64 @@
+"""What Ansible's output says: which task failed on which host, and whose fault it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.cell.deploy import Recap, failure_of, last_task, recap
+from harness.errors import InfraError, ProductError
+from harness.proc import Completed
+
+FAILED = """
+PLAY [control_plane] ***
+TASK [control_plane : Initialise] **************
+fatal: [cp-0]: FAILED! => {"changed": true, "cmd": ["kubeadm", "init"], "msg": "non-zero return code", "rc": 1}
+PLAY RECAP *********
+cp-0 : ok=12   changed=8    unreachable=0    failed=1    skipped=2    rescued=0    ignored=0
+w-0                        : ok=10   changed=7    unreachable=0    failed=0    skipped=1    rescued=0    ignored=0
+"""
+UNREACHABLE = """
+TASK [bootstrap_os : Gather] ***
+fatal: [w-0]: UNREACHABLE! => {"changed": false, "msg": "Failed to connect: timed out"}
+"""
+LOOP = """
+TASK [preinstall : Write] ***
+failed: [cp-0] (item=a) => {"ansible_loop_var": "item", "changed": false, "item": "a", "msg": "No space left on device"}
+"""
+
+
+def failure(output: str, status: int = 2) -> ProductError | InfraError:
+    return failure_of(
+        Completed(("ansible-playbook",), status, output, "", 1.0), Path("cluster.yml"), Path("deploy.log")
+    )
+
+
+def test_a_failed_task_is_the_products_fault_and_is_named() -> None:
+    found = failure(FAILED)
+    assert isinstance(found, ProductError)
+    assert found.summary == "task [control_plane : Initialise] failed on cp-0: non-zero return code"
+    assert found.paths == (Path("deploy.log"),)
+
+
+def test_an_unreachable_machine_is_the_infras_fault() -> None:
+    found = failure(UNREACHABLE, 4)
+    assert isinstance(found, InfraError)
+    assert "w-0 could not be reached in task [bootstrap_os : Gather]: Failed to connect" in found.summary
+
+
+def test_a_failed_loop_item_is_found() -> None:
+    assert failure(LOOP).summary == "task [preinstall : Write] failed on cp-0: No space left on device"
+
+
+def test_an_end_without_a_failed_task_is_said() -> None:
+    assert "ended with status 5 before any task failed" in failure("ERROR! syntax", 5).summary
+
+
+def test_the_recap_is_read() -> None:
+    assert recap(FAILED) == (Recap("cp-0", 12, 8, 0, 1), Recap("w-0", 10, 7, 0, 0))
+
+
+@pytest.mark.parametrize(("output", "name"), [(FAILED, "control_plane : Initialise"), ("", "none")])
+def test_the_last_task_is_named(output: str, name: str) -> None:
+    assert last_task(output) == name

@@ -1,0 +1,93 @@
+"""Processes: pasteable errors, time-outs that kill the whole group, services that are never mistaken for another."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from harness.proc import CommandFailed, Service, pasteable, run, spawn
+
+
+def living(group: int) -> list[int]:
+    """Return the processes of a group that are not zombies."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(fields[2]) == group and fields[0] != "Z":
+            found.append(int(stat.parent.name))
+    return found
+
+
+def test_output_and_status_are_kept() -> None:
+    done = run(["sh", "-c", "echo out; echo err >&2; exit 3"], timeout=10, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "out\n", "err\n")
+
+
+def test_a_failure_can_be_pasted_into_a_shell() -> None:
+    with pytest.raises(CommandFailed) as caught:
+        run(["sh", "-c", "echo 'why it failed' >&2; exit 1"], timeout=10)
+    assert "`sh -c 'echo '\"'\"'why it failed" in caught.value.summary
+    assert caught.value.detail == "why it failed"
+
+
+def test_a_program_that_does_not_exist_is_said() -> None:
+    with pytest.raises(CommandFailed, match="could not be started: No such file"):
+        run(["/nonexistent/program"], timeout=1)
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_a_time_out_kills_the_whole_group(tmp_path: Path, follow: bool) -> None:
+    log = tmp_path / "log" if follow else None
+    with pytest.raises(CommandFailed, match="did not end within 0 s and was killed"):
+        run(["sh", "-c", f"echo $$ > {tmp_path}/pid; sleep 60 & wait"], timeout=0.4, log=log)
+    assert living(int((tmp_path / "pid").read_text())) == []
+
+
+def test_lines_are_told_as_they_come_and_logged(tmp_path: Path) -> None:
+    lines: list[str] = []
+    done = run(["sh", "-c", "echo a; echo b >&2"], timeout=10, log=tmp_path / "log", on_line=lines.append)
+    assert sorted(lines) == ["a", "b"]
+    assert done.stdout == (tmp_path / "log").read_text()
+
+
+def test_input_is_fed() -> None:
+    assert run(["cat"], timeout=10, stdin="hello").stdout == "hello"
+
+
+def test_a_service_is_known_by_pid_and_start_time(tmp_path: Path) -> None:
+    service = spawn(["sleep", "60"], log=tmp_path / "log", pidfile=tmp_path / "pid")
+    try:
+        assert Service.load(tmp_path / "pid") == service
+        assert service.alive()
+        impostor = Service(service.pid, service.started + 1, service.argv)
+        assert not impostor.alive()
+        impostor.stop(grace=0)
+        assert service.alive()
+    finally:
+        service.stop(grace=5)
+    assert not service.alive()
+    service.stop(grace=0)
+
+
+def test_a_service_that_ignores_the_signal_is_killed(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    service = spawn(["sh", "-c", f"trap '' TERM; touch {ready}; sleep 60"], log=tmp_path / "log")
+    while not ready.exists():
+        os.sched_yield()
+    service.stop(grace=0.1)
+    assert not service.alive()
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"pid": 1}', '{"pid": "x", "started": 1, "argv": []}'])
+def test_an_unreadable_pid_file_is_no_service(tmp_path: Path, content: str) -> None:
+    (tmp_path / "pid").write_text(content)
+    assert Service.load(tmp_path / "pid") is None
+
+
+def test_pasteable_quotes() -> None:
+    assert pasteable(["a b", Path("/c")]) == "'a b' /c"

@@ -1,0 +1,44 @@
+"""Waiting: until a value, until it can never come right, or until the deadline; with the last reason in the message."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from harness.errors import EXIT_RETRY, InfraError
+from harness.until import Deadline, NotYet, TimedOut, until
+
+
+def test_a_value_ends_the_wait_and_only_transitions_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    answers: list[NotYet | int] = [NotYet("a"), NotYet("a"), NotYet("b"), 0]
+    with caplog.at_level(logging.INFO):
+        found = until(lambda: answers.pop(0), deadline=Deadline.after(60), what="it is there", interval=0)
+    assert found == 0
+    assert [r.getMessage().rsplit(": ")[-1] for r in caplog.records] == ["a", "b"]
+
+
+def test_time_up_says_what_why_and_the_details() -> None:
+    with pytest.raises(TimedOut) as caught:
+        until(
+            lambda: NotYet("no lease"),
+            deadline=Deadline.after(0),
+            what="cp-0 has an address",
+            describe=lambda: "events",
+        )
+    assert "waiting until cp-0 has an address: no lease" in caught.value.summary
+    assert caught.value.detail == "events"
+    assert caught.value.exit_code == EXIT_RETRY
+
+
+def test_what_can_never_come_right_is_not_waited_for() -> None:
+    def probe() -> int:
+        raise InfraError("gone for good")
+
+    with pytest.raises(InfraError, match="gone for good"):
+        until(probe, deadline=Deadline.after(3600), what="x")
+
+
+def test_a_deadline_never_has_less_than_nothing_left() -> None:
+    assert Deadline.after(-5).remaining() == 0.0
+    assert Deadline.after(100).sooner(1).remaining() <= 1.0
