@@ -1,6 +1,6 @@
 """An instance's next status, given its launcher pod: what KubeVirt's virt-controller writes, as a pure function.
 
-What the node agent writes (Running, Succeeded, a sync error of the machine) is in harness.infra.local.kubevirt.vmi.agent.
+What the node agent writes (Running, how it ended, why its machine does not boot) is in vmi/agent.py.
 """
 
 from __future__ import annotations

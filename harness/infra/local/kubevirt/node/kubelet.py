@@ -1,0 +1,102 @@
+"""The kubelet's part for launcher pods bound to this host: they run once bound, and go with their machine."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from harness.infra.local.kubevirt.context import Context
+from harness.infra.local.kubevirt.node import pods
+from harness.infra.local.kubevirt.node.addresses import Addresses
+from harness.infra.local.kubevirt.node.guests import Guests
+from harness.infra.local.kubevirt.objects import controller_of, deleting, dig, phase
+from harness.infra.local.kubevirt.vmi.launcher import CREATED_BY, LAUNCHER
+from harness.kube.client import Json
+from harness.kube.informer import Key, key_of, labels_of
+from harness.kube.reconcile import Controller
+from harness.kube.resources import POD, VMI
+
+log = logging.getLogger(__name__)
+WORKERS = 4
+
+
+def is_launcher(pod: Json) -> bool:
+    """Tell whether a pod is an instance's launcher."""
+    return LAUNCHER.items() <= labels_of(pod).items()
+
+
+def instance_uid(pod: Json) -> str:
+    """Return the uid of the instance that a launcher was made for."""
+    return str(labels_of(pod).get(CREATED_BY, ""))
+
+
+class Kubelet:
+    """Reconciles launcher pods on this node."""
+
+    def __init__(
+        self, context: Context, guests: Guests, addresses: Addresses, networks_on_host: Callable[[], set[int]]
+    ) -> None:
+        self._context = context
+        self._guests = guests
+        self._addresses = addresses
+        self._networks_on_host = networks_on_host
+        self._pods = context.informers.of(POD)
+        self._vmis = context.informers.of(VMI)
+        self._uids: dict[Key, str] = {}  # launchers seen: what to kill when one vanishes without a word
+        self.controller = Controller("kubelet", self.reconcile, workers=WORKERS)
+        self._pods.subscribe(self._pod_changed)
+        self._vmis.subscribe(self._instance_changed)
+
+    def _mine(self, pod: Json) -> bool:
+        return is_launcher(pod) and pod["spec"].get("nodeName") == self._context.node
+
+    def _pod_changed(self, _: str, pod: Json) -> None:
+        if self._mine(pod):
+            self._uids[key_of(pod)] = instance_uid(pod)
+            self.controller.queue.add(key_of(pod))
+
+    def _instance_changed(self, _: str, vmi: Json) -> None:
+        if phase(vmi) not in {"Succeeded", "Failed"}:
+            return
+        for pod in self._pods.list(vmi["metadata"]["namespace"]):
+            if self._mine(pod) and instance_uid(pod) == vmi["metadata"]["uid"]:
+                self.controller.queue.add(key_of(pod))
+
+    def reconcile(self, key: Key) -> float | None:
+        """Look at one launcher pod."""
+        pod = self._pods.get(*key)
+        if pod is None or not self._mine(pod):
+            uid = self._uids.pop(key, None)
+            if uid is not None:
+                self._guests.kill(uid)
+            return None
+        if deleting(pod):
+            self._guests.kill(instance_uid(pod))
+            pods.remove(self._context.cluster, pod)
+            return None
+        if phase(pod) == "Pending":
+            self._run(pod)
+        elif phase(pod) == "Running":
+            self._end_with_instance(pod)
+        return None
+
+    def _run(self, pod: Json) -> None:
+        namespace = pod["metadata"]["namespace"]
+        network = self._addresses.network(namespace, on_host=self._networks_on_host())
+        address = self._addresses.address(pod, network)
+        status = pods.running(pod, address=address, host_address=self._context.host_address)
+        self._pods.observe(pods.write_status(self._context.cluster, pod, status))
+
+    def _end_with_instance(self, pod: Json) -> None:
+        """End a pod whose instance has ended; what is left of the machine goes, its console with it."""
+        owner = controller_of(pod)
+        vmi = self._vmis.get(pod["metadata"]["namespace"], owner["name"]) if owner else None
+        if vmi is None or vmi["metadata"]["uid"] != instance_uid(pod) or phase(vmi) not in {"Succeeded", "Failed"}:
+            return
+        self._guests.kill(instance_uid(pod))
+        well = phase(vmi) == "Succeeded"
+        message = str(dig(vmi, "status", "reason") or "")
+        status = pods.ended(
+            pod, exit_code=0 if well else 1, reason="Completed" if well else "Error", message="" if well else message
+        )
+        self._pods.observe(pods.write_status(self._context.cluster, pod, status))
