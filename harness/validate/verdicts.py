@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 SPEC_PREFIX = "[It] "  # suite nodes such as [SynchronizedBeforeSuite] are test cases too
 TEXT_LIMIT = 4000  # characters of a failure's text: the message and where it was raised stand first
+LOG_LIMIT = 1500  # characters of the end of the suite's own log, where it says what it waited for
 
 
 class Outcome(StrEnum):
@@ -49,16 +50,17 @@ def read_verdicts(junit: Path, names: Iterable[str]) -> dict[str, Verdict]:
         name = case.get("name", "")
         if name.startswith(SPEC_PREFIX):
             found.setdefault(name.removeprefix(SPEC_PREFIX), []).append(_verdict(case, suite_failure))
-    return {name: _only(name, found) for name in wanted}
+    return {name: _only(found.get(name, []), suite_failure) for name in wanted}
 
 
-def _only(name: str, found: Mapping[str, list[Verdict]]) -> Verdict:
-    verdicts = found.get(name, [])
+def _only(verdicts: Sequence[Verdict], suite_failure: str) -> Verdict:
+    """Return the one verdict of a name; a spec that the report lacks, or has twice, has failed."""
     if len(verdicts) == 1:
         return verdicts[0]
-    return Verdict(
-        Outcome.FAILED, text=f"the report has {len(verdicts)} specs of this name: is the list of this minor?"
-    )
+    if suite_failure:
+        return Verdict(Outcome.FAILED, text=f"the spec was not run: {suite_failure}")
+    count = len(verdicts)
+    return Verdict(Outcome.FAILED, text=f"the report has {count} specs of this name: is the list of this minor?")
 
 
 def _verdict(case: ElementTree.Element, suite_failure: str) -> Verdict:
@@ -75,7 +77,8 @@ def _verdict(case: ElementTree.Element, suite_failure: str) -> Verdict:
 def _suite_failure(cases: Iterable[ElementTree.Element]) -> str:
     for case in cases:
         if not case.get("name", "").startswith(SPEC_PREFIX) and case.get("status") not in ("passed", "skipped"):
-            return f"{case.get('name')}: {_failure_text(case)}"
+            log = (case.findtext("system-err") or "").strip()
+            return f"{case.get('name')}: {_failure_text(case)}\n{log[-LOG_LIMIT:]}"
     return ""
 
 

@@ -1,0 +1,87 @@
+"""One guest under inspection: each question is asked once, when the first check needs its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from harness.kube import Cluster
+from harness.model import GuestCluster
+from harness.until import Deadline
+from harness.validate.addons import unavailable_deployments, unready_daemon_sets
+from harness.validate.cluster import unready_nodes, unready_pods
+from harness.validate.curated import Curated, load_curated
+from harness.validate.etcd import EtcdView
+from harness.validate.expected import Expected, expected_of
+from harness.validate.facts import NodeFacts
+from harness.validate.findings import Finding
+from harness.validate.hosts import gather, open_hosts
+from harness.validate.view import ClusterView, settle
+
+
+class Inspection:
+    """The answers of one guest, as they were when they were first asked for."""
+
+    def __init__(self, guest: GuestCluster, *, ssh_options: Sequence[str], settle_seconds: float) -> None:
+        """Take the guest; nothing is asked yet.
+
+        Args:
+            ssh_options: how the harness connects to the guest's machines.
+            settle_seconds: how long a guest may take until its nodes and add-ons are ready.
+        """
+        self.guest = guest
+        self._ssh_options = tuple(ssh_options)
+        self._settle_seconds = settle_seconds
+
+    @property
+    def directory(self) -> Path:
+        """Return where the checks' own files go."""
+        directory = self.guest.environment.directory / "checks"
+        directory.mkdir(parents=True, exist_ok=True)
+        return directory
+
+    @cached_property
+    def expected(self) -> Expected:
+        """Return what the guest must look like."""
+        return expected_of(self.guest)
+
+    @cached_property
+    def api(self) -> Cluster:
+        """Return the guest's API, as its admin."""
+        return Cluster.from_kubeconfig(self.guest.kubeconfig)
+
+    @cached_property
+    def view(self) -> ClusterView:
+        """Return the guest's objects once it has settled (or has not within its time)."""
+        return settle(self.api, self._unsettled, Deadline.after(self._settle_seconds))
+
+    @cached_property
+    def hosts(self) -> dict[str, Any]:
+        """Return the guest's machines as testinfra hosts, by name."""
+        return open_hosts(self.guest.environment, self._ssh_options)
+
+    @cached_property
+    def facts(self) -> dict[str, NodeFacts]:
+        """Return every machine's facts, asked after the guest has settled."""
+        assert self.view is not None  # noqa: S101 - the look is what waits
+        return gather(self.hosts)
+
+    @property
+    def etcd(self) -> dict[str, EtcdView]:
+        """Return what each machine's etcd says, by machine; machines without etcd are not in it."""
+        return {name: facts.etcd for name, facts in self.facts.items() if facts.etcd is not None}
+
+    @cached_property
+    def curated(self) -> Curated:
+        """Return the conformance list of the guest's minor."""
+        return load_curated(self.expected.minor)
+
+    def _unsettled(self, view: ClusterView) -> list[Finding]:
+        return [
+            *unready_nodes(view, self.expected),
+            *unavailable_deployments(view),
+            *unready_daemon_sets(view, self.expected),
+            *unready_pods(view, self.expected),
+        ]
