@@ -20,6 +20,11 @@ from harness.infra.findings import Finding, fatal
 out = Console(soft_wrap=True, highlight=False)
 
 
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(doctor)
+
+
 def doctor(
     provider: Annotated[str, typer.Option(help="local: check this host. kubeconfig: check a cluster.")] = "local",
     kubeconfig: Annotated[

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from dataclasses import asdict
 from datetime import timedelta
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
+from harness import wiring
+from harness.artifacts import refs
+from harness.artifacts.recipe import Progress, silent
+from harness.artifacts.store import Store
+from harness.cli.artifacts_progress import showing
 from harness.errors import EXIT_INFRA, EXIT_NOTHING_SELECTED, EXIT_OK, BadInput
-from harness.infra.local.config import LocalConfig
-from harness.infra.local.layout import layout_of
 from harness.infra.local.provider import LocalProvider
 from harness.infra.local.status import InstanceStatus, State
 
@@ -33,8 +34,9 @@ InstanceName = Annotated[str, typer.Option("--name", help="The instance's name; 
 def up(provider: ProviderName = "local", name: InstanceName = "default") -> None:
     """Bring an infra cluster up; mend what is missing of one that is partly up."""
     began = time.monotonic()
-    infra = _provider(provider, name)
-    infra.up()
+    with showing(out) as progress:
+        infra = _provider(provider, name, progress)
+        infra.up()
     out.print(f"infra {name} is up at {infra.describe()['server']} after {time.monotonic() - began:.1f} s")
     out.print(f"to look at it: export KUBECONFIG={infra.kubeconfig()}")
     out.print(f"to take it away: {_command('down', name)}")
@@ -66,19 +68,15 @@ def status(
     raise typer.Exit(EXIT_CODES[seen.state])
 
 
-def _provider(provider: str, name: str) -> LocalProvider:
+def _provider(provider: str, name: str, progress: Progress = silent) -> LocalProvider:
     if provider != "local":
         raise BadInput(
             f"provider {provider!r} cannot be brought up, taken down or looked at here",
             hint="use --provider local; a cluster of your own is only checked: vmatrix doctor --kubeconfig PATH",
         )
-    return local_provider(name)
-
-
-def local_provider(name: str) -> LocalProvider:
-    """Return the embedded infrastructure of that name, wired to the artifacts."""
-    folder = Path(os.environ["VMATRIX_BINARIES"])
-    return LocalProvider(LocalConfig(layout_of(name), lambda b: folder / b, lambda _l, _m: (), lambda _m: None))
+    store = Store()
+    images = refs.images(store.catalogue, wiring.INFRA_VERSION)
+    return wiring.local_provider(name, store, progress=progress, images=images)
 
 
 def _show(name: str, seen: InstanceStatus, facts: dict[str, str]) -> None:
@@ -86,7 +84,7 @@ def _show(name: str, seen: InstanceStatus, facts: dict[str, str]) -> None:
         out.print(f"infra {name} is down; to bring it up: {_command('up', name)}")
         return
     out.print(f"infra {name} is {seen.state}")
-    for key in ("server", "kubeconfig", "mirror", "state"):
+    for key in ("server", "kubeconfig", "mirror", "directory"):
         if key in facts:
             out.print(f"  {key:12} {facts[key]}")
     if seen.programs:
@@ -103,7 +101,7 @@ def _show(name: str, seen: InstanceStatus, facts: dict[str, str]) -> None:
 
 
 def _programs(seen: InstanceStatus) -> Table:
-    table = Table("program", "pid", "up", "memory", "state")
+    table = Table("program", "pid", "up", "memory", Column("state", overflow="fold"))
     for program in seen.programs:
         alive = program.pid is not None
         table.add_row(
@@ -125,7 +123,3 @@ def _machines(seen: InstanceStatus) -> Table:
 
 def _command(verb: str, name: str) -> str:
     return f"vmatrix infra {verb} --name {name}"
-
-
-if __name__ == "__main__":
-    app()

@@ -19,7 +19,7 @@ UNKNOWN = Capacity(cpus=1e6, memory_mib=2**40, disk_gib=2**30)
 class KubeconfigProvider:
     """An infra cluster that a kubeconfig leads to."""
 
-    def __init__(self, path: Path, *, context: str | None = None, mirror: Mirror) -> None:
+    def __init__(self, path: Path, context: str | None, mirror: Mirror) -> None:
         self.name = "kubeconfig"
         self._path = path
         self._context = context

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.infra.local.layout import Layout
-from harness.infra.local.programs import Program
-from harness.model import Mirror
+from harness.infra.local.programs import Command
 
 UP_SECONDS = 120.0
 
@@ -20,16 +19,22 @@ class LocalConfig:
 
     Attributes:
         layout: the instance's name and folder.
-        binaries: returns the path of a host binary ("etcd", "kube-apiserver", ...), making it when it is not there.
-        mirror: returns the programs that serve binaries and images at the given address.
-        publish: puts everything that guests need behind the mirror; called when its programs are ready.
+        binaries: returns the path of a host binary ("etcd", "kube-apiserver", ...).
+        mirror: returns how to serve binaries and disk images at host:port.
+        registry: returns how to serve images at host:port.
+        publish: puts the images into the registry at host:port; called when that answers.
+        prepare: obtains everything the above need; may take long, so it is called before anything is started.
+        prepared: tells whether `prepare` has nothing to do.
         python: the interpreter that runs the harness's own programs.
         up_seconds: how long the programs may take together to become ready.
     """
 
     layout: Layout
     binaries: Callable[[str], Path]
-    mirror: Callable[[Layout, Mirror], Sequence[Program]]
-    publish: Callable[[Mirror], None]
+    mirror: Callable[[str], Command]
+    registry: Callable[[str], Command]
+    publish: Callable[[str], object]
+    prepare: Callable[[], object]
+    prepared: Callable[[], bool]
     python: Path = field(default_factory=lambda: Path(sys.executable))
     up_seconds: float = UP_SECONDS

@@ -80,18 +80,25 @@ def claim(layout: Layout) -> Instance:
 
 
 def find_index(layout: Layout) -> int | None:
-    """Return an instance's index from its record, else its kubeconfig, else its bridge; None when nothing tells."""
+    """Return an instance's index from its record, else its kubeconfig, else its bridge; None when nothing tells.
+
+    An index whose bridge names another instance is not this one's (any more): nothing of that index may be touched.
+    """
     instance = load(layout)
-    if instance is not None:
-        return instance.index
+    index = instance.index if instance is not None else _index_in_kubeconfig(layout)
+    if index is None or network.belongs_to_another(index, layout):
+        return network.owned_bridge_index(layout)
+    return index
+
+
+def _index_in_kubeconfig(layout: Layout) -> int | None:
     try:
         text = layout.kubeconfig.read_text(encoding="utf-8")
     except OSError:
-        text = ""
+        return None
     found = re.search(r"server: https://10\.(\d+)\.0\.1:", text)
-    if found is not None and int(found[1]) - FIRST_BLOCK in INDICES:
-        return int(found[1]) - FIRST_BLOCK
-    return network.owned_bridge_index(layout)
+    index = int(found[1]) - FIRST_BLOCK if found is not None else -1
+    return index if index in INDICES else None
 
 
 def boot_id() -> str:

@@ -73,6 +73,12 @@ def owned_bridge_index(layout: Layout) -> int | None:
     return None
 
 
+def belongs_to_another(index: int, layout: Layout) -> bool:
+    """Tell whether an index's bridge names another instance than this one."""
+    link = _link(bridge_of(index))
+    return link is not None and link.get("ifalias", "") not in {"", _alias(layout)}
+
+
 def taken_indices() -> list[Taken]:
     """Return the indices whose bridge, namespaces or addresses are in use on this host, with the reason."""
     links = {link["ifname"] for link in _show("link", "show")}

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from harness import proc
 from harness.errors import InfraError
 from harness.infra.local.layout import Layout
-from harness.infra.local.programs import MARKER, Program
+from harness.infra.local.programs import MARKER, Command, Program
 from harness.until import Deadline, NotYet, TimedOut, until
 
 TAIL_LINES = 15
@@ -36,6 +36,7 @@ def bring_up(layout: Layout, programs: Sequence[Program], *, deadline: Deadline)
     Raises:
         InfraError: a program ended, or was not ready in time; with its last log lines and its log's path.
     """
+    commands = {program.name: program.command() for program in programs}
     began = time.monotonic()
     started: set[str] = set()
     ready: dict[str, Up] = {}
@@ -48,7 +49,7 @@ def bring_up(layout: Layout, programs: Sequence[Program], *, deadline: Deadline)
             elif not all(name in ready for name in program.after):
                 waiting.append(program.name)
             else:
-                answer = _advance(layout, program, started)
+                answer = _advance(layout, program, commands[program.name], started)
                 if answer is None:
                     ready[program.name] = Up(program.name, program.name in started, time.monotonic() - began)
                 else:
@@ -68,10 +69,10 @@ def bring_up(layout: Layout, programs: Sequence[Program], *, deadline: Deadline)
     return [ready[p.name] for p in programs]
 
 
-def _advance(layout: Layout, program: Program, started: set[str]) -> NotYet | None:
+def _advance(layout: Layout, program: Program, command: Command, started: set[str]) -> NotYet | None:
     """Start a program unless it runs as wanted; then ask whether it is ready."""
     service = proc.Service.load(layout.pidfile(program.name))
-    if service is not None and service.argv != program.argv:
+    if service is not None and service.argv != command.argv:
         service.stop(grace=program.grace)  # left over from other binaries or another configuration
     if program.name in started:
         _require_alive(layout, program)
@@ -79,11 +80,11 @@ def _advance(layout: Layout, program: Program, started: set[str]) -> NotYet | No
         for path in program.stale:
             path.unlink(missing_ok=True)
         proc.spawn(
-            program.argv,
+            command.argv,
             log=layout.logfile(program.name),
             pidfile=layout.pidfile(program.name),
             cwd=layout.root,
-            env={**program.environment, MARKER: str(layout.root)},
+            env={**command.env, MARKER: str(layout.root)},
         )
         started.add(program.name)
         return NotYet("starting")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from harness.errors import VmatrixError
@@ -21,20 +22,37 @@ MARKER = "VMATRIX_INSTANCE"  # in the environment of every process of an instanc
 Probe = Callable[[], NotYet | None]
 
 
+class Command(Protocol):
+    """How a process is started: its argument list and the variables to add to its environment."""
+
+    @property
+    def argv(self) -> tuple[str, ...]: ...
+
+    @property
+    def env(self) -> Mapping[str, str]: ...
+
+
+@dataclass(frozen=True)
+class Start:
+    """A plain Command."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class Program:
     """One process of an instance.
 
-    `after` names the programs that must be ready before this one is started. `stale` are files that an earlier life
-    of the program left and that must not be taken for this one's. `grace` is how long (seconds) it may take over its
-    end when another takes its place.
+    `command` is only asked when the process is to be brought up. `after` names the programs that must be ready before
+    this one is started. `stale` are files that an earlier life of the program left and that must not be taken for this
+    one's. `grace` is how long (seconds) it may take over its end when another takes its place.
     """
 
     name: str
-    argv: tuple[str, ...]
+    command: Callable[[], Command]
     ready: Probe
     after: tuple[str, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
     stale: tuple[Path, ...] = ()
     grace: float = 1.0
 
@@ -77,6 +95,19 @@ def serves(kubeconfig: Path) -> Probe:
         return (
             None if answer.code == http.client.OK else NotYet(f"/readyz answers {answer.code}: {_failing(answer.body)}")
         )
+
+    return probe
+
+
+def accepts(address: str, port: int) -> Probe:
+    """Return a probe that a TCP connection is accepted."""
+
+    def probe() -> NotYet | None:
+        try:
+            socket.create_connection((address, port), timeout=PROBE_SECONDS).close()
+        except OSError as error:
+            return NotYet(f"{address}:{port}: {error}")
+        return None
 
     return probe
 

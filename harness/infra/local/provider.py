@@ -16,17 +16,13 @@ from harness.infra.local import control_plane, guests, instance, leftovers, lock
 from harness.infra.local.config import LocalConfig
 from harness.infra.local.instance import Instance
 from harness.infra.local.layout import MIRROR_PORT, PORTS, REGISTRY_PORT, WEBHOOK_PORT, Layout, address_of
-from harness.infra.local.programs import Program, exists
+from harness.infra.local.machines import Machines
+from harness.infra.local.programs import Program, Start, accepts, answers, exists
 from harness.infra.local.status import InstanceStatus
 from harness.infra.nodes import free_for_machines
 from harness.kube import Cluster
 from harness.model import Capacity, Mirror
 from harness.until import Deadline
-
-try:  # DEV: goes when the machines are there
-    from harness.infra.local.machines import Machines
-except ImportError:
-    Machines = None  # type: ignore
 
 KUBEVIRT = "kubevirt"
 KUBEVIRT_MODULE = "harness.infra.local.kubevirt"
@@ -62,15 +58,16 @@ class LocalProvider:
                 found = None
             if found is not None and self._dead(found):
                 preflight.raise_if_any(self.findings())
+            self.config.prepare()
             self._make(found if found is not None else instance.claim(self.layout))
 
     def findings(self) -> list[preflight.Finding]:
         """Return what this host lacks to start those programs of the instance that do not run."""
         found = instance.load(self.layout)
         if found is None:
-            return preflight.check_host()
+            return preflight.check_host(needs_build=not self.config.prepared())
         dead = [name for name in self._dead(found) if name in PORTS]
-        return preflight.check_host(address=address_of(found.index), programs=dead)
+        return preflight.check_host(address=address_of(found.index), programs=dead, needs_build=False)
 
     def down(self) -> None:
         """Take everything of the instance away, in whatever state it is.
@@ -118,14 +115,14 @@ class LocalProvider:
             "address": address_of(index),
             "server": control_plane.server_of(index),
             "kubeconfig": str(self.layout.kubeconfig),
-            "state": str(self.layout.root),
+            "directory": str(self.layout.root),
             "programs": processes.recorded(self.layout),
         }
 
     def programs(self, index: int) -> Sequence[Program]:
         """Return all programs of the instance, in the order in which they can start."""
         return (
-            *self.config.mirror(self.layout, mirror_of(index)),
+            *self._mirror(index),
             *control_plane.programs(self.layout, index, self.config.binaries),
             *self._kubevirt(index),
         )
@@ -138,12 +135,18 @@ class LocalProvider:
         control_plane.ensure_credentials(layout, found.index, node_of(layout))
         programs = self.programs(found.index)
         processes.bring_up(layout, programs, deadline=Deadline.after(self.config.up_seconds))
-        self.config.publish(mirror_of(found.index))
+        self.config.publish(mirror_of(found.index).registry)
+
+    def _mirror(self, index: int) -> tuple[Program, ...]:
+        config, address = self.config, address_of(index)
+        registry = mirror_of(index).registry
+        return (
+            Program("mirror", lambda: config.mirror(f"{address}:{MIRROR_PORT}"), accepts(address, MIRROR_PORT)),
+            Program("registry", lambda: config.registry(registry), answers(f"http://{registry}/v2/")),
+        )
 
     def _kubevirt(self, index: int) -> tuple[Program, ...]:
         layout, ready = self.layout, self.layout.run / "kubevirt.ready"
-        if not (Path(__file__).parent / "kubevirt" / "__main__.py").exists():  # DEV
-            return ()
         argv = (
             str(self.config.python),
             "-m",
@@ -159,10 +162,9 @@ class LocalProvider:
         return (
             Program(
                 KUBEVIRT,
-                argv,
+                lambda: Start(argv, {"PYTHONPATH": package}),
                 exists(ready),
-                after=("kube-apiserver",),
-                environment={"PYTHONPATH": package},
+                after=("etcd",),  # it waits for the API by itself, having started meanwhile
                 stale=(ready,),
                 grace=KUBEVIRT_GRACE,
             ),
@@ -176,7 +178,7 @@ class LocalProvider:
             instance.save(layout, replace(found, ending=True))
         processes.take_down(layout, [KUBEVIRT], grace=KUBEVIRT_GRACE)
         leftovers.kill_marked(layout, containing=KUBEVIRT_MODULE)
-        if index is not None and Machines is not None:
+        if index is not None:
             Machines(layout.root, index).sweep()
         processes.take_down(layout, processes.recorded(layout), grace=GRACE)
         leftovers.kill_marked(layout)
