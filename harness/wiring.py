@@ -8,9 +8,9 @@ from typing import Any
 
 from harness import paths
 from harness.artifacts import refs
-from harness.artifacts.disk import catalogue as disk_catalogue
-from harness.artifacts.disk import images as disk_images
-from harness.artifacts.recipe import Event, Phase, Progress, Source
+from harness.artifacts.disk import catalogue, fetch
+from harness.artifacts.disk.cache import ImageCache
+from harness.artifacts.recipe import Event, Phase, Progress, Ref, Source
 from harness.artifacts.store import Store
 from harness.artifacts.supply import Supply
 from harness.cell import manifests
@@ -25,6 +25,7 @@ from harness.infra.provider import Provider
 from harness.kube.client import Cluster
 from harness.model import Cell, Mirror
 from harness.spec import Spec
+from harness.spec.images import UrlSource
 from harness.spec.settings import Settings
 
 INFRA_VERSION = "1.36.3"  # of the embedded control plane itself
@@ -41,12 +42,12 @@ def spoken(progress: OnProgress) -> Progress:
 
     def tell(event: Event) -> None:
         if event.phase is not Phase.CACHED:
-            progress(f"{event.ref}: {event.phase.value} ({event.seconds:.0f} of about {event.expected:.0f} s)")
+            progress(f"{event.ref}: {event.phase.value} ({event.elapsed:.0f} of about {event.expected:.0f} s)")
 
     return tell
 
 
-def local_provider(name: str, store: Store, *, progress: Progress, images: Sequence[refs.Ref] = ()) -> LocalProvider:
+def local_provider(name: str, store: Store, *, progress: Progress, images: Sequence[Ref] = ()) -> LocalProvider:
     """Return the embedded infrastructure of that name, its programs and images coming from the artifacts."""
     supply = Supply(INFRA_VERSION, images, store, progress)
     needed = (*refs.host(store.catalogue, INFRA_VERSION), *images)
@@ -147,17 +148,15 @@ def kubeconfig_provider(settings: Settings) -> KubeconfigProvider:
 
 def golden_image(settings: Settings, name: str, mirror: Mirror, *, progress: OnProgress) -> GoldenImage:
     """Return a disk image as the infra cluster imports it: built here and served by the mirror, or an upstream URL."""
-    entry = disk_catalogue.load(paths.project_dir() / "matrix" / "images.yml").image(name)
-    source = disk_images.resolve(entry, progress=progress)
-    base = settings.image_url or f"{mirror.http}/images"
-    url = source.url if source.url is not None else f"{base}/{source.file}"
-    return GoldenImage(
-        name=f"{name}-{source.sha256[:12]}",
-        url=url,
-        checksum=f"sha256:{source.sha256}",
-        size=f"{entry.virtual_size_gib}Gi",
-        user=entry.user,
-    )
+    entry = catalogue.load(paths.project_dir() / "matrix" / "images.yml").find(name)
+    if isinstance(entry.source, UrlSource):
+        url, checksum = entry.source.url, fetch.checksum(entry.source)
+    else:
+        built = ImageCache().ensure(entry, progress)
+        url = f"{settings.image_url or mirror.http + '/images'}/{built.file}"
+        checksum = f"sha256:{built.sha256}"
+    digest = checksum.partition(":")[2]
+    return GoldenImage(f"{name}-{digest[:12]}", url, checksum, f"{entry.size_gib}Gi", entry.user)
 
 
 def artifact(settings: Settings, name: str, version: str) -> Path:
