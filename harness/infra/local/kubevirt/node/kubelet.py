@@ -9,8 +9,9 @@ from harness.infra.local.kubevirt.context import Context
 from harness.infra.local.kubevirt.node import pods
 from harness.infra.local.kubevirt.node.addresses import Addresses
 from harness.infra.local.kubevirt.node.guests import Guests
-from harness.infra.local.kubevirt.objects import controller_of, deleting, dig, phase
+from harness.infra.local.kubevirt.objects import controller_of, deleting, dig, is_condition, phase
 from harness.infra.local.kubevirt.vmi.launcher import CREATED_BY, LAUNCHER
+from harness.infra.local.kubevirt.vmi.phases import UNPAUSED
 from harness.kube.client import Json
 from harness.kube.informer import Key, key_of, labels_of
 from harness.kube.reconcile import Controller
@@ -74,7 +75,7 @@ class Kubelet:
             self._guests.kill(instance_uid(pod))
             pods.remove(self._context.cluster, pod)
             return None
-        if phase(pod) == "Pending":
+        if phase(pod) == "Pending" and is_condition(pod, UNPAUSED, "True"):
             self._run(pod)
         elif phase(pod) == "Running":
             self._end_with_instance(pod)

@@ -88,3 +88,14 @@ def remove(cluster: Cluster, pod: Json) -> None:
     """Delete a pod for good, as a kubelet does when nothing of it runs any more."""
     meta = pod["metadata"]
     cluster.delete(POD, meta["name"], meta["namespace"], grace=0)
+
+
+def patch_conditions(cluster: Cluster, pod: Json, conditions: list[Json]) -> Json:
+    """Set conditions of a pod, by type; those that others write at the same time stay."""
+    patched: Json = cluster.request(
+        "PATCH",
+        POD.path(pod["metadata"]["namespace"], pod["metadata"]["name"], "status"),
+        body={"metadata": {"uid": pod["metadata"]["uid"]}, "status": {"conditions": conditions}},
+        content_type="application/strategic-merge-patch+json",
+    )
+    return patched

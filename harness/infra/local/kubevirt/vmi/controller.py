@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from harness.infra.local.kubevirt.context import Context
-from harness.infra.local.kubevirt.objects import controller_of, deleting, dig, is_condition, phase
+from harness.infra.local.kubevirt.node.pods import patch_conditions
+from harness.infra.local.kubevirt.objects import condition, controller_of, deleting, dig, is_condition, phase
 from harness.infra.local.kubevirt.vm import volumes as named
 from harness.infra.local.kubevirt.vm.instance import (
     CONTROLLER_FINALIZER,
@@ -81,6 +82,7 @@ class VmiController:
         vmi = self._write(vmi, pod, error)
         if pod is None or is_final(vmi):
             return None
+        self._open_gate(pod)
         self._label_node(vmi, pod)
         return self._drive_machine(vmi, pod)
 
@@ -130,16 +132,6 @@ class VmiController:
         self._pods.observe(pod)
         name = pod["metadata"]["name"]
         self._context.events.normal(vmi, "SuccessfulCreate", f"Created virtual machine pod {name}", component=COMPONENT)
-        conditions = phases.unpaused_condition(pod, datetime.now(UTC))
-        if conditions is not None:
-            # A strategic merge, so that the scheduler's own condition, written meanwhile, stays.
-            opened = self._cluster.request(
-                "PATCH",
-                POD.path(pod["metadata"]["namespace"], name, "status"),
-                body={"status": {"conditions": conditions}},
-                content_type="application/strategic-merge-patch+json",
-            )
-            self._pods.observe(opened)
         return pod
 
     def _write(self, vmi: Json, pod: Json | None, error: SyncError | None) -> Json:
@@ -160,6 +152,14 @@ class VmiController:
         if made["metadata"].get("finalizers") or not deleting(made):
             self._vmis.observe(made)
         return made
+
+    def _open_gate(self, pod: Json) -> None:
+        """Open the readiness gate of a launcher that the scheduler has looked at; the kubelet waits for it."""
+        if condition(pod, "PodScheduled") is None or deleting(pod):
+            return
+        conditions = phases.unpaused_condition(pod, datetime.now(UTC))
+        if conditions is not None:
+            self._pods.observe(patch_conditions(self._cluster, pod, conditions))
 
     def _label_node(self, vmi: Json, pod: Json) -> None:
         node = dig(vmi, "status", "nodeName")

@@ -25,6 +25,7 @@ from harness.infra.local.kubevirt.vmi.overhead import in_mib, memory_overhead
 from harness.kube.client import Json
 
 NODE_LABEL = "kubevirt.io/nodeName"
+UNPAUSED = "kubevirt.io/virtual-machine-unpaused"
 
 
 @dataclass(frozen=True)
@@ -188,16 +189,16 @@ def _volume_status(volume: Json, claims: dict[str, Json]) -> Json:
 
 
 def unpaused_condition(pod: Json, moment: datetime) -> list[Json] | None:
-    """Return a pod's conditions with the readiness gate's opened; None when it is open already."""
-    gate = "kubevirt.io/virtual-machine-unpaused"
-    if is_condition(pod, gate, "True"):
+    """Return the condition that opens a pod's readiness gate, as a list; None when it is open already."""
+    if is_condition(pod, UNPAUSED, "True"):
         return None
-    new = {
-        "type": gate,
-        "status": "True",
-        "reason": "NotPaused",
-        "message": "the virtual machine is not paused",
-        "lastProbeTime": stamp(moment),
-        "lastTransitionTime": stamp(moment),
-    }
-    return [*without_condition(dig(pod, "status", "conditions") or [], gate), new]
+    return [
+        {
+            "type": UNPAUSED,
+            "status": "True",
+            "reason": "NotPaused",
+            "message": "the virtual machine is not paused",
+            "lastProbeTime": stamp(moment),
+            "lastTransitionTime": stamp(moment),
+        }
+    ]
