@@ -86,15 +86,20 @@ class ImageCache:
             return fetch.checksum(image.source)
         return f"recipe:{recipe.load(self.recipes, image.source.recipe).key(size_gib=image.size_gib)}"
 
-    def _read(self, image: DiskImage, key: str) -> CachedImage | None:
-        for record in sorted(self.root.glob(f"{image.name}-*.json")):
+    def kept(self, image: DiskImage) -> list[CachedImage]:
+        """Return all versions of an image that are in the cache, oldest first; asks nobody which one is current."""
+        found = []
+        for record in sorted(self.root.glob(f"{image.name}-*.json"), key=lambda path: path.stat().st_mtime):
             try:
-                found = CachedImage(**json.loads(record.read_text(encoding="utf-8")))
-                if (found.name, found.key) == (image.name, key) and self.path(found).stat().st_size == found.size:
-                    return found
-            except (OSError, ValueError, TypeError):
+                kept = CachedImage(**json.loads(record.read_text(encoding="utf-8")))
+                if kept.name == image.name and self.path(kept).stat().st_size == kept.size:
+                    found.append(kept)
+            except (OSError, ValueError, TypeError):  # damaged: it is made again
                 continue
-        return None
+        return found
+
+    def _read(self, image: DiskImage, key: str) -> CachedImage | None:
+        return next((kept for kept in self.kept(image) if kept.key == key), None)
 
     @contextmanager
     def _locked(self, name: str, progress: Progress) -> Iterator[None]:
