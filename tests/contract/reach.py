@@ -1,0 +1,47 @@
+"""How the infra API under test is reached: one that exists, or an embedded one for the time of the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import wiring
+from harness.artifacts.store import Store
+from harness.cell.manifests import GoldenImage
+from harness.model import Mirror
+from harness.spec.settings import Settings
+
+NAME = "contract"  # of the embedded instance; one that a killed run left behind is mended, and taken down at the end
+BUILT_IMAGE = "debian-13"
+PUBLISHED_IMAGE = "debian-13-genericcloud"
+
+
+@dataclass(frozen=True)
+class Reached:
+    """An infra API and how to get a disk image that its machines boot."""
+
+    kubeconfig: Path
+    boot_image: Callable[[], GoldenImage]
+
+
+def _image(name: str, mirror: Mirror) -> Callable[[], GoldenImage]:
+    return lambda: wiring.golden_image(Settings(), name, mirror, progress=lambda _line: None)
+
+
+@contextmanager
+def existing(kubeconfig: Path, image: str | None) -> Iterator[Reached]:
+    """Use a cluster that is there; its machines boot an image that its importers fetch from its publisher."""
+    yield Reached(kubeconfig, _image(image or PUBLISHED_IMAGE, Mirror(http="", registry="")))
+
+
+@contextmanager
+def embedded(image: str | None) -> Iterator[Reached]:
+    """Bring an embedded infrastructure up, and take it down at the end."""
+    provider = wiring.local_provider(NAME, Store(), progress=lambda _event: None)
+    try:
+        provider.up()
+        yield Reached(provider.kubeconfig(), _image(image or BUILT_IMAGE, provider.mirror()))
+    finally:
+        provider.down()

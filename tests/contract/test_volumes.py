@@ -1,0 +1,172 @@
+"""DataVolumes: imports that go well, badly, slowly or nowhere, blank disks, clones, and their deletion in any phase."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from harness.kube.client import Cluster
+from harness.kube.resources import DATA_VOLUME, POD, PVC
+from harness.until import Deadline, NotYet, until
+from tests.contract.images import SIZE, STALL_AFTER, Site
+from tests.contract.streams import Watcher
+from tests.contract.volumes import (
+    condition,
+    copy_of,
+    datavolume,
+    http,
+    make,
+    remove,
+    seen_values,
+    status_of,
+    wait_gone,
+    wait_phase,
+)
+from tests.contract.walks import compare_dv
+
+PERCENT = re.compile(r"\d{1,3}\.\d{1,2}%")
+WRONG = "sha256:" + "a" * 64
+CLONE_SECONDS = 60.0
+RETRIES_SECONDS = 60.0
+
+
+def test_a_good_import_walks_as_recorded(cluster: Cluster, namespace: str, watcher: Watcher, site: Site) -> None:
+    status = make(cluster, datavolume(namespace, "good", http(site.url("good.img"), site.checksum)))
+    remove(cluster, namespace, "good")
+
+    assert status["progress"] == "100.0%"
+    assert compare_dv(watcher.taken(), "good", "good") == []
+
+
+def test_a_wrong_checksum_fails_at_once(cluster: Cluster, namespace: str, watcher: Watcher, site: Site) -> None:
+    cluster.create(DATA_VOLUME, datavolume(namespace, "badsum", http(site.url("good.img"), WRONG)))
+    status = wait_phase(cluster, namespace, "badsum", "Failed")
+    running = condition(status, "Running")
+    wait_gone(cluster, POD, namespace, "importer-badsum")
+    remove(cluster, namespace, "badsum")
+
+    assert (running["status"], running["reason"]) == ("False", "ChecksumError")
+    digest = site.checksum.removeprefix("sha256:")
+    assert f"checksum mismatch: expected {'a' * 64}, got {digest}" in running["message"]
+    assert compare_dv(watcher.taken(), "badsum", "badsum") == []
+
+
+def test_a_missing_image_is_retried_and_never_failed(
+    cluster: Cluster, namespace: str, watcher: Watcher, site: Site
+) -> None:
+    cluster.create(DATA_VOLUME, datavolume(namespace, "notfound", http(site.url("missing.img"))))
+
+    def restarted() -> bool | NotYet:
+        count = int(status_of(cluster, namespace, "notfound").get("restartCount") or 0)
+        return True if count >= 2 else NotYet(f"restartCount is {count}")
+
+    until(restarted, deadline=Deadline.after(RETRIES_SECONDS), what="the import is tried a third time")
+    remove(cluster, namespace, "notfound")
+
+    taken = watcher.taken()
+    running = [
+        condition(o["status"], "Running") for _, o in taken.of("dv", "notfound") if "phase" in o.get("status", {})
+    ]
+    assert any("404" in c.get("message", "") for c in running)
+    assert "Failed" not in seen_values(taken.of("dv", "notfound"), "phase")
+    assert compare_dv(taken, "notfound", "notfound") == []
+
+
+def test_a_slow_import_shows_its_progress(cluster: Cluster, namespace: str, watcher: Watcher, site: Site) -> None:
+    make(cluster, datavolume(namespace, "slow", http(site.url("slow.img"), site.checksum)))
+
+    taken = watcher.taken().of("dv", "slow")
+    shown = seen_values(taken, "progress")
+    assert shown[0] == "N/A"
+    assert shown[-1] == "100.0%"
+    percentages = [float(value.rstrip("%")) for value in shown if PERCENT.fullmatch(value)]
+    assert percentages == sorted(percentages)
+    assert len([p for p in percentages if 0 < p < 100]) >= 2, shown
+    assert "ImportInProgress" in seen_values(taken, "phase")
+
+
+def test_a_stalled_import_stands_still_and_goes_on(cluster: Cluster, namespace: str, site: Site) -> None:
+    cluster.create(DATA_VOLUME, datavolume(namespace, "stalled", http(site.url("stalled.img"), site.checksum)))
+    steady: list[str] = []
+
+    def stands_still() -> bool | NotYet:
+        progress = str(status_of(cluster, namespace, "stalled").get("progress", ""))
+        if steady and steady[-1] != progress:
+            steady.clear()
+        steady.append(progress)
+        moving = not PERCENT.fullmatch(progress) or float(progress.rstrip("%")) <= 0
+        return NotYet(f"{progress} for {len(steady)} looks") if moving or len(steady) < 12 else True
+
+    until(stands_still, deadline=Deadline.after(30), what="the import stands still", interval=0.25)
+    stalled = status_of(cluster, namespace, "stalled")
+    site.release.set()
+    wait_phase(cluster, namespace, "stalled", "Succeeded")
+
+    assert stalled["phase"] == "ImportInProgress"
+    assert 0 < float(stalled["progress"].rstrip("%")) <= 100 * STALL_AFTER / SIZE + 1
+
+
+def test_a_blank_disk_is_a_claim_with_room_for_the_file_system(cluster: Cluster, namespace: str) -> None:
+    make(cluster, datavolume(namespace, "blank", {"blank": {}}, size="4Gi"))
+
+    claim = cluster.get(PVC, "blank", namespace)
+    assert claim is not None
+    assert claim["status"]["phase"] == "Bound"
+    # 4 GiB / (1 - 0.06): as recorded
+    assert claim["spec"]["resources"]["requests"]["storage"] == "4552665334"
+    owner = claim["metadata"]["ownerReferences"][0]
+    assert (owner["kind"], owner["name"], owner["controller"]) == ("DataVolume", "blank", True)
+
+
+@pytest.mark.parametrize("size", ["128Mi", None], ids=["larger", "as-the-source"])
+def test_a_claim_is_cloned(cluster: Cluster, namespace: str, site: Site, size: str | None) -> None:
+    make(cluster, datavolume(namespace, "source", http(site.url("good.img"), site.checksum)))
+
+    status = make(
+        cluster, datavolume(namespace, "clone", copy_of(namespace, "source"), size=size), seconds=CLONE_SECONDS
+    )
+
+    assert status["progress"] == "100.0%"
+    assert condition(status, "Ready")["status"] == "True"
+    claim = cluster.get(PVC, "clone", namespace)
+    assert claim is not None
+    assert claim["status"]["phase"] == "Bound"
+
+
+def test_a_claim_is_cloned_into_another_namespace(
+    cluster: Cluster, namespace: str, other_namespace: str, site: Site
+) -> None:
+    make(cluster, datavolume(namespace, "source", http(site.url("good.img"), site.checksum)))
+
+    make(cluster, datavolume(other_namespace, "clone", copy_of(namespace, "source")), seconds=CLONE_SECONDS)
+
+
+def test_a_clone_waits_for_its_source(cluster: Cluster, namespace: str, site: Site) -> None:
+    cluster.create(DATA_VOLUME, datavolume(namespace, "early", copy_of(namespace, "late")))
+
+    def told() -> bool | NotYet:
+        events = cluster.events_of(namespace, "early")
+        return True if any("CloneWithoutSource" in line for line in events) else NotYet("; ".join(events) or "no event")
+
+    until(told, deadline=Deadline.after(20), what="the event CloneWithoutSource", interval=0.2)
+    assert status_of(cluster, namespace, "early").get("phase", "") not in {"Failed", "Succeeded"}
+    make(cluster, datavolume(namespace, "late", http(site.url("good.img"), site.checksum)))
+    wait_phase(cluster, namespace, "early", "Succeeded", seconds=CLONE_SECONDS)
+
+
+@pytest.mark.parametrize("phase", ["", "ImportInProgress", "Failed", "Succeeded"], ids=lambda phase: phase or "new")
+def test_a_volume_is_deleted_in_any_phase(cluster: Cluster, namespace: str, site: Site, phase: str) -> None:
+    source = {
+        "": http(site.url("good.img")),
+        "ImportInProgress": http(site.url("slow.img")),
+        "Failed": http(site.url("good.img"), WRONG),
+        "Succeeded": http(site.url("good.img")),
+    }[phase]
+    cluster.create(DATA_VOLUME, datavolume(namespace, "disk", source))
+    if phase:
+        wait_phase(cluster, namespace, "disk", phase)
+
+    remove(cluster, namespace, "disk")
+
+    wait_gone(cluster, POD, namespace, "importer-disk")

@@ -1,0 +1,110 @@
+"""DataVolumes of the contract tests: how they are made, waited for and taken away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.kube.client import Cluster
+from harness.kube.resources import DATA_VOLUME, PVC, Resource
+from harness.until import Deadline, NotYet, until
+from tests.contract.transitions import Json, WatchEvent
+
+IMPORT_SECONDS = 30.0
+GONE_SECONDS = 20.0
+INTERVAL = 0.1
+
+
+def datavolume(namespace: str, name: str, source: Json, *, size: str | None = "64Mi") -> Json:
+    """Return a DataVolume that is bound at once, whatever the storage class says."""
+    storage: Json = {"accessModes": ["ReadWriteOnce"]}
+    if size is not None:
+        storage["resources"] = {"requests": {"storage": size}}
+    return {
+        "apiVersion": DATA_VOLUME.api_version,
+        "kind": "DataVolume",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"source": source, "storage": storage},
+    }
+
+
+def http(url: str, checksum: str = "") -> Json:
+    """Return the source of an import."""
+    return {"http": {"url": url, **({"checksum": checksum} if checksum else {})}}
+
+
+def copy_of(namespace: str, name: str) -> Json:
+    """Return the source of a clone."""
+    return {"pvc": {"namespace": namespace, "name": name}}
+
+
+def status_of(cluster: Cluster, namespace: str, name: str) -> Json:
+    """Return a DataVolume's status, empty when it has none."""
+    found = cluster.get(DATA_VOLUME, name, namespace)
+    assert found is not None, f"DataVolume {namespace}/{name} is gone"
+    status: Json = found.get("status") or {}
+    return status
+
+
+def wait_phase(cluster: Cluster, namespace: str, name: str, phase: str, *, seconds: float = IMPORT_SECONDS) -> Json:
+    """Wait until a DataVolume is in a phase; fail at once when it failed instead."""
+
+    def probe() -> Json | NotYet:
+        status = status_of(cluster, namespace, name)
+        seen = status.get("phase", "")
+        assert seen == phase or seen != "Failed", status
+        return status if seen == phase else NotYet(f"{seen or 'no phase'} {status.get('progress', '')}")
+
+    return until(
+        probe,
+        deadline=Deadline.after(seconds),
+        what=f"DataVolume {namespace}/{name} is {phase}",
+        describe=lambda: "\n".join(cluster.events_of(namespace, name)),
+        interval=INTERVAL,
+    )
+
+
+def make(cluster: Cluster, body: Json, *, seconds: float = IMPORT_SECONDS) -> Json:
+    """Create a DataVolume and wait until it has succeeded; return its status."""
+    meta = cluster.create(DATA_VOLUME, body)["metadata"]
+    return wait_phase(cluster, meta["namespace"], meta["name"], "Succeeded", seconds=seconds)
+
+
+def wait_gone(
+    cluster: Cluster, resource: Resource, namespace: str, name: str, *, seconds: float = GONE_SECONDS
+) -> None:
+    """Wait until an object is gone."""
+
+    def probe() -> bool | NotYet:
+        found = cluster.get(resource, name, namespace)
+        return True if found is None else NotYet(f"finalizers {found['metadata'].get('finalizers', [])}")
+
+    until(
+        probe,
+        deadline=Deadline.after(seconds),
+        what=f"{resource.kind} {namespace}/{name} is gone",
+        describe=lambda: "\n".join(cluster.events_of(namespace, name)),
+        interval=INTERVAL,
+    )
+
+
+def remove(cluster: Cluster, namespace: str, name: str) -> None:
+    """Delete a DataVolume and wait until it and its claim are gone."""
+    assert cluster.delete(DATA_VOLUME, name, namespace)
+    for resource in (DATA_VOLUME, PVC):
+        wait_gone(cluster, resource, namespace, name)
+
+
+def condition(status: Json, kind: str) -> Json:
+    """Return one condition of a status."""
+    found: dict[str, Any] = next(c for c in status["conditions"] if c["type"] == kind)
+    return found
+
+
+def seen_values(stream: list[WatchEvent], field: str) -> list[str]:
+    """Return the values that a status field took, repetitions left out."""
+    values: list[str] = []
+    for _, obj in stream:
+        value = (obj.get("status") or {}).get(field)
+        if value is not None and (not values or values[-1] != value):
+            values.append(value)
+    return values
