@@ -1,4 +1,4 @@
-"""The API answers each recorded request as the real one did: code, reason, message, causes, warnings, what it stores."""
+"""The API answers each recorded request as the real one did: code, reason, message, causes, warnings, stored spec."""
 
 from __future__ import annotations
 
