@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from harness.infra.local.kubevirt.cdi import names, status
@@ -46,6 +47,7 @@ class DataVolumes:
     def __init__(self, context: Context, transfers: Transfers) -> None:
         self._context = context
         self._transfers = transfers
+        self._told: dict[Key, float] = {}
         of = context.informers.of
         self._volumes, self._claims, self._sources = of(DATA_VOLUME), of(PVC), of(DATA_SOURCE)
         self._classes, self._profiles, self._config, self._pods = (
@@ -78,6 +80,7 @@ class DataVolumes:
         """Bring one DataVolume on."""
         dv = self._context.cluster.get(DATA_VOLUME, key[1], key[0])
         if dv is None or deleting(dv):
+            self._told.pop(key, None)
             return None
         dv = self._resolved(dv)
         if source_kind(dv) not in SUPPORTED or dig(dv, "spec", "contentType") == "archive":
@@ -92,7 +95,7 @@ class DataVolumes:
         if problem is not None:
             self._context.events.warning(dv, *problem, component=IMPORT_COMPONENT)
             return BLOCKED_SECONDS
-        for change in status.with_claim(dv, claim, self._progress(claim), now()):
+        for change in status.with_claim(dv, claim, self._progress(key, claim), now()):
             dv = self._write(dv, change)
         return PROGRESS_SECONDS if phase(dv) in {"ImportInProgress", "CloneInProgress"} else None
 
@@ -154,6 +157,8 @@ class DataVolumes:
         try:
             return dv, self._context.cluster.create(PVC, claim)
         except ApiFailure as failure:
+            if names.is_terminating(failure):
+                return {**dv, "status": {}}, None
             if "exceeded quota" not in failure.message:
                 raise
             return self._blocked(dv, "ErrExceededQuota", failure.message, "Pending"), None
@@ -169,12 +174,20 @@ class DataVolumes:
         notice = status.Notice(WARNING, reason, message)
         return self._write(dv, status.without_claim(dv, now(), notice=notice, reached=reached))
 
-    def _progress(self, claim: Json) -> float | None:
+    def _progress(self, key: Key, claim: Json) -> float | None:
+        """Return a transfer's progress in percent, at most once in PROGRESS_SECONDS: each telling is a write."""
+        if time.monotonic() < self._told.get(key, 0.0) + PROGRESS_SECONDS:
+            return None
         annotations = names.annotations_of(claim)
         pod_name = annotations.get(names.UPLOAD_POD) or annotations.get(names.IMPORT_POD) or ""
         pod = self._pods.get(claim["metadata"]["namespace"], pod_name)
         transfer = self._transfers.get(pod["metadata"]["uid"]) if pod is not None else None
-        return transfer.percent() if transfer is not None else None
+        percent = transfer.percent() if transfer is not None else None
+        if percent is None:
+            self._told.pop(key, None)
+        else:
+            self._told[key] = time.monotonic()
+        return percent
 
     def _write(self, dv: Json, change: status.Change) -> Json:
         """Write a status where it differs, then tell its events; return the DataVolume as it is now."""

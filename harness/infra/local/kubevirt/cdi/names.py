@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.kube.client import Json
+from harness.kube.client import ApiFailure, Json
 
 GROUP = "cdi.kubevirt.io"
 
@@ -71,3 +71,8 @@ def is_transfer_pod(pod: Json) -> bool:
     """Tell whether a pod is one of CDI's, which this package plays on the node."""
     labels = pod["metadata"].get("labels") or {}
     return labels.get("app") == APP["app"] and labels.get(ROLE) in {IMPORTER, CLONE_TARGET}
+
+
+def is_terminating(failure: ApiFailure) -> bool:
+    """Tell whether the API refused an object because its namespace is being deleted."""
+    return failure.code == 403 and "is being terminated" in failure.message

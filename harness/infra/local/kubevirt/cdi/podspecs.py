@@ -15,6 +15,9 @@ from harness.kube.resources import PVC
 
 # CDIConfig's podResourceRequirements when nobody set others
 RESOURCES = {"limits": {"cpu": "750m", "memory": "600M"}, "requests": {"cpu": "100m", "memory": "60M"}}
+# Less than CDI's 30 s: a transfer ends at once when it is told to, and Kubernetes waits half the grace period of any
+# pod that is left before it looks again at a namespace that is being deleted.
+GRACE_SECONDS = 1
 UNPRIVILEGED_USER = 107  # the user qemu in CDI's images
 DATA_VOLUME_NAME = "cdi-data-vol"
 
@@ -74,6 +77,7 @@ def _pod(claim: Json, name: str, role: str, env: dict[str, str]) -> Json:
         },
         "spec": {
             "restartPolicy": "OnFailure",
+            "terminationGracePeriodSeconds": GRACE_SECONDS,
             "enableServiceLinks": False,
             "automountServiceAccountToken": False,
             "securityContext": {"fsGroup": UNPRIVILEGED_USER, "seccompProfile": {"type": "RuntimeDefault"}},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -105,7 +106,7 @@ class Population:
         try:
             self._context.cluster.create(POD, clone_pod(claim) if cloned else importer_pod(claim, overhead))
         except ApiFailure as failure:
-            if failure.reason != "AlreadyExists":
+            if failure.reason != "AlreadyExists" and not names.is_terminating(failure):
                 self._refused(claim, name, failure)
                 raise
         return None
@@ -212,8 +213,6 @@ def _running(container: Mapping[str, Any]) -> dict[str, str]:
 
 def _message(text: str) -> str:
     """Return the words of a termination message: the importer leaves JSON when it ended by itself."""
-    import json
-
     if not text.startswith("{"):
         return text
     try:
