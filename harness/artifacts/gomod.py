@@ -77,7 +77,13 @@ class Build:
         for file, package in self.recipe.packages.items():
             argv = self.argv(go.path, package, target / file)
             try:
-                proc.run(argv, cwd=self.folder, env=go.env(cgo=self.recipe.cgo), timeout=BUILD_SECONDS, log=log)
+                proc.run(
+                    [*_ending_with_us(), *argv],
+                    cwd=self.folder,
+                    env=go.env(cgo=self.recipe.cgo),
+                    timeout=BUILD_SECONDS,
+                    log=log,
+                )
             except proc.CommandFailed as error:
                 raise InfraError(
                     f"building {self.ref} failed: `{proc.pasteable(argv)}` in {self.folder}",
@@ -88,3 +94,8 @@ class Build:
             if not (target / file).exists():
                 raise InfraError(f"building {self.ref} made no {file}: {package} is not a command", paths=[log])
         return {"go": go.version}
+
+
+def _ending_with_us() -> list[str]:
+    """Return what to put before a command so that it ends when this process is killed, where util-linux is there."""
+    return ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []

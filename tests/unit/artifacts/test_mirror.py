@@ -1,0 +1,143 @@
+"""The mirror: files, archives made on the way out, and nothing but what lies in the cache."""
+
+from __future__ import annotations
+
+import http.client
+import io
+import sys
+import tarfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import proc
+from harness.artifacts import mirror
+from harness.until import Deadline, NotYet, until
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    """Return a cache with one artifact of two files and one disk image."""
+    version = tmp_path / "artifacts" / "containerd" / "2.4.2"
+    files = version / "gomod-0123456789ab" / "files"
+    files.mkdir(parents=True)
+    (files / "containerd").write_bytes(b"c" * 100_000)
+    (files / "ctr").write_bytes(b"t" * 7)
+    (version / "current").symlink_to("gomod-0123456789ab")
+    (tmp_path / "images").mkdir()
+    (tmp_path / "images" / "debian-13-0123456789ab.qcow2").write_bytes(b"q" * 10)
+    (tmp_path / "secret").write_text("secret")
+    return tmp_path
+
+
+@pytest.fixture
+def address(cache: Path) -> Iterator[str]:
+    with mirror.server("127.0.0.1:0", cache) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield f"127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+        thread.join()
+
+
+def ask(address: str, path: str, method: str = "GET") -> tuple[int, int, bytes]:
+    """Return status, announced length and body."""
+    connection = http.client.HTTPConnection(address, timeout=10)
+    connection.request(method, path)
+    answer = connection.getresponse()
+    body = answer.read()
+    connection.close()
+    return answer.status, int(answer.headers["Content-Length"]), body
+
+
+def test_a_file_is_served_whole(address: str) -> None:
+    assert ask(address, "/bin/containerd/2.4.2/containerd") == (200, 100_000, b"c" * 100_000)
+
+
+def test_head_announces_and_sends_nothing(address: str) -> None:
+    assert ask(address, "/bin/containerd/2.4.2/containerd", "HEAD") == (200, 100_000, b"")
+    assert ask(address, "/bin/containerd/2.4.2/nothing", "HEAD")[0] == 404
+
+
+def test_all_files_come_as_one_archive(address: str) -> None:
+    status, length, body = ask(address, "/bin/containerd/2.4.2/containerd.tar")
+    assert (status, length) == (200, len(body))
+    with tarfile.open(fileobj=io.BytesIO(body)) as archive:
+        assert {entry.name: (entry.size, entry.mode) for entry in archive} == {
+            "containerd": (100_000, 0o755),
+            "ctr": (7, 0o755),
+        }
+        content = archive.extractfile("containerd")
+        assert content is not None
+        assert content.read() == b"c" * 100_000
+
+
+def test_several_requests_go_over_one_connection(address: str) -> None:
+    connection = http.client.HTTPConnection(address, timeout=10)
+    for _ in range(3):
+        connection.request("GET", "/bin/containerd/2.4.2/ctr")
+        assert connection.getresponse().read() == b"t" * 7
+    connection.close()
+
+
+def test_disk_images_and_health(address: str) -> None:
+    assert ask(address, "/images/debian-13-0123456789ab.qcow2") == (200, 10, b"q" * 10)
+    assert ask(address, "/healthz") == (200, 3, b"ok\n")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/secret",
+        "/images/../secret",
+        "/images/%2e%2e%2fsecret",
+        "/images/..",
+        "/bin/containerd/2.4.2/../../../../secret",
+        "/bin/containerd/.lock/x",
+        "/bin/containerd/9/containerd",
+        "/bin/containerd/9/containerd.tar",
+        "/images/none.qcow2",
+    ],
+)
+def test_nothing_else_is_served(address: str, path: str) -> None:
+    status, length, body = ask(address, path)
+    assert status == 404
+    assert length == len(body)
+    assert b"nothing at" in body
+
+
+def test_it_runs_as_a_process_and_ends_on_sigterm(cache: Path, tmp_path: Path) -> None:
+    taken = mirror.server("127.0.0.1:0", cache)
+    port = taken.server_address[1]
+    taken.server_close()
+    argv = mirror.mirror_argv(f"127.0.0.1:{port}", cache)
+    service = proc.spawn(argv, log=tmp_path / "log", env={"PYTHONPATH": str(Path(__file__).parents[3])})
+
+    def answers() -> bool | NotYet:
+        try:
+            return ask(f"127.0.0.1:{port}", "/healthz")[0] == 200
+        except OSError as error:
+            return NotYet(str(error))
+
+    try:
+        assert until(answers, deadline=Deadline.after(10), what="the mirror answers", interval=0.02)
+    finally:
+        service.stop(grace=5)
+    assert not service.alive()
+    assert "Traceback" not in (tmp_path / "log").read_text()
+
+
+def test_a_taken_address_is_said_and_is_a_failure(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with mirror.server("127.0.0.1:0", cache) as server:
+        address = f"127.0.0.1:{server.server_address[1]}"
+        assert mirror.main(["--listen", address, "--root", str(cache)]) == 1
+    assert f"cannot listen on {address}" in capsys.readouterr().err
+
+
+def test_it_imports_little() -> None:
+    code = "import sys, harness.artifacts.mirror; print({'pydantic', 'yaml', 'kubernetes', 'rich'} & set(sys.modules))"
+    argv = [sys.executable, "-c", code]
+    assert proc.run(argv, timeout=20, env={"PYTHONPATH": str(Path(__file__).parents[3])}).stdout.strip() == "set()"
