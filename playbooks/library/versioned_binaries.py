@@ -1,0 +1,190 @@
+#!/usr/bin/python
+"""Ansible module: have given versions of binaries from an HTTP mirror, linked into the folders that use them.
+
+A release is unpacked into STORE/NAME/VERSION and never changed again; the links are what moves on an upgrade. So a
+second run sees the links and is done without asking the mirror, a killed run leaves no half release, and a binary that
+runs is never overwritten. Does not remove old versions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tarfile
+import tempfile
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import IO, Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: versioned_binaries
+short_description: Have given versions of binaries from an HTTP mirror
+description:
+  - Downloads what is missing (several releases at once), keeps each version in a folder of its own and links it.
+options:
+  releases:
+    description: What to have.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      name: {description: Name of the release., type: str, required: true}
+      version: {description: Version of the release., type: str, required: true}
+      url: {description: A binary or a tar file with binaries at its top level., type: str, required: true}
+      links: {description: Folder in which the binaries are linked., type: path, default: /usr/local/bin}
+      sha256: {description: Checksum of what the address serves; without it only the length is checked., type: str}
+  store: {description: Folder of the releases., type: path, default: /usr/local/lib/releases}
+  timeout: {description: Seconds without a byte after which a download fails., type: int, default: 60}
+author: [vmatrix]
+"""
+
+EXAMPLES = r"""
+- name: Have kubelet
+  versioned_binaries:
+    releases:
+      - {name: kubelet, version: 1.36.3, url: http://mirror:8080/bin/kubelet/1.36.3/kubelet}
+"""
+
+RETURN = r"""
+downloaded: {description: Releases that were fetched, as NAME/VERSION., returned: always, type: list, elements: str}
+linked: {description: Links that were made or moved., returned: always, type: list, elements: str}
+"""
+
+RELEASE_SPEC = {
+    "name": {"type": "str", "required": True},
+    "version": {"type": "str", "required": True},
+    "url": {"type": "str", "required": True},
+    "links": {"type": "path", "default": "/usr/local/bin"},
+    "sha256": {"type": "str"},
+}
+CHUNK = 1 << 20  # bytes
+
+
+class DownloadFailed(Exception):
+    """The mirror did not serve what was asked for."""
+
+
+def fetch(url: str, sink: IO[bytes], *, sha256: str | None, timeout: float) -> None:
+    """Copy what an address serves into a file; check its length and, where given, its checksum."""
+    if not url.startswith(("http://", "https://")):
+        raise DownloadFailed(f"{url}: only http and https")
+    digest, length = hashlib.sha256(), 0
+    try:
+        with urllib.request.urlopen(url, timeout=timeout) as response:  # noqa: S310 - the scheme was checked
+            expected = response.headers.get("Content-Length")
+            while chunk := response.read(CHUNK):
+                if sha256:
+                    digest.update(chunk)
+                length += len(chunk)
+                sink.write(chunk)
+    except OSError as error:
+        raise DownloadFailed(f"{url}: {error}") from error
+    if expected is not None and length != int(expected):
+        raise DownloadFailed(f"{url}: {length} of {expected} bytes came")
+    if sha256 and digest.hexdigest() != sha256:
+        raise DownloadFailed(f"{url}: checksum {digest.hexdigest()}, expected {sha256}")
+    sink.flush()
+
+
+def obtain(release: dict[str, Any], store: Path, timeout: float) -> bool:
+    """Put a release into the store unless it is there; return whether it was fetched.
+
+    It is made in a folder beside its place and renamed, so a folder with a version's name is always whole.
+    """
+    place = store / release["name"] / release["version"]
+    if place.is_dir():
+        return False
+    place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{release['version']}."))
+    try:
+        content = scratch / "content"
+        content.mkdir(mode=0o755)
+        packed = release["url"].endswith(".tar")
+        target = scratch / "download" if packed else content / Path(release["url"]).name
+        with target.open("wb") as sink:
+            fetch(release["url"], sink, sha256=release["sha256"], timeout=timeout)
+        if packed:
+            unpack(target, content)
+        for binary in content.iterdir():
+            binary.chmod(0o755)
+        os.replace(content, place)
+    finally:
+        shutil.rmtree(scratch)
+    return True
+
+
+def unpack(packed: Path, into: Path) -> None:
+    """Take the regular files at the top level out of a tar file; whatever else is in it is not wanted here."""
+    with tarfile.open(packed) as archive:
+        for member in archive:
+            if not member.isfile() or "/" in member.name.removeprefix("./"):
+                continue
+            source = archive.extractfile(member)
+            if source is not None:
+                with source, (into / Path(member.name).name).open("wb") as sink:
+                    shutil.copyfileobj(source, sink, CHUNK)
+
+
+def wanted_links(release: dict[str, Any], store: Path) -> dict[Path, Path]:
+    """Return link -> target for every binary of a release that is in the store."""
+    place = store / release["name"] / release["version"]
+    return {Path(release["links"]) / binary.name: binary for binary in sorted(place.iterdir())}
+
+
+def link(path: Path, target: Path) -> None:
+    """Point a link at a binary in one step, also where a link or a file is in its place."""
+    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(target)
+    os.replace(temporary, path)
+
+
+def stale(links: dict[Path, Path]) -> list[Path]:
+    """Return the links that are absent or point elsewhere."""
+    return [path for path, target in links.items() if not path.is_symlink() or Path(os.readlink(path)) != target]
+
+
+def apply(releases: list[dict[str, Any]], store: Path, timeout: float, *, dry: bool) -> tuple[list[str], list[str]]:
+    """Bring store and links in line; return what was downloaded and what was linked (or would be, when `dry`)."""
+    missing = [r for r in releases if not (store / r["name"] / r["version"]).is_dir()]
+    downloaded = [f"{r['name']}/{r['version']}" for r in missing]
+    linked: list[str] = []
+    if not dry and missing:
+        with ThreadPoolExecutor(max_workers=len(missing)) as pool:
+            list(pool.map(lambda release: obtain(release, store, timeout), missing))
+    for release in releases:
+        if dry and release in missing:
+            continue
+        links = wanted_links(release, store)
+        for path in stale(links):
+            linked.append(str(path))
+            if not dry:
+                link(path, links[path])
+    return downloaded, linked
+
+
+def main() -> None:
+    """Run as an Ansible module."""
+    module = AnsibleModule(
+        argument_spec={
+            "releases": {"type": "list", "elements": "dict", "required": True, "options": RELEASE_SPEC},
+            "store": {"type": "path", "default": "/usr/local/lib/releases"},
+            "timeout": {"type": "int", "default": 60},
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+    try:
+        downloaded, linked = apply(given["releases"], Path(given["store"]), given["timeout"], dry=module.check_mode)
+    except (DownloadFailed, OSError, tarfile.TarError) as error:
+        module.fail_json(msg=f"could not obtain a release: {error}")
+    module.exit_json(changed=bool(downloaded or linked), downloaded=downloaded, linked=linked)
+
+
+if __name__ == "__main__":
+    main()
