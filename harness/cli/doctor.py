@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -10,13 +11,16 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
+from harness import proc
 from harness.errors import EXIT_BAD_INPUT, EXIT_OK, BadInput
 from harness.infra import preflight
 from harness.infra.cluster_checks import check_cluster
-from harness.infra.findings import Finding, fatal
+from harness.infra.findings import Finding, fatal, remedies
 
+APT = "apt-get"
+INSTALL_SECONDS = 900.0
 out = Console(soft_wrap=True, highlight=False)
 
 
@@ -32,10 +36,13 @@ def doctor(
     ] = None,
     context: Annotated[str | None, typer.Option(help="The context in the kubeconfig.")] = None,
     memory: Annotated[int, typer.Option(help="Memory in MiB that machines need, besides the infra's own.")] = 0,
+    install: Annotated[bool, typer.Option("--install", help="Install missing packages of the OS first.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
     """Say what is missing, with the command that mends it; exit code 2 when something is."""
     subject, findings = _look(provider, kubeconfig, context, memory)
+    if install and _install(findings):
+        subject, findings = _look(provider, kubeconfig, context, memory)
     if as_json:
         out.print_json(json.dumps([asdict(finding) for finding in findings]))
     else:
@@ -54,13 +61,33 @@ def _look(provider: str, kubeconfig: Path | None, context: str | None, memory: i
     )
 
 
+def _install(findings: Sequence[Finding]) -> bool:
+    """Install the packages that findings ask for; return whether there were any.
+
+    Raises:
+        CommandFailed: apt-get failed.
+    """
+    commands = [words for words in map(shlex.split, remedies(findings)) if words[0] == APT]
+    for words in commands:
+        for command in ([APT, "update"], words):
+            out.print(f"$ {shlex.join(command)}")
+            proc.run(command, timeout=INSTALL_SECONDS, env={"DEBIAN_FRONTEND": "noninteractive"})
+    return bool(commands)
+
+
 def _show(subject: str, findings: Sequence[Finding]) -> None:
     if not findings:
         out.print(f"{subject} has everything")
         return
-    table = Table("", "seen", "why it matters", "what mends it", show_lines=True)
-    for finding in sorted(findings, key=lambda f: not f.fatal):
-        table.add_row("missing" if finding.fatal else "advice", finding.what, finding.why, finding.remedy)
+    columns = (Column(heading, overflow="fold") for heading in ("", "seen", "why it matters"))
+    table = Table(*columns, show_lines=True)
+    ordered = sorted(findings, key=lambda f: not f.fatal)
+    for finding in ordered:
+        table.add_row("missing" if finding.fatal else "advice", finding.what, finding.why)
     out.print(table, soft_wrap=False)
+    out.print("what mends it:")
+    for remedy in remedies(ordered):
+        out.print(f"  {remedy}")
     missing = len(fatal(findings))
-    out.print(f"{subject} lacks {missing} things" if missing else f"{subject} has everything that is needed")
+    things = "1 thing" if missing == 1 else f"{missing} things"
+    out.print(f"{subject} lacks {things}" if missing else f"{subject} has everything that is needed")

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from harness.errors import BadInput
 
+APT_INSTALL = "apt-get install --yes "
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -30,6 +32,14 @@ def fatal(findings: Sequence[Finding]) -> list[Finding]:
     return [f for f in findings if f.fatal]
 
 
+def remedies(findings: Sequence[Finding]) -> list[str]:
+    """Return the commands that mend the findings, each once, in order; packages of the OS in one command."""
+    apart = list(dict.fromkeys(f.remedy for f in findings))
+    packages = [word for r in apart if r.startswith(APT_INSTALL) for word in r.removeprefix(APT_INSTALL).split()]
+    others = [r for r in apart if not r.startswith(APT_INSTALL)]
+    return ([APT_INSTALL + " ".join(sorted(set(packages)))] if packages else []) + others
+
+
 def raise_if_any(findings: Sequence[Finding]) -> None:
     """Raise when one of the findings is fatal.
 
@@ -44,6 +54,6 @@ def raise_if_any(findings: Sequence[Finding]) -> None:
         raise BadInput(f"{only.what}: {only.why}", hint=only.remedy)
     raise BadInput(
         f"{len(blocking)} things are missing: {'; '.join(f.what for f in blocking)}",
-        hint="; then: ".join(dict.fromkeys(f.remedy for f in blocking)),
+        hint="; then: ".join(remedies(blocking)),
         detail="\n".join(f"- {f.what}: {f.why}\n  {f.remedy}" for f in blocking),
     )

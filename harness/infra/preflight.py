@@ -6,17 +6,14 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from harness import paths
 from harness.infra.findings import Finding, fatal, raise_if_any
-from harness.infra.local import layout, ports
-
-try:  # DEV
-    from harness.infra.local import requirements
-except ImportError:
-    requirements = None  # type: ignore
+from harness.infra.local import layout, ports, requirements
+from harness.infra.local.requirements import Requirement
 
 __all__ = ["Finding", "check_disk", "check_host", "check_memory", "fatal", "raise_if_any"]
 
@@ -25,6 +22,14 @@ STATE_GIB = 6  # one cell's sparse disks, logs and etcd, with room to spare
 CACHE_GIB = 12  # Go's module and build caches, the binaries, images and one disk image, built from nothing
 CONTROL_PLANE_MIB = 1536  # control plane, mirror and controllers under load, measured, rounded up
 INOTIFY_INSTANCES = 512  # each guest's systemd, udev, kubelet and containerd take some; all guests are one user
+INOTIFY = Path("/proc/sys/fs/inotify/max_user_instances")
+PROBES_AT_ONCE = 8
+COMPILER = Requirement(
+    "C compiler",
+    "runc, flannel and pause are built with it",
+    ("gcc", "--version"),
+    "apt-get install --yes gcc libc6-dev",
+)
 MIB = 2**20
 GIB = 2**30
 
@@ -52,8 +57,8 @@ def check_host(
     return [
         *check_root(),
         *check_python(),
-        *check_packages(),
-        *check_kernel(),
+        *check_programs(needs_build=needs_build),
+        *check_inotify(),
         *check_ports({name: layout.PORTS[name] for name in programs}, address),
         *check_memory(memory_mib),
         *check_disk(state, STATE_GIB, "machines' disks are kept there"),
@@ -90,31 +95,36 @@ def check_python(version: tuple[int, ...] = sys.version_info[:2], system: str = 
     return answer
 
 
-def check_packages() -> list[Finding]:
-    """Require the programs of the OS that machines and disk images are made with."""
-    if requirements is None:
-        return []
-    missing = requirements.missing()
-    return [Finding(f"{item.what} is not installed", item.why, item.remedy) for item in missing]
+def check_programs(*, needs_build: bool = True) -> list[Finding]:
+    """Require the programs that machines (and, if they are still to be built, artifacts and disk images) are made with.
+
+    Features of the kernel are only looked at by root, and once every program is there: the probes are made of them.
+    """
+    wanted = [*requirements.PROGRAMS, *((*requirements.BUILDERS, COMPILER) if needs_build else ())]
+    unmet = _unmet(wanted)
+    if not unmet and os.geteuid() == 0:
+        unmet = _unmet(requirements.KERNEL)
+    return [Finding(f"no {r.what}" if r in wanted else f"{r.what} is missing", r.why, r.remedy) for r in unmet]
 
 
-def check_kernel(loop_control: Path = Path("/dev/loop-control"), sys_inotify: Path | None = None) -> list[Finding]:
-    """Require loop devices; advise on inotify."""
-    answer = []
-    if not loop_control.exists():
-        answer.append(Finding("the kernel has no loop devices", "machines boot from disk files", "modprobe loop"))
-    setting = sys_inotify if sys_inotify is not None else Path("/proc/sys/fs/inotify/max_user_instances")
+def _unmet(wanted: Sequence[Requirement]) -> list[Requirement]:
+    with ThreadPoolExecutor(PROBES_AT_ONCE) as pool:
+        return [r for r, met in zip(wanted, pool.map(Requirement.met, wanted), strict=True) if not met]
+
+
+def check_inotify(setting: Path = INOTIFY) -> list[Finding]:
+    """Advise on the limit of inotify instances: all machines' processes are one user to it."""
     limit = int(setting.read_text(encoding="utf-8"))
-    if limit < INOTIFY_INSTANCES:
-        answer.append(
-            Finding(
-                f"fs.inotify.max_user_instances is {limit}",
-                f"all machines share it, and more than a few of them need {INOTIFY_INSTANCES}",
-                f"sysctl -w fs.inotify.max_user_instances={INOTIFY_INSTANCES}",
-                fatal=False,
-            )
+    if limit >= INOTIFY_INSTANCES:
+        return []
+    return [
+        Finding(
+            f"fs.inotify.max_user_instances is {limit}",
+            "all machines share it; with many of them systemd, kubelet and containerd run out",
+            f"sysctl -w fs.inotify.max_user_instances={INOTIFY_INSTANCES}",
+            fatal=False,
         )
-    return answer
+    ]
 
 
 def check_ports(wanted: Mapping[str, Collection[int]], address: str | None = None) -> list[Finding]:
