@@ -35,7 +35,7 @@ class Infra:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the caller name the infra cluster."""
-    parser.addoption("--kubeconfig", type=Path, help="run against this cluster; without it an embedded one is made")
+    parser.addoption("--kubeconfig", dest="contract_kubeconfig", type=Path, help="run against this cluster; without it an embedded one is made")
     parser.addoption("--host-address", help="where importers reach this host (default: the way to the API's host)")
     parser.addoption("--image", help="the image of matrix/images.yml that machines boot (default: one that fits)")
 
@@ -48,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session")
 def infra(request: pytest.FixtureRequest) -> Iterator[Infra]:
     """Return the infra API; an embedded one is taken down at the end."""
-    given: Path | None = request.config.getoption("--kubeconfig")
+    given: Path | None = request.config.getoption("contract_kubeconfig")
     address: str | None = request.config.getoption("--host-address")
     image: str | None = request.config.getoption("--image")
     with existing(given, image) if given is not None else embedded(image) as reached:
