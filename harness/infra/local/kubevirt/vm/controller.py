@@ -22,12 +22,13 @@ from harness.infra.local.kubevirt.vm.strategy import START, Decision, decide, is
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of
 from harness.kube.reconcile import Controller
-from harness.kube.resources import CONTROLLER_REVISION, DATA_VOLUME, PVC, VM, VMI
+from harness.kube.resources import CONTROLLER_REVISION, DATA_VOLUME, NAMESPACE, PVC, VM, VMI
 
 COMPONENT = "virtualmachine-controller"
 ORPHAN = "orphan"  # the finalizer of a deletion that leaves dependents alone
 API_VERSION = "v1"
 WORKERS = 3
+NOT_FOUND = 404
 
 
 class VmController:
@@ -40,6 +41,7 @@ class VmController:
         self._vmis = context.informers.of(VMI)
         self._data_volumes = context.informers.of(DATA_VOLUME)
         self._claims = context.informers.of(PVC)
+        self._namespaces = context.informers.of(NAMESPACE)
         self.controller = Controller("vm", self.reconcile, workers=WORKERS)
         self._vms.subscribe(lambda _, vm: self.controller.queue.add(key_of(vm)))
         self._vmis.subscribe(lambda _, vmi: self.controller.queue.add(key_of(vmi)))
@@ -119,7 +121,7 @@ class VmController:
         return False
 
     def _start(self, vm: Json, decision: Decision) -> float | None:
-        if self._waiting_for_volumes(vm):
+        if self._waiting_for_volumes(vm) or self._namespace_going(vm):
             self._write_status(vm, None)
             return None
         try:
@@ -142,6 +144,11 @@ class VmController:
         vm = self._write_status(vm, None, start_expected=True)
         self._write_status(vm, vmi)
         return None
+
+    def _namespace_going(self, vm: Json) -> bool:
+        """Tell whether nothing can be made any more where the VM lives (its own deletion comes later)."""
+        namespace = self._namespaces.get("", vm["metadata"]["namespace"])
+        return namespace is not None and deleting(namespace)
 
     def _create_revision(self, vm: Json) -> None:
         """Keep what this generation is started from; of older generations nothing is kept."""
@@ -192,7 +199,11 @@ class VmController:
             return
         finalizers = vmi["metadata"].get("finalizers") or []
         if CONTROLLER_FINALIZER in finalizers and FOREGROUND_FINALIZER not in finalizers:
-            self._patch(vmi, {"finalizers": [f for f in finalizers if f != CONTROLLER_FINALIZER]}, VMI)
+            try:
+                self._patch(vmi, {"finalizers": [f for f in finalizers if f != CONTROLLER_FINALIZER]}, VMI)
+            except ApiFailure as failure:
+                if failure.code != NOT_FOUND:  # gone meanwhile: nothing left to let go of
+                    raise
 
     def _seen(self, vm: Json, vmi: Json | None, *, start_expected: bool, stop_expected: bool) -> Seen:
         namespace, names = vm["metadata"]["namespace"], volumes.claim_names(volumes.template_spec(vm))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 
 from harness.infra.local.kubevirt.context import Context
@@ -46,6 +47,7 @@ class VmiController:
         self._claims = context.informers.of(PVC)
         self._data_volumes = context.informers.of(DATA_VOLUME)
         self._refusals: dict[str, int] = {}  # instance uid -> refusals of its pod, or failed boots, in a row
+        self._boot_at: dict[str, float] = {}  # instance uid -> when to try the next boot (monotonic seconds)
         self.controller = Controller("vmi", self.reconcile, workers=WORKERS)
         self._vmis.subscribe(lambda _, vmi: self.controller.queue.add(key_of(vmi)))
         self._pods.subscribe(self._pod_changed)
@@ -183,13 +185,18 @@ class VmiController:
 
     def _boot(self, vmi: Json, pod: Json) -> float | None:
         uid = vmi["metadata"]["uid"]
+        early = self._boot_at.get(uid, 0.0) - time.monotonic()
+        if early > 0:
+            return early
         error = self._agent.boot(vmi, pod)
         vmi = self._vmis.get(*key_of(vmi)) or vmi
         if error is not None:
             self._refusals[uid] = self._refusals.get(uid, 0) + 1
+            delay = float(min(LAST_BOOT_RETRY_SECONDS, FIRST_BOOT_RETRY_SECONDS * 2 ** self._refusals[uid]))
+            self._boot_at[uid] = time.monotonic() + delay
             self._write(vmi, pod, error)
-            return float(min(LAST_BOOT_RETRY_SECONDS, FIRST_BOOT_RETRY_SECONDS * 2 ** self._refusals[uid]))
-        self._refusals.pop(uid, None)
+            return delay
+        self._forget(uid)
         if deleting(vmi) or is_final(vmi):
             return None
         status = self._agent.running(vmi, pod)
@@ -213,7 +220,7 @@ class VmiController:
     def _release(self, vmi: Json) -> None:
         """Give up the holds on an instance without a launcher; the VM's hold is the VM controller's to give up."""
         meta, status = vmi["metadata"], dict(vmi["status"])
-        self._refusals.pop(meta["uid"], None)
+        self._forget(meta["uid"])
         held = meta.get("finalizers") or []
         kept = [f for f in held if f != FOREGROUND_FINALIZER]
         if not self._has_vm(vmi):
@@ -223,6 +230,10 @@ class VmiController:
         for key in ("activePods", "launcherContainerImageVersion"):
             status.pop(key, None)
         self._replace({**vmi, "metadata": {**meta, "finalizers": kept}, "status": status})
+
+    def _forget(self, uid: str) -> None:
+        self._refusals.pop(uid, None)
+        self._boot_at.pop(uid, None)
 
     def _has_vm(self, vmi: Json) -> bool:
         owner = controller_of(vmi)
