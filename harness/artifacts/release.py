@@ -6,6 +6,7 @@ import hashlib
 import http.client
 import shutil
 import tarfile
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -27,12 +28,23 @@ DOWNLOAD_SECONDS = 30.0  # expected, for the progress display
 
 @cache
 def reachable(url: str = PROBE) -> bool:
-    """Tell whether the release sites can be reached; asked once per process."""
-    try:
-        with urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=PROBE_SECONDS):  # noqa: S310
-            return True
-    except (OSError, http.client.HTTPException):
-        return False
+    """Tell whether the release sites can be reached; asked once per process.
+
+    Asked in a thread, because looking up a name may take far longer than any time-out that a connection can be given.
+    """
+    answers: list[bool] = []
+
+    def ask() -> None:
+        try:
+            with urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=PROBE_SECONDS):  # noqa: S310
+                answers.append(True)
+        except (OSError, http.client.HTTPException):
+            answers.append(False)
+
+    thread = threading.Thread(target=ask, name="is the release site reachable", daemon=True)
+    thread.start()
+    thread.join(PROBE_SECONDS)
+    return bool(answers) and answers[0]
 
 
 @dataclass(frozen=True)

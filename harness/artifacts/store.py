@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -99,15 +99,11 @@ class Store:
 
     def cached(self, ref: Ref) -> Artifact | None:
         """Return an artifact when it is cached, from whichever source; make nothing, ask no site."""
-        for recipe in self._recipes(ref):
-            found = self._read(ref, recipe)
-            if found is not None:
-                return found
-        return None
+        return self._read(ref, self._at_hand(ref))
 
     def recipe(self, ref: Ref) -> Recipe:
         """Decide how an artifact comes: a cached one first, then release sites if they answer, then a build."""
-        recipes = self._recipes(ref)
+        recipes = self._recipes(ref, self.recipe)
         for recipe in recipes:
             if self._read(ref, recipe) is not None:
                 return recipe
@@ -115,15 +111,23 @@ class Store:
             return recipes[-1]
         return recipes[0]
 
-    def _recipes(self, ref: Ref) -> Sequence[Recipe]:
-        """Return the ways to make an artifact that the chosen source allows, best first, never none."""
+    def _at_hand(self, ref: Ref) -> Recipe:
+        """Decide as `recipe` does, but without asking any site."""
+        recipes = self._recipes(ref, self._at_hand)
+        return next((recipe for recipe in recipes if self._read(ref, recipe) is not None), recipes[0])
+
+    def _recipes(self, ref: Ref, choose: Callable[[Ref], Recipe]) -> Sequence[Recipe]:
+        """Return the ways to make an artifact that the chosen source allows, best first, never none.
+
+        `choose` decides how the programs in an image come.
+        """
         if ref.version not in self.catalogue.versions(ref.name):
             known = ", ".join(self.catalogue.versions(ref.name))
             raise BadInput(
                 f"{ref.name} has no version {ref.version} here (there is {known})", hint="vmatrix artifacts list"
             )
         if ref.name.startswith(IMAGE_PREFIX):
-            return (self._assembly(ref),)
+            return (self._assembly(ref, choose),)
         recipes = self.catalogue.program(ref.name).recipes(ref.version)
         build = Build(ref, recipes.gomod)
         if recipes.release is None or self.source is Source.GOMOD:
@@ -131,14 +135,14 @@ class Store:
         fetch = Download(ref, recipes.release, self.bases)
         return (fetch,) if self.source is Source.RELEASE else (fetch, build)
 
-    def _assembly(self, ref: Ref) -> Assembly:
+    def _assembly(self, ref: Ref, choose: Callable[[Ref], Recipe]) -> Assembly:
         repository = ref.name.removeprefix(IMAGE_PREFIX)
         version = self.catalogue.tags(repository)[ref.version]
         image = self.catalogue.image(repository)
         inputs = {}
         for name in dict.fromkeys(source.partition("/")[0] for source in image.files.values()):
             made_from = Ref(name, version)
-            recipe = self.recipe(made_from)
+            recipe = choose(made_from)
             inputs[made_from] = (key(recipe), self._directory(made_from, recipe) / FILES)
         return Assembly(ref, image, inputs)
 
@@ -226,7 +230,7 @@ def _inventory(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 @contextmanager
-def _locked(path: Path, waiting: Any) -> Iterator[None]:
+def _locked(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
     """Hold an exclusive lock that ends with this process; call `waiting` first when another process has it."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import socket
 from typing import Annotated
 
 import typer
@@ -11,7 +13,7 @@ from rich.table import Table
 from harness import paths, proc
 from harness.artifacts import catalogue as entries
 from harness.artifacts import modules, refs
-from harness.artifacts.publish import digest_in, publish_images
+from harness.artifacts.publish import publish_images
 from harness.artifacts.recipe import Ref, Source
 from harness.artifacts.store import Store
 from harness.artifacts.supply import Supply
@@ -100,6 +102,7 @@ def serve(
     with showing(out) as progress:
         store.ensure([*images, refs.newest(store.catalogue, "registry")], progress)
     services: list[proc.Service] = []
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
         for name, command in (("mirror", supply.mirror(listen)), ("registry", supply.registry(registry))):
             services.append(proc.spawn(command.argv, env=command.env, log=logs / f"serve-{name}.log"))
@@ -107,7 +110,8 @@ def serve(
             lambda: answering(services, registry), deadline=Deadline.after(READY_SECONDS), what="the registry answers"
         )
         published = publish_images(images, registry, store=store)
-        out.print(f"http://{listen}/bin/NAME/VERSION/FILE and {len(published)} images at {registry}; Ctrl-C ends it")
+        out.print(f"binaries at http://{listen}/bin/NAME/VERSION/FILE", soft_wrap=True, highlight=False)
+        out.print(f"{len(published)} images at {registry}; Ctrl-C ends both", soft_wrap=True, highlight=False)
         until(lambda: gone(services), deadline=Deadline.after(float("inf")), what="a service ends")
     except KeyboardInterrupt:
         out.print("ended")
@@ -116,15 +120,21 @@ def serve(
             service.stop(grace=3)
 
 
-def answering(services: list[proc.Service], registry: str) -> bool | NotYet:
-    """Tell whether the registry answers. Raises InfraError when a service has ended instead."""
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def answering(services: list[proc.Service], *addresses: str) -> bool | NotYet:
+    """Tell whether all addresses (host:port) take connections. Raises InfraError when a service has ended instead."""
     ended = gone(services)
     if isinstance(ended, str):
         raise InfraError(f"`{ended}` ended at once", hint="is its address taken?", paths=[paths.cache_dir() / "logs"])
-    try:
-        digest_in(registry, "pause", "none")
-    except InfraError as error:
-        return NotYet(error.summary)
+    for address in addresses:
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), timeout=1).close()
+        except OSError as error:
+            return NotYet(f"{address}: {error}")
     return True
 
 

@@ -42,13 +42,13 @@ def wait_for_end(service: proc.Service) -> None:
     until(ended, deadline=Deadline.after(BUILD_SECONDS), what="the builder ends", interval=0.1)
 
 
-def wait_for_build(root: Path) -> Path:
-    """Wait until a builder works, and return its folder."""
+def wait_for_build(root: Path) -> None:
+    """Wait until a compiler works for this cache."""
 
-    def begun() -> Path | NotYet:
-        return next(iter(root.glob("crane/*/.tmp-*/files")), NotYet("no builder works yet"))
+    def begun() -> bool | NotYet:
+        return True if isinstance(nobody_builds(root), NotYet) else NotYet("no compiler works yet")
 
-    return until(begun, deadline=Deadline.after(60), what="a build has begun", interval=0.02)
+    until(begun, deadline=Deadline.after(60), what="a build has begun", interval=0.02)
 
 
 def nobody_builds(root: Path) -> bool | NotYet:
