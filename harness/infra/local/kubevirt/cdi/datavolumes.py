@@ -38,6 +38,7 @@ CLONE_COMPONENT = "datavolume-pvc-clone-controller"
 SUPPORTED = frozenset({"http", "blank", "pvc"})
 PROGRESS_SECONDS = 1.0
 BLOCKED_SECONDS = 2.0
+SOON_SECONDS = 0.1
 MAX_REFERENCES = 4
 
 
@@ -78,6 +79,14 @@ class DataVolumes:
 
     def reconcile(self, key: Key) -> float | None:
         """Bring one DataVolume on."""
+        try:
+            return self._bring_on(key)
+        except ApiFailure as failure:
+            if failure.code != 404:
+                raise
+            return SOON_SECONDS  # it was deleted in the meantime
+
+    def _bring_on(self, key: Key) -> float | None:
         dv = self._context.cluster.get(DATA_VOLUME, key[1], key[0])
         if dv is None or deleting(dv):
             self._told.pop(key, None)

@@ -153,7 +153,12 @@ class Population:
             return
         meta = claim["metadata"]
         patch = {"metadata": {"uid": meta["uid"], "annotations": changed}}
-        self._context.cluster.merge(PVC, meta["name"], patch, meta["namespace"])
+        try:
+            self._context.cluster.merge(PVC, meta["name"], patch, meta["namespace"])
+        except ApiFailure as failure:
+            if failure.code == 404:
+                return  # deleted in the meantime
+            raise
         failed = new.get(names.RUNNING_MESSAGE, "")
         if failed and new.get(names.RUNNING) == "false":
             self._context.events.warning(claim, "ErrImportFailed", failed, component=IMPORT_COMPONENT)

@@ -16,11 +16,15 @@ from harness.kube.client import Json
 from harness.kube.resources import CONFIG_MAP, PVC, SECRET
 
 
+class SourceMissing(InfraError):
+    """Something that a transfer needs is not there (yet)."""
+
+
 def work_for(context: Context, claim: Json, room: int) -> Work:
     """Return what fills a claim's disk of `room` bytes.
 
     Raises:
-        InfraError: something it names is not there (yet).
+        SourceMissing: something it names is not there (yet).
     """
     annotations = names.annotations_of(claim)
     cloned = annotations.get(names.CLONE_REQUEST)
@@ -35,7 +39,7 @@ def _clone(context: Context, cloned: str, room: int) -> Work:
     namespace, _, name = cloned.partition("/")
     source = context.informers.of(PVC).get(namespace, name)
     if source is None or phase(source) != "Bound":
-        raise InfraError(f"source claim {cloned} is not there or not bound")
+        raise SourceMissing(f"source claim {cloned} is not there or not bound")
     return Clone(disk_path(context.disks, source["spec"]["volumeName"]), room)
 
 
@@ -71,12 +75,12 @@ def _headers(lines: Iterable[str]) -> dict[str, str]:
 def _secret(context: Context, namespace: str, name: str) -> dict[str, str]:
     found = context.cluster.get(SECRET, name, namespace)
     if found is None:
-        raise InfraError(f'secret "{name}" not found', hint=f"create it in namespace {namespace}")
+        raise SourceMissing(f'secret "{name}" not found', hint=f"create it in namespace {namespace}")
     return {key: base64.b64decode(value).decode() for key, value in (found.get("data") or {}).items()}
 
 
 def _certificates(context: Context, namespace: str, name: str) -> str:
     found = context.cluster.get(CONFIG_MAP, name, namespace)
     if found is None:
-        raise InfraError(f'configmap "{name}" not found', hint=f"create it in namespace {namespace}")
+        raise SourceMissing(f'configmap "{name}" not found', hint=f"create it in namespace {namespace}")
     return "\n".join((found.get("data") or {}).values())

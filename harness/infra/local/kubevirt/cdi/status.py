@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from harness.infra.local.kubevirt.cdi import names
 from harness.infra.local.kubevirt.cdi.claims import clone_source
 from harness.infra.local.kubevirt.events import NORMAL, WARNING
-from harness.infra.local.kubevirt.objects import condition, dig, phase
+from harness.infra.local.kubevirt.objects import condition, phase
 from harness.kube.client import Json
 
 DONE = "100.0%"
@@ -85,14 +85,14 @@ def without_claim(dv: Json, moment: str, *, notice: Notice | None = None, reache
     """Return the status of a DataVolume that has no claim (yet), with the reason why where there is one."""
     reason, message = (notice.reason, notice.message) if notice else ("NotFound", "No PVC found")
     status = {**(dv.get("status") or {}), "phase": reached}
-    conditions = _set(dv, status, "Bound", "False", reason, message, moment)
+    conditions = _set(status, "Bound", "False", reason, message, moment)
     ready = (reason, message) if notice else ("", "")
-    conditions = _set(dv, {**status, "conditions": conditions}, "Ready", "False", *ready, moment)
-    conditions = _set(dv, {**status, "conditions": conditions}, "Running", "False", "", "", moment)
+    conditions = _set({**status, "conditions": conditions}, "Ready", "False", *ready, moment)
+    conditions = _set({**status, "conditions": conditions}, "Running", "False", "", "", moment)
     status["conditions"] = conditions
     if not reached:
         del status["phase"]
-    own = (notice,) if notice and _differs(dv, status) else ()
+    own = (notice,) if notice and status != (dv.get("status") or {}) else ()
     bound = _bound_notice(dv, status) if not notice else ()
     return Change(status, own + bound)
 
@@ -151,9 +151,7 @@ def _change(dv: Json, claim: Json, step: str, last: bool, progress: float | None
     if restarts.isdigit() and int(restarts) > 0:
         status["restartCount"] = int(restarts)
     passing = claim if last or step != "Pending" else _pending(claim)
-    status["conditions"] = _conditions(
-        dv, status, passing, step, _running_words(annotations, step, last, words), moment
-    )
+    status["conditions"] = _conditions(status, passing, step, _running_words(annotations, step, last, words), moment)
     notices: tuple[Notice, ...] = ()
     if step != phase(dv):
         lost = phase(claim) == "Lost" and step == "Failed"
@@ -191,7 +189,7 @@ def _running_words(annotations: dict[str, str], step: str, last: bool, words: Wo
     return replace(told, status="True") if annotations.get(names.RUNNING) == "true" else told
 
 
-def _conditions(dv: Json, status: Json, claim: Json, step: str, running: _Running, moment: str) -> list[Json]:
+def _conditions(status: Json, claim: Json, step: str, running: _Running, moment: str) -> list[Json]:
     name, bound = claim["metadata"]["name"], phase(claim)
     told = {
         "Bound": ("True", "Bound", f"PVC {name} Bound"),
@@ -204,12 +202,12 @@ def _conditions(dv: Json, status: Json, claim: Json, step: str, running: _Runnin
         ("Ready", ready),
         ("Running", (running.status, running.reason, running.message)),
     ):
-        status = {**status, "conditions": _set(dv, status, kind, *said, moment)}
+        status = {**status, "conditions": _set(status, kind, *said, moment)}
     answer: list[Json] = status["conditions"]
     return answer
 
 
-def _set(dv: Json, status: Json, kind: str, value: str, reason: str, message: str, moment: str) -> list[Json]:
+def _set(status: Json, kind: str, value: str, reason: str, message: str, moment: str) -> list[Json]:
     """Return a status's conditions with one set; one that says the same keeps its times."""
     conditions: list[Json] = list(status.get("conditions") or [])
     old = condition({"status": status}, kind)
@@ -220,10 +218,6 @@ def _set(dv: Json, status: Json, kind: str, value: str, reason: str, message: st
     transition = old["lastTransitionTime"] if old is not None and old["status"] == value else moment
     new = {"type": kind, "status": value, **said, "lastTransitionTime": transition, "lastHeartbeatTime": moment}
     return [new if c["type"] == kind else c for c in conditions] if old is not None else [*conditions, new]
-
-
-def _differs(dv: Json, status: Json) -> bool:
-    return status != (dv.get("status") or {})
 
 
 def _bound_notice(dv: Json, status: Json) -> tuple[Notice, ...]:
@@ -242,8 +236,3 @@ def _failure_notice(dv: Json, status: Json) -> tuple[Notice, ...]:
     if not (stopped and bound and running.get("message")) or running.get("message") == before.get("message"):
         return ()
     return (Notice(WARNING, running.get("reason", ""), running["message"]),)
-
-
-def restart_count(dv: Json) -> int:
-    """Return how often a DataVolume's transfer was started again."""
-    return int(dig(dv, "status", "restartCount") or 0)
