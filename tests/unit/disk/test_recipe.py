@@ -1,0 +1,70 @@
+"""Recipes: joining with their base, and the key that decides whether an image is built anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.artifacts.disk import recipe
+from harness.errors import BadInput
+
+
+def _recipe(folder: Path, name: str, text: str, files: dict[str, str] | None = None) -> None:
+    (folder / name).mkdir(exist_ok=True)
+    (folder / name / "recipe.yml").write_text(text)
+    for path, content in (files or {}).items():
+        target = folder / name / "files" / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(content)
+
+
+def test_a_recipe_is_joined_with_its_base(tmp_path: Path) -> None:
+    _recipe(tmp_path, "base", "packages: [a, b]\nmask: [x.timer]\n", {"etc/one": "1"})
+    _recipe(tmp_path, "top", "base: base\nsuite: trixie\npackages: [b, c]\n", {"etc/two": "2"})
+    found = recipe.load(tmp_path, "top")
+    assert (found.suite, found.packages, found.mask) == ("trixie", ("a", "b", "c"), ("x.timer",))
+    assert found.files == (tmp_path / "base/files", tmp_path / "top/files")
+
+
+@pytest.mark.parametrize(
+    ("text", "files"),
+    [
+        ("suite: trixie\npackages: [a, b]\n", {"etc/x": "1"}),
+        ("suite: bookworm\npackages: [a]\n", {"etc/x": "1"}),
+        ("suite: trixie\npackages: [a]\nmask: [y]\n", {"etc/x": "1"}),
+        ("suite: trixie\npackages: [a]\n", {"etc/x": "2"}),
+        ("suite: trixie\npackages: [a]\n", {"etc/x": "1", "etc/y": ""}),
+    ],
+    ids=["package", "suite", "mask", "content", "file"],
+)
+def test_every_change_of_a_recipe_makes_another_key(tmp_path: Path, text: str, files: dict[str, str]) -> None:
+    _recipe(tmp_path, "r", "suite: trixie\npackages: [a]\n", {"etc/x": "1"})
+    before = recipe.load(tmp_path, "r").key(size_gib=10)
+    _recipe(tmp_path, "r", text, files)
+    assert recipe.load(tmp_path, "r").key(size_gib=10) != before
+
+
+def test_the_key_is_the_same_for_the_same_recipe_and_another_for_another_disk_size(tmp_path: Path) -> None:
+    _recipe(tmp_path, "r", "suite: trixie\n")
+    first, second = recipe.load(tmp_path, "r"), recipe.load(tmp_path, "r")
+    assert first.key(size_gib=10) == second.key(size_gib=10)
+    assert first.key(size_gib=10) != first.key(size_gib=11)
+
+
+def test_bases_in_a_circle_are_refused(tmp_path: Path) -> None:
+    _recipe(tmp_path, "a", "base: b\nsuite: trixie\n")
+    _recipe(tmp_path, "b", "base: a\n")
+    with pytest.raises(BadInput, match="in a circle, back to a"):
+        recipe.load(tmp_path, "a")
+
+
+def test_a_recipe_without_a_suite_is_refused(tmp_path: Path) -> None:
+    _recipe(tmp_path, "a", "packages: [x]\n")
+    with pytest.raises(BadInput, match="names no `suite`"):
+        recipe.load(tmp_path, "a")
+
+
+def test_a_recipe_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"nowhere/recipe.yml"):
+        recipe.load(tmp_path, "nowhere")
