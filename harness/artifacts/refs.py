@@ -7,12 +7,14 @@ from typing import Any
 
 from harness.artifacts.catalogue import IMAGE_PREFIX, Catalogue
 from harness.artifacts.recipe import Ref
+from harness.errors import BadInput
 
 CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 GUEST = ("kubeadm", "kubelet", "kubectl")
 TESTING = ("e2e.test", "ginkgo")
 RUNTIME = ("containerd", "runc", "cni-plugins")
 SERVING = ("crane", "registry")
+LIST = "vmatrix artifacts list"
 KUBERNETES_IMAGES = (*CONTROL_PLANE, "kube-proxy")
 
 # The variable of a cell that names each program's version; without it the catalogue's first version is taken
@@ -75,6 +77,8 @@ def parse(catalogue: Catalogue, words: Sequence[str]) -> tuple[Ref, ...]:
     for word in words:
         name, _, version = word.partition("@")
         known = catalogue.versions(name)
+        if version and version not in known:
+            raise BadInput(f"{name} has no version {version} here (there is {', '.join(known)})", hint=LIST)
         refs += [Ref(name, version)] if version else [Ref(name, each) for each in known]
     return tuple(dict.fromkeys(refs))
 
