@@ -164,7 +164,7 @@ class LocalProvider:
                 KUBEVIRT,
                 lambda: Start(argv, {"PYTHONPATH": package}),
                 exists(ready),
-                after=("etcd",),  # it waits for the API by itself, having started meanwhile
+                after=("kube-apiserver",),
                 stale=(ready,),
                 grace=KUBEVIRT_GRACE,
             ),

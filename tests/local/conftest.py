@@ -1,0 +1,77 @@
+"""An embedded infrastructure for the tests: brought up once per session, of its own name, always taken down.
+
+These tests need root and the built artifacts. They fail, with what is missing, where they do not have them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import wiring
+from harness.artifacts.recipe import silent
+from harness.artifacts.store import Store
+from harness.errors import InfraError
+from harness.infra.local.layout import instances_dir
+from harness.infra.local.provider import LocalProvider
+from harness.kube import Cluster
+
+PREFIX = "pytest-"
+Instances = Callable[[str], LocalProvider]
+
+
+def provider_of(name: str) -> LocalProvider:
+    """Return an instance by name; guests' images are not published in it."""
+    return wiring.local_provider(name, Store(), progress=silent)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _sweep_orphans() -> None:
+    """Take away the instances of test sessions that were killed; their names hold their session's pid."""
+    for folder in instances_dir().glob(f"{PREFIX}*/"):
+        pid = folder.name.split("-")[1]
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
+            provider_of(folder.name).down()
+
+
+@pytest.fixture(scope="session")
+def infra() -> Iterator[LocalProvider]:
+    """Return a running embedded infrastructure."""
+    provider = provider_of(f"{PREFIX}{os.getpid()}")
+    try:
+        provider.up()
+        yield provider
+    finally:
+        provider.down()
+
+
+@pytest.fixture(scope="session")
+def cluster(infra: LocalProvider) -> Cluster:
+    """Return an administrator's client of the embedded infrastructure."""
+    return Cluster.from_kubeconfig(infra.kubeconfig())
+
+
+@pytest.fixture
+def instances() -> Iterator[Instances]:
+    """Return a maker of further instances by suffix; all of them are taken down after the test."""
+    made: list[LocalProvider] = []
+
+    def make(suffix: str) -> LocalProvider:
+        made.append(provider_of(f"{PREFIX}{os.getpid()}-{suffix}"))
+        return made[-1]
+
+    yield make
+    failures = [failure for failure in map(_down, made) if failure is not None]
+    if failures:
+        raise failures[0]
+
+
+def _down(provider: LocalProvider) -> InfraError | None:
+    try:
+        provider.down()
+    except InfraError as error:
+        return error
+    return None
