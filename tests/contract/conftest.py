@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,7 +21,7 @@ from tests.contract import images
 from tests.contract.reach import embedded, existing
 from tests.contract.streams import Watcher
 
-GONE_SECONDS = 40.0
+GONE_SECONDS = 60.0  # for all of them together
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,15 @@ class Infra:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the caller name the infra cluster."""
-    parser.addoption("--kubeconfig", dest="contract_kubeconfig", type=Path, help="run against this cluster; without it an embedded one is made")
+    parser.addoption(
+        "--kubeconfig",
+        dest="contract_kubeconfig",
+        type=Path,
+        help="run against this cluster; without it an embedded one is made",
+    )
     parser.addoption("--host-address", help="where importers reach this host (default: the way to the API's host)")
     parser.addoption("--image", help="the image of matrix/images.yml that machines boot (default: one that fits)")
+    parser.addoption("--mirror", help="URL of a mirror that serves built images, for use with --kubeconfig")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -51,7 +58,8 @@ def infra(request: pytest.FixtureRequest) -> Iterator[Infra]:
     given: Path | None = request.config.getoption("contract_kubeconfig")
     address: str | None = request.config.getoption("--host-address")
     image: str | None = request.config.getoption("--image")
-    with existing(given, image) if given is not None else embedded(image) as reached:
+    mirror: str | None = request.config.getoption("--mirror")
+    with existing(given, image, mirror) if given is not None else embedded(image) as reached:
         cluster = Cluster.from_kubeconfig(reached.kubeconfig)
         yield Infra(cluster, reached.kubeconfig, address or _way_to(cluster.server), reached.boot_image)
 
@@ -77,47 +85,54 @@ def site(infra: Infra) -> Iterator[images.Site]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def namespaces(cluster: Cluster) -> Iterator[list[str]]:
+    """Collect the tests' namespaces; at the end of the session all of them have to be gone.
+
+    Tests do not wait for their own: the API's namespace controller looks at a deleted one only after five seconds.
+    """
+    made: list[str] = []
+    yield made
+    deadline = Deadline.after(GONE_SECONDS)
+    for name in made:
+        until(partial(gone, cluster, name), deadline=deadline, what=f"namespace {name} is gone", interval=0.2)
+
+
 @contextmanager
-def fresh_namespace(cluster: Cluster) -> Iterator[str]:
-    """Make a namespace; at the end it and everything in it has to go within GONE_SECONDS."""
+def fresh_namespace(cluster: Cluster, namespaces: list[str]) -> Iterator[str]:
+    """Make a namespace, and have it deleted with everything in it."""
     name = f"contract-{secrets.token_hex(3)}"
     labels = {"pod-security.kubernetes.io/enforce": "privileged"}
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
     cluster.create(NAMESPACE, body)
-    try:
-        yield name
-    finally:
-        cluster.delete(NAMESPACE, name)
-    until(
-        lambda: _gone(cluster, name),
-        deadline=Deadline.after(GONE_SECONDS),
-        what=f"namespace {name} is gone",
-        interval=0.2,
-    )
+    namespaces.append(name)
+    yield name
+    cluster.delete(NAMESPACE, name)
 
 
 @pytest.fixture
-def namespace(cluster: Cluster) -> Iterator[str]:
-    """Return a fresh namespace; it and everything in it is gone when the test is over."""
-    with fresh_namespace(cluster) as name:
+def namespace(cluster: Cluster, namespaces: list[str]) -> Iterator[str]:
+    """Return a fresh namespace, deleted when the test is over."""
+    with fresh_namespace(cluster, namespaces) as name:
         yield name
 
 
 @pytest.fixture
-def other_namespace(cluster: Cluster) -> Iterator[str]:
+def other_namespace(cluster: Cluster, namespaces: list[str]) -> Iterator[str]:
     """Return a second fresh namespace."""
-    with fresh_namespace(cluster) as name:
+    with fresh_namespace(cluster, namespaces) as name:
         yield name
 
 
 @pytest.fixture(scope="module")
-def quiet_namespace(cluster: Cluster) -> Iterator[str]:
+def quiet_namespace(cluster: Cluster, namespaces: list[str]) -> Iterator[str]:
     """Return a namespace that a module's dry runs share: nothing is ever stored in it."""
-    with fresh_namespace(cluster) as name:
+    with fresh_namespace(cluster, namespaces) as name:
         yield name
 
 
-def _gone(cluster: Cluster, name: str) -> bool | NotYet:
+def gone(cluster: Cluster, name: str) -> bool | NotYet:
+    """Tell whether a namespace is gone, or what the API says is left in it."""
     found = cluster.get(NAMESPACE, name)
     if found is None:
         return True

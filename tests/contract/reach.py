@@ -31,9 +31,10 @@ def _image(name: str, mirror: Mirror) -> Callable[[], GoldenImage]:
 
 
 @contextmanager
-def existing(kubeconfig: Path, image: str | None) -> Iterator[Reached]:
-    """Use a cluster that is there; its machines boot an image that its importers fetch from its publisher."""
-    yield Reached(kubeconfig, _image(image or PUBLISHED_IMAGE, Mirror(http="", registry="")))
+def existing(kubeconfig: Path, image: str | None, mirror: str | None) -> Iterator[Reached]:
+    """Use a cluster that is there; its machines boot an image from a mirror, or else from its publisher."""
+    default = PUBLISHED_IMAGE if mirror is None else BUILT_IMAGE
+    yield Reached(kubeconfig, _image(image or default, Mirror(http=mirror or "", registry="")))
 
 
 @contextmanager

@@ -79,6 +79,7 @@ class _Server(ThreadingHTTPServer):
     """Serves each connection on a thread of its own, the TLS handshake included."""
 
     daemon_threads = True
+    request_queue_size = 128
     judges: Mapping[str, Judge]
 
 

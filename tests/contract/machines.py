@@ -1,0 +1,133 @@
+"""Virtual machines of the contract tests: made from the product's own templates, waited for, logged in to, deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.cell.access import run_on, wait_for_login
+from harness.cell.keys import make_key_pair
+from harness.cell.manifests import CellPlan, GoldenImage, machine
+from harness.kube.client import Cluster
+from harness.kube.resources import DATA_VOLUME, POD, SECRET, VM, VMI, Resource
+from harness.model import Machine, PlannedMachine
+from harness.paths import project_dir
+from harness.proc import Completed
+from harness.until import Deadline, NotYet, until
+from tests.contract.transitions import Json
+from tests.contract.volumes import wait_gone, wait_phase
+
+KINDS: dict[str, Resource] = {r.kind: r for r in (DATA_VOLUME, SECRET, VM)}
+CLONE_SECONDS = 120.0
+BOOT_SECONDS = 60.0
+LOGIN_SECONDS = 120.0
+COMMAND_SECONDS = 20.0
+FINAL = frozenset({"Succeeded", "Failed"})
+SSH_PORT = 22
+
+
+@dataclass(frozen=True)
+class Machines:
+    """Makes machines in a namespace; all of them open to one key. SSH's control sockets lie in `control`."""
+
+    cluster: Cluster
+    namespace: str
+    image: GoldenImage
+    key: Path
+    control: Path
+
+    def objects(self, name: str, *, memory_mib: int = 512) -> dict[str, Json]:
+        """Return a machine's manifests by kind."""
+        plan = CellPlan(
+            namespace=self.namespace,
+            labels={"vmatrix.dev/cell": "contract"},
+            expires_at=1_900_000_000.0,
+            public_key=make_key_pair(self.key, comment="contract"),
+            dns_domain="cluster.local",
+            storage_class=None,
+        )
+        planned = _planned(name, memory_mib)
+        made = machine(plan, planned, self.image, directory=project_dir() / "vm-templates")
+        return {obj["kind"]: obj for obj in made}
+
+    def disk(self, name: str) -> None:
+        """Make a machine's disk and secret, and wait until the disk is whole."""
+        objects = self.objects(name)
+        for kind in ("DataVolume", "Secret"):
+            self.cluster.create(KINDS[kind], objects[kind])
+        wait_phase(self.cluster, self.namespace, name, "Succeeded", seconds=CLONE_SECONDS)
+
+    def create(self, name: str, change: Callable[[Json], None] = lambda _vm: None) -> None:
+        """Create the VirtualMachine, changed first by `change`."""
+        body = self.objects(name)["VirtualMachine"]
+        change(body)
+        self.cluster.create(VM, body)
+
+    def status(self, name: str) -> Json:
+        """Return the VirtualMachine's status, empty when it has none."""
+        found = self.cluster.get(VM, name, self.namespace)
+        assert found is not None, f"VirtualMachine {self.namespace}/{name} is gone"
+        status: Json = found.get("status") or {}
+        return status
+
+    def wait_status(self, name: str, wanted: Callable[[Json], bool], what: str, *, seconds: float) -> Json:
+        """Wait until a VirtualMachine's status is as wanted; fail at once when its instance has ended."""
+
+        def probe() -> Json | NotYet:
+            status = self.status(name)
+            if wanted(status):
+                return status
+            instance = self.cluster.get(VMI, name, self.namespace) or {}
+            phase = (instance.get("status") or {}).get("phase")
+            assert phase not in FINAL, instance
+            return NotYet(f"{status.get('printableStatus')}, instance {phase}")
+
+        return until(
+            probe,
+            deadline=Deadline.after(seconds),
+            what=f"VirtualMachine {self.namespace}/{name} {what}",
+            describe=lambda: "\n".join(self.cluster.events_of(self.namespace, name)),
+            interval=0.1,
+        )
+
+    def wait_word(self, name: str, word: str, *, seconds: float = BOOT_SECONDS) -> Json:
+        """Wait for a value of printableStatus."""
+        return self.wait_status(name, lambda s: s.get("printableStatus") == word, f"is {word}", seconds=seconds)
+
+    def wait_ready(self, name: str) -> Json:
+        """Wait until a VirtualMachine runs and is Ready."""
+        return self.wait_status(name, lambda s: bool(s.get("ready")), "is ready", seconds=BOOT_SECONDS)
+
+    def launcher(self, name: str) -> Json:
+        """Return a machine's launcher pod."""
+        labels = f"kubevirt.io=virt-launcher,vm.kubevirt.io/name={name}"
+        (found,) = self.cluster.list(POD, self.namespace, labels=labels).items
+        return found
+
+    def login(self, name: str) -> Machine:
+        """Wait until a ready machine can be logged in to; return how."""
+        address = self.launcher(name)["status"]["podIP"]
+        reached = Machine(_planned(name, 512), address, SSH_PORT, self.image.user)
+        wait_for_login(reached, self.key, deadline=Deadline.after(LOGIN_SECONDS), control=self.control)
+        return reached
+
+    def run(self, on: Machine, command: str) -> Completed:
+        """Run a shell command on a machine."""
+        return run_on(on, command, private_key=self.key, timeout=COMMAND_SECONDS, control=self.control)
+
+    def delete(self, name: str) -> None:
+        """Delete a VirtualMachine and wait until it, its instance and its launcher pod are gone."""
+        assert self.cluster.delete(VM, name, self.namespace)
+        for resource in (VM, VMI):
+            wait_gone(self.cluster, resource, self.namespace, name)
+        assert self.launchers() == []
+
+    def launchers(self) -> list[str]:
+        """Return the names of the namespace's launcher pods."""
+        found = self.cluster.list(POD, self.namespace, labels="kubevirt.io=virt-launcher").items
+        return [pod["metadata"]["name"] for pod in found]
+
+
+def _planned(name: str, memory_mib: int) -> PlannedMachine:
+    return PlannedMachine(name, ("node",), 1, memory_mib, 10, "contract")

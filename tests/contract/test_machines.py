@@ -1,0 +1,200 @@
+"""Virtual machines: their whole life as recorded, no room and room again, deletion in any phase, isolation."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.cell.access import close_connections
+from harness.cell.manifests import GOLDEN_NAMESPACE, GoldenImage, golden
+from harness.infra.local.kubevirt.admission.names import quantity
+from harness.kube.client import Cluster
+from harness.kube.resources import DATA_VOLUME, NAMESPACE, NODE, POD, PV, VMI
+from harness.paths import project_dir
+from harness.until import Deadline, NotYet, until
+from tests.contract.conftest import Infra, gone
+from tests.contract.images import Site
+from tests.contract.machines import Machines
+from tests.contract.streams import Watcher
+from tests.contract.transitions import Json
+from tests.contract.volumes import datavolume, http, wait_phase
+from tests.contract.walks import compare_vm
+
+pytestmark = pytest.mark.machines
+IMPORT_SECONDS = 300.0
+NAMESPACE_SECONDS = 60.0
+HOSTNAME = "kubernetes.io/hostname"
+
+
+@pytest.fixture(scope="module")
+def image(infra: Infra) -> Iterator[GoldenImage]:
+    """Have the disk image imported once, and taken away at the end if it was not there before."""
+    found, cluster = infra.boot_image(), infra.cluster
+    existed = cluster.get(NAMESPACE, GOLDEN_NAMESPACE) is not None
+    cluster.ensure(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": GOLDEN_NAMESPACE}})
+    cluster.ensure(DATA_VOLUME, golden(found, labels={}, storage_class=None, directory=project_dir() / "vm-templates"))
+    wait_phase(cluster, GOLDEN_NAMESPACE, found.name, "Succeeded", seconds=IMPORT_SECONDS)
+    yield found
+    if not existed:
+        cluster.delete(NAMESPACE, GOLDEN_NAMESPACE)
+
+
+@pytest.fixture
+def control() -> Iterator[Path]:
+    """Return a folder for control sockets, whose paths have to be short; their connections are closed at the end."""
+    folder = Path(tempfile.mkdtemp(prefix="vmx-"))
+    yield folder
+    close_connections(folder)
+
+
+@pytest.fixture
+def machines(cluster: Cluster, namespace: str, image: GoldenImage, tmp_path: Path, control: Path) -> Machines:
+    """Return what makes machines in the test's namespace."""
+    return Machines(cluster, namespace, image, tmp_path / "key", control)
+
+
+def test_a_machine_walks_as_recorded(machines: Machines, watcher: Watcher) -> None:
+    machines.disk("cp-0")
+    machines.create("cp-0")
+    machines.wait_ready("cp-0")
+    instance = machines.cluster.get(VMI, "cp-0", machines.namespace)
+    launcher = machines.launcher("cp-0")
+    machines.delete("cp-0")
+
+    assert instance is not None
+    interface = instance["status"]["interfaces"][0]
+    assert interface["ipAddress"] == launcher["status"]["podIP"]
+    assert instance["status"]["nodeName"] == launcher["spec"]["nodeName"]
+    assert launcher["metadata"]["labels"]["kubevirt.io/created-by"] == instance["metadata"]["uid"]
+    assert launcher["metadata"]["labels"]["vmatrix.dev/cell"] == "contract"
+    assert compare_vm(watcher.taken(), "cp-0") == []
+
+
+def test_a_guest_is_what_its_manifest_says(machines: Machines) -> None:
+    machines.disk("named")
+    machines.create("named")
+    machines.wait_ready("named")
+    guest = machines.login("named")
+
+    assert machines.run(guest, "hostname").stdout.strip() == "named"
+    assert guest.address in machines.run(guest, "hostname -I").stdout.split()
+    assert machines.run(guest, "nproc").stdout.strip() == "1"
+    assert machines.run(guest, "sudo id -u").stdout.strip() == "0"
+    memory_kib = int(machines.run(guest, "grep MemTotal /proc/meminfo | tr -dc 0-9").stdout)
+    disk_mib = int(machines.run(guest, "df -m --output=size / | tail -1").stdout)
+    assert memory_kib > 0
+    assert disk_mib > 8 * 1024
+
+
+def _hog(cluster: Cluster, namespace: str, share: float) -> tuple[Json, int]:
+    """Return a pod that takes a share of a node's memory, pinned to it, and that share in MiB."""
+    node = cluster.list(NODE, labels="kubevirt.io/schedulable=true").items[0]
+    share_mib = int(float(quantity(node["status"]["allocatable"]["memory"])) * share) // 2**20
+    container = {
+        "name": "hog",
+        "image": "registry.k8s.io/pause:3.10",
+        "resources": {"requests": {"memory": f"{share_mib}Mi"}},
+    }
+    spec = {
+        "containers": [container],
+        "nodeSelector": {HOSTNAME: node["metadata"]["labels"][HOSTNAME]},
+        "terminationGracePeriodSeconds": 0,
+    }
+    meta = {"name": "hog", "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}, share_mib
+
+
+def test_a_machine_without_room_says_so_and_starts_when_there_is(machines: Machines) -> None:
+    cluster, namespace = machines.cluster, machines.namespace
+    pod, share_mib = _hog(cluster, namespace, 0.55)
+    machines.disk("waits")
+    cluster.create(POD, pod)
+
+    def placed() -> str | NotYet:
+        found = cluster.get(POD, "hog", namespace)
+        assert found is not None
+        return found["spec"].get("nodeName") or NotYet("it has no node")
+
+    until(placed, deadline=Deadline.after(20), what="the hog is on its node", interval=0.1)
+
+    def greedy(vm: Json) -> None:
+        spec = vm["spec"]["template"]["spec"]
+        spec["domain"]["memory"]["guest"] = f"{share_mib}Mi"
+        spec["nodeSelector"] = pod["spec"]["nodeSelector"]
+
+    machines.create("waits", greedy)
+    stuck = machines.wait_word("waits", "ErrorUnschedulable")
+    cluster.delete(POD, "hog", namespace, grace=0)
+    ready = machines.wait_ready("waits")
+
+    scheduled = next(c for c in stuck["conditions"] if c["type"] == "PodScheduled")
+    assert (scheduled["status"], scheduled["reason"]) == ("False", "Unschedulable")
+    assert "Insufficient memory" in scheduled["message"]
+    assert ready["printableStatus"] == "Running"
+
+
+def test_a_machine_waits_for_its_disk_and_can_be_deleted_then(machines: Machines, site: Site) -> None:
+    body = datavolume(machines.namespace, "early", http(site.url("slow.img")))
+    machines.cluster.create(DATA_VOLUME, body)
+    machines.create("early")
+
+    machines.wait_word("early", "Provisioning")
+    machines.delete("early")
+
+
+@pytest.mark.parametrize("word", ["ErrorUnschedulable", "Starting", "Running"])
+def test_a_machine_is_deleted_in_any_phase(machines: Machines, word: str) -> None:
+    def huge(vm: Json) -> None:
+        if word == "ErrorUnschedulable":
+            vm["spec"]["template"]["spec"]["domain"]["memory"]["guest"] = "100Ti"
+
+    machines.disk("brief")
+    machines.create("brief", huge)
+    machines.wait_word("brief", word)
+
+    machines.delete("brief")
+
+
+def test_a_namespaces_deletion_takes_everything(machines: Machines, site: Site) -> None:
+    cluster, namespace = machines.cluster, machines.namespace
+    machines.disk("runs")
+    machines.create("runs")
+    cluster.create(DATA_VOLUME, datavolume(namespace, "importing", http(site.url("missing.img"))))
+    machines.wait_ready("runs")
+
+    cluster.delete(NAMESPACE, namespace)
+    until(
+        lambda: gone(cluster, namespace),
+        deadline=Deadline.after(NAMESPACE_SECONDS),
+        what=f"namespace {namespace} is gone",
+        interval=0.2,
+    )
+
+    def volumes_left() -> bool | NotYet:
+        claims = [v["spec"].get("claimRef") or {} for v in cluster.list(PV).items]
+        left = [c["name"] for c in claims if c.get("namespace") == namespace]
+        return NotYet(f"volumes of {', '.join(left)}") if left else True
+
+    until(volumes_left, deadline=Deadline.after(20), what="its volumes are gone", interval=0.2)
+
+
+def test_guests_of_two_namespaces_do_not_reach_each_other(machines: Machines, other_namespace: str) -> None:
+    others = replace(machines, namespace=other_namespace)
+    for where, names in ((machines, ("one", "two")), (others, ("foreign",))):
+        for name in names:
+            where.disk(name)
+            where.create(name)
+    for where, names in ((machines, ("one", "two")), (others, ("foreign",))):
+        for name in names:
+            where.wait_ready(name)
+    one, two, foreign = machines.login("one"), machines.login("two"), others.login("foreign")
+
+    def reaches(address: str) -> bool:
+        return machines.run(one, f"timeout 3 bash -c '</dev/tcp/{address}/22'").returncode == 0
+
+    assert reaches(two.address)
+    assert not reaches(foreign.address)
