@@ -124,7 +124,7 @@ def _resize(disk: Path, partition: Partition) -> None:
 
     It goes through a loop device, because resize2fs cuts a plain file to the size of the file system in it.
     """
-    script = ["sh", "-c", RESIZE, "sh", str(partition.start), str(partition.size), disk]
+    script: list[str | Path] = ["sh", "-c", RESIZE, "sh", str(partition.start), str(partition.size), disk]
     proc.run(script, timeout=120)
 
 

@@ -43,6 +43,9 @@ def argv(*, name: str, hostname: str, root: Path, netns: str, unified: bool, sys
         sys_resource: this process has CAP_SYS_RESOURCE to give.
     """
     words = [
+        # Not by nspawn's own option: it mounts /sys before it enters, and the guest would see the host's interfaces.
+        "nsenter",
+        f"--net={netns}",
         "systemd-nspawn",
         "--quiet",
         "--keep-unit",
@@ -53,7 +56,6 @@ def argv(*, name: str, hostname: str, root: Path, netns: str, unified: bool, sys
         f"--machine={name}",
         f"--hostname={hostname}",
         f"--directory={root}",
-        f"--network-namespace-path={netns}",
         "--resolv-conf=off",
         "--timezone=off",
         "--capability=all",
