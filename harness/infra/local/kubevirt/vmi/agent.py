@@ -98,6 +98,8 @@ class Agent:
 
     def ended(self, vmi: Json) -> Json | None:
         """Return the status of a Running instance whose machine is gone; None while it runs."""
+        if self._guests.supervised(vmi["metadata"]["uid"]):
+            return None
         seen = self._guests.status(vmi["metadata"]["uid"])
         if seen.phase in {"booting", "running"}:
             return None
