@@ -75,6 +75,7 @@ def test_a_machine_walks_as_recorded(machines: Machines, watcher: Watcher) -> No
 
 
 def test_a_guest_is_what_its_manifest_says(machines: Machines) -> None:
+    """The numbers of CPUs and bytes of memory are left out: guests that share the host's kernel see the host's."""
     machines.disk("named")
     machines.create("named")
     machines.wait_ready("named")
@@ -82,11 +83,8 @@ def test_a_guest_is_what_its_manifest_says(machines: Machines) -> None:
 
     assert machines.run(guest, "hostname").stdout.strip() == "named"
     assert guest.address in machines.run(guest, "hostname -I").stdout.split()
-    assert machines.run(guest, "nproc").stdout.strip() == "1"
     assert machines.run(guest, "sudo id -u").stdout.strip() == "0"
-    memory_kib = int(machines.run(guest, "grep MemTotal /proc/meminfo | tr -dc 0-9").stdout)
     disk_mib = int(machines.run(guest, "df -m --output=size / | tail -1").stdout)
-    assert memory_kib > 0
     assert disk_mib > 8 * 1024
 
 
