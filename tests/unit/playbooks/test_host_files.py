@@ -1,0 +1,75 @@
+"""The module that writes small files: only what differs, whole or as a block, nothing in check mode."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.playbooks.playbook_files import module
+
+host_files = module("library/host_files.py")
+
+
+def wanted(path: Path, content: str, *, mode: str = "0644", block: str | None = None) -> list[dict[str, Any]]:
+    return [{"path": str(path), "content": content, "mode": mode, "block": block}]
+
+
+def test_writes_a_file_and_its_folders(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "file"
+    written, _ = host_files.apply(wanted(path, "text\n", mode="0600"), dry=False)
+    assert written == [str(path)]
+    assert path.read_text() == "text\n"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [entry.name for entry in path.parent.iterdir()] == ["file"]
+
+
+def test_a_second_time_changes_nothing(tmp_path: Path) -> None:
+    files = wanted(tmp_path / "file", "text\n") + wanted(tmp_path / "hosts", "1.2.3.4 cp\n", block="cluster")
+    host_files.apply(files, dry=False)
+    assert host_files.apply(files, dry=False) == ([], [])
+
+
+def test_puts_a_changed_mode_right(tmp_path: Path) -> None:
+    files = wanted(tmp_path / "file", "text\n", mode="0600")
+    host_files.apply(files, dry=False)
+    (tmp_path / "file").chmod(0o644)
+    assert host_files.apply(files, dry=False)[0] == [str(tmp_path / "file")]
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
+
+
+def test_check_mode_tells_the_difference_and_writes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("old\n")
+    written, differences = host_files.apply(wanted(tmp_path / "file", "new\n"), dry=True)
+    assert written == [str(tmp_path / "file")]
+    assert (differences[0]["before"], differences[0]["after"]) == ("old\n", "new\n")
+    assert (tmp_path / "file").read_text() == "old\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", "# BEGIN x\nnew\n# END x\n"),
+        ("127.0.0.1 localhost", "127.0.0.1 localhost\n# BEGIN x\nnew\n# END x\n"),
+        ("head\n# BEGIN x\nold\nold\n# END x\ntail\n", "head\n# BEGIN x\nnew\n# END x\ntail\n"),
+        ("head\n# BEGIN x\nlost its end\n", "head\n# BEGIN x\nnew\n# END x\n"),
+        ("# BEGIN y\nother\n# END y\n", "# BEGIN y\nother\n# END y\n# BEGIN x\nnew\n# END x\n"),
+    ],
+)
+def test_a_block_leaves_the_rest_of_the_file_alone(before: str, after: str) -> None:
+    assert host_files.with_block(before, "x", "new\n") == after
+
+
+def test_a_block_keeps_the_mode_of_a_file_that_is_there(tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("127.0.0.1 localhost\n")
+    (tmp_path / "hosts").chmod(0o640)
+    host_files.apply(wanted(tmp_path / "hosts", "1.2.3.4 cp\n", block="cluster"), dry=False)
+    assert (tmp_path / "hosts").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_draft(tmp_path: Path) -> None:
+    (tmp_path / "file").mkdir()
+    with pytest.raises(OSError, match="directory"):
+        host_files.write(tmp_path / "file", "text\n", 0o644)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]

@@ -1,0 +1,90 @@
+"""Every role says what it takes, and is given that: argument specs, defaults and the one mapping agree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.playbooks.playbook_files import ENTRIES, PLAYBOOKS, ROLES, TASK_FILES, load, tasks
+
+GIVEN = load(PLAYBOOKS / "group_vars" / "all.yml")
+TYPES: dict[str, type] = {"str": str, "bool": bool, "int": int, "list": list, "dict": dict}
+OWN = {"host_files", "versioned_binaries", "controller_file"}
+KEYWORDS = {
+    "name", "when", "vars", "register", "changed_when", "failed_when", "check_mode", "no_log", "environment", "block",
+}  # fmt: skip
+
+roles = pytest.mark.parametrize("role", ROLES, ids=lambda path: path.name)
+
+
+def options(role: Path) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = load(role / "meta" / "argument_specs.yml")["argument_specs"]["main"]["options"]
+    return found
+
+
+@roles
+def test_takes_only_variables_named_after_itself(role: Path) -> None:
+    defaults = load(role / "defaults" / "main.yml") or {}
+    internal = load(role / "vars" / "main.yml") or {}
+    assert [name for name in (*options(role), *defaults, *internal) if not name.startswith(f"{role.name}_")] == []
+
+
+@roles
+def test_declares_every_default_and_says_the_same_in_both_places(role: Path) -> None:
+    defaults = load(role / "defaults" / "main.yml") or {}
+    declared = {name: option["default"] for name, option in options(role).items() if "default" in option}
+    assert defaults == declared
+
+
+@roles
+def test_has_defaults_of_the_declared_type(role: Path) -> None:
+    for name, option in options(role).items():
+        if "default" in option:
+            assert isinstance(option["default"], TYPES[option["type"]]), name
+
+
+@roles
+def test_is_given_everything_it_requires(role: Path) -> None:
+    required = {name for name, option in options(role).items() if option.get("required")}
+    assert required - GIVEN.keys() == set()
+
+
+def test_nothing_is_given_that_no_role_takes() -> None:
+    taken = {name for role in ROLES for name in options(role)}
+    given = {name for name in GIVEN if not name.startswith(("cluster_", "ansible_"))}
+    assert given - taken == set()
+
+
+@roles
+def test_is_used_by_an_entry(role: Path) -> None:
+    used = {entry["role"] for path in ENTRIES for play in load(path) for entry in play["roles"]}
+    assert role.name in used
+
+
+@pytest.mark.parametrize("path", ENTRIES, ids=lambda path: path.stem)
+def test_an_entry_is_plays_that_list_roles_and_nothing_else(path: Path) -> None:
+    for play in load(path):
+        assert play.keys() == {"name", "hosts", "become", "gather_facts", "any_errors_fatal", "roles"}
+
+
+def test_a_cluster_is_made_of_every_entry() -> None:
+    imported = [play["ansible.builtin.import_playbook"] for play in load(PLAYBOOKS / "cluster.yml")]
+    assert sorted(imported) == [path.name for path in ENTRIES]
+
+
+@pytest.mark.parametrize("path", TASK_FILES, ids=lambda path: f"{path.parents[1].name}-{path.stem}")
+def test_tasks_keep_the_rules_of_the_house(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert [word for word in ("hostvars", "delegate_to", "ignore_errors", "run_once") if word in text] == []
+    for task in tasks(path):
+        actions = task.keys() - KEYWORDS
+        if "block" in task:
+            assert actions == set()
+            continue
+        assert len(actions) == 1, task["name"]
+        action = actions.pop()
+        assert action in OWN or action.startswith("ansible.builtin."), f"{action} is not of ansible-core"
+        if action.split(".")[-1] in {"command", "shell", "raw"}:
+            assert "changed_when" in task or "creates" in task[action], f"{task['name']} does not say when it changes"

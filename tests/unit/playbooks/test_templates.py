@@ -1,0 +1,180 @@
+"""What the roles write, rendered by Ansible itself and read back by a parser of its format."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from harness import proc
+from tests.unit.playbooks.playbook_files import PLAYBOOKS
+
+HERE = Path(__file__).parent
+ANSIBLE = Path(sys.executable).parent / "ansible-playbook"
+TEMPLATES = {
+    "kubeadm.yml": "control_plane/templates/kubeadm.yml.j2",
+    "init.sh": "control_plane/templates/init.sh.j2",
+    "hand-out.sh": "control_plane/templates/hand-out.sh.j2",
+    "kubeadm-join.yml": "node/templates/kubeadm-join.yml.j2",
+    "join.sh": "node/templates/join.sh.j2",
+    "config-v3.toml": "container_runtime/templates/config-v3.toml.j2",
+    "config-v2.toml": "container_runtime/templates/config-v2.toml.j2",
+    "hosts.toml": "container_runtime/templates/hosts.toml.j2",
+    "run-containerd.sh": "container_runtime/templates/run-containerd.sh.j2",
+    "prefetch-images.sh": "container_runtime/templates/prefetch-images.sh.j2",
+    "running-kernel.sh": "preinstall/templates/running-kernel.sh.j2",
+    "flannel.yml": "network_plugin/templates/flannel.yml.j2",
+    "flannel-cni.sh": "network_plugin/templates/flannel-cni.sh.j2",
+    "finish.sh": "postinstall/templates/finish.sh.j2",
+}
+SUBNET = "FLANNEL_NETWORK=10.243.0.0/16\nFLANNEL_SUBNET=10.243.7.1/24\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=true\n"
+
+
+def render(topology: str, directory: Path, **more: Any) -> Path:
+    """Render every template for the first control plane of a topology."""
+    roles = ("preinstall", "etcd", "network_plugin", "postinstall")
+    sources = [PLAYBOOKS / f"roles/{role}/{kind}/main.yml" for role in roles for kind in ("defaults", "vars")]
+    sources += [PLAYBOOKS / "group_vars/all.yml", HERE / "variables.yml"]
+    chosen = {
+        "target": "cp",
+        "directory": str(directory),
+        "render": TEMPLATES,
+        "roles": str(PLAYBOOKS / "roles"),
+        **more,
+    }
+    chosen["ansible_python_interpreter"] = sys.executable
+    extra = [word for source in sources if source.exists() for word in ("-e", f"@{source}")]
+    proc.run(
+        [ANSIBLE, "-i", HERE / f"inventories/{topology}.yml", *extra, "-e", json.dumps(chosen), HERE / "render.yml"],
+        timeout=120,
+        env={"ANSIBLE_LOCALHOST_WARNING": "0", "ANSIBLE_HOME": str(directory / "ansible")},
+    )
+    for name, text in json.loads((directory / "rendered.json").read_text(encoding="utf-8")).items():
+        (directory / name).write_text(text, encoding="utf-8")
+    return directory
+
+
+@pytest.fixture(scope="module")
+def rendered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the rendered templates of a control plane that is no node."""
+    return render("cp1-w1", tmp_path_factory.mktemp("cp1-w1"))
+
+
+@pytest.fixture(scope="module")
+def all_in_one(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the rendered templates of a control plane that is a node as well, with other choices."""
+    return render("all-in-one", tmp_path_factory.mktemp("all-in-one"), cluster_kube_proxy_mode="iptables")
+
+
+def documents(path: Path) -> dict[str, dict[str, Any]]:
+    """Return a file's YAML documents by kind."""
+    return {document["kind"]: document for document in yaml.safe_load_all(path.read_text(encoding="utf-8"))}
+
+
+def test_kubeadm_gets_everything_from_the_mirror(rendered: Path) -> None:
+    cluster = documents(rendered / "kubeadm.yml")["ClusterConfiguration"]
+    assert cluster["kubernetesVersion"] == "v1.36.3"
+    assert cluster["imageRepository"] == "10.0.0.1:5000"
+    assert cluster["dns"] == {"imageTag": "v1.14.2"}
+    assert cluster["etcd"]["local"]["imageTag"] == "3.6.8-0"
+    assert cluster["controlPlaneEndpoint"] == "10.0.0.2:6443"
+
+
+def test_component_configurations_are_merged_with_what_the_infra_needs(rendered: Path) -> None:
+    found = documents(rendered / "kubeadm.yml")
+    assert found["KubeletConfiguration"]["cgroupDriver"] == "cgroupfs"
+    assert found["KubeletConfiguration"]["failCgroupV1"] is False
+    assert found["KubeletConfiguration"]["serializeImagePulls"] is False
+    assert found["KubeProxyConfiguration"]["mode"] == "nftables"
+    assert found["KubeProxyConfiguration"]["conntrack"] == {"maxPerCore": 0, "min": 0}
+
+
+def test_only_a_control_plane_that_is_a_node_gets_no_taint(rendered: Path, all_in_one: Path) -> None:
+    of_control_plane = documents(rendered / "kubeadm.yml")["InitConfiguration"]["nodeRegistration"]
+    of_both = documents(all_in_one / "kubeadm.yml")["InitConfiguration"]["nodeRegistration"]
+    assert "taints" not in of_control_plane
+    assert of_both["taints"] == []
+
+
+def test_machines_join_by_the_discovery_file(rendered: Path) -> None:
+    join = documents(rendered / "kubeadm-join.yml")["JoinConfiguration"]
+    assert join["discovery"] == {"file": {"kubeConfigPath": "/run/kubeadm-discovery.conf"}}
+    assert join["nodeRegistration"]["ignorePreflightErrors"] == ["SystemVerification", "NumCPU", "Mem"]
+
+
+def test_containerd_2_is_configured_as_the_machine_needs(rendered: Path) -> None:
+    config = tomllib.loads((rendered / "config-v3.toml").read_text())
+    images, runtime = (config["plugins"][f"io.containerd.cri.v1.{name}"] for name in ("images", "runtime"))
+    assert config["version"] == 3
+    assert images["pinned_images"] == {"sandbox": "10.0.0.1:5000/pause:3.10.2"}
+    assert runtime["restrict_oom_score_adj"] is True
+    assert runtime["containerd"]["runtimes"]["runc"]["options"]["SystemdCgroup"] is False
+
+
+def test_containerd_1_is_configured_the_same_in_its_own_words(rendered: Path) -> None:
+    config = tomllib.loads((rendered / "config-v2.toml").read_text())
+    cri = config["plugins"]["io.containerd.grpc.v1.cri"]
+    assert config["version"] == 2
+    assert cri["sandbox_image"] == "10.0.0.1:5000/pause:3.10.2"
+    assert cri["restrict_oom_score_adj"] is True
+    assert cri["registry"] == {"config_path": "/etc/containerd/certs.d"}
+    assert cri["containerd"]["runtimes"]["runc"]["options"]["SystemdCgroup"] is False
+
+
+def test_images_are_pulled_in_plain_http(rendered: Path) -> None:
+    hosts = tomllib.loads((rendered / "hosts.toml").read_text())
+    assert list(hosts["host"]) == ["http://10.0.0.1:5000"]
+
+
+def test_flannel_writes_the_kind_of_rules_that_kube_proxy_does(rendered: Path, all_in_one: Path) -> None:
+    def network(directory: Path) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(documents(directory / "flannel.yml")["ConfigMap"]["data"]["net-conf.json"])
+        return found
+
+    assert network(rendered) == {"Network": "10.243.0.0/16", "EnableNFTables": True, "Backend": {"Type": "vxlan"}}
+    assert network(all_in_one)["EnableNFTables"] is False
+
+
+def test_a_subnet_becomes_a_cni_configuration_once(rendered: Path, tmp_path: Path) -> None:
+    (tmp_path / "subnet.env").write_text(SUBNET)
+    script = (rendered / "flannel-cni.sh").read_text()
+    script = script.replace("/run/flannel/", f"{tmp_path}/").replace("/etc/cni/net.d", str(tmp_path / "net.d"))
+    first, second = (proc.run(["sh"], timeout=10, stdin=script).stdout for _ in range(2))
+    bridge, portmap = json.loads((tmp_path / "net.d/10-flannel.conflist").read_text())["plugins"]
+    assert first == f"wrote {tmp_path}/net.d/10-flannel.conflist\n"
+    assert second == ""
+    assert bridge["ipam"]["ranges"] == [[{"subnet": "10.243.7.0/24"}]]
+    assert bridge["mtu"] == 1450
+    assert portmap["backend"] == "nftables"
+    assert [path.name for path in (tmp_path / "net.d").iterdir()] == ["10-flannel.conflist"]
+
+
+def test_without_a_subnet_there_is_no_cni_configuration(rendered: Path, tmp_path: Path) -> None:
+    script = (rendered / "flannel-cni.sh").read_text()
+    script = script.replace("/run/flannel/", f"{tmp_path}/").replace("/etc/cni/net.d", str(tmp_path / "net.d"))
+    assert proc.run(["sh"], timeout=10, stdin=script).stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("script", [name for name in TEMPLATES if name.endswith(".sh")])
+def test_scripts_are_valid_shell_without_unset_leftovers(rendered: Path, script: str) -> None:
+    text = (rendered / script).read_text()
+    assert "{{" not in text
+    assert "{%" not in text
+    proc.run(["sh", "-n", str(rendered / script)], timeout=10)
+
+
+@pytest.mark.parametrize("topology", ["cp1-w1", "all-in-one"])
+def test_playbooks_are_valid_for_a_topology(topology: str, tmp_path: Path) -> None:
+    inventory = HERE / f"inventories/{topology}.yml"
+    done = proc.run(
+        [ANSIBLE, "--syntax-check", "-i", inventory, PLAYBOOKS / "cluster.yml"],
+        timeout=120,
+        env={"ANSIBLE_HOME": str(tmp_path)},
+    )
+    assert "cluster.yml" in done.stdout
