@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
+import signal
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -88,6 +90,12 @@ class Guests:
     def status(self, uid: str) -> MachineStatus:
         """Say what an instance's machine is doing; walks its control groups, so not to be asked every second."""
         return self._machines.status(machine_id(uid))
+
+    def power_off(self, uid: str) -> None:
+        """Ask an instance's machine to shut down; nothing to do when it does not run."""
+        service = Service.load(self._machines.console(machine_id(uid)).with_name(PID_FILE))
+        if service is not None and service.alive():
+            os.kill(service.pid, signal.SIGTERM)  # systemd-nspawn passes it on as the guest's power button
 
     def kill(self, uid: str) -> None:
         """Take an instance's machine away."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 from harness.infra.local.kubevirt.context import Context
 from harness.infra.local.kubevirt.node import pods
 from harness.infra.local.kubevirt.node.addresses import Addresses
 from harness.infra.local.kubevirt.node.guests import Guests
-from harness.infra.local.kubevirt.objects import controller_of, deleting, dig, is_condition, phase
-from harness.infra.local.kubevirt.vmi.launcher import CREATED_BY, LAUNCHER
+from harness.infra.local.kubevirt.objects import controller_of, deleting, dig, is_condition, parse_time, phase
+from harness.infra.local.kubevirt.vmi.launcher import CREATED_BY, KILL_AFTER_SECONDS, LAUNCHER, grace_seconds
 from harness.infra.local.kubevirt.vmi.phases import UNPAUSED
 from harness.kube.client import Json
 from harness.kube.informer import Key, key_of, labels_of
@@ -19,6 +20,14 @@ from harness.kube.resources import POD, VMI
 
 log = logging.getLogger(__name__)
 WORKERS = 4
+LOOK_SECONDS = 0.2  # how often a machine that shuts down is looked at
+AGENT = "virt-handler"
+
+
+def _grace_left(pod: Json, moment: datetime) -> float:
+    """Return the seconds that a guest of a pod under deletion still has: the pod has those that follow for itself."""
+    until = parse_time(pod["metadata"]["deletionTimestamp"])
+    return (until - moment).total_seconds() - 2 * KILL_AFTER_SECONDS
 
 
 def is_launcher(pod: Json) -> bool:
@@ -44,6 +53,7 @@ class Kubelet:
         self._pods = context.informers.of(POD)
         self._vmis = context.informers.of(VMI)
         self._uids: dict[Key, str] = {}  # launchers seen: what to kill when one vanishes without a word
+        self._asked: set[str] = set()  # instances whose machines were asked to shut down
         self.controller = Controller("kubelet", self.reconcile, workers=WORKERS)
         self._pods.subscribe(self._pod_changed)
         self._vmis.subscribe(self._instance_changed)
@@ -72,14 +82,35 @@ class Kubelet:
                 self._guests.kill(uid)
             return None
         if deleting(pod):
-            self._guests.kill(instance_uid(pod))
-            pods.remove(self._context.cluster, pod)
-            return None
+            return self._end(pod)
         if phase(pod) == "Pending" and is_condition(pod, UNPAUSED, "True"):
             self._run(pod)
         elif phase(pod) == "Running":
             self._end_with_instance(pod)
         return None
+
+    def _end(self, pod: Json) -> float | None:
+        """Shut the machine down within the instance's grace period, then take it and the pod away."""
+        uid = instance_uid(pod)
+        vmi = self._instance(pod)
+        left = _grace_left(pod, datetime.now(UTC)) if vmi is not None and grace_seconds(vmi) > 0 else 0.0
+        if left > 0 and self._guests.supervised(uid):
+            if vmi is not None and uid not in self._asked:
+                self._asked.add(uid)
+                self._guests.power_off(uid)
+                message = "Signaled Graceful Shutdown"
+                self._context.events.normal(vmi, "ShuttingDown", message, component=AGENT)
+            return min(left, LOOK_SECONDS)
+        self._asked.discard(uid)
+        self._guests.kill(uid)
+        pods.remove(self._context.cluster, pod)
+        return None
+
+    def _instance(self, pod: Json) -> Json | None:
+        """Return the instance that a launcher was made for, while it is there."""
+        owner = controller_of(pod)
+        vmi = self._vmis.get(pod["metadata"]["namespace"], owner["name"]) if owner else None
+        return vmi if vmi is not None and vmi["metadata"]["uid"] == instance_uid(pod) else None
 
     def _run(self, pod: Json) -> None:
         namespace = pod["metadata"]["namespace"]
@@ -90,9 +121,8 @@ class Kubelet:
 
     def _end_with_instance(self, pod: Json) -> None:
         """End a pod whose instance has ended; what is left of the machine goes, its console with it."""
-        owner = controller_of(pod)
-        vmi = self._vmis.get(pod["metadata"]["namespace"], owner["name"]) if owner else None
-        if vmi is None or vmi["metadata"]["uid"] != instance_uid(pod) or phase(vmi) not in {"Succeeded", "Failed"}:
+        vmi = self._instance(pod)
+        if vmi is None or phase(vmi) not in {"Succeeded", "Failed"}:
             return
         self._guests.kill(instance_uid(pod))
         well = phase(vmi) == "Succeeded"
