@@ -13,15 +13,15 @@ from harness.cell.access import close_connections
 from harness.cell.manifests import GOLDEN_NAMESPACE, GoldenImage, golden
 from harness.infra.local.kubevirt.admission.names import quantity
 from harness.kube.client import Cluster
-from harness.kube.resources import DATA_VOLUME, NAMESPACE, NODE, POD, PV, VMI
+from harness.kube.resources import DATA_VOLUME, NAMESPACE, NODE, POD, PV, PVC, SECRET, VM, VMI
 from harness.paths import project_dir
 from harness.until import Deadline, NotYet, until
 from tests.contract.conftest import Infra, gone
 from tests.contract.images import Site
-from tests.contract.machines import Machines
+from tests.contract.machines import FINAL, Machines
 from tests.contract.streams import Watcher
 from tests.contract.transitions import Json
-from tests.contract.volumes import datavolume, http, wait_phase
+from tests.contract.volumes import datavolume, http, wait_gone, wait_phase
 from tests.contract.walks import compare_vm
 
 pytestmark = pytest.mark.machines
@@ -86,6 +86,69 @@ def test_a_guest_is_what_its_manifest_says(machines: Machines) -> None:
     assert machines.run(guest, "sudo id -u").stdout.strip() == "0"
     disk_mib = int(machines.run(guest, "df -m --output=size / | tail -1").stdout)
     assert disk_mib > 8 * 1024
+
+
+def test_a_machine_is_switched_on_and_off_by_its_run_strategy(machines: Machines) -> None:
+    cluster, namespace = machines.cluster, machines.namespace
+    machines.disk("switched")
+    machines.create("switched", lambda vm: vm["spec"].update(runStrategy="Halted"))
+    machines.wait_word("switched", "Stopped")
+    assert cluster.get(VMI, "switched", namespace) is None
+
+    cluster.merge(VM, "switched", {"spec": {"runStrategy": "Always"}}, namespace)
+    machines.wait_ready("switched")
+    cluster.merge(VM, "switched", {"spec": {"runStrategy": "Halted"}}, namespace)
+
+    wait_gone(cluster, VMI, namespace, "switched")
+    machines.wait_word("switched", "Stopped")
+    assert machines.launchers() == []
+
+
+def test_a_machine_makes_its_disk_from_a_template_and_takes_it_away(machines: Machines) -> None:
+    cluster, namespace = machines.cluster, machines.namespace
+    objects = machines.objects("templated")
+    disk = objects["DataVolume"]
+    template = {"metadata": {"name": "templated"}, "spec": disk["spec"]}
+    cluster.create(SECRET, objects["Secret"])
+
+    machines.create("templated", lambda vm: vm["spec"].update(dataVolumeTemplates=[template]))
+    machines.wait_ready("templated")
+    made = cluster.get(DATA_VOLUME, "templated", namespace)
+    told = cluster.events_of(namespace, "templated")
+    machines.delete("templated")
+
+    assert made is not None
+    owner = made["metadata"]["ownerReferences"][0]
+    assert (owner["kind"], owner["name"]) == ("VirtualMachine", "templated")
+    assert any("SuccessfulDataVolumeCreate" in line for line in told)
+    wait_gone(cluster, DATA_VOLUME, namespace, "templated")
+    wait_gone(cluster, PVC, namespace, "templated")
+
+
+def test_a_machine_that_powers_off_is_seen_to_have_ended(machines: Machines) -> None:
+    machines.disk("leaves")
+    machines.create("leaves")
+    machines.wait_ready("leaves")
+    guest = machines.login("leaves")
+    machines.run(guest, "sudo systemctl poweroff")
+
+    def ended() -> str | NotYet:
+        instance = machines.cluster.get(VMI, "leaves", machines.namespace) or {}
+        phase: str = (instance.get("status") or {}).get("phase", "")
+        return phase if phase in FINAL else NotYet(phase or "no instance")
+
+    phase = until(ended, deadline=Deadline.after(60), what="the instance has ended", interval=0.1)
+    stopped = until(
+        lambda: _stopped(machines.status("leaves")), deadline=Deadline.after(20), what="the machine is Stopped"
+    )
+
+    assert phase == "Succeeded"
+    assert not stopped.get("ready")
+
+
+def _stopped(status: Json) -> Json | NotYet:
+    word = status.get("printableStatus")
+    return status if word == "Stopped" else NotYet(str(word))
 
 
 def _hog(cluster: Cluster, namespace: str, share: float) -> tuple[Json, int]:

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from harness.kube.client import Cluster
-from harness.kube.resources import DATA_VOLUME, POD, PVC
+from harness.kube.resources import DATA_SOURCE, DATA_VOLUME, POD, PVC
 from harness.until import Deadline, NotYet, until
 from tests.contract.images import SIZE, STALL_AFTER, Site
 from tests.contract.streams import Watcher
@@ -140,6 +140,45 @@ def test_a_claim_is_cloned_into_another_namespace(
     make(cluster, datavolume(namespace, "source", http(site.url("good.img"), site.checksum)))
 
     make(cluster, datavolume(other_namespace, "clone", copy_of(namespace, "source")), seconds=CLONE_SECONDS)
+
+
+def test_a_data_source_names_what_is_cloned(cluster: Cluster, namespace: str, site: Site) -> None:
+    make(cluster, datavolume(namespace, "golden", http(site.url("good.img"), site.checksum)))
+    source = {
+        "apiVersion": DATA_SOURCE.api_version,
+        "kind": "DataSource",
+        "metadata": {"name": "image", "namespace": namespace},
+        "spec": {"source": copy_of(namespace, "golden")},
+    }
+    cluster.create(DATA_SOURCE, source)
+
+    def ready() -> bool | NotYet:
+        found = cluster.get(DATA_SOURCE, "image", namespace) or {}
+        states = {c["type"]: c["status"] for c in (found.get("status") or {}).get("conditions") or []}
+        return True if states.get("Ready") == "True" else NotYet(str(states))
+
+    until(ready, deadline=Deadline.after(20), what="the DataSource is Ready", interval=0.1)
+    body = datavolume(namespace, "disk", {})
+    del body["spec"]["source"]
+    body["spec"]["sourceRef"] = {"kind": "DataSource", "name": "image"}
+    make(cluster, body, seconds=CLONE_SECONDS)
+
+
+def test_an_image_larger_than_its_disk_is_said_and_never_failed(
+    cluster: Cluster, namespace: str, watcher: Watcher, site: Site
+) -> None:
+    cluster.create(DATA_VOLUME, datavolume(namespace, "small", http(site.url("good.img")), size="4Mi"))
+
+    def said() -> str | NotYet:
+        status = status_of(cluster, namespace, "small")
+        text = condition(status, "Running").get("message", "") if status.get("conditions") else ""
+        tried = int(status.get("restartCount") or 0) >= 1
+        return text if tried and "larger" in text else NotYet(text or "no message yet")
+
+    message = until(said, deadline=Deadline.after(RETRIES_SECONDS), what="the import says why", interval=0.1)
+
+    assert str(SIZE) in message
+    assert "Failed" not in seen_values(watcher.taken().of("dv", "small"), "phase")
 
 
 def test_a_clone_waits_for_its_source(cluster: Cluster, namespace: str, site: Site) -> None:
