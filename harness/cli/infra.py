@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Annotated
@@ -64,7 +65,7 @@ def status(
     if as_json:
         out.print_json(json.dumps({**facts, "name": name, **asdict(seen)}))
     else:
-        _show(name, seen, {k: str(v) for k, v in facts.items()})
+        show(name, seen, {k: str(v) for k, v in facts.items()})
     raise typer.Exit(EXIT_CODES[seen.state])
 
 
@@ -79,7 +80,8 @@ def _provider(provider: str, name: str, progress: Progress = silent) -> LocalPro
     return wiring.local_provider(name, store, progress=progress, images=images)
 
 
-def _show(name: str, seen: InstanceStatus, facts: dict[str, str]) -> None:
+def show(name: str, seen: InstanceStatus, facts: Mapping[str, str]) -> None:
+    """Print an instance for a person; `facts` are its addresses and folders."""
     if seen.state is State.DOWN:
         out.print(f"infra {name} is down; to bring it up: {_command('up', name)}")
         return

@@ -13,12 +13,11 @@ from pathlib import Path
 
 from harness import proc
 from harness.infra.local.layout import Layout, bridge_of
-from harness.infra.local.network import NETNS_DIR
+from harness.infra.local.network import NETNS_DIR, SYS_NET
 from harness.infra.local.programs import MARKER
 from harness.until import Deadline, NotYet, until
 
 SYS_BLOCK = Path("/sys/block")
-SYS_NET = Path("/sys/class/net")
 KILL_SECONDS = 20.0
 
 

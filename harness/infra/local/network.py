@@ -17,6 +17,7 @@ from harness.errors import InfraError
 from harness.infra.local.layout import INDICES, Layout, address_of, block_of, bridge_of
 
 SECONDS = 10.0
+SYS_NET = Path("/sys/class/net")
 NETNS_DIR = Path("/run/netns")
 ALIAS_PREFIX = "vmatrix:"
 
@@ -40,21 +41,20 @@ def ensure_bridge(index: int, layout: Layout) -> None:
         BridgeTaken: there is a bridge of that name with another owner.
     """
     bridge, address = bridge_of(index), address_of(index)
-    link = _link(bridge)
-    if link is None:
-        _ip("link", "add", "name", bridge, "type", "bridge")
-        link = {}
-    elif link.get("ifalias", "") not in {"", _alias(layout)}:
+    owner = _owner(bridge)
+    if owner not in {None, "", _alias(layout)}:
         raise BridgeTaken(
-            f"bridge {bridge} belongs to {link['ifalias'].removeprefix(ALIAS_PREFIX)}",
+            f"bridge {bridge} belongs to {str(owner).removeprefix(ALIAS_PREFIX)}",
             hint=f"take this instance down, then up on other addresses: vmatrix infra down --name {layout.name}",
         )
-    if "ifalias" not in link:
+    if owner is None:
+        _ip("link", "add", "name", bridge, "type", "bridge")
+    if not owner:
         _ip("link", "set", "dev", bridge, "alias", _alias(layout))
-    if "UP" not in link.get("flags", []):
+    shown = _show("address", "show", "dev", bridge)[0]
+    if "UP" not in shown.get("flags", []):
         _ip("link", "set", "dev", bridge, "up")
-    present = {a["local"] for shown in _show("address", "show", "dev", bridge) for a in shown.get("addr_info", [])}
-    if address not in present:
+    if address not in {a["local"] for a in shown.get("addr_info", [])}:
         _ip("address", "add", f"{address}/24", "dev", bridge)
 
 
@@ -66,29 +66,23 @@ def remove_bridge(index: int, layout: Layout) -> None:
 
 def owned_bridge_index(layout: Layout) -> int | None:
     """Return the index of the bridge whose alias names this instance, None when there is none."""
-    for index in INDICES:
-        link = _link(bridge_of(index))
-        if link is not None and link.get("ifalias") == _alias(layout):
-            return index
-    return None
+    return next((index for index in INDICES if _owner(bridge_of(index)) == _alias(layout)), None)
 
 
 def belongs_to_another(index: int, layout: Layout) -> bool:
     """Tell whether an index's bridge names another instance than this one."""
-    link = _link(bridge_of(index))
-    return link is not None and link.get("ifalias", "") not in {"", _alias(layout)}
+    return _owner(bridge_of(index)) not in {None, "", _alias(layout)}
 
 
 def taken_indices() -> list[Taken]:
     """Return the indices whose bridge, namespaces or addresses are in use on this host, with the reason."""
-    links = {link["ifname"] for link in _show("link", "show")}
     routed = _routed()
     namespaces = sorted(p.name for p in NETNS_DIR.glob("vmx*-*"))
     answer: list[Taken] = []
     for index in INDICES:
         block = ipaddress.IPv4Network(block_of(index))
         overlapping = [f"{net} on {device}" for net, device in routed if net.overlaps(block)]
-        if bridge_of(index) in links:
+        if _owner(bridge_of(index)) is not None:
             answer.append(Taken(index, f"bridge {bridge_of(index)} exists"))
         elif mine := [n for n in namespaces if n.startswith(f"{bridge_of(index)}-")]:
             answer.append(Taken(index, f"network namespace {mine[0]} exists"))
@@ -111,10 +105,12 @@ def _alias(layout: Layout) -> str:
     return f"{ALIAS_PREFIX}{layout.root}"[:255]
 
 
-def _link(name: str) -> dict[str, Any] | None:
-    done = proc.run(["ip", "-json", "link", "show", "dev", name], timeout=SECONDS, check=False)
-    found: list[dict[str, Any]] = json.loads(done.stdout) if done.returncode == 0 and done.stdout.strip() else []
-    return found[0] if found else None
+def _owner(bridge: str) -> str | None:
+    """Return a link's alias, None when there is no such link."""
+    try:
+        return (SYS_NET / bridge / "ifalias").read_text(encoding="utf-8").strip()
+    except OSError:
+        return None
 
 
 def _show(*words: str) -> list[dict[str, Any]]:

@@ -15,7 +15,6 @@ from harness.errors import BadInput, InfraError, Leaked
 from harness.infra.local import instance, leftovers, network, processes
 from harness.infra.local.layout import address_of, bridge_of
 from harness.infra.local.machines import Machines
-from harness.infra.local.programs import Start
 from harness.infra.local.provider import LocalProvider
 from harness.infra.local.status import State
 from harness.kube import Cluster
@@ -220,12 +219,18 @@ def test_a_program_that_ends_at_once_is_named_with_its_last_lines(instances: Ins
     assert traces(provider, index) == set()
 
 
-def test_a_program_that_never_becomes_ready_is_named(instances: Instances) -> None:
+def test_a_program_that_never_becomes_ready_is_named(instances: Instances, tmp_path: Path) -> None:
+    silent = tmp_path / "etcd"
+    silent.write_text("#!/bin/sh\necho it says nothing more\nexec sleep 600\n", encoding="utf-8")
+    silent.chmod(0o755)
     good = instances("silent")
-    config = replace(good.config, mirror=lambda _: Start(("sleep", "600")), up_seconds=15)
-    with pytest.raises(InfraError, match="mirror") as caught:
+    binaries = good.config.binaries
+    config = replace(good.config, binaries=lambda name: silent if name == "etcd" else binaries(name), up_seconds=5)
+    with pytest.raises(InfraError, match="etcd") as caught:
         LocalProvider(config).up()
-    assert caught.value.paths == (good.layout.logfile("mirror"),)
+    assert "it says nothing more" in caught.value.detail
+    assert good.layout.logfile("etcd") in caught.value.paths
+    assert good.layout.logfile("kube-apiserver") not in caught.value.paths
 
 
 def test_a_host_that_lacks_something_is_left_untouched(instances: Instances, monkeypatch: pytest.MonkeyPatch) -> None:
