@@ -9,7 +9,7 @@ import shlex
 import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -41,11 +41,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--keep-on-failure", action="store_true", default=None, help="keep failed cells until they expire")
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
+    """Let a run of cells show its progress as it happens: nothing is captured."""
+    given = early_config.known_args_namespace
+    if given.tier or given.cell:
+        given.capture = "no"
+    return (yield)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Open the session when cells are asked for; refuse bad input before anything is touched."""
     config.addinivalue_line("markers", "step(name): a step of a cell's life: provision, deploy or teardown")
     if not (config.getoption("tier") or config.getoption("cell")) or config.option.help:
         return
+    config.option.verbose = min(config.option.verbose, -1) if config.option.verbose <= 0 else config.option.verbose
+    config.option.reportchars = ""
+    config.option.tbstyle = "short"
     from harness.session import Session
 
     names = ("provider", "infra_name", "kubeconfig", "runs", "timeout_scale", "keep_on_failure")
@@ -116,7 +129,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     opened = session.config.stash.get(SESSION, None)
     if opened is None or session.config.option.collectonly or _is_xdist_controller(session.config):
         return
-    opened.console_from(_writer(session.config))
+    opened.console_from(sys.stdout)
     try:
         opened.start()
     except VmatrixError as error:
@@ -128,12 +141,6 @@ def _is_xdist_controller(config: pytest.Config) -> bool:
     return bool(getattr(config.option, "numprocesses", None)) and not hasattr(config, "workerinput")
 
 
-def _writer(config: pytest.Config) -> Any:
-    """Return the real terminal, past pytest's capturing."""
-    reporter = config.pluginmanager.getplugin("terminalreporter")
-    return reporter._tw._file if reporter is not None else sys.__stdout__
-
-
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Tear down what is left, write the reports, and say by exit code whose fault it was."""
@@ -141,6 +148,18 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if opened is None or not opened.started:
         return
     session.exitstatus = opened.finish(int(exitstatus))
+    if session.config.option.verbose < 2:
+        session.config.option.tbstyle = "no"  # the failures are shown with blame and hint instead
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(report: pytest.TestReport, config: pytest.Config) -> tuple[str, str, str] | None:
+    """Print no dots in a run of cells: its steps and failures are lines of their own."""
+    if config.stash.get(SESSION, None) is None or config.option.verbose > 0:
+        return None
+    if report.when == "call" or report.outcome != "passed":
+        return report.outcome, "", ""
+    return "", "", ""
 
 
 def pytest_terminal_summary(config: pytest.Config) -> None:

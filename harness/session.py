@@ -10,7 +10,6 @@ import secrets
 import shlex
 import signal
 import string
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -201,6 +200,8 @@ class Session:
         if outcome == "failed":
             blame = str(describe(error)["blame"]) if isinstance(error, VmatrixError) else _blame(error)
             self.life(cell).checks_failed.append(f"{suite}: {name}")
+        if outcome == "failed":
+            self.console.print(f"{cell.id}: {suite}: {name.partition('[')[0]} FAILED ({seconds:.1f} s)", markup=False)
         self._recorder.write(
             "check",
             cell=cell.id,
@@ -296,8 +297,3 @@ def _codes(cell: CellResult) -> list[int]:
 def _blame(error: BaseException | None) -> str:
     """A failed assertion is the product's fault; any other exception in a check is the harness's."""
     return Blame.PRODUCT.value if error is None or isinstance(error, AssertionError) else Blame.HARNESS.value
-
-
-def python_argv(arguments: Sequence[str]) -> list[str]:
-    """Return the pytest call that runs cells, as a person could type it."""
-    return [sys.executable, "-m", "pytest", *arguments]

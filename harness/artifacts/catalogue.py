@@ -46,7 +46,10 @@ class WrapperModule(_Strict):
 
 
 class GoRecipe(_Strict):
-    """How a program is built: output file -> package, and the flags. `stamps` are -X variables."""
+    """How a program is built: output file -> package, and the flags.
+
+    `stamps` are -X variables; `libraries` maps the pkg-config name of a C library to the Debian package it is in.
+    """
 
     module: str
     packages: dict[str, str]
@@ -54,6 +57,7 @@ class GoRecipe(_Strict):
     test: bool = False
     tags: list[str] = []
     stamps: dict[str, str] = {}
+    libraries: dict[str, str] = {}
     seconds: float
 
 

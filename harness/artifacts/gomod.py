@@ -51,7 +51,7 @@ class Build:
         """Return the flags and the wrapper module's text; the Go version is noted with the result instead, so that
         a new compiler does not throw away a whole cache."""
         texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(self.folder.glob("*"))}
-        flags = self.recipe.model_dump(exclude={"seconds"})
+        flags = self.recipe.model_dump(exclude={"seconds"} if self.recipe.libraries else {"seconds", "libraries"})
         return {"flags": flags, "ldflags": self.ldflags(), "module": texts, "arch": architecture()}
 
     def ldflags(self) -> str:
@@ -72,8 +72,7 @@ class Build:
         """Build every package into `target`."""
         floor = re.search(r"^go (\S+)", (self.folder / "go.mod").read_text(encoding="utf-8"), re.MULTILINE)
         go = toolchain.find(floor.group(1) if floor else "1.21")
-        if self.recipe.cgo and shutil.which("gcc") is None:
-            raise BadInput(f"building {self.ref} needs a C compiler", hint="apt-get install --yes gcc libc6-dev")
+        self._require_c()
         for file, package in self.recipe.packages.items():
             argv = self.argv(go.path, package, target / file)
             try:
@@ -94,6 +93,16 @@ class Build:
             if not (target / file).exists():
                 raise InfraError(f"building {self.ref} made no {file}: {package} is not a command", paths=[log])
         return {"go": go.version}
+
+    def _require_c(self) -> None:
+        """Raise BadInput when a C compiler or a C library that the build needs is not installed."""
+        if self.recipe.cgo and shutil.which("gcc") is None:
+            raise BadInput(f"building {self.ref} needs a C compiler", hint="apt-get install --yes gcc libc6-dev")
+        if self.recipe.libraries and shutil.which("pkg-config") is None:
+            raise BadInput(f"building {self.ref} needs pkg-config", hint="apt-get install --yes pkg-config")
+        for library, package in self.recipe.libraries.items():
+            if proc.run(["pkg-config", "--exists", library], timeout=30, check=False).returncode != 0:
+                raise BadInput(f"building {self.ref} needs {library}", hint=f"apt-get install --yes {package}")
 
 
 def _ending_with_us() -> list[str]:

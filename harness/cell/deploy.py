@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -16,7 +17,10 @@ from harness.proc import CommandFailed, Completed, pasteable, run
 
 TASK = re.compile(r"^(?:TASK|RUNNING HANDLER) \[(?P<name>.*?)\]")
 FATAL = re.compile(r"^(?:fatal|failed): \[(?P<host>[^\]]+?)\](?:: (?P<kind>\w+)!)?.*?=> (?P<rest>.*)$")
-MESSAGE = re.compile(r'"msg": "(?P<message>(?:[^"\\]|\\.)*)"')
+ERROR = re.compile(r"\bERROR\b|^error:", re.IGNORECASE)
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+MESSAGE_LENGTH = 600
+DETAIL_LINES = 40
 RECAP = re.compile(
     r"^(?P<host>\S+)\s+: ok=(?P<ok>\d+)\s+changed=(?P<changed>\d+)"
     r"\s+unreachable=(?P<unreachable>\d+)\s+failed=(?P<failed>\d+)"
@@ -122,10 +126,21 @@ def failure_of(done: Completed, playbook: Path, log: Path) -> ProductError | Inf
     )
 
 
+def _explained(result: str) -> tuple[str, str]:
+    """Return a failed task's message and its details: of a command, its errors and all of its output."""
+    try:
+        parsed = json.loads(result)
+    except ValueError:
+        return result[:MESSAGE_LENGTH], ""
+    message = str(parsed.get("msg") or parsed.get("reason") or "no message")
+    output = [ANSI.sub("", str(line)) for key in ("stdout_lines", "stderr_lines") for line in parsed.get(key) or []]
+    errors = [line.strip() for line in output if ERROR.search(line)]
+    said = "; ".join([message, *errors]) if errors else message
+    return said[:MESSAGE_LENGTH], "\n".join(output[-DETAIL_LINES:])
+
+
 def _first_failure(match: re.Match[str], task: str, log: Path, done: Completed) -> ProductError | InfraError:
-    said = MESSAGE.search(match["rest"])
-    message = said["message"].encode().decode("unicode_escape", errors="replace") if said else match["rest"][:300]
-    detail = "\n".join(line for line in done.stdout.splitlines() if FATAL.match(line))[-4000:]
+    message, detail = _explained(match["rest"])
     if match["kind"] == "UNREACHABLE":
         return InfraError(
             f"{match['host']} could not be reached in task [{task}]: {message}",

@@ -86,6 +86,12 @@ def _fail_fast(site: Site, namespace: str, planned: PlannedMachine, status: Json
             f"no room for machine {name} for {lasted:.0f} s: {unschedulable_reason(site.cluster, namespace, planned)}",
             hint=f"it wants {planned.memory_mib} MiB; free memory on the infra cluster or choose a smaller topology",
         )
+    elif (why := _sync_failure(site.cluster, namespace, planned.name, word)) and lasted > site.timeouts.unschedulable:
+        raise InfraRetriable(
+            f"machine {name} has not been started for {lasted:.0f} s: {why}",
+            hint="the infra cluster's own logs say more",
+            detail=_events(site.cluster, namespace, planned),
+        )
     elif word == "ErrorPvcNotFound" and lasted > site.timeouts.unschedulable:
         raise InfraError(f"the disk of machine {name} does not exist", detail=_events(site.cluster, namespace, planned))
     elif word in PULL_ERRORS and lasted > site.timeouts.unschedulable:
@@ -99,6 +105,21 @@ def _fail_fast(site: Site, namespace: str, planned: PlannedMachine, status: Json
         raise InfraError(
             f"machine {name} failed to start {failures} times", detail=_events(site.cluster, namespace, planned)
         )
+
+
+def _sync_failure(cluster: Cluster, namespace: str, name: str, word: str) -> str:
+    """Return why a machine that should be starting is not, "" when its VMI reports no failure."""
+    if word != "Starting":
+        return ""
+    found = conditions(cluster.get(VMI, name, namespace))
+    return next(
+        (
+            str(c.get("message") or c.get("reason"))
+            for c in found
+            if c["type"] == "Synchronized" and c["status"] == "False"
+        ),
+        "",
+    )
 
 
 def _fail_on_disk(cluster: Cluster, namespace: str, name: str) -> None:

@@ -1,13 +1,13 @@
-"""`vmatrix run`: the pytest call that runs cells, printed and carried out in this process."""
+"""`vmatrix run`: the pytest call that runs cells: it is printed, and this process becomes it."""
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
 
-import pytest
 import typer
 from rich.console import Console
 
@@ -47,7 +47,7 @@ def run(
         "--timeout-scale": timeout_scale,
         "-k": select,
     }
-    argv = [str(suites()), "--tb=short", "-p", "no:cacheprovider"]
+    argv = [str(suites()), "-p", "no:cacheprovider"]
     for option, value in given.items():
         if value is not None:
             argv += [option, str(value)]
@@ -56,7 +56,7 @@ def run(
     if keep_on_failure:
         argv.append("--keep-on-failure")
     Console(stderr=True).print("$ " + shlex.join(["pytest", *argv]), highlight=False, soft_wrap=True, markup=False)
-    sys.exit(int(pytest.main(argv)))
+    os.execv(sys.executable, [sys.executable, "-m", "pytest", *argv])  # noqa: S606 - becomes that call; signals reach it
 
 
 def suites() -> Path:

@@ -54,7 +54,7 @@ def build(recipe: Recipe, *, size_gib: int, work: Path, log: Path, say: Say, mir
         _install(recipe, root, log, mirror)
         _arrange(recipe, root)
         say(f"packing the disk (about {PACK_SECONDS:.0f} s)")
-        _raw_disk(root, raw, size_gib=size_gib, identity=recipe.key(size_gib=size_gib), log=log)
+        raw_disk(root, raw, size_gib=size_gib, identity=recipe.key(size_gib=size_gib), log=log)
         proc.run(
             ["qemu-img", "convert", "-f", "raw", "-O", "qcow2", "-c", "-m", "4", "-W", raw, image],
             timeout=PACK_LIMIT,
@@ -78,7 +78,7 @@ def _install(recipe: Recipe, root: Path, log: Path, mirror: str) -> None:
         *[f"--dpkgopt=path-exclude={pattern}" for pattern in recipe.exclude],
     ]
     target = [recipe.suite, str(root), *([mirror] if mirror else [])]
-    env = {"LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
+    env = {"LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive", "TMPDIR": str(root.parent)}
     proc.run([*ISOLATED, "mmdebstrap", *options, *target], timeout=INSTALL_LIMIT, log=log, env=env)
 
 
@@ -108,7 +108,7 @@ def _mark_up_to_date(root: Path) -> None:
         os.utime(marker, ns=(stamp, stamp))
 
 
-def _raw_disk(root: Path, raw: Path, *, size_gib: int, identity: str, log: Path) -> None:
+def raw_disk(root: Path, raw: Path, *, size_gib: int, identity: str, log: Path) -> None:
     """Pack a root directory as the ext4 file system of a raw disk with a GPT; its ids follow from `identity`."""
     size = size_gib * 1024 * MIB
     with raw.open("wb") as handle:

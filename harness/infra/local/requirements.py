@@ -61,6 +61,14 @@ PROGRAMS: tuple[Requirement, ...] = (
 BUILDERS: tuple[Requirement, ...] = (
     _program("mmdebstrap", "mmdebstrap", "disk images are built with it"),
     _program("setpriv", "util-linux", "a build ends with the process that started it"),
+    _program("gcc", "gcc libc6-dev", "runc and flannel have C in them"),
+    _program("pkg-config", "pkg-config", "runc finds libseccomp with it"),
+    Requirement(
+        "libseccomp",
+        "runc needs it: kubeadm's static pods ask for seccomp",
+        ("pkg-config", "--exists", "libseccomp"),
+        "apt-get install --yes libseccomp-dev",
+    ),
 )
 
 
