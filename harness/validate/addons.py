@@ -23,8 +23,8 @@ def unavailable_deployments(view: ClusterView) -> list[Finding]:
             continue
         wanted = deployment["spec"].get("replicas", 1)
         status = deployment.get("status", {})
-        counts = {key: status.get(key, 0) for key in ("replicas", "updatedReplicas", "availableReplicas")}
-        found += differs(where, "replicas", dict.fromkeys(counts, wanted), counts)
+        for count in ("replicas", "updatedReplicas", "availableReplicas"):
+            found += differs(where, count, wanted, status.get(count, 0))
         found += differs(where, "any replica wanted", True, wanted > 0)
         found += _stale(where, deployment)
     return found
@@ -43,9 +43,8 @@ def unready_daemon_sets(view: ClusterView, expected: Expected) -> list[Finding]:
             found.append(Finding(where, "to exist", "nothing"))
             continue
         status = daemon_set.get("status", {})
-        keys = ("desiredNumberScheduled", "updatedNumberScheduled", "numberAvailable", "numberReady")
-        counts = {key: status.get(key, 0) for key in keys}
-        found += differs(where, "counts", dict.fromkeys(keys, len(expected.nodes)), counts)
+        for count in ("desiredNumberScheduled", "updatedNumberScheduled", "numberAvailable", "numberReady"):
+            found += differs(where, count, len(expected.nodes), status.get(count, 0))
         found += _stale(where, daemon_set)
     return found
 

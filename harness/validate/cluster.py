@@ -75,7 +75,9 @@ def wrong_roles(view: ClusterView, expected: Expected) -> list[Finding]:
     found = same_set("the cluster", "control-plane nodes", expected.control_plane, labelled)
 
     def judge(name: str, node: Json) -> list[Finding]:
-        taints = {f"{t['key']}:{t['effect']}" for t in node["spec"].get("taints", [])}
+        # node.kubernetes.io/* mirror the node's conditions, which are judged on their own
+        lasting = [t for t in node["spec"].get("taints", []) if not t["key"].startswith("node.kubernetes.io/")]
+        taints = {f"{t['key']}:{t['effect']}" for t in lasting}
         wanted = {f"{CONTROL_PLANE_LABEL}:NoSchedule"} if name not in expected.workers and expected.workers else set()
         return same_set(name, "taints", wanted, taints)
 

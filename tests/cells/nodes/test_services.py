@@ -7,13 +7,8 @@ from harness.validate.expected import Expected
 from harness.validate.facts import NodeFacts
 from harness.validate.findings import require
 
-# Units that may have failed on a machine, and why that says nothing about the deployment.
-MAY_FAIL = {
-    "systemd-networkd-wait-online.service": "the machine's address is set from outside, networkd manages no link",
-    "systemd-modules-load.service": "a machine that shares its host's kernel cannot load modules, and needs not",
-    "systemd-binfmt.service": "binfmt_misc belongs to the host's kernel where the machine shares it",
-    "proc-sys-fs-binfmt_misc.mount": "binfmt_misc belongs to the host's kernel where the machine shares it",
-}
+# Units that may have failed on a machine -> why that says nothing about the deployment. Empty is what it should be.
+MAY_FAIL: dict[str, str] = {}
 
 
 def test_kubelet_and_container_runtime_run_and_are_enabled(facts: dict[str, NodeFacts], expected: Expected) -> None:
