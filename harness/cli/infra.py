@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -65,7 +65,7 @@ def status(
     if as_json:
         out.print_json(json.dumps({**facts, "name": name, **asdict(seen)}))
     else:
-        show(name, seen, {k: str(v) for k, v in facts.items()})
+        show(name, seen, {k: _text(v) for k, v in facts.items()})
     raise typer.Exit(EXIT_CODES[seen.state])
 
 
@@ -102,6 +102,10 @@ def show(name: str, seen: InstanceStatus, facts: Mapping[str, str]) -> None:
         out.print(f"{mend}{_command('down', name)} takes it away")
 
 
+def _text(value: Any) -> str:
+    return ", ".join(map(str, value.values())) if isinstance(value, Mapping) else str(value)
+
+
 def _programs(seen: InstanceStatus) -> Table:
     table = Table("program", "pid", "up", "memory", Column("state", overflow="fold"))
     for program in seen.programs:
@@ -117,7 +121,7 @@ def _programs(seen: InstanceStatus) -> Table:
 
 
 def _machines(seen: InstanceStatus) -> Table:
-    table = Table("namespace", "machine", "phase", "address")
+    table = Table(Column("namespace", overflow="fold"), "machine", "phase", "address")
     for machine in seen.machines:
         table.add_row(machine.namespace, machine.name, machine.phase, machine.address)
     return table

@@ -167,6 +167,25 @@ def test_down_works_without_a_record(instances: Instances, damage: str) -> None:
     assert traces(provider, index) == set()
 
 
+@pytest.mark.parametrize("moment", ["instance.json", "pki/ca.crt", "run/etcd.pid", "run/kubevirt.pid"])
+def test_down_after_an_up_that_was_killed(instances: Instances, tmp_path: Path, moment: str) -> None:
+    provider = instances(f"cut-{Path(moment).stem}")
+    command = ("vmatrix", "infra", "up", "--name", provider.layout.name)
+    coming = proc.spawn(command, log=tmp_path / "log")
+    path = provider.layout.root / moment
+    until(
+        lambda: None if path.exists() else NotYet("it is not there"),
+        deadline=Deadline.after(60),
+        what=f"{path} is there",
+        interval=0.01,
+    )
+    coming.stop(grace=0)
+    index = instance.find_index(provider.layout)
+    assert index is not None
+    provider.down()
+    assert traces(provider, index) == set()
+
+
 def test_after_a_reboot_up_begins_anew_and_no_stranger_is_killed(instances: Instances, tmp_path: Path) -> None:
     provider = instances("reboot")
     provider.up()
