@@ -59,8 +59,11 @@ def ensure_bridge(index: int, layout: Layout) -> None:
 
 
 def remove_bridge(index: int, layout: Layout) -> None:
-    """Remove the instance's bridge and with it its address; a bridge of that name made by others stays."""
-    if owned_bridge_index(layout) == index:
+    """Remove the instance's bridge and with it its address; one that names another instance stays.
+
+    One without an alias is this instance's, as the index is: its `up` was killed between two commands.
+    """
+    if _owner(bridge_of(index)) in {"", _alias(layout)}:
         _ip("link", "delete", "dev", bridge_of(index))
 
 
