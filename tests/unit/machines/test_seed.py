@@ -53,3 +53,11 @@ def test_a_link_that_leads_out_of_the_root_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InfraError, match="leads out of its root"):
         _write(root)
     assert list(outside.iterdir()) == []
+
+
+def test_a_v1_host_makes_the_machine_open_its_control_groups_at_boot(tmp_path: Path) -> None:
+    _write(tmp_path)
+    wanted = tmp_path / "etc/systemd/system/sysinit.target.wants" / seed.OPEN_CGROUPS_UNIT
+    assert not wanted.is_symlink()
+    seed.write(tmp_path, instance_id="i-1", hostname="cp-0", user_data="", resolver="10.213.1.254", open_cgroups=True)
+    assert "remount,bind,rw" in wanted.read_text()

@@ -106,16 +106,6 @@ def _pid_in_namespaces(pid: int) -> list[int]:
     return [int(word) for word in line.split()[1:]]
 
 
-def open_control_groups(pid: int) -> None:
-    """Make every v1 hierarchy writable inside the machine, where nspawn left all but one read-only."""
-    script = (
-        "while read -r _ where kind _; do "
-        '[ "$kind" = cgroup ] && { mount -o remount,bind,rw "$where" || exit 1; }; '
-        "done < /proc/self/mounts; true"
-    )
-    proc.run(["nsenter", f"--target={pid}", "--mount", "--pid", "sh", "-c", script], timeout=20)
-
-
 def forget(name: str) -> None:
     """Remove what a killed nspawn leaves below /run."""
     export = RUN / "unix-export" / name

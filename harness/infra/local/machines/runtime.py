@@ -117,6 +117,8 @@ class Machines:
         folder = self._folder(spec.id)
         root = folder / "root"
         root.mkdir(parents=True)
+        found = cgroups.hierarchies()
+        unified = cgroups.is_unified(found)
         disk.mount(spec.disk, disk.grow(spec.disk), root)
         seed.write(
             root,
@@ -124,12 +126,11 @@ class Machines:
             hostname=spec.hostname,
             user_data=spec.user_data,
             resolver=str(self.names.gateway(spec.namespace_index)),
+            open_cgroups=not unified,
         )
         if spec.network_data:
             seed.place(root, seed.SEED / "network-config.unused", spec.network_data)
         path = netns.plug(self.names, spec.namespace_index, spec.id, spec.address)
-        found = cgroups.hierarchies()
-        unified = cgroups.is_unified(found)
         name = self.names.machine(spec.id)
         groups = cgroups.create(name, found, cpus=spec.cpus, memory_mib=spec.memory_mib)
         command = nspawn.argv(
@@ -143,24 +144,22 @@ class Machines:
         service = nspawn.spawn(
             command, groups, unified=unified, console=self.console(spec.id), pidfile=folder / "nspawn.pid"
         )
-        init = self._wait_for_init(spec.id, service)
-        if not unified:
-            nspawn.open_control_groups(init)
+        self._wait_for_init(spec.id, service)
 
-    def _wait_for_init(self, machine_id: str, service: proc.Service) -> int:
+    def _wait_for_init(self, machine_id: str, service: proc.Service) -> None:
         groups = self._groups(machine_id)
 
-        def probe() -> int | NotYet:
+        def probe() -> bool | NotYet:
             if not service.alive():
                 raise InfraError(
                     f"machine {machine_id} ended while it started",
                     detail=self._last_lines(machine_id),
                     hint="read the lines above; they are systemd-nspawn's own",
                 )
-            return nspawn.init(groups) or NotYet("systemd-nspawn has not started its pid 1")
+            return nspawn.init(groups) is not None or NotYet("systemd-nspawn has not started its pid 1")
 
         what = f"machine {machine_id} runs its pid 1"
-        return until(probe, deadline=Deadline.after(START_SECONDS), what=what, interval=0.02)
+        until(probe, deadline=Deadline.after(START_SECONDS), what=what, interval=0.02)
 
     def _alive(self, machine_id: str) -> bool:
         return nspawn.supervisor(self.names.machine(machine_id), self._groups(machine_id)) is not None

@@ -10,6 +10,7 @@ from pathlib import Path
 from harness.errors import InfraError
 
 SEED = Path("var/lib/cloud/seed/nocloud")
+UNITS = Path("etc/systemd/system")
 NETWORK_CONFIG = "config: disabled\n"
 # These wait for hardware or a network manager that a container does not have, or do what is done from outside.
 MASKED_UNITS = (
@@ -28,6 +29,18 @@ MASKED_UNITS = (
     "snapd.seeded.service",
     "snapd.socket",
 )
+# On cgroup v1 nspawn leaves every controller but systemd's own read-only. The machine opens them itself, at every boot.
+OPEN_CGROUPS_UNIT = "open-control-groups.service"
+OPEN_CGROUPS = """[Unit]
+Description=Make the control groups writable
+DefaultDependencies=no
+Before=sysinit.target
+ConditionPathIsReadWrite=!/sys/fs/cgroup/memory
+
+[Service]
+Type=oneshot
+ExecStart=/bin/sh -ec 'for tree in /sys/fs/cgroup/*/; do mount -o remount,bind,rw "$tree"; done'
+"""
 
 
 def place(root: Path, path: Path, text: str, mode: int = 0o644) -> None:
@@ -50,13 +63,15 @@ def _inside(root: Path, path: Path) -> Path:
     return folder / path.name
 
 
-def _mask(root: Path, unit: str) -> None:
-    link = _inside(root, Path("etc/systemd/system") / unit)
+def _link(root: Path, unit: str, target: str) -> None:
+    link = _inside(root, UNITS / unit)
     link.unlink(missing_ok=True)
-    link.symlink_to("/dev/null")
+    link.symlink_to(target)
 
 
-def write(root: Path, *, instance_id: str, hostname: str, user_data: str, resolver: str) -> None:
+def write(
+    root: Path, *, instance_id: str, hostname: str, user_data: str, resolver: str, open_cgroups: bool = False
+) -> None:
     """Prepare a root file system for its first boot as a machine.
 
     Args:
@@ -65,6 +80,7 @@ def write(root: Path, *, instance_id: str, hostname: str, user_data: str, resolv
         user_data: cloud-init's user-data, as it is.
         resolver: address for /etc/resolv.conf. Nothing needs to answer there, but it must not be a loopback address:
             CoreDNS forwards to it and takes a loopback for a loop.
+        open_cgroups: the host is on cgroup v1.
     """
     meta = f"instance-id: {instance_id}\nlocal-hostname: {hostname}\n"
     place(root, SEED / "user-data", user_data, 0o600)
@@ -77,4 +93,7 @@ def write(root: Path, *, instance_id: str, hostname: str, user_data: str, resolv
     # Found by the seed above; said here as well, because the search for other data sources would take time.
     place(root, Path("etc/cloud/cloud.cfg.d/95-seed.cfg"), "datasource_list: [NoCloud, None]\n")
     for unit in MASKED_UNITS:
-        _mask(root, unit)
+        _link(root, unit, "/dev/null")
+    if open_cgroups:
+        place(root, UNITS / OPEN_CGROUPS_UNIT, OPEN_CGROUPS)
+        _link(root, f"sysinit.target.wants/{OPEN_CGROUPS_UNIT}", f"../{OPEN_CGROUPS_UNIT}")
