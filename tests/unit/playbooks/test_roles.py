@@ -11,7 +11,7 @@ from tests.unit.playbooks.playbook_files import ENTRIES, PLAYBOOKS, ROLES, TASK_
 
 GIVEN = load(PLAYBOOKS / "group_vars" / "all.yml")
 TYPES: dict[str, type] = {"str": str, "bool": bool, "int": int, "list": list, "dict": dict}
-OWN = {"host_files", "versioned_binaries", "controller_file"}
+OWN = {"host_configuration", "versioned_binaries", "controller_files"}
 KEYWORDS = {
     "name", "when", "vars", "register", "changed_when", "failed_when", "check_mode", "no_log", "environment", "block",
 }  # fmt: skip

@@ -30,6 +30,7 @@ TEMPLATES = {
     "running-kernel.sh": "preinstall/templates/running-kernel.sh.j2",
     "flannel.yml": "network_plugin/templates/flannel.yml.j2",
     "flannel-cni.sh": "network_plugin/templates/flannel-cni.sh.j2",
+    "run-flannel.sh": "network_plugin/templates/run-flannel.sh.j2",
     "finish.sh": "postinstall/templates/finish.sh.j2",
 }
 SUBNET = "FLANNEL_NETWORK=10.243.0.0/16\nFLANNEL_SUBNET=10.243.7.1/24\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=true\n"

@@ -1,4 +1,4 @@
-"""The module that writes small files: only what differs, whole or as a block, nothing in check mode."""
+"""The module that configures a host: only what differs, whole or as a block, nothing in check mode; then its script."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.playbooks.playbook_files import module
 
-host_files = module("library/host_files.py")
+configuration = module("library/host_configuration.py")
 
 
 def wanted(path: Path, content: str, *, mode: str = "0644", block: str | None = None) -> list[dict[str, Any]]:
@@ -18,7 +18,7 @@ def wanted(path: Path, content: str, *, mode: str = "0644", block: str | None = 
 
 def test_writes_a_file_and_its_folders(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "file"
-    written, _ = host_files.apply(wanted(path, "text\n", mode="0600"), dry=False)
+    written, _ = configuration.apply(wanted(path, "text\n", mode="0600"), dry=False)
     assert written == [str(path)]
     assert path.read_text() == "text\n"
     assert path.stat().st_mode & 0o777 == 0o600
@@ -27,21 +27,21 @@ def test_writes_a_file_and_its_folders(tmp_path: Path) -> None:
 
 def test_a_second_time_changes_nothing(tmp_path: Path) -> None:
     files = wanted(tmp_path / "file", "text\n") + wanted(tmp_path / "hosts", "1.2.3.4 cp\n", block="cluster")
-    host_files.apply(files, dry=False)
-    assert host_files.apply(files, dry=False) == ([], [])
+    configuration.apply(files, dry=False)
+    assert configuration.apply(files, dry=False) == ([], [])
 
 
 def test_puts_a_changed_mode_right(tmp_path: Path) -> None:
     files = wanted(tmp_path / "file", "text\n", mode="0600")
-    host_files.apply(files, dry=False)
+    configuration.apply(files, dry=False)
     (tmp_path / "file").chmod(0o644)
-    assert host_files.apply(files, dry=False)[0] == [str(tmp_path / "file")]
+    assert configuration.apply(files, dry=False)[0] == [str(tmp_path / "file")]
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
 
 
 def test_check_mode_tells_the_difference_and_writes_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("old\n")
-    written, differences = host_files.apply(wanted(tmp_path / "file", "new\n"), dry=True)
+    written, differences = configuration.apply(wanted(tmp_path / "file", "new\n"), dry=True)
     assert written == [str(tmp_path / "file")]
     assert (differences[0]["before"], differences[0]["after"]) == ("old\n", "new\n")
     assert (tmp_path / "file").read_text() == "old\n"
@@ -58,18 +58,29 @@ def test_check_mode_tells_the_difference_and_writes_nothing(tmp_path: Path) -> N
     ],
 )
 def test_a_block_leaves_the_rest_of_the_file_alone(before: str, after: str) -> None:
-    assert host_files.with_block(before, "x", "new\n") == after
+    assert configuration.with_block(before, "x", "new\n") == after
 
 
 def test_a_block_keeps_the_mode_of_a_file_that_is_there(tmp_path: Path) -> None:
     (tmp_path / "hosts").write_text("127.0.0.1 localhost\n")
     (tmp_path / "hosts").chmod(0o640)
-    host_files.apply(wanted(tmp_path / "hosts", "1.2.3.4 cp\n", block="cluster"), dry=False)
+    configuration.apply(wanted(tmp_path / "hosts", "1.2.3.4 cp\n", block="cluster"), dry=False)
     assert (tmp_path / "hosts").stat().st_mode & 0o777 == 0o640
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_draft(tmp_path: Path) -> None:
     (tmp_path / "file").mkdir()
     with pytest.raises(OSError, match="directory"):
-        host_files.write(tmp_path / "file", "text\n", 0o644)
+        configuration.write(tmp_path / "file", "text\n", 0o644)
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_script_reads_what_it_is_fed_and_not_its_arguments() -> None:
+    done = configuration.run("cat; echo $#", "secret\n")
+    assert done.stdout == "secret\n0\n"
+
+
+def test_a_failed_script_is_reported_by_its_last_words() -> None:
+    done = configuration.run("seq 50; seq 50 >&2; exit 3", "")
+    assert configuration.complaint(done).splitlines()[0] == "the script ended with status 3: 31"
+    assert configuration.complaint(done).splitlines()[-1] == "50"

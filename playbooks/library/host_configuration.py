@@ -1,13 +1,15 @@
 #!/usr/bin/python
-"""Ansible module: have a set of small text files, whole or as marked blocks, in one round trip.
+"""Ansible module: have small text files on a host, and what runs in line with them, in one round trip.
 
-Covers parents (made 0755), content, mode and block markers; writes are atomic. Does not cover owners (always the
-login user's, which is root), links or binaries: see versioned_binaries for those.
+Covers files, whole or as marked blocks (parents made 0755; content, mode; atomic), then a script that is run every time
+and prints what it had to change. Does not cover owners (always the login user's, which is root), links or binaries: see
+versioned_binaries for those.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -15,17 +17,19 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
-module: host_files
-short_description: Have a set of small text files in one round trip
+module: host_configuration
+short_description: Have small text files on a host, and what runs in line with them, in one round trip
 description:
   - Writes each file whose content or mode differs, atomically, and makes missing parent folders.
+  - Then runs the script, whether a file differed or not, so that what a killed run left undone is done by the next one.
+  - Changed when a file differed or the script printed something. Check mode does not run the script.
   - One execution however many files there are; a copy or template task costs two executions and a transfer per file.
 options:
   files:
     description: The files.
     type: list
     elements: dict
-    required: true
+    default: []
     suboptions:
       path: {description: Absolute path., type: str, required: true}
       content: {description: The text., type: str, required: true}
@@ -33,21 +37,27 @@ options:
       block:
         description: Name of a block; the rest of the file stays as it is, and a mode is only given to a new file.
         type: str
+  script: {description: A script for /bin/sh that prints what it changes., type: str}
+  stdin: {description: What the script reads; never shown., type: str}
+  creates: {description: A path whose presence says that the script has nothing to do., type: path}
 author: [vmatrix]
 """
 
 EXAMPLES = r"""
-- name: Write two files and one block
-  host_files:
+- name: Forward packets, now and at every boot
+  host_configuration:
     files:
-      - {path: /etc/sysctl.d/90-kubernetes.conf, content: "net.ipv4.ip_forward = 1\n"}
-      - {path: /etc/hosts, content: "10.0.0.2 cp1\n", block: cluster}
+      - {path: /etc/sysctl.d/90-forward.conf, content: "net.ipv4.ip_forward = 1\n"}
+    script: |
+      [ "$(sysctl -n net.ipv4.ip_forward)" = 1 ] || sysctl -w net.ipv4.ip_forward=1
 """
 
 RETURN = r"""
 written: {description: Paths that differed., returned: always, type: list, elements: str}
+stdout_lines: {description: What the script printed., returned: always, type: list, elements: str}
 """
 
+TAIL_LINES = 20
 FILE_SPEC = {
     "path": {"type": "str", "required": True},
     "content": {"type": "str", "required": True},
@@ -116,17 +126,43 @@ def apply(files: list[dict[str, Any]], *, dry: bool) -> tuple[list[str], list[di
     return written, differences
 
 
+def run(script: str, stdin: str) -> subprocess.CompletedProcess[str]:
+    """Run a script to its end, fed through a pipe and not through its arguments, which every user could read."""
+    return subprocess.run(
+        ["/bin/sh", "-c", script], input=stdin, capture_output=True, text=True, errors="replace", check=False
+    )
+
+
+def complaint(done: subprocess.CompletedProcess[str]) -> str:
+    """Return what a failed script said last, for a person."""
+    said = done.stderr.strip() or done.stdout.strip() or "it said nothing"
+    return f"the script ended with status {done.returncode}: " + "\n".join(said.splitlines()[-TAIL_LINES:])
+
+
 def main() -> None:
     """Run as an Ansible module."""
     module = AnsibleModule(
-        argument_spec={"files": {"type": "list", "elements": "dict", "required": True, "options": FILE_SPEC}},
+        argument_spec={
+            "files": {"type": "list", "elements": "dict", "default": [], "options": FILE_SPEC},
+            "script": {"type": "str"},
+            "stdin": {"type": "str", "default": "", "no_log": True},
+            "creates": {"type": "path"},
+        },
         supports_check_mode=True,
     )
+    given = module.params
     try:
-        written, differences = apply(module.params["files"], dry=module.check_mode)
+        written, differences = apply(given["files"], dry=module.check_mode)
     except OSError as error:
         module.fail_json(msg=f"cannot write {error.filename}: {error.strerror}")
-    module.exit_json(changed=bool(written), written=written, diff=differences)
+    result: dict[str, Any] = {"written": written, "diff": differences, "stdout_lines": []}
+    done_before = given["creates"] is not None and os.path.exists(given["creates"])
+    if given["script"] and not done_before and not module.check_mode:
+        done = run(given["script"], given["stdin"])
+        result["stdout_lines"] = done.stdout.splitlines()
+        if done.returncode != 0:
+            module.fail_json(msg=complaint(done), **result)
+    module.exit_json(changed=bool(written or result["stdout_lines"]), **result)
 
 
 if __name__ == "__main__":
