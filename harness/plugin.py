@@ -72,7 +72,7 @@ def pytest_configure(config: pytest.Config) -> None:
             command=shlex.join(["pytest", *config.invocation_params.args]),
         )
     except VmatrixError as error:
-        raise pytest.UsageError(_message(error)) from error
+        pytest.exit(_message(error), returncode=error.exit_code)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from harness.errors import BadInput
 from harness.paths import project_dir
+from harness.session import Session
 
 
 def register(app: typer.Typer) -> None:
@@ -37,6 +38,14 @@ def run(
     """Run cells: provision, deploy, check, collect, tear down, report."""
     if tier is None and not cells:
         tier = "smoke"
+    options = {"provider": provider, "infra_name": infra_name, "kubeconfig": kubeconfig, "runs": runs}
+    Session.plan(
+        tier=tier,
+        patterns=cells or [],
+        options={**options, "timeout_scale": timeout_scale},
+        run_id=run_id,
+        command="",
+    )  # refuses bad input before pytest starts
     given = {
         "--tier": tier,
         "--provider": provider,
