@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import socket
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,14 +14,19 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from harness.cell.manifests import GoldenImage
+from harness.cell.access import close_connections
+from harness.cell.manifests import GOLDEN_NAMESPACE, GoldenImage, golden
 from harness.kube.client import Cluster
-from harness.kube.resources import NAMESPACE
+from harness.kube.resources import DATA_VOLUME, NAMESPACE
+from harness.paths import project_dir
 from harness.until import Deadline, NotYet, until
 from tests.contract import images
+from tests.contract.machines import Machines
 from tests.contract.reach import embedded, existing
 from tests.contract.streams import Watcher
+from tests.contract.volumes import wait_phase
 
+IMPORT_SECONDS = 300.0  # of a disk image that boots
 GONE_SECONDS = 60.0  # for all of them together
 
 
@@ -147,3 +153,30 @@ def watcher(cluster: Cluster, namespace: str) -> Iterator[Watcher]:
     yield running
     running.stop()
     assert not running.broken, running.broken
+
+
+@pytest.fixture(scope="session")
+def image(infra: Infra) -> Iterator[GoldenImage]:
+    """Have the disk image imported once, and taken away at the end if it was not there before."""
+    found, cluster = infra.boot_image(), infra.cluster
+    existed = cluster.get(NAMESPACE, GOLDEN_NAMESPACE) is not None
+    cluster.ensure(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": GOLDEN_NAMESPACE}})
+    cluster.ensure(DATA_VOLUME, golden(found, labels={}, storage_class=None, directory=project_dir() / "vm-templates"))
+    wait_phase(cluster, GOLDEN_NAMESPACE, found.name, "Succeeded", seconds=IMPORT_SECONDS)
+    yield found
+    if not existed:
+        cluster.delete(NAMESPACE, GOLDEN_NAMESPACE)
+
+
+@pytest.fixture
+def control() -> Iterator[Path]:
+    """Return a folder for control sockets, whose paths have to be short; their connections are closed at the end."""
+    folder = Path(tempfile.mkdtemp(prefix="vmx-"))
+    yield folder
+    close_connections(folder)
+
+
+@pytest.fixture
+def machines(cluster: Cluster, namespace: str, image: GoldenImage, tmp_path: Path, control: Path) -> Machines:
+    """Return what makes machines in the test's namespace."""
+    return Machines(cluster, namespace, image, tmp_path / "key", control)

@@ -2,59 +2,23 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
-
 import pytest
 
-from harness.cell.access import close_connections
-from harness.cell.manifests import GOLDEN_NAMESPACE, GoldenImage, golden
 from harness.infra.local.kubevirt.admission.names import quantity
 from harness.kube.client import Cluster
-from harness.kube.resources import DATA_VOLUME, NAMESPACE, NODE, POD, PV, PVC, SECRET, VM, VMI
-from harness.paths import project_dir
+from harness.kube.resources import DATA_VOLUME, NODE, POD, PVC, SECRET, VM, VMI
 from harness.until import Deadline, NotYet, until
-from tests.contract.conftest import Infra, gone
 from tests.contract.images import Site
 from tests.contract.machines import FINAL, Machines
 from tests.contract.streams import Watcher
 from tests.contract.transitions import Json
-from tests.contract.volumes import datavolume, http, wait_gone, wait_phase
+from tests.contract.volumes import datavolume, http, wait_gone
 from tests.contract.walks import compare_vm
 
 pytestmark = pytest.mark.machines
 IMPORT_SECONDS = 300.0
 NAMESPACE_SECONDS = 60.0
 HOSTNAME = "kubernetes.io/hostname"
-
-
-@pytest.fixture(scope="module")
-def image(infra: Infra) -> Iterator[GoldenImage]:
-    """Have the disk image imported once, and taken away at the end if it was not there before."""
-    found, cluster = infra.boot_image(), infra.cluster
-    existed = cluster.get(NAMESPACE, GOLDEN_NAMESPACE) is not None
-    cluster.ensure(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": GOLDEN_NAMESPACE}})
-    cluster.ensure(DATA_VOLUME, golden(found, labels={}, storage_class=None, directory=project_dir() / "vm-templates"))
-    wait_phase(cluster, GOLDEN_NAMESPACE, found.name, "Succeeded", seconds=IMPORT_SECONDS)
-    yield found
-    if not existed:
-        cluster.delete(NAMESPACE, GOLDEN_NAMESPACE)
-
-
-@pytest.fixture
-def control() -> Iterator[Path]:
-    """Return a folder for control sockets, whose paths have to be short; their connections are closed at the end."""
-    folder = Path(tempfile.mkdtemp(prefix="vmx-"))
-    yield folder
-    close_connections(folder)
-
-
-@pytest.fixture
-def machines(cluster: Cluster, namespace: str, image: GoldenImage, tmp_path: Path, control: Path) -> Machines:
-    """Return what makes machines in the test's namespace."""
-    return Machines(cluster, namespace, image, tmp_path / "key", control)
 
 
 def test_a_machine_walks_as_recorded(machines: Machines, watcher: Watcher) -> None:
@@ -218,44 +182,3 @@ def test_a_machine_is_deleted_in_any_phase(machines: Machines, word: str) -> Non
     machines.wait_word("brief", word)
 
     machines.delete("brief")
-
-
-def test_a_namespaces_deletion_takes_everything(machines: Machines, site: Site) -> None:
-    cluster, namespace = machines.cluster, machines.namespace
-    machines.disk("runs")
-    machines.create("runs")
-    cluster.create(DATA_VOLUME, datavolume(namespace, "importing", http(site.url("missing.img"))))
-    machines.wait_ready("runs")
-
-    cluster.delete(NAMESPACE, namespace)
-    until(
-        lambda: gone(cluster, namespace),
-        deadline=Deadline.after(NAMESPACE_SECONDS),
-        what=f"namespace {namespace} is gone",
-        interval=0.2,
-    )
-
-    def volumes_left() -> bool | NotYet:
-        claims = [v["spec"].get("claimRef") or {} for v in cluster.list(PV).items]
-        left = [c["name"] for c in claims if c.get("namespace") == namespace]
-        return NotYet(f"volumes of {', '.join(left)}") if left else True
-
-    until(volumes_left, deadline=Deadline.after(20), what="its volumes are gone", interval=0.2)
-
-
-def test_guests_of_two_namespaces_do_not_reach_each_other(machines: Machines, other_namespace: str) -> None:
-    others = replace(machines, namespace=other_namespace)
-    for where, names in ((machines, ("one", "two")), (others, ("foreign",))):
-        for name in names:
-            where.disk(name)
-            where.create(name)
-    for where, names in ((machines, ("one", "two")), (others, ("foreign",))):
-        for name in names:
-            where.wait_ready(name)
-    one, two, foreign = machines.login("one"), machines.login("two"), others.login("foreign")
-
-    def reaches(address: str) -> bool:
-        return machines.run(one, f"timeout 3 bash -c '</dev/tcp/{address}/22'").returncode == 0
-
-    assert reaches(two.address)
-    assert not reaches(foreign.address)

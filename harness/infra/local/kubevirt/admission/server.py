@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import socket
 import ssl
 import time
 from collections.abc import Callable, Mapping
@@ -82,6 +81,10 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 128
     judges: Mapping[str, Judge]
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Log a connection that broke (a probe of the port, an API server that was killed)."""
+        log.debug("the connection of %s broke", client_address, exc_info=True)
+
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"  # the API server keeps its connections
@@ -102,12 +105,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(404, b"")
             return
         began = time.monotonic()
-        request = json.loads(body)["request"]
         try:
+            request = json.loads(body)["request"]
             verdict = judge(request)
-        except Exception as error:  # one broken object must not end the server
-            log.exception("judging %s of %s failed", request.get("operation"), request.get("name"))
-            self._answer(500, str(error).encode())
+        except Exception as error:  # one object that breaks a rule's code must not end the connection
+            log.exception("the review of %s failed: %s", self.path, body.decode(errors="replace")[:2000])
+            self._answer(500, f"{type(error).__name__}: {error}".encode())
             return
         log.debug(
             "%s %s %s/%s: %s (%.0f ms)",
@@ -144,6 +147,15 @@ def serve(address: tuple[str, int], cert: Path, key: Path, cluster: Cluster) -> 
     Raises:
         InfraError: the address is taken.
     """
+    return listen(address, cert, key, judges(cluster))
+
+
+def listen(address: tuple[str, int], cert: Path, key: Path, by_path: Mapping[str, Judge]) -> ThreadingHTTPServer:
+    """Listen for admission reviews that are answered by the given judges.
+
+    Raises:
+        InfraError: the address is taken.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(cert, key)
     try:
@@ -153,13 +165,6 @@ def serve(address: tuple[str, int], cert: Path, key: Path, cluster: Cluster) -> 
             f"the admission webhooks cannot listen on {address[0]}:{address[1]}: {error.strerror}",
             hint=f"find who listens there: ss -ltnp sport = :{address[1]}",
         ) from error
-    server.judges = judges(cluster)
+    server.judges = by_path
     server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     return server
-
-
-def served_on(server: ThreadingHTTPServer) -> tuple[str, int]:
-    """Return the host and port that a server listens on."""
-    listening: socket.socket = server.socket
-    host, port = listening.getsockname()[:2]
-    return host, port
