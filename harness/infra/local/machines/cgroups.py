@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -116,16 +116,20 @@ def _tree(group: Path) -> Iterator[Path]:
     yield group
 
 
-def pids(groups: Sequence[Path]) -> set[int]:
-    """Return every process in the groups and below them."""
+def members(groups: Iterable[Path]) -> set[int]:
+    """Return the processes in the groups themselves; groups that do not exist have none."""
     found: set[int] = set()
     for group in groups:
-        for leaf in _tree(group):
-            try:
-                found.update(int(p) for p in (leaf / "cgroup.procs").read_text(encoding="utf-8").split())
-            except (FileNotFoundError, OSError):
-                continue
+        try:
+            found.update(int(p) for p in (group / "cgroup.procs").read_text(encoding="utf-8").split())
+        except OSError:
+            continue
     return found
+
+
+def pids(groups: Sequence[Path]) -> set[int]:
+    """Return every process in the groups and below them."""
+    return members(leaf for group in groups for leaf in _tree(group))
 
 
 def kill_all(groups: Sequence[Path]) -> set[int]:
