@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.infra.local.layout import Layout
 from harness.infra.local.programs import Command
 
-UP_SECONDS = 120.0
+UP_SECONDS = 240.0
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ with the start time of its process.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ def bring_up(layout: Layout, programs: Sequence[Program], *, deadline: Deadline)
     """
     commands = {program.name: program.command() for program in programs}
     began = time.monotonic()
-    started: set[str] = set()
+    started: Counter[str] = Counter()
     ready: dict[str, Up] = {}
 
     def step() -> NotYet | None:
@@ -69,26 +70,26 @@ def bring_up(layout: Layout, programs: Sequence[Program], *, deadline: Deadline)
     return [ready[p.name] for p in programs]
 
 
-def _advance(layout: Layout, program: Program, command: Command, started: set[str]) -> NotYet | None:
+def _advance(layout: Layout, program: Program, command: Command, started: Counter[str]) -> NotYet | None:
     """Start a program unless it runs as wanted; then ask whether it is ready."""
     service = proc.Service.load(layout.pidfile(program.name))
     if service is not None and service.argv != command.argv:
         service.stop(grace=program.grace)  # left over from other binaries or another configuration
-    if program.name in started:
+    if service is not None and service.alive():
+        return program.ready()
+    if started[program.name] > program.restarts:
         _require_alive(layout, program)
-    elif service is None or not service.alive():
-        for path in program.stale:
-            path.unlink(missing_ok=True)
-        proc.spawn(
-            command.argv,
-            log=layout.logfile(program.name),
-            pidfile=layout.pidfile(program.name),
-            cwd=layout.root,
-            env={**command.env, MARKER: str(layout.root)},
-        )
-        started.add(program.name)
-        return NotYet("starting")
-    return program.ready()
+    for path in program.stale:
+        path.unlink(missing_ok=True)
+    proc.spawn(
+        command.argv,
+        log=layout.logfile(program.name),
+        pidfile=layout.pidfile(program.name),
+        cwd=layout.root,
+        env={**command.env, MARKER: str(layout.root)},
+    )
+    started[program.name] += 1
+    return NotYet("starting")
 
 
 def _require_alive(layout: Layout, program: Program) -> None:

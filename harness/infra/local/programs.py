@@ -46,7 +46,8 @@ class Program:
 
     `command` is only asked when the process is to be brought up. `after` names the programs that must be ready before
     this one is started. `stale` are files that an earlier life of the program left and that must not be taken for this
-    one's. `grace` is how long (seconds) it may take over its end when another takes its place.
+    one's. `restarts` is how often it is started again when it ends while it is coming up. `grace` is how long (seconds)
+    it may take over its end when another takes its place.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Program:
     ready: Probe
     after: tuple[str, ...] = ()
     stale: tuple[Path, ...] = ()
+    restarts: int = 0
     grace: float = 1.0
 
 

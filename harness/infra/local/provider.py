@@ -166,6 +166,7 @@ class LocalProvider:
                 exists(ready),
                 after=("kube-apiserver",),
                 stale=(ready,),
+                restarts=2,  # it gives up when a busy host lets the API answer too slowly
                 grace=KUBEVIRT_GRACE,
             ),
         )
