@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from http.server import ThreadingHTTPServer
 from pathlib import Path
@@ -18,7 +19,7 @@ from harness.infra.local.kubevirt.admission import serve
 from harness.infra.local.kubevirt.context import Context, Informers
 from harness.infra.local.kubevirt.events import Events
 from harness.infra.local.kubevirt.install import install
-from harness.infra.local.kubevirt.node import machine
+from harness.infra.local.kubevirt.node import heartbeat, machine
 from harness.infra.local.kubevirt.node.addresses import Addresses
 from harness.infra.local.kubevirt.node.guests import Guests, Runtime, networks_on_host
 from harness.infra.local.kubevirt.node.housekeeping import Housekeeping
@@ -107,7 +108,7 @@ def _start(context: Context, options: Options) -> None:
     url = f"https://{options.webhook_host}:{options.webhook_port}"
     install(context.cluster, ca_bundle=(options.pki / "ca.crt").read_bytes(), webhook_url=url)
     machine.register(context)
-    machine.start_heartbeat(context)
+    heartbeat.start(context)
     machines = Machines(options.state, options.index)
     attach(context, machines, lambda: networks_on_host(machines))
     cdi.start(context)
@@ -118,12 +119,13 @@ def _start(context: Context, options: Options) -> None:
     _wait_for_node(context)
 
 
-def attach(context: Context, machines: Runtime, on_host: machine.Indices) -> None:
+def attach(context: Context, machines: Runtime, on_host: Callable[[], set[int]]) -> None:
     """Connect the controllers of virtual machines and of this node to the context.
 
     Args:
         on_host: returns the indices of the VM networks that are on the host.
     """
+    context.run(heartbeat.NodeStatus(context).controller)
     guests = Guests(machines)
     octet = FIRST_SECOND_OCTET + context.index
     addresses = Addresses(context.cluster, context.informers.of(NAMESPACE), context.informers.of(POD), octet)

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import platform
 import shutil
-import threading
-from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.errors import VmatrixError
 from harness.infra.local.kubevirt.context import Context
 from harness.infra.local.kubevirt.objects import dig, now
-from harness.kube.client import ApiFailure, Json
-from harness.kube.resources import LEASE, NODE
+from harness.kube.client import Json
+from harness.kube.resources import NODE
 
-log = logging.getLogger(__name__)
-Indices = Callable[[], set[int]]
-HEARTBEAT_SECONDS = 10
-LEASE_SECONDS = 40
-LEASES = "kube-node-lease"
 RESERVED_KIB = 1536 * 1024  # control plane, these controllers, the harness itself
 MAX_PODS = 250
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -135,12 +125,11 @@ def _node_info() -> Json:
 
 
 def register(context: Context) -> None:
-    """Create the Node or bring it up to date, and say that it is alive."""
+    """Create the Node or bring it up to date."""
     wanted = node_object(context.node)
     found = context.cluster.ensure(NODE, wanted)
     if not wanted["metadata"]["labels"].items() <= (found["metadata"].get("labels") or {}).items():
-        found = context.cluster.merge(NODE, context.node, {"metadata": {"labels": wanted["metadata"]["labels"]}})
-    beat(context, found)
+        context.cluster.merge(NODE, context.node, {"metadata": {"labels": wanted["metadata"]["labels"]}})
     report(context)
 
 
@@ -149,40 +138,3 @@ def report(context: Context) -> None:
     old = context.cluster.get(NODE, context.node) or {}
     patch = {"status": node_status(context, old)}
     context.cluster.merge(NODE, context.node, patch, subresource="status")
-
-
-def beat(context: Context, node: Json | None = None) -> None:
-    """Renew the Node's lease, making it when it is not there."""
-    moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    try:
-        context.cluster.merge(LEASE, context.node, {"spec": {"renewTime": moment}}, LEASES)
-        return
-    except ApiFailure as failure:
-        if failure.code != 404:
-            raise
-    owner = node or context.cluster.get(NODE, context.node)
-    if owner is None:
-        return
-    reference = {"apiVersion": "v1", "kind": "Node", "name": context.node, "uid": owner["metadata"]["uid"]}
-    context.cluster.ensure(
-        LEASE,
-        {
-            "apiVersion": LEASE.api_version,
-            "kind": LEASE.kind,
-            "metadata": {"name": context.node, "namespace": LEASES, "ownerReferences": [reference]},
-            "spec": {"holderIdentity": context.node, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": moment},
-        },
-    )
-
-
-def start_heartbeat(context: Context) -> None:
-    """Renew the lease from now on, on a daemon thread, until the context stops."""
-
-    def run() -> None:
-        while not context.stopping.wait(HEARTBEAT_SECONDS):
-            try:
-                beat(context)
-            except VmatrixError as error:
-                log.warning("heartbeat of node %s failed: %s", context.node, error)
-
-    threading.Thread(target=run, name="heartbeat", daemon=True).start()
