@@ -19,7 +19,9 @@ PROCESSES = 6  # specs mostly wait for pods; each ginkgo process takes about 150
 CONTROL_PLANE_TAINTS = "node-role.kubernetes.io/control-plane"
 # e2e.test waits that default to 30, 10 and 5 minutes: the cluster has already been found ready by other checks.
 READY_TIMEOUT = "60s"
-OVERRUN_SECONDS = 60.0  # after ginkgo's own time-out, for specs to clean up and for the report to be written
+GRACE_SECONDS = 20.0  # that a spec has to clean up in when ginkgo's time is over
+STALLED_SECONDS = 30.0  # after which ginkgo writes into its log what a spec is waiting for
+OVERRUN_SECONDS = 90.0  # after ginkgo's own time-out, for all its graces and for the report to be written
 GO_SPECIAL = frozenset("\\.+*?()|[]{}^$")
 
 
@@ -62,13 +64,16 @@ def repository_list(registry: str) -> str:
 
 
 def ginkgo_command(
-    tools: Tools, names: Sequence[str], *, kubeconfig: Path, report_dir: Path, seconds: float, repositories: Path
+    tools: Tools, names: Sequence[str], *, kubeconfig: Path, report_dir: Path, seconds: float
 ) -> list[str]:
     """Return the command that runs the named specs."""
     return [
         str(tools.ginkgo),
         f"--procs={min(PROCESSES, len(names))}",
         f"--timeout={seconds:.0f}s",
+        f"--grace-period={GRACE_SECONDS:.0f}s",
+        f"--poll-progress-after={STALLED_SECONDS:.0f}s",
+        f"--poll-progress-interval={STALLED_SECONDS:.0f}s",
         "--no-color",
         "--silence-skips",
         *focus(names),
@@ -77,7 +82,6 @@ def ginkgo_command(
         f"--kubeconfig={kubeconfig}",
         "--provider=skeleton",
         f"--kubectl-path={tools.kubectl}",
-        f"--kube-test-repo-list={repositories}",
         f"--report-dir={report_dir}",
         f"--e2e-output-dir={report_dir}",
         f"--node-schedulable-timeout={READY_TIMEOUT}",
@@ -109,12 +113,13 @@ def run_specs(
     report.unlink(missing_ok=True)  # an earlier run's report is not this run's
     repositories = directory / "repositories.yml"
     repositories.write_text(repository_list(registry), encoding="utf-8")
-    command = ginkgo_command(
-        tools, names, kubeconfig=kubeconfig, report_dir=directory, seconds=seconds, repositories=repositories
-    )
+    command = ginkgo_command(tools, names, kubeconfig=kubeconfig, report_dir=directory, seconds=seconds)
+    # In the environment and not as --kube-test-repo-list: several specs fix their images before options are read.
+    environment = {"KUBE_TEST_REPO_LIST": str(repositories)}
+    log = directory / "ginkgo.log"
     killed = ""
     try:
-        run(command, timeout=seconds + OVERRUN_SECONDS, check=False, cwd=directory, log=directory / "ginkgo.log")
+        run(command, timeout=seconds + OVERRUN_SECONDS, check=False, cwd=directory, env=environment, log=log)
     except CommandFailed as error:  # it did not end, or could not be started: every spec without a verdict has failed
         killed = error.summary
     for name, verdict in read_verdicts(report, names).items():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from harness.errors import HarnessBug
+from harness.until import Deadline, NotYet, TimedOut, until
 
 T = TypeVar("T")
 
@@ -64,6 +65,24 @@ def on_every(
         else:
             found.append(Finding(name, "an answer", "none"))
     return found
+
+
+def eventually(judge: Callable[[], list[Finding]], *, deadline: Deadline, what: str) -> list[Finding]:
+    """Judge until nothing is found any more, or until the deadline; return what was found last.
+
+    For what follows its cause by itself within seconds, as kube-proxy's rules follow a pod that has become ready.
+    """
+    last: list[Finding] = []
+
+    def probe() -> bool | NotYet:
+        last[:] = judge()
+        return NotYet(str(last[0])) if last else True
+
+    try:
+        until(probe, deadline=deadline, what=what, interval=0.3)
+    except TimedOut:
+        return last
+    return []
 
 
 def differs(where: str, what: str, expected: object, seen: object) -> list[Finding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -11,12 +11,13 @@ from harness.until import Deadline
 from harness.validate import network
 from harness.validate.curated import AGNHOST
 from harness.validate.expected import Expected
-from harness.validate.findings import require
+from harness.validate.findings import Finding, eventually, require
 from harness.validate.inspection import Inspection
 from harness.validate.probes import Probes, place, remove
 
 PLACE_SECONDS = 90.0  # the image is pulled once per node
 REMOVE_SECONDS = 60.0
+FOLLOW_SECONDS = 15.0  # until the rules for new pods are everywhere; kube-proxy's default minSyncPeriod is 1 s
 
 FLANNEL = "the network plugin's pods' logs; ip route, ip -d link show flannel.1 and bridge fdb on both machines"
 SERVICES = "the kube-proxy pods' logs; nft list table ip kube-proxy on the source's machine"
@@ -33,9 +34,14 @@ def probes(inspection: Inspection, mirror: Mirror) -> Iterator[Probes]:
         remove(inspection.api, Deadline.after(REMOVE_SECONDS))
 
 
+def followed(judge: Callable[[], list[Finding]]) -> list[Finding]:
+    """Return what is still wrong after the time that the network has to follow the probes."""
+    return eventually(judge, deadline=Deadline.after(FOLLOW_SECONDS), what="the network has followed the probes")
+
+
 def test_pods_reach_pods_on_every_node(probes: Probes, expected: Expected) -> None:
     require(
-        network.unreachable_pods(probes, expected, protocol="http"),
+        followed(lambda: network.unreachable_pods(probes, expected, protocol="http")),
         claim="a pod on every node reaches a pod on every node, its own included, over TCP",
         look=FLANNEL,
         do=f"{expected.login()}, then curl http://POD_ADDRESS:8080/hostname",
@@ -44,7 +50,7 @@ def test_pods_reach_pods_on_every_node(probes: Probes, expected: Expected) -> No
 
 def test_pods_reach_pods_on_every_node_by_udp(probes: Probes, expected: Expected) -> None:
     require(
-        network.unreachable_pods(probes, expected, protocol="udp"),
+        followed(lambda: network.unreachable_pods(probes, expected, protocol="udp")),
         claim="a pod on every node reaches a pod on every node, its own included, over UDP",
         look=FLANNEL,
         do=f"{expected.login()}, then tcpdump -ni flannel.1 udp",
@@ -53,7 +59,7 @@ def test_pods_reach_pods_on_every_node_by_udp(probes: Probes, expected: Expected
 
 def test_large_answers_arrive_from_every_node(probes: Probes, expected: Expected) -> None:
     require(
-        network.lost_large_answers(probes, expected),
+        followed(lambda: network.lost_large_answers(probes, expected)),
         claim=f"{network.LARGE_BYTES} bytes pass in both directions between every two nodes",
         look=FLANNEL + "; the MTU of flannel.1, cni0 and the machine's link",
         do=f"{expected.login()}, then ip link; ping -M do -s 1422 NODE",
@@ -62,7 +68,7 @@ def test_large_answers_arrive_from_every_node(probes: Probes, expected: Expected
 
 def test_service_address_is_served_by_every_backend_from_every_node(probes: Probes, expected: Expected) -> None:
     require(
-        network.unserved(probes, expected, probes.service_address),
+        followed(lambda: network.unserved(probes, expected, probes.service_address)),
         claim="a Service's ClusterIP reaches each of its backends, from every node",
         look=SERVICES,
         do=f"{expected.login()}, then curl http://{probes.service_address}/hostname",
@@ -71,7 +77,7 @@ def test_service_address_is_served_by_every_backend_from_every_node(probes: Prob
 
 def test_service_name_is_served_by_every_backend_from_every_node(probes: Probes, expected: Expected) -> None:
     require(
-        network.unserved(probes, expected, network.service_name(expected)),
+        followed(lambda: network.unserved(probes, expected, network.service_name(expected))),
         claim="a Service's DNS name reaches each of its backends, from every node",
         look=DNS,
         do="kubectl --kubeconfig kubeconfig -n kube-system logs deployment/coredns",
@@ -80,7 +86,7 @@ def test_service_name_is_served_by_every_backend_from_every_node(probes: Probes,
 
 def test_node_port_is_open_on_every_node_from_every_node(probes: Probes, expected: Expected) -> None:
     require(
-        network.closed_node_ports(probes, expected),
+        followed(lambda: network.closed_node_ports(probes, expected)),
         claim="a NodePort answers on every node's address, asked from pods on every node",
         look=SERVICES,
         do=f"{expected.login()}, then curl http://NODE_ADDRESS:{probes.node_port}/hostname",
@@ -89,7 +95,7 @@ def test_node_port_is_open_on_every_node_from_every_node(probes: Probes, expecte
 
 def test_api_server_is_reached_by_name_from_every_node(probes: Probes, expected: Expected) -> None:
     require(
-        network.api_unreachable(probes, expected),
+        followed(lambda: network.api_unreachable(probes, expected)),
         claim="pods on every node find the API server as kubernetes.default, short and in full",
         look=DNS,
         do="kubectl --kubeconfig kubeconfig -n default get service,endpointslices",

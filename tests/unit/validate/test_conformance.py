@@ -68,9 +68,7 @@ def test_every_registry_that_specs_pull_from_is_the_mirror() -> None:
 
 def test_the_command_has_no_more_processes_than_specs() -> None:
     tools = Tools(Path("/t/e2e.test"), Path("/t/ginkgo"), Path("/t/kubectl"))
-    command = ginkgo_command(
-        tools, [NAME], kubeconfig=Path("/k"), report_dir=Path("/r"), seconds=60, repositories=Path("/l")
-    )
+    command = ginkgo_command(tools, [NAME], kubeconfig=Path("/k"), report_dir=Path("/r"), seconds=60)
     assert command[0] == "/t/ginkgo"
     assert "--procs=1" in command
     assert command.index("/t/e2e.test") < command.index("--") < command.index("--kubeconfig=/k")
