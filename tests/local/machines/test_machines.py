@@ -186,7 +186,10 @@ def test_a_killed_machine_leaves_nothing_and_its_address_can_be_used_again_at_on
     spec = lab.spec("c1", namespace=1, host=9)
     lab.machines.start(spec)
     lab.wait_for_login(spec)
+    lock = nspawn.lock_of(lab.directory / "state/machines/c1/root")
+    assert lock.exists()
     lab.machines.kill(spec.id)
+    assert not lock.exists()
     assert [line for line in what_remains() if "c1" in line] == []
     assert lab.machines.status(spec.id).phase == "absent"
     lab.machines.kill(spec.id)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from harness.infra.local.machines.machine import MachineSpec, MachineStatus
 from harness.infra.local.machines.names import Names
-from harness.infra.local.machines.runtime import Machines, MachineSpec, MachineStatus
+from harness.infra.local.machines.runtime import Machines
 
 __all__ = ["MachineSpec", "MachineStatus", "Machines", "Names"]

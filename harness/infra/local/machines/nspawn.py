@@ -119,6 +119,12 @@ def _pid_in_namespaces(pid: int) -> list[int]:
     return [int(word) for word in line.split()[1:]]
 
 
+def lock_of(root: Path) -> Path:
+    """Return the file by which nspawn keeps others from the same root, named after its device and inode."""
+    status = root.stat()
+    return RUN / "locks" / f"inode-{status.st_dev}:{status.st_ino}"
+
+
 def forget(name: str) -> None:
     """Remove what a killed nspawn leaves below /run."""
     export = RUN / "unix-export" / name

@@ -9,13 +9,12 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from harness import proc
 from harness.errors import InfraError
 from harness.infra.local.machines import cgroups, disk, netns, nspawn, seed
+from harness.infra.local.machines.machine import MachineSpec, MachineStatus
 from harness.infra.local.machines.names import Names
 from harness.until import Deadline, NotYet, until
 
@@ -23,47 +22,6 @@ START_SECONDS = 30.0
 KILL_SECONDS = 60.0
 CONSOLE_TAIL = 10
 CONSOLE_TAIL_BYTES = 8192
-
-
-@dataclass(frozen=True)
-class MachineSpec:
-    """A machine to start.
-
-    Attributes:
-        id: 1 to 9 hex digits, unique in the instance.
-        namespace_index: its VM namespace's network, 1..250.
-        address: its IPv4 address in that network.
-        disk: a raw GPT disk that is the machine's own; it is grown to the file's size and written to.
-        user_data: cloud-init's user-data.
-        network_data: kept beside the seed for people; the address is set from outside instead.
-        instance_id: cloud-init's instance-id.
-    """
-
-    id: str
-    namespace_index: int
-    hostname: str
-    address: str
-    disk: Path
-    cpus: int
-    memory_mib: int
-    user_data: str
-    network_data: str
-    instance_id: str
-
-
-Phase = Literal["absent", "booting", "running", "exited"]
-
-
-@dataclass(frozen=True)
-class MachineStatus:
-    """What a machine is doing.
-
-    Phases: `absent` nothing of it is on the host; `booting` nspawn runs, pid 1 does not yet; `running` pid 1 runs;
-    `exited` nspawn has ended and its remains wait for a kill (`detail`: the console's last lines).
-    """
-
-    phase: Phase
-    detail: str
 
 
 class Machines:
@@ -231,6 +189,7 @@ class Machines:
 
         def unmounted() -> bool | NotYet:
             for mount in disk.mounts_below(folder):
+                nspawn.lock_of(mount).unlink(missing_ok=True)  # while the name is this machine's alone
                 done = proc.run(["umount", mount], timeout=60, check=False)
                 if done.returncode != 0:
                     return NotYet(done.stderr.strip())
