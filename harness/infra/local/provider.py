@@ -22,13 +22,14 @@ from harness.infra.local.status import InstanceStatus
 from harness.infra.nodes import free_for_machines
 from harness.kube import Cluster
 from harness.model import Capacity, Mirror
-from harness.until import Deadline
+from harness.until import Deadline, NotYet, TimedOut, until
 
 KUBEVIRT = "kubevirt"
 KUBEVIRT_MODULE = "harness.infra.local.kubevirt"
 LOCK_SECONDS = 180.0
 KUBEVIRT_GRACE = 3.0  # seconds to finish what it is doing to a machine
 GRACE = 1.0
+SETTLE_SECONDS = 3.0
 
 
 class LocalProvider:
@@ -190,14 +191,23 @@ class LocalProvider:
         self._require_clean(index)
 
     def _require_clean(self, index: int | None) -> None:
-        left = [line for line in leftovers.leftovers(self.layout, index) if line != f"file {self.layout.lock}"]
-        if left:
+        """Look whether anything is left; what the kernel is still taking away gets a moment."""
+        left: list[str] = []
+
+        def clean() -> NotYet | None:
+            lines = leftovers.leftovers(self.layout, index)
+            left[:] = [line for line in lines if line != f"file {self.layout.lock}"]
+            return NotYet(f"{len(left)} things are left") if left else None
+
+        try:
+            until(clean, deadline=Deadline.after(SETTLE_SECONDS), what=f"instance {self.layout.name} is gone")
+        except TimedOut as late:
             raise Leaked(
                 f"{len(left)} things of instance {self.layout.name} could not be taken away",
                 hint=f"see what holds them, then again: vmatrix infra down --name {self.layout.name}",
                 paths=[self.layout.root] if self.layout.root.exists() else [],
                 detail="\n".join(left),
-            )
+            ) from late
 
     def _dead(self, found: Instance) -> list[str]:
         """Return the programs of the instance that do not run."""
