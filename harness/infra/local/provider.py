@@ -12,7 +12,7 @@ from typing import Any
 import harness
 from harness.errors import InfraError, Leaked
 from harness.infra import preflight
-from harness.infra.local import control_plane, guests, instance, leftovers, locks, network, processes, status
+from harness.infra.local import control_plane, guests, instance, kernel, leftovers, locks, network, processes, status
 from harness.infra.local.config import LocalConfig
 from harness.infra.local.instance import Instance
 from harness.infra.local.layout import MIRROR_PORT, PORTS, REGISTRY_PORT, WEBHOOK_PORT, Layout, address_of
@@ -130,6 +130,7 @@ class LocalProvider:
 
     def _make(self, found: Instance) -> None:
         layout = self.layout
+        kernel.raise_inotify_limit()
         network.ensure_bridge(found.index, layout)
         for folder in (layout.pki, layout.run, layout.logs, layout.disks, layout.machines):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)

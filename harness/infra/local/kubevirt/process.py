@@ -19,9 +19,9 @@ from harness.infra.local.kubevirt.admission import serve
 from harness.infra.local.kubevirt.context import Context, Informers
 from harness.infra.local.kubevirt.events import Events
 from harness.infra.local.kubevirt.install import install
-from harness.infra.local.kubevirt.node import heartbeat, machine
+from harness.infra.local.kubevirt.node import heartbeat, logs, machine
 from harness.infra.local.kubevirt.node.addresses import Addresses
-from harness.infra.local.kubevirt.node.guests import Guests, Runtime, networks_on_host
+from harness.infra.local.kubevirt.node.guests import Guests, Runtime, machine_id, networks_on_host
 from harness.infra.local.kubevirt.node.housekeeping import Housekeeping
 from harness.infra.local.kubevirt.node.kubelet import Kubelet
 from harness.infra.local.kubevirt.vm.controller import VmController
@@ -30,6 +30,7 @@ from harness.infra.local.kubevirt.vmi.controller import VmiController
 from harness.infra.local.machines import Machines
 from harness.infra.local.machines.names import FIRST_SECOND_OCTET
 from harness.kube.client import Cluster
+from harness.kube.informer import labels_of
 from harness.kube.resources import NAMESPACE, NODE, POD
 from harness.until import Deadline, NotYet, until
 
@@ -111,12 +112,26 @@ def _start(context: Context, options: Options) -> None:
     heartbeat.start(context)
     machines = Machines(options.state, options.index)
     attach(context, machines, lambda: networks_on_host(machines))
+    server = logs.serve(options.webhook_host, options.pki, _console(context, machines))
+    context.on_stop(server.shutdown)
     cdi.start(context)
     context.informers.start()
     context.informers.wait()
     for controller in context.controllers():
         controller.start()
     _wait_for_node(context)
+
+
+def _console(context: Context, machines: Machines) -> logs.Console:
+    """Return the function that finds the console behind a launcher pod."""
+    pods = context.informers.of(POD)
+
+    def console(namespace: str, name: str) -> Path | None:
+        pod = pods.get(namespace, name)
+        uid = labels_of(pod).get("kubevirt.io/created-by") if pod is not None else None
+        return machines.console(machine_id(uid)) if uid else None
+
+    return console
 
 
 def attach(context: Context, machines: Runtime, on_host: Callable[[], set[int]]) -> None:
