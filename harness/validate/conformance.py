@@ -39,9 +39,13 @@ def quoted(text: str) -> str:
     return "".join(f"\\{char}" if char in GO_SPECIAL else char for char in text)
 
 
-def focus(names: Iterable[str]) -> list[str]:
-    """Return ginkgo's options that select just the named specs."""
-    return [f"--focus=^{quoted(SUITE)} {quoted(name)}$" for name in names]
+def focus(names: Iterable[str]) -> str:
+    """Return ginkgo's option that selects just the named specs.
+
+    One expression, and not one option per name: each process matches it against thousands of specs, and only
+    alternatives behind a common, anchored beginning are matched quickly (a list of forty took seconds otherwise).
+    """
+    return f"--focus=^{quoted(SUITE)} (?:{'|'.join(quoted(name) for name in names)})$"
 
 
 def repository_list(registry: str) -> str:
@@ -76,7 +80,7 @@ def ginkgo_command(
         f"--poll-progress-interval={STALLED_SECONDS:.0f}s",
         "--no-color",
         "--silence-skips",
-        *focus(names),
+        focus(names),
         str(tools.e2e_test),
         "--",
         f"--kubeconfig={kubeconfig}",
