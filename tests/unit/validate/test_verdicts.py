@@ -73,6 +73,18 @@ def test_a_suite_that_never_began_fails_every_spec_with_its_own_words() -> None:
     assert "connection refused" in verdicts["another"].text
 
 
+def test_a_run_that_was_out_of_time_tells_what_each_spec_came_to() -> None:
+    secrets = "[sig-node] Secrets should be consumable from pods in env vars [NodeConformance] [Conformance]"
+    lease = "[sig-node] Lease lease API should be available [Conformance]"
+    verdicts = read_verdicts(RECORDED / "junit-timed-out.xml", [VERSION, secrets, lease])
+    assert verdicts[VERSION].outcome is Outcome.PASSED
+    assert 0 < verdicts[VERSION].seconds < 1
+    assert verdicts[secrets].outcome is Outcome.FAILED
+    assert verdicts[secrets].seconds > 10
+    assert "suite timeout occurred" in verdicts[secrets].text
+    assert verdicts[lease].outcome is Outcome.FAILED
+
+
 def test_without_a_report_every_spec_has_failed(tmp_path: Path) -> None:
     verdict = read_verdicts(tmp_path / "none.xml", [VERSION])[VERSION]
     assert verdict.outcome is Outcome.FAILED
