@@ -16,6 +16,7 @@ from harness.validate.facts import NodeFacts
 from harness.validate.inspection import Inspection
 from harness.validate.view import ClusterView
 
+SUITES = ("nodes", "cluster", "network", "conformance")  # from cheap to dear
 SETTLE_SECONDS = 90.0  # from the playbooks' end until nodes and add-ons are ready; CoreDNS's pods start last
 
 
@@ -38,7 +39,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Drop the items that pair a cell with a spec that only another cell's minor has."""
+    """Put the cheap suites first; drop the items that pair a cell with a spec that only another cell's minor has."""
+    items.sort(key=lambda item: SUITES.index(item.path.parent.name) if item.path.parent.name in SUITES else len(SUITES))
     foreign = {item for item in items if _is_foreign(item)}
     if foreign:
         items[:] = [item for item in items if item not in foreign]
