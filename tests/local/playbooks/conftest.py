@@ -1,0 +1,195 @@
+"""Fresh machines with a mirror, on instance index 14, and the playbooks run on them as a person would."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from ipaddress import IPv4Address
+from pathlib import Path
+
+import pytest
+import yaml
+
+from harness import paths, proc
+from harness.artifacts import disk, refs
+from harness.artifacts.recipe import silent
+from harness.artifacts.store import Store
+from harness.artifacts.supply import Supply
+from harness.cell.deploy import Recap, recap
+from harness.infra.local import guests, requirements
+from harness.infra.local.machines import Machines, MachineSpec, Names, netns
+from harness.model import Cell, Mirror, PlannedMachine
+from harness.plan import make_cell, select
+from harness.spec import load_spec
+from harness.until import Deadline, NotYet, until
+
+INDEX, NETWORK = 14, 1
+USER = "debian"
+SSH = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where machines are made: their runtime, a golden disk, a key, and what the playbooks are told."""
+
+    machines: Machines
+    directory: Path
+    golden: Path
+    key: Path
+    mirror: Mirror
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Return the file that the playbooks make."""
+        return self.directory / "kubeconfig"
+
+    def boot(self, cell: Cell) -> None:
+        """Boot the cell's machines, wait for their cloud-init, write inventory and variables."""
+        self.machines.sweep()
+        self.kubeconfig.unlink(missing_ok=True)
+        addresses = {planned.name: str(self._address(n)) for n, planned in enumerate(cell.machines)}
+        self.machines.ensure_network(NETWORK)
+        for number, planned in enumerate(cell.machines):
+            self._start(f"a{number}", planned, addresses[planned.name])
+        for address in addresses.values():
+            until(partial(self._ready, address), deadline=Deadline.after(120), what=f"{address} takes logins")
+        access = {"ansible_user": USER, "ansible_ssh_private_key_file": str(self.key)}
+        inventory = {
+            "all": {
+                "vars": {**access, "ansible_ssh_common_args": " ".join(SSH)},
+                "hosts": {name: {"ansible_host": address} for name, address in addresses.items()},
+                "children": {
+                    group: {"hosts": {planned.name: {} for planned in cell.machines if group in planned.groups}}
+                    for group in ("control_plane", "etcd", "node")
+                },
+            }
+        }
+        given = {
+            **cell.vars,
+            **guests.guest_vars(),
+            "cluster_mirror_url": self.mirror.http,
+            "cluster_image_registry": self.mirror.registry,
+            "cluster_hosts": [{"name": name, "address": address} for name, address in addresses.items()],
+            "cluster_kubeconfig_path": str(self.kubeconfig),
+        }
+        (self.directory / "hosts.yml").write_text(yaml.safe_dump(inventory), encoding="utf-8")
+        (self.directory / "extra-vars.yml").write_text(yaml.safe_dump(given), encoding="utf-8")
+
+    def play(self, *options: str, timeout: float = 600) -> tuple[Recap, ...]:
+        """Run cluster.yml; fail with its output when a task fails."""
+        playbooks = paths.project_dir() / "playbooks"
+        argv: list[str | Path] = [Path(sys.executable).parent / "ansible-playbook", "-i", self.directory / "hosts.yml"]
+        argv += ["-e", f"@{self.directory / 'extra-vars.yml'}", playbooks / "cluster.yml", *options]
+        settings = {"ANSIBLE_CONFIG": str(playbooks / "ansible.cfg"), "ANSIBLE_HOME": str(self.directory / "ansible")}
+        done = proc.run(argv, timeout=timeout, env=settings, check=False)
+        if done.returncode != 0:
+            pytest.fail("\n".join(done.stdout.splitlines()[-60:]))
+        return recap(done.stdout)
+
+    def on(self, machine: int, command: str) -> proc.Completed:
+        """Run a command on a machine, by its place in the inventory; its status is not checked."""
+        where = f"{USER}@{self._address(machine)}"
+        return proc.run(["ssh", "-i", self.key, *SSH, where, command], timeout=120, check=False)
+
+    def _address(self, number: int) -> IPv4Address:
+        return self.machines.names.network(NETWORK)[2 + number]
+
+    def _start(self, machine_id: str, planned: PlannedMachine, address: str) -> None:
+        clone = self.directory / f"{planned.name}.raw"
+        proc.run(["cp", "--reflink=auto", "--sparse=always", self.golden, clone], timeout=60)
+        public = self.key.with_suffix(".pub").read_text(encoding="utf-8").strip()
+        user = {"name": USER, "sudo": "ALL=(ALL) NOPASSWD:ALL", "shell": "/bin/bash", "ssh_authorized_keys": [public]}
+        self.machines.start(
+            MachineSpec(
+                id=machine_id,
+                namespace_index=NETWORK,
+                hostname=planned.name,
+                address=address,
+                disk=clone,
+                cpus=planned.cpus,
+                memory_mib=planned.memory_mib,
+                user_data="#cloud-config\n" + yaml.safe_dump({"users": [user], "manage_etc_hosts": "localhost"}),
+                network_data="",
+                instance_id=f"i-{secrets.token_hex(4)}",
+            )
+        )
+
+    def _ready(self, address: str) -> bool | NotYet:
+        where = ["-o", "ConnectTimeout=2", f"{USER}@{address}"]
+        done = proc.run(["ssh", "-i", self.key, *SSH, *where, "cloud-init status --wait"], timeout=60, check=False)
+        return True if "status: done" in done.stdout else NotYet(done.stderr.strip() or done.stdout.strip())
+
+
+def answers(url: str) -> bool | NotYet:
+    """Tell whether something answers at an address, be it with an error."""
+    try:
+        urllib.request.urlopen(url, timeout=2).close()  # noqa: S310 - an address of this test
+    except urllib.error.HTTPError:
+        return True
+    except OSError as error:
+        return NotYet(str(error))
+    return True
+
+
+@pytest.fixture(scope="session")
+def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the Debian 13 disk as a raw file; fail with what is missing rather than skip."""
+    if os.geteuid() != 0:
+        pytest.fail("these tests boot real machines and need root")
+    missing = requirements.missing()
+    if missing:
+        pytest.fail("\n".join(f"{item.what} is missing ({item.why}): {item.remedy}" for item in missing))
+    cache = disk.ImageCache()
+    built = cache.ensure(disk.load(paths.project_dir() / "matrix" / "images.yml").find("debian-13"))
+    raw = tmp_path_factory.mktemp("golden") / "debian-13.raw"
+    proc.run(["qemu-img", "convert", "-O", "raw", cache.path(built), raw], timeout=120)
+    return raw
+
+
+@pytest.fixture(scope="session")
+def mirror(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mirror]:
+    """Serve every binary and image of the smoke cell to the machines of this instance."""
+    store, logs = Store(), tmp_path_factory.mktemp("mirror")
+    (smoke,) = select(load_spec(paths.project_dir() / "matrix"), tier="smoke")
+    version = str(smoke.vars["cluster_kubernetes_version"])
+    supply = Supply(version, refs.images(store.catalogue, version, smoke.vars), store)
+    store.ensure(refs.for_cell(store.catalogue, smoke.vars), silent)
+    names = Names(INDEX)
+    netns.create_instance_address(names)
+    served = Mirror(f"http://{names.instance_address}:8080", f"{names.instance_address}:5000")
+    services = []
+    try:
+        for name, port, command in (("mirror", 8080, supply.mirror), ("registry", 5000, supply.registry)):
+            started = command(f"{names.instance_address}:{port}")
+            services.append(proc.spawn(started.argv, log=logs / f"{name}.log", env=started.env))
+        for url in (served.http, f"http://{served.registry}/v2/"):
+            until(partial(answers, url), deadline=Deadline.after(30), what=f"{url} answers", interval=0.1)
+        supply.publish(served.registry)
+        yield served
+    finally:
+        for service in services:
+            service.stop(grace=5)
+        netns.remove_instance_address(names)
+
+
+@pytest.fixture(scope="module")
+def bench(golden: Path, mirror: Mirror, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """Give a place for machines; nothing of them stays."""
+    directory = tmp_path_factory.mktemp("bench")
+    machines = Machines(directory / "state", INDEX)
+    proc.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", directory / "id"], timeout=20)
+    yield Bench(machines, directory, golden, directory / "id", mirror)
+    machines.sweep()
+
+
+def cell_of(topology: str) -> Cell:
+    """Return the smoke cell with another topology."""
+    spec = load_spec(paths.project_dir() / "matrix")
+    (smoke,) = select(spec, tier="smoke")
+    return make_cell(spec, {**smoke.values, "topology": topology})
