@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 ORDER = {"provision": 0, "deploy": 1, "teardown": 9}
 CHECK_RANK = 5
 SESSION: pytest.StashKey[Session] = pytest.StashKey()
+SETUP_SECONDS: pytest.StashKey[float] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -179,6 +180,8 @@ def pytest_runtest_makereport(
     cell = _cell_of(item)
     if session is None or cell is None or _is_step(item):
         return report
+    if report.when == "setup":
+        item.stash[SETUP_SECONDS] = report.duration  # what a check's fixtures ask of the cluster is part of the check
     decisive = report.when == "call" or report.outcome != "passed"
     error = call.excinfo.value if call.excinfo is not None else None
     if decisive and not isinstance(error, KeyboardInterrupt):
@@ -188,7 +191,7 @@ def pytest_runtest_makereport(
             _suite(item),
             item.name,
             outcome=outcome,
-            seconds=report.duration,
+            seconds=report.duration + (item.stash.get(SETUP_SECONDS, 0.0) if report.when == "call" else 0.0),
             detail=_detail(report),
             error=error,
         )

@@ -89,6 +89,15 @@ class RunResult:
     exit_code: int | None
 
 
+def alike(checks: tuple[Check, ...]) -> list[tuple[Check, tuple[str, ...]]]:
+    """Group failed checks that say the same but for their name: the first of each, and the names of the others."""
+    groups: dict[tuple[str, str, str], list[Check]] = {}
+    for check in checks:
+        body = check.detail.strip().partition("\n")[2] or check.detail
+        groups.setdefault((check.suite, check.blame, body), []).append(check)
+    return [(first, tuple(c.name for c in others)) for first, *others in groups.values()]
+
+
 def load(run_dir: Path) -> RunResult:
     """Load a run's results; an empty run when nothing was written yet."""
     events = read(run_dir)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.report.results import CellResult, RunResult, Step
+from harness.report.results import CellResult, RunResult, Step, alike
 
 
 def write(result: RunResult, path: Path) -> None:
@@ -50,7 +50,7 @@ def _cell(cell: CellResult) -> list[str]:
         lines += [f"- `{path}`" for path in step.paths]
         lines += ["", "```text", step.detail, "```"] if step.detail else []
         lines.append("")
-    for check in cell.failed_checks:
+    for check, others in alike(cell.failed_checks):
         lines += [
             f"**{check.suite}: {check.name}** failed ({check.blame})",
             "",
@@ -59,6 +59,7 @@ def _cell(cell: CellResult) -> list[str]:
             "```",
             "",
         ]
+        lines += ["In the same way failed:", "", *(f"- {name}" for name in others), ""] if others else []
     not_run = [c for c in cell.checks if c.outcome == "not-run"]
     if not_run:
         lines += ["Not run:", "", *(f"- {c.suite}: {c.name}: {c.detail.strip()}" for c in not_run), ""]

@@ -7,8 +7,9 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from harness.report.results import CellResult, RunResult
+from harness.report.results import CellResult, RunResult, alike
 
+SUMMARY = "summary.md"
 STYLES = {"passed": "green", "failed": "bold red", "not-run": "yellow", "interrupted": "yellow", "unfinished": "yellow"}
 
 
@@ -47,9 +48,13 @@ def _failures(cell: CellResult) -> list[RenderableType]:
         lines += [Text(f"  see: {path}") for path in step.paths]
         lines += [Text(f"    {line}", "dim") for line in step.detail.splitlines()[-12:]]
         shown.append(Group(*lines))
-    for check in cell.failed_checks:
+    for check, others in alike(cell.failed_checks):
         head = Text(f"{check.suite}: {check.name} failed; to blame: {check.blame}", "bold red")
-        shown.append(Group(head, *(Text(f"    {line}", "dim") for line in check.detail.strip().splitlines()[-12:])))
+        lines = [Text(f"    {line}", "dim") for line in check.detail.strip().splitlines()[-12:]]
+        lines += (
+            [Text(f"  and {len(others)} more checks failed in the same way; {SUMMARY} names them")] if others else []
+        )
+        shown.append(Group(head, *lines))
     if cell.outcome != "passed":
         shown.append(Text(f"logs of the cell: {cell.directory}/logs"))
     return shown

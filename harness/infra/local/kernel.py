@@ -7,8 +7,8 @@ from pathlib import Path
 
 log = logging.getLogger(__name__)
 INOTIFY = Path("/proc/sys/fs/inotify/max_user_instances")
-# Every guest's root is the host's root, and the limit is per user. A control plane machine takes about 45 (kube-apiserver
-# 12, kube-controller-manager 11, kubelet 9, systemd 6, containerd 4, measured), the embedded control plane 27.
+# Every guest's root is the host's root, and the limit is per user. A control plane machine takes about 45 (measured:
+# kube-apiserver 12, kube-controller-manager 11, kubelet 9, systemd 6, containerd 4), the embedded control plane 27.
 INOTIFY_INSTANCES = 8192
 
 

@@ -172,4 +172,4 @@ def test_tests_are_compiled_and_c_is_linked_statically(tmp_path: Path) -> None:
     assert isinstance(runc, Build)
     assert tests.argv(Path("go"), "p", Path("o"))[1:3] == ["test", "-c"]
     assert "-extldflags -static" in runc.ldflags()
-    assert "-tags=osusergo,netgo" in runc.argv(Path("go"), "p", Path("o"))
+    assert "-tags=osusergo,netgo,seccomp" in runc.argv(Path("go"), "p", Path("o"))

@@ -129,3 +129,25 @@ def test_plain_lines_and_gitlab_sections(tmp_path: Path) -> None:
     assert "c1: provision / machines ok (2.5 s)" in text
     assert "c1: provision FAILED (3.0 s): no room" in text
     assert text.index("section_end:") > text.index("FAILED")
+
+
+def test_checks_that_fail_in_the_same_way_are_said_once(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path)
+    recorder.write("run-start", run="r00001", command="x", cells=[CELL])
+    for number in range(40):
+        recorder.write(
+            "check",
+            cell=CELL,
+            suite="conformance",
+            seconds=0.1,
+            name=f"spec {number}",
+            outcome="failed",
+            blame="harness",
+            detail=f"spec {number}\nginkgo left no report",
+        )
+    text = summary.render(load(tmp_path))
+    assert text.count("ginkgo left no report") == 1
+    assert "- spec 39" in text
+    console = Console(record=True, width=100, file=io.StringIO())
+    terminal.show(load(tmp_path), console)
+    assert "and 39 more checks failed in the same way" in console.export_text()
