@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.kube import Cluster
+from harness.kube.client import Unreachable
 from harness.kube.resources import DAEMON_SET, NAMESPACE, POD, SERVICE, SERVICE_ACCOUNT
 from harness.until import Deadline, NotYet, until
 
@@ -22,6 +23,7 @@ HTTP_PORT = 8080
 UDP_PORT = 8081
 SERVICE_PORT = 80
 DIAL_SECONDS = 5  # agnhost gives up a request after that (test/images/agnhost/netexec/netexec.go)
+PROXY_SECONDS = 10.0  # on top, for the way there and back
 
 
 @dataclass(frozen=True)
@@ -52,17 +54,24 @@ class Probes:
     node_port: int
 
     def dial(self, node: str, host: str, port: int, request: str, *, protocol: str = "http", tries: int = 1) -> Dialled:
-        """Let the probe on `node` request `request` from host:port, `tries` times on a new connection each."""
+        """Let the probe on `node` request `request` from host:port, `tries` times on a new connection each.
+
+        A probe that the API server cannot reach is an answer too: it is the network that is being judged.
+        """
         source = self.dialling[node].name
-        answer = self.api.send(
-            "GET",
-            f"{POD.path(NAME, f'{source}:{HTTP_PORT}', 'proxy')}/dial",
-            query={"host": host, "port": str(port), "protocol": protocol, "request": request, "tries": str(tries)},
-            read_seconds=10.0 + DIAL_SECONDS * tries,
-        )
+        seconds = PROXY_SECONDS + DIAL_SECONDS * tries
+        try:
+            answer = self.api.send(
+                "GET",
+                f"{POD.path(NAME, f'{source}:{HTTP_PORT}', 'proxy')}/dial",
+                query={"host": host, "port": str(port), "protocol": protocol, "request": request, "tries": str(tries)},
+                read_seconds=seconds,
+            )
+        except Unreachable:
+            return Dialled((), (f"no answer in {seconds:.0f} s from the probe on {node} through the API server",))
         said = _decoded(answer.body)
         if answer.code != 200 or said is None:
-            return Dialled((), (f"{answer.code}: {str(answer.body).strip()[:300]}",))
+            return Dialled((), (f"{answer.code}: {_words(answer.body)}",))
         return Dialled(tuple(said.get("responses") or ()), tuple(said.get("errors") or ()))
 
 
@@ -72,7 +81,8 @@ def place(api: Cluster, nodes: tuple[str, ...], image: str, deadline: Deadline) 
     Raises:
         TimedOut: with the pods that are not ready, and the events of one of them.
     """
-    remove(api, deadline)  # what an interrupted run left
+    remove(api, deadline)  # what an earlier or interrupted run left
+    _wait_for_namespace_gone(api, deadline)
     api.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAME}})
     service = api.create(SERVICE, _service())
     _wait_for_service_account(api, deadline)
@@ -95,9 +105,11 @@ def place(api: Cluster, nodes: tuple[str, ...], image: str, deadline: Deadline) 
 
 
 def remove(api: Cluster, deadline: Deadline) -> None:
-    """Take the probes away and wait until they are gone. Idempotent.
+    """Take the probes away, wait until the pods are gone, and ask for their namespace's deletion. Idempotent.
 
     Pods first: a namespace that still has pods when it is deleted waits for their grace period in steps of seconds.
+    Nobody waits for the empty namespace here: its controller lets 5 s pass before it looks at it
+    (pkg/controller/namespace, namespaceDeletionGracePeriod). `place` waits for it when it comes again.
     """
     if api.get(NAMESPACE, NAME) is None:
         return
@@ -108,13 +120,16 @@ def remove(api: Cluster, deadline: Deadline) -> None:
         left = [pod["metadata"]["name"] for pod in api.list(POD, NAME).items]
         return NotYet(f"still there: {', '.join(sorted(left))}") if left else True
 
-    def namespace_gone() -> bool | NotYet:
+    until(pods_gone, deadline=deadline, what="the probe pods are gone", interval=0.3)
+    api.delete(NAMESPACE, NAME)
+
+
+def _wait_for_namespace_gone(api: Cluster, deadline: Deadline) -> None:
+    def probe() -> bool | NotYet:
         found = api.get(NAMESPACE, NAME)
         return True if found is None else NotYet(f"it is {found['status'].get('phase')}")
 
-    until(pods_gone, deadline=deadline, what="the probe pods are gone", interval=0.3)
-    api.delete(NAMESPACE, NAME)
-    until(namespace_gone, deadline=deadline, what=f"namespace {NAME} is gone", interval=0.3)
+    until(probe, deadline=deadline, what=f"namespace {NAME} is gone", interval=0.3)
 
 
 def _wait_for_service_account(api: Cluster, deadline: Deadline) -> None:
@@ -188,6 +203,11 @@ def _daemon_set(role: str, image: str) -> dict[str, Any]:
             },
         },
     }
+
+
+def _words(body: Any) -> str:
+    """Return what an error answer says: a Status object's message, or the text itself."""
+    return str(body.get("message", body) if isinstance(body, dict) else body).strip()[:300]
 
 
 def _decoded(body: Any) -> dict[str, Any] | None:

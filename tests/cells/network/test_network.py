@@ -34,12 +34,17 @@ def probes(inspection: Inspection, mirror: Mirror) -> Iterator[Probes]:
         remove(inspection.api, Deadline.after(REMOVE_SECONDS))
 
 
-def followed(judge: Callable[[], list[Finding]]) -> list[Finding]:
-    """Return what is still wrong after the time that the network has to follow the probes."""
-    return eventually(judge, deadline=Deadline.after(FOLLOW_SECONDS), what="the network has followed the probes")
+Followed = Callable[[Callable[[], list[Finding]]], list[Finding]]
 
 
-def test_pods_reach_pods_on_every_node(probes: Probes, expected: Expected) -> None:
+@pytest.fixture(scope="module")
+def followed(probes: Probes) -> Followed:
+    """Return what judges until the network has followed the probes; all checks share that time."""
+    deadline = Deadline.after(FOLLOW_SECONDS)
+    return lambda judge: eventually(judge, deadline=deadline, what="the network has followed the probes")
+
+
+def test_pods_reach_pods_on_every_node(probes: Probes, expected: Expected, followed: Followed) -> None:
     require(
         followed(lambda: network.unreachable_pods(probes, expected, protocol="http")),
         claim="a pod on every node reaches a pod on every node, its own included, over TCP",
@@ -48,7 +53,7 @@ def test_pods_reach_pods_on_every_node(probes: Probes, expected: Expected) -> No
     )
 
 
-def test_pods_reach_pods_on_every_node_by_udp(probes: Probes, expected: Expected) -> None:
+def test_pods_reach_pods_on_every_node_by_udp(probes: Probes, expected: Expected, followed: Followed) -> None:
     require(
         followed(lambda: network.unreachable_pods(probes, expected, protocol="udp")),
         claim="a pod on every node reaches a pod on every node, its own included, over UDP",
@@ -57,7 +62,7 @@ def test_pods_reach_pods_on_every_node_by_udp(probes: Probes, expected: Expected
     )
 
 
-def test_large_answers_arrive_from_every_node(probes: Probes, expected: Expected) -> None:
+def test_large_answers_arrive_from_every_node(probes: Probes, expected: Expected, followed: Followed) -> None:
     require(
         followed(lambda: network.lost_large_answers(probes, expected)),
         claim=f"{network.LARGE_BYTES} bytes pass in both directions between every two nodes",
@@ -66,7 +71,9 @@ def test_large_answers_arrive_from_every_node(probes: Probes, expected: Expected
     )
 
 
-def test_service_address_is_served_by_every_backend_from_every_node(probes: Probes, expected: Expected) -> None:
+def test_service_address_is_served_by_every_backend_from_every_node(
+    probes: Probes, expected: Expected, followed: Followed
+) -> None:
     require(
         followed(lambda: network.unserved(probes, expected, probes.service_address)),
         claim="a Service's ClusterIP reaches each of its backends, from every node",
@@ -75,7 +82,9 @@ def test_service_address_is_served_by_every_backend_from_every_node(probes: Prob
     )
 
 
-def test_service_name_is_served_by_every_backend_from_every_node(probes: Probes, expected: Expected) -> None:
+def test_service_name_is_served_by_every_backend_from_every_node(
+    probes: Probes, expected: Expected, followed: Followed
+) -> None:
     require(
         followed(lambda: network.unserved(probes, expected, network.service_name(expected))),
         claim="a Service's DNS name reaches each of its backends, from every node",
@@ -84,7 +93,9 @@ def test_service_name_is_served_by_every_backend_from_every_node(probes: Probes,
     )
 
 
-def test_node_port_is_open_on_every_node_from_every_node(probes: Probes, expected: Expected) -> None:
+def test_node_port_is_open_on_every_node_from_every_node(
+    probes: Probes, expected: Expected, followed: Followed
+) -> None:
     require(
         followed(lambda: network.closed_node_ports(probes, expected)),
         claim="a NodePort answers on every node's address, asked from pods on every node",
@@ -93,7 +104,7 @@ def test_node_port_is_open_on_every_node_from_every_node(probes: Probes, expecte
     )
 
 
-def test_api_server_is_reached_by_name_from_every_node(probes: Probes, expected: Expected) -> None:
+def test_api_server_is_reached_by_name_from_every_node(probes: Probes, expected: Expected, followed: Followed) -> None:
     require(
         followed(lambda: network.api_unreachable(probes, expected)),
         claim="pods on every node find the API server as kubernetes.default, short and in full",

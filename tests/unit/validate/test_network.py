@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.kube import Cluster
-from harness.kube.client import Answer
+from harness.kube.client import Answer, Unreachable
 from harness.until import Deadline
 from harness.validate import network
 from harness.validate.findings import Finding, eventually
@@ -91,6 +91,19 @@ def test_one_node_that_gets_no_right_answer_is_found(judge: Judge, answer: Answe
     found = judge(probes(lambda source, query: answer if source == "probe-w" else well(source, query)))
     assert found
     assert all(finding.where.startswith("w-0 -> ") for finding in found)
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+def test_a_probe_that_the_api_server_cannot_reach_is_found_and_not_raised(judge: Judge) -> None:
+    def reply(source: str, query: Query) -> Answer:
+        if source == "probe-w":
+            raise Unreachable("GET /api/v1/namespaces: timed out")
+        return well(source, query)
+
+    found = judge(probes(reply))
+    assert found
+    assert all(finding.where.startswith("w-0 -> ") for finding in found)
+    assert any("probe on w-0" in finding.seen for finding in found)
 
 
 def test_every_ordered_pair_of_nodes_is_asked_once() -> None:
