@@ -141,6 +141,12 @@ def test_flannel_writes_the_kind_of_rules_that_kube_proxy_does(rendered: Path, a
     assert network(all_in_one)["EnableNFTables"] is False
 
 
+def test_flannel_does_not_wait_for_kube_proxy(rendered: Path) -> None:
+    (container,) = documents(rendered / "flannel.yml")["DaemonSet"]["spec"]["template"]["spec"]["containers"]
+    environment = {entry["name"]: entry.get("value") for entry in container["env"]}
+    assert (environment["KUBERNETES_SERVICE_HOST"], environment["KUBERNETES_SERVICE_PORT"]) == ("10.0.0.2", "6443")
+
+
 def test_a_subnet_becomes_a_cni_configuration_once(rendered: Path, tmp_path: Path) -> None:
     (tmp_path / "subnet.env").write_text(SUBNET)
     script = (rendered / "flannel-cni.sh").read_text()
