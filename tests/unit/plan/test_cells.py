@@ -27,7 +27,7 @@ def test_an_id_is_the_slugs_in_the_axes_order_and_a_hash(spec: Spec) -> None:
 
 def test_the_order_in_which_values_are_given_does_not_matter(spec: Spec) -> None:
     (cell,) = select(spec, tier="smoke")
-    assert make_cell(spec, dict(reversed(cell.values.items()))) == cell
+    assert make_cell(spec, dict(reversed(list(cell.values.items())))) == cell
 
 
 def test_another_value_makes_another_hash(spec: Spec) -> None:
