@@ -7,9 +7,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from harness.errors import ProductError
 from harness.kube import Cluster
+from harness.kube.client import Unreachable
 from harness.model import GuestCluster
-from harness.until import Deadline
+from harness.until import Deadline, NotYet, TimedOut, until
 from harness.validate.addons import unavailable_deployments, unready_daemon_sets
 from harness.validate.cluster import unready_nodes, unready_pods
 from harness.validate.curated import Curated, load_curated
@@ -19,6 +21,8 @@ from harness.validate.facts import NodeFacts
 from harness.validate.findings import Finding
 from harness.validate.hosts import gather, open_hosts
 from harness.validate.view import ClusterView, settle
+
+OK = 200
 
 
 class Inspection:
@@ -51,6 +55,30 @@ class Inspection:
     def api(self) -> Cluster:
         """Return the guest's API, as its admin."""
         return Cluster.from_kubeconfig(self.guest.kubeconfig)
+
+    def wait_for_api(self) -> None:
+        """Wait until the guest's API answers.
+
+        Raises:
+            ProductError: it does not within the time to settle. The machines are there, so it is not the infra's fault.
+        """
+
+        def probe() -> bool | NotYet:
+            try:
+                code = self.api.send("GET", "/livez").code
+            except Unreachable as error:
+                return NotYet(error.summary)
+            return True if code == OK else NotYet(f"/livez answers {code}")
+
+        try:
+            until(probe, deadline=Deadline.after(self._settle_seconds), what="the guest's API server answers")
+        except TimedOut as late:
+            machine = self.expected.control_plane[0]
+            raise ProductError(
+                f"the guest's API server does not answer at {self.api.server}",
+                hint=f"{self.expected.login(machine)}, then crictl ps -a or ls /var/log/pods",
+                detail=late.summary,
+            ) from late
 
     @cached_property
     def view(self) -> ClusterView:

@@ -36,7 +36,7 @@ def unanswered(asked: list[Pair], answers: Mapping[Pair, Dialled], right: Callab
         answer = answers.get((source, target), Dialled((), ("was not asked",)))
         wanted = right(source, target)
         if answer.responses != (wanted,) or answer.errors:
-            seen = "; ".join(answer.errors) or repr(_short(answer.responses))
+            seen = "; ".join(_short(answer.errors, 200)) or repr(_short(answer.responses))
             found.append(Finding(f"{source} -> {target}", repr(_short((wanted,))), seen))
     return found
 
@@ -121,5 +121,5 @@ def api_unreachable(probes: Probes, expected: Expected) -> list[Finding]:
     return found + differs("the check", "names asked", len(expected.nodes) * len(names), len(answers))
 
 
-def _short(texts: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(text if len(text) <= 80 else f"{text[:20]}... ({len(text)} bytes)" for text in texts)
+def _short(texts: tuple[str, ...], limit: int = 80) -> tuple[str, ...]:
+    return tuple(text if len(text) <= limit else f"{text[: limit // 4]}... ({len(text)} bytes)" for text in texts)

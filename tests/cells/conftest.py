@@ -61,7 +61,9 @@ def inspection(guest: GuestCluster) -> Inspection:
     control = control_directory(environment.run, environment.cell.id)
     control.mkdir(mode=0o700, exist_ok=True)
     options = ssh_options(environment.private_key, control)
-    return Inspection(guest, ssh_options=options, settle_seconds=SETTLE_SECONDS)
+    inspected = Inspection(guest, ssh_options=options, settle_seconds=SETTLE_SECONDS)
+    inspected.wait_for_api()
+    return inspected
 
 
 @pytest.fixture(scope="session")
