@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.errors import VmatrixError
+from harness.errors import NothingSelected, VmatrixError
 
 if TYPE_CHECKING:
     from harness.cell.life import Life
@@ -125,17 +125,28 @@ def _cell_of(item: pytest.Item) -> Cell | None:
     return callspec.params.get("cell") if callspec is not None else None
 
 
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """Say how to clean up before anything exists, then bring the infra up."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Say how to clean up before anything exists, then bring the infra up; without it no item is run."""
     opened = session.config.stash.get(SESSION, None)
     if opened is None or session.config.option.collectonly or _is_xdist_controller(session.config):
-        return
+        return None
+    if session.testsfailed:
+        return None  # the checks could not be collected: pytest says why
+    if not session.items:
+        return _refuse(opened, NothingSelected("no check was selected", hint="`--collect-only` shows what there is"))
     opened.console_from(sys.stdout)
     try:
         opened.start()
     except VmatrixError as error:
-        opened.abandon(error)
-        pytest.exit(_message(error), returncode=error.exit_code)
+        return _refuse(opened, error)
+    return None
+
+
+def _refuse(opened: Session, error: VmatrixError) -> bool:
+    opened.abandon(error)
+    sys.stderr.write(f"error ({error.blame.value}): {_message(error)}\n")
+    return True
 
 
 def _is_xdist_controller(config: pytest.Config) -> bool:
@@ -146,9 +157,9 @@ def _is_xdist_controller(config: pytest.Config) -> bool:
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Tear down what is left, write the reports, and say by exit code whose fault it was."""
     opened = session.config.stash.get(SESSION, None)
-    if opened is None or not opened.started:
+    if opened is None or session.config.option.collectonly or _is_xdist_controller(session.config):
         return
-    session.exitstatus = opened.finish(int(exitstatus))
+    session.exitstatus = opened.finish(int(exitstatus)) if opened.started else opened.exit_code or exitstatus
     if session.config.option.verbose < 2:
         session.config.option.tbstyle = "no"  # the failures are shown with blame and hint instead
 

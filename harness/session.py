@@ -11,6 +11,7 @@ import shlex
 import signal
 import string
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -39,7 +40,7 @@ from harness.errors import (
 from harness.model import Cell
 from harness.paths import project_dir
 from harness.plan import select
-from harness.record import Recorder
+from harness.record import RESULTS, Recorder
 from harness.report import junit, summary, terminal
 from harness.report.live import Live, in_gitlab
 from harness.report.results import CellResult, load
@@ -81,6 +82,7 @@ class Session:
     _live: Live | None = None
     _lives: dict[str, Life] = field(default_factory=dict)
     _leak: Leaked | None = None
+    _made: list[Path] = field(default_factory=list)
 
     @staticmethod
     def plan(
@@ -94,9 +96,13 @@ class Session:
         settings = load_settings(Path.cwd(), options=options).settings
         spec = load_spec(project_dir() / "matrix")
         cells = select(spec, tier=tier, patterns=patterns)
+        wiring.refuse_unusable(settings)
         run = run_id if run_id is not None else "".join(secrets.choice(ALPHABET) for _ in range(RUN_ID_LENGTH))
         if len(run) != RUN_ID_LENGTH or not set(run) <= set(ALPHABET):
-            raise BadInput(f"run id {run!r} is not 6 lower-case letters or digits", hint="leave --run-id out")
+            raise BadInput(
+                f"run id {run!r} is not 6 lower-case letters or digits",
+                hint="leave --run-id out, and one is made up",
+            )
         directory = (settings.runs / run).resolve()
         return Session(run, tier, cells, spec, settings, directory, command)
 
@@ -112,6 +118,10 @@ class Session:
         """Return the command that takes everything of this run away."""
         return shlex.join(["vmatrix", "reap", "--run", self.run, *wiring.provider_options(self.settings)])
 
+    def _login(self, cell: Cell) -> str:
+        options = shlex.join(wiring.provider_options(self.settings))
+        return " ".join(word for word in ("vmatrix login", options, cell.id, "MACHINE") if word)
+
     def console_from(self, file: Any) -> None:
         """Print to this file from now on."""
         self.console = Console(file=file, highlight=False, soft_wrap=True)
@@ -123,6 +133,7 @@ class Session:
             BadInput, InfraError: the infra cluster cannot be had.
         """
         self.console.print(f"to clean up after this run: {self.cleanup}", markup=False)
+        self._made = [p for p in (self.directory, *self.directory.parents) if not p.exists()]
         self.directory.mkdir(parents=True, exist_ok=True)
         self.started = True
         self._recorder.write(
@@ -142,9 +153,15 @@ class Session:
         )
 
     def abandon(self, error: VmatrixError) -> None:
-        """Write down that the run ended before any cell began."""
+        """Write down that the run ended before any cell began; input that cannot be used leaves nothing behind."""
         self.exit_code = error.exit_code
-        if self.started:
+        if self.started and isinstance(error, BadInput) and self._made:
+            self.started = False
+            (self.directory / RESULTS).unlink()
+            with suppress(OSError):  # what somebody else put there stays
+                for folder in self._made:
+                    folder.rmdir()
+        elif self.started:
             self._recorder.write("run-error", **describe(error))
 
     @property
@@ -226,8 +243,8 @@ class Session:
         if life.failed and self.settings.keep_on_failure and not self.signalled:
             life.torn_down = True
             self.console.print(
-                f"kept for {self.settings.expiry_hours:g} h: `vmatrix login {cell.id} MACHINE`; "
-                f"to take it away: vmatrix reap --run {self.run} --cell {cell.id}",
+                f"kept for {self.settings.expiry_hours:g} h: {self._login(cell)}; "
+                f"to take it away: {self.cleanup} --cell {cell.id}",
                 markup=False,
             )
             self._recorder.write("kept", cell=cell.id, attempt=life.attempt.number)
@@ -236,6 +253,12 @@ class Session:
 
     def finish(self, pytest_status: int) -> int:
         """Tear down whatever is left, write the reports, and return the exit code of the run."""
+        try:
+            return self._finish(pytest_status)
+        except Interrupted:  # the run's first signal; from here on another one ends the process
+            return self._finish(pytest_status)
+
+    def _finish(self, pytest_status: int) -> int:
         for life in list(self._lives.values()):
             try:
                 self.close(life.cell)

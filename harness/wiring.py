@@ -94,6 +94,17 @@ def _kubeconfig(settings: Settings) -> Path:
     return settings.kubeconfig
 
 
+def refuse_unusable(settings: Settings) -> None:
+    """Look whether the settings lead to an infra cluster at all; nothing is asked of it yet.
+
+    Raises:
+        BadInput: a setting that the provider needs is missing, or the kubeconfig cannot be used.
+    """
+    if settings.provider == "kubeconfig":
+        provider = kubeconfig_provider(settings)
+        Cluster.from_kubeconfig(provider.kubeconfig(), context=settings.context)
+
+
 def open_site(settings: Settings, spec: Spec, cells: Sequence[Cell], *, progress: OnProgress, command: str) -> Site:
     """Obtain what the cells need, bring the infra cluster up, and return it as the cells see it.
 

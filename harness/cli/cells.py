@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,6 +30,7 @@ from harness.spec.settings import Settings, load_settings
 Provider = Annotated[str | None, typer.Option(help="local or kubeconfig.")]
 InfraName = Annotated[str | None, typer.Option(help="Name of the embedded infrastructure.")]
 Kubeconfig = Annotated[Path | None, typer.Option(help="Kubeconfig of the infra cluster.")]
+LABEL_VALUE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 out = Console(highlight=False, soft_wrap=True)
 
 
@@ -192,6 +194,9 @@ def reap(
         raise BadInput("reap what?", hint="pass --run RUN, --cell CELL, --expired or --all")
     if all_ and (run or cell or expired):
         raise BadInput("--all goes with nothing else", hint="leave --all out to choose by --run, --cell or --expired")
+    for option, value in (("--run", run), ("--cell", cell)):
+        if value is not None and not LABEL_VALUE.fullmatch(value):
+            raise BadInput(f"{option} {value!r} cannot be a {option[2:]}'s id", hint="`vmatrix status` shows both ids")
     settings = _settings(provider, infra_name, kubeconfig)
     seconds = _spec().timeouts.scaled(settings.timeout_scale).teardown
     cluster = wiring.open_cluster(settings)
