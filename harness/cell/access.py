@@ -15,6 +15,8 @@ from harness.proc import Completed, run
 from harness.until import Deadline, NotYet, until
 
 SSH_FAILED = 255  # ssh's own exit status when it could not connect or log in
+# setpriv(1) of util-linux: the kernel ends the command when the thread that started it is gone, whatever ended that.
+DIES_WITH_US = ("setpriv", "--pdeathsig", "TERM")
 CLOUD_INIT_RECOVERABLE = 2  # `cloud-init status`: done, with warnings
 
 
@@ -52,7 +54,8 @@ def run_on(
     machine: Machine, command: str, *, private_key: Path, timeout: float, control: Path | None = None
 ) -> Completed:
     """Run a shell command on a machine; the caller looks at the status (255: could not log in)."""
-    return run([*ssh_command(machine, private_key, control), command], timeout=timeout, check=False)
+    argv = [*DIES_WITH_US, *ssh_command(machine, private_key, control), command]
+    return run(argv, timeout=timeout, check=False)
 
 
 def wait_for_login(machine: Machine, private_key: Path, *, deadline: Deadline, control: Path) -> None:

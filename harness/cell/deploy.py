@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.cell.access import control_directory
+from harness.cell.access import DIES_WITH_US, control_directory
 from harness.errors import InfraError, ProductError
 from harness.model import Environment
 from harness.proc import CommandFailed, Completed, pasteable, run
@@ -83,7 +83,15 @@ def run_playbook(
             on_task(match["name"])
 
     try:
-        done = run(argv, timeout=timeout, env=settings, log=log, on_line=on_line, check=False, cwd=playbook.parent)
+        done = run(
+            [*DIES_WITH_US, *argv],
+            timeout=timeout,
+            env=settings,
+            log=log,
+            on_line=on_line,
+            check=False,
+            cwd=playbook.parent,
+        )
     except CommandFailed as failure:
         last = last_task(failure.done.stdout)
         raise ProductError(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -97,12 +98,23 @@ def _log_in(site: Site, attempt: Attempt, machine: Machine, private_key: Path) -
 def in_parallel(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
     """Do the same with each item at once and return the answers in order.
 
+    An interrupt leaves at once and does not wait for the items; what they do ends with this process at the latest.
+
     Raises:
         ExceptionGroup: of every item's error, once all have ended.
     """
-    with ThreadPoolExecutor(max_workers=max(1, len(items))) as pool:
-        futures = [pool.submit(work, item) for item in items]
+    futures: list[Future[R]] = [Future() for _ in items]
+    for future, item in zip(futures, items, strict=True):
+        threading.Thread(target=_carry_out, args=(future, work, item), daemon=True).start()
+    wait(futures)
     errors = [e for f in futures if (e := f.exception()) is not None]
     if errors:
         raise BaseExceptionGroup("several machines failed", errors)
     return [f.result() for f in futures]
+
+
+def _carry_out(future: Future[R], work: Callable[[T], R], item: T) -> None:
+    try:
+        future.set_result(work(item))
+    except BaseException as error:  # noqa: BLE001 - handed to the thread that waits for it
+        future.set_exception(error)

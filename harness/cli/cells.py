@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,7 +32,8 @@ Provider = Annotated[str | None, typer.Option(help="local or kubeconfig.")]
 InfraName = Annotated[str | None, typer.Option(help="Name of the embedded infrastructure.")]
 Kubeconfig = Annotated[Path | None, typer.Option(help="Kubeconfig of the infra cluster.")]
 LABEL_VALUE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
-out = Console(highlight=False, soft_wrap=True)
+WIDE = 250  # columns where there is no terminal: ids are there to be copied, never cut
+out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDE)
 
 
 def register(app: typer.Typer) -> None:
@@ -57,7 +59,7 @@ def list_cells(tier: Annotated[str | None, typer.Option(help="Only this tier.")]
     spec = _spec()
     table = Table(box=None)
     for heading in ("tier", "cell", "machines", "memory", "phases"):
-        table.add_column(heading)
+        table.add_column(heading, overflow="fold")
     for name in [tier] if tier else list(spec.tiers):
         for cell in tier_cells(spec, name):
             memory = sum(m.memory_mib for m in cell.machines)
@@ -113,7 +115,7 @@ def status(provider: Provider = None, infra_name: InfraName = None, kubeconfig: 
         return
     table = Table(box=None)
     for heading in ("run", "cell", "attempt", "namespace", "expires in", "machine", "status", "address"):
-        table.add_column(heading)
+        table.add_column(heading, overflow="fold")
     for cell in found:
         left = (cell.expires_at - time.time()) / 60
         expires = f"{left:.0f} min" if left > 0 else "expired"
