@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from harness.cell.life import Life
     from harness.model import Cell, GuestCluster, Mirror
     from harness.session import Session
+    from harness.spec.models import Timeouts
 
 ORDER = {"provision": 0, "deploy": 1, "teardown": 9}
 CHECK_RANK = 5
@@ -205,6 +206,8 @@ def pytest_runtest_makereport(
             seconds=report.duration + (item.stash.get(SETUP_SECONDS, 0.0) if report.when == "call" else 0.0),
             detail=_detail(report),
             error=error,
+            asserted=error is None or isinstance(error, AssertionError | pytest.fail.Exception),
+            properties=dict(report.user_properties),
         )
     return report
 
@@ -260,6 +263,12 @@ def guest(life: Life) -> GuestCluster:
 def mirror(vmatrix_session: Session) -> Mirror:
     """Where guests find binaries and images."""
     return vmatrix_session.site.mirror
+
+
+@pytest.fixture(scope="session")
+def timeouts(vmatrix_session: Session) -> Timeouts:
+    """The numbers of matrix/timeouts.yml, scaled, in seconds."""
+    return vmatrix_session.site.timeouts
 
 
 @pytest.fixture(scope="session")

@@ -34,6 +34,7 @@ from harness.errors import (
     EXIT_RETRY,
     BadInput,
     Blame,
+    HarnessBug,
     Leaked,
     VmatrixError,
 )
@@ -211,13 +212,17 @@ class Session:
         seconds: float,
         detail: str,
         error: BaseException | None,
+        asserted: bool,
+        properties: Mapping[str, object],
     ) -> None:
-        """Write a check's outcome down; a failed one is the product's fault unless its error says otherwise."""
+        """Write a check's outcome down.
+
+        A failure is the blame of its error if that has one; the product's if the check asserted it; else the harness's.
+        """
         blame = ""
         if outcome == "failed":
-            blame = str(describe(error)["blame"]) if isinstance(error, VmatrixError) else _blame(error)
+            blame = Blame.PRODUCT.value if asserted else str(describe(error or HarnessBug(name))["blame"])
             self.life(cell).checks_failed.append(f"{suite}: {name}")
-        if outcome == "failed":
             self.console.print(f"{cell.id}: {suite}: {name.partition('[')[0]} FAILED ({seconds:.1f} s)", markup=False)
         self._recorder.write(
             "check",
@@ -228,6 +233,7 @@ class Session:
             seconds=round(seconds, 3),
             **({"blame": blame} if blame else {}),
             **({"detail": detail} if detail else {}),
+            **({"properties": dict(properties)} if properties else {}),
         )
 
     def close(self, cell: Cell) -> None:
@@ -315,8 +321,3 @@ def _codes(cell: CellResult) -> list[int]:
     steps = [s for s in cell.failures if s.attempt == last]
     codes = [s.exit_code or EXIT_HARNESS for s in steps]
     return codes + [BLAME_EXIT.get(c.blame, EXIT_PRODUCT) for c in cell.failed_checks]
-
-
-def _blame(error: BaseException | None) -> str:
-    """A failed assertion is the product's fault; any other exception in a check is the harness's."""
-    return Blame.PRODUCT.value if error is None or isinstance(error, AssertionError) else Blame.HARNESS.value

@@ -17,6 +17,8 @@ from harness.cell import manifests
 from harness.cell.manifests import GoldenImage
 from harness.cell.site import Site
 from harness.errors import BadInput
+from harness.infra import preflight
+from harness.infra.findings import raise_if_any
 from harness.infra.kubeconfig import KubeconfigProvider
 from harness.infra.local.config import LocalConfig
 from harness.infra.local.layout import layout_of
@@ -121,6 +123,9 @@ def open_site(settings: Settings, spec: Spec, cells: Sequence[Cell], *, progress
         provider = local_provider(settings.infra_name, store, progress=tell, images=tuple(dict.fromkeys(images)))
     else:
         provider = kubeconfig_provider(settings)
+    if settings.provider == "local":
+        largest = max(sum(m.memory_mib for m in cell.machines) for cell in cells)
+        raise_if_any(preflight.check_memory(largest))
     store.ensure(wanted, tell)
     provider.up()
     return Site(

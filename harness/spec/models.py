@@ -177,10 +177,13 @@ class Timeouts(Model):
     ssh: float = Field(gt=0)
     cloud_init: float = Field(gt=0)
     phase_deploy: float = Field(gt=0)
-    check_http: float = Field(gt=0)
+    settle: float = Field(gt=0)
+    probe_pods: float = Field(gt=0)
+    probe_follow: float = Field(gt=0)
+    probe_remove: float = Field(gt=0)
+    conformance: float = Field(gt=0)
     collect: float = Field(gt=0)
     teardown: float = Field(gt=0)
-    api_reachable: float = Field(gt=0)
 
     def scaled(self, factor: float) -> Timeouts:
         """Return the same timeouts, stretched."""

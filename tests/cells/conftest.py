@@ -10,6 +10,7 @@ from harness.cell.access import control_directory, ssh_options
 from harness.kube import Cluster
 from harness.model import Cell, GuestCluster
 from harness.plugin import SESSION
+from harness.spec.models import Timeouts
 from harness.validate.curated import load_curated
 from harness.validate.expected import Expected, minor_of
 from harness.validate.facts import NodeFacts
@@ -17,7 +18,6 @@ from harness.validate.inspection import Inspection
 from harness.validate.view import ClusterView
 
 SUITES = ("nodes", "cluster", "network", "conformance")  # from cheap to dear
-SETTLE_SECONDS = 90.0  # from the playbooks' end until nodes and add-ons are ready; CoreDNS's pods start last
 
 
 @functools.cache
@@ -55,13 +55,13 @@ def _is_foreign(item: pytest.Item) -> bool:
 
 
 @pytest.fixture(scope="session")
-def inspection(guest: GuestCluster) -> Inspection:
+def inspection(guest: GuestCluster, timeouts: Timeouts) -> Inspection:
     """The guest under inspection."""
     environment = guest.environment
     control = control_directory(environment.run, environment.cell.id)
     control.mkdir(mode=0o700, exist_ok=True)
     options = ssh_options(environment.private_key, control)
-    inspected = Inspection(guest, ssh_options=options, settle_seconds=SETTLE_SECONDS)
+    inspected = Inspection(guest, ssh_options=options, settle_seconds=timeouts.settle)
     inspected.wait_for_api()
     return inspected
 

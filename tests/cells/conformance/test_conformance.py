@@ -11,15 +11,16 @@ from pathlib import Path
 import pytest
 
 from harness.model import Mirror
+from harness.spec.models import Timeouts
 from harness.validate.conformance import Tools, run_specs
 from harness.validate.inspection import Inspection
 from harness.validate.verdicts import Outcome, Verdict
 
-RUN_SECONDS = 240.0  # ginkgo's own time-out; the list is chosen to take about a minute
-
 
 @pytest.fixture(scope="session")
-def verdicts(inspection: Inspection, mirror: Mirror, artifact: Callable[[str, str], Path]) -> dict[str, Verdict]:
+def verdicts(
+    inspection: Inspection, mirror: Mirror, artifact: Callable[[str, str], Path], timeouts: Timeouts
+) -> dict[str, Verdict]:
     """The verdict of every curated spec of the cell's minor, from one run."""
     version = inspection.expected.kubernetes
     tools = Tools(*(artifact(program, version) / program for program in ("e2e.test", "ginkgo", "kubectl")))
@@ -29,7 +30,7 @@ def verdicts(inspection: Inspection, mirror: Mirror, artifact: Callable[[str, st
         kubeconfig=inspection.guest.kubeconfig,
         registry=mirror.registry,
         directory=inspection.directory / "conformance",
-        seconds=RUN_SECONDS,
+        seconds=timeouts.conformance,
     )
 
 

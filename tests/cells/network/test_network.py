@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from harness.model import Mirror
+from harness.spec.models import Timeouts
 from harness.until import Deadline
 from harness.validate import network
 from harness.validate.curated import AGNHOST
@@ -15,32 +16,28 @@ from harness.validate.findings import Finding, eventually, require
 from harness.validate.inspection import Inspection
 from harness.validate.probes import Probes, place, remove
 
-PLACE_SECONDS = 90.0  # the image is pulled once per node
-REMOVE_SECONDS = 60.0
-FOLLOW_SECONDS = 15.0  # until the rules for new pods are everywhere; kube-proxy's default minSyncPeriod is 1 s
-
 FLANNEL = "the network plugin's pods' logs; ip route, ip -d link show flannel.1 and bridge fdb on both machines"
 SERVICES = "the kube-proxy pods' logs; nft list table ip kube-proxy on the source's machine"
 DNS = "CoreDNS's logs; /etc/resolv.conf in a pod; the Service kube-system/kube-dns"
 
 
 @pytest.fixture(scope="module")
-def probes(inspection: Inspection, mirror: Mirror) -> Iterator[Probes]:
+def probes(inspection: Inspection, mirror: Mirror, timeouts: Timeouts) -> Iterator[Probes]:
     """Probe pods on every node: placed before this module's first check, gone after its last one."""
     image = f"{mirror.registry}/{inspection.curated.images[AGNHOST]}"
     try:
-        yield place(inspection.api, inspection.expected.nodes, image, Deadline.after(PLACE_SECONDS))
+        yield place(inspection.api, inspection.expected.nodes, image, Deadline.after(timeouts.probe_pods))
     finally:
-        remove(inspection.api, Deadline.after(REMOVE_SECONDS))
+        remove(inspection.api, Deadline.after(timeouts.probe_remove))
 
 
 Followed = Callable[[Callable[[], list[Finding]]], list[Finding]]
 
 
 @pytest.fixture(scope="module")
-def followed(probes: Probes) -> Followed:
+def followed(probes: Probes, timeouts: Timeouts) -> Followed:
     """Return what judges until the network has followed the probes; all checks share that time."""
-    deadline = Deadline.after(FOLLOW_SECONDS)
+    deadline = Deadline.after(timeouts.probe_follow)
     return lambda judge: eventually(judge, deadline=deadline, what="the network has followed the probes")
 
 
