@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.cell import diagnose, inventory, provision
 from harness.cell.deploy import run_playbook
+from harness.cell.keys import PRIVATE_KEY
 from harness.cell.site import Site
 from harness.cell.steps import Steps, flatten
 from harness.cell.teardown import Selection, reap
@@ -16,6 +17,7 @@ from harness.errors import InfraRetriable, ProductError, VmatrixError
 from harness.model import Cell, Environment, GuestCluster
 
 KUBECONFIG = "kubeconfig"
+SECRETS = (PRIVATE_KEY, KUBECONFIG, f"{KUBECONFIG}.join")
 MOST_ATTEMPTS = 2  # of provisioning, and of nothing else
 
 
@@ -150,6 +152,8 @@ class Life:
         with self.steps.step("teardown"):
             selection = Selection(run=self.attempt.run, cell=self.cell.id)
             reap(self.site.cluster, selection, seconds=self.site.timeouts.teardown)
+        for name in SECRETS:  # they open nothing any more, and a run's directory is what people pass around
+            (self.attempt.directory / name).unlink(missing_ok=True)
         self.torn_down = True
 
     def _step(self, name: str, work: Callable[[], Any]) -> Any:

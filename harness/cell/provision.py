@@ -13,7 +13,7 @@ from typing import TypeVar
 from harness.cell import manifests
 from harness.cell.access import control_directory, wait_for_cloud_init, wait_for_login
 from harness.cell.golden import ensure_golden
-from harness.cell.keys import make_key_pair
+from harness.cell.keys import PRIVATE_KEY, make_key_pair
 from harness.cell.labels import cell_labels, namespace_name
 from harness.cell.machines import create_machine, wait_for_address
 from harness.cell.site import Site
@@ -47,7 +47,7 @@ def provision(site: Site, attempt: Attempt, steps: Steps) -> Environment:
     Raises:
         InfraError (or an ExceptionGroup of several machines' errors): a machine cannot come up.
     """
-    private_key = attempt.directory / "id_ed25519"
+    private_key = attempt.directory / PRIVATE_KEY
     attempt.directory.mkdir(parents=True, exist_ok=True)
     plan = _plan(site, attempt, make_key_pair(private_key, comment=attempt.namespace))
     with steps.step("namespace"):

@@ -17,6 +17,7 @@ from rich.table import Table
 from harness import wiring
 from harness.cell import teardown
 from harness.cell.access import ssh_command
+from harness.cell.keys import PRIVATE_KEY
 from harness.cell.machines import SSH_PORT, launcher_address
 from harness.errors import BadInput
 from harness.kube.client import Cluster, Json
@@ -173,7 +174,7 @@ def _reached(cluster: Cluster, namespace: str, vmi: Json) -> Machine:
 
 
 def _private_key(directory: Path, attempt: int) -> Path:
-    key = (directory / f"attempt-{attempt}" if attempt > 1 else directory) / "id_ed25519"
+    key = (directory / f"attempt-{attempt}" if attempt > 1 else directory) / PRIVATE_KEY
     if not key.is_file():
         raise BadInput(
             f"the cell's private key {key} is not on this machine",
