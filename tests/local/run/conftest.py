@@ -1,0 +1,77 @@
+"""Runs on the tests' own embedded infrastructure; whatever a test leaves there is taken away after it."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.cell.access import control_directory
+from harness.cell.teardown import Selection, find, reap
+from harness.infra.local.provider import LocalProvider
+from harness.kube import Cluster
+from harness.model import Cell
+from harness.paths import project_dir
+from harness.plan import select
+from harness.proc import run as command
+from harness.spec import load_spec
+from tests.local.run import runs
+from tests.local.run.runs import Run
+
+TEARDOWN_SECONDS = 120.0
+Start = Callable[..., Run]
+Nothing = Callable[[Run], None]
+
+
+@pytest.fixture(scope="session")
+def single() -> Cell:
+    """Return the cell of the tier `single`."""
+    (found,) = select(load_spec(project_dir() / "matrix"), tier="single")
+    return found
+
+
+@pytest.fixture
+def start(infra: LocalProvider, cluster: Cluster, tmp_path: Path) -> Iterator[Start]:
+    """Return what starts a run; a run that still goes on is killed after the test and its cells are taken away."""
+    started: list[Run] = []
+
+    def begin(*options: str, env: dict[str, str] | None = None) -> Run:
+        run_id = "t" + secrets.token_hex(3)[:5]
+        started.append(runs.start(tmp_path, run_id, infra.layout.name, *options, env=env))
+        return started[-1]
+
+    yield begin
+    for run in started:
+        if run.process.poll() is None:
+            run.send(signal.SIGKILL)
+            run.end()
+        reap(cluster, Selection(run=run.id), seconds=TEARDOWN_SECONDS)
+
+
+@pytest.fixture
+def nothing_left(infra: LocalProvider, cluster: Cluster, single: Cell) -> Nothing:
+    """Return what looks whether anything of a run is left: cells, machines, processes, SSH connections."""
+
+    def look(run: Run) -> None:
+        assert find(cluster, Selection(run=run.id)) == []
+        assert [m.namespace for m in infra.status().machines if run.id in m.namespace] == []
+        control = control_directory(run.id, single.id)
+        assert not control.exists()
+        assert processes(str(run.results)) == processes(str(control)) == []
+
+    return look
+
+
+def processes(word: str) -> list[str]:
+    """Return the command lines that name a word."""
+    lines = command(["ps", "-e", "-ww", "-o", "pid=,args="], timeout=10).stdout.splitlines()
+    return [line for line in lines if word in line and "ps -e" not in line]
+
+
+@pytest.fixture(scope="session")
+def kubeconfig_options(infra: LocalProvider) -> list[str]:
+    """Return the options by which another machine would reach the same infra cluster: with its kubeconfig alone."""
+    return ["--provider", "kubeconfig", "--kubeconfig", str(infra.kubeconfig())]
