@@ -10,8 +10,9 @@ import argparse
 import json
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -25,7 +26,11 @@ from tests.bench.ground import Ground, clear, lay, warm
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SHORTEST_TABLE = 160  # columns, so that a log file gets whole lines
-Measurement = Callable[[Ground, Ledger, int], None]
+MEASUREMENTS: dict[str, Callable[[Ground, Ledger, int], None]] = {
+    "machines": machines.measure,
+    "cell": cells.measure,
+    "deploy": deploy.measure,
+}
 
 
 class Stopped(BaseException):
@@ -55,7 +60,7 @@ def main() -> int:
     ledger = Ledger(describe_host())
     stopped = 0
     try:
-        _measure(ground, ledger, given.runs)
+        _measure(ground, ledger, given.runs, given.only)
     except Stopped as stop:
         stopped = stop.number
         ledger.problems.append(f"stopped by {stop} before everything was measured")
@@ -75,15 +80,15 @@ def main() -> int:
     return 1 if ledger.problems else 0
 
 
-def _measure(ground: Ground, ledger: Ledger, runs: int) -> None:
+def _measure(ground: Ground, ledger: Ledger, runs: int, only: Sequence[str]) -> None:
     """Take every measurement; one that fails does not keep the next from being taken."""
     _attempt("artifacts", lambda: warm(ground), ledger)
-    _attempt("infra", lambda: infra.measure(ground, ledger, runs), ledger)
+    if "infra" in only:
+        _attempt("infra", lambda: infra.measure(ground, ledger, runs), ledger)
     if not _attempt("infra for the cells", lambda: infra.command(ground, "up"), ledger):
         return
-    _attempt("machines", lambda: machines.measure(ground, ledger, max(runs, 3)), ledger)
-    _attempt("cell", lambda: cells.measure(ground, ledger, runs), ledger)
-    _attempt("deploy", lambda: deploy.measure(ground, ledger, runs), ledger)
+    for name in (n for n in MEASUREMENTS if n in only):
+        _attempt(name, partial(MEASUREMENTS[name], ground, ledger, runs), ledger)
     _attempt("controllers", lambda: infra.controllers(ground, ledger), ledger)
 
 
@@ -108,6 +113,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--name", default="bench", help="of the embedded infrastructure that is brought up for it")
     parser.add_argument("--runs", type=int, default=3, help="how often each thing is measured; the median counts")
     parser.add_argument("--json", type=Path, help="where the figures go; runs/bench-TIME.json without it")
+    every = ("infra", *MEASUREMENTS)
+    parser.add_argument("--only", nargs="+", choices=every, default=every, help="measure nothing else")
     given = parser.parse_args()
     if given.runs < 1:
         parser.error("--runs must be at least 1")

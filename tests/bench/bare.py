@@ -6,8 +6,10 @@ when kubeadm and the kubelet ask for them (the playbooks begin to pull them as s
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from harness.cell.provision import in_parallel
@@ -15,6 +17,7 @@ from harness.model import Environment, Machine
 from tests.bench.rendered import Archive, put, remote
 
 PREPARE = ("fetch", "files", "start")  # everything else is what the cluster itself takes
+PHASE = re.compile(r"\[(?P<phase>[a-z-]+)\]")
 START = """
 sysctl --quiet --load=/etc/sysctl.d/90-kubernetes.conf
 systemctl daemon-reload
@@ -35,6 +38,31 @@ umask 077
 cat >/run/kubeadm-discovery.conf
 kubeadm join --config /etc/kubernetes/kubeadm-join.yml
 """
+
+
+@dataclass(frozen=True)
+class Made:
+    """A cluster made by hand: each step's seconds, and those of kubeadm by the phase that printed last."""
+
+    steps: dict[str, float]
+    init: dict[str, float]
+    join: dict[str, float]
+
+
+@dataclass
+class PhaseClock:
+    """How long each phase of kubeadm takes, by the [word] that its lines begin with."""
+
+    phase: str = "starts"
+    began: float = field(default_factory=time.monotonic)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def on_line(self, line: str) -> None:
+        """Book the time since the last line on the phase that printed it."""
+        now = time.monotonic()
+        self.seconds[self.phase] = self.seconds.get(self.phase, 0.0) + now - self.began
+        found = PHASE.match(line)
+        self.phase, self.began = found["phase"] if found else self.phase, now
 
 
 def fetch_script(variables: Mapping[str, Any]) -> str:
@@ -63,8 +91,9 @@ def wait_script(environment: Environment, seconds: float) -> str:
     nodes = " ".join(f"node/{m.name}" for m in environment.machines)
     return f"""
 {ADMIN}
-kubectl label --overwrite node {workers} node-role.kubernetes.io/worker=
 kubectl --namespace=kube-system wait --for=condition=Available deployment/coredns {timeout}
+kubectl wait --for=create {timeout} {nodes}
+kubectl label --overwrite node {workers} node-role.kubernetes.io/worker=
 kubectl wait --for=condition=Ready {timeout} {nodes}
 kubectl rollout status --namespace kube-system {timeout} daemonset/kube-proxy
 kubectl rollout status --namespace kube-flannel {timeout} daemonset/kube-flannel-ds
@@ -73,8 +102,8 @@ kubectl rollout status --namespace kube-flannel {timeout} daemonset/kube-flannel
 
 def deploy(
     environment: Environment, files: Mapping[str, Archive], variables: Mapping[str, Any], *, seconds: float
-) -> dict[str, float]:
-    """Make the cluster and return each step's seconds.
+) -> Made:
+    """Make the cluster and tell how long each step took.
 
     Args:
         files: each machine's files, addresses already right.
@@ -100,17 +129,23 @@ def deploy(
     lap("files")
     in_parallel(lambda m: remote(environment, m, START), machines)
     lap("start")
-    remote(environment, control_plane, INIT)
+    init = PhaseClock()
+    remote(environment, control_plane, INIT, on_line=init.on_line)
+    init.on_line("")
     lap("init")
     remote(environment, control_plane, APPLY)
     lap("apply")
     handed_out = remote(environment, control_plane, HAND_OUT).stdout
     lap("hand-out")
-    in_parallel(lambda m: remote(environment, m, JOIN, stdin=handed_out), joining(environment))
+    joins = {m.name: PhaseClock() for m in joining(environment)}
+    in_parallel(
+        lambda m: remote(environment, m, JOIN, stdin=handed_out, on_line=joins[m.name].on_line), joining(environment)
+    )
+    longest = max(joins.values(), key=lambda clock: sum(clock.seconds.values()))
     lap("join")
     remote(environment, control_plane, wait_script(environment, seconds))
     lap("wait")
-    return steps
+    return Made(steps, init.seconds, longest.seconds)
 
 
 def joining(environment: Environment) -> tuple[Machine, ...]:

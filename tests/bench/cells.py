@@ -25,19 +25,16 @@ def measure(ground: Ground, ledger: Ledger, runs: int) -> None:
     walls: list[float] = []
     peaks: list[float] = []
     shares: list[dict[str, float]] = []
-    failure: ProductError | None = None
-    for _ in range(runs):
-        failure = _one(ground, walls, peaks, shares)
-        if failure is not None:
-            break
-    ledger.add("cell cp1-w1", "s", walls, target=CELL_TARGET, note=f"`vmatrix run --tier {TIER}`, start to prompt")
-    ledger.add("harness process, peak", "MiB", peaks, target=HARNESS_TARGET, note="resident, of the run above")
-    ledger.share("cell cp1-w1", shares)
-    if failure is not None:
-        raise failure
+    try:
+        for _ in range(runs):
+            _one(ground, walls, peaks, shares)
+    finally:
+        ledger.add("cell cp1-w1", "s", walls, target=CELL_TARGET, note=f"`vmatrix run --tier {TIER}`, start to prompt")
+        ledger.add("harness process, peak", "MiB", peaks, target=HARNESS_TARGET, note="resident, of the runs above")
+        ledger.share("cell cp1-w1", shares)
 
 
-def _one(ground: Ground, walls: list[float], peaks: list[float], shares: list[dict[str, float]]) -> ProductError | None:
+def _one(ground: Ground, walls: list[float], peaks: list[float], shares: list[dict[str, float]]) -> None:
     run_id = ground.run_id()
     directory = ground.directory / run_id
     pids: list[int] = []
@@ -60,13 +57,12 @@ def _one(ground: Ground, walls: list[float], peaks: list[float], shares: list[di
     walls.append(done.seconds)
     peaks.append(max(seen, default=0.0))
     shares.append(_steps(directory, done.seconds))
-    if done.returncode == 0:
-        return None
-    return ProductError(
-        f"`vmatrix run` ended with status {done.returncode}",
-        detail="\n".join(done.stdout.splitlines()[-DETAIL_LINES:]),
-        paths=(directory,),
-    )
+    if done.returncode != 0:
+        raise ProductError(
+            f"`vmatrix run` ended with status {done.returncode}",
+            detail="\n".join(done.stdout.splitlines()[-DETAIL_LINES:]),
+            paths=(directory,),
+        )
 
 
 def _steps(directory: Path, wall: float) -> dict[str, float]:

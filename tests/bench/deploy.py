@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ from harness.cell.life import KUBECONFIG
 from harness.cell.site import Site
 from harness.model import Environment
 from tests.bench import bare, rendered
-from tests.bench.figures import Ledger
+from tests.bench.figures import Ledger, stretch
 from tests.bench.ground import Ground, life, open_site
 
 RATIO_TARGET = 2.0
@@ -54,12 +54,28 @@ class Deployed:
 def measure(ground: Ground, ledger: Ledger, runs: int) -> None:
     """Deploy in turns, first by playbook, then by hand."""
     site = open_site(ground)
-    books, bares = [], []
-    for _ in range(runs):
-        deployed = _by_playbook(ground, site)
-        books.append(dict(deployed.tasks))
-        bares.append(_by_hand(ground, site, deployed))
-        ground.say(f"deploy: playbook {sum(books[-1].values()):.1f} s, bare {sum(bares[-1].values()):.1f} s")
+    books: list[dict[str, float]] = []
+    bares: list[dict[str, float]] = []
+    inits: list[dict[str, float]] = []
+    joins: list[dict[str, float]] = []
+    try:
+        for number in range(1, runs + 1):
+            ledger.stretch[f"playbook {number}"] = stretch()
+            deployed = _by_playbook(ground, site)
+            ledger.stretch[f"bare {number}"] = stretch()
+            by_hand = _by_hand(ground, site, deployed)
+            books.append(dict(deployed.tasks))
+            bares.append(by_hand.steps)
+            inits.append(by_hand.init)
+            joins.append(by_hand.join)
+            ground.say(f"deploy: playbook {sum(books[-1].values()):.1f} s, bare {sum(bares[-1].values()):.1f} s")
+    finally:
+        _enter(ledger, books, bares)
+        ledger.share("kubeadm init (bare), by what it printed last", inits)
+        ledger.share("kubeadm join (bare), by what it printed last", joins)
+
+
+def _enter(ledger: Ledger, books: Sequence[Mapping[str, float]], bares: Sequence[Mapping[str, float]]) -> None:
     whole = [sum(b.values()) for b in books]
     cluster = [sum(s for task, s in b.items() if role_of(task) not in PREPARING) for b in books]
     bare_whole = [sum(b.values()) for b in bares]
@@ -96,7 +112,7 @@ def _by_playbook(ground: Ground, site: Site) -> Deployed:
         alive.teardown()
 
 
-def _by_hand(ground: Ground, site: Site, deployed: Deployed) -> dict[str, float]:
+def _by_hand(ground: Ground, site: Site, deployed: Deployed) -> bare.Made:
     alive = life(ground, site, ground.cell)
     try:
         environment = alive.provision()

@@ -8,7 +8,7 @@ import platform
 import statistics
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -61,9 +61,11 @@ class Ledger:
         if values:
             self.figures.append(Figure(name, unit, tuple(round(v, 3) for v in values), target, note))
 
-    def share(self, title: str, samples: Sequence[dict[str, float]]) -> None:
+    def share(self, title: str, samples: Sequence[Mapping[str, float]]) -> None:
         """Add what a longer stretch of time consists of: the median of each of its parts."""
         parts = dict.fromkeys(part for sample in samples for part in sample)
+        if not parts:
+            return
         self.shares[title] = {p: round(statistics.median(s[p] for s in samples if p in s), 3) for p in parts}
 
     def as_json(self) -> dict[str, Any]:
@@ -143,9 +145,10 @@ def show(ledger: Ledger, console: Console) -> None:
     for title, parts in ledger.shares.items():
         whole = sum(parts.values()) or 1.0
         inner = Table(title, "seconds", "share", title_justify="left")
-        small = sum(s for s in parts.values() if s < SMALL_SHARE * whole)
         shown = {p: s for p, s in parts.items() if s >= SMALL_SHARE * whole}
-        for part, seconds in {**shown, "less than 2 % each": small}.items():
+        rest = sum(s for p, s in parts.items() if p not in shown)
+        small = {f"each less than {SMALL_SHARE:.0%}": rest} if rest else {}
+        for part, seconds in {**shown, **small}.items():
             inner.add_row(part, f"{seconds:.2f}", f"{100 * seconds / whole:.0f} %")
         console.print(inner)
     for problem in ledger.problems:

@@ -13,24 +13,31 @@ from tests.bench.ground import Ground, open_site, vmatrix
 
 UP_TARGET = 10.0
 CONTROLLERS_TARGET = 300.0
+API = "- until its API answers"
+FIGURES: dict[str, tuple[float | None, str]] = {
+    "infra up": (UP_TARGET, "`vmatrix infra up` from nothing, artifacts cached"),
+    API: (None, "of that: the command's start, etcd, kube-apiserver"),
+    "infra up, again": (None, "the same command on one that is up"),
+    "golden image import": (None, "once per infrastructure: fetched from the mirror, verified"),
+    "infra down": (None, "`vmatrix infra down`, nothing left"),
+}
 
 
 def measure(ground: Ground, ledger: Ledger, runs: int) -> None:
     """Bring it up, again, import the golden image, take it down; and that several times. It is down afterwards."""
-    ups, control, seconds_up, golden, downs = [], [], [], [], []
-    for _ in range(runs):
-        began = time.time()
-        ups.append(command(ground, "up"))
-        # The controllers are started at the moment in which the API server answers.
-        control.append(ground.layout.pidfile("kubevirt").stat().st_mtime - began)
-        seconds_up.append(command(ground, "up"))
-        golden.append(_import_golden(ground))
-        downs.append(command(ground, "down"))
-    ledger.add("infra up", "s", ups, target=UP_TARGET, note="`vmatrix infra up` from nothing, artifacts cached")
-    ledger.add("- until its API answers", "s", control, note="of that: the command's start, etcd, kube-apiserver")
-    ledger.add("infra up, again", "s", seconds_up, note="the same command on one that is up")
-    ledger.add("infra down", "s", downs, note="`vmatrix infra down`, nothing left")
-    ledger.add("golden image import", "s", golden, note="once per infrastructure: fetched from the mirror, verified")
+    samples: dict[str, list[float]] = {name: [] for name in FIGURES}
+    try:
+        for _ in range(runs):
+            began = time.time()
+            samples["infra up"].append(command(ground, "up"))
+            # The controllers are started at the moment in which the API server answers.
+            samples[API].append(ground.layout.pidfile("kubevirt").stat().st_mtime - began)
+            samples["infra up, again"].append(command(ground, "up"))
+            samples["golden image import"].append(_import_golden(ground))
+            samples["infra down"].append(command(ground, "down"))
+    finally:
+        for name, (target, note) in FIGURES.items():
+            ledger.add(name, "s", samples[name], target=target, note=note)
 
 
 def command(ground: Ground, verb: str) -> float:

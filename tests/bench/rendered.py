@@ -33,7 +33,14 @@ Archive = bytes  # a tar file
 Rewrite = Callable[[str], str]
 
 
-def remote(environment: Environment, machine: Machine, script: str, *, stdin: str | None = None) -> Completed:
+def remote(
+    environment: Environment,
+    machine: Machine,
+    script: str,
+    *,
+    stdin: str | None = None,
+    on_line: Callable[[str], None] | None = None,
+) -> Completed:
     """Run a script as root on a machine, over the cell's own connection.
 
     Raises:
@@ -41,7 +48,7 @@ def remote(environment: Environment, machine: Machine, script: str, *, stdin: st
     """
     control = control_directory(environment.run, environment.cell.id)
     argv = [*ssh_command(machine, environment.private_key, control), f"sudo bash -euo pipefail -c {_quoted(script)}"]
-    return run(argv, timeout=REMOTE_SECONDS, stdin=stdin)
+    return run(argv, timeout=REMOTE_SECONDS, stdin=stdin, on_line=on_line)
 
 
 def _quoted(script: str) -> str:
