@@ -1,0 +1,253 @@
+"""Bad input to the real command: one message with a hint on stderr, the exit code that says so, nothing written."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from harness.cli import main
+from harness.paths import project_dir
+
+VMATRIX = Path(sys.executable).parent / "vmatrix"
+SECONDS = 60
+CLOSED = """\
+apiVersion: v1
+kind: Config
+clusters: [{name: closed, cluster: {server: "http://127.0.0.1:9"}}]
+users: [{name: nobody, user: {}}]
+contexts: [{name: closed, context: {cluster: closed, user: nobody}}]
+current-context: closed
+"""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A command that ended."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+Call = Callable[..., Ended]
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Go to an empty directory, with a state and settings of its own."""
+    made = tmp_path / "work"
+    made.mkdir()
+    monkeypatch.chdir(made)
+    for name in [name for name in os.environ if name.startswith("VMATRIX_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("COLUMNS", "200")
+    return made
+
+
+@pytest.fixture
+def call(work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Return what runs the command's own entry point in this process: it must refuse before it becomes pytest."""
+
+    def run(*words: str, env: Mapping[str, str] | None = None) -> Ended:
+        with monkeypatch.context() as patched:
+            for name, value in (env or {}).items():
+                patched.setenv(name, value)
+            patched.setattr(sys, "argv", ["vmatrix", *words])
+            with pytest.raises(SystemExit) as ended:
+                main()
+        said = capsys.readouterr()
+        return Ended(int(ended.value.code or 0), said.out, said.err)
+
+    return run
+
+
+@pytest.fixture
+def process(work: Path) -> Call:
+    """Return what runs the command in a process of its own."""
+
+    def run(*words: str, env: Mapping[str, str] | None = None) -> Ended:
+        done = subprocess.run(
+            [VMATRIX, *words],
+            cwd=work,
+            env={**os.environ, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        return Ended(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.fixture
+def refused(call: Call, tmp_path: Path, work: Path) -> Call:
+    """Return what runs the command, and holds it to one message with a hint, no traceback and nothing written."""
+
+    def run(*words: str, code: int, says: str, hint: str, env: Mapping[str, str] | None = None) -> Ended:
+        before = sorted(tmp_path.rglob("*"))
+        ended = call(*words, env=env)
+        assert ended.code == code, ended
+        assert ended.stdout == ""
+        assert "Traceback" not in ended.stderr
+        assert ended.stderr.count("error (") == ended.stderr.count("hint: ") == 1, ended.stderr
+        message, _, advice = ended.stderr.partition("hint: ")
+        assert says in message
+        assert hint in advice
+        assert sorted(tmp_path.rglob("*")) == before
+        assert not (work / "runs").exists()
+        return ended
+
+    return run
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Return a checkout of its own, whose matrix may be spoilt."""
+    made = tmp_path / "project"
+    made.mkdir()
+    for name in ("vm-templates", "playbooks", "tests"):
+        (made / name).symlink_to(project_dir() / name)
+    shutil.copytree(project_dir() / "matrix", made / "matrix")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says", "hint"),
+    [
+        ("run --tier nope", 2, "unknown tier 'nope'; known: smoke", "vmatrix list"),
+        ("list --tier nope", 2, "unknown tier 'nope'; known: smoke", "vmatrix list"),
+        ("run nope-*", 4, "no cell matches 'nope-*' in any tier", "vmatrix list"),
+        ("run nope --tier smoke", 4, "no cell matches 'nope' in tier smoke", "vmatrix list"),
+        ("explain nope", 4, "no cell matches 'nope'", "vmatrix list"),
+        ("run --run-id BAD", 2, "run id 'BAD' is not 6 lower-case letters or digits", "leave --run-id out"),
+        ("run --provider moon", 2, "--provider: Input should be 'local' or 'kubeconfig'", "vmatrix config"),
+        ("run --timeout-scale 0", 2, "--timeout-scale: Input should be greater than 0", "vmatrix config"),
+        ("run --provider kubeconfig", 2, "needs the setting kubeconfig and mirror_http", "vmatrix artifacts serve"),
+        ("status --provider moon", 2, "--provider: Input should be 'local' or 'kubeconfig'", "vmatrix config"),
+        ("status --provider kubeconfig", 2, "needs a kubeconfig", "--kubeconfig PATH"),
+        ("status --provider kubeconfig --kubeconfig nope", 2, "kubeconfig nope does not exist", "--kubeconfig PATH"),
+        ("status", 2, "infrastructure 'default' is not up", "vmatrix infra up --name default"),
+        ("login cell cp-0 --infra-name x", 2, "infrastructure 'x' is not up", "vmatrix infra up --name x"),
+        ("reap --all --infra-name x", 2, "infrastructure 'x' is not up", "vmatrix infra up --name x"),
+        ("reap", 2, "reap what?", "--run RUN"),
+        ("reap --all --run abcdef", 2, "--all goes with nothing else", "leave --all out"),
+        ("reap --all --expired", 2, "--all goes with nothing else", "leave --all out"),
+        ("reap --run A/B", 2, "--run 'A/B' cannot be a run's id", "vmatrix status"),
+        ("reap --cell x=y", 2, "--cell 'x=y' cannot be a cell's id", "vmatrix status"),
+        ("infra up --provider moon", 2, "provider 'moon' cannot be brought up", "--provider local"),
+        ("infra down --name No", 2, "instance name 'No' cannot be used", "--name default"),
+        ("doctor --provider moon", 2, "nothing is known to check for provider 'moon'", "--kubeconfig PATH"),
+        ("artifacts build", 2, "nothing to build was named", "vmatrix artifacts build"),
+        ("artifacts build nope", 2, "no artifact `nope`", "vmatrix artifacts list"),
+        ("image build nope", 2, "no disk image named 'nope'", "vmatrix image list"),
+    ],
+)
+def test_what_cannot_be_is_refused(refused: Call, words: str, code: int, says: str, hint: str) -> None:
+    refused(*words.split(), code=code, says=says, hint=hint)
+
+
+@pytest.mark.parametrize("command", ["run", "list", "explain x"])
+def test_every_mistake_in_the_matrix_is_said_at_its_line(refused: Call, project: Path, command: str) -> None:
+    file = project / "matrix" / "tiers.yml"
+    file.write_text("tiers:\n  smoke:\n    lable: x\n    pinned: []\n    suites: [nodes]\n", encoding="utf-8")
+    ended = refused(
+        *command.split(),
+        code=2,
+        says="3 mistakes in",
+        hint="mend the named lines",
+        env={"VMATRIX_PROJECT": str(project)},
+    )
+    assert f"{file}:3: tiers.smoke.lable: unknown key; did you mean label?" in ended.stderr
+
+
+def test_malformed_yaml_is_said_at_its_line(refused: Call, project: Path) -> None:
+    file = project / "matrix" / "axes.yml"
+    file.write_text("axes:\n  os: [oops\n", encoding="utf-8")
+    says = f"{file}:3: malformed YAML"
+    refused("run", code=2, says=says, hint="mend the named lines", env={"VMATRIX_PROJECT": str(project)})
+
+
+@pytest.mark.parametrize("command", ["run", "config", "status", "reap --expired"])
+def test_mistakes_in_the_settings_file_are_all_said(refused: Call, tmp_path: Path, command: str) -> None:
+    (tmp_path / "work" / "vmatrix.yml").write_text("provider: local\nrunz: x\nexpiry_hours: -1\n", encoding="utf-8")
+    ended = refused(*command.split(), code=2, says="vmatrix.yml:2: runz: unknown key; did you mean runs?", hint="mend")
+    assert "vmatrix.yml:3: expiry_hours: Input should be greater than 0" in ended.stderr
+
+
+def test_a_settings_file_that_is_no_yaml(refused: Call, tmp_path: Path) -> None:
+    (tmp_path / "work" / "vmatrix.yml").write_text("provider: [", encoding="utf-8")
+    refused("config", code=2, says="vmatrix.yml:1: malformed YAML", hint="mend")
+
+
+@pytest.mark.parametrize("command", ["run", "config", "status"])
+def test_an_unknown_variable(refused: Call, command: str) -> None:
+    refused(command, code=2, says="VMATRIX_RUNZ is not a setting", hint="VMATRIX_RUNS", env={"VMATRIX_RUNZ": "x"})
+
+
+def test_a_variable_that_cannot_be(refused: Call) -> None:
+    says = "VMATRIX_TIMEOUT_SCALE: Input should be a valid number"
+    refused("run", code=2, says=says, hint="vmatrix config", env={"VMATRIX_TIMEOUT_SCALE": "abc"})
+
+
+@pytest.mark.parametrize("content", ["clusters: [", "apiVersion: v1\nkind: Config\n", "[1, 2]\n", ""])
+def test_a_kubeconfig_that_is_none(refused: Call, tmp_path: Path, content: str) -> None:
+    (tmp_path / "work" / "kc").write_text(content, encoding="utf-8")
+    words = ["--provider", "kubeconfig", "--kubeconfig", "kc"]
+    refused("status", *words, code=2, says="kubeconfig kc cannot be used", hint="check the file")
+    mirror = {"VMATRIX_MIRROR_HTTP": "http://127.0.0.1:9", "VMATRIX_REGISTRY": "127.0.0.1:9"}
+    refused("run", *words, code=2, says="kubeconfig kc cannot be used", hint="check the file", env=mirror)
+
+
+@pytest.mark.parametrize("command", ["status", "reap --all", "login cell cp-0"])
+def test_an_api_that_does_not_answer(refused: Call, tmp_path: Path, command: str) -> None:
+    (tmp_path / "work" / "kc").write_text(CLOSED, encoding="utf-8")
+    words = [*command.split(), "--provider", "kubeconfig", "--kubeconfig", "kc"]
+    refused(*words, code=75, says="Connection refused", hint="is the cluster up?")
+
+
+def test_a_run_on_an_api_that_does_not_answer_leaves_nothing(process: Call, tmp_path: Path) -> None:
+    (tmp_path / "work" / "kc").write_text(CLOSED, encoding="utf-8")
+    mirror = {"VMATRIX_MIRROR_HTTP": "http://127.0.0.1:9", "VMATRIX_REGISTRY": "127.0.0.1:9"}
+    ended = process("run", "--provider", "kubeconfig", "--kubeconfig", "kc", env=mirror)
+    assert ended.code == 2, ended
+    assert ended.stdout.startswith("to clean up after this run: vmatrix reap --run ")
+    assert (ended.stdout + ended.stderr).count("http://127.0.0.1:9 does not answer") == 1
+    assert ended.stderr.count("hint: is the cluster up") == 1
+    assert "Traceback" not in ended.stdout + ended.stderr
+    assert [path.name for path in (tmp_path / "work").iterdir()] == ["kc"]
+
+
+def test_checks_that_nobody_selected(process: Call, tmp_path: Path) -> None:
+    ended = process("run", "-k", "there_is_no_such_check")
+    assert ended.code == 4, ended
+    assert ended.stderr.count("error (user): no check was selected") == 1
+    assert "to clean up" not in ended.stdout
+    assert list((tmp_path / "work").iterdir()) == []
+
+
+def test_the_installed_command_says_the_same(process: Call) -> None:
+    ended = process("run", "--tier", "nope")
+    assert (ended.code, ended.stdout) == (2, "")
+    assert ended.stderr.splitlines() == [
+        "error (user): unknown tier 'nope'; known: smoke, single",
+        "hint: `vmatrix list` shows the tiers and their cells",
+    ]
+
+
+@pytest.mark.parametrize("words", ["nope", "run --nope", "reap --nope", "infra nope", "login", "explain"])
+def test_usage_errors_point_to_the_help(call: Call, words: str) -> None:
+    ended = call(*words.split())
+    assert (ended.code, ended.stdout) == (2, "")
+    assert "Usage: vmatrix" in ended.stderr
+    assert "--help" in ended.stderr
+    assert "Traceback" not in ended.stderr
