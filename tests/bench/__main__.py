@@ -111,7 +111,7 @@ def _stop(number: int, _: FrameType | None) -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--name", default="bench", help="of the embedded infrastructure that is brought up for it")
-    parser.add_argument("--runs", type=int, default=3, help="how often each thing is measured; the median counts")
+    parser.add_argument("--runs", type=int, default=1, help="how often each thing is measured; the median counts")
     parser.add_argument("--json", type=Path, help="where the figures go; runs/bench-TIME.json without it")
     every = ("infra", *MEASUREMENTS)
     parser.add_argument("--only", nargs="+", choices=every, default=every, help="measure nothing else")

@@ -82,10 +82,15 @@ def _enter(ledger: Ledger, books: Sequence[Mapping[str, float]], bares: Sequence
     bare_cluster = [sum(s for step, s in b.items() if step not in bare.PREPARE) for b in bares]
     ledger.add("deploy, playbook", "s", whole, note="cluster.yml from start to recap")
     ledger.add(
-        "- cluster only", "s", cluster, note="init, hand-out, flannel, join, waits; ahead of it images are pulled"
+        "- cluster only, playbook",
+        "s",
+        cluster,
+        note="init, hand-out, flannel, join, waits; ahead of it images are pulled",
     )
     ledger.add("deploy, bare", "s", bare_whole, note="curl, files, containerd, then the line below")
-    ledger.add("- cluster only", "s", bare_cluster, note="kubeadm init, kubectl apply, kubeadm join, the same waits")
+    ledger.add(
+        "- cluster only, bare", "s", bare_cluster, note="kubeadm init, kubectl apply, kubeadm join, the same waits"
+    )
     for name, above, below, note in (
         ("deploy, all of both", whole, bare_whole, "fetching and preparing included in both"),
         ("deploy, cluster of both", cluster, bare_cluster, "init + apply + join + waits in both"),
