@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.errors import NothingSelected, VmatrixError
+from harness.errors import EXIT_BAD_INPUT, NothingSelected, VmatrixError
 
 if TYPE_CHECKING:
     from harness.cell.life import Life
@@ -58,6 +58,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "step(name): a step of a cell's life: provision, deploy or teardown")
     if not (config.getoption("tier") or config.getoption("cell")) or config.option.help:
         return
+    if getattr(config.option, "numprocesses", None):
+        pytest.exit("cells run one after the other: leave -n out", returncode=EXIT_BAD_INPUT)
     config.option.verbose = min(config.option.verbose, -1) if config.option.verbose <= 0 else config.option.verbose
     config.option.reportchars = ""
     config.option.tbstyle = "short"
@@ -90,7 +92,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Order: cell after cell, and within a cell its steps around its checks; one cell stays on one xdist worker."""
+    """Order: cell after cell, and within a cell its steps around its checks."""
     session = config.stash.get(SESSION, None)
     if session is None:
         return
@@ -107,9 +109,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return position.get(found.id if found else "", len(position)), _rank(item), number
 
     items[:] = [item for _, item in sorted(enumerate(items), key=key)]
-    for item in items:
-        if (cell := _cell_of(item)) is not None and config.pluginmanager.hasplugin("xdist"):
-            item.add_marker(pytest.mark.xdist_group(cell.id))
 
 
 def _is_step(item: pytest.Item) -> bool:
@@ -130,7 +129,7 @@ def _cell_of(item: pytest.Item) -> Cell | None:
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
     """Say how to clean up before anything exists, then bring the infra up; without it no item is run."""
     opened = session.config.stash.get(SESSION, None)
-    if opened is None or session.config.option.collectonly or _is_xdist_controller(session.config):
+    if opened is None or session.config.option.collectonly:
         return None
     if session.testsfailed:
         return None  # the checks could not be collected: pytest says why
@@ -150,15 +149,11 @@ def _refuse(opened: Session, error: VmatrixError) -> bool:
     return True
 
 
-def _is_xdist_controller(config: pytest.Config) -> bool:
-    return bool(getattr(config.option, "numprocesses", None)) and not hasattr(config, "workerinput")
-
-
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Tear down what is left, write the reports, and say by exit code whose fault it was."""
     opened = session.config.stash.get(SESSION, None)
-    if opened is None or session.config.option.collectonly or _is_xdist_controller(session.config):
+    if opened is None or session.config.option.collectonly:
         return
     session.exitstatus = opened.finish(int(exitstatus)) if opened.started else opened.exit_code or exitstatus
     if session.config.option.verbose < 2:
