@@ -7,7 +7,7 @@ demo: $(TOX)
 	$(TOX) run -e demo
 
 test: $(TOX)
-	$(TOX) run -e lint,type,unit,local,contract,smoke
+	$(TOX) run -e lint,type,unit,smoke,embedded,contract
 
 # Debian's python3 comes without venv; root may install it.
 $(TOX): pyproject.toml
