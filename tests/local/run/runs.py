@@ -70,7 +70,8 @@ class Run:
 
         def seen() -> bool | NotYet:
             found = [e for e in self.events() if e["event"] == event and (not step or tuple(e["step"]) == step)]
-            assert found or self.process.poll() is None, f"the run ended before {event} {step}: {self.output()}"
+            alive = self.process.poll() is None
+            assert found or alive, f"ended before {event} {step}: {self.output()}{self.output('stderr')}"
             return True if found else NotYet(f"{len(self.events())} events")
 
         until(seen, deadline=Deadline.after(seconds), what=f"{event} {step}", interval=0.05)

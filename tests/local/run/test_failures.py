@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
+
+import pytest
 
 from harness.artifacts.disk import catalogue
 from harness.artifacts.disk.cache import ImageCache
 from harness.cell.manifests import GOLDEN_NAMESPACE
 from harness.infra.local.provider import LocalProvider
 from harness.kube import Cluster
-from harness.kube.resources import DATA_VOLUME
+from harness.kube.resources import DATA_VOLUME, POD
 from harness.model import Cell
 from harness.paths import project_dir
 from harness.report.results import load
+from tests.local.run import runs
 from tests.local.run.conftest import Nothing, Start
 from tests.local.run.runs import change, failures, project_copy, vmatrix
 
@@ -42,7 +46,8 @@ def test_a_failed_task_is_the_products_and_its_machines_are_kept_for_a_look(
         assert TASK in report
         assert "no such flux" in report
     suites = ElementTree.parse(run.results / "junit.xml")
-    (failed,) = suites.iterfind(".//failure")
+    (failed,) = suites.iterfind(".//error")
+    assert failed.get("type") == "product"
     assert TASK in str(failed.get("message"))
 
     options = ["--infra-name", run.cleanup()[-1]]
@@ -60,11 +65,33 @@ def test_a_failed_task_is_the_products_and_its_machines_are_kept_for_a_look(
     nothing_left(run)
 
 
-def test_too_little_room_is_tried_twice_and_said_in_the_schedulers_words(
-    start: Start, single: Cell, nothing_left: Nothing, tmp_path: Path
-) -> None:
+@pytest.fixture
+def full(infra: LocalProvider, cluster: Cluster) -> Iterator[None]:
+    """Let another pod claim all but 1 GiB of the memory that the infra cluster has for machines."""
+    claimed = f"{infra.capacity().memory_mib - 1024}Mi"
+    container = {"name": "idle", "image": "none", "resources": {"requests": {"memory": claimed}}}
+    meta = {"name": "claims-memory", "namespace": "default"}
+    cluster.create(POD, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container]}})
+    runs.wait_until(lambda: infra.capacity().memory_mib <= 1024, "the memory is claimed")
+    yield
+    cluster.delete(POD, "claims-memory", "default", grace=0)
+    runs.wait_until(lambda: cluster.get(POD, "claims-memory", "default") is None, "the memory is free")
+
+
+def test_more_memory_than_the_host_has_is_refused_before_anything_is_made(start: Start, tmp_path: Path) -> None:
     project = project_copy(tmp_path / "project", "matrix")
     change(project / "matrix/topologies.yml", ("topologies", "all-in-one", "machines", 0, "memory"), "900Gi")
+    run = start(env={"VMATRIX_PROJECT": str(project)})
+    ended = run.end()
+    assert ended.code == 2, ended.stdout + ended.stderr
+    assert f"{900 * 1024} MiB" in ended.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_too_little_room_is_tried_twice_and_said_in_the_schedulers_words(
+    full: None, start: Start, nothing_left: Nothing, tmp_path: Path
+) -> None:
+    project = project_copy(tmp_path / "project", "matrix")
     change(project / "matrix/timeouts.yml", ("timeouts", "unschedulable"), 1)
     run = start(env={"VMATRIX_PROJECT": str(project)})
     ended = run.end()
@@ -75,7 +102,7 @@ def test_too_little_room_is_tried_twice_and_said_in_the_schedulers_words(
         assert failure["blame"] == "infra"
         assert "Insufficient memory" in failure["summary"]
     (result,) = load(run.results).cells
-    assert [step.attempt for step in result.failures if step.path[0] == "provision"] == [1, 2]
+    assert [(s.attempt, s.outcome) for s in result.steps if s.path == ("provision",)] == [(1, "failed"), (2, "failed")]
     assert "Insufficient memory" in (run.results / "summary.md").read_text(encoding="utf-8")
     nothing_left(run)
 
