@@ -39,6 +39,11 @@ def load_spec(directory: Path) -> Spec:
     Raises:
         BadInput: one line `file:line: path: what is wrong; what would be right` per mistake, in all files.
     """
+    if not directory.is_dir():
+        raise BadInput(
+            f"there is no matrix in {directory.parent}",
+            hint="run vmatrix from its checkout, or set VMATRIX_PROJECT to the checkout",
+        )
     problems: list[lines.Problem] = []
     parts: dict[str, Any] = {}
     documents: dict[str, lines.Document] = {}

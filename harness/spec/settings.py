@@ -38,7 +38,7 @@ class Settings(Model):
     """
 
     provider: Literal["local", "kubeconfig"] = "local"
-    infra_name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,19}$")] = "default"
+    infra_name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?$")] = "default"
     kubeconfig: Path | None = None
     context: str | None = None
     mirror_http: str | None = None

@@ -116,3 +116,9 @@ def test_no_file_content_makes_it_crash(matrix: Path, content: str) -> None:
         load_spec(matrix)
     except BadInput as error:
         assert "tiers.yml" in error.summary  # noqa: PT017 - valid content may pass too
+
+
+def test_a_project_without_a_matrix_is_one_mistake(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="there is no matrix in") as caught:
+        load_spec(tmp_path / "matrix")
+    assert "VMATRIX_PROJECT" in caught.value.hint
