@@ -90,6 +90,8 @@ class DataVolumes:
         dv = self._context.cluster.get(DATA_VOLUME, key[1], key[0])
         if dv is None or deleting(dv):
             self._told.pop(key, None)
+            if dv is None:
+                self._collect_claim(key)
             return None
         dv = self._resolved(dv)
         if source_kind(dv) not in SUPPORTED or dig(dv, "spec", "contentType") == "archive":
@@ -107,6 +109,19 @@ class DataVolumes:
         for change in status.with_claim(dv, claim, self._progress(key, claim), now()):
             dv = self._write(dv, change)
         return PROGRESS_SECONDS if phase(dv) in {"ImportInProgress", "CloneInProgress"} else None
+
+    def _collect_claim(self, key: Key) -> None:
+        """Delete the claim of a DataVolume that is gone.
+
+        Garbage collection does that too, but it looks for new kinds every 30 s only, so that it misses the deletions of
+        an instance's first half minute until then. A claim that was orphaned on purpose has no owner any more.
+        """
+        claim = self._context.cluster.get(PVC, key[1], key[0])
+        owner = controller_of(claim) if claim is not None else None
+        if claim is None or owner is None or deleting(claim):
+            return
+        if (owner["kind"], owner["name"]) == (DATA_VOLUME.kind, key[1]):
+            self._context.cluster.delete(PVC, key[1], key[0])
 
     def _resolved(self, dv: Json) -> Json:
         """Return a DataVolume with the source that its `sourceRef` leads to."""
