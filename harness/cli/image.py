@@ -31,8 +31,9 @@ def build(names: Names) -> None:
 def list_images() -> None:
     """List the catalogue of disk images, and which of them are in the cache."""
     cache = disk.ImageCache()
-    table = Table("image", "system", "source", "login", "disk", "end of life", "cached", show_edge=False)
-    table.columns[0].no_wrap = True
+    table = Table("image", "system", "source", "login", "disk", "end of life", "cached", box=None)
+    for column in table.columns:
+        column.no_wrap = True
     for image in _catalogue().images:
         table.add_row(
             image.name,
