@@ -31,7 +31,7 @@ def build(names: Names) -> None:
 def list_images() -> None:
     """List the catalogue of disk images, and which of them are in the cache."""
     cache = disk.ImageCache()
-    table = Table("image", "system", "source", "login", "disk", "end of life", "cached", box=None)
+    table = Table("image", "system", "source", "login", "disk", "end of life", "cached", box=None, padding=(0, 1, 0, 0))
     for column in table.columns:
         column.no_wrap = True
     for image in _catalogue().images:
