@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -47,12 +45,6 @@ class OpenStep:
     def note(self, **fields: Any) -> None:
         """Add fields to the event that closes the step."""
         self.fields.update(fields)
-
-
-@contextmanager
-def discard() -> Iterator[OpenStep]:
-    """Yield a step that nobody records (for callers without a run directory)."""
-    yield OpenStep()
 
 
 def read(run_dir: Path) -> list[dict[str, Any]]:
