@@ -149,9 +149,7 @@ class Session:
         self._live = Live(self.console, gitlab=in_gitlab())
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
-        self._site = wiring.open_site(
-            self.settings, self.spec, self.cells, progress=self._live.on_progress, command="vmatrix"
-        )
+        self._site = wiring.open_site(self.settings, self.spec, self.cells, progress=self._live.on_progress)
 
     def abandon(self, error: VmatrixError) -> None:
         """Write down that the run ended before any cell began; input that cannot be used leaves nothing behind."""

@@ -107,7 +107,7 @@ def refuse_unusable(settings: Settings) -> None:
         Cluster.from_kubeconfig(provider.kubeconfig(), context=settings.context)
 
 
-def open_site(settings: Settings, spec: Spec, cells: Sequence[Cell], *, progress: OnProgress, command: str) -> Site:
+def open_site(settings: Settings, spec: Spec, cells: Sequence[Cell], *, progress: OnProgress) -> Site:
     """Obtain what the cells need, bring the infra cluster up, and return it as the cells see it.
 
     Raises:
@@ -138,7 +138,6 @@ def open_site(settings: Settings, spec: Spec, cells: Sequence[Cell], *, progress
         storage_class=settings.storage_class,
         project=paths.project_dir(),
         expiry_hours=settings.expiry_hours,
-        command=command,
     )
 
 

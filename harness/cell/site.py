@@ -20,7 +20,6 @@ class Site:
     image: gives a disk image's source for this infra cluster, by its name in matrix/images.yml.
     guest_vars: the variables that the infra's machines need of the playbooks.
     project: the checkout with vm-templates/ and the product.
-    command: how a person calls vmatrix for this infra cluster ("vmatrix --provider local").
     """
 
     cluster: Cluster
@@ -32,7 +31,6 @@ class Site:
     storage_class: str | None
     project: Path
     expiry_hours: float
-    command: str
 
     @property
     def templates(self) -> Path:

@@ -95,7 +95,7 @@ def vmatrix(*words: str, on_line: Callable[[str], None] | None = None) -> Comple
 
 def open_site(ground: Ground) -> Site:
     """Return the bench's infrastructure as cells see it."""
-    return wiring.open_site(ground.settings, ground.spec, (ground.cell,), progress=ground.say, command="vmatrix")
+    return wiring.open_site(ground.settings, ground.spec, (ground.cell,), progress=ground.say)
 
 
 def life(ground: Ground, site: Site, cell: Cell) -> Life:
