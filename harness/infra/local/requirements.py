@@ -61,7 +61,6 @@ PROGRAMS: tuple[Requirement, ...] = (
 BUILDERS: tuple[Requirement, ...] = (
     _program("mmdebstrap", "mmdebstrap", "disk images are built with it"),
     _program("setpriv", "util-linux", "a build ends with the process that started it"),
-    _program("gcc", "gcc libc6-dev", "runc and flannel have C in them"),
     _program("pkg-config", "pkg-config", "runc finds libseccomp with it"),
     Requirement(
         "libseccomp",
