@@ -36,10 +36,20 @@ class PlannedMachine:
 
 @dataclass(frozen=True)
 class Phase:
-    """One stage of a scenario: the product's phase it runs and its parameters."""
+    """One stage of a cell's life.
+
+    then: in words, what must be true afterwards.  cluster: whether there is a cluster afterwards.
+    machines: names of those in the inventory during the phase.  removed: those of them that leave the cluster in it.
+    values, vars: the axis values and the playbook variables that hold during the phase.
+    """
 
     name: str
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    then: str = ""
+    cluster: bool = True
+    machines: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    values: Mapping[str, str] = field(default_factory=dict)
+    vars: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,10 @@ def _explained(spec: Spec, cell: Cell) -> dict[str, Any]:
             {
                 "phase": p.name,
                 "playbook": f"{product.directory}/{product.phases[p.name].playbook}",
-                **dict(p.parameters),
+                "machines": list(p.machines),
+                **({"removes": list(p.removed)} if p.removed else {}),
+                **({"values": dict(p.values)} if dict(p.values) != dict(cell.values) else {}),
+                "then": p.then,
             }
             for p in cell.phases
         ],

@@ -1,15 +1,16 @@
-"""Make a cell of one value per axis: its id, its machines, its phases, its variables."""
+"""Make a cell of one value per axis: its id, its machines, its phases with what holds in each, its variables."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from harness.errors import BadInput
 from harness.model import Cell, Phase, PlannedMachine
-from harness.spec.models import AxisValue, Spec
+from harness.spec.models import AxisValue, ScenarioPhase, Spec
+from harness.spec.rules import earlier, words
 
 ID_LENGTH = 40  # namespaces are "vmatrix-" + id + attempt and must stay under 63 characters
 HASH_DIGITS = 6
@@ -19,20 +20,17 @@ def make_cell(spec: Spec, values: Mapping[str, str]) -> Cell:
     """Make the cell that has one value id per axis.
 
     Raises:
-        BadInput: the id would be longer than 40 characters.
+        BadInput: the id would be longer than 40 characters, or the scenario starts from a value that there is not.
     """
     chosen: dict[str, AxisValue] = {axis.name: spec.value(axis.name, values[axis.name]) for axis in spec.axes}
-    scenario = spec.scenarios[values["scenario"]]
-    variables: dict[str, Any] = dict(spec.product.vars)
-    for value in chosen.values():
-        variables.update(value.vars)
+    machines = _machines(spec, values["topology"], chosen["os"].image or "")
     return Cell(
         id=cell_id(chosen),
         values={axis: value.id for axis, value in chosen.items()},
         scenario=values["scenario"],
-        phases=tuple(Phase(p.phase, p.parameters) for p in scenario.phases),
-        machines=_machines(spec, values["topology"], chosen["os"].image or ""),
-        vars=variables,
+        phases=tuple(_phases(spec, chosen, machines)),
+        machines=machines,
+        vars=_variables(spec, chosen),
     )
 
 
@@ -51,6 +49,55 @@ def cell_id(chosen: Mapping[str, AxisValue]) -> str:
             hint="give the values shorter slugs in matrix/axes.yml",
         )
     return made
+
+
+def _variables(spec: Spec, chosen: Mapping[str, AxisValue]) -> dict[str, Any]:
+    variables: dict[str, Any] = dict(spec.product.vars)
+    for value in chosen.values():
+        variables.update(value.vars)
+    return variables
+
+
+def _phases(spec: Spec, chosen: Mapping[str, AxisValue], machines: tuple[PlannedMachine, ...]) -> Iterator[Phase]:
+    """Give each phase its machines (those held back come with the next phase, removed ones go after it) and variables."""
+    gone: tuple[str, ...] = ()
+    added: dict[str, Any] = {}
+    for phase in spec.scenarios[chosen["scenario"].id].phases:
+        there = [m for m in machines if m.name not in gone]
+        held = _last(there, phase.hold_back)
+        removed = _last([m for m in there if m.name not in held], phase.remove)
+        added.update(phase.vars)
+        values = {**chosen, **_before(spec, chosen, phase)}
+        yield Phase(
+            name=phase.phase,
+            then=phase.then,
+            cluster=phase.cluster,
+            machines=tuple(m.name for m in there if m.name not in held),
+            removed=removed,
+            values={axis: value.id for axis, value in values.items()},
+            vars={**_variables(spec, values), **added},
+        )
+        gone = (*gone, *removed)
+
+
+def _before(spec: Spec, chosen: Mapping[str, AxisValue], phase: ScenarioPhase) -> dict[str, AxisValue]:
+    found: dict[str, AxisValue] = {}
+    for axis, steps in phase.values.items():
+        value = earlier(spec, axis, chosen[axis], words(steps))
+        if value is None:
+            raise BadInput(
+                f"scenario {chosen['scenario'].id} starts from an earlier {axis}, and {chosen[axis].id} names none",
+                hint=f"give {chosen[axis].id} a `before` in matrix/axes.yml, or choose another scenario",
+            )
+        found[axis] = value
+    return found
+
+
+def _last(machines: list[PlannedMachine], counts: Mapping[Any, int]) -> tuple[str, ...]:
+    """Return the names of the last machines of each group; a machine counts for its first group."""
+    return tuple(
+        m.name for group, count in counts.items() for m in [m for m in machines if m.groups[0] == group][-count:]
+    )
 
 
 def _machines(spec: Spec, topology: str, image: str) -> tuple[PlannedMachine, ...]:

@@ -60,8 +60,8 @@ def _values(spec: Spec, a: int, report: Report, today: date) -> None:
             report("axes.yml", (*at, "slug"), f"slug {value.short!r} is already that of {other!r}; slugs are unique")
         ids.add(value.id)
         slugs[value.short] = value.id
-        if value.support is not None and value.support.until < today:
-            report("axes.yml", (*at, "support"), f"{value.id} is out of support since {value.support.until}; remove it")
+        if value.support is not None and value.support.ends < today:
+            report("axes.yml", (*at, "support"), f"{value.id} is out of support since {value.support.ends}; remove it")
         for message in _dangling(spec, axis.name, value.id, value.image):
             report("axes.yml", (*at, "id"), message)
 

@@ -7,10 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
-from harness.spec.models import Model, Name
+from harness.spec.models import Model, Name, Url
 
 Checksum = Annotated[str, StringConstraints(pattern=r"^(sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$")]
-Url = Annotated[str, StringConstraints(pattern=r"^https?://[^\s/]+/\S+$")]
 User = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_-]{0,31}$")]
 
 

@@ -13,8 +13,11 @@ from harness.errors import BadInput
 from harness.spec import crossref, lines
 from harness.spec.models import (
     AxesFile,
+    ConstraintsFile,
+    InfrasFile,
     Model,
     ProductFile,
+    QuarantineFile,
     ScenariosFile,
     Spec,
     TiersFile,
@@ -29,6 +32,9 @@ FILES: dict[str, type[Model]] = {
     "tiers.yml": TiersFile,
     "timeouts.yml": TimeoutsFile,
     "product.yml": ProductFile,
+    "constraints.yml": ConstraintsFile,
+    "infras.yml": InfrasFile,
+    "quarantine.yml": QuarantineFile,
 }
 M = TypeVar("M", bound=BaseModel)
 

@@ -11,7 +11,7 @@ from harness.paths import project_dir
 from harness.plan import make_cell, select
 from harness.spec import Spec, load_spec
 
-SMOKE = "k1363-d13-c24-fl-nft-cp1w1-fresh"
+SMOKE = "k1363-d13-c2-fl-nf-c1w1-fresh-m"
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def test_a_pattern_without_a_cell_is_nothing_selected(spec: Spec) -> None:
 
 
 def test_a_glob_selects_over_all_tiers(spec: Spec) -> None:
-    assert {c.id for c in select(spec, tier=None, patterns=["*-aio-*", "*-cp1w1-*"])} == {
+    assert {c.id for c in select(spec, tier=None, patterns=["*-a1-*", "*-c1w1-*"])} == {
         c.id for tier in ("smoke", "single") for c in select(spec, tier=tier)
     }
 
