@@ -10,6 +10,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable
+from glob import glob
 from pathlib import Path
 
 from harness import proc
@@ -93,11 +94,17 @@ def _arrange(recipe: Recipe, root: Path) -> None:
         link.unlink(missing_ok=True)
         link.symlink_to("/dev/null")
     for pattern in recipe.remove:
-        for path in root.glob(pattern.lstrip("/")):
+        for path in matching(root, pattern):
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
     (root / "etc/machine-id").write_text("", encoding="utf-8")
     (root / "etc/hostname").unlink(missing_ok=True)
     _mark_up_to_date(root)
+
+
+def matching(root: Path, pattern: str) -> list[Path]:
+    """Return what a pattern (absolute in the image) names below a root, links that lead nowhere on this host too:
+    Path.glob would leave those out."""
+    return [root / found for found in glob(pattern.lstrip("/"), root_dir=root, recursive=True, include_hidden=True)]
 
 
 def _mark_up_to_date(root: Path) -> None:

@@ -17,7 +17,7 @@ from harness.spec.loader import refuse, validate
 from harness.spec.models import Model, Name
 
 # Part of every image's key: raise it when a change of the builder changes what comes out.
-BUILDER = 1
+BUILDER = 2
 
 
 class RecipeFile(Model):
