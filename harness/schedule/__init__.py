@@ -1,1 +1,26 @@
-"""Order and admission of cells that run side by side; empty while cells run one after the other."""
+"""Which cell starts when: expected durations, order, room in the infra cluster, reservations, shards."""
+
+from harness.schedule.admission import Admission, Admitted, Decision, Refused
+from harness.schedule.demand import Demand, demand_of
+from harness.schedule.estimate import estimate
+from harness.schedule.history import Expected, History
+from harness.schedule.limits import Limits
+from harness.schedule.queue import Queue
+from harness.schedule.shards import Shard, parse_shard, shard
+
+__all__ = [
+    "Admission",
+    "Admitted",
+    "Decision",
+    "Demand",
+    "Expected",
+    "History",
+    "Limits",
+    "Queue",
+    "Refused",
+    "Shard",
+    "demand_of",
+    "estimate",
+    "parse_shard",
+    "shard",
+]

@@ -1,0 +1,267 @@
+"""Which cells of a run may start now: all of a cell's machines fit, beside all that other runs have and were promised.
+
+One Admission per run, in one process. Not covered: in which order cells are tried (harness/schedule/queue.py).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from types import TracebackType
+
+from harness.errors import BadInput, InfraError
+from harness.kube import Cluster
+from harness.model import Cell
+from harness.schedule.book import Book, Entry
+from harness.schedule.capacity import Survey, survey
+from harness.schedule.demand import Demand, Rules, demand_of, rules_of
+from harness.schedule.ledger import Ledger
+from harness.schedule.limits import Limits
+from harness.schedule.room import describe
+from harness.schedule.verdict import possible, refusal
+
+TTL_SECONDS = 90.0
+PATIENCE_SECONDS = 1800.0  # docs/decisions/schedule-order.md has the simulation that this number comes from
+RENEWALS = 3  # per TTL
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """A cell that may start; its room is reserved."""
+
+    cell: Cell
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A cell that may not start yet, and why, in words with numbers."""
+
+    cell: Cell
+    reason: str
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What came of trying cells in order: the one that may start, if any, and why those before it may not."""
+
+    admitted: Admitted | None
+    refused: tuple[Refused, ...]
+
+
+class Cause(Enum):
+    """What keeps a cell waiting."""
+
+    LIMITS = "limits"
+    ROOM = "room"
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    demand: Demand
+    since: float
+    cause: Cause
+
+
+class Admission:
+    """What one run holds of an infra cluster. `renew` may be called from another thread, the rest from one."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        run: str,
+        *,
+        limits: Limits | None = None,
+        ttl: float = TTL_SECONDS,
+        patience: float = PATIENCE_SECONDS,
+        rules: Rules | None = None,
+        look: Callable[[], Survey] | None = None,
+        ledger: Callable[[str], Ledger] | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Open the admission of a run.
+
+        Args:
+            ttl: seconds without a sign of life after which other runs take this one's reservations for dead.
+            patience: seconds after which what a refused cell wants is kept free for it.
+            rules: KubeVirt's settings; read from the cluster without them.
+            look, ledger, now: what the cluster has, who reserved what (for a holder), the clock; else the real ones.
+        """
+        self._run = run
+        self._limits = limits or Limits()
+        self._patience = patience
+        self._rules = rules if rules is not None else rules_of(cluster)
+        self._holder = f"{run}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self._look = look if look is not None else lambda: survey(cluster)
+        self._ledger = ledger(self._holder) if ledger is not None else Ledger(cluster, self._holder, ttl=ttl)
+        self._now = now
+        self._every = ttl / RENEWALS
+        self._written = now()
+        self._held: dict[str, Demand] = {}
+        self._reserved: dict[str, Entry] = {}
+        self._claimed: set[str] = set()
+        self._waiting: dict[str, _Waiting] = {}
+
+    def __enter__(self) -> Admission:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give back what is reserved."""
+        self.close()
+
+    def check_possible(self, cells: Sequence[Cell]) -> None:
+        """Refuse cells that can never start here, however long they wait.
+
+        Raises:
+            BadInput: some do not fit even when all other cells are gone, or break the run's limits alone.
+            InfraError: no node takes machines.
+        """
+        seen = self._look()
+        if not seen.nodes:
+            raise InfraError(
+                "no node of the infra cluster takes virtual machines",
+                hint="`kubectl get nodes -L kubevirt.io/schedulable`: one has to be Ready, schedulable, without taints",
+            )
+        problems = [line for cell in cells if (line := self._impossible(seen, cell))]
+        if problems:
+            raise BadInput(
+                f"{len(problems)} of {len(cells)} cells can never start here: {problems[0]}",
+                hint="leave them out, choose smaller topologies, raise the limits, or use an infra with larger nodes",
+                detail="\n".join(problems),
+            )
+
+    def _impossible(self, seen: Survey, cell: Cell) -> str:
+        demand = demand_of(cell, self._rules)
+        if why := self._limits.refusal((), demand):
+            return f"{cell.id} alone: {why}"
+        if not possible(seen, demand.pods):
+            return f"{cell.id} wants {demand}; all that the nodes could ever have free is {describe(seen.empty())}"
+        return ""
+
+    def try_admit(self, cell: Cell) -> Admitted | Refused:
+        """Reserve room for one cell, or say why not.
+
+        Raises:
+            InfraRetriable: the API did not answer, or other runs were faster, for a minute.
+        """
+        decision = self.admit_first((cell,))
+        return decision.admitted or decision.refused[0]
+
+    def admit_first(self, cells: Sequence[Cell]) -> Decision:
+        """Reserve room for the first cell of several that fits; the cluster is looked at once for all of them.
+
+        Raises:
+            InfraRetriable: the API did not answer, or other runs were faster, for a minute.
+        """
+        refused: list[Refused] = []
+        open_: list[tuple[Cell, Entry]] = []
+        for cell in cells:
+            demand = demand_of(cell, self._rules)
+            if why := self._limited(cell.id, demand):
+                refused.append(self._refuse(cell, demand, why, Cause.LIMITS))
+            else:
+                open_.append((cell, Entry(self._holder, self._run, cell.id, demand)))
+        chosen = self._reserve_first(open_, refused) if open_ else None
+        return Decision(None if chosen is None else Admitted(chosen), tuple(refused))
+
+    def _reserve_first(self, open_: Sequence[tuple[Cell, Entry]], refused: list[Refused]) -> Cell | None:
+        outcome: list[tuple[Cell, Entry, str]] = []
+
+        def edit(book: Book) -> Book | None:
+            seen = self._look()
+            outcome.clear()
+            changed = book
+            for cell, entry in open_:
+                why = refusal(seen, changed, entry)
+                outcome.append((cell, entry, why))
+                if not why:
+                    return changed.reserve(entry)
+                changed = self._stake(seen, changed, entry)
+            return None if changed == book else changed
+
+        after = self._ledger.change(edit)
+        self._written = self._now()
+        self._claimed = {entry.cell for entry in after.claims if entry.holder == self._holder}
+        for cell, entry, why in outcome:
+            if why:
+                refused.append(self._refuse(cell, entry.demand, why, Cause.ROOM))
+                continue
+            self._held[cell.id] = entry.demand
+            self._reserved[cell.id] = entry
+            self._waiting.pop(cell.id, None)
+            return cell
+        return None
+
+    def _stake(self, seen: Survey, book: Book, entry: Entry) -> Book:
+        """Return the book with a claim of a cell that has waited too long, unless it cannot fit any more at all."""
+        waiting = self._waiting.get(entry.cell)
+        if waiting is None or self._now() - waiting.since < self._patience:
+            return book
+        return book.claim(entry) if possible(seen, entry.demand.pods) else book.release(*entry.key)
+
+    def _limited(self, cell: str, demand: Demand) -> str:
+        """Return which limit keeps a cell waiting; what cells want that it has kept waiting too long counts as held."""
+        elders = []
+        for other, waiting in self._waiting.items():
+            if other == cell:
+                break
+            if waiting.cause is Cause.LIMITS and self._now() - waiting.since >= self._patience:
+                elders.append(waiting.demand)
+        return self._limits.refusal((*self._held.values(), *elders), demand)
+
+    def _refuse(self, cell: Cell, demand: Demand, why: str, cause: Cause) -> Refused:
+        before = self._waiting.get(cell.id)
+        self._waiting[cell.id] = _Waiting(demand, before.since if before else self._now(), cause)
+        return Refused(cell, why)
+
+    def machines_up(self, cell: str) -> None:
+        """Give back a cell's reservation: its machines count by themselves now. Again is fine, later is fine."""
+        if self._reserved.pop(cell, None) is not None:
+            self._release(cell)
+
+    def gone(self, cell: str) -> None:
+        """Forget a cell: it has been torn down, was never started, or is not wanted any more. Again is fine."""
+        self._held.pop(cell, None)
+        self._waiting.pop(cell, None)
+        if self._reserved.pop(cell, None) is not None or cell in self._claimed:
+            self._claimed.discard(cell)
+            self._release(cell)
+
+    def _release(self, cell: str) -> None:
+        self._ledger.change(lambda book: book.release(self._run, cell))
+        self._written = self._now()
+
+    def renew(self) -> None:
+        """Give a sign of life when one is due and there is something to keep; call it every few seconds.
+
+        A reservation that others took for dead (this process was stopped for too long) is put back.
+
+        Raises:
+            InfraRetriable: the API did not answer for a minute.
+        """
+        due = self._now() - self._written >= self._every
+        if not due or not (self._reserved or self._claimed):
+            return
+
+        def edit(book: Book) -> Book:
+            there = {entry.key for entry in book.reservations}
+            for entry in tuple(self._reserved.values()):
+                book = book if entry.key in there else book.reserve(entry)
+            return book
+
+        self._ledger.change(edit)
+        self._written = self._now()
+
+    def close(self) -> None:
+        """Give back everything that is reserved; running cells stay as they are."""
+        kept = bool(self._reserved or self._claimed)
+        self._reserved.clear()
+        self._claimed.clear()
+        if kept:
+            self._ledger.change(lambda book: book.without((self._holder,)))

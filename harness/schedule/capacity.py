@@ -1,0 +1,138 @@
+"""What an infra cluster's nodes have free for launcher pods, and which pods are there.
+
+A node counts when launcher pods can go there: ready, schedulable, labelled by KubeVirt, without a taint that keeps
+ordinary pods away.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from harness.infra.nodes import ENDED, MIB, quantity, usable
+from harness.kube import Cluster
+from harness.kube.client import Json
+from harness.kube.resources import NODE, POD
+from harness.model import LABEL_CELL, LABEL_RUN
+from harness.schedule.demand import PodRequest
+from harness.schedule.room import NodeRoom, Nodes
+
+SCHEDULABLE = "kubevirt.io/schedulable"
+LAUNCHER = ("kubevirt.io", "virt-launcher")
+REPELLING = frozenset({"NoSchedule", "NoExecute"})
+LASTING_OWNERS = frozenset({"DaemonSet", "Node"})  # whose pods stay on a node whatever else goes
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A pod that counts: its node ("" while it has none), what it asks for, whose cell's machine it is ("" of none).
+
+    lasting: it stays on its node for as long as the node does.
+    """
+
+    node: str
+    request: PodRequest
+    run: str = ""
+    cell: str = ""
+    lasting: bool = False
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What the usable nodes can allocate, and the pods that have not ended."""
+
+    nodes: Nodes
+    pods: tuple[Bound, ...]
+
+    def free(self) -> Nodes:
+        """Return what the nodes have left beside all pods that are bound to them."""
+        return _less(self.nodes, self.pods)
+
+    def empty(self) -> Nodes:
+        """Return what the nodes would have left beside the pods that never go."""
+        return _less(self.nodes, (pod for pod in self.pods if pod.lasting))
+
+    def machines_of(self, run: str, cell: str) -> tuple[Bound, ...]:
+        """Return the launcher pods of a cell, those that wait for a node included."""
+        return tuple(pod for pod in self.pods if (pod.run, pod.cell) == (run, cell))
+
+
+def _less(nodes: Nodes, pods: Iterable[Bound]) -> Nodes:
+    left = {node.name: node for node in nodes}
+    for pod in pods:
+        if pod.node in left:
+            left[pod.node] = left[pod.node].less(pod.request)
+    return tuple(left.values())
+
+
+def survey(cluster: Cluster) -> Survey:
+    """Look at all nodes and pods of an infra cluster."""
+    nodes = tuple(_room(node) for node in cluster.list(NODE).items if takes_machines(node))
+    pods = (pod for pod in cluster.list(POD).items if (pod.get("status") or {}).get("phase") not in ENDED)
+    return Survey(nodes, tuple(_bound(pod) for pod in pods))
+
+
+def free(cluster: Cluster) -> Nodes:
+    """Return what each usable node has free now; reservations are not known here."""
+    return survey(cluster).free()
+
+
+def takes_machines(node: Mapping[str, Any]) -> bool:
+    """Tell whether launcher pods can be scheduled to a node."""
+    taints = (node.get("spec") or {}).get("taints") or []
+    labels = node.get("metadata", {}).get("labels") or {}
+    return usable(node) and labels.get(SCHEDULABLE) == "true" and not any(t.get("effect") in REPELLING for t in taints)
+
+
+def _room(node: Json) -> NodeRoom:
+    allocatable = node["status"].get("allocatable") or {}
+    return NodeRoom(
+        name=node["metadata"]["name"],
+        memory_mib=int(quantity(allocatable.get("memory", "0")) / MIB),
+        millicpus=int(quantity(allocatable.get("cpu", "0")) * 1000),
+        pods=int(quantity(allocatable.get("pods", "0"))),
+    )
+
+
+def _bound(pod: Json) -> Bound:
+    meta = pod["metadata"]
+    labels = meta.get("labels") or {}
+    machine = labels.get(LAUNCHER[0]) == LAUNCHER[1]
+    return Bound(
+        node=pod["spec"].get("nodeName") or "",
+        request=request_of(pod["spec"]),
+        run=labels.get(LABEL_RUN, "") if machine else "",
+        cell=labels.get(LABEL_CELL, "") if machine else "",
+        lasting=any(owner.get("kind") in LASTING_OWNERS for owner in meta.get("ownerReferences") or []),
+    )
+
+
+def request_of(spec: Mapping[str, Any]) -> PodRequest:
+    """Return what the scheduler counts for a pod.
+
+    That is the sum of its containers and sidecars or, where that is more, an init container beside the sidecars started
+    before it; the pod's own `resources` override both; its runtime class's overhead is added.
+    https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers
+    """
+    memory, cpu = (_effective(spec, name) for name in ("memory", "cpu"))
+    return PodRequest(memory_mib=math.ceil(memory / MIB), millicpus=math.ceil(cpu * 1000))
+
+
+def _effective(spec: Mapping[str, Any], name: str) -> Decimal:
+    sidecars = highest = Decimal(0)
+    for container in spec.get("initContainers") or []:
+        asked = _asked(container, name)
+        highest = max(highest, sidecars + asked)
+        if container.get("restartPolicy") == "Always":
+            sidecars += asked
+    together = sidecars + sum((_asked(c, name) for c in spec.get("containers") or []), Decimal(0))
+    own = ((spec.get("resources") or {}).get("requests") or {}).get(name)
+    counted = quantity(str(own)) if own is not None else max(highest, together)
+    return counted + quantity(str((spec.get("overhead") or {}).get(name, "0")))
+
+
+def _asked(container: Mapping[str, Any], name: str) -> Decimal:
+    return quantity(str(((container.get("resources") or {}).get("requests") or {}).get(name, "0")))

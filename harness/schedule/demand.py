@@ -1,0 +1,105 @@
+"""What a cell's launcher pods will ask of the infra cluster's nodes, before any of them exists.
+
+Covers memory and CPU as KubeVirt computes them. Does not cover importer and clone pods: they ask for less than the
+machines whose disks they fill, and end before those start.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.kube import ApiFailure, Cluster
+from harness.kube.resources import KUBEVIRT
+from harness.model import Cell, PlannedMachine
+
+# KubeVirt 1.9, GetMemoryOverhead: monitor 25, launcher 100, virtlogd 25, virtqemud 40, qemu 30, IO threads 8, and 32 of
+# video memory (MiB). Versions before it counted less.
+LAUNCHER_MIB = 228 + 32
+VCPU_MIB = 8
+PAGE_TABLE_SHARE = (
+    512  # of the guest's memory: not counted for guests without a memory request; kept for those that have
+)
+CONSOLE_LOG_MIB = 34  # the guest-console-log container asks for 35M and 5m
+CONSOLE_LOG_MILLICPUS = 5
+
+
+@dataclass(frozen=True, order=True)
+class PodRequest:
+    """What one pod asks of a node: memory in MiB, CPU in thousandths of one."""
+
+    memory_mib: int
+    millicpus: int
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a cell asks of an infra cluster, pod by pod, because each pod has to fit on one node."""
+
+    pods: tuple[PodRequest, ...]
+
+    @property
+    def machines(self) -> int:
+        """Return how many machines the cell has."""
+        return len(self.pods)
+
+    @property
+    def memory_mib(self) -> int:
+        """Return the memory of all pods."""
+        return sum(pod.memory_mib for pod in self.pods)
+
+    @property
+    def cpus(self) -> float:
+        """Return the CPUs of all pods."""
+        return sum(pod.millicpus for pod in self.pods) / 1000
+
+    def __str__(self) -> str:
+        machines = "1 machine" if self.machines == 1 else f"{self.machines} machines"
+        return f"{self.memory_mib} MiB and {self.cpus:g} CPUs on {machines}"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The settings of a KubeVirt by which launcher pods' requests are computed, with KubeVirt's defaults.
+
+    cpu_allocation_ratio: vCPUs per requested CPU.  memory_overcommit: guest memory in percent of what is requested for
+    it.  overhead_ratio: factor on the launcher's own memory.
+    """
+
+    cpu_allocation_ratio: int = 10
+    memory_overcommit: int = 100
+    overhead_ratio: float = 1.0
+
+
+def rules_of(cluster: Cluster) -> Rules:
+    """Return the settings of the cluster's KubeVirt; the defaults where there is none or it may not be read."""
+    try:
+        found = cluster.list(KUBEVIRT).items
+    except ApiFailure as failure:
+        if failure.code not in (403, 404):
+            raise
+        found = []
+    configuration: Mapping[str, Any] = ((found[0].get("spec") or {}).get("configuration") or {}) if found else {}
+    developer: Mapping[str, Any] = configuration.get("developerConfiguration") or {}
+    return Rules(
+        cpu_allocation_ratio=int(developer.get("cpuAllocationRatio") or Rules.cpu_allocation_ratio),
+        memory_overcommit=int(developer.get("memoryOvercommit") or Rules.memory_overcommit),
+        overhead_ratio=float(configuration.get("additionalGuestMemoryOverheadRatio") or Rules.overhead_ratio),
+    )
+
+
+def demand_of(cell: Cell, rules: Rules | None = None) -> Demand:
+    """Return what a cell's launcher pods will request: never less than they then do, little more."""
+    return Demand(tuple(pod_of(machine, rules or Rules()) for machine in cell.machines))
+
+
+def pod_of(machine: PlannedMachine, rules: Rules) -> PodRequest:
+    """Return what one machine's launcher pod will request."""
+    overhead = LAUNCHER_MIB + VCPU_MIB * machine.cpus + machine.memory_mib / PAGE_TABLE_SHARE
+    guest = machine.memory_mib * 100 / rules.memory_overcommit
+    return PodRequest(
+        memory_mib=math.ceil(guest + overhead * max(1.0, rules.overhead_ratio)) + CONSOLE_LOG_MIB,
+        millicpus=math.ceil(1000 * machine.cpus / rules.cpu_allocation_ratio) + CONSOLE_LOG_MILLICPUS,
+    )
