@@ -15,6 +15,8 @@ TESTING = ("e2e.test", "ginkgo")
 RUNTIME = ("containerd", "runc", "cni-plugins")
 SERVING = ("crane", "registry")
 LIST = "vmatrix artifacts list"
+PLUGIN = "cluster_network_plugin"
+FLANNEL = "flannel"
 KUBERNETES_IMAGES = (*CONTROL_PLANE, "kube-proxy")
 
 # The variable of a cell that names each program's version; without it the catalogue's first version is taken
@@ -22,8 +24,13 @@ VARIABLES = {
     "containerd": "cluster_containerd_version",
     "runc": "cluster_runc_version",
     "cni-plugins": "cluster_cni_plugins_version",
-    "flannel": "cluster_flannel_version",
+    FLANNEL: "cluster_flannel_version",
     "etcd": "cluster_etcd_version",
+}
+# Add-ons: in no cell whose variables do not name a version of them
+ADDONS = {
+    "metrics-server": "cluster_metrics_server_version",
+    "local-path-provisioner": "cluster_local_path_provisioner_version",
 }
 
 
@@ -58,12 +65,14 @@ def for_cell(catalogue: Catalogue, variables: Mapping[str, Any], *, infra_versio
 
 
 def images(catalogue: Catalogue, version: str, variables: Mapping[str, Any] | None = None) -> tuple[Ref, ...]:
-    """Return the images that guests of a Kubernetes version pull."""
-    flannel = _chosen(catalogue, "flannel", variables or {})
-    companions = dict(catalogue.release(version).images)
-    companions["flannel"] = f"v{flannel.version}"
-    kubernetes = (Ref(IMAGE_PREFIX + name, f"v{version}") for name in KUBERNETES_IMAGES)
-    return (*kubernetes, *(Ref(IMAGE_PREFIX + name, tag) for name, tag in companions.items()))
+    """Return the images that guests of a Kubernetes version pull: its own, its companions', the network plugin's when
+    that has one, and those of the add-ons that the variables name."""
+    given = variables or {}
+    tags = dict.fromkeys(KUBERNETES_IMAGES, f"v{version}") | catalogue.release(version).images
+    if given.get(PLUGIN, FLANNEL) == FLANNEL:
+        tags[FLANNEL] = f"v{_chosen(catalogue, FLANNEL, given).version}"
+    tags |= {name: f"v{given[variable]}" for name, variable in ADDONS.items() if given.get(variable)}
+    return tuple(Ref(IMAGE_PREFIX + name, tag) for name, tag in tags.items())
 
 
 def newest(catalogue: Catalogue, name: str) -> Ref:

@@ -82,6 +82,23 @@ def test_a_cells_variables_choose_versions() -> None:
     assert len(needed) == len(set(needed))
 
 
+def test_add_ons_are_only_in_cells_that_ask_for_them() -> None:
+    plain = {"cluster_kubernetes_version": "1.36.3"}
+    asked = {**plain, "cluster_metrics_server_version": "0.9.0", "cluster_local_path_provisioner_version": "0.0.30"}
+    added = set(refs.for_cell(CATALOGUE, asked)) - set(refs.for_cell(CATALOGUE, plain))
+    assert added == {Ref("image/metrics-server", "v0.9.0"), Ref("image/local-path-provisioner", "v0.0.30")}
+    empty = {**plain, "cluster_metrics_server_version": ""}
+    assert refs.for_cell(CATALOGUE, empty) == refs.for_cell(CATALOGUE, plain)
+
+
+def test_a_network_of_plain_routes_needs_no_image_of_a_plugin() -> None:
+    plain = {"cluster_kubernetes_version": "1.36.3"}
+    flannel, routes = ({**plain, "cluster_network_plugin": plugin} for plugin in ("flannel", "routes"))
+    without = set(refs.for_cell(CATALOGUE, flannel)) - set(refs.for_cell(CATALOGUE, routes))
+    assert without == {Ref("image/flannel", "v0.28.4")}
+    assert refs.for_cell(CATALOGUE, plain) == refs.for_cell(CATALOGUE, flannel)
+
+
 def test_an_undeclared_kubernetes_version_says_how_to_declare_it() -> None:
     with pytest.raises(BadInput, match=r"Kubernetes 1\.36\.4 is not in the catalogue") as raised:
         refs.for_kubernetes(CATALOGUE, "1.36.4")
