@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from harness.schedule.demand import PodRequest
@@ -32,28 +32,70 @@ class NodeRoom:
 
 
 Nodes = tuple[NodeRoom, ...]
+Amounts = tuple[int, int, int]  # memory in MiB, thousandths of a CPU, pods
+NEVER: Amounts = (2**62, 2**62, 2**62)
 
 
-def place(nodes: Nodes, pods: Sequence[PodRequest]) -> Nodes | None:
-    """Return what is left when every pod has a place, None when one finds none.
+def all_fit(nodes: Nodes, pods: Sequence[PodRequest]) -> bool:
+    """Tell whether every pod is sure to find a node, in whatever order and wherever the scheduler puts the others.
 
-    kube-scheduler spreads pods, and a cell's pods come to it in any order. So they fit only when spreading (each pod to
-    the node with the most free memory) works largest first and smallest first; a tight packing that the scheduler
-    would not make does not count. On one node that is the sum.
+    A packing that only a clever scheduler finds does not count: a cell would then hold some of its machines and wait
+    for the rest. So for each pod: all others together must be too little to keep it off every node that could take it.
+    On one node that is the sum; on several it leaves up to one machine's size free on each.
     """
-    ordered = sorted(pods)
-    return _spread(nodes, reversed(ordered)) if _spread(nodes, ordered) is not None else None
+    kinds = {_amounts_of(pod) for pod in pods}
+    together = _sum(_amounts_of(pod) for pod in pods)
+    return all(_finds_a_node(nodes, own, together, kinds) for own in kinds)
 
 
-def _spread(nodes: Nodes, pods: Iterable[PodRequest]) -> Nodes | None:
-    left = list(nodes)
-    for pod in pods:
-        fitting = [n for n, node in enumerate(left) if node.holds(pod)]
-        if not fitting:
-            return None
-        chosen = max(fitting, key=lambda n: (left[n].memory_mib, left[n].millicpus, left[n].name))
-        left[chosen] = left[chosen].less(pod)
-    return tuple(left)
+def _finds_a_node(nodes: Nodes, own: Amounts, together: Amounts, kinds: Collection[Amounts]) -> bool:
+    """Tell whether a pod has a node whatever the others do.
+
+    Others keep it off a node by leaving too little of one resource there. Whichever they choose, it costs them some of
+    each resource, because their pods are whole pods. Where the cheapest ways for all nodes sum up to more of any
+    resource than the others have together, one node is left.
+    """
+    others = tuple(whole - part for whole, part in zip(together, own, strict=True))
+    spent = [0] * len(own)
+    for node in nodes:
+        room = (node.memory_mib, node.millicpus, node.pods)
+        if any(part > there for part, there in zip(own, room, strict=True)):
+            continue
+        ways = [
+            cost
+            for scarce in range(len(own))
+            if _at_most(cost := _cost(scarce, room[scarce] - own[scarce] + 1, kinds), room) and _at_most(cost, others)
+        ]
+        if not ways:
+            return True
+        spent = [sum_ + min(way[n] for way in ways) for n, sum_ in enumerate(spent)]
+    return any(cost > there for cost, there in zip(spent, others, strict=True))
+
+
+def _cost(scarce: int, amount: int, kinds: Collection[Amounts]) -> Amounts:
+    """Return the least of each resource that pods have who take this amount of one; NEVER if none take any."""
+    taking = [kind for kind in kinds if kind[scarce] > 0]
+    if not taking:
+        return NEVER
+    memory, millicpus, count = (
+        max(min(kind[n] for kind in taking), min(amount * kind[n] // kind[scarce] for kind in taking)) for n in range(3)
+    )
+    return memory, millicpus, count
+
+
+def _at_most(cost: Amounts, there: Sequence[int]) -> bool:
+    return all(part <= whole for part, whole in zip(cost, there, strict=True))
+
+
+def _amounts_of(pod: PodRequest) -> Amounts:
+    return pod.memory_mib, pod.millicpus, 1
+
+
+def _sum(amounts: Iterable[Amounts]) -> Amounts:
+    memory = millicpus = count = 0
+    for some in amounts:
+        memory, millicpus, count = memory + some[0], millicpus + some[1], count + some[2]
+    return memory, millicpus, count
 
 
 def remainder(pods: Sequence[PodRequest], bound: Iterable[PodRequest]) -> tuple[PodRequest, ...]:

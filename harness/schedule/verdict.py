@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from harness.schedule.book import Book, Entry
 from harness.schedule.capacity import Survey
-from harness.schedule.demand import PodRequest
-from harness.schedule.room import describe, place, remainder
+from harness.schedule.demand import Demand, PodRequest
+from harness.schedule.room import all_fit, describe, remainder
 
 
 def refusal(seen: Survey, book: Book, wanted: Entry) -> str:
@@ -22,15 +22,12 @@ def refusal(seen: Survey, book: Book, wanted: Entry) -> str:
     """
     others = tuple(entry for entry in book.reservations if entry.key != wanted.key)
     coming = [*_to_come(seen, others), *_strays(seen, (*book.reservations, wanted))]
-    left = place(seen.free(), coming)
-    if left is None:
-        return f"{len(coming)} machines of other cells are about to take all that is free ({describe(seen.free())})"
-    mine = tuple(_to_come(seen, (wanted,)))
-    if place(left, mine) is None:
-        beside = f" beside {len(others)} reservations" if others else ""
-        return f"it wants {wanted.demand}; free{beside}: {describe(left)}"
+    free, mine = seen.free(), list(_to_come(seen, (wanted,)))
+    if not all_fit(free, [*coming, *mine]):
+        promised = f", of which {Demand(tuple(coming))} are promised to others" if coming else ""
+        return f"it wants {wanted.demand}; free are {describe(free)}{promised}"
     elders = book.elder_claims(wanted.run, wanted.cell)
-    if elders and place(left, [*mine, *_to_come(seen, elders)]) is None:
+    if elders and not all_fit(free, [*coming, *mine, *_to_come(seen, elders)]):
         first = elders[0]
         return f"it makes way for {first.cell} of run {first.run}, which wants {first.demand} and has waited too long"
     return ""
@@ -38,7 +35,7 @@ def refusal(seen: Survey, book: Book, wanted: Entry) -> str:
 
 def possible(seen: Survey, pods: Iterable[PodRequest]) -> bool:
     """Tell whether pods fit on the nodes once everything is gone that ever goes."""
-    return place(seen.empty(), tuple(pods)) is not None
+    return all_fit(seen.empty(), tuple(pods))
 
 
 def _to_come(seen: Survey, entries: Iterable[Entry]) -> Iterable[PodRequest]:

@@ -21,9 +21,8 @@ def cell(name: str, *machines: int, scenario: str = "fresh", topology: str = "cp
         for number, (kind, memory) in enumerate(zip(["cp", *["w"] * len(machines)], machines or (2048,), strict=False))
     )
     values = {"kubernetes": "1.36.3", "topology": topology, "scenario": scenario}
-    phases = (Phase("deploy", machines=tuple(m.name for m in made)),)
-    if scenario != "fresh":
-        phases = (*phases, Phase(scenario, machines=tuple(m.name for m in made)))
+    steps = ("deploy",) if scenario == "fresh" else ("deploy", scenario)
+    phases = tuple(Phase(step, machines=tuple(m.name for m in made)) for step in steps)
     return Cell(name, values, scenario, phases, made, {})
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from harness.model import LABEL_CELL, LABEL_RUN
-from harness.schedule.capacity import _bound, request_of, takes_machines
+from harness.schedule.capacity import Bound, _bound, request_of, takes_machines
 from harness.schedule.demand import PodRequest
-from tests.unit.schedule.matrix import Bound, bound, node, survey
+from tests.unit.schedule.matrix import bound, node, survey
 
 Json = dict[str, Any]
 

@@ -69,7 +69,9 @@ def test_limits_count_all_that_a_run_holds(limits: Limits, words: str) -> None:
     assert bool(said) == bool(words)
 
 
-@pytest.mark.parametrize("text", ["", "1", "0/3", "4/3", "-1/3", "1/0", "a/b", "1/2/3", "1/99999", "\u0661/\u0662", "1.0/2"])
+@pytest.mark.parametrize(
+    "text", ["", "1", "0/3", "4/3", "-1/3", "1/0", "a/b", "1/2/3", "1/99999", "\u0661/\u0662", "1.0/2"]
+)
 def test_what_is_no_shard_is_bad_input(text: str) -> None:
     with pytest.raises(BadInput) as caught:
         parse_shard(text)
