@@ -12,12 +12,13 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
-from harness.errors import Blame, VmatrixError
+from harness.errors import Blame, InfraError, VmatrixError
 
 Argv = Sequence[str | Path]
 TAIL_LINES = 20
@@ -41,6 +42,23 @@ class CommandFailed(VmatrixError):
         tail = "\n".join((done.stderr.strip() or done.stdout.strip()).splitlines()[-TAIL_LINES:])
         super().__init__(f"`{pasteable(done.argv)}` {why}", detail=tail, paths=paths, hint="run the command by hand")
         self.done = done
+
+
+@contextmanager
+def failing_as_infra(what: str, *, hint: str) -> Iterator[None]:
+    """Let a command that fails inside be the infrastructure's failure, not the harness's.
+
+    Args:
+        what: what was to be done and was not, as the beginning of the summary.
+        hint: what to do about it.
+
+    Raises:
+        InfraError: a command failed; with its last lines and its log.
+    """
+    try:
+        yield
+    except CommandFailed as error:
+        raise InfraError(f"{what}: {error.summary}", detail=error.detail, paths=error.paths, hint=hint) from error
 
 
 def pasteable(argv: Argv) -> str:

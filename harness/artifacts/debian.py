@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness import proc
-from harness.errors import BadInput, InfraError
+from harness.errors import BadInput
 
 SUITE = "trixie"
 SECONDS = 60.0  # expected, for the progress display
@@ -26,12 +26,6 @@ def unpack(packages: Sequence[str], target: Path, log: Path) -> None:
     if shutil.which("mmdebstrap") is None:
         raise BadInput("images with Debian packages in them need mmdebstrap", hint="apt-get install --yes mmdebstrap")
     argv = ["mmdebstrap", "--variant=extract", f"--include={','.join(packages)}", SUITE, str(target)]
-    try:
+    hint = "can this machine install Debian packages at all? apt-get update"
+    with proc.failing_as_infra(f"Debian packages could not be had ({', '.join(packages)})", hint=hint):
         proc.run(argv, timeout=LIMIT, log=log, env={"SOURCE_DATE_EPOCH": "0"})
-    except proc.CommandFailed as error:
-        raise InfraError(
-            f"Debian packages could not be had: {', '.join(packages)}",
-            detail=error.detail,
-            paths=[log],
-            hint="can this machine install Debian packages at all? apt-get update",
-        ) from error

@@ -73,9 +73,10 @@ class Build:
         floor = re.search(r"^go (\S+)", (self.folder / "go.mod").read_text(encoding="utf-8"), re.MULTILINE)
         go = toolchain.find(floor.group(1) if floor else "1.21")
         self._require_c()
+        hint = f"read the log; with internet, try: vmatrix artifacts build --source release {self.ref}"
         for file, package in self.recipe.packages.items():
             argv = self.argv(go.path, package, target / file)
-            try:
+            with proc.failing_as_infra(f"building {self.ref} failed in {self.folder}", hint=hint):
                 proc.run(
                     [*_ending_with_us(), *argv],
                     cwd=self.folder,
@@ -83,13 +84,6 @@ class Build:
                     timeout=BUILD_SECONDS,
                     log=log,
                 )
-            except proc.CommandFailed as error:
-                raise InfraError(
-                    f"building {self.ref} failed: `{proc.pasteable(argv)}` in {self.folder}",
-                    detail=error.detail,
-                    paths=[log],
-                    hint=f"read the log; with internet, try: vmatrix artifacts build --source release {self.ref}",
-                ) from error
             if not (target / file).exists():
                 raise InfraError(f"building {self.ref} made no {file}: {package} is not a command", paths=[log])
         return {"go": go.version}

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from harness import proc
 from harness.artifacts.disk.recipe import Recipe
-from harness.errors import BadInput, InfraError
+from harness.errors import BadInput
 
 Say = Callable[[str], None]
 INSTALL_SECONDS = 60.0  # expected
@@ -50,25 +50,20 @@ def build(recipe: Recipe, *, size_gib: int, work: Path, log: Path, say: Say, mir
     if os.geteuid() != 0:
         raise BadInput("building a disk image needs root", hint="run it as root")
     root, raw, image = work / "root", work / "disk.raw", work / "disk.qcow2"
-    try:
+    hint = "can this machine install Debian packages at all? apt-get update. Is its disk full? df -h"
+    with proc.failing_as_infra(f"disk image {recipe.name} could not be built", hint=hint):
         say(f"installing {len(recipe.packages)} packages and what they need (about {INSTALL_SECONDS:.0f} s)")
         _install(recipe, root, log, mirror)
         _arrange(recipe, root)
         say(f"packing the disk (about {PACK_SECONDS:.0f} s)")
         raw_disk(root, raw, size_gib=size_gib, identity=recipe.key(size_gib=size_gib), log=log)
-        proc.run(
-            ["qemu-img", "convert", "-f", "raw", "-O", "qcow2", "-c", "-m", "4", "-W", raw, image],
-            timeout=PACK_LIMIT,
-            log=log,
-        )
-    except proc.CommandFailed as error:
-        raise InfraError(
-            f"disk image {recipe.name} could not be built: {error.summary}",
-            detail=error.detail,
-            paths=[log],
-            hint="can this machine install Debian packages at all? apt-get update. Is its disk full? df -h",
-        ) from error
+        _compress(raw, image, log)
     return image
+
+
+def _compress(raw: Path, image: Path, log: Path) -> None:
+    command: list[str | Path] = ["qemu-img", "convert", "-f", "raw", "-O", "qcow2", "-c", "-m", "4", "-W", raw, image]
+    proc.run(command, timeout=PACK_LIMIT, log=log)
 
 
 def _install(recipe: Recipe, root: Path, log: Path, mirror: str) -> None:

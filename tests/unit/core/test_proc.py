@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.proc import CommandFailed, Service, pasteable, run, spawn
+from harness.errors import InfraError
+from harness.proc import CommandFailed, Service, failing_as_infra, pasteable, run, spawn
 from harness.until import Deadline, NotYet, until
 
 
@@ -39,6 +40,19 @@ def test_a_failure_can_be_pasted_into_a_shell() -> None:
 def test_a_program_that_does_not_exist_is_said() -> None:
     with pytest.raises(CommandFailed, match="could not be started: No such file"):
         run(["/nonexistent/program"], timeout=1)
+
+
+def test_a_commands_failure_can_be_the_infrastructures(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with pytest.raises(InfraError) as caught, failing_as_infra("no disk", hint="df -h"):
+        run(["sh", "-c", "echo why; exit 3"], timeout=10, log=log)
+    assert caught.value.summary == "no disk: `sh -c 'echo why; exit 3'` ended with status 3"
+    assert (caught.value.detail, caught.value.paths, caught.value.hint) == ("why", (log,), "df -h")
+
+
+def test_nothing_but_a_command_is_turned_into_the_infrastructures_failure() -> None:
+    with pytest.raises(ValueError, match="ours"), failing_as_infra("no disk", hint="df -h"):
+        raise ValueError("ours")
 
 
 @pytest.mark.parametrize("follow", [False, True])
