@@ -1,0 +1,113 @@
+"""Make the plan of tiers on kinds of infra: what stays of the lock, what is new, and the proof of what it covers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.model import Cell
+from harness.plan.cells import make_cell
+from harness.plan.cover import completed, cover
+from harness.plan.goal import Goal, goal_of, tier_of
+from harness.plan.lock import Lock, digest, not_runnable, render, runnable
+from harness.plan.verify import Proof, verify
+from harness.spec.models import Spec
+
+
+@dataclass(frozen=True)
+class TierPlan:
+    """What runs in one tier on one kind of infra.
+
+    pinned, planned: the cells.  absent: a sentence for each pinned cell that the infra cannot run.
+    kept, new: ids of planned cells that the lock had, and had not.  dropped: ids that it had and the plan has not.
+    proof: what the cells cover; None for a tier of pinned cells only.  inputs: the digest for the lock.
+    """
+
+    tier: str
+    infra: str
+    goal: Goal
+    pinned: tuple[Cell, ...]
+    planned: tuple[Cell, ...]
+    absent: tuple[str, ...]
+    kept: tuple[str, ...]
+    new: tuple[str, ...]
+    dropped: tuple[str, ...]
+    proof: Proof | None
+    inputs: str
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """Return the tier's cells, pinned ones first."""
+        return (*self.pinned, *self.planned)
+
+
+def plan_tier(
+    spec: Spec, tier: str, infra: str, lock: Lock | None = None, *, repack: bool = False, seed: int = 0
+) -> TierPlan:
+    """Plan one tier on one kind of infra.
+
+    Args:
+        lock: every cell of it that the matrix still allows stays.  repack: nothing stays.
+        seed: another one makes other new cells.
+
+    Raises:
+        BadInput: no such tier or kind of infra; a cell's id is too long.
+    """
+    goal = goal_of(spec, tier, infra)
+    pinned = runnable(spec, tier, infra)
+    old = lock.cells(infra, tier) if lock is not None else {}
+    values = [] if repack else list(_staying(goal, list(old.values()), pinned))
+    planning = tier_of(spec, tier).cover is not None
+    if planning:
+        values += cover(goal, there=[*pinned, *values], seed=seed)
+    cells = tuple(make_cell(spec, chosen) for chosen in (values if planning else ()))
+    now = [cell.id for cell in cells]
+    return TierPlan(
+        tier=tier,
+        infra=infra,
+        goal=goal,
+        pinned=tuple(make_cell(spec, chosen) for chosen in pinned),
+        planned=cells,
+        absent=not_runnable(spec, tier, infra),
+        kept=tuple(c for c in now if c in old),
+        new=tuple(c for c in now if c not in old),
+        dropped=tuple(c for c in old if c not in now),
+        proof=verify(goal, [*pinned, *values]) if planning else None,
+        inputs=digest(spec, tier, infra, goal),
+    )
+
+
+def plan_all(
+    spec: Spec,
+    lock: Lock | None = None,
+    *,
+    tier: str | None = None,
+    infra: str | None = None,
+    repack: bool = False,
+    seed: int = 0,
+) -> tuple[TierPlan, ...]:
+    """Plan every tier on every kind of infra, or only what is named; raises what `plan_tier` does."""
+    tiers = [tier] if tier is not None else list(spec.tiers)
+    infras = [infra] if infra is not None else list(spec.infras)
+    return tuple(plan_tier(spec, t, i, lock, repack=repack, seed=seed) for i in infras for t in tiers)
+
+
+def lock_text(spec: Spec, plans: Sequence[TierPlan]) -> str:
+    """Return the text of the lock that holds these plans; tiers of pinned cells only need none."""
+    planned: dict[str, dict[str, tuple[str, Sequence[Cell]]]] = {}
+    for plan in plans:
+        if plan.proof is not None:
+            planned.setdefault(plan.infra, {})[plan.tier] = (plan.inputs, plan.planned)
+    return render([axis.name for axis in spec.axes], planned)
+
+
+def _staying(
+    goal: Goal, old: Sequence[Mapping[str, str]], pinned: Sequence[Mapping[str, str]]
+) -> Iterator[dict[str, str]]:
+    """Yield those locked cells that the matrix still allows, each once; on an axis that is new to them with a value."""
+    seen = [dict(cell) for cell in pinned]
+    known = [{axis: value for axis, value in cell.items() if axis in goal.values} for cell in old]
+    for cell in completed(goal, known):
+        if cell not in seen and goal.allows(cell):
+            seen.append(cell)
+            yield cell
