@@ -6,8 +6,8 @@ chosen (plan) or carried out (cell).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +66,12 @@ class Cell:
     machines: tuple[PlannedMachine, ...]
     vars: Mapping[str, Any]
 
+    def stage(self, index: int) -> str:
+        """Return a phase's name in steps, logs and items: its own, numbered from the second of that name on."""
+        name = self.phases[index].name
+        number = sum(phase.name == name for phase in self.phases[: index + 1])
+        return name if number == 1 else f"{name}-{number}"
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -101,6 +107,10 @@ class Environment:
     machines: tuple[Machine, ...]
     directory: Path
     private_key: Path
+
+    def only(self, names: Collection[str]) -> Environment:
+        """Return the same environment with only these machines."""
+        return replace(self, machines=tuple(m for m in self.machines if m.name in names))
 
     def group(self, name: str) -> tuple[Machine, ...]:
         """Return the machines of an inventory group, in inventory order."""

@@ -47,6 +47,30 @@ class OpenStep:
         self.fields.update(fields)
 
 
+@dataclass
+class Follower:
+    """Reads a run's events as other processes write them: each once, only whole lines."""
+
+    run_dir: Path
+    _offset: int = 0
+
+    def skip(self) -> None:
+        """Pass over what is there already."""
+        path = self.run_dir / RESULTS
+        self._offset = path.stat().st_size if path.exists() else 0
+
+    def read(self) -> list[dict[str, Any]]:
+        """Return the events that were added since the last call."""
+        path = self.run_dir / RESULTS
+        if not path.exists():
+            return []
+        with path.open("rb") as file:
+            file.seek(self._offset)
+            whole, end, _ = file.read().rpartition(b"\n")
+        self._offset += len(whole) + len(end)
+        return [json.loads(line) for line in whole.splitlines() if line]
+
+
 def read(run_dir: Path) -> list[dict[str, Any]]:
     """Return all events of a run, oldest first; a torn last line (a killed writer) is left out."""
     path = run_dir / RESULTS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from harness.spec.images import UrlSource
 from harness.spec.settings import Settings
 
 INFRA_VERSION = "1.36.3"  # of the embedded control plane itself
+MOST_WORKERS = 16  # a worker is a Python process of about 100 MiB
 OnProgress = Callable[[str], None]
 
 
@@ -116,18 +117,33 @@ def open_site(settings: Settings, spec: Spec, cells: Sequence[Cell], *, progress
     store = store_of(settings)
     tell = spoken(progress)
     below = INFRA_VERSION if settings.provider == "local" else ""
-    wanted = [ref for cell in cells for ref in refs.for_cell(store.catalogue, cell.vars, infra_version=below)]
+    moments = [phase.vars for cell in cells for phase in cell.phases]
+    wanted = [ref for given in moments for ref in refs.for_cell(store.catalogue, given, infra_version=below)]
     provider: Provider
     if settings.provider == "local":
-        images = [ref for cell in cells for ref in refs.images(store.catalogue, _version(cell), cell.vars)]
+        images = [ref for given in moments for ref in refs.images(store.catalogue, _version(given), given)]
         provider = local_provider(settings.infra_name, store, progress=tell, images=tuple(dict.fromkeys(images)))
     else:
         provider = kubeconfig_provider(settings)
     if settings.provider == "local":
         largest = max(sum(m.memory_mib for m in cell.machines) for cell in cells)
         raise_if_any(preflight.check_memory(largest))
-    store.ensure(wanted, tell)
+    store.ensure(tuple(dict.fromkeys(wanted)), tell)
     provider.up()
+    return _site(settings, spec, provider, progress)
+
+
+def join_site(settings: Settings, spec: Spec) -> Site:
+    """Return the infra cluster that another process of this run has brought up; nothing is obtained or started."""
+    provider: Provider
+    if settings.provider == "local":
+        provider = local_provider(settings.infra_name, store_of(settings), progress=lambda _: None)
+    else:
+        provider = kubeconfig_provider(settings)
+    return _site(settings, spec, provider, lambda _: None)
+
+
+def _site(settings: Settings, spec: Spec, provider: Provider, progress: OnProgress) -> Site:
     return Site(
         cluster=Cluster.from_kubeconfig(provider.kubeconfig(), context=settings.context),
         spec=spec,
@@ -141,8 +157,19 @@ def open_site(settings: Settings, spec: Spec, cells: Sequence[Cell], *, progress
     )
 
 
-def _version(cell: Cell) -> str:
-    return str(cell.vars["cluster_kubernetes_version"])
+def _version(variables: Mapping[str, Any]) -> str:
+    return str(variables["cluster_kubernetes_version"])
+
+
+def most_cells(settings: Settings, cells: Sequence[Cell]) -> int:
+    """Return how many of the cells could be under way at once at most, before anything is known of the infra cluster.
+
+    On the embedded infrastructure that is how many of the smallest fit into this host's free memory.
+    """
+    if settings.provider != "local":
+        return MOST_WORKERS
+    smallest = min(sum(m.memory_mib for m in cell.machines) for cell in cells)
+    return max(1, min(MOST_WORKERS, preflight.memory_available_mib() // smallest))
 
 
 def kubeconfig_provider(settings: Settings) -> KubeconfigProvider:

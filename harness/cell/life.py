@@ -1,9 +1,10 @@
-"""A cell's whole life as four idempotent verbs: provision, deploy, collect, tear down; each a recorded step."""
+"""A cell's whole life as four idempotent verbs: provision, apply a phase, collect, tear down; each a recorded step."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from harness.cell.site import Site
 from harness.cell.steps import Steps, flatten
 from harness.cell.teardown import Selection, reap
 from harness.errors import InfraRetriable, ProductError, VmatrixError
-from harness.model import Cell, Environment, GuestCluster
+from harness.model import Cell, Environment, GuestCluster, Phase
 
 KUBECONFIG = "kubeconfig"
 SECRETS = (PRIVATE_KEY, KUBECONFIG, f"{KUBECONFIG}.join")
@@ -30,9 +31,10 @@ class Life:
     steps: Steps
     on_task: Callable[[str], None] = lambda _: None
     environment: Environment | None = None
-    guest: GuestCluster | None = None
+    guests: list[GuestCluster] = field(default_factory=list)
     failure: VmatrixError | None = None
     torn_down: bool = False
+    attempts: int = 1  # of provisioning, in this life
     checks_failed: list[str] = field(default_factory=list)
 
     @property
@@ -55,7 +57,7 @@ class Life:
             try:
                 self.environment = self._provision()
             except InfraRetriable:
-                if self.attempt.number >= MOST_ATTEMPTS:
+                if self.attempts >= MOST_ATTEMPTS:
                     raise
                 self._start_over()
                 self.environment = self._provision()
@@ -67,62 +69,80 @@ class Life:
 
     def _start_over(self) -> None:
         """Go on in a fresh namespace; the first attempt's traces stay in the report and in its directory."""
-        self.collect()
-        self.teardown()
-        number = self.attempt.number + 1
-        directory = self.attempt.directory / f"attempt-{number}"
-        self.attempt = replace(self.attempt, number=number, directory=directory)
+        with self.steps.step("start over"):
+            self.collect()
+            self.teardown()
+        self.attempts += 1
+        self.attempt = self.attempt.next()
+        number = self.attempt.number
         self.steps.attempt = number
         self.failure = None
         self.torn_down = False
 
     def deploy(self) -> GuestCluster:
-        """Run the product's deploy phase on the machines (made first if need be).
+        """Run the first phase; see `apply`."""
+        return self.apply(0)
+
+    def apply(self, index: int) -> GuestCluster:
+        """Run the product's playbook of a phase, and before it of every phase that has not been run yet.
 
         Raises:
             VmatrixError: it failed; said again at each further call.
         """
-        if self.guest is None:
+        while len(self.guests) <= index:
             environment = self.provision()
-            self.guest = self._step("deploy", lambda: self._deploy(environment))
-        return self.guest
+            number = len(self.guests)
+            self.guests.append(self._step(self.cell.stage(number), partial(self._apply, environment, number)))
+        return self.guests[index]
 
-    def _deploy(self, environment: Environment) -> GuestCluster:
+    def _apply(self, whole: Environment, index: int) -> GuestCluster:
+        phase = self.cell.phases[index]
+        environment = whole.only(phase.machines)
         kubeconfig = environment.directory / KUBECONFIG
-        variables = self.variables(environment, kubeconfig)
+        variables = self.variables(environment, kubeconfig, phase)
         hosts, extra = inventory.write(environment, variables)
         product = self.site.spec.product
-        playbook = self.site.project / product.directory / product.phases["deploy"].playbook
+        playbook = self.site.project / product.directory / product.phases[phase.name].playbook
+        timeouts = self.site.timeouts
+        log = environment.directory / "logs" / f"{self.cell.stage(index)}.log"
         recaps = run_playbook(
             environment,
             playbook,
             hosts=hosts,
             extra=extra,
-            timeout=self.site.timeouts.phase_deploy,
-            log=environment.directory / "logs" / "deploy.log",
+            timeout=timeouts.phase_later if index else timeouts.phase_deploy,
+            log=log,
             on_task=self.on_task,
         )
-        missing = {m.name for m in environment.machines} - {r.host for r in recaps}
-        if missing:
-            raise ProductError(
-                f"{playbook.name} did nothing on {', '.join(sorted(missing))}",
-                hint="do its plays name the inventory's groups?",
-                paths=(environment.directory / "logs" / "deploy.log",),
-            )
-        if not kubeconfig.is_file():
+        self._refuse_nothing_done(playbook.name, phase, {r.host for r in recaps}, log)
+        if phase.cluster and not kubeconfig.is_file():
             raise ProductError(
                 f"{playbook.name} ended well and left no kubeconfig at {kubeconfig}",
                 hint="the playbook must write the admin kubeconfig to cluster_kubeconfig_path",
             )
-        return GuestCluster(environment=environment, kubeconfig=kubeconfig, expected=variables)
+        left = tuple(name for name in phase.machines if name not in phase.removed)
+        return GuestCluster(environment=environment.only(left), kubeconfig=kubeconfig, expected=variables)
 
-    def variables(self, environment: Environment, kubeconfig: Path) -> dict[str, Any]:
-        """Return the playbooks' variables: the cell's, then the infra's, then the mirror's."""
+    def _refuse_nothing_done(self, playbook: str, phase: Phase, touched: set[str], log: Path) -> None:
+        """Tell a playbook that matched no machine from one that worked: a deployment is about all of them."""
+        missing = (
+            set(phase.machines) - touched if phase.name == "deploy" else set(phase.machines) if not touched else set()
+        )
+        if missing:
+            raise ProductError(
+                f"{playbook} did nothing on {', '.join(sorted(missing))}",
+                hint="do its plays name the inventory's groups?",
+                paths=(log,),
+            )
+
+    def variables(self, environment: Environment, kubeconfig: Path, phase: Phase) -> dict[str, Any]:
+        """Return the playbooks' variables: the phase's, then the infra's, then the mirror's."""
         common = {
-            **self.cell.vars,
+            **phase.vars,
             **self.site.guest_vars,
             "cluster_mirror_url": self.site.mirror.http,
             "cluster_image_registry": self.site.mirror.registry,
+            **({"cluster_remove_nodes": list(phase.removed)} if phase.removed else {}),
         }
         return inventory.extra_vars(environment, common, kubeconfig=kubeconfig)
 

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -39,6 +39,17 @@ class Attempt:
     def namespace(self) -> str:
         """Return the attempt's namespace."""
         return namespace_name(self.run, self.cell.id, self.number)
+
+    def next(self) -> Attempt:
+        """Return the attempt after this one; its files lie in a directory of their own below the cell's."""
+        number = self.number + 1
+        return replace(self, number=number, directory=attempt_directory(self.directory, self.number, number))
+
+
+def attempt_directory(directory: Path, number: int, wanted: int) -> Path:
+    """Return the directory of a cell's attempt, given that of another one: the cell's own for the first attempt."""
+    cell = directory.parent if number > 1 else directory
+    return cell / f"attempt-{wanted}" if wanted > 1 else cell
 
 
 def provision(site: Site, attempt: Attempt, steps: Steps) -> Environment:

@@ -31,11 +31,12 @@ class Found:
 
 @dataclass(frozen=True)
 class Selection:
-    """Which cells to take away: of a run, of a cell id, only expired ones, or all."""
+    """Which cells to take away: of a run, of a cell id, only expired ones, or all; never those in `besides`."""
 
     run: str | None = None
     cell: str | None = None
     only_expired: bool = False
+    besides: frozenset[str] = frozenset()
 
     def labels(self) -> str:
         """Return the label selector."""
@@ -48,7 +49,7 @@ def find(cluster: Cluster, selection: Selection) -> list[Found]:
     namespaces = cluster.list(NAMESPACE, labels=selection.labels()).items
     namespaces.sort(key=lambda n: str(n["metadata"].get("creationTimestamp", "")))
     chosen = [n for n in namespaces if not selection.only_expired or expired(n["metadata"].get("labels") or {})]
-    return [_found(n) for n in chosen]
+    return [found for found in map(_found, chosen) if found.cell not in selection.besides]
 
 
 def _found(namespace: Json) -> Found:

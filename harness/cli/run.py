@@ -13,7 +13,9 @@ from rich.console import Console
 
 from harness.errors import BadInput
 from harness.paths import project_dir
-from harness.session import Session
+from harness.session import plan_run
+
+AUTO = "auto"
 
 
 def register(app: typer.Typer) -> None:
@@ -34,26 +36,43 @@ def run(
     timeout_scale: Annotated[float | None, typer.Option(help="Factor on every timeout.")] = None,
     keep_on_failure: Annotated[bool, typer.Option(help="Keep failed cells until they expire.")] = False,
     select: Annotated[str | None, typer.Option("-k", help="Only checks that match (pytest's -k).")] = None,
+    parallel: Annotated[
+        str, typer.Option(help="Cells side by side at most; `auto`: as many as there is room for.")
+    ] = "auto",
+    shard: Annotated[str | None, typer.Option(help="I/N: only the I-th of N parts, balanced by duration.")] = None,
+    rerun_failed: Annotated[
+        str | None, typer.Option(help="Run what failed in a run (or the `last`) once more.")
+    ] = None,
+    max_memory_mib: Annotated[int | None, typer.Option(help="Most memory that this run may hold at a time.")] = None,
+    max_cpus: Annotated[float | None, typer.Option(help="Most CPUs that this run may hold at a time.")] = None,
+    max_machines: Annotated[int | None, typer.Option(help="Most machines that this run may hold at a time.")] = None,
 ) -> None:
     """Run cells: provision, deploy, check, collect, tear down, report."""
-    if tier is None and not cells:
+    if tier is None and not cells and rerun_failed is None:
         tier = "smoke"
-    options = {"provider": provider, "infra_name": infra_name, "kubeconfig": kubeconfig, "runs": runs}
-    Session.plan(
-        tier=tier,
-        patterns=cells or [],
-        options={**options, "timeout_scale": timeout_scale},
-        run_id=run_id,
-        command="",
+    settings = {
+        "provider": provider,
+        "infra_name": infra_name,
+        "kubeconfig": kubeconfig,
+        "runs": runs,
+        "timeout_scale": timeout_scale,
+        "max_memory_mib": max_memory_mib,
+        "max_cpus": max_cpus,
+        "max_machines": max_machines,
+    }
+    plan = plan_run(
+        tier=tier, patterns=cells or [], options=settings, run_id=run_id, shard=shard, rerun=rerun_failed
     )  # refuses bad input before pytest starts
     given = {
+        "-n": workers(parallel, len(plan.cells)),
         "--tier": tier,
-        "--provider": provider,
-        "--infra-name": infra_name,
-        "--infra-kubeconfig": kubeconfig,
-        "--runs": runs,
+        **{
+            "--" + ("infra-" if name == "kubeconfig" else "") + name.replace("_", "-"): v
+            for name, v in settings.items()
+        },
         "--run-id": run_id,
-        "--timeout-scale": timeout_scale,
+        "--shard": shard,
+        "--rerun-failed": rerun_failed,
         "-k": select,
     }
     argv = [str(suites()), "-p", "no:cacheprovider"]
@@ -66,6 +85,19 @@ def run(
         argv.append("--keep-on-failure")
     Console(stderr=True).print("$ " + shlex.join(["pytest", *argv]), highlight=False, soft_wrap=True, markup=False)
     os.execv(sys.executable, [sys.executable, "-m", "pytest", *argv])  # noqa: S606 - becomes that call; signals reach it
+
+
+def workers(parallel: str, cells: int) -> str | None:
+    """Return what pytest's -n gets; None for one cell after the other.
+
+    Raises:
+        BadInput: neither `auto` nor a number from 1 on.
+    """
+    if parallel != AUTO and not (parallel.isdecimal() and int(parallel) >= 1):
+        raise BadInput(f"--parallel {parallel!r} is no number of cells", hint="pass auto, or a number from 1 on")
+    if cells == 1 or parallel == "1":
+        return None
+    return AUTO if parallel == AUTO else str(min(int(parallel), cells))
 
 
 def suites() -> Path:

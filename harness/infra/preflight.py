@@ -143,10 +143,15 @@ def check_ports(wanted: Mapping[str, Collection[int]], address: str | None = Non
     return answer
 
 
+def memory_available_mib(meminfo: Path = Path("/proc/meminfo")) -> int:
+    """Return how much of this host's memory is free or can be freed at once, in MiB."""
+    fields = dict(line.split(":", 1) for line in meminfo.read_text(encoding="utf-8").splitlines())
+    return int(fields["MemAvailable"].split()[0]) // 1024
+
+
 def check_memory(needed_mib: int, meminfo: Path = Path("/proc/meminfo")) -> list[Finding]:
     """Require memory (MiB) that is free or can be freed at once."""
-    fields = dict(line.split(":", 1) for line in meminfo.read_text(encoding="utf-8").splitlines())
-    available = int(fields["MemAvailable"].split()[0]) // 1024
+    available = memory_available_mib(meminfo)
     if available >= needed_mib:
         return []
     return [

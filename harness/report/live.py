@@ -16,13 +16,17 @@ NOT_IN_A_SECTION = re.compile(r"[^a-z0-9_.-]")
 
 
 class Live:
-    """Shows step events; one instance per process."""
+    """Shows step events; one instance per process.
 
-    def __init__(self, console: Console, *, gitlab: bool) -> None:
+    gitlab: whether steps become foldable sections; those of cells side by side would overlap and do not.
+    """
+
+    def __init__(self, console: Console, *, gitlab: bool, parallel: bool = False) -> None:
         self._console = console
-        self._gitlab = gitlab
+        self._parallel = parallel
+        self._sections = gitlab and not parallel
         self._status: Status | None = None
-        self._current = ""
+        self._current: dict[str, str] = {}  # by cell
 
     def on_step(self, event: StepEvent) -> None:
         """Show that a step began or ended."""
@@ -35,7 +39,11 @@ class Live:
     def on_task(self, task: str) -> None:
         """Show which of the playbook's tasks is running (on a terminal only)."""
         if self._status is not None:
-            self._status.update(f"{self._current}: {task}")
+            self._status.update(f"{self._under_way()}: {task}")
+
+    def on_waiting(self, cell: str, reason: str) -> None:
+        """Show why a cell waits (with no cell: why all of them do)."""
+        self._line(f"{cell}: waits: {reason}" if cell else f"waits: {reason}")
 
     def on_progress(self, text: str) -> None:
         """Show how far something long has come; it replaces what was shown before."""
@@ -45,26 +53,32 @@ class Live:
             self._console.print(f"  {text}", highlight=False, markup=False)
 
     def _begin(self, event: StepEvent, name: str) -> None:
-        if self._gitlab and len(event.path) == 1:
+        if self._sections and len(event.path) == 1:
             self._section("start", event, name)
-        self._current = f"{event.cell} {name}"
+        self._current[event.cell] = f"{event.cell} {name}"
         if self._console.is_terminal:
             if self._status is None:
-                self._status = self._console.status(self._current)
+                self._status = self._console.status(self._under_way())
                 self._status.start()
-            self._status.update(self._current)
-        elif len(event.path) == 1:
+            self._status.update(self._under_way())
+        elif len(event.path) == 1 and not self._parallel:
             self._line(f"{event.cell}: {name} ...")
+
+    def _under_way(self) -> str:
+        first, *others = [*self._current.values()] or [""]
+        return f"{first} and {len(others)} more" if others else first
 
     def _end(self, event: StepEvent, name: str) -> None:
         mark = {"passed": "ok", "failed": "FAILED", "interrupted": "interrupted"}[event.outcome or "passed"]
         tail = f": {event.summary}" if event.summary and len(event.path) == 1 else ""
-        self._line(f"{event.cell}: {name} {mark} ({event.seconds:.1f} s){tail}")
+        if len(event.path) == 1 or not self._parallel:
+            self._line(f"{event.cell}: {name} {mark} ({event.seconds:.1f} s){tail}")
         if len(event.path) == 1:
-            if self._status is not None:
+            self._current.pop(event.cell, None)
+            if self._status is not None and not self._current:
                 self._status.stop()
                 self._status = None
-            if self._gitlab:
+            if self._sections:
                 self._section("end", event, name)
 
     def _line(self, text: str) -> None:

@@ -34,6 +34,7 @@ class Settings(Model):
     runs: directory of the runs' results.
     timeout_scale: factor on every number in matrix/timeouts.yml.
     keep_on_failure: keep a failed cell until it expires.
+    max_memory_mib, max_cpus, max_machines: the most that one run may hold of the infra cluster at a time.
     expiry_hours: after how long `vmatrix reap --expired` takes a cell away.
     """
 
@@ -49,6 +50,9 @@ class Settings(Model):
     runs: Path = Path("runs")
     timeout_scale: float = Field(default=1.0, gt=0, le=100)
     keep_on_failure: bool = False
+    max_memory_mib: int | None = Field(default=None, gt=0)
+    max_cpus: float | None = Field(default=None, gt=0)
+    max_machines: int | None = Field(default=None, gt=0)
     expiry_hours: float = Field(default=4.0, gt=0, le=168)
 
 

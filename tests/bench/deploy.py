@@ -111,7 +111,7 @@ def _by_playbook(ground: Ground, site: Site) -> Deployed:
         alive.on_task = clock.on_task
         alive.deploy()
         tasks = clock.seconds(time.monotonic())
-        variables = alive.variables(environment, environment.directory / KUBECONFIG)
+        variables = alive.variables(environment, environment.directory / KUBECONFIG, alive.cell.phases[0])
         return Deployed(tasks, environment, rendered.read(environment), variables)
     finally:
         alive.teardown()

@@ -24,7 +24,7 @@ from harness.paths import project_dir
 from harness.plan import select
 from harness.proc import Completed, run
 from harness.record import Recorder
-from harness.session import ALPHABET, RUN_ID_LENGTH
+from harness.session.plan import ALPHABET, RUN_ID_LENGTH
 from harness.spec import Spec, load_spec
 from harness.spec.settings import Settings, load_settings
 

@@ -9,7 +9,7 @@ import pytest
 from harness.cell.access import control_directory, ssh_options
 from harness.kube import Cluster
 from harness.model import Cell, GuestCluster
-from harness.plugin import SESSION
+from harness.plugin.state import PLAN
 from harness.spec.models import Timeouts
 from harness.validate.curated import load_curated
 from harness.validate.expected import Expected, minor_of
@@ -33,7 +33,7 @@ def _specs_of(cell: Cell) -> dict[str, None]:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Make an item of every curated upstream spec that any of the selected cells' minors has."""
     if "spec_name" in metafunc.fixturenames:
-        cells = metafunc.config.stash[SESSION].cells_for(str(metafunc.module.__file__))
+        cells = metafunc.config.stash[PLAN].cells
         names = list(dict.fromkeys(name for cell in cells for name in _specs_of(cell)))
         metafunc.parametrize("spec_name", names, ids=names)
 

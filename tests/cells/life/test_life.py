@@ -5,27 +5,38 @@ from __future__ import annotations
 import pytest
 
 from harness.cell.life import Life
+from harness.cell.teardown import Selection, find
 from harness.model import Cell
-from harness.session import Session
+from harness.session import Cells
 
 
 @pytest.mark.step("provision")
-def test_provision(life: Life) -> None:
-    """Every machine of the topology exists and can be logged in to."""
-    environment = life.provision()
-    assert [m.name for m in environment.machines] == [m.name for m in life.cell.machines]
+def test_provision(cell: Cell, cells: Cells) -> None:
+    """There is room for the cell; every machine of the topology exists and can be logged in to."""
+    environment = cells.begin(cell).provision()
+    assert [m.name for m in environment.machines] == [m.name for m in cell.machines]
 
 
-@pytest.mark.step("deploy")
-def test_deploy(life: Life) -> None:
-    """The product's deploy phase ends well on every machine and leaves an admin kubeconfig."""
+@pytest.mark.step("phase")
+def test_phase(cell: Cell, life: Life, phase: int) -> None:
+    """The phase's playbook ends well; where there is a cluster afterwards, its admin kubeconfig is for us alone."""
     if life.failure is not None:
         pytest.skip(f"not run: {life.failure.summary}")
-    assert life.deploy().kubeconfig.stat().st_mode & 0o077 == 0
+    guest = life.apply(phase)
+    if cell.phases[phase].cluster:
+        assert guest.kubeconfig.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.step("teardown")
-def test_teardown(cell: Cell, life: Life, vmatrix_session: Session) -> None:
+def test_teardown(cell: Cell, life: Life, cells: Cells) -> None:
     """Everything of the cell is collected, taken away and gone; or the failed cell is kept as asked."""
-    vmatrix_session.close(cell)
+    cells.close(cell)
     assert life.torn_down
+
+
+@pytest.mark.step("gone")
+def test_gone(cell: Cell, life: Life, cells: Cells) -> None:
+    """The infra cluster itself no longer knows anything of the cell, whatever the teardown believed."""
+    if life.failed and cells.plan.settings.keep_on_failure:
+        pytest.skip("not run: the failed cell was to be kept")
+    assert find(cells.site.cluster, Selection(run=cells.plan.run, cell=cell.id)) == []

@@ -1,0 +1,144 @@
+"""The pytest plugin: cells as parameters of checks, their life in fixtures, workers, signals, exit codes, reports.
+
+It does nothing unless a tier or a cell is asked for. Run directly: `pytest tests/cells --tier smoke -n auto`. The only
+package that knows pytest's and pytest-xdist's hooks; what it calls knows neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import pytest
+
+from harness.errors import VmatrixError
+from harness.plugin import state
+from harness.plugin.fixtures import artifact, cell, cell_dir, cells, guest, life, mirror, phase, timeouts
+from harness.plugin.items import arrange, is_step, note_setup, outcome_of, parametrize, stage_of, suite_of
+from harness.plugin.state import CELLS, PLAN, RUN, message, on_worker
+
+__all__ = ["artifact", "cell", "cell_dir", "cells", "guest", "life", "mirror", "phase", "timeouts"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options; each has a setting of the same name in vmatrix.yml where that makes sense."""
+    group = parser.getgroup("vmatrix", "vmatrix: cells of the test matrix")
+    group.addoption("--tier", help="the tier whose cells are run")
+    group.addoption(
+        "--cell", action="append", default=[], metavar="GLOB", help="only cells whose id matches; repeatable"
+    )
+    group.addoption("--provider", help="infra provider: local or kubeconfig")
+    group.addoption("--infra-name", help="name of the embedded infrastructure")
+    group.addoption("--infra-kubeconfig", dest="kubeconfig", help="kubeconfig of the infra cluster")
+    group.addoption("--run-id", help="the run's id (6 lower-case letters or digits); made up without it")
+    group.addoption("--runs", help="directory of the runs' results")
+    group.addoption("--timeout-scale", type=float, help="factor on every number in matrix/timeouts.yml")
+    group.addoption("--keep-on-failure", action="store_true", default=None, help="keep failed cells until they expire")
+    group.addoption("--shard", metavar="I/N", help="only the I-th of N parts of the cells, balanced by duration")
+    group.addoption("--rerun-failed", metavar="RUN", help="run what failed in a run (or the `last`) once more")
+    group.addoption("--max-memory-mib", type=int, help="most memory of the infra cluster that this run may hold")
+    group.addoption("--max-cpus", type=float, help="most CPUs of the infra cluster that this run may hold")
+    group.addoption("--max-machines", type=int, help="most machines that this run may hold")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
+    """Let a run of cells show its progress as it happens: nothing is captured."""
+    given = early_config.known_args_namespace
+    if given.tier or given.cell or given.rerun_failed:
+        given.capture = "no"
+    return (yield)
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Answer `-n auto`: as many workers as cells that the infra cluster may have room for at once."""
+    if not state.asked_for_cells(config):
+        return None
+    try:
+        return state.planned(config).most_at_once()
+    except VmatrixError:
+        return 1  # pytest_configure, which comes next, says what is wrong
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Open the run when cells are asked for; refuse bad input before anything is touched."""
+    config.addinivalue_line("markers", "step(name): a step of a cell's life: provision, phase, teardown or gone")
+    if config.option.help or not state.asked_for_cells(config):
+        return
+    config.option.verbose = min(config.option.verbose, -1) if config.option.verbose <= 0 else config.option.verbose
+    config.option.reportchars = ""
+    config.option.tbstyle = "short"
+    try:
+        if on_worker(config):
+            from harness.plugin.worker import Worker
+
+            config.pluginmanager.register(Worker(config), "vmatrix-worker")
+        elif getattr(config.option, "numprocesses", None):
+            from harness.plugin.controller import Controller
+
+            config.pluginmanager.register(Controller(config), "vmatrix-controller")
+        else:
+            from harness.plugin.alone import Alone
+
+            config.pluginmanager.register(Alone(config), "vmatrix-alone")
+    except VmatrixError as error:
+        pytest.exit(message(error), returncode=error.exit_code)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make one item of each step and check per cell, and per phase where it looks at a guest cluster."""
+    if "cell" not in metafunc.fixturenames:
+        return
+    plan = metafunc.config.stash.get(PLAN, None)
+    if plan is None:
+        raise pytest.UsageError("these checks run on cells: say which with --tier TIER or --cell GLOB")
+    parametrize(metafunc, plan)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
+    """Order: cell after cell, and within a cell its steps around its checks.
+
+    What `-k` and its like leave out is checks; the steps of a cell that has a check left stay.
+    """
+    steps = [item for item in items if is_step(item)]
+    yield
+    plan = config.stash.get(PLAN, None)
+    if plan is not None:
+        arrange(config, items, steps, plan)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(report: pytest.TestReport, config: pytest.Config) -> tuple[str, str, str] | None:
+    """Print no dots in a run of cells: its steps and failures are lines of their own."""
+    if config.stash.get(PLAN, None) is None or config.option.verbose > 0:
+        return None
+    if report.when == "call" or report.outcome != "passed":
+        return report.outcome, "", ""
+    return "", "", ""
+
+
+def pytest_terminal_summary(config: pytest.Config) -> None:
+    """Print the steps, the failures and where the reports are."""
+    run = config.stash.get(RUN, None)
+    if run is not None and run.started:
+        run.show()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Write each check's outcome down as it happens."""
+    report = yield
+    opened = item.config.stash.get(CELLS, None)
+    found = state.cell_of(item)
+    if opened is None or found is None or is_step(item):
+        return report
+    if report.when == "setup":
+        note_setup(item, report.duration)
+    decisive = report.when == "call" or report.outcome != "passed"
+    error = call.excinfo.value if call.excinfo is not None else None
+    if decisive and not isinstance(error, KeyboardInterrupt):
+        opened.record_check(found, suite_of(item), stage=stage_of(item), **outcome_of(item, report, error))
+    return report

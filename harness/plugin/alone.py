@@ -1,0 +1,72 @@
+"""A run in one process, cell by cell."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from harness.errors import NothingSelected, VmatrixError
+from harness.plugin.state import CELLS, RUN, message, planned
+from harness.session import Cells, Run
+from harness.session.admit import Waiting
+
+
+class Alone:
+    """The hooks of a run without workers."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        plan = planned(config)
+        self.run = Run(plan)
+        config.stash[RUN] = self.run
+        self.run.cells = config.stash[CELLS] = Cells(plan, lambda: self.run.site, self.run.console)
+        self.waiting: Waiting | None = None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        """Say how to clean up before anything exists, then bring the infra up; without it no item is run."""
+        if session.config.option.collectonly or session.testsfailed:
+            return None  # what could not be collected is said by pytest
+        if not session.items:
+            nothing = NothingSelected("no check was selected", hint="`--collect-only` shows what there is")
+            return refuse(self.run, nothing)
+        self.run.console_to(sys.stdout)
+        try:
+            self.run.start()
+            self._get_ready()
+        except VmatrixError as error:
+            return refuse(self.run, error)
+        return None
+
+    def _get_ready(self) -> None:
+        cells, live = self.run.cells, self.run.live
+        assert cells is not None  # noqa: S101 - set in __init__
+        assert live is not None  # noqa: S101 - set by start
+        self.waiting = Waiting.on(self.run.site, self.run.plan)
+        cells.console = self.run.console
+        cells.admit = self.waiting.admit
+        cells.listeners += [live.on_step, self.waiting.on_step]
+        cells.on_task = live.on_task
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Tear down what is left, write the reports, and say by exit code whose fault it was."""
+        finish(self.run, session, exitstatus)
+        if self.waiting is not None:
+            self.waiting.stop()
+
+
+def refuse(run: Run, error: VmatrixError) -> bool:
+    """End a run before any item; return what pytest's loop hook returns."""
+    run.abandon(error)
+    sys.stderr.write(f"error ({error.blame.value}): {message(error)}\n")
+    return True
+
+
+def finish(run: Run, session: pytest.Session, exitstatus: int) -> None:
+    """End a run and give pytest its exit code."""
+    if session.config.option.collectonly:
+        return
+    session.exitstatus = run.finish(int(exitstatus)) if run.started else run.exit_code or exitstatus
+    if session.config.option.verbose < 2:
+        session.config.option.tbstyle = "no"  # the failures are shown with blame and hint instead

@@ -1,0 +1,134 @@
+"""The items of a run: parameters from the plan, their order, and what is written down about each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from harness.plugin.state import cell_of
+
+if TYPE_CHECKING:
+    from harness.model import Cell
+    from harness.session import RunPlan
+
+PROVISION, PHASE, TEARDOWN, GONE = "provision", "phase", "teardown", "gone"
+AFTER_ALL = 1000  # phases
+SETUP_SECONDS: pytest.StashKey[float] = pytest.StashKey()
+
+
+def parametrize(metafunc: pytest.Metafunc, plan: RunPlan) -> None:
+    """Give a test one item per cell; if it looks at the guest cluster, one per cell and phase that leaves one."""
+    if "phase" not in metafunc.fixturenames:
+        ids = [c.id for c in plan.cells]
+        metafunc.parametrize("cell", plan.cells, ids=ids, scope="session", indirect=True)
+        return
+    steps = _marked(metafunc.definition) is not None
+    pairs = [(c, i) for c in plan.cells for i, p in enumerate(c.phases) if steps or p.cluster]
+    ids = [item_id(c, i) for c, i in pairs]
+    metafunc.parametrize(("cell", "phase"), pairs, ids=ids, scope="session", indirect=True)
+
+
+def item_id(cell: Cell, index: int) -> str:
+    """Return what stands in an item's brackets: the cell, and of a cell with several phases the stage."""
+    return cell.id if len(cell.phases) == 1 else f"{cell.id}-{cell.stage(index)}"
+
+
+def arrange(config: pytest.Config, items: list[pytest.Item], steps: list[pytest.Item], plan: RunPlan) -> None:
+    """Leave out the suites that the tier does not have, give each cell with a check its steps, and order them.
+
+    A selection of steps alone is a wish to see cells come and go, and stays what it is.
+    """
+    suites = plan.suites()
+    if suites is not None:
+        left_out = {i for i in items if cell_of(i) is not None and not is_step(i) and suite_of(i) not in suites}
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [i for i in items if i not in left_out]
+    checked = {found.id for i in items if not is_step(i) and (found := cell_of(i)) is not None}
+    if checked:
+        others = [i for i in items if not is_step(i)]
+        items[:] = others + [i for i in steps if (found := cell_of(i)) is not None and found.id in checked]
+    position = {cell.id: number for number, cell in enumerate(plan.cells)}
+
+    def key(entry: tuple[int, pytest.Item]) -> tuple[int, int, int, int]:
+        number, item = entry
+        found = cell_of(item)
+        return position.get(found.id if found else "", len(position)), *_rank(item), number
+
+    items[:] = [item for _, item in sorted(enumerate(items), key=key)]
+
+
+def _rank(item: pytest.Item) -> tuple[int, int]:
+    """Return an item's place in its cell: which phase, and in it before or among the checks."""
+    step = _marked(item)
+    if step == PROVISION:
+        return -1, 0
+    if step in (TEARDOWN, GONE):
+        return AFTER_ALL, (TEARDOWN, GONE).index(step)
+    return phase_of(item), 0 if step == PHASE else 1
+
+
+def _marked(item: pytest.Item | Any) -> str | None:
+    mark = item.get_closest_marker("step")
+    return str(mark.args[0]) if mark is not None else None
+
+
+def is_step(item: pytest.Item) -> bool:
+    """Tell whether an item is a step of a cell's life, not a check."""
+    return _marked(item) is not None
+
+
+def phase_of(item: pytest.Item) -> int:
+    """Return the index of the phase that an item belongs to."""
+    callspec = getattr(item, "callspec", None)
+    return int(callspec.params.get("phase", 0)) if callspec is not None else 0
+
+
+def stage_of(item: pytest.Item) -> str:
+    """Return the stage after which a check runs."""
+    cell = cell_of(item)
+    return cell.stage(phase_of(item)) if cell is not None else ""
+
+
+def suite_of(item: pytest.Item) -> str:
+    """Return the suite: the folder of tests/cells that the check lies in."""
+    return item.path.parent.name
+
+
+def check_name(item: pytest.Item) -> str:
+    """Return an item's name without its cell and stage."""
+    cell = cell_of(item)
+    if cell is None:
+        return item.name
+    for known in (item_id(cell, phase_of(item)), cell.id):
+        if f"[{known}]" in item.name:
+            return item.name.replace(f"[{known}]", "")
+        if f"[{known}-" in item.name:
+            return item.name.replace(f"[{known}-", "[")
+    return item.name
+
+
+def note_setup(item: pytest.Item, seconds: float) -> None:
+    """Remember how long a check's fixtures took: what they ask of the cluster is part of the check."""
+    item.stash[SETUP_SECONDS] = seconds
+
+
+def outcome_of(item: pytest.Item, report: pytest.TestReport, error: BaseException | None) -> dict[str, Any]:
+    """Return what is written down about a check that has ended."""
+    before = item.stash.get(SETUP_SECONDS, 0.0) if report.when == "call" else 0.0
+    return {
+        "name": check_name(item),
+        "outcome": {"passed": "passed", "failed": "failed", "skipped": "not-run"}[report.outcome],
+        "seconds": report.duration + before,
+        "detail": _detail(report),
+        "error": error,
+        "asserted": error is None or isinstance(error, AssertionError | pytest.fail.Exception),
+        "properties": dict(report.user_properties),
+    }
+
+
+def _detail(report: pytest.TestReport) -> str:
+    """Return a failure's text, or the reason why a check did not run."""
+    if report.skipped and isinstance(report.longrepr, tuple):
+        return str(report.longrepr[2]).removeprefix("Skipped: ")
+    return report.longreprtext

@@ -1,0 +1,77 @@
+"""What the plugin keeps in a pytest config, and what it reads from the command line."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from harness.errors import VmatrixError
+
+if TYPE_CHECKING:
+    from harness.model import Cell
+    from harness.session import Cells, Run, RunPlan
+
+PLAN: pytest.StashKey[RunPlan] = pytest.StashKey()
+RUN: pytest.StashKey[Run] = pytest.StashKey()  # in the process that a person started
+CELLS: pytest.StashKey[Cells] = pytest.StashKey()  # in a process in which cells live
+WORKER_INPUT = "vmatrix"
+SETTINGS = (
+    "provider",
+    "infra_name",
+    "kubeconfig",
+    "runs",
+    "timeout_scale",
+    "keep_on_failure",
+    "max_memory_mib",
+    "max_cpus",
+    "max_machines",
+)
+
+
+def asked_for_cells(config: pytest.Config) -> bool:
+    """Tell whether this is a run of cells."""
+    return bool(config.getoption("tier") or config.getoption("cell") or config.getoption("rerun_failed"))
+
+
+def on_worker(config: pytest.Config) -> bool:
+    """Tell whether this process is a worker of a run that goes side by side."""
+    return hasattr(config, "workerinput")
+
+
+def planned(config: pytest.Config) -> RunPlan:
+    """Return the run's plan, made once.
+
+    Raises:
+        BadInput: something that was given cannot be used.
+    """
+    if PLAN not in config.stash:
+        from harness.session.plan import plan_from, plan_run
+
+        if on_worker(config):
+            sent: dict[str, Any] = getattr(config, "workerinput")[WORKER_INPUT]  # noqa: B009 - set by xdist
+            config.stash[PLAN] = plan_from(sent)
+        else:
+            config.stash[PLAN] = plan_run(
+                tier=config.getoption("tier"),
+                patterns=config.getoption("cell"),
+                options={name: config.getoption(name) for name in SETTINGS},
+                run_id=config.getoption("run_id"),
+                command=shlex.join(["pytest", *config.invocation_params.args]),
+                shard=config.getoption("shard"),
+                rerun=config.getoption("rerun_failed"),
+            )
+    return config.stash[PLAN]
+
+
+def message(error: VmatrixError) -> str:
+    """Return an error as a person reads it."""
+    parts = [error.summary, f"hint: {error.hint}" if error.hint else "", *(str(p) for p in error.paths), error.detail]
+    return "\n".join(part for part in parts if part)
+
+
+def cell_of(item: pytest.Item) -> Cell | None:
+    """Return the cell of an item; None for a test that is about none."""
+    callspec = getattr(item, "callspec", None)
+    return callspec.params.get("cell") if callspec is not None else None

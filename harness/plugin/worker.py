@@ -1,0 +1,55 @@
+"""A worker: the cells that the controller sends it, one at a time, until it is told to stop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Generator
+from types import FrameType
+
+import pytest
+from rich.console import Console
+
+from harness import wiring
+from harness.plugin.state import CELLS, planned
+from harness.session import Cells
+from harness.session.run import Interrupted
+
+
+class Worker:
+    """The hooks of a worker. Its controller sends SIGTERM to end it; a person's Ctrl-C is the controller's to hear."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        plan = planned(config)
+        self.parent = os.getppid()
+        self.stopped = False
+        console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
+        self.cells = Cells(plan, lambda: wiring.join_site(plan.settings, plan.spec), console)
+        config.stash[CELLS] = self.cells
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtestloop(self) -> Generator[None, object, object]:
+        """Run what is sent; an interrupt ends the loop, and the cells end in `pytest_sessionfinish`."""
+        signal.signal(signal.SIGTERM, self._on_signal)
+        signal.signal(signal.SIGINT, self._on_signal)
+        try:
+            return (yield)
+        except Interrupted:
+            return True
+
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
+        orphaned = os.getppid() != self.parent
+        if self.stopped or (number == signal.SIGINT and not orphaned):
+            return
+        self.stopped = True
+        self.cells.keep = False
+        raise Interrupted(signal.Signals(number).name)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self) -> None:
+        """End the cells that are still open."""
+        try:
+            self.cells.close_all()
+        except Interrupted:  # the first signal came during the end
+            self.cells.close_all()

@@ -1,0 +1,114 @@
+"""Room for the cells of one run: which cell may begin now, told when machines are up and when a cell is gone."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from harness.cell.site import Site
+from harness.cell.steps import StepEvent, Steps
+from harness.errors import InfraError, InfraRetriable
+from harness.model import Cell
+from harness.schedule.admission import Admission, Decision, Refused
+from harness.schedule.history import Expected, History
+from harness.schedule.limits import Limits
+from harness.session.plan import RunPlan
+from harness.until import Deadline, NotYet, TimedOut, until
+
+log = logging.getLogger(__name__)
+RENEW_SECONDS = 5.0
+LOOK_SECONDS = 2.0
+
+
+@dataclass
+class Waiting:
+    """A run's admission with its sign of life, and what its cells are expected to take."""
+
+    admission: Admission
+    history: History
+    seconds: float
+    _stopped: threading.Event = field(default_factory=threading.Event)
+
+    @staticmethod
+    def on(site: Site, plan: RunPlan) -> Waiting:
+        """Open the admission of a run on its infra cluster.
+
+        Raises:
+            BadInput: a cell can never fit there.  InfraError: the cluster takes no machines.
+        """
+        settings = plan.settings
+        limits = Limits(settings.max_memory_mib, settings.max_cpus, settings.max_machines)
+        admission = Admission(site.cluster, plan.run, limits=limits, ttl=site.timeouts.reservation)
+        admission.check_possible(plan.cells)
+        made = Waiting(admission, History.load(settings.provider), site.timeouts.admission)
+        threading.Thread(target=made._renew, daemon=True, name="reservations").start()
+        return made
+
+    def _renew(self) -> None:
+        while not self._stopped.wait(RENEW_SECONDS):
+            try:
+                self.admission.renew()
+            except InfraRetriable as error:
+                log.warning("the sign of life for this run's reservations failed: %s", error.summary)
+
+    def expected(self, cell: Cell) -> Expected:
+        """Return how long a cell is expected to take."""
+        return self.history.expected(cell)
+
+    def first(self, cells: Sequence[Cell]) -> Decision:
+        """Return which of several cells may begin now, the first that fits; its room is reserved."""
+        return self.admission.admit_first(cells)
+
+    def admit(self, cell: Cell, steps: Steps) -> None:
+        """Wait until a cell may begin; a wait is a step of its own.
+
+        Raises:
+            InfraRetriable: there was no room for it in time.
+        """
+        if not isinstance(self.admission.try_admit(cell), Refused):
+            return
+        with steps.step("admission"):
+
+            def probe() -> bool | NotYet:
+                answer = self.admission.try_admit(cell)
+                return NotYet(answer.reason) if isinstance(answer, Refused) else True
+
+            try:
+                until(
+                    probe,
+                    deadline=Deadline.after(self.seconds),
+                    what=f"there is room for {cell.id}",
+                    interval=LOOK_SECONDS,
+                )
+            except TimedOut as late:
+                raise no_room(cell, self.seconds, late.detail or late.summary) from late
+
+    def on_step(self, event: StepEvent) -> None:
+        """Give room back: the reservation once the machines count by themselves, the rest once they are gone."""
+        if event.outcome != "passed":
+            return
+        try:
+            if event.path == ("provision",):
+                self.admission.machines_up(event.cell)
+            elif event.path == ("teardown",):
+                self.admission.gone(event.cell)
+        except InfraError as error:
+            log.warning("%s: its reservation could not be given back and will expire: %s", event.cell, error.summary)
+
+    def stop(self) -> None:
+        """Give everything back."""
+        self._stopped.set()
+        try:
+            self.admission.close()
+        except InfraError as error:
+            log.warning("this run's reservations could not be given back and will expire: %s", error.summary)
+
+
+def no_room(cell: Cell, seconds: float, reason: str) -> InfraRetriable:
+    """Return the error of a cell that waited in vain."""
+    return InfraRetriable(
+        f"there was no room for {cell.id} within {seconds:.0f} s: {reason}",
+        hint="`vmatrix status` shows what is there, `vmatrix reap --expired` takes away what nobody wants any more",
+    )

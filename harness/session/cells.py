@@ -1,0 +1,154 @@
+"""The lives of the cells in one process: opened on demand, their checks written down, each closed in its turn.
+
+Used by a run that goes cell by cell, and by each worker of one that goes side by side.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+
+from harness import wiring
+from harness.cell.life import Life
+from harness.cell.provision import Attempt, attempt_directory
+from harness.cell.site import Site
+from harness.cell.steps import Listener, Steps, describe
+from harness.errors import Blame, HarnessBug, Leaked
+from harness.model import Cell
+from harness.record import Recorder
+from harness.session.plan import RunPlan
+
+
+@dataclass
+class Cells:
+    """Cells under way.
+
+    open_site: gives the infra cluster, which is up by the time that a cell asks for it.
+    admit: waits until there is room for a cell; raises when there will be none.
+    """
+
+    plan: RunPlan
+    open_site: Callable[[], Site]
+    console: Console
+    admit: Callable[[Cell, Steps], None] = lambda _cell, _steps: None
+    listeners: list[Listener] = field(default_factory=list)
+    on_task: Callable[[str], None] = lambda _: None
+    keep: bool = True  # whether a failed cell may be kept at all: not once the run was interrupted
+    leak: Leaked | None = None
+    _site: Site | None = None
+    _lives: dict[str, Life] = field(default_factory=dict)
+
+    @property
+    def site(self) -> Site:
+        """Return the infra cluster of the run."""
+        if self._site is None:
+            self._site = self.open_site()
+        return self._site
+
+    @property
+    def recorder(self) -> Recorder:
+        """Return where results go."""
+        return Recorder(self.plan.directory)
+
+    def life(self, cell: Cell) -> Life:
+        """Return the life of a cell, the same one each time."""
+        if cell.id not in self._lives:
+            number = self.plan.first_attempt(cell)
+            steps = Steps(self.recorder, cell.id, number)
+            steps.listeners += self.listeners
+            directory = attempt_directory(self.plan.directory / cell.id, 1, number)
+            life = Life(self.site, Attempt(self.plan.run, cell, number, directory), steps)
+            life.on_task = self.on_task
+            self._lives[cell.id] = life
+        return self._lives[cell.id]
+
+    def begin(self, cell: Cell) -> Life:
+        """Open a cell's life once there is room for it.
+
+        Raises:
+            InfraError: there is none in time.
+        """
+        life = self.life(cell)
+        if life.environment is None and life.failure is None:
+            self.admit(cell, life.steps)
+        return life
+
+    def artifact(self, name: str, version: str) -> Path:
+        """Return the directory of an artifact's files."""
+        return wiring.artifact(self.plan.settings, name, version)
+
+    def record_check(
+        self,
+        cell: Cell,
+        suite: str,
+        name: str,
+        *,
+        stage: str,
+        outcome: str,
+        seconds: float,
+        detail: str,
+        error: BaseException | None,
+        asserted: bool,
+        properties: Mapping[str, object],
+    ) -> None:
+        """Write a check's outcome down.
+
+        A failure is the blame of its error if that has one; the product's if the check asserted it; else the harness's.
+        """
+        life = self.life(cell)
+        blame = ""
+        if outcome == "failed":
+            blame = Blame.PRODUCT.value if asserted else str(describe(error or HarnessBug(name))["blame"])
+            life.checks_failed.append(f"{suite}: {name}")
+            self.console.print(f"{cell.id}: {suite}: {name} FAILED ({seconds:.1f} s)", markup=False)
+        self.recorder.write(
+            "check",
+            cell=cell.id,
+            attempt=life.attempt.number,
+            stage=stage,
+            name=name,
+            suite=suite,
+            outcome=outcome,
+            seconds=round(seconds, 3),
+            **({"blame": blame} if blame else {}),
+            **({"detail": detail} if detail else {}),
+            **({"properties": dict(properties)} if properties else {}),
+        )
+
+    def close(self, cell: Cell) -> None:
+        """End a cell: collect, then tear down, unless it failed and is to be kept.
+
+        Raises:
+            Leaked: something could not be taken away.
+        """
+        life = self._lives.get(cell.id)
+        if life is None or life.torn_down:
+            return
+        life.collect()
+        settings = self.plan.settings
+        if life.failed and settings.keep_on_failure and self.keep:
+            life.torn_down = True
+            self.console.print(
+                f"kept for {settings.expiry_hours:g} h: {self._login(cell)}; "
+                f"to take it away: {self.plan.cleanup} --cell {cell.id}",
+                markup=False,
+            )
+            self.recorder.write("kept", cell=cell.id, attempt=life.attempt.number)
+            return
+        life.teardown()
+
+    def close_all(self) -> None:
+        """End every cell that is still open; what cannot be taken away is remembered in `leak`."""
+        for life in list(self._lives.values()):
+            try:
+                self.close(life.cell)
+            except Leaked as leak:
+                self.leak = leak
+
+    def _login(self, cell: Cell) -> str:
+        options = shlex.join(wiring.provider_options(self.plan.settings))
+        return " ".join(word for word in ("vmatrix login", options, cell.id, "MACHINE") if word)

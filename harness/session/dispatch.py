@@ -1,0 +1,209 @@
+"""Side by side: which cell goes to which worker when, what the workers report, and what is left of one that died.
+
+Knows nothing of pytest-xdist: a worker is a name and a process id.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from harness.cell.steps import StepEvent, Steps
+from harness.cell.teardown import Selection, reap
+from harness.errors import HarnessBug, InfraError, InfraRetriable, Leaked, VmatrixError
+from harness.model import Cell
+from harness.record import Follower
+from harness.schedule.queue import Queue
+from harness.session.admit import LOOK_SECONDS, Waiting, no_room
+from harness.session.run import Run
+
+GRACE_SECONDS = 30.0  # beside the time-outs of what a worker does at its end
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """A cell that a worker gets to run."""
+
+    worker: str
+    cell: Cell
+
+
+@dataclass
+class Dispatch:
+    """The cells of a run on its workers."""
+
+    run: Run
+    waiting: Waiting
+    queue: Queue
+    workers: dict[str, int] = field(default_factory=dict)  # name -> process id
+    busy: dict[str, Cell] = field(default_factory=dict)
+    _follower: Follower | None = None
+    _next_look: float = 0.0
+    _idle_since: float | None = None
+    _said: dict[str, str] = field(default_factory=dict)
+    _stop_at: float | None = None
+
+    @staticmethod
+    def of(run: Run, waiting: Waiting) -> Dispatch:
+        """Return the dispatch of a run that has started."""
+        queue = Queue(run.plan.cells, lambda cell: waiting.expected(cell).seconds)
+        made = Dispatch(run, waiting, queue, _follower=Follower(run.plan.directory))
+        made._follow().skip()
+        run.on_signal = made.stop
+        return made
+
+    def _follow(self) -> Follower:
+        if self._follower is None:
+            raise HarnessBug("a dispatch without its run's results")
+        return self._follower
+
+    @property
+    def stopping(self) -> bool:
+        """Tell whether the run was told to end."""
+        return self._stop_at is not None
+
+    @property
+    def finished(self) -> bool:
+        """Tell whether no cell waits and no worker has one."""
+        return self.stopping or (not len(self.queue) and not self.busy)
+
+    def add_worker(self, name: str, pid: int) -> None:
+        """Take a worker that is ready for cells."""
+        self.workers[name] = pid
+        self._next_look = 0.0
+        if self.stopping:
+            self._signal(name, signal.SIGTERM)
+
+    def done(self, worker: str) -> None:
+        """Take note that a worker has ended its cell."""
+        self.busy.pop(worker, None)
+        self._next_look = 0.0
+        self.listen()
+
+    def listen(self) -> None:
+        """Pass on what the workers have written down since the last time."""
+        live = self.run.live
+        for event in self._follow().read():
+            if event["event"] not in ("step-start", "step-end"):
+                continue
+            told = StepEvent(
+                event["cell"],
+                tuple(event["step"]),
+                event.get("outcome"),
+                float(event.get("seconds", 0.0)),
+                event.get("summary", ""),
+            )
+            if live is not None:
+                live.on_step(told)
+            self.waiting.on_step(told)
+
+    def next(self) -> Assigned | None:
+        """Return the next cell to start and the worker that gets it; None when nothing can start now."""
+        self.listen()
+        if self.stopping:
+            self._kill_late()
+            return None
+        free = [name for name in self.workers if name not in self.busy]
+        if not free or not len(self.queue) or time.monotonic() < self._next_look:
+            return None
+        cell = self._admitted()
+        if cell is None:
+            self._next_look = time.monotonic() + LOOK_SECONDS
+            return None
+        self.queue.take(cell)
+        self.busy[free[0]] = cell
+        self._idle_since = None
+        expected = self.waiting.expected(cell)
+        self.run.recorder.write(
+            "admitted",
+            cell=cell.id,
+            attempt=self.run.plan.first_attempt(cell),
+            worker=free[0],
+            expected=round(expected.seconds),
+            source=expected.source,
+        )
+        return Assigned(free[0], cell)
+
+    def _admitted(self) -> Cell | None:
+        try:
+            decision = self.waiting.first(self.queue.waiting)
+        except InfraRetriable as error:
+            self._say("", error.summary)
+            reason = error.summary
+        else:
+            if decision.admitted is not None:
+                return decision.admitted.cell
+            for refused in decision.refused:
+                self._say(refused.cell.id, refused.reason)
+            reason = decision.refused[0].reason
+        self._give_up_late(reason)
+        return None
+
+    def _say(self, cell: str, reason: str) -> None:
+        """Say why a cell waits; again only when the reason is another, not only its numbers."""
+        kind = "".join(c for c in reason if not c.isdigit())
+        if self._said.get(cell) != kind and self.run.live is not None:
+            self._said[cell] = kind
+            self.run.live.on_waiting(cell, reason)
+
+    def _give_up_late(self, reason: str) -> None:
+        """End the wait when none of our cells is under way and others have left us no room for too long."""
+        if self.busy:
+            self._idle_since = None
+            return
+        if self._idle_since is None:
+            self._idle_since = time.monotonic()
+        if time.monotonic() - self._idle_since < self.waiting.seconds:
+            return
+        for cell in self.queue.waiting:
+            self.queue.take(cell)
+            self._fail(cell, "admission", no_room(cell, self.waiting.seconds, reason))
+
+    def _fail(self, cell: Cell, step: str, error: VmatrixError) -> None:
+        """Write down that a cell failed in this process, not in a worker."""
+        steps = Steps(self.run.recorder, cell.id, self.run.plan.first_attempt(cell))
+        with suppress(type(error)), steps.step(step):
+            raise error
+
+    def lost(self, worker: str) -> None:
+        """Take note that a worker's process has gone; what its cell had in the infra cluster is taken away."""
+        pid = self.workers.pop(worker, 0)
+        cell = self.busy.pop(worker, None)
+        if cell is None:
+            return
+        self.listen()
+        self._fail(
+            cell,
+            "worker",
+            HarnessBug(
+                f"the worker process of {cell.id} ended in the middle of it",
+                hint=f"killed by a person, or for lack of memory? its process id was {pid}; see the kernel's log",
+            ),
+        )
+        if self.stopping:
+            return  # the end of the run takes everything away at once
+        try:
+            seconds = self.run.site.timeouts.teardown
+            reap(self.run.site.cluster, Selection(run=self.run.plan.run, cell=cell.id), seconds=seconds)
+            self.waiting.admission.gone(cell.id)
+        except (Leaked, InfraError) as error:
+            self._say(cell.id, f"what it left is still there: {error.summary}")
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        """End the run: every worker tears its cell down; one that takes too long is killed."""
+        timeouts = self.run.site.timeouts
+        self._stop_at = time.monotonic() + timeouts.collect + timeouts.teardown + GRACE_SECONDS
+        for name in list(self.workers):
+            self._signal(name, signal.SIGTERM)
+
+    def _kill_late(self) -> None:
+        if self._stop_at is not None and time.monotonic() > self._stop_at:
+            for name in list(self.workers):
+                self._signal(name, signal.SIGKILL)
+
+    def _signal(self, worker: str, number: int) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self.workers[worker], number)

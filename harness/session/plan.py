@@ -1,0 +1,176 @@
+"""What a run will do, decided before anything is touched: its id, its cells, its settings, its directory."""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness import wiring
+from harness.errors import BadInput, NothingSelected
+from harness.model import Cell
+from harness.paths import project_dir
+from harness.plan import make_cell, select
+from harness.plan.select import all_cells
+from harness.record import RESULTS
+from harness.report.results import RunResult, load
+from harness.schedule import shards
+from harness.spec import Spec, load_spec
+from harness.spec.settings import Settings, load_settings
+
+RUN_ID_LENGTH = 6
+ALPHABET = string.ascii_lowercase + string.digits
+LAST = "last"
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """A run before it starts.
+
+    attempts: the number of each cell's first attempt in this run; 1 but for cells that are run again.
+    rerun: whether the run's directory already holds results, to which new ones are added.
+    options: what was given on the command line, so that other processes come to the same settings.
+    """
+
+    run: str
+    tier: str | None
+    cells: tuple[Cell, ...]
+    spec: Spec
+    settings: Settings
+    directory: Path
+    command: str
+    options: Mapping[str, Any]
+    attempts: Mapping[str, int] = field(default_factory=dict)
+    rerun: bool = False
+
+    @property
+    def cleanup(self) -> str:
+        """Return the command that takes everything of this run away."""
+        return shlex.join(["vmatrix", "reap", "--run", self.run, *wiring.provider_options(self.settings)])
+
+    def most_at_once(self) -> int:
+        """Return how many workers are worth starting: admission decides how many of them have a cell at a time."""
+        return max(1, min(len(self.cells), wiring.most_cells(self.settings, self.cells)))
+
+    def suites(self) -> frozenset[str] | None:
+        """Return the suites of the tier, None (all) without a tier."""
+        return frozenset(self.spec.tiers[self.tier].suites) if self.tier else None
+
+    def first_attempt(self, cell: Cell) -> int:
+        """Return the number of the cell's first attempt in this run."""
+        return self.attempts.get(cell.id, 1)
+
+    def for_workers(self) -> dict[str, Any]:
+        """Return what another process needs to come to the same plan, as plain data."""
+        return {
+            "run": self.run,
+            "tier": self.tier,
+            "cells": [dict(cell.values) for cell in self.cells],
+            "directory": str(self.directory),
+            "options": {k: str(v) if isinstance(v, Path) else v for k, v in self.options.items()},
+            "attempts": dict(self.attempts),
+        }
+
+
+def plan_run(
+    *,
+    tier: str | None,
+    patterns: Sequence[str],
+    options: Mapping[str, Any],
+    run_id: str | None = None,
+    command: str = "",
+    shard: str | None = None,
+    rerun: str | None = None,
+) -> RunPlan:
+    """Load and check everything that was given, touching nothing.
+
+    Args:
+        options: settings from the command line, None for those not given.
+        shard: "i/n": only the i-th of n parts of the selection.
+        rerun: the id of a run (or "last") whose failed cells are run once more, in its directory.
+
+    Raises:
+        BadInput: settings, matrix, tier, cell, shard or run id are wrong.  NothingSelected: no cell is left.
+    """
+    settings = load_settings(Path.cwd(), options=options).settings
+    spec = load_spec(project_dir() / "matrix")
+    if rerun is not None:
+        return _again(spec, settings, options, rerun, command, patterns)
+    cells = select(spec, tier=tier, patterns=patterns)
+    if shard is not None:
+        cells = shards.shard(cells, shards.parse_shard(shard))
+    if not cells:
+        raise NothingSelected(f"shard {shard} has no cell", hint="there are fewer cells than shards")
+    wiring.refuse_unusable(settings)
+    run = run_id if run_id is not None else "".join(secrets.choice(ALPHABET) for _ in range(RUN_ID_LENGTH))
+    if len(run) != RUN_ID_LENGTH or not set(run) <= set(ALPHABET):
+        raise BadInput(
+            f"run id {run!r} is not 6 lower-case letters or digits",
+            hint="leave --run-id out, and one is made up",
+        )
+    return RunPlan(run, tier, cells, spec, settings, (settings.runs / run).resolve(), command, options)
+
+
+def plan_from(given: Mapping[str, Any]) -> RunPlan:
+    """Return the plan of the process that sent `for_workers()`."""
+    settings = load_settings(Path.cwd(), options=given["options"]).settings
+    spec = load_spec(project_dir() / "matrix")
+    cells = tuple(make_cell(spec, values) for values in given["cells"])
+    directory = Path(given["directory"])
+    return RunPlan(
+        given["run"], given["tier"], cells, spec, settings, directory, "", given["options"], given["attempts"]
+    )
+
+
+def newest_run(runs: Path) -> Path:
+    """Return the directory of the newest run.
+
+    Raises:
+        BadInput: there is none.
+    """
+    found = sorted(runs.glob(f"*/{RESULTS}"), key=lambda p: p.stat().st_mtime)
+    if not found:
+        raise BadInput(f"there is no run in {runs}", hint="name the runs' directory with --runs")
+    return found[-1].parent
+
+
+def _again(
+    spec: Spec, settings: Settings, options: Mapping[str, Any], rerun: str, command: str, patterns: Sequence[str]
+) -> RunPlan:
+    """Plan to run the cells of a run that did not pass once more; their next attempts go into the same directory."""
+    directory = (newest_run(settings.runs) if rerun == LAST else settings.runs / rerun).resolve()
+    if patterns:
+        raise BadInput("a rerun takes the failed cells of its run", hint="leave the cells out")
+    if not (directory / RESULTS).is_file():
+        raise BadInput(f"there is no run {rerun!r} in {settings.runs}", hint="`vmatrix run --rerun-failed last`")
+    result = load(directory)
+    failed = {cell.id for cell in result.cells if cell.outcome != "passed"}
+    known = {cell.id: cell for cell in all_cells(spec)}
+    gone = sorted(failed - set(known))
+    if gone:
+        raise BadInput(
+            f"the matrix no longer has {', '.join(gone)}", hint="start a new run: `vmatrix list` shows cells"
+        )
+    if not failed:
+        raise NothingSelected(f"every cell of run {result.run} passed", hint="there is nothing to run again")
+    wiring.refuse_unusable(settings)
+    return RunPlan(
+        run=result.run,
+        tier=result.tier,
+        cells=tuple(known[cell.id] for cell in result.cells if cell.id in failed),
+        spec=spec,
+        settings=settings,
+        directory=directory,
+        command=command,
+        options=options,
+        attempts=_next_attempts(result, failed),
+        rerun=True,
+    )
+
+
+def _next_attempts(result: RunResult, failed: set[str]) -> dict[str, int]:
+    return {cell.id: cell.last_attempt + 1 for cell in result.cells if cell.id in failed}

@@ -1,0 +1,186 @@
+"""The run itself: announced, the infra cluster brought up, signals caught, and at the end strays and reports.
+
+The pytest plugin calls it in the process that a person started; nothing here knows pytest.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from rich.console import Console
+
+from harness import wiring
+from harness.cell.site import Site
+from harness.cell.steps import describe
+from harness.cell.teardown import Selection, reap
+from harness.errors import EXIT_OK, BadInput, Leaked, VmatrixError
+from harness.record import RESULTS, Recorder
+from harness.report import junit, summary, terminal
+from harness.report.live import Live, in_gitlab
+from harness.report.results import UNFINISHED, load
+from harness.schedule.history import History
+from harness.session.cells import Cells
+from harness.session.plan import RunPlan
+from harness.session.verdict import exit_code
+
+
+class Interrupted(KeyboardInterrupt):
+    """The first SIGINT or SIGTERM; what was under way ends through teardown."""
+
+
+@dataclass
+class Run:
+    """A run in the process that was started for it.
+
+    parallel: how many cells can be under way at once.
+    on_signal: told the first signal; without it, the signal is raised as Interrupted.
+    """
+
+    plan: RunPlan
+    parallel: int = 1
+    console: Console = field(default_factory=lambda: Console(stderr=True))
+    started: bool = False
+    signalled: int = 0
+    exit_code: int = EXIT_OK
+    cells: Cells | None = None
+    on_signal: Callable[[int], None] | None = None
+    live: Live | None = None
+    _site: Site | None = None
+    _leak: Leaked | None = None
+    _made: list[Path] = field(default_factory=list)
+
+    @property
+    def site(self) -> Site:
+        """Return the infra cluster of the run; only after `start`."""
+        if self._site is None:
+            raise BadInput("the infra cluster is not up yet", hint="this is a bug: report it")
+        return self._site
+
+    @property
+    def recorder(self) -> Recorder:
+        """Return where results go."""
+        return Recorder(self.plan.directory)
+
+    def console_to(self, file: Any) -> None:
+        """Print to this file from now on."""
+        self.console = Console(file=file, highlight=False, soft_wrap=True)
+
+    def start(self) -> None:
+        """Print the clean-up command, open the run's directory, catch signals, bring the infra cluster up.
+
+        Raises:
+            BadInput, InfraError: the infra cluster cannot be had.
+        """
+        plan = self.plan
+        self.console.print(f"to clean up after this run: {plan.cleanup}", markup=False)
+        self._made = [p for p in (plan.directory, *plan.directory.parents) if not p.exists()]
+        plan.directory.mkdir(parents=True, exist_ok=True)
+        self.started = True
+        self.recorder.write(
+            "rerun-start" if plan.rerun else "run-start",
+            run=plan.run,
+            tier=plan.tier,
+            command=plan.command,
+            cleanup=plan.cleanup,
+            cells=[c.id for c in plan.cells],
+            parallel=self.parallel,
+            pid=os.getpid(),
+        )
+        self.live = Live(self.console, gitlab=in_gitlab(), parallel=self.parallel > 1)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._on_signal)
+        self._site = wiring.open_site(plan.settings, plan.spec, plan.cells, progress=self.live.on_progress)
+
+    def abandon(self, error: VmatrixError) -> None:
+        """Write down that the run ended before any cell began; input that cannot be used leaves nothing behind."""
+        self.exit_code = error.exit_code
+        if self.started and isinstance(error, BadInput) and self._made:
+            self.started = False
+            (self.plan.directory / RESULTS).unlink()
+            with suppress(OSError):  # what somebody else put there stays
+                for folder in self._made:
+                    folder.rmdir()
+        elif self.started:
+            self.recorder.write("run-error", **describe(error))
+
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
+        if self.signalled:
+            os.write(2, f"\nstopped at once; what is left is taken away by: {self.plan.cleanup}\n".encode())
+            os._exit(128 + number)
+        self.signalled = number
+        if self.cells is not None:
+            self.cells.keep = False
+        name = signal.Signals(number).name
+        os.write(2, f"\n{name}: tearing down; a second one stops at once\n".encode())
+        if self.on_signal is None:
+            raise Interrupted(name)
+        self.on_signal(number)
+
+    def finish(self, pytest_status: int) -> int:
+        """Tear down whatever is left, write the reports, and return the exit code of the run."""
+        try:
+            return self._finish(pytest_status)
+        except Interrupted:  # the run's first signal; from here on another one ends the process
+            return self._finish(pytest_status)
+
+    def _finish(self, pytest_status: int) -> int:
+        self.on_signal = None
+        if self.cells is not None:
+            self.cells.close_all()
+            self._leak = self.cells.leak
+        self._reap_strays()
+        result = load(self.plan.directory, quarantine=self.plan.spec.quarantine)
+        if self.signalled:
+            self.exit_code = 128 + self.signalled
+        else:
+            self.exit_code = exit_code(
+                result, before=self.exit_code, leaked=self._leak is not None, pytest_status=pytest_status
+            )
+        self.recorder.write("run-end", exit_code=self.exit_code, signal=self.signalled)
+        result = load(self.plan.directory, quarantine=self.plan.spec.quarantine)
+        junit.write(result, self.plan.directory / "junit.xml")
+        summary.write(result, self.plan.directory / "summary.md")
+        self._remember()
+        return self.exit_code
+
+    def _remember(self) -> None:
+        """Add the durations of this run's cells to the history; without it, later runs only plan less well."""
+        ids = {cell.id: cell for cell in self.plan.cells}
+        result = load(self.plan.directory)
+        history = History.load(self.plan.settings.provider)
+        with suppress(OSError):
+            for cell in result.cells:
+                if cell.id in ids and cell.outcome != UNFINISHED:
+                    history.append(
+                        ids[cell.id], seconds=cell.last_seconds, outcome=cell.outcome, parallel=self.parallel
+                    )
+
+    def _reap_strays(self) -> None:
+        """Take away cells of this run that nobody tears down (a signal or a crash may have hit in mid-creation)."""
+        if self._site is None:
+            return
+        kept = load(self.plan.directory).kept if not self.signalled else frozenset()
+        try:
+            selection = Selection(run=self.plan.run, besides=kept)
+            reap(self._site.cluster, selection, seconds=self._site.timeouts.teardown)
+        except Leaked as leak:
+            self._leak = leak
+        except VmatrixError as error:
+            self._leak = Leaked(f"cannot tell what is left: {error.summary}", hint=self.plan.cleanup)
+
+    def show(self) -> None:
+        """Print tables, failures, leaks and the reports' paths."""
+        terminal.show(load(self.plan.directory, quarantine=self.plan.spec.quarantine), self.console)
+        if self._leak is not None:
+            self.console.print(
+                f"LEAKED: {self._leak.summary}\n{self._leak.detail}\nhint: {self._leak.hint}", markup=False
+            )
+        for name in ("summary.md", "junit.xml", "results.jsonl"):
+            self.console.print(f"report: {self.plan.directory / name}", markup=False)

@@ -1,0 +1,50 @@
+"""What a run's results come to: one exit code that says whose fault it was."""
+
+from __future__ import annotations
+
+from harness.errors import (
+    EXIT_HARNESS,
+    EXIT_INFRA,
+    EXIT_LEAKED,
+    EXIT_OK,
+    EXIT_PRODUCT,
+    EXIT_RETRY,
+    Blame,
+)
+from harness.report.results import CellResult, RunResult
+
+# Among failures of several kinds, the one that a script must hear of first.
+SEVERITY = (EXIT_LEAKED, EXIT_HARNESS, EXIT_PRODUCT, EXIT_INFRA, EXIT_RETRY)
+BLAME_EXIT = {
+    Blame.PRODUCT.value: EXIT_PRODUCT,
+    Blame.INFRA.value: EXIT_INFRA,
+    Blame.HARNESS.value: EXIT_HARNESS,
+    Blame.USER.value: EXIT_HARNESS,
+}
+
+
+def exit_code(result: RunResult, *, before: int, leaked: bool, pytest_status: int) -> int:
+    """Return the exit code of a run that was not interrupted.
+
+    Args:
+        before: the code of what went wrong outside any cell, 0 without.
+        pytest_status: pytest's own; a failure that no result explains is the harness's.
+    """
+    codes = {before} | ({EXIT_LEAKED} if leaked else set())
+    for cell in result.cells:
+        codes |= set(_codes(cell))
+    worst = next((code for code in SEVERITY if code in codes), None)
+    if worst is not None:
+        return worst
+    if before:
+        return before
+    if pytest_status == 0 or any(cell.quarantined for cell in result.cells):
+        return EXIT_OK
+    return EXIT_HARNESS
+
+
+def _codes(cell: CellResult) -> list[int]:
+    """Return the codes of what counts in a cell's last attempt: not what is in quarantine."""
+    steps = [s.exit_code or EXIT_HARNESS for s in cell.failures if s.attempt == cell.last_attempt and not s.quarantine]
+    checks = [BLAME_EXIT.get(c.blame, EXIT_PRODUCT) for c in cell.failed_checks if not c.quarantine]
+    return steps + checks
