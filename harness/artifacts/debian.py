@@ -28,4 +28,4 @@ def unpack(packages: Sequence[str], target: Path, log: Path) -> None:
     argv = ["mmdebstrap", "--variant=extract", f"--include={','.join(packages)}", SUITE, str(target)]
     hint = "can this machine install Debian packages at all? apt-get update"
     with proc.failing_as_infra(f"Debian packages could not be had ({', '.join(packages)})", hint=hint):
-        proc.run(argv, timeout=LIMIT, log=log, env={"SOURCE_DATE_EPOCH": "0"})
+        proc.run(argv, timeout=LIMIT, log=log, env={"SOURCE_DATE_EPOCH": "0", "TMPDIR": str(target.parent)})

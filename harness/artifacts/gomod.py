@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from harness import proc
@@ -69,23 +70,19 @@ class Build:
         return [go, *verb, "-mod=readonly", "-trimpath", *tags, "-ldflags", self.ldflags(), "-o", output, package]
 
     def make(self, target: Path, log: Path) -> Mapping[str, Any]:
-        """Build every package into `target`."""
+        """Build every package into `target`. Go's own work lies beside it, where a killed build is swept up."""
         floor = re.search(r"^go (\S+)", (self.folder / "go.mod").read_text(encoding="utf-8"), re.MULTILINE)
         go = toolchain.find(floor.group(1) if floor else "1.21")
         self._require_c()
         hint = f"read the log; with internet, try: vmatrix artifacts build --source release {self.ref}"
-        for file, package in self.recipe.packages.items():
-            argv = self.argv(go.path, package, target / file)
-            with proc.failing_as_infra(f"building {self.ref} failed in {self.folder}", hint=hint):
-                proc.run(
-                    [*_ending_with_us(), *argv],
-                    cwd=self.folder,
-                    env=go.env(cgo=self.recipe.cgo),
-                    timeout=BUILD_SECONDS,
-                    log=log,
-                )
-            if not (target / file).exists():
-                raise InfraError(f"building {self.ref} made no {file}: {package} is not a command", paths=[log])
+        with TemporaryDirectory(dir=target.parent) as temporary:
+            env = {**go.env(cgo=self.recipe.cgo), "GOTMPDIR": temporary}
+            for file, package in self.recipe.packages.items():
+                argv = [*_ending_with_us(), *self.argv(go.path, package, target / file)]
+                with proc.failing_as_infra(f"building {self.ref} failed in {self.folder}", hint=hint):
+                    proc.run(argv, cwd=self.folder, env=env, timeout=BUILD_SECONDS, log=log)
+                if not (target / file).exists():
+                    raise InfraError(f"building {self.ref} made no {file}: {package} is not a command", paths=[log])
         return {"go": go.version}
 
     def _require_c(self) -> None:

@@ -43,10 +43,10 @@ def wait_for_end(service: proc.Service) -> None:
 
 
 def wait_for_build(root: Path) -> None:
-    """Wait until a compiler works for this cache."""
+    """Wait until a compiler works for this cache, and in it."""
 
     def begun() -> bool | NotYet:
-        return True if isinstance(nobody_builds(root), NotYet) else NotYet("no compiler works yet")
+        return True if list(root.glob("crane/*/.tmp-*/*/go-build*")) else NotYet("no compiler works yet")
 
     until(begun, deadline=Deadline.after(60), what="a build has begun", interval=0.02)
 

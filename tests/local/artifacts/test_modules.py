@@ -10,11 +10,10 @@ from harness.artifacts import modules
 from harness.artifacts.catalogue import load, module_dir
 from harness.errors import BadInput
 
+OTHERS = [("flannel", "0.28.4"), ("etcd", "3.6.8"), ("metrics-server", "0.9.0"), ("local-path-provisioner", "0.0.30")]
 
-@pytest.mark.parametrize(
-    ("module", "version"),
-    [("kubernetes", "1.36.3"), ("kubernetes", "1.35.4"), ("flannel", "0.28.4"), ("etcd", "3.6.8")],
-)
+
+@pytest.mark.parametrize(("module", "version"), [*(("kubernetes", version) for version in load().kubernetes), *OTHERS])
 def test_generated_again_it_is_the_same(tmp_path: Path, module: str, version: str) -> None:
     folder = modules.generate(load(), module, version, tmp_path / "module")
     committed = module_dir(module, version)
