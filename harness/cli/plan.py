@@ -1,0 +1,188 @@
+"""`vmatrix plan`: the cells of each tier on each kind of infra, what they provably cover, the files that keep them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from harness.errors import BadInput, HarnessBug
+from harness.paths import project_dir
+from harness.plan import coverage
+from harness.plan.budget import over_budget
+from harness.plan.build import TierPlan, lock_text, plan_tier
+from harness.plan.coverage import counted, coverage_text, impossible_by_reason, left_out
+from harness.plan.goal import infra_of, tier_of
+from harness.plan.lock import FILE, WRITE, load_lock
+from harness.plan.verify import Broken
+from harness.schedule.estimate import estimate
+from harness.spec import Spec, lines, load_spec
+from harness.spec.loader import refuse
+
+WIDE = 250  # columns where there is no terminal: ids are there to be copied, never cut
+SHOWN = 5  # impossible combinations of one reason
+out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDE)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(plan)
+
+
+def plan(
+    tier: Annotated[str | None, typer.Option(help="Only this tier, with its cells.")] = None,
+    infra: Annotated[str | None, typer.Option(help="Only this kind of infra (matrix/infras.yml).")] = None,
+    seed: Annotated[int, typer.Option(help="Another one makes other new cells.")] = 0,
+    repack: Annotated[bool, typer.Option(help="Plan anew: keep no cell of the lock.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    write: Annotated[bool, typer.Option(help="Write matrix/plan.lock.yml and matrix/COVERAGE.md.")] = False,
+    check: Annotated[bool, typer.Option(help="Fail when these files are out of date; change nothing.")] = False,
+) -> None:
+    """Plan the cells of each tier, prove what they cover, and keep them in the lock."""
+    if check and (write or repack or tier or infra):
+        raise BadInput("--check is for all tiers and changes nothing", hint="leave the other options out")
+    directory = project_dir() / "matrix"
+    spec = load_spec(directory)
+    chosen = _chosen(spec, tier, infra)
+    lock = load_lock(directory)
+    plans = tuple(
+        plan_tier(spec, t, i, lock, repack=repack and (t, i) in chosen, seed=seed)
+        for i in spec.infras
+        for t in spec.tiers
+        if write or check or (t, i) in chosen
+    )
+    shown = [p for p in plans if (p.tier, p.infra) in chosen]
+    if not check:
+        _show(spec, shown, as_json=as_json, cells=tier is not None)
+    _refuse_unsound(spec, plans, directory)
+    texts = {FILE: lock_text(spec, plans), coverage.FILE: coverage_text(spec, plans)} if write or check else {}
+    if check:
+        _check(directory, texts, plans)
+    for name, text in texts.items() if write else ():
+        (directory / name).write_text(text, encoding="utf-8")
+        out.print(f"written: {directory / name}", markup=False)
+
+
+def _chosen(spec: Spec, tier: str | None, infra: str | None) -> frozenset[tuple[str, str]]:
+    if tier is not None:
+        tier_of(spec, tier)
+    if infra is not None:
+        infra_of(spec, infra)
+    return frozenset((t, i) for t in spec.tiers for i in spec.infras if tier in (None, t) and infra in (None, i))
+
+
+def _refuse_unsound(spec: Spec, plans: Sequence[TierPlan], directory: Path) -> None:
+    """Refuse plans over budget and pinned cells that nothing can be; a gap in what was planned is a bug of ours."""
+    document, _ = lines.read(directory / "tiers.yml")
+    problems = over_budget(spec, plans, directory, estimate)
+    for found, broken in _broken(plans):
+        cell = dict(found.cells[broken.number].values)
+        if cell in spec.tiers[found.tier].pinned:
+            at = ("tiers", found.tier, "pinned", spec.tiers[found.tier].pinned.index(cell))
+            problems.append(document.problem(at, f"the cell breaks a constraint: {'; '.join(broken.why)}"))
+    if problems:
+        raise refuse(list(dict.fromkeys(problems)))
+    wrong = [f"{p.tier} on {p.infra}: no {c}" for p in plans if p.proof is not None for c in p.proof.missing]
+    wrong += [f"{p.tier} on {p.infra}: {p.cells[b.number].id}: {'; '.join(b.why)}" for p, b in _broken(plans)]
+    if wrong:
+        raise HarnessBug("the plan is not what it should be", detail="\n".join(wrong), hint="please report this")
+
+
+def _broken(plans: Sequence[TierPlan]) -> Iterator[tuple[TierPlan, Broken]]:
+    return ((found, broken) for found in plans if found.proof is not None for broken in found.proof.broken)
+
+
+def _check(directory: Path, texts: dict[str, str], plans: Sequence[TierPlan]) -> None:
+    stale = [n for n, t in texts.items() if not (f := directory / n).exists() or f.read_text(encoding="utf-8") != t]
+    if stale:
+        changes = [
+            f"{p.tier} on {p.infra}: {len(p.new)} new cells, {len(p.dropped)} dropped"
+            for p in plans
+            if p.new or p.dropped
+        ]
+        raise BadInput(
+            f"out of date: {', '.join(str(directory / name) for name in stale)}",
+            detail="\n".join(changes),
+            hint=WRITE,
+        )
+    out.print(f"{', '.join(texts)} are up to date")
+
+
+def _show(spec: Spec, plans: Sequence[TierPlan], *, as_json: bool, cells: bool) -> None:
+    if as_json:
+        out.print_json(json.dumps([_as_json(found) for found in plans]))
+        return
+    table = Table(box=None)
+    for heading in ("infra", "tier", "pinned", "planned", "kept", "new", "dropped", "possible combinations covered"):
+        table.add_column(heading, overflow="fold")
+    for p in plans:
+        numbers = (len(p.pinned), len(p.planned), len(p.kept), len(p.new), len(p.dropped))
+        table.add_row(p.infra, p.tier, *map(str, numbers), counted(p))
+    out.print(table)
+    for note in dict.fromkeys(line for found in plans for line in _notes(found)):
+        out.print(note, markup=False)
+    if cells:
+        for found in plans:
+            out.print(_cells(spec, found))
+    else:
+        out.print("--tier TIER shows a tier's cells; matrix/COVERAGE.md has all of them", markup=False)
+
+
+def _notes(found: TierPlan) -> Iterator[str]:
+    yield from (f"{found.tier} on {found.infra}: {sentence}" for sentence in found.absent)
+    for why, values in left_out(found, by_infra=True).items():
+        yield f"left out on {found.infra}: {', '.join(values)}: {why}"
+    for why, values in left_out(found, by_infra=False).items():
+        yield f"left out: {', '.join(values)}: {why}"
+    for reasons, combinations in impossible_by_reason(found.proof).items() if found.proof is not None else ():
+        more = f" and {len(combinations) - SHOWN} more" if len(combinations) > SHOWN else ""
+        some = ", ".join(map(str, combinations[:SHOWN]))
+        yield f"no cell on {found.infra} can have {some}{more}: {'; '.join(reasons)}"
+
+
+def _cells(spec: Spec, found: TierPlan) -> Table:
+    table = Table(box=None, title=f"{found.tier} on {found.infra}", title_justify="left")
+    for heading in ("cell", "is", "machines", "minutes", *(axis.name for axis in spec.axes)):
+        table.add_column(heading, overflow="fold")
+    for cell in found.cells:
+        minutes = f"{estimate(cell) / 60:.0f}"
+        table.add_row(cell.id, _state(found, cell.id), str(len(cell.machines)), minutes, *cell.values.values())
+    for cell_id in found.dropped:
+        table.add_row(cell_id, "dropped")
+    return table
+
+
+def _state(found: TierPlan, cell_id: str) -> str:
+    if cell_id in found.kept:
+        return "kept"
+    return "new" if cell_id in found.new else "pinned"
+
+
+def _as_json(found: TierPlan) -> dict[str, Any]:
+    counts = found.proof.counts if found.proof is not None else ()
+    impossible = found.proof.impossible if found.proof is not None else ()
+    return {
+        "infra": found.infra,
+        "tier": found.tier,
+        "cells": [
+            {
+                "id": cell.id,
+                "state": _state(found, cell.id),
+                "values": dict(cell.values),
+                "machines": len(cell.machines),
+                "seconds": estimate(cell),
+            }
+            for cell in found.cells
+        ],
+        "dropped": list(found.dropped),
+        "left_out": [{"axis": o.axis, "value": o.value, "why": o.why} for o in found.goal.left_out],
+        "not_runnable": list(found.absent),
+        "covered": [{"what": c.what, "feasible": c.feasible, "covered": c.covered} for c in counts],
+        "impossible": [{"values": dict(i.combination.values), "why": list(i.why)} for i in impossible],
+    }
