@@ -16,7 +16,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,8 @@ from harness.errors import BadInput, InfraError
 RECORD = "artifact.json"
 FILES = "files"
 CURRENT = "current"
+LOCK = ".lock-"
+TEMPORARY = ".tmp-"
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,11 @@ class Store:
             return recipes[-1]
         return recipes[0]
 
+    def keys(self, ref: Ref) -> frozenset[str]:
+        """Return every key under which a version may be kept, from whichever source; ask no site."""
+        stores = [replace(self, source=source) for source in Source]
+        return frozenset(key(recipe) for store in stores for recipe in store._recipes(ref, store._at_hand))
+
     def _at_hand(self, ref: Ref) -> Recipe:
         """Decide as `recipe` does, but without asking any site."""
         recipes = self._recipes(ref, self._at_hand)
@@ -169,13 +176,13 @@ class Store:
         directory = self._directory(ref, recipe)
         directory.parent.mkdir(parents=True, exist_ok=True)
         waiting = Event(ref, Phase.WAITING, recipe.source, 0.0, recipe.seconds)
-        with _locked(directory.parent / f".lock-{directory.name}", lambda: progress(waiting)):
+        with _locked(directory.parent / f"{LOCK}{directory.name}", lambda: progress(waiting)):
             found = self._read(ref, recipe)
             if found is not None:  # another process made it while this one waited
                 return found
-            for stale in directory.parent.glob(f".tmp-{directory.name}-*"):
+            for stale in directory.parent.glob(f"{TEMPORARY}{directory.name}-*"):
                 shutil.rmtree(stale, ignore_errors=True)
-            work = directory.parent / f".tmp-{directory.name}-{os.getpid()}"
+            work = directory.parent / f"{TEMPORARY}{directory.name}-{os.getpid()}"
             try:
                 with ticking(progress, ref, recipe.source, recipe.seconds):
                     facts = self._work(ref, recipe, work)

@@ -1,4 +1,4 @@
-"""`vmatrix artifacts list | build | module | serve`."""
+"""`vmatrix artifacts list | build | module | prune | serve`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.table import Table
 
 from harness import paths, proc
 from harness.artifacts import catalogue as entries
-from harness.artifacts import modules, refs
+from harness.artifacts import modules, prune, refs
 from harness.artifacts.publish import publish_images
 from harness.artifacts.recipe import Ref, Source
 from harness.artifacts.store import Store
@@ -83,6 +83,21 @@ def module(
 ) -> None:
     """Generate the go.mod and go.sum that a version is built from; to be committed."""
     out.print(f"wrote {modules.generate(entries.load(), name, version)}")
+
+
+@app.command("prune")
+def prune_(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would go.")] = False,
+) -> None:
+    """Remove from the cache what the catalogue no longer declares: former recipes' results, and killed builds'."""
+    freed = 0
+    for folder in prune.stale(Store()):
+        if not dry_run and not prune.remove(folder):
+            out.print(f"{folder.ref} {folder.directory.name}: in use, left", highlight=False)
+            continue
+        freed += folder.size
+        out.print(f"{folder.ref} {folder.directory.name}: {folder.size / 1e6:.0f} MB", highlight=False)
+    out.print(f"{freed / 1e6:.0f} MB {'would be freed' if dry_run else 'freed'}", highlight=False)
 
 
 @app.command()

@@ -1,0 +1,94 @@
+"""Clearing the cache of artifacts of what the catalogue no longer declares.
+
+Kept are every recipe of a declared version, from whichever source; what `current` names, because a mirror may serve
+it; and whatever another process works on. All else is a former recipe's result, or a build that was killed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.artifacts.recipe import Ref
+from harness.artifacts.store import CURRENT, LOCK, RECORD, TEMPORARY, Store
+
+
+@dataclass(frozen=True)
+class Stale:
+    """A folder of the cache that nothing declares, and its size in bytes."""
+
+    ref: Ref
+    directory: Path
+    size: int
+
+
+def stale(store: Store) -> tuple[Stale, ...]:
+    """Return what nothing declares and nobody works on, in the order of the paths; asks no site, removes nothing."""
+    declared = {Ref(name, version) for name in store.catalogue.names() for version in store.catalogue.versions(name)}
+    found = []
+    for directory in _folders(store.root):
+        ref = Ref(str(directory.parent.parent.relative_to(store.root)), directory.parent.name)
+        if ref in declared and _kept(store, ref, directory):
+            continue
+        with _unused(_lock(directory)) as free:
+            if free:
+                found.append(Stale(ref, directory, _size(directory)))
+    return tuple(found)
+
+
+def remove(folder: Stale) -> bool:
+    """Remove a stale folder; tell whether it was done, or another process has it."""
+    directory = folder.directory
+    with _unused(_lock(directory)) as free:
+        if not free:
+            return False
+        if not directory.name.startswith(TEMPORARY):  # at one stroke: nobody finds half of it
+            directory = directory.rename(directory.with_name(f"{TEMPORARY}{directory.name}-{os.getpid()}"))
+        shutil.rmtree(directory)
+    link = directory.parent / CURRENT
+    if link.is_symlink() and not link.exists():
+        link.unlink()
+    return True
+
+
+def _folders(root: Path) -> Iterator[Path]:
+    """Yield the finished and the half-done folders of the cache; both lie beside the locks of a version."""
+    versions = sorted({lock.parent for lock in root.glob(f"**/{LOCK}*")})
+    for version in versions:
+        finished = {record.parent for record in version.glob(f"*/{RECORD}") if not record.parent.is_symlink()}
+        yield from sorted(finished | set(version.glob(f"{TEMPORARY}*")))
+
+
+def _kept(store: Store, ref: Ref, directory: Path) -> bool:
+    link = directory.parent / CURRENT
+    return directory.name in store.keys(ref) or (link.is_symlink() and os.readlink(link) == directory.name)
+
+
+def _lock(directory: Path) -> Path:
+    """Return the lock of the recipe that a folder is, or was to become, the result of."""
+    name = directory.name
+    key = name.removeprefix(TEMPORARY).rpartition("-")[0] if name.startswith(TEMPORARY) else name
+    return directory.with_name(f"{LOCK}{key}")
+
+
+def _size(directory: Path) -> int:
+    return sum(path.lstat().st_size for path in directory.rglob("*"))
+
+
+@contextmanager
+def _unused(lock: Path) -> Iterator[bool]:
+    """Hold a lock for the time of the body if nobody has it; yield whether that is so."""
+    handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        yield False
+    else:
+        yield True
+    finally:
+        os.close(handle)
