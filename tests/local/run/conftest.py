@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -33,14 +33,22 @@ def single() -> Cell:
     return found
 
 
+@pytest.fixture(scope="session")
+def pair() -> tuple[Cell, Cell]:
+    """Return two cells, the one that is expected to take longer first."""
+    spec = load_spec(project_dir() / "matrix")
+    (larger,), (smaller,) = select(spec, tier="smoke"), select(spec, tier="single")
+    return larger, smaller
+
+
 @pytest.fixture
 def start(infra: LocalProvider, cluster: Cluster, tmp_path: Path) -> Iterator[Start]:
     """Return what starts a run; a run that still goes on is killed after the test and its cells are taken away."""
     started: list[Run] = []
 
-    def begin(*options: str, env: dict[str, str] | None = None) -> Run:
+    def begin(*options: str, selection: Sequence[str] = ("--tier", "single"), env: dict[str, str] | None = None) -> Run:
         run_id = "t" + secrets.token_hex(3)[:5]
-        started.append(runs.start(tmp_path, run_id, infra.layout.name, *options, env=env))
+        started.append(runs.start(tmp_path, run_id, infra.layout.name, *options, selection=selection, env=env))
         return started[-1]
 
     yield begin
@@ -58,9 +66,11 @@ def nothing_left(infra: LocalProvider, cluster: Cluster, single: Cell) -> Nothin
     def look(run: Run) -> None:
         assert find(cluster, Selection(run=run.id)) == []
         assert [m.namespace for m in infra.status().machines if run.id in m.namespace] == []
-        control = control_directory(run.id, single.id)
-        assert not control.exists()
-        assert processes(str(run.results)) == processes(str(control)) == []
+        for cell in {single.id, *(str(e["cell"]) for e in run.events() if "cell" in e)}:
+            control = control_directory(run.id, cell)
+            assert not control.exists()
+            assert processes(str(control)) == []
+        assert processes(str(run.results)) == []
 
     return look
 

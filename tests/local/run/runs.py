@@ -50,7 +50,7 @@ def vmatrix(*words: str | Path, cwd: Path, env: Mapping[str, str] | None = None)
 
 @dataclass
 class Run:
-    """A run of the tier `single` under way."""
+    """A run under way."""
 
     id: str
     directory: Path
@@ -65,11 +65,12 @@ class Run:
         """Return what was written down so far."""
         return read(self.results) if (self.results / "results.jsonl").exists() else []
 
-    def wait_for(self, event: str, *step: str, seconds: float = COMMAND_SECONDS) -> None:
+    def wait_for(self, event: str, *step: str, cell: str = "", seconds: float = COMMAND_SECONDS) -> None:
         """Wait until an event is written down."""
 
         def seen() -> bool | NotYet:
             found = [e for e in self.events() if e["event"] == event and (not step or tuple(e["step"]) == step)]
+            found = [e for e in found if not cell or e.get("cell") == cell]
             alive = self.process.poll() is None
             assert found or alive, f"ended before {event} {step}: {self.output()}{self.output('stderr')}"
             return True if found else NotYet(f"{len(self.events())} events")
@@ -102,9 +103,16 @@ class Run:
         return {tuple(e["step"]): e["outcome"] for e in self.events() if e["event"] == "step-end"}
 
 
-def start(directory: Path, run_id: str, infra: str, *options: str, env: Mapping[str, str] | None = None) -> Run:
-    """Start a run of the tier `single` in a directory of its own."""
-    words = ["run", "--tier", "single", "--infra-name", infra, "--run-id", run_id, *options]
+def start(
+    directory: Path,
+    run_id: str,
+    infra: str,
+    *options: str,
+    selection: Sequence[str] = ("--tier", "single"),
+    env: Mapping[str, str] | None = None,
+) -> Run:
+    """Start a run, of the tier `single` without another selection, in a directory of its own."""
+    words = ["run", *selection, "--infra-name", infra, "--run-id", run_id, *options]
     with (directory / f"{run_id}.stdout").open("w") as out, (directory / f"{run_id}.stderr").open("w") as err:
         process = subprocess.Popen(
             [VMATRIX, *words],
