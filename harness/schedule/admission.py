@@ -104,6 +104,7 @@ class Admission:
         self._reserved: dict[str, Entry] = {}
         self._claimed: set[str] = set()
         self._waiting: dict[str, _Waiting] = {}
+        self._demands: dict[str, Demand] = {}
 
     def __enter__(self) -> Admission:
         """Return itself."""
@@ -137,12 +138,17 @@ class Admission:
             )
 
     def _impossible(self, seen: Survey, cell: Cell) -> str:
-        demand = demand_of(cell, self._rules)
+        demand = self._demand(cell)
         if why := self._limits.refusal((), demand):
             return f"{cell.id} alone: {why}"
         if not possible(seen, demand.pods):
             return f"{cell.id} wants {demand}; all that the nodes could ever have free is {describe(seen.empty())}"
         return ""
+
+    def _demand(self, cell: Cell) -> Demand:
+        if cell.id not in self._demands:
+            self._demands[cell.id] = demand_of(cell, self._rules)
+        return self._demands[cell.id]
 
     def try_admit(self, cell: Cell) -> Admitted | Refused:
         """Reserve room for one cell, or say why not.
@@ -162,7 +168,7 @@ class Admission:
         refused: list[Refused] = []
         open_: list[tuple[Cell, Entry]] = []
         for cell in cells:
-            demand = demand_of(cell, self._rules)
+            demand = self._demand(cell)
             if why := self._limited(cell.id, demand):
                 refused.append(self._refuse(cell, demand, why, Cause.LIMITS))
             else:
@@ -177,8 +183,10 @@ class Admission:
             seen = self._look()
             outcome.clear()
             changed = book
+            answers: dict[tuple[Demand, tuple[Entry, ...]], str] = {}
             for cell, entry in open_:
-                why = refusal(seen, changed, entry)
+                question = entry.demand, changed.elder_claims(*entry.key)  # many cells are alike: ask once for all
+                why = answers[question] = answers.get(question) or refusal(seen, changed, entry)
                 outcome.append((cell, entry, why))
                 if not why:
                     return changed.reserve(entry)
