@@ -65,7 +65,7 @@ class Build:
 
     def argv(self, go: Path, package: str, output: Path) -> list[str | Path]:
         """Return the command that builds one package."""
-        verb = ["test", "-c"] if self.recipe.test else ["build"]
+        verb = ["test", "-c", "-vet=off"] if self.recipe.test else ["build"]
         tags = [f"-tags={','.join(self.recipe.tags)}"] if self.recipe.tags else []
         return [go, *verb, "-mod=readonly", "-trimpath", *tags, "-ldflags", self.ldflags(), "-o", output, package]
 
