@@ -2,12 +2,14 @@
 """Ansible module: have small text files on a host, and what runs in line with them, in one round trip.
 
 Covers files, whole or as marked blocks (parents made 0755; content, mode; atomic), then a script that is run every time
-and prints what it had to change. Does not cover owners (always the login user's, which is root), links or binaries: see
-versioned_binaries for those.
+and prints what it had to change. What it writes it also writes into a ledger on the host, together with what was there
+before, so that `state: absent` leaves the host as it was. Does not cover owners (always the login user's, which is
+root), links or binaries: see versioned_binaries for those.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import tempfile
@@ -23,6 +25,9 @@ description:
   - Writes each file whose content or mode differs, atomically, and makes missing parent folders.
   - Then runs the script, whether a file differed or not, so that what a killed run left undone is done by the next one.
   - Changed when a file differed or the script printed something. Check mode does not run the script.
+  - With state absent, undoes all that earlier executions wrote, newest first, whatever roles they were for. A unit is
+    stopped and disabled before its file goes, a file that was there before comes back, folders that were made go when
+    they are empty.
   - One execution however many files there are; a copy or template task costs two executions and a transfer per file.
 options:
   files:
@@ -40,6 +45,12 @@ options:
   script: {description: A script for /bin/sh that prints what it changes., type: str}
   stdin: {description: What the script reads; never shown., type: str}
   creates: {description: A path whose presence says that the script has nothing to do., type: path}
+  state:
+    description: Whether to have the files or to undo all of them.
+    type: str
+    default: present
+    choices: [present, absent]
+  ledger: {description: The folder that holds the ledger., type: path, default: /var/lib/host-configuration}
 author: [vmatrix]
 """
 
@@ -53,11 +64,14 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-written: {description: Paths that differed., returned: always, type: list, elements: str}
+written: {description: Paths that differed., returned: state is present, type: list, elements: str}
+undone: {description: Paths that were removed or brought back., returned: state is absent, type: list, elements: str}
 stdout_lines: {description: What the script printed., returned: always, type: list, elements: str}
 """
 
 TAIL_LINES = 20
+UNITS = Path("/etc/systemd/system")
+UNIT_KINDS = {".service", ".path", ".timer", ".socket"}
 FILE_SPEC = {
     "path": {"type": "str", "required": True},
     "content": {"type": "str", "required": True},
@@ -79,6 +93,12 @@ def with_block(text: str, name: str, block: str) -> str:
     if text and not text.endswith("\n"):
         text += "\n"
     return text + wanted
+
+
+def without_block(text: str, name: str) -> str:
+    """Return `text` without the named block and its markers."""
+    head, found, rest = text.partition(f"# BEGIN {name}\n")
+    return head + rest.partition(f"# END {name}\n")[2] if found else text
 
 
 def differs(path: Path, content: str, mode: int | None) -> bool:
@@ -105,7 +125,91 @@ def write(path: Path, content: str, mode: int) -> None:
         raise
 
 
-def apply(files: list[dict[str, Any]], *, dry: bool) -> tuple[list[str], list[dict[str, str]]]:
+class Ledger:
+    """What was written on this host, oldest first, each with what was there before; whole at every moment."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "ledger.json"
+        self.entries: list[dict[str, Any]] = []
+        if self.path.exists():
+            self.entries = json.loads(self.path.read_text(encoding="utf-8"))
+
+    def add(self, path: Path, block: str | None) -> None:
+        """Note a file, or a block of one, that is about to be written; only the first time counts."""
+        if any((entry["path"], entry["block"]) == (str(path), block) for entry in self.entries):
+            return
+        before: dict[str, str] | None = None
+        if path.exists():
+            mode = f"{path.stat().st_mode & 0o7777:04o}"
+            content = "" if block else path.read_text(encoding="utf-8", errors="surrogateescape")
+            before = {"content": content, "mode": mode}
+        made = [str(folder) for folder in path.parents if not folder.exists()]
+        self.entries.append({"path": str(path), "block": block, "before": before, "made": made})
+        self.save()
+
+    def save(self) -> None:
+        """Write the ledger, which may hold what was in private files."""
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write(self.path, json.dumps(self.entries, indent=1), 0o600)
+
+    def close(self) -> None:
+        """Forget everything, because everything is undone."""
+        self.path.unlink(missing_ok=True)
+        if self.path.parent.is_dir() and not any(self.path.parent.iterdir()):
+            self.path.parent.rmdir()
+
+
+def restore(entry: dict[str, Any]) -> None:
+    """Bring one file back to what it was, and remove the folders that were made for it when nothing else is in them."""
+    path, before = Path(entry["path"]), entry["before"]
+    if entry["block"] and path.exists():
+        mode = path.stat().st_mode & 0o7777
+        rest = without_block(path.read_text(encoding="utf-8", errors="surrogateescape"), entry["block"])
+        if rest or before:
+            write(path, rest, mode)
+        else:
+            path.unlink()
+    elif not entry["block"] and before:
+        write(path, before["content"], int(before["mode"], 8))
+    elif not entry["block"]:
+        path.unlink(missing_ok=True)
+    for folder in map(Path, entry["made"]):
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def is_unit(path: Path) -> bool:
+    """Tell whether a file is what systemd runs something by."""
+    return path.parent == UNITS and path.suffix in UNIT_KINDS
+
+
+def systemctl(*words: str) -> None:
+    """Ask systemd for something that may be so already."""
+    subprocess.run(["/usr/bin/systemctl", "--quiet", *words], capture_output=True, check=False)
+
+
+def stop(unit: str) -> None:
+    """Stop a unit, now and at every boot. One that is unknown to systemd is stopped already."""
+    for words in (["disable", "--now", unit], ["reset-failed", unit]):
+        systemctl(*words)
+
+
+def undo(ledger: Ledger, *, dry: bool) -> list[str]:
+    """Undo what the ledger has, newest first; return the paths."""
+    entries = list(reversed(ledger.entries))
+    units = [path.name for path in (Path(entry["path"]) for entry in entries if not entry["before"]) if is_unit(path)]
+    if not dry:
+        for unit in units:
+            stop(unit)
+        for entry in entries:
+            restore(entry)
+        if units:
+            systemctl("daemon-reload")
+        ledger.close()
+    return [entry["path"] for entry in entries]
+
+
+def apply(files: list[dict[str, Any]], ledger: Ledger, *, dry: bool) -> tuple[list[str], list[dict[str, str]]]:
     """Bring every file in line; return the paths that differed and their differences for `--diff`."""
     written: list[str] = []
     differences: list[dict[str, str]] = []
@@ -122,6 +226,7 @@ def apply(files: list[dict[str, Any]], *, dry: bool) -> tuple[list[str], list[di
         written.append(str(path))
         differences.append({"before_header": str(path), "after_header": str(path), "before": before, "after": content})
         if not dry:
+            ledger.add(path, wanted["block"])
             write(path, content, mode if mode is not None else 0o644)
     return written, differences
 
@@ -147,12 +252,18 @@ def main() -> None:
             "script": {"type": "str"},
             "stdin": {"type": "str", "default": "", "no_log": True},
             "creates": {"type": "path"},
+            "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
+            "ledger": {"type": "path", "default": "/var/lib/host-configuration"},
         },
         supports_check_mode=True,
     )
     given = module.params
+    ledger = Ledger(Path(given["ledger"]))
     try:
-        written, differences = apply(given["files"], dry=module.check_mode)
+        if given["state"] == "absent":
+            undone = undo(ledger, dry=module.check_mode)
+            module.exit_json(changed=bool(undone), undone=undone)
+        written, differences = apply(given["files"], ledger, dry=module.check_mode)
     except OSError as error:
         module.fail_json(msg=f"cannot write {error.filename}: {error.strerror}")
     result: dict[str, Any] = {"written": written, "diff": differences, "stdout_lines": []}

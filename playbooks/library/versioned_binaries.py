@@ -3,7 +3,7 @@
 
 A release is unpacked into STORE/NAME/VERSION and never changed again; the links are what moves on an upgrade. So a
 second run sees the links and is done without asking the mirror, a killed run leaves no half release, and a binary that
-runs is never overwritten. Does not remove old versions.
+runs is never overwritten. Removes no single version; `state: absent` takes the whole store and every link into it away.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ options:
     description: What to have.
     type: list
     elements: dict
-    required: true
+    default: []
     suboptions:
       name: {description: Name of the release., type: str, required: true}
       version: {description: Version of the release., type: str, required: true}
@@ -39,6 +39,16 @@ options:
       sha256: {description: Checksum of what the address serves; without it only the length is checked., type: str}
   store: {description: Folder of the releases., type: path, default: /usr/local/lib/releases}
   timeout: {description: Seconds without a byte after which a download fails., type: int, default: 60}
+  state:
+    description: Whether to have the releases, or none of the store and no link into it.
+    type: str
+    default: present
+    choices: [present, absent]
+  folders:
+    description: Where links are looked for when they go.
+    type: list
+    elements: path
+    default: [/usr/local/bin, /usr/local/sbin, /opt/cni/bin]
 author: [vmatrix]
 """
 
@@ -52,6 +62,7 @@ EXAMPLES = r"""
 RETURN = r"""
 downloaded: {description: Releases that were fetched, as NAME/VERSION., returned: always, type: list, elements: str}
 linked: {description: Links that were made or moved., returned: always, type: list, elements: str}
+removed: {description: Links and the store that were removed., returned: state is absent, type: list, elements: str}
 """
 
 RELEASE_SPEC = {
@@ -61,6 +72,7 @@ RELEASE_SPEC = {
     "links": {"type": "path", "default": "/usr/local/bin"},
     "sha256": {"type": "str"},
 }
+LINK_FOLDERS = ["/usr/local/bin", "/usr/local/sbin", "/opt/cni/bin"]
 CHUNK = 1 << 20  # bytes
 
 
@@ -168,17 +180,35 @@ def apply(releases: list[dict[str, Any]], store: Path, timeout: float, *, dry: b
     return downloaded, linked
 
 
+def remove(store: Path, folders: list[Path], *, dry: bool) -> list[str]:
+    """Remove every link into the store, then the store; return what went (or would go, when `dry`)."""
+    candidates = [path for folder in folders if folder.is_dir() for path in sorted(folder.iterdir())]
+    into = [path for path in candidates if path.is_symlink() and store in Path(os.readlink(path)).parents]
+    gone = [*into, store] if store.is_dir() else into
+    if not dry:
+        for path in into:
+            path.unlink()
+        if store.is_dir():
+            shutil.rmtree(store)
+    return [str(path) for path in gone]
+
+
 def main() -> None:
     """Run as an Ansible module."""
     module = AnsibleModule(
         argument_spec={
-            "releases": {"type": "list", "elements": "dict", "required": True, "options": RELEASE_SPEC},
+            "releases": {"type": "list", "elements": "dict", "default": [], "options": RELEASE_SPEC},
             "store": {"type": "path", "default": "/usr/local/lib/releases"},
             "timeout": {"type": "int", "default": 60},
+            "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
+            "folders": {"type": "list", "elements": "path", "default": LINK_FOLDERS},
         },
         supports_check_mode=True,
     )
     given = module.params
+    if given["state"] == "absent":
+        removed = remove(Path(given["store"]), [Path(folder) for folder in given["folders"]], dry=module.check_mode)
+        module.exit_json(changed=bool(removed), removed=removed)
     try:
         downloaded, linked = apply(given["releases"], Path(given["store"]), given["timeout"], dry=module.check_mode)
     except (DownloadFailed, OSError, tarfile.TarError) as error:

@@ -153,3 +153,18 @@ def test_refuses_another_scheme(place: Path) -> None:
     wanted = {"name": "a", "version": "1", "url": "file:///etc/passwd", "links": str(place / "bin"), "sha256": None}
     with pytest.raises(binaries.DownloadFailed, match="only http"):
         apply([wanted], place)
+
+
+def test_removal_takes_the_store_and_only_the_links_into_it(mirror: Mirror, place: Path) -> None:
+    mirror.content["/kubelet/1.36.3/kubelet"] = b"program"
+    binaries.apply([release(mirror, place, "1.36.3")], place / "store", 5, dry=False)
+    (place / "bin" / "theirs").symlink_to("/bin/true")
+    (place / "bin" / "plain").touch()
+
+    wanted = [str(place / "bin" / "kubelet"), str(place / "store")]
+    assert binaries.remove(place / "store", [place / "bin", place / "none"], dry=True) == wanted
+    assert (place / "bin" / "kubelet").exists()
+    assert binaries.remove(place / "store", [place / "bin"], dry=False) == wanted
+    assert sorted(path.name for path in place.iterdir()) == ["bin"]
+    assert sorted(path.name for path in (place / "bin").iterdir()) == ["plain", "theirs"]
+    assert binaries.remove(place / "store", [place / "bin"], dry=False) == []

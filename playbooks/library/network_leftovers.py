@@ -1,0 +1,208 @@
+#!/usr/bin/python
+"""Ansible module: take network namespaces, interfaces, routes and firewall rules of cluster components away.
+
+Of the firewall it covers whole tables of nftables, chains by the beginning of their name with every rule that leads to
+them (also where iptables-nft made them), tables of iptables that are empty afterwards, and the same chains in the
+older tables of the kernel (iptables-legacy). Everybody else's rules stay. Does not cover ipsets.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: network_leftovers
+short_description: Take what cluster components made of a machine's network away
+description:
+  - Finds things by name and deletes those, firewall rules in one transaction per kind of firewall, and nothing else.
+  - Changed when there was one. Check mode lists what would go.
+options:
+  namespaces: {description: Patterns of network namespaces., type: list, elements: str, default: []}
+  interfaces: {description: Interfaces; ports of bridges among them go as well., type: list, elements: str, default: []}
+  route_protocols:
+    description: Numbers by which network plugins mark their routes, in both families.
+    type: list
+    elements: int
+    default: []
+  tables: {description: Names of nftables tables that go whole., type: list, elements: str, default: []}
+  chains: {description: What the names of chains begin with that go., type: list, elements: str, default: []}
+author: [vmatrix]
+"""
+
+EXAMPLES = r"""
+- name: Forget kube-proxy's rules
+  network_leftovers:
+    interfaces: [cni0]
+    tables: [kube-proxy]
+    chains: [KUBE-]
+"""
+
+RETURN = r"""
+removed: {description: What went., returned: always, type: list, elements: str}
+"""
+
+NAMESPACES = Path("/run/netns")
+OF_IPTABLES = {"filter", "nat", "mangle", "raw", "security"}
+LEGACY_NAMES = "/proc/net/{family}_tables_names"
+
+
+def interfaces(names: list[str]) -> list[str]:
+    """Return the interfaces of those names and the ports of those that are bridges, ports first."""
+    links = json.loads(output("ip", "-json", "link") or "[]")
+    ports = [link["ifname"] for link in links if link.get("master") in names]
+    return [*ports, *(link["ifname"] for link in links if link["ifname"] in names)]
+
+
+def routes(protocols: list[int]) -> list[str]:
+    """Return the routes that were made by those protocols, as arguments of `ip` that delete them."""
+    found = []
+    for number in protocols:
+        for family in ("-4", "-6"):
+            lines = output("ip", family, "route", "show", "proto", str(number)).splitlines()
+            found += [f"{family} route delete {line.strip()}" for line in lines]
+    return found
+
+
+def target(rule: dict[str, Any]) -> str:
+    """Return the chain that a rule jumps or goes to, "" when it does neither."""
+    for word in rule.get("expr", []):
+        for verb in ("jump", "goto"):
+            if isinstance(word.get(verb), dict):
+                return str(word[verb]["target"])
+    return ""
+
+
+def key(thing: dict[str, Any]) -> str:
+    """Return a table as nft's commands name it."""
+    return f"{thing['family']} {thing['name']}"
+
+
+def commands(
+    ruleset: list[dict[str, Any]], tables: list[str], prefixes: tuple[str, ...]
+) -> tuple[list[str], list[str]]:
+    """Return what goes and nft's commands for it, from `nft --json list ruleset`."""
+    every = [entry["table"] for entry in ruleset if "table" in entry]
+    whole = {key(table) for table in every if table["name"] in tables}
+    chains = [entry["chain"] for entry in ruleset if "chain" in entry]
+    rules = [entry["rule"] for entry in ruleset if "rule" in entry]
+    table_of = {id(thing): f"{thing['family']} {thing['table']}" for thing in (*chains, *rules)}
+    ours = [chain for chain in chains if table_of[id(chain)] not in whole and chain["name"].startswith(prefixes)]
+    places = {(table_of[id(chain)], chain["name"]) for chain in ours}
+    removed, script = [f"table {name}" for name in sorted(whole)], [f"delete table {name}" for name in sorted(whole)]
+    others = [rule for rule in rules if (table_of[id(rule)], rule["chain"]) not in places]
+    leading = [rule for rule in others if (table_of[id(rule)], target(rule)) in places]
+    script += [f"delete rule {table_of[id(rule)]} {rule['chain']} handle {rule['handle']}" for rule in leading]
+    script += [f"flush chain {table} {name}" for table, name in sorted(places)]
+    script += [f"delete chain {table} {name}" for table, name in sorted(places)]
+    removed += [f"chain {table} {name}" for table, name in sorted(places)]
+    for table in sorted({table for table, _ in places}):
+        rest = [chain for chain in chains if table_of[id(chain)] == table and (table, chain["name"]) not in places]
+        busy = [rule for rule in others if table_of[id(rule)] == table and rule not in leading]
+        bare = all(chain.get("hook") and chain.get("policy") == "accept" for chain in rest)
+        if table.split()[1] in OF_IPTABLES and bare and not busy:
+            script.append(f"delete table {table}")
+    return removed, script
+
+
+def without(saved: str, prefixes: tuple[str, ...]) -> str:
+    """Return iptables-save's output without the chains of those prefixes and the rules in them or to them."""
+
+    def ours(line: str) -> bool:
+        words = line.split()
+        named = [words[0][1:]] if line.startswith(":") else []
+        named += [after for word, after in pairwise(words) if word in {"-A", "-j", "-g"}]
+        return any(name.startswith(prefixes) for name in named)
+
+    return "".join(line for line in saved.splitlines(keepends=True) if not (line.strip() and ours(line)))
+
+
+def output(*argv: str) -> str:
+    """Return what a command prints."""
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+
+
+def feed(text: str, *argv: str) -> None:
+    """Give a command its input."""
+    subprocess.run(argv, input=text, capture_output=True, text=True, check=True)
+
+
+def ip(*words: str) -> None:
+    """Ask for a deletion of something that may be gone already."""
+    subprocess.run(["/usr/sbin/ip", *words], capture_output=True, check=False)
+
+
+def sweep_links(patterns: list[str], names: list[str], protocols: list[int], *, dry: bool) -> list[str]:
+    """Remove namespaces, then interfaces, then the routes that did not go with those."""
+    spaces = [path.name for pattern in patterns for path in sorted(NAMESPACES.glob(pattern))]
+    removed = [f"network namespace {name}" for name in spaces]
+    if not dry:
+        for name in spaces:
+            ip("netns", "delete", name)
+        if spaces and not any(NAMESPACES.iterdir()):
+            NAMESPACES.rmdir()
+    links = interfaces(names)
+    removed += [f"interface {name}" for name in links]
+    if not dry:
+        for name in links:
+            ip("link", "delete", name)
+    left = routes(protocols)
+    removed += [f"route {arguments}" for arguments in left]
+    if not dry:
+        for arguments in left:
+            ip(*arguments.split())
+    return removed
+
+
+def sweep_nftables(tables: list[str], prefixes: tuple[str, ...], *, dry: bool) -> list[str]:
+    """Remove from nftables."""
+    if shutil.which("nft") is None:
+        return []
+    ruleset = json.loads(output("nft", "--json", "list", "ruleset") or "{}").get("nftables", [])
+    removed, script = commands(ruleset, tables, prefixes)
+    if script and not dry:
+        feed("\n".join(script) + "\n", "nft", "--file", "-")
+    return removed
+
+
+def sweep_legacy(prefixes: tuple[str, ...], *, dry: bool) -> list[str]:
+    """Remove from the kernel's older tables, where it has any."""
+    removed = []
+    for family, command in (("ip", "iptables-legacy"), ("ip6", "ip6tables-legacy")):
+        names = Path(LEGACY_NAMES.format(family=family))
+        if not names.exists() or shutil.which(f"{command}-save") is None:
+            continue
+        for table in names.read_text(encoding="utf-8").split():
+            saved = output(f"{command}-save", "--table", table)
+            rest = without(saved, prefixes)
+            if rest != saved:
+                removed.append(f"chains of {command} {table}")
+                if not dry:
+                    feed(rest, f"{command}-restore", "--table", table)
+    return removed
+
+
+def main() -> None:
+    """Run as an Ansible module."""
+    kinds = {"namespaces": "str", "interfaces": "str", "route_protocols": "int", "tables": "str", "chains": "str"}
+    lists = {name: {"type": "list", "elements": kind, "default": []} for name, kind in kinds.items()}
+    module = AnsibleModule(argument_spec=lists, supports_check_mode=True)
+    given, dry = module.params, module.check_mode
+    prefixes = tuple(given["chains"])
+    try:
+        removed = sweep_links(given["namespaces"], given["interfaces"], given["route_protocols"], dry=dry)
+        removed += sweep_nftables(given["tables"], prefixes, dry=dry)
+        removed += sweep_legacy(prefixes, dry=dry)
+    except subprocess.CalledProcessError as error:
+        module.fail_json(msg=f"{error.cmd[0]} ended with status {error.returncode}: {error.stderr.strip()}")
+    module.exit_json(changed=bool(removed), removed=removed)
+
+
+if __name__ == "__main__":
+    main()
