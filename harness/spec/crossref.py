@@ -1,122 +1,250 @@
-"""What no single file can know: references between the files of matrix/, and to the product's playbooks."""
+"""What no single value can know: names that are to be unique, and references to other values, files and playbooks.
+
+Works on the files' plain data, so that a mistake elsewhere in a file hides none here.
+"""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, date, datetime
+from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
-from harness.spec.lines import Document, Location, Problem, dotted
-from harness.spec.models import Spec
+from harness.spec.declared import EACH, Declared, DeclaredAxis, condition, declared, field, find, slug_of, texts
+from harness.spec.lines import Document, Finding, Location, Problem, below
+from harness.spec.shape import unknown as unknown  # the wording that selections and plans share
 
-Report = Callable[[str, Location, str], None]
-
-
-def check(spec: Spec, documents: dict[str, Document], directory: Path, *, today: date | None = None) -> list[Problem]:
-    """Return every broken reference, duplicate and end-of-life value."""
-    problems: list[Problem] = []
-
-    def report(name: str, location: Location, message: str) -> None:
-        document = documents[name]
-        problems.append(Problem(document.file, document.line_of(location), dotted(location), message))
-
-    _axes(spec, report, today if today is not None else datetime.now(UTC).date())
-    _topologies(spec, report)
-    _scenarios(spec, report, directory.parent)
-    _tiers(spec, report)
-    return problems
+NEEDED = ("topology", "scenario", "os")
+LASTING = ("topology", "os", "scenario")  # what a cell's machines are made of stays as it is during its life
+GROUPS = ("control_plane", "etcd", "node")
 
 
-def unknown(what: str, word: str, known: Iterable[str]) -> str:
-    """Say that a word is not known, which one is near, and which there are."""
-    choices = list(known)
-    near = difflib.get_close_matches(word, choices, n=1)
-    return f"unknown {what} {word!r}; " + (f"did you mean {near[0]!r}?" if near else f"known: {', '.join(choices)}")
+def check(documents: Mapping[str, Document], directory: Path) -> list[Problem]:
+    """Return every broken reference and duplicate of a matrix.
+
+    Args:
+        documents: by file name, all of them; one that could not be read has no content.
+        directory: of the matrix; the product's playbooks and the suites are looked for beside it.
+    """
+    known = declared(documents)
+    suites = _suites(directory.parent)
+    found: dict[str, Iterator[Finding]] = {
+        "axes.yml": _axes(documents["axes.yml"].content, known),
+        "topologies.yml": _topologies(documents["topologies.yml"].content),
+        "scenarios.yml": _scenarios(documents["scenarios.yml"].content, known),
+        "product.yml": _product(documents["product.yml"].content, directory.parent),
+        "constraints.yml": _constraints(documents["constraints.yml"].content, known),
+        "tiers.yml": _tiers(documents["tiers.yml"].content, known, suites),
+        "quarantine.yml": _quarantine(documents["quarantine.yml"].content, suites),
+    }
+    return [documents[name].problem(at, message) for name, all_ in found.items() for at, message in all_]
 
 
-def _axes(spec: Spec, report: Report, today: date) -> None:
-    names: set[str] = set()
-    for a, axis in enumerate(spec.axes):
-        if axis.name in names:
-            report("axes.yml", ("axes", a, "name"), f"a second axis named {axis.name!r}; names are unique")
-        names.add(axis.name)
-        _values(spec, a, report, today)
-    for needed in ("topology", "scenario", "os"):
-        if needed not in names:
-            report("axes.yml", ("axes",), f"the axis {needed!r} is missing; every cell needs it")
+def _axes(content: Any, known: Declared) -> Iterator[Finding]:
+    yield from _twice(texts(content, "axes", EACH, "name"), "axis named")
+    if known.axes is None:
+        return
+    for needed in NEEDED:
+        if needed not in known.axes:
+            yield ("axes",), f"the axis {needed!r} is missing; every cell needs it"
+    yield from _variables(content)
+    for at, axis in find(content, "axes", EACH):
+        name = field(axis, "name") or ""
+        values = [((*at, *inner), value) for inner, value in find(axis, "values", EACH)]
+        yield from _slugs(values)
+        yield from _cycles(values)
+        for here, value in values:
+            yield from below(here, _value(name, value, known))
 
 
-def _values(spec: Spec, a: int, report: Report, today: date) -> None:
-    ids: set[str] = set()
-    slugs: dict[str, str] = {}
-    axis = spec.axes[a]
-    for v, value in enumerate(axis.values):
-        at = ("axes", a, "values", v)
-        if value.id in ids:
-            report("axes.yml", (*at, "id"), f"a second value {value.id!r} on axis {axis.name}; ids are unique")
-        elif value.short in slugs:
-            other = slugs[value.short]
-            report("axes.yml", (*at, "slug"), f"slug {value.short!r} is already that of {other!r}; slugs are unique")
-        ids.add(value.id)
-        slugs[value.short] = value.id
-        if value.support is not None and value.support.ends < today:
-            report("axes.yml", (*at, "support"), f"{value.id} is out of support since {value.support.ends}; remove it")
-        for message in _dangling(spec, axis.name, value.id, value.image):
-            report("axes.yml", (*at, "id"), message)
+def _twice(words: Iterator[tuple[Location, str]], what: str) -> Iterator[Finding]:
+    seen: set[str] = set()
+    for at, word in words:
+        if word in seen:
+            yield at, f"a second {what} {word!r}; each name stands once"
+        seen.add(word)
 
 
-def _dangling(spec: Spec, axis: str, value: str, image: str | None) -> Iterator[str]:
-    if axis == "topology" and value not in spec.topologies:
-        yield unknown("topology (topologies.yml)", value, spec.topologies)
-    if axis == "scenario" and value not in spec.scenarios:
-        yield unknown("scenario (scenarios.yml)", value, spec.scenarios)
+def _slugs(values: list[tuple[Location, Any]]) -> Iterator[Finding]:
+    named = (((*at, "id"), name) for at, value in values if (name := field(value, "id")) is not None)
+    yield from _twice(named, "value")
+    owners: dict[str, str] = {}
+    for at, value in values:
+        slug, name = slug_of(value), field(value, "id") or ""
+        if slug is None:
+            continue
+        if owners.setdefault(slug, name) != name:
+            yield (*at, "slug"), f"slug {slug!r} is already that of {owners[slug]!r}; slugs are unique"
+
+
+def _value(axis: str, value: Any, known: Declared) -> Iterator[Finding]:
+    name, image = field(value, "id"), field(value, "image")
+    for what, file, defined in (
+        ("topology", "topologies.yml", known.topologies),
+        ("scenario", "scenarios.yml", known.scenarios),
+    ):
+        if axis == what and name is not None and defined is not None and name not in defined:
+            yield ("id",), unknown(f"{what} ({file})", name, defined)
     if axis == "os" and image is None:
-        yield "an operating system needs `image`: the name of a disk image in images.yml"
+        yield (), "an operating system needs `image`: the name of a disk image in images.yml"
+    if image is not None and known.images is not None and image not in known.images:
+        yield ("image",), unknown("disk image (images.yml)", image, known.images)
+    siblings = known.axes[axis].values if known.axes is not None and axis in known.axes else ()
+    for at, word in texts(value, "before", EACH):
+        if word not in siblings:
+            yield ("before", *at[1:]), unknown(f"value of axis {axis}", word, siblings)
 
 
-def _topologies(spec: Spec, report: Report) -> None:
-    for name, topology in spec.topologies.items():
-        seen: set[str] = set()
-        groups: set[str] = set()
-        for m, machine in enumerate(topology.machines):
-            groups.update(machine.groups)
-            if machine.name in seen:
-                at = ("topologies", name, "machines", m, "name")
-                report("topologies.yml", at, f"a second kind of machine named {machine.name!r}; names are unique")
-            seen.add(machine.name)
-        missing = sorted({"control_plane", "etcd", "node"} - groups)
+def _cycles(values: list[tuple[Location, Any]]) -> Iterator[Finding]:
+    """Find values that come before themselves by following `before`."""
+    before = {
+        name: tuple(word for _, word in texts(value, "before", EACH))
+        for _, value in values
+        if (name := field(value, "id")) is not None
+    }
+    told: set[str] = set()
+    for at, value in values:
+        name = field(value, "id") or ""
+        path = _back_to(name, before)
+        if path and not told & set(path):
+            told |= set(path)
+            yield (*at, "before"), f"goes in a circle: {' <- '.join(path)}; leave one of these out"
+
+
+def _back_to(name: str, before: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Return a way from a value back to itself, nothing when there is none."""
+    ways: list[tuple[str, ...]] = [(name,)]
+    seen: set[str] = set()
+    while ways:
+        way = ways.pop(0)
+        for word in before.get(way[-1], ()):
+            if word == name:
+                return (*way, name)
+            if word not in seen:
+                seen.add(word)
+                ways.append((*way, word))
+    return ()
+
+
+def _variables(content: Any) -> Iterator[Finding]:
+    owners: dict[str, str] = {}
+    for at, axis in find(content, "axes", EACH):
+        name = field(axis, "name") or ""
+        for inner, _ in find(axis, "values", EACH, "vars", EACH):
+            variable = str(inner[-1])
+            if owners.setdefault(variable, name) != name:
+                yield (*at, *inner), f"axis {owners[variable]} gives {variable} too; only one axis may give a variable"
+
+
+def _topologies(content: Any) -> Iterator[Finding]:
+    for at, machines in find(content, "topologies", EACH, "machines"):
+        yield from below(at, _twice(texts(machines, EACH, "name"), "kind of machine named"))
+        groups = {word for _, word in texts(machines, EACH, "groups", EACH)}
+        missing = [group for group in GROUPS if group not in groups]
         if missing:
-            report("topologies.yml", ("topologies", name), f"no machine is in the group {' or '.join(missing)}")
+            yield at[:-1], f"no machine is in the group {' or '.join(missing)}; every cluster needs them all"
 
 
-def _scenarios(spec: Spec, report: Report, project: Path) -> None:
-    for name, phase in spec.product.phases.items():
-        playbook = project / spec.product.directory / phase.playbook
-        if not playbook.is_file():
-            report("product.yml", ("product", "phases", name, "playbook"), f"the playbook {playbook} does not exist")
-    for name, scenario in spec.scenarios.items():
-        for p, step in enumerate(scenario.phases):
-            if step.phase not in spec.product.phases:
-                at = ("scenarios", name, "phases", p, "phase")
-                report("scenarios.yml", at, unknown("phase of the product", step.phase, spec.product.phases))
+def _scenarios(content: Any, known: Declared) -> Iterator[Finding]:
+    for at, phase in texts(content, "scenarios", EACH, "phases", EACH, "phase"):
+        if known.phases is not None and phase not in known.phases:
+            yield at, unknown("phase of the product (product.yml)", phase, known.phases)
+    for at, steps in find(content, "scenarios", EACH, "phases", EACH, "values", EACH):
+        axis = str(at[-1])
+        if axis in LASTING:
+            yield at, f"{axis} cannot change during a cell's life; want another axis"
+        elif known.axes is not None and axis not in known.axes:
+            yield at, unknown("axis", axis, known.axes)
+        elif known.axes is not None:
+            words = [steps] if isinstance(steps, str) else [word for _, word in texts(steps, EACH)]
+            for word in words:
+                if word not in known.axes[axis].words:
+                    yield at, unknown(f"word of `before` on axis {axis}", word, known.axes[axis].words)
 
 
-def _tiers(spec: Spec, report: Report) -> None:
-    known = {axis.name: [value.id for value in axis.values] for axis in spec.axes}
-    for name, tier in spec.tiers.items():
-        for c, cell in enumerate(tier.pinned):
-            at = ("tiers", name, "pinned", c)
-            for axis, value in cell.items():
-                if axis not in known:
-                    report("tiers.yml", (*at, axis), unknown("axis", axis, known))
-                elif value not in known[axis]:
-                    report("tiers.yml", (*at, axis), unknown(f"value of axis {axis}", value, known[axis]))
-            missing = [axis for axis in known if axis not in cell]
-            if missing:
-                report("tiers.yml", at, f"the cell says nothing about {', '.join(missing)}; name a value on every axis")
-            elif cell.get("topology") in spec.topologies:
-                machines = sum(m.count for m in spec.topologies[cell["topology"]].machines)
-                if machines > tier.budget.machines:
-                    message = f"the cell needs {machines} machines, the tier's budget is {tier.budget.machines}"
-                    report("tiers.yml", at, message)
+def _product(content: Any, project: Path) -> Iterator[Finding]:
+    for at, name in texts(content, "product", "directory"):
+        directory = project / name
+        if not _safe(directory.is_dir):
+            yield at, f"the directory {directory} does not exist"
+            return
+        for where, playbook in texts(content, "product", "phases", EACH, "playbook"):
+            if not _safe((directory / playbook).is_file):
+                yield where, f"the playbook {directory / playbook} does not exist; write it, or leave the phase out"
+
+
+def _safe(asked: Callable[[], bool]) -> bool:
+    """Ask about a path that a person wrote: one that cannot be (too long, a null byte) is not there."""
+    try:
+        return asked()
+    except (OSError, ValueError):
+        return False
+
+
+def _constraints(content: Any, known: Declared) -> Iterator[Finding]:
+    for part in ("if", "then"):
+        for at, wanted in find(content, "constraints", EACH, part, EACH):
+            yield from _condition(at, wanted, known)
+
+
+def _condition(at: Location, content: Any, known: Declared) -> Iterator[Finding]:
+    """Find an axis (the location's end) or words of a condition that are not declared."""
+    if known.axes is None:
+        return
+    axis = str(at[-1])
+    if axis not in known.axes:
+        yield at, unknown("axis", axis, known.axes)
+        return
+    wanted = condition(content)
+    for what, word, words in known.axes[axis].unknown_in(wanted) if wanted is not None else ():
+        yield at, unknown(f"{what} of axis {axis}", word, words)
+
+
+def _tiers(content: Any, known: Declared, suites: tuple[str, ...] | None) -> Iterator[Finding]:
+    for at, wanted in find(content, "tiers", EACH, "where", EACH):
+        yield from _condition(at, wanted, known)
+    for at, word in texts(content, "tiers", EACH, "suites", EACH):
+        if suites is not None and word not in suites:
+            yield at, unknown("suite (a folder of tests/cells)", word, suites)
+    if known.axes is None:
+        return
+    for at, word in texts(content, "tiers", EACH, "cover", "together", EACH, "axes", EACH):
+        if word not in known.axes:
+            yield at, unknown("axis", word, known.axes)
+    for at, strength in find(content, "tiers", EACH, "cover", "strength"):
+        if isinstance(strength, int) and strength > len(known.axes):
+            yield at, f"strength {strength}, and there are {len(known.axes)} axes; at most as many as there are axes"
+    for at, cell in find(content, "tiers", EACH, "pinned", EACH):
+        yield from below(at, _pinned(cell, known.axes))
+
+
+def _pinned(cell: Any, axes: Mapping[str, DeclaredAxis]) -> Iterator[Finding]:
+    for at, value in texts(cell, EACH):
+        axis = str(at[-1])
+        if axis not in axes:
+            yield at, unknown("axis", axis, axes)
+        elif value not in axes[axis].values:
+            yield at, unknown(f"value of axis {axis}", value, axes[axis].values)
+    missing = [axis for axis in axes if isinstance(cell, Mapping) and axis not in cell]
+    if missing:
+        yield (), f"the cell says nothing about {', '.join(missing)}; name a value on every axis"
+
+
+def _suites(project: Path) -> tuple[str, ...] | None:
+    """Return the folders of tests/cells; None in a project that brings no checks."""
+    folder = project / "tests" / "cells"
+    if not folder.is_dir():
+        return None
+    return tuple(sorted(entry.name for entry in folder.iterdir() if any(entry.glob("test_*.py"))))
+
+
+def _quarantine(content: Any, suites: tuple[str, ...] | None) -> Iterator[Finding]:
+    seen: set[tuple[str | None, str | None]] = set()
+    for at, entry in find(content, "quarantine", EACH):
+        pair = (field(entry, "cell"), field(entry, "check"))
+        if pair in seen and pair[0] is not None:
+            yield at, f"a second entry for {pair[0]!r}{f' and {pair[1]!r}' if pair[1] else ''}; leave one out"
+        seen.add(pair)
+        suite = (pair[1] or "").partition(":")[0]
+        if suite and suites is not None and not any(fnmatchcase(known, suite) for known in suites):
+            yield (*at, "check"), unknown("suite (a folder of tests/cells)", suite, suites)

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
-from harness.spec.models import Model, Name, Url
+from harness.spec.base import CHECKSUM, USER, Model, Name, Text, Url, Whole
 
-Checksum = Annotated[str, StringConstraints(pattern=r"^(sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$")]
-User = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_-]{0,31}$")]
+Checksum = Annotated[str, StringConstraints(pattern=CHECKSUM)]
+User = Annotated[str, StringConstraints(pattern=USER)]
 
 
 class BuildSource(Model):
@@ -44,10 +44,10 @@ class DiskImage(Model):
 
     name: Name
     os: Name
-    version: str
+    version: Text
     source: Annotated[BuildSource | UrlSource, Field(discriminator="kind")]
     user: User
-    size_gib: int = Field(ge=1, le=1024)
+    size_gib: Whole = Field(ge=1, le=1024)
     end_of_life: date
 
 

@@ -1,17 +1,26 @@
 """YAML with line numbers: a document's plain data, and the line of every path in it.
 
-Covers syntax errors and duplicate keys. Does not know what the data means.
+Covers syntax errors, duplicate keys, and what YAML allows but a file for people should not need (merge keys, an anchor
+inside itself, endless nesting). Does not know what the data means.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 Location = tuple[str | int, ...]
+Finding = tuple[Location, str]  # where in a document, and what is wrong there
+
+MERGE_KEY = "<<"
+DEEPEST = 40  # levels of nesting; the deepest file of ours has eight
+LARGEST = 100_000  # values in one file, aliases counted as often as they are used
+# What PyYAML's constructors raise for a tagged scalar that cannot be that: `!!timestamp x`, `!!bool x`, `!!int ""`, ...
+UNUSABLE = (yaml.YAMLError, ValueError, TypeError, AttributeError, LookupError, ArithmeticError)
 
 
 @dataclass(frozen=True)
@@ -34,7 +43,7 @@ class Document:
 
     file: Path
     content: Any
-    lines: dict[Location, int]
+    lines: Mapping[Location, int]
 
     def line_of(self, location: Location) -> int:
         """Return the line of a location, or of its nearest parent that has one."""
@@ -43,12 +52,25 @@ class Document:
                 return self.lines[location[:end]]
         return 1
 
+    def problem(self, location: Location, message: str) -> Problem:
+        """Return a mistake at a location of this file."""
+        return Problem(self.file, self.line_of(location), dotted(location), message)
+
+
+def below(at: Location, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield findings with a place put before theirs."""
+    return (((*at, *inner), message) for inner, message in findings)
+
 
 def dotted(location: Location) -> str:
     """Render a location as a person writes it: axes[2].values[0].id."""
     text = ""
     for part in location:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            word = part if part.isprintable() else repr(part)
+            text += f".{word}" if text else word
     return text
 
 
@@ -57,48 +79,86 @@ def read(file: Path) -> tuple[Document, list[Problem]]:
     try:
         root = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
     except FileNotFoundError:
-        return Document(file, None, {}), [Problem(file, 1, "", "the file does not exist")]
+        return _unreadable(file, "the file does not exist")
     except (OSError, UnicodeDecodeError) as error:
-        return Document(file, None, {}), [Problem(file, 1, "", f"the file cannot be read as UTF-8 text: {error}")]
+        return _unreadable(file, f"the file cannot be read as UTF-8 text: {error}")
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        line = mark.line + 1 if mark else 1
-        return Document(file, None, {}), [
-            Problem(file, line, "", f"malformed YAML: {getattr(error, 'problem', error)}")
-        ]
-    lines: dict[Location, int] = {}
-    problems: list[Problem] = []
-    content = _construct(root, (), lines, problems, file) if root is not None else None
-    return Document(file, content, lines), problems
+        said = str(getattr(error, "problem", None) or error)
+        return _unreadable(file, f"malformed YAML: {' '.join(said.split())}", mark.line + 1 if mark else 1)
+    except RecursionError:
+        return _unreadable(file, f"malformed YAML: nested too deeply; at most {DEEPEST} levels are read")
+    reading = _Reading(file)
+    content = reading.value(root, ()) if root is not None else None
+    return Document(file, content, reading.lines), reading.problems
 
 
-def _construct(node: yaml.Node, at: Location, lines: dict[Location, int], problems: list[Problem], file: Path) -> Any:
-    lines.setdefault(at, node.start_mark.line + 1)
-    if isinstance(node, yaml.MappingNode):
-        return _mapping(node, at, lines, problems, file)
-    if isinstance(node, yaml.SequenceNode):
-        return [_construct(item, (*at, i), lines, problems, file) for i, item in enumerate(node.value)]
-    return _scalar(node, at, problems, file)
+def _unreadable(file: Path, message: str, line: int = 1) -> tuple[Document, list[Problem]]:
+    return Document(file, None, {}), [Problem(file, line, "", message)]
 
 
-def _mapping(
-    node: yaml.MappingNode, at: Location, lines: dict[Location, int], problems: list[Problem], file: Path
-) -> dict[str, Any]:
-    content: dict[str, Any] = {}
-    for key_node, value_node in node.value:
-        key = str(key_node.value)
-        here = (*at, key)
-        if key in content:
-            message = f"the key stands twice; the first is on line {lines[here]}"
-            problems.append(Problem(file, key_node.start_mark.line + 1, dotted(here), message))
-        lines[here] = key_node.start_mark.line + 1
-        content[key] = _construct(value_node, here, lines, problems, file)
-    return content
+@dataclass
+class _Reading:
+    """One file being turned from YAML nodes into plain data."""
 
+    file: Path
+    lines: dict[Location, int] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    open_nodes: set[int] = field(default_factory=set)
+    values: int = 0
+    full: bool = False
 
-def _scalar(node: yaml.Node, at: Location, problems: list[Problem], file: Path) -> Any:
-    try:
-        return yaml.SafeLoader("").construct_object(node, deep=True)
-    except (yaml.YAMLError, ValueError) as error:
-        problems.append(Problem(file, node.start_mark.line + 1, dotted(at), f"not a usable value: {error}"))
-        return None
+    def value(self, node: yaml.Node, at: Location) -> Any:
+        self.lines.setdefault(at, node.start_mark.line + 1)
+        self.values += 1
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node, at)
+        if self.full or self._too_much(node, at):
+            return None
+        self.open_nodes.add(id(node))
+        made = self._mapping(node, at) if isinstance(node, yaml.MappingNode) else self._sequence(node, at)
+        self.open_nodes.discard(id(node))
+        return made
+
+    def _too_much(self, node: yaml.Node, at: Location) -> bool:
+        self.full = self.values > LARGEST
+        if self.full:
+            self._report(node, at, f"more than {LARGEST} values with all aliases; write less, or without aliases")
+        elif id(node) in self.open_nodes:
+            self._report(node, at, "the anchor is used inside itself; write the value out")
+        elif len(at) >= DEEPEST:
+            self._report(node, at, f"nested too deeply; at most {DEEPEST} levels are read")
+        else:
+            return False
+        return True
+
+    def _report(self, node: yaml.Node, at: Location, message: str) -> None:
+        self.problems.append(Problem(self.file, node.start_mark.line + 1, dotted(at), message))
+
+    def _sequence(self, node: yaml.Node, at: Location) -> list[Any]:
+        return [self.value(item, (*at, i)) for i, item in enumerate(node.value)]
+
+    def _mapping(self, node: yaml.MappingNode, at: Location) -> dict[str, Any]:
+        content: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                self._report(key_node, at, "a key must be a word, not a list or a mapping")
+                continue
+            key = str(key_node.value)
+            here = (*at, key)
+            if key == MERGE_KEY:
+                self._report(key_node, here, "merge keys are not read; write the keys out")
+                continue
+            if key in content:
+                self._report(key_node, here, f"the key stands twice; the first is on line {self.lines[here]}")
+            self.lines[here] = key_node.start_mark.line + 1
+            content[key] = self.value(value_node, here)
+        return content
+
+    def _scalar(self, node: yaml.ScalarNode, at: Location) -> Any:
+        try:
+            return yaml.constructor.SafeConstructor().construct_object(node, deep=True)
+        except UNUSABLE as error:
+            said = getattr(error, "problem", None) or f"{type(error).__name__}: {error}"
+            self._report(node, at, f"not a usable value: {' '.join(str(said).split())[:200]}")
+            return None

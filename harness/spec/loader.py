@@ -2,45 +2,23 @@
 
 from __future__ import annotations
 
-import difflib
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
+from typing import Any
 
 from harness.errors import BadInput
-from harness.spec import crossref, lines
-from harness.spec.models import (
-    AxesFile,
-    ConstraintsFile,
-    InfrasFile,
-    Model,
-    ProductFile,
-    QuarantineFile,
-    ScenariosFile,
-    Spec,
-    TiersFile,
-    TimeoutsFile,
-    TopologiesFile,
-)
-
-FILES: dict[str, type[Model]] = {
-    "axes.yml": AxesFile,
-    "topologies.yml": TopologiesFile,
-    "scenarios.yml": ScenariosFile,
-    "tiers.yml": TiersFile,
-    "timeouts.yml": TimeoutsFile,
-    "product.yml": ProductFile,
-    "constraints.yml": ConstraintsFile,
-    "infras.yml": InfrasFile,
-    "quarantine.yml": QuarantineFile,
-}
-M = TypeVar("M", bound=BaseModel)
+from harness.spec import crossref, dates, lines, sense
+from harness.spec.files import FILES as FILES
+from harness.spec.models import Space, Spec
+from harness.spec.shape import validate as validate
 
 
-def load_spec(directory: Path) -> Spec:
+def load_spec(directory: Path, *, today: date | None = None) -> Spec:
     """Load a matrix directory.
+
+    Args:
+        today: the day by which ends of support and of quarantine are judged; the present one in UTC without it.
 
     Raises:
         BadInput: one line `file:line: path: what is wrong; what would be right` per mistake, in all files.
@@ -54,57 +32,36 @@ def load_spec(directory: Path) -> Spec:
     parts: dict[str, Any] = {}
     documents: dict[str, lines.Document] = {}
     for name, model in FILES.items():
-        document, found = lines.read(directory / name)
-        problems += found
-        documents[name] = document
-        if not found:
-            parsed, wrong = validate(document, model)
-            problems += wrong
+        documents[name], found = lines.read(directory / name)
+        if documents[name].content is not None or not found:
+            parsed, wrong = validate(documents[name], model)
+            found = found + wrong
             if parsed is not None:
                 parts.update(dict(parsed))
-    if not problems:
-        spec = Spec(**parts)
-        problems += crossref.check(spec, documents, directory)
-        if not problems:
-            return spec
-    raise refuse(problems)
+        problems += found
+    problems += crossref.check(documents, directory)
+    space = _space(parts, {problem.file.name for problem in problems})
+    if space is not None:
+        problems += sense.check(space, documents)
+    problems += dates.check(documents, today if today is not None else datetime.now(UTC).date())
+    if problems:
+        raise refuse(problems)
+    return Spec(**{name: part for name, part in parts.items() if name in Spec.model_fields})
+
+
+def _space(parts: Mapping[str, Any], wrong: set[str]) -> Space | None:
+    """Return what cells there may be; None when one of the files that say so has a mistake."""
+    names = tuple(Space.model_fields)
+    if wrong & {f"{name}.yml" for name in names}:
+        return None
+    return Space(**{name: parts[name] for name in names})
 
 
 def refuse(problems: list[lines.Problem]) -> BadInput:
     """Return the error that says all problems at once."""
-    ordered = sorted(problems, key=lambda p: (str(p.file), p.line))
+    ordered = sorted(dict.fromkeys(problems), key=lambda p: (str(p.file), p.line))
     count = "1 mistake" if len(ordered) == 1 else f"{len(ordered)} mistakes"
     files = ", ".join(dict.fromkeys(str(p.file) for p in ordered))
     return BadInput(
         f"{count} in {files}:\n" + "\n".join(str(p) for p in ordered), hint="mend the named lines and try again"
     )
-
-
-def validate(document: lines.Document, model: type[M]) -> tuple[M | None, list[lines.Problem]]:
-    """Validate one document against its model."""
-    try:
-        return model.model_validate(document.content if document.content is not None else {}), []
-    except ValidationError as error:
-        return None, [_problem(document, model, detail) for detail in error.errors(include_url=False)]
-
-
-def _problem(document: lines.Document, model: type[BaseModel], detail: ErrorDetails) -> lines.Problem:
-    location = tuple(detail["loc"])
-    message = detail["msg"]
-    if detail["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(str(location[-1]), sorted(_known_keys(model)), n=1)
-        message = "unknown key" + (f"; did you mean {near[0]}?" if near else "")
-    elif detail["type"] == "missing":
-        message = "missing; this key is required"
-    elif detail["type"] in {"string_pattern_mismatch", "literal_error", "value_error"}:
-        message = f"{message}, got {detail['input']!r}" if not isinstance(detail["input"], tuple | list) else message
-    return lines.Problem(document.file, document.line_of(location), lines.dotted(location), message)
-
-
-def _known_keys(model: type[BaseModel]) -> set[str]:
-    """Return every key that a model or a model inside it knows."""
-    schema = model.model_json_schema()
-    keys: set[str] = set()
-    for part in [schema, *schema.get("$defs", {}).values()]:
-        keys.update(part.get("properties", {}))
-    return keys

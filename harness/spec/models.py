@@ -1,34 +1,42 @@
-"""The files under matrix/ as frozen pydantic models. Cross-references between files are checked in `crossref`."""
+"""What the files under matrix/ hold, as frozen pydantic models; the files themselves are in `files`."""
 
 from __future__ import annotations
 
 import re
 from datetime import date
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
 
-Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+$", max_length=10)]
-Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$", max_length=40)]
-Group = Literal["control_plane", "etcd", "node"]
-Feature = Literal["host-kernel", "vm-kernel", "internet"]
-Url = Annotated[str, StringConstraints(pattern=r"^https?://[^\s/]+/\S+$")]
+from harness.spec.base import (
+    CHECK,
+    MACHINE,
+    Feature,
+    Group,
+    Quantity,
+    Seconds,
+    Slug,
+    Steps,
+    Text,
+    Url,
+    Variables,
+    Whole,
+    mebibytes,
+)
+from harness.spec.base import Condition as Condition
+from harness.spec.base import Model as Model
+from harness.spec.base import Name as Name
 
-QUANTITY = re.compile(r"^([1-9][0-9]*)(Mi|Gi)$")
-MEBIBYTES = {"Mi": 1, "Gi": 1024}
-
-
-class Model(BaseModel):
-    """Frozen, and strict about unknown keys."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+MachineName = Annotated[str, StringConstraints(pattern=MACHINE)]
+CheckGlob = Annotated[str, StringConstraints(pattern=CHECK)]
+Count = Annotated[Whole, Field(ge=1)]
 
 
 class Extension(Model):
     """Why a value stays in the matrix after its makers' support, and until when (date)."""
 
     until: date
-    why: str = Field(min_length=1)
+    why: Text
 
 
 class Support(Model):
@@ -38,31 +46,18 @@ class Support(Model):
     until: date
     extended: Extension | None = None
 
+    @model_validator(mode="after")
+    def _in_order(self) -> Support:
+        if self.until < self.from_:
+            raise ValueError(f"ends ({self.until}) before it begins ({self.from_}); `until` comes after `from`")
+        if self.extended is not None and self.extended.until <= self.until:
+            raise ValueError(f"`extended` ends on {self.extended.until}, not after `until`; leave it out")
+        return self
+
     @property
     def ends(self) -> date:
         """Return the last day on which the value may stay in the matrix."""
-        return max(self.until, self.extended.until) if self.extended is not None else self.until
-
-
-class Unlike(Model):
-    """A condition that holds for every value but these."""
-
-    not_: str | tuple[str, ...] = Field(alias="not")
-
-
-class OfClass(Model):
-    """A condition that holds for the values of these classes."""
-
-    class_: str | tuple[str, ...] = Field(alias="class")
-
-
-class UnlikeClass(Model):
-    """A condition that holds for the values of every class but these."""
-
-    not_class: str | tuple[str, ...]
-
-
-Condition = str | tuple[str, ...] | Unlike | OfClass | UnlikeClass
+        return self.extended.until if self.extended is not None else self.until
 
 
 class AxisValue(Model):
@@ -76,10 +71,10 @@ class AxisValue(Model):
 
     id: Name
     slug: Slug | None = None
-    label: str
-    class_: str = Field(alias="class")
-    vars: dict[str, Any] = Field(default_factory=dict)
-    paths: tuple[str, ...] = ()
+    label: Text
+    class_: Text = Field(alias="class")
+    vars: Variables = Field(default_factory=dict)
+    paths: tuple[Text, ...] = ()
     image: Name | None = None
     support: Support | None = None
     needs: tuple[Feature, ...] = ()
@@ -95,26 +90,19 @@ class Axis(Model):
     """One thing that varies."""
 
     name: Name
-    label: str
+    label: Text
     values: tuple[AxisValue, ...] = Field(min_length=1)
 
 
 class MachineGroup(Model):
     """Machines of one kind in a topology: NAME-0, NAME-1, ... Memory and disk are quantities in Mi or Gi."""
 
-    name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]{0,9}$")]
-    count: int = Field(ge=1, le=9)
+    name: MachineName
+    count: Whole = Field(ge=1, le=9)
     groups: tuple[Group, ...] = Field(min_length=1)
-    cpus: int = Field(ge=1, le=64)
-    memory: str
-    disk: str
-
-    @field_validator("memory", "disk")
-    @classmethod
-    def _quantity(cls, value: str) -> str:
-        if not QUANTITY.match(value):
-            raise ValueError("want a whole number of Mi or Gi, such as 2Gi")
-        return value
+    cpus: Whole = Field(ge=1, le=64)
+    memory: Quantity
+    disk: Quantity
 
     @property
     def memory_mib(self) -> int:
@@ -145,18 +133,18 @@ class ScenarioPhase(Model):
     """
 
     phase: Name
-    then: str
+    then: Text
     cluster: bool = True
-    hold_back: dict[Group, int] = Field(default_factory=dict)
-    remove: dict[Group, int] = Field(default_factory=dict)
-    values: dict[Name, Name | tuple[Name, ...]] = Field(default_factory=dict)
-    vars: dict[str, Any] = Field(default_factory=dict)
+    hold_back: dict[Group, Count] = Field(default_factory=dict)
+    remove: dict[Group, Count] = Field(default_factory=dict)
+    values: dict[Name, Steps] = Field(default_factory=dict)
+    vars: Variables = Field(default_factory=dict)
 
 
 class Scenario(Model):
     """The ordered phases of a cell's life; the first is always `deploy`."""
 
-    label: str
+    label: Text
     phases: tuple[ScenarioPhase, ...] = Field(min_length=1)
 
     @field_validator("phases")
@@ -164,22 +152,32 @@ class Scenario(Model):
     def _deploy_first(cls, phases: tuple[ScenarioPhase, ...]) -> tuple[ScenarioPhase, ...]:
         if phases[0].phase != "deploy":
             raise ValueError("the first phase must be deploy: the others need a cluster")
+        if phases[-1].hold_back:
+            raise ValueError("the last phase holds machines back that no phase would then have; leave `hold_back` out")
         return phases
 
 
 class Budget(Model):
     """What a tier may cost: cells in all, machines of one cell, expected minutes of one cell."""
 
-    cells: int = Field(ge=1)
-    machines: int = Field(ge=1)
-    minutes: int = Field(ge=1)
+    cells: Count
+    machines: Count
+    minutes: Count
 
 
 class Together(Model):
     """Axes whose combinations are covered at a strength of their own."""
 
     axes: tuple[Name, ...] = Field(min_length=2)
-    strength: int = Field(ge=2, le=6)
+    strength: Whole = Field(ge=2, le=6)
+
+    @model_validator(mode="after")
+    def _enough_axes(self) -> Together:
+        if len(set(self.axes)) < len(self.axes):
+            raise ValueError("names an axis twice; each once")
+        if self.strength > len(self.axes):
+            raise ValueError(f"strength {self.strength} of {len(self.axes)} axes; at most as many as there are axes")
+        return self
 
 
 class Cover(Model):
@@ -190,7 +188,7 @@ class Cover(Model):
     together: groups of axes with a higher strength.
     """
 
-    strength: int = Field(ge=1, le=6)
+    strength: Whole = Field(ge=1, le=6)
     each_value: bool = True
     together: tuple[Together, ...] = ()
 
@@ -202,27 +200,45 @@ class Tier(Model):
     where: the values that planned cells may have, by axis; all of an axis that is not named.
     """
 
-    label: str
+    label: Text
     pinned: tuple[dict[str, str], ...] = ()
     cover: Cover | None = None
     where: dict[Name, Condition] = Field(default_factory=dict)
     suites: tuple[Name, ...] = Field(min_length=1)
     budget: Budget
 
+    @model_validator(mode="after")
+    def _some_cells(self) -> Tier:
+        if not self.pinned and self.cover is None:
+            raise ValueError("has no cell; want `pinned` cells, or `cover` for planned ones")
+        if self.where and self.cover is None:
+            raise ValueError("`where` is about planned cells and there are none; want `cover`, or leave `where` out")
+        if len(self.pinned) > self.budget.cells:
+            raise ValueError(f"pins {len(self.pinned)} cells, its budget is {self.budget.cells}")
+        return self
+
 
 class ProductPhase(Model):
-    """The playbook of a phase, relative to the product's directory."""
+    """The playbook of a phase, relative to the product's directory.
 
-    playbook: str
+    paths: globs of further files (relative to the project) whose change affects this phase and no other.
+    """
+
+    playbook: Text
+    paths: tuple[Text, ...] = ()
 
 
 class Product(Model):
-    """The deployment code under test."""
+    """The deployment code under test.
 
-    name: str
-    directory: str
-    phases: dict[str, ProductPhase]
-    vars: dict[str, Any] = Field(default_factory=dict)
+    without_effect: globs of files (relative to the project) whose change affects no cell.
+    """
+
+    name: Text
+    directory: Text
+    phases: dict[Name, ProductPhase] = Field(min_length=1)
+    vars: Variables = Field(default_factory=dict)
+    without_effect: tuple[Text, ...] = ()
 
 
 class Constraint(Model):
@@ -230,13 +246,17 @@ class Constraint(Model):
 
     if_: dict[Name, Condition] = Field(alias="if", min_length=1)
     then: dict[Name, Condition] = Field(min_length=1)
-    why: str = Field(min_length=1)
+    why: Text
 
 
 class Infra(Model):
-    """A kind of infra cluster: what it offers to values that need something."""
+    """A kind of infra cluster: what it offers to values that need something.
 
-    label: str
+    provider: the provider whose clusters are of this kind, unless another kind is asked for.
+    """
+
+    label: Text
+    provider: Literal["local", "kubeconfig"] | None = None
     offers: tuple[Feature, ...] = ()
 
 
@@ -246,106 +266,48 @@ class QuarantineEntry(Model):
     until: the last day (date) on which the entry counts.
     """
 
-    cell: str = Field(min_length=1)
-    check: str | None = None
+    cell: Text
+    check: CheckGlob | None = None
     issue: Url
-    reason: str = Field(min_length=1)
+    reason: Text
     until: date
-
-
-class ConstraintsFile(Model):
-    """matrix/constraints.yml"""
-
-    constraints: tuple[Constraint, ...] = ()
-
-
-class InfrasFile(Model):
-    """matrix/infras.yml"""
-
-    infras: dict[Name, Infra] = Field(min_length=1)
-
-
-class QuarantineFile(Model):
-    """matrix/quarantine.yml"""
-
-    quarantine: tuple[QuarantineEntry, ...] = ()
-
-
-class AxesFile(Model):
-    """matrix/axes.yml"""
-
-    axes: tuple[Axis, ...] = Field(min_length=1)
-
-
-class TopologiesFile(Model):
-    """matrix/topologies.yml"""
-
-    topologies: dict[Name, Topology]
-
-
-class ScenariosFile(Model):
-    """matrix/scenarios.yml"""
-
-    scenarios: dict[Name, Scenario]
-
-
-class TiersFile(Model):
-    """matrix/tiers.yml"""
-
-    tiers: dict[Name, Tier]
 
 
 class Timeouts(Model):
     """Seconds, by what is waited for."""
 
-    golden_image: float = Field(gt=0)
-    golden_stall: float = Field(gt=0)
-    clone: float = Field(gt=0)
-    machine_address: float = Field(gt=0)
-    unschedulable: float = Field(gt=0)
-    ssh: float = Field(gt=0)
-    cloud_init: float = Field(gt=0)
-    phase_deploy: float = Field(gt=0)
-    phase_later: float = Field(gt=0)
-    settle: float = Field(gt=0)
-    probe_pods: float = Field(gt=0)
-    probe_follow: float = Field(gt=0)
-    probe_remove: float = Field(gt=0)
-    conformance: float = Field(gt=0)
-    collect: float = Field(gt=0)
-    teardown: float = Field(gt=0)
-    admission: float = Field(gt=0)
-    reservation: float = Field(gt=0)
+    golden_image: Seconds
+    golden_stall: Seconds
+    clone: Seconds
+    machine_address: Seconds
+    unschedulable: Seconds
+    ssh: Seconds
+    cloud_init: Seconds
+    phase_deploy: Seconds
+    phase_later: Seconds
+    settle: Seconds
+    probe_pods: Seconds
+    probe_follow: Seconds
+    probe_remove: Seconds
+    conformance: Seconds
+    collect: Seconds
+    teardown: Seconds
+    admission: Seconds
+    reservation: Seconds
 
     def scaled(self, factor: float) -> Timeouts:
         """Return the same timeouts, stretched."""
         return Timeouts(**{name: seconds * factor for name, seconds in self})
 
 
-class TimeoutsFile(Model):
-    """matrix/timeouts.yml"""
-
-    timeouts: Timeouts
-
-
-class ProductFile(Model):
-    """matrix/product.yml"""
-
-    product: Product
-
-
-class Spec(Model):
-    """All of matrix/, loaded and cross-checked."""
+class Space(Model):
+    """What cells there may be: the axes, and everything that constrains them."""
 
     axes: tuple[Axis, ...]
     topologies: dict[Name, Topology]
     scenarios: dict[Name, Scenario]
-    tiers: dict[Name, Tier]
-    timeouts: Timeouts
-    product: Product
     constraints: tuple[Constraint, ...] = ()
     infras: dict[Name, Infra] = Field(default_factory=dict)
-    quarantine: tuple[QuarantineEntry, ...] = ()
 
     def axis(self, name: str) -> Axis:
         """Return an axis by name; KeyError when there is none."""
@@ -362,9 +324,10 @@ class Spec(Model):
         raise KeyError(value_id)
 
 
-def mebibytes(quantity: str) -> int:
-    """Convert a quantity such as 2Gi or 1536Mi to MiB."""
-    match = QUANTITY.match(quantity)
-    if match is None:
-        raise ValueError(quantity)
-    return int(match[1]) * MEBIBYTES[match[2]]
+class Spec(Space):
+    """All of matrix/, loaded and cross-checked."""
+
+    tiers: dict[Name, Tier]
+    timeouts: Timeouts
+    product: Product
+    quarantine: tuple[QuarantineEntry, ...] = ()

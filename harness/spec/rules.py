@@ -1,22 +1,13 @@
-"""The constraints with their conditions resolved to sets of value ids, and the rules that other files imply."""
+"""The constraints with their conditions resolved to sets of value ids, and the rules that scenarios imply."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from harness.spec.models import (
-    AxisValue,
-    Condition,
-    Group,
-    OfClass,
-    Scenario,
-    ScenarioPhase,
-    Spec,
-    Topology,
-    Unlike,
-    UnlikeClass,
-)
+from harness.spec.base import Condition, Feature, Group, OfClass, Unlike, UnlikeClass
+from harness.spec.models import AxisValue, Scenario, ScenarioPhase, Space, Topology
 
 
 @dataclass(frozen=True)
@@ -39,19 +30,40 @@ def words(given: str | tuple[str, ...]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else given
 
 
-def matching(spec: Spec, axis: str, condition: Condition) -> frozenset[str]:
+def matching(spec: Space, axis: str, condition: Condition) -> frozenset[str]:
     """Return the ids of an axis's values for which a condition holds; KeyError when there is no such axis."""
-    values = spec.axis(axis).values
+    named = values_named(condition)
+    by_class = isinstance(condition, OfClass | UnlikeClass)
+    wanted = not isinstance(condition, Unlike | UnlikeClass)
+    return frozenset(v.id for v in spec.axis(axis).values if ((v.class_ if by_class else v.id) in named) == wanted)
+
+
+def values_named(condition: Condition) -> tuple[str, ...]:
+    """Return the words that a condition is about: value ids, or classes."""
     if isinstance(condition, Unlike):
-        return frozenset(v.id for v in values if v.id not in words(condition.not_))
+        return words(condition.not_)
     if isinstance(condition, OfClass):
-        return frozenset(v.id for v in values if v.class_ in words(condition.class_))
+        return words(condition.class_)
     if isinstance(condition, UnlikeClass):
-        return frozenset(v.id for v in values if v.class_ not in words(condition.not_class))
-    return frozenset(v.id for v in values if v.id in words(condition))
+        return words(condition.not_class)
+    return words(condition)
 
 
-def rules(spec: Spec) -> tuple[Rule, ...]:
+def lacking(spec: Space, infra: str, axis: str, value_id: str) -> tuple[Feature, ...]:
+    """Return what a value needs and a kind of infra does not offer; nothing when it can run there."""
+    offers = spec.infras[infra].offers
+    return tuple(feature for feature in spec.value(axis, value_id).needs if feature not in offers)
+
+
+def possible(spec: Space, infra: str) -> dict[str, frozenset[str]]:
+    """Return, by axis, the ids of the values that a kind of infra can run."""
+    return {
+        axis.name: frozenset(v.id for v in axis.values if not lacking(spec, infra, axis.name, v.id))
+        for axis in spec.axes
+    }
+
+
+def rules(spec: Space) -> tuple[Rule, ...]:
     """Return every rule that a cell obeys: those of constraints.yml, then those that scenarios imply."""
     written = tuple(
         Rule(
@@ -61,26 +73,50 @@ def rules(spec: Spec) -> tuple[Rule, ...]:
         )
         for constraint in spec.constraints
     )
-    return (*written, *_implied(spec))
+    return (*written, *_implied(spec, written))
 
 
-def _implied(spec: Spec) -> Iterator[Rule]:
+def _implied(spec: Space, written: tuple[Rule, ...]) -> Iterator[Rule]:
     for name, scenario in spec.scenarios.items():
         if not any(value.id == name for value in spec.axis("scenario").values):
             continue
         when = {"scenario": frozenset({name})}
         fitting = frozenset(t for t, topology in spec.topologies.items() if _large_enough(topology, scenario))
-        possible = frozenset(v.id for v in spec.axis("topology").values)
-        if not possible <= fitting:
-            yield Rule(when, {"topology": fitting & possible}, f"{name} needs more machines than the others have")
+        there = frozenset(v.id for v in spec.axis("topology").values)
+        if not there <= fitting:
+            yield Rule(when, {"topology": fitting & there}, f"{name} needs more machines than the others have")
         for phase in scenario.phases:
             for axis, steps in phase.values.items():
                 starting = frozenset(v.id for v in spec.axis(axis).values if earlier(spec, axis, v, words(steps)))
                 why = f"{name} starts from an earlier {axis} ({', '.join(words(steps))}), which not every value names"
                 yield Rule(when, {axis: starting}, why)
+            if phase.values:
+                yield from _on_the_way(spec, name, phase, written)
 
 
-def earlier(spec: Spec, axis: str, value: AxisValue, steps: tuple[str, ...]) -> AxisValue | None:
+def _on_the_way(spec: Space, scenario: str, phase: ScenarioPhase, written: tuple[Rule, ...]) -> Iterator[Rule]:
+    """Hold the values of a phase to the written rules: as rules about the values that the cell ends with."""
+
+    def ending(axis: str, wanted: frozenset[str]) -> frozenset[str]:
+        """Return the values that have one of the wanted ones during the phase."""
+        if axis not in phase.values:
+            return wanted
+        steps = words(phase.values[axis])
+        found = {v.id: earlier(spec, axis, v, steps) for v in spec.axis(axis).values}
+        return frozenset(i for i, before in found.items() if before is not None and before.id in wanted)
+
+    for rule in written:
+        if phase.values.keys().isdisjoint({*rule.when, *rule.then}):
+            continue
+        if scenario not in rule.when.get("scenario", {scenario}):
+            continue
+        when = {axis: ending(axis, wanted) for axis, wanted in rule.when.items()}
+        then = {axis: ending(axis, wanted) for axis, wanted in rule.then.items()}
+        why = f"{rule.why} (in phase {phase.phase} of {scenario})"
+        yield Rule({**when, "scenario": frozenset({scenario})}, then, why)
+
+
+def earlier(spec: Space, axis: str, value: AxisValue, steps: tuple[str, ...]) -> AxisValue | None:
     """Return the value that is those steps before another one; None when a value does not name the next step's."""
     found: AxisValue | None = value
     for step in steps:
@@ -89,15 +125,14 @@ def earlier(spec: Spec, axis: str, value: AxisValue, steps: tuple[str, ...]) -> 
 
 
 def _large_enough(topology: Topology, scenario: Scenario) -> bool:
-    """Tell whether every phase leaves a machine of each group that it touches."""
-    return all(_leaves_some(topology, phase) for phase in scenario.phases)
-
-
-def _leaves_some(topology: Topology, phase: ScenarioPhase) -> bool:
-    touched: dict[Group, int] = {**phase.hold_back}
-    for group, count in phase.remove.items():
-        touched[group] = max(count, touched.get(group, 0))
-    return all(machines_of(topology, group) > count for group, count in touched.items())
+    """Tell whether every phase leaves a machine of each group that it touches, those removed before it being gone."""
+    gone: Counter[Group] = Counter()
+    for phase in scenario.phases:
+        touched = Counter(phase.hold_back) + Counter(phase.remove)
+        if any(machines_of(topology, group) - gone[group] <= count for group, count in touched.items()):
+            return False
+        gone.update(phase.remove)
+    return True
 
 
 def machines_of(topology: Topology, group: Group) -> int:

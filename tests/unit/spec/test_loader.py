@@ -1,133 +1,197 @@
-"""Every mistake in matrix/ is said at once, by file, line and field."""
+"""The shipped matrix loads; whatever a file holds, loading ends in a Spec or in mistakes, never in a traceback."""
 
 from __future__ import annotations
 
-import shutil
-from datetime import date
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness.errors import BadInput
 from harness.paths import project_dir
+from harness.plan.changed import matches
 from harness.spec import load_spec
-from harness.spec.crossref import check
-from harness.spec.lines import read
+from harness.spec.lines import LARGEST, read
+from harness.spec.loader import FILES
+from tests.unit.spec.conftest import MATRIX, mistakes
 
-
-@pytest.fixture
-def matrix(tmp_path: Path) -> Path:
-    """A copy of the shipped matrix beside a product."""
-    shutil.copytree(project_dir() / "matrix", tmp_path / "matrix")
-    (tmp_path / "playbooks").mkdir()
-    (tmp_path / "playbooks" / "cluster.yml").write_text("[]\n")
-    return tmp_path / "matrix"
-
-
-def edit(file: Path, old: str, new: str) -> int:
-    """Replace the first occurrence and return its line."""
-    text = file.read_text()
-    assert old in text
-    file.write_text(text.replace(old, new, 1))
-    return text[: text.index(old)].count("\n") + 1
-
-
-def refusal(matrix: Path) -> str:
-    with pytest.raises(BadInput) as caught:
-        load_spec(matrix)
-    assert caught.value.exit_code == 2
-    return caught.value.summary
+# A few examples each, so that the suite is quick; `pytest --hypothesis-profile`-like runs raise the number by hand.
+FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.integers(min_value=10**30, max_value=10**40),
+    st.floats(),
+    st.dates(),
+    st.datetimes(),
+    st.binary(max_size=8),
+    st.text(max_size=8),
+    st.sampled_from(["", "~", "<<", "deploy", "v1", "fresh", "os", "2Gi", "*", "[", "network: x", "0", "-1", "a" * 99]),
+)
+CONTENTS = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.dictionaries(
+            st.one_of(st.text(max_size=6), st.sampled_from(["axes", "values", "id", "if"])), inner, max_size=4
+        ),
+    ),
+    max_leaves=12,
+)
+TRICKS = (
+    "&a [*a]",
+    "{<<: {a: 1}}",
+    "&a {b: *a}",
+    "!!timestamp x",
+    "!!bool x",
+    '!!int ""',
+    "!!float x",
+    "!!python/object:os.system {}",
+    "!!binary x",
+    "!!set {a, b}",
+    "!!omap [a: 1]",
+    "2026-02-30",
+    "0000-00-00",
+    "2026-01-01T25:00:00+99:99",
+    "9" * 5000,
+    "0x" + "f" * 5000,
+    "1e999",
+    ".nan",
+    "-.inf",
+    "1:30:00",
+    "? [a]\n: b",
+    "? {a: b}\n: c",
+    "[" * 100 + "]" * 100,
+    "[" * 1500,
+    "{a: " * 5000,
+    "%YAML 9.9\n--- a",
+    "a\n---\nb",
+    "\x00",
+    "\ufeffaxes: []",
+    "axes:\t- a",
+    "*nobody",
+    "'",
+    "",
+    "---\n...",
+)
 
 
 def test_the_shipped_matrix_loads() -> None:
     spec = load_spec(project_dir() / "matrix")
-    assert [a.name for a in spec.axes] == [
-        "kubernetes",
-        "os",
-        "runtime",
-        "network",
-        "proxy",
-        "topology",
-        "scenario",
-        "source",
-    ]
+    assert {"topology", "scenario", "os"} <= {axis.name for axis in spec.axes}
     assert "smoke" in spec.tiers
 
 
-def test_an_unknown_key_names_line_path_and_the_nearest_known_one(matrix: Path) -> None:
-    line = edit(matrix / "topologies.yml", "memory: 2560Mi", "memroy: 2560Mi")
-    said = refusal(matrix)
-    assert f"topologies.yml:{line}: topologies.all-in-one.machines[0].memroy: unknown key; did you mean memory?" in said
-
-
-def test_mistakes_in_several_files_come_together(matrix: Path) -> None:
-    edit(matrix / "tiers.yml", "topology: cp1-w1", "topology: cp1-w9")
-    edit(matrix / "scenarios.yml", "phase: deploy", "phase: deplyo")
-    edit(matrix / "axes.yml", "until: 2027-02-28", "until: 2020-01-01")
-    edit(matrix / "timeouts.yml", "golden_image: 600", "golden_image: -1")
-    assert "timeouts.yml:4: timeouts.golden_image" in refusal(matrix)
-    edit(matrix / "timeouts.yml", "golden_image: -1", "golden_image: 600")
-    said = refusal(matrix)
-    assert "the first phase must be deploy" in said
-    edit(matrix / "scenarios.yml", "phase: deplyo", "phase: deploy")
-    said = refusal(matrix)
-    assert "unknown value of axis topology 'cp1-w9'; did you mean 'cp1-w2'?" in said
-    assert "1.35.4 is out of support since 2020-01-01" in said
-
-
-def test_a_topology_without_a_worker_is_refused(matrix: Path) -> None:
-    edit(matrix / "topologies.yml", "groups: [control_plane, etcd, node]", "groups: [control_plane, etcd]")
-    assert "topologies.all-in-one: no machine is in the group node" in refusal(matrix)
-
-
-def test_a_tier_over_its_budget_is_refused(matrix: Path) -> None:
-    edit(matrix / "tiers.yml", "machines: 2", "machines: 1")
-    assert "the cell needs 2 machines, the tier's budget is 1" in refusal(matrix)
-
-
-def test_a_duplicate_key_names_both_lines(matrix: Path) -> None:
-    file = matrix / "timeouts.yml"
-    file.write_text(file.read_text() + "  ssh: 1\n")
-    said = refusal(matrix)
-    assert "timeouts.ssh: the key stands twice; the first is on line" in said
-
-
-def test_two_values_with_one_slug_are_refused(matrix: Path) -> None:
-    edit(matrix / "axes.yml", "slug: c1w1", "slug: a1")
-    assert "slug 'a1' is already that of 'all-in-one'" in refusal(matrix)
-
-
-def test_malformed_yaml_names_the_line(matrix: Path) -> None:
-    (matrix / "product.yml").write_text("product:\n  name: [unclosed\n")
-    assert "product.yml:3: malformed YAML" in refusal(matrix)
-
-
-def test_a_missing_file_is_said(matrix: Path) -> None:
-    (matrix / "axes.yml").unlink()
-    assert "axes.yml:1: the file does not exist" in refusal(matrix)
-
-
-def test_support_is_judged_by_the_given_day(matrix: Path) -> None:
-    spec = load_spec(matrix)
-    documents = {name: read(matrix / name)[0] for name in ("axes.yml", "tiers.yml", "topologies.yml", "scenarios.yml")}
-    documents["product.yml"] = read(matrix / "product.yml")[0]
-    assert check(spec, documents, matrix, today=date(2026, 1, 1)) == []
-    assert "debian-13 is out of support" in str(check(spec, documents, matrix, today=date(2031, 1, 1)))
-
-
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(content=st.one_of(st.text(max_size=200), st.binary(max_size=200).map(lambda b: b.decode("latin-1"))))
-def test_no_file_content_makes_it_crash(matrix: Path, content: str) -> None:
-    (matrix / "tiers.yml").write_text(content, encoding="utf-8", errors="surrogateescape")
-    try:
-        load_spec(matrix)
-    except BadInput as error:
-        assert "tiers.yml" in error.summary  # noqa: PT017 - valid content may pass too
+def test_every_glob_of_the_shipped_matrix_finds_a_file() -> None:
+    project = project_dir()
+    spec = load_spec(project / "matrix")
+    files = [
+        str(p.relative_to(project))
+        for top in ("playbooks", "vm-templates", "matrix")
+        for p in (project / top).rglob("*")
+    ]
+    globs = {glob for axis in spec.axes for value in axis.values for glob in value.paths}
+    globs |= {glob for phase in spec.product.phases.values() for glob in phase.paths}
+    assert globs
+    assert [glob for glob in sorted(globs) if not any(matches(glob, file) for file in files)] == []
 
 
 def test_a_project_without_a_matrix_is_one_mistake(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="there is no matrix in") as caught:
         load_spec(tmp_path / "matrix")
     assert "VMATRIX_PROJECT" in caught.value.hint
+
+
+@pytest.mark.parametrize("trick", TRICKS, ids=lambda trick: repr(trick[:20]))
+@pytest.mark.parametrize("place", ["whole file", "a value"])
+def test_what_yaml_allows_and_no_file_needs(matrix: Path, trick: str, place: str) -> None:
+    text = trick if place == "whole file" else MATRIX["product.yml"].replace("the product", trick)
+    (matrix / "product.yml").write_text(text, encoding="utf-8")
+    assert all("product.yml:" in line for line in mistakes(matrix))
+
+
+def test_aliases_that_multiply_are_refused_in_time(matrix: Path) -> None:
+    levels = [f"  a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 20)]
+    text = "\n".join(["product:", "  a0: &a0 [x]", *levels])
+    (matrix / "product.yml").write_text(text, encoding="utf-8")
+    said = mistakes(matrix)
+    assert len([line for line in said if f"more than {LARGEST} values" in line]) == 1
+
+
+def test_an_anchor_may_save_words(matrix: Path) -> None:
+    file = matrix / "topologies.yml"
+    text = file.read_text(encoding="utf-8").replace("groups: [node]", "groups: &n [node]")
+    file.write_text(
+        text + "  more:\n    machines: [{name: x, count: 1, groups: *n, cpus: 1, memory: 1Gi, disk: 1Gi}]\n"
+    )
+    assert mistakes(matrix) == [
+        "topologies.yml:9: topologies.more: no machine is in the group control_plane or etcd; "
+        "every cluster needs them all"
+    ]
+
+
+def test_a_key_that_would_break_the_line_is_quoted(matrix: Path) -> None:
+    (matrix / "product.yml").write_text('"a\\nb\\e[31m": 1\n' + MATRIX["product.yml"], encoding="utf-8")
+    assert any(line.startswith("product.yml:1: 'a\\nb\\x1b[31m': unknown key") for line in mistakes(matrix))
+
+
+def fresh(matrix: Path) -> None:
+    """Write the small matrix anew: the examples of one test share a directory."""
+    for name, text in MATRIX.items():
+        (matrix / name).write_text(text, encoding="utf-8")
+
+
+@FEW
+@given(name=st.sampled_from(sorted(FILES)), content=st.one_of(st.text(max_size=200), st.binary(max_size=200)))
+def test_no_text_makes_it_crash(matrix: Path, name: str, content: str | bytes) -> None:
+    fresh(matrix)
+    raw = content if isinstance(content, bytes) else content.encode("utf-8", errors="surrogatepass")
+    (matrix / name).write_bytes(raw)
+    mistakes(matrix)
+
+
+@FEW
+@given(name=st.sampled_from(sorted(FILES)), content=CONTENTS)
+def test_no_content_makes_it_crash(matrix: Path, name: str, content: Any) -> None:
+    fresh(matrix)
+    (matrix / name).write_text(yaml.safe_dump(content), encoding="utf-8")
+    mistakes(matrix)
+
+
+@FEW
+@given(data=st.data())
+def test_no_change_of_a_right_file_makes_it_crash(matrix: Path, data: st.DataObject) -> None:
+    """Some values somewhere in some files dropped, replaced, doubled or taken from elsewhere."""
+    fresh(matrix)
+    for name in data.draw(st.lists(st.sampled_from(sorted(MATRIX)), min_size=1, max_size=3, unique=True)):
+        document, problems = read(matrix / name)
+        assert problems == []
+        changed = document.content
+        for _ in range(data.draw(st.integers(1, 3))):
+            changed = _changed(changed, data.draw)
+        (matrix / name).write_text(yaml.safe_dump(changed, sort_keys=False), encoding="utf-8")
+    mistakes(matrix)
+
+
+def _changed(content: Any, draw: Callable[[st.SearchStrategy[Any]], Any]) -> Any:
+    """Return content with one change at a place that is drawn."""
+    if not isinstance(content, dict | list) or not content or draw(st.integers(0, 4)) == 0:
+        return draw(CONTENTS)
+    keys = list(content) if isinstance(content, dict) else list(range(len(content)))
+    key = draw(st.sampled_from(keys))
+    made: Any = dict(content) if isinstance(content, dict) else list(content)
+    what = draw(st.sampled_from(["deeper", "deeper", "deeper", "drop", "double", "rename"]))
+    if what == "drop":
+        del made[key]
+    elif isinstance(made, list) and what == "double":
+        made.append(made[key])
+    elif isinstance(made, dict) and what == "rename":
+        made[draw(st.one_of(SCALARS.filter(lambda s: not isinstance(s, float)), st.sampled_from(keys)))] = made.pop(key)
+    else:
+        made[key] = _changed(made[key], draw)
+    return made

@@ -1,0 +1,113 @@
+"""What the models of all files are made of: their base class, words, quantities and conditions, with messages."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    Strict,
+    StringConstraints,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
+from pydantic_core import PydanticCustomError
+
+SLUG = r"^[a-z0-9]+$"
+NAME = r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$"
+URL = r"^https?://[^\s/]+/\S+$"
+QUANTITY = r"^[1-9][0-9]{0,6}(Mi|Gi)$"
+VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
+MACHINE = r"^[a-z][a-z0-9]{0,9}$"
+CHECK = r"^[^:\s]+: \S.*$"
+CHECKSUM = r"^(sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$"
+USER = r"^[a-z_][a-z0-9_-]{0,31}$"
+
+# What a person reads in place of the pattern that a text does not match.
+WANTED = {
+    SLUG: "want lower-case letters and digits only",
+    NAME: "want lower-case letters, digits, '-' and '.', a letter or digit at both ends",
+    URL: "want http:// or https://, a host and a path",
+    QUANTITY: "want a whole number of Mi or Gi, such as 2Gi",
+    VARIABLE: "want the name of a variable: letters, digits and '_', not a digit first",
+    MACHINE: "want a lower-case letter, then at most nine letters or digits",
+    CHECK: "want `suite: name`, such as `network: test_dns*`",
+    CHECKSUM: "want sha256: and 64 hexadecimal digits, or sha512: and 128",
+    USER: "want the name of a Linux user",
+}
+
+Slug = Annotated[str, StringConstraints(pattern=SLUG, max_length=10)]
+Name = Annotated[str, StringConstraints(pattern=NAME, max_length=40)]
+Url = Annotated[str, StringConstraints(pattern=URL)]
+Quantity = Annotated[str, StringConstraints(pattern=QUANTITY)]
+Variable = Annotated[str, StringConstraints(pattern=VARIABLE)]
+Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
+Whole = Annotated[int, Strict()]
+Seconds = Annotated[float, Strict(), Field(gt=0)]
+Variables = dict[Variable, JsonValue]
+Group = Literal["control_plane", "etcd", "node"]
+Feature = Literal["host-kernel", "vm-kernel", "internet"]
+
+MEBIBYTES = {"Mi": 1, "Gi": 1024}
+
+
+class Model(BaseModel):
+    """Frozen, and strict about unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def mebibytes(quantity: str) -> int:
+    """Convert a quantity such as 2Gi or 1536Mi to MiB."""
+    if re.match(QUANTITY, quantity) is None:
+        raise ValueError(quantity)
+    return int(quantity[:-2]) * MEBIBYTES[quantity[-2:]]
+
+
+def _one_message(wanted: str) -> WrapValidator:
+    """Say one thing where pydantic would say why each member of a union does not fit."""
+
+    def check(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return handler(value)
+        except ValidationError as error:
+            raise PydanticCustomError("unfit", wanted) from error
+
+    return WrapValidator(check)
+
+
+Words = tuple[Text, ...]
+OneOrMore = Text | Annotated[Words, Field(min_length=1)]
+Steps = Annotated[
+    Name | Annotated[tuple[Name, ...], Field(min_length=1)],
+    _one_message("want a word of the values' `before`, or a list of them"),
+]
+
+
+class Unlike(Model):
+    """A condition that holds for every value but these."""
+
+    not_: OneOrMore = Field(alias="not")
+
+
+class OfClass(Model):
+    """A condition that holds for the values of these classes."""
+
+    class_: OneOrMore = Field(alias="class")
+
+
+class UnlikeClass(Model):
+    """A condition that holds for the values of every class but these."""
+
+    not_class: OneOrMore
+
+
+Condition = Annotated[
+    OneOrMore | Unlike | OfClass | UnlikeClass,
+    _one_message("want a value, a list of values, {not: values}, {class: classes} or {not_class: classes}"),
+]

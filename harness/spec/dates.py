@@ -1,0 +1,68 @@
+"""What time makes wrong: values and images out of support, entries of the quarantine past their day or without end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import date, timedelta
+from typing import Any
+
+from harness.spec.declared import EACH, field, find, parsed
+from harness.spec.images import DiskImage
+from harness.spec.lines import Document, Finding, Problem
+from harness.spec.models import AxisValue, QuarantineEntry, Support
+
+LONGEST_QUARANTINE = timedelta(days=90)  # a quarter: longer than that, and nobody looks any more
+
+
+def check(documents: Mapping[str, Document], today: date) -> list[Problem]:
+    """Return everything whose day has passed."""
+    axes = documents["axes.yml"].content
+    found: dict[str, Iterator[Finding]] = {
+        "axes.yml": _values(axes, today),
+        "images.yml": _images(documents["images.yml"].content, axes, today),
+        "quarantine.yml": _quarantine(documents["quarantine.yml"].content, today),
+    }
+    return [documents[name].problem(at, message) for name, all_ in found.items() for at, message in all_]
+
+
+def _values(content: Any, today: date) -> Iterator[Finding]:
+    for at, value in find(content, "axes", EACH, "values", EACH, "support"):
+        support = parsed(Support, value)
+        if support is None or support.ends >= today:
+            continue
+        if support.extended is None:
+            remedy = "remove the value, or say under `extended` until when and why it is tested all the same"
+        else:
+            remedy = "remove the value, or extend it anew"
+        yield at, f"out of support since {support.ends}; {remedy}"
+
+
+def _images(content: Any, axes: Any, today: date) -> Iterator[Finding]:
+    kept = {
+        field(value, "image")
+        for _, value in find(axes, "axes", EACH, "values", EACH)
+        if (full := parsed(AxisValue, value)) is not None and _extended(full, today)
+    }
+    for at, entry in find(content, "images", EACH):
+        image = parsed(DiskImage, entry)
+        if image is not None and image.end_of_life < today and image.name not in kept:
+            message = f"out of support since {image.end_of_life}; remove it, or extend the value that is made from it"
+            yield (*at, "end_of_life"), message
+
+
+def _extended(value: AxisValue, today: date) -> bool:
+    return value.support is not None and value.support.extended is not None and value.support.ends >= today
+
+
+def _quarantine(content: Any, today: date) -> Iterator[Finding]:
+    latest = today + LONGEST_QUARANTINE
+    for at, value in find(content, "quarantine", EACH):
+        entry = parsed(QuarantineEntry, value)
+        if entry is None:
+            continue
+        if entry.until < today:
+            remedy = "remove the entry, or say until when it still counts"
+            yield (*at, "until"), f"its last day was {entry.until}; {remedy} ({entry.issue})"
+        elif entry.until > latest:
+            message = f"{entry.until} is over {LONGEST_QUARANTINE.days} days away; want {latest} or earlier"
+            yield (*at, "until"), message

@@ -1,0 +1,147 @@
+"""Whether a well-formed matrix makes sense: values that no cell can have, rules without effect, ids that grow too long.
+
+Every judgement is made over all kinds of infra: what one of them can run is possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.spec.declared import EACH, find, parsed
+from harness.spec.feasible import conflict, example
+from harness.spec.lines import Document, Finding, Problem, below
+from harness.spec.models import Space, Tier
+from harness.spec.rules import Rule, lacking, matching, possible, rules
+
+ID_LENGTH = 40  # namespaces are "vmatrix-" + id + attempt and must stay under 63 characters
+HASH_DIGITS = 6
+Narrow = Mapping[str, frozenset[str]]
+
+
+@dataclass(frozen=True)
+class Possibilities:
+    """The values that each kind of infra can run, and the rules that cells obey."""
+
+    space: Space
+    rules: tuple[Rule, ...]
+    by_infra: Mapping[str, Narrow]
+
+    def why_not(self, narrow: Narrow, rules: Sequence[Rule] | None = None) -> str:
+        """Say why no cell can have its values in some sets, on any kind of infra; nothing when one can."""
+        obeyed = self.rules if rules is None else rules
+        reasons: dict[str, list[str]] = {}
+        for infra, values in self.by_infra.items():
+            domains = {axis: ids & narrow.get(axis, ids) for axis, ids in values.items()}
+            if example(domains, obeyed) is not None:
+                return ""
+            reasons.setdefault(self._reason(infra, domains, narrow, obeyed), []).append(infra)
+        if len(reasons) == 1:
+            return next(iter(reasons))
+        return "; ".join(f"on {' and '.join(infras)}: {reason}" for reason, infras in reasons.items())
+
+    def _reason(self, infra: str, domains: Narrow, narrow: Narrow, obeyed: Sequence[Rule]) -> str:
+        for axis, ids in domains.items():
+            if not ids and not narrow.get(axis, True):
+                return f"no {axis} is left"
+            if not ids:
+                wanted = sorted(narrow.get(axis, ())) or [value.id for value in self.space.axis(axis).values]
+                lacks = dict.fromkeys(f for v in wanted for f in lacking(self.space, infra, axis, v))
+                return f"{axis} {' and '.join(wanted)} needs {' and '.join(lacks)}" if lacks else f"no {axis} is left"
+        return "; ".join(dict.fromkeys(rule.why for rule in conflict(domains, obeyed)))
+
+
+def check(space: Space, documents: Mapping[str, Document]) -> list[Problem]:
+    """Return what makes no sense in a matrix whose space of cells is well-formed; tiers may have mistakes."""
+    by_infra = {infra: possible(space, infra) for infra in space.infras}
+    known = Possibilities(space, rules(space), by_infra)
+    found: dict[str, Iterator[Finding]] = {
+        "axes.yml": _axes(known),
+        "constraints.yml": _constraints(known),
+        "tiers.yml": _tiers(known, documents["tiers.yml"].content),
+    }
+    return [documents[name].problem(at, message) for name, all_ in found.items() for at, message in all_]
+
+
+def _axes(known: Possibilities) -> Iterator[Finding]:
+    for a, axis in enumerate(known.space.axes):
+        for v, value in enumerate(axis.values):
+            why = known.why_not({axis.name: frozenset({value.id})})
+            if why:
+                yield ("axes", a, "values", v, "id"), f"no cell can have {value.id}: {why}; change that or remove it"
+    longest = {axis.name: max((value.short for value in axis.values), key=len) for axis in known.space.axes}
+    length = sum(len(slug) + 1 for slug in longest.values()) + HASH_DIGITS
+    if length > ID_LENGTH:
+        slugs = ", ".join(f"{axis} {slug}" for axis, slug in longest.items())
+        message = f"a cell's id can have {length} characters, at most {ID_LENGTH} fit; want shorter slugs than {slugs}"
+        yield ("axes",), message
+
+
+def _constraints(known: Possibilities) -> Iterator[Finding]:
+    for c, rule in enumerate(known.rules[: len(known.space.constraints)]):
+        at = ("constraints", c)
+        without = known.space.constraints[:c] + known.space.constraints[c + 1 :]
+        others = rules(known.space.model_copy(update={"constraints": without}))
+        empty = [axis for axis, ids in rule.then.items() if not ids]
+        if empty:
+            yield (*at, "then", empty[0]), f"leaves no value of axis {empty[0]}; name what may not be in `if` alone"
+            continue
+        if _allows_all(known.space, rule.then):
+            yield (*at, "then"), "forbids nothing: it leaves every value; remove the constraint"
+            continue
+        why = known.why_not(rule.when, others)
+        if why:
+            yield (*at, "if"), f"can never apply: {why}; remove the constraint"
+            continue
+        both = {axis: rule.when.get(axis, ids) & rule.then.get(axis, ids) for axis, ids in _all(known.space).items()}
+        why = known.why_not(both, others)
+        if why:
+            yield (*at, "then"), f"no cell of its `if` can satisfy it: {why}; change one of them"
+
+
+def _all(space: Space) -> dict[str, frozenset[str]]:
+    return {axis.name: frozenset(value.id for value in axis.values) for axis in space.axes}
+
+
+def _allows_all(space: Space, then: Narrow) -> bool:
+    return all(ids == _all(space)[axis] for axis, ids in then.items())
+
+
+def _tiers(known: Possibilities, content: Any) -> Iterator[Finding]:
+    for at, raw in find(content, "tiers", EACH):
+        tier = parsed(Tier, raw)
+        if tier is not None:
+            yield from below(at, _tier(known, tier))
+
+
+def _tier(known: Possibilities, tier: Tier) -> Iterator[Finding]:
+    values = _all(known.space)
+    if tier.where and set(tier.where) <= set(values):
+        narrow = {axis: matching(known.space, axis, wanted) for axis, wanted in tier.where.items()}
+        why = known.why_not(narrow)
+        if why and all(narrow.values()):
+            yield ("where",), f"no cell can be planned: {why}; allow more values"
+    first: dict[tuple[tuple[str, str], ...], int] = {}
+    for p, cell in enumerate(tier.pinned):
+        if set(cell) != set(values) or any(cell[axis] not in ids for axis, ids in values.items()):
+            continue  # said by crossref
+        at = ("pinned", p)
+        same = first.setdefault(tuple(sorted(cell.items())), p)
+        if same != p:
+            yield at, f"repeats pinned[{same}]; leave one out"
+        yield from ((at, said) for said in _pinned(known, tier, cell))
+
+
+def _pinned(known: Possibilities, tier: Tier, cell: Mapping[str, str]) -> Iterator[str]:
+    broken = [rule.why for rule in known.rules if rule.broken_by(cell)]
+    if broken:
+        yield f"the cell breaks a rule: {'; '.join(dict.fromkeys(broken))}; change one of its values"
+    else:
+        why = known.why_not({axis: frozenset({value}) for axis, value in cell.items()})
+        if why:
+            yield f"no kind of infra can run the cell: {why}; change one of its values"
+    machines = sum(machine.count for machine in known.space.topologies[cell["topology"]].machines)
+    if machines > tier.budget.machines:
+        remedy = "raise it, or pin a smaller topology"
+        yield f"the cell needs {machines} machines, the tier's budget is {tier.budget.machines}; {remedy}"

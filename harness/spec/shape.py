@@ -1,0 +1,139 @@
+"""A document against its model: pydantic's errors as problems that a person can act on.
+
+Covers one file by itself: keys, types, ranges. References to other values and files are checked in `crossref`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from harness.spec.base import WANTED
+from harness.spec.lines import Document, Location, Problem
+
+M = TypeVar("M", bound=BaseModel)
+LONGEST = 60  # characters of a wrong value that a message repeats
+QUOTE = "'"
+LISTED = 12  # known words that a message lists; more are not read
+UNQUOTED = (int, float, datetime.date)  # what YAML makes of 1.36 or 2027-01-31 without quotes; bool is an int
+
+
+def validate(document: Document, model: type[M]) -> tuple[M | None, list[Problem]]:
+    """Validate one document against its model."""
+    content = document.content if document.content is not None else {}
+    try:
+        return model.model_validate(content), []
+    except ValidationError as error:
+        return None, [_problem(document, model, content, detail) for detail in error.errors(include_url=False)]
+    except RecursionError:
+        return None, [document.problem((), "nested too deeply to be read; write it flatter")]
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Say which known word is near to one that is not known, or which there are."""
+    choices = list(known)
+    near = difflib.get_close_matches(word, choices, n=1)
+    if near:
+        return f"did you mean {near[0]!r}?"
+    more = f" and {len(choices) - LISTED} more" if len(choices) > LISTED else ""
+    return f"known: {', '.join(choices[:LISTED])}{more}" if choices else "none is known"
+
+
+def unknown(what: str, word: str, known: Iterable[str]) -> str:
+    """Say that a word is not known, which one is near, and which there are."""
+    return f"unknown {what} {shown(word)}; {nearest(word, known)}"
+
+
+def shown(value: Any) -> str:
+    """Render a wrong value for a message: on one line, cut where it is long."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # an integer of more digits than Python prints
+        text = f"a very large {type(value).__name__}"
+    return text if len(text) <= LONGEST else text[:LONGEST] + "..."
+
+
+def _problem(document: Document, model: type[BaseModel], content: Any, detail: ErrorDetails) -> Problem:
+    location = _in_document(content, detail)
+    return document.problem(location, _message(model, location, detail))
+
+
+def _message(model: type[BaseModel], location: Location, detail: ErrorDetails) -> str:
+    kind, given = detail["type"], detail["input"]
+    if kind == "extra_forbidden":
+        return f"unknown key; {nearest(str(location[-1]), keys_at(model, location[:-1])).replace(QUOTE, '')}"
+    if kind == "missing":
+        return "missing; this key is required"
+    if kind == "value_error":
+        return detail["msg"].removeprefix("Value error, ")
+    if kind == "string_pattern_mismatch":
+        pattern = (detail.get("ctx") or {}).get("pattern", "")
+        return f"{WANTED.get(pattern, detail['msg'])}, got {shown(given)}"
+    if kind == "string_type" and isinstance(given, UNQUOTED):
+        return f"want a text, got {shown(given)}; put it in quotes"
+    if isinstance(given, Mapping | list):
+        return f"{detail['msg']}, got a {'mapping' if isinstance(given, Mapping) else 'list'}"
+    return f"{detail['msg']}, got {shown(given)}"
+
+
+def _in_document(content: Any, detail: ErrorDetails) -> Location:
+    """Return the location as it stands in the document: without pydantic's marks for unions and keys."""
+    found: list[str | int] = []
+    here = content
+    parts = [part for part in detail["loc"] if part != "[key]"]
+    for number, part in enumerate(parts):
+        last = number == len(parts) - 1
+        if isinstance(here, list) and isinstance(part, int) and part < len(here):
+            here = here[part]
+        elif isinstance(here, Mapping) and part in here and (last or isinstance(here[part], Mapping | list)):
+            if last and isinstance(here, Mapping) and detail["input"] is here and detail["type"] != "missing":
+                break
+            here = here[part]
+        elif not (last and detail["type"] == "missing"):
+            continue
+        found.append(part)
+    return tuple(found)
+
+
+def keys_at(model: type[BaseModel], location: Location) -> tuple[str, ...]:
+    """Return the keys that a model knows at a place, in the model's order."""
+    schema = _schema(model)
+    places = list(_resolved(schema, schema))
+    for part in location:
+        places = [inner for place in places for inner in _inside(schema, place, part)]
+    return tuple(dict.fromkeys(key for place in places for key in place.get("properties", {})))
+
+
+@cache
+def _schema(model: type[BaseModel]) -> dict[str, Any]:
+    return model.model_json_schema()
+
+
+def _inside(schema: Mapping[str, Any], place: Mapping[str, Any], part: str | int) -> Iterator[Mapping[str, Any]]:
+    """Yield what a schema allows one step further down."""
+    if isinstance(part, int):
+        inner = place.get("items")
+    else:
+        named = place.get("properties", {}).get(part)
+        inner = named if named is not None else place.get("additionalProperties")
+        if inner is None:  # a mapping whose keys follow a pattern
+            inner = next(iter(place.get("patternProperties", {}).values()), None)
+    if isinstance(inner, Mapping):
+        yield from _resolved(schema, inner)
+
+
+def _resolved(schema: Mapping[str, Any], place: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the object schemas that a reference or a union stands for."""
+    if "$ref" in place:
+        yield from _resolved(schema, schema["$defs"][place["$ref"].rpartition("/")[2]])
+    elif "anyOf" in place or "oneOf" in place:
+        for choice in place.get("anyOf", place.get("oneOf", ())):
+            yield from _resolved(schema, choice)
+    else:
+        yield place

@@ -1,0 +1,409 @@
+"""Each kind of mistake is said at its line, with what is wrong and what would be right."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from tests.unit.spec.conftest import edit, mistakes
+
+# file, what stands there, what is put in its place, path, message
+KINDS = {
+    "an unknown key: the nearest at that place": (
+        *("topologies.yml", "disk: 10Gi}", "disk: 10Gi, memroy: 1Gi}"),
+        "topologies.one.machines[0].memroy: unknown key; did you mean memory?",
+    ),
+    "an unknown key: no hint from elsewhere": (
+        *("topologies.yml", "disk: 10Gi}", "disk: 10Gi, suites: 1}"),
+        "topologies.one.machines[0].suites: unknown key; known: name, count, groups, cpus, memory, disk",
+    ),
+    "a missing key": ("scenarios.yml", ", then: it runs", "", "scenarios.fresh.phases[0].then: missing; this key is"),
+    "a text without quotes": (
+        *("images.yml", 'version: "24.04"', "version: 24.04"),
+        "images[1].version: want a text, got 24.04; put it in quotes",
+    ),
+    "a text that cannot be": (
+        *("topologies.yml", "memory: 2Gi", "memory: 2GB"),
+        "topologies.one.machines[0].memory: want a whole number of Mi or Gi, such as 2Gi, got '2GB'",
+    ),
+    "a key that cannot be": (
+        *("topologies.yml", "  one:", "  One_:"),
+        "topologies.One_: want lower-case letters, digits, '-' and '.', a letter or digit at both ends, got 'One_'",
+    ),
+    "a number that cannot be": (
+        *("timeouts.yml", "golden_image: 600", "golden_image: -1"),
+        "timeouts.golden_image: Input should be greater than 0, got -1",
+    ),
+    "no number": ("timeouts.yml", "clone: 300", "clone: .inf", "timeouts.clone: Input should be a finite number"),
+    "a word in place of a number": (
+        *("topologies.yml", "count: 1", "count: '1'"),
+        "topologies.one.machines[0].count: Input should be a valid integer, got '1'",
+    ),
+    "a condition of no known form: one message": (
+        *("constraints.yml", "{not: v1}", "{nor: v1}"),
+        "constraints[0].then.version: want a value, a list of values, {not: values}, {class: classes} or "
+        "{not_class: classes}, got a mapping",
+    ),
+    "an empty condition": (
+        *("tiers.yml", "where: {os: {class: [deb, ubu]}}", "where: {os: []}"),
+        "tiers.all.where.os: want a value, a list of values",
+    ),
+    "a source of an image of no known kind": (
+        *("images.yml", "kind: build", "kind: bulid"),
+        "images[0].source: Input tag 'bulid' found using 'kind' does not match any of the expected tags",
+    ),
+    "inside a source: no mark of the union in the path": (
+        *("images.yml", "recipe: debian", "recipe: De"),
+        "images[0].source.recipe: want lower-case letters",
+    ),
+    "an image without a checksum": (
+        *("images.yml", ", checksum_url: https://example.org/SUMS", ""),
+        "images[1].source: an image by URL needs either `checksum` or `checksum_url`",
+    ),
+    "the first phase": (
+        *("scenarios.yml", "phases:\n      - {phase: deploy", "phases:\n      - {phase: upgrade"),
+        "scenarios.fresh.phases: the first phase must be deploy",
+    ),
+    "machines held back for nobody": (
+        *("scenarios.yml", "then: it runs", "then: it runs, hold_back: {node: 1}"),
+        "scenarios.fresh.phases: the last phase holds machines back that no phase would then have",
+    ),
+    "a phase without a playbook": (
+        *("scenarios.yml", "phase: upgrade,", "phase: upgrede,"),
+        "scenarios.upgrade.phases[1].phase: unknown phase of the product (product.yml) 'upgrede'; "
+        "did you mean 'upgrade'?",
+    ),
+    "a playbook that is not there": (
+        *("product.yml", "upgrade.yml", "upgrad.yml"),
+        "product.phases.upgrade.playbook: the playbook ",
+    ),
+    "a product that is not there": (
+        *("product.yml", "directory: playbooks", "directory: plays"),
+        "product.directory: the directory plays does not exist",
+    ),
+    "a phase's axis": (
+        *("scenarios.yml", "{version: minor}", "{vresion: minor}"),
+        "scenarios.upgrade.phases[0].values.vresion: unknown axis 'vresion'; did you mean 'version'?",
+    ),
+    "a phase's word": (
+        *("scenarios.yml", "{version: minor}", "{version: [minor, mayor]}"),
+        "scenarios.upgrade.phases[0].values.version: unknown word of `before` on axis version 'mayor'; did you mean",
+    ),
+    "a phase's machines": (
+        *("scenarios.yml", "{version: minor}", "{topology: minor}"),
+        "scenarios.upgrade.phases[0].values.topology: topology cannot change during a cell's life",
+    ),
+    "a constraint's axis": (
+        *("constraints.yml", "{os: ubu}", "{so: ubu}"),
+        "constraints[0].if.so: unknown axis 'so'; known: version, os, topology, scenario",
+    ),
+    "a constraint's value": (
+        *("constraints.yml", "{not: v1}", "{not: [v1, v9]}"),
+        "constraints[0].then.version: unknown value of axis version 'v9'; known: v1, v2, v3",
+    ),
+    "a constraint's class": (
+        *("constraints.yml", "{os: ubu}", "{os: {class: ubuntu}}"),
+        "constraints[0].if.os: unknown class of axis os 'ubuntu'; did you mean 'ubu'?",
+    ),
+    "a constraint without effect": (
+        *("constraints.yml", "{not: v1}", "{not_class: ['7']}"),
+        "constraints[0].then.version: unknown class of axis version '7'; known: 1, 2",
+    ),
+    "a constraint that allows everything": (
+        *("constraints.yml", "{not: v1}", "[v1, v2, v3]"),
+        "constraints[0].then: forbids nothing: it leaves every value; remove the constraint",
+    ),
+    "a constraint that leaves nothing": (
+        *("constraints.yml", "{not: v1}", "{not_class: ['1', '2']}"),
+        "constraints[0].then.version: leaves no value of axis version",
+    ),
+    "a constraint that never applies": (
+        *("constraints.yml", "{os: ubu}", "{scenario: upgrade, version: v1}"),
+        "constraints[0].if: can never apply: upgrade starts from an earlier version (minor), which not every value",
+    ),
+    "a constraint that nothing can satisfy": (
+        *("constraints.yml", "then: {version: {not: v1}}", "then: {version: v1, scenario: upgrade}"),
+        "constraints[0].then: no cell of its `if` can satisfy it: on here: os ubu needs internet; on there: upgrade "
+        "starts from an earlier version",
+    ),
+    "a tier's axis": ("tiers.yml", "where: {os:", "where: {oss:", "tiers.all.where.oss: unknown axis 'oss'; did you"),
+    "a tier's class": (
+        *("tiers.yml", "[deb, ubu]", "[deb, ubv]"),
+        "tiers.all.where.os: unknown class of axis os 'ubv'; did you mean 'ubu'?",
+    ),
+    "a tier's axes together": (
+        *("tiers.yml", "{strength: 2}", "{strength: 2, together: [{axes: [os, vers, topology], strength: 3}]}"),
+        "tiers.all.cover.together[0].axes[1]: unknown axis 'vers'; did you mean 'version'?",
+    ),
+    "too few axes together": (
+        *("tiers.yml", "{strength: 2}", "{strength: 2, together: [{axes: [os, version], strength: 3}]}"),
+        "tiers.all.cover.together[0]: strength 3 of 2 axes; at most as many",
+    ),
+    "more strength than axes": (
+        *("tiers.yml", "{strength: 2}", "{strength: 5}"),
+        "tiers.all.cover.strength: strength 5, and there are 4 axes; at most",
+    ),
+    "a tier that leaves no cell": (
+        *("tiers.yml", "where: {os: {class: [deb, ubu]}}", "where: {version: v1, scenario: upgrade}"),
+        "tiers.all.where: no cell can be planned: upgrade starts from an earlier version",
+    ),
+    "a tier without cells": ("tiers.yml", "    cover: {strength: 2}\n", "", "tiers.all: has no cell; want `pinned`"),
+    "a suite": (
+        *("tiers.yml", "[nodes, network]", "[nodes, netwrok]"),
+        "tiers.all.suites[1]: unknown suite (a folder of tests/cells) 'netwrok'; did you mean 'network'?",
+    ),
+    "a pinned value": (
+        *("tiers.yml", "topology: two", "topology: tow"),
+        "tiers.smoke.pinned[0].topology: unknown value of axis topology 'tow'; did you mean 'two'?",
+    ),
+    "a pinned cell that is not whole": (
+        *("tiers.yml", ", topology: two, scenario: fresh", ""),
+        "tiers.smoke.pinned[0]: the cell says nothing about topology, scenario; name a value on every axis",
+    ),
+    "a pinned cell that breaks a rule": (
+        *("tiers.yml", "{version: v2, os: deb", "{version: v1, os: ubu"),
+        "tiers.smoke.pinned[0]: the cell breaks a rule: v1 does not install on Ubuntu; change one of its values",
+    ),
+    "a pinned cell twice": (
+        *("tiers.yml", "fresh}\n", "fresh}\n      - {scenario: fresh, version: v2, os: deb, topology: two}\n"),
+        "tiers.smoke: pins 2 cells, its budget is 1",
+    ),
+    "a pinned cell that is too large": (
+        *("tiers.yml", "machines: 2, minutes: 5", "machines: 1, minutes: 5"),
+        "tiers.smoke.pinned[0]: the cell needs 2 machines, the tier's budget is 1",
+    ),
+    "a topology that nobody defined": (
+        *("axes.yml", "{id: two, slug: t2", "{id: tow, slug: t2"),
+        "axes[2].values[1].id: unknown topology (topologies.yml) 'tow'; did you mean 'two'?",
+    ),
+    "a scenario that nobody defined": (
+        *("axes.yml", "{id: fresh,", "{id: fersh,"),
+        "axes[3].values[0].id: unknown scenario (scenarios.yml) 'fersh'; did you mean 'fresh'?",
+    ),
+    "an image that nobody defined": (
+        *("axes.yml", "image: debian", "image: debain"),
+        "axes[1].values[0].image: unknown disk image (images.yml) 'debain'; did you mean 'debian'?",
+    ),
+    "an operating system without an image": (
+        *("axes.yml", ", image: debian", ""),
+        "axes[1].values[0]: an operating system needs `image`",
+    ),
+    "an axis that every cell needs": ("axes.yml", "name: os", "name: so", "axes: the axis 'os' is missing"),
+    "two axes of one name": ("axes.yml", "name: version", "name: os", "axes[1].name: a second axis named 'os'"),
+    "two values of one id": ("axes.yml", "id: v2", "id: v1", "axes[0].values[1].id: a second value 'v1'"),
+    "two slugs": (
+        *("axes.yml", "slug: t2", "slug: t1"),
+        "axes[2].values[1].slug: slug 't1' is already that of 'one'; slugs are unique",
+    ),
+    "a slug that is another's id": (
+        *("axes.yml", "id: ubu,", "id: ubu, slug: deb,"),
+        "axes[1].values[1].slug: slug 'deb' is already that of 'deb'",
+    ),
+    "two axes give one variable": (
+        *("axes.yml", "class: deb,", "class: deb, vars: {product_version: x},"),
+        "axes[1].values[0].vars.product_version: axis version gives product_version too; only one axis may",
+    ),
+    "an earlier value that nobody defined": (
+        *("axes.yml", "patch: v2}", "patch: v8}"),
+        "axes[0].values[2].before.patch: unknown value of axis version 'v8'; known: v1, v2, v3",
+    ),
+    "a circle of earlier values": (
+        *("axes.yml", "{id: v1,", "{id: v1, before: {minor: v3},"),
+        "axes[0].values[0].before: goes in a circle: v1 <- v3 <- v2 <- v1; leave one of these out",
+    ),
+    "a value that nothing can run": (
+        *("axes.yml", "needs: [internet]", "needs: [vm-kernel]"),
+        "axes[1].values[1].id: no cell can have ubu: os ubu needs vm-kernel; change that or remove it",
+    ),
+    "a value that no rule leaves": (
+        *("constraints.yml", "then: {version: {not: v1}}", "then: {os: deb}"),
+        "axes[1].values[1].id: no cell can have ubu: on here: os ubu needs internet; on there: v1 does not install on "
+        "Ubuntu; change that or remove it",
+    ),
+    "a scenario that no topology is large enough for": (
+        *("scenarios.yml", "then: the new one runs", "then: the new one runs, remove: {node: 1}"),
+        "axes[3].values[1].id: no cell can have upgrade: upgrade needs more machines than the others have",
+    ),
+    "support that ends before it begins": (
+        *("axes.yml", "until: 2027-06-30", "until: 2025-06-30"),
+        "axes[0].values[2].support: ends (2025-06-30) before it begins (2026-01-01)",
+    ),
+    "two machines of one name": (
+        *("topologies.yml", "{name: w,", "{name: cp,"),
+        "topologies.two.machines[1].name: a second kind of machine named 'cp'",
+    ),
+    "a topology without a worker": (
+        *("topologies.yml", "[control_plane, etcd, node]", "[control_plane, etcd]"),
+        "topologies.one: no machine is in the group node; every cluster needs them all",
+    ),
+    "two images of one name": (
+        "images.yml",
+        "name: ubuntu",
+        "name: debian",
+        "image names are unique; twice there: debian",
+    ),
+    "quarantine without an issue": (
+        *("quarantine.yml", "issue: https://example.org/issues/1, ", ""),
+        "quarantine[0].issue: missing; this key is required",
+    ),
+    "quarantine past its day": (
+        *("quarantine.yml", "2026-12-31", "2026-11-20"),
+        "quarantine[0].until: its last day was 2026-11-20; remove the entry, or say until when it still counts "
+        "(https://example.org/issues/1)",
+    ),
+    "quarantine for ever": (
+        *("quarantine.yml", "2026-12-31", "2027-12-31"),
+        "quarantine[0].until: 2027-12-31 is over 90 days away; want 2027-02-19 or earlier",
+    ),
+    "quarantine of no known suite": (
+        *("quarantine.yml", "network: test", "netwrk: test"),
+        "quarantine[0].check: unknown suite (a folder of tests/cells) 'netwrk'; did you mean 'network'?",
+    ),
+    "a duplicate key": ("product.yml", "  name: the", "  name: x\n  name: the", "product.name: the key stands twice; "),
+    "a merge key": (
+        "product.yml",
+        "{playbook: cluster.yml}",
+        "{<<: {playbook: c}, playbook: cluster.yml}",
+        "merge keys",
+    ),
+    "malformed YAML": ("product.yml", "upgrade.yml,", "upgrade.yml, [", "malformed YAML: "),
+}
+
+
+@pytest.mark.parametrize(("file", "old", "new", "said"), KINDS.values(), ids=KINDS.keys())
+def test_a_mistake_is_said_at_its_line(matrix: Path, file: str, old: str, new: str, said: str) -> None:
+    edit(matrix / file, old, new)
+    found = mistakes(matrix)
+    named = [line for line in found if said in line]
+    assert len(named) == 1, found
+    where, line, _ = named[0].split(":", 2)
+    assert where == ("axes.yml" if said.startswith("axes") else file)
+    assert 1 <= int(line) <= len((matrix / where).read_text(encoding="utf-8").splitlines())
+
+
+def test_the_small_matrix_has_no_mistake(matrix: Path) -> None:
+    assert mistakes(matrix) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("topologies.yml", "memory: 1Gi", "memroy: 1Gi"),
+        ("constraints.yml", "{not: v1}", "{nor: v1}"),
+        ("axes.yml", "image: ubuntu", "image: ubunto"),
+        ("tiers.yml", "topology: two", "topology: tow"),
+    ],
+)
+def test_the_line_is_that_of_the_mistake(matrix: Path, file: str, old: str, new: str) -> None:
+    line = edit(matrix / file, old, new)
+    assert mistakes(matrix)[0].startswith(f"{file}:{line}: ")
+
+
+def test_mistakes_in_all_files_come_at_once(matrix: Path) -> None:
+    """Of every kind: of form, of reference, of sense and of time, in files that have others as well."""
+    edit(matrix / "axes.yml", "label: one,", "lable: one,")
+    edit(matrix / "axes.yml", "image: debian", "image: debain")
+    edit(matrix / "axes.yml", "until: 2027-06-30", "until: 2026-06-30")
+    edit(matrix / "scenarios.yml", "phase: upgrade", "phase: upgrede")
+    edit(matrix / "tiers.yml", "topology: two", "topology: tow")
+    edit(matrix / "tiers.yml", "label: pairs", "labl: pairs")
+    edit(matrix / "timeouts.yml", "clone: 300", "clone: never")
+    edit(matrix / "constraints.yml", "{os: ubu}", "{so: ubu}")
+    edit(matrix / "quarantine.yml", "2026-12-31", "2026-01-31")
+    edit(matrix / "topologies.yml", "memory: 2Gi", "memory: lots")
+    edit(matrix / "product.yml", "cluster.yml", "cluter.yml")
+    edit(matrix / "images.yml", "2029-05-31", "2025-05-31")
+    said = "\n".join(mistakes(matrix))
+    for wanted in (
+        *("lable", "'debain'", "since 2026-06-30", "'upgrede'", "'tow'", "labl:", "timeouts.clone", "'so'"),
+        *("its last day was 2026-01-31", "'lots'", "cluter.yml does not exist", "since 2025-05-31"),
+    ):
+        assert wanted in said
+
+
+def test_a_mistake_in_a_value_does_not_make_references_to_it_wrong(matrix: Path) -> None:
+    edit(matrix / "axes.yml", "{id: v2, label: two,", "{id: v2,")
+    assert mistakes(matrix) == ["axes.yml:6: axes[0].values[1].label: missing; this key is required"]
+
+
+def test_an_unreadable_file_is_one_mistake(matrix: Path) -> None:
+    (matrix / "topologies.yml").write_text("topologies: [", encoding="utf-8")
+    (said,) = mistakes(matrix)
+    assert said.startswith("topologies.yml:1: malformed YAML")
+
+
+def test_a_missing_file_is_one_mistake(matrix: Path) -> None:
+    (matrix / "axes.yml").unlink()
+    assert mistakes(matrix) == ["axes.yml:1: the file does not exist"]
+
+
+def test_a_wrong_tier_does_not_hide_what_makes_no_sense(matrix: Path) -> None:
+    edit(matrix / "tiers.yml", "label: pairs", "labl: pairs")
+    edit(matrix / "tiers.yml", "{version: v2, os: deb", "{version: v1, os: ubu")
+    assert any("breaks a rule" in line for line in mistakes(matrix))
+
+
+def test_a_pinned_cell_that_stands_twice(matrix: Path) -> None:
+    edit(matrix / "tiers.yml", "fresh}\n", "fresh}\n      - {scenario: fresh, version: v2, os: deb, topology: two}\n")
+    edit(matrix / "tiers.yml", "cells: 1", "cells: 2")
+    assert mistakes(matrix) == ["tiers.yml:6: tiers.smoke.pinned[1]: repeats pinned[0]; leave one out"]
+
+
+def test_a_rule_holds_in_every_phase(matrix: Path) -> None:
+    """An upgrade to v2 begins with v1, which Ubuntu cannot have."""
+    edit(
+        matrix / "tiers.yml",
+        "{version: v2, os: deb, topology: two, scenario: fresh}",
+        "{version: v2, os: ubu, topology: two, scenario: upgrade}",
+    )
+    (said,) = mistakes(matrix)
+    assert "v1 does not install on Ubuntu (in phase deploy of upgrade)" in said
+
+
+def test_a_cell_that_no_kind_of_infra_can_run_names_what_each_lacks(matrix: Path) -> None:
+    edit(matrix / "axes.yml", "class: large}", "class: large, needs: [host-kernel]}")
+    edit(matrix / "tiers.yml", "os: deb, topology: two", "os: ubu, topology: two")
+    assert mistakes(matrix) == [
+        "tiers.yml:5: tiers.smoke.pinned[0]: no kind of infra can run the cell: on here: os ubu needs internet; "
+        "on there: topology two needs host-kernel; change one of its values"
+    ]
+
+
+def test_support_counts_until_its_last_day(matrix: Path) -> None:
+    assert mistakes(matrix, date(2026, 12, 31)) == []
+    assert [line.split(": ", 2)[1] for line in mistakes(matrix, date(2027, 7, 1))] == [
+        "axes[0].values[2].support",
+        "quarantine[0].until",
+    ]
+
+
+def test_a_value_may_stay_longer_with_a_reason(matrix: Path) -> None:
+    extended = "until: 2026-06-30, extended: {until: 2027-01-31, why: customers have it}"
+    edit(matrix / "axes.yml", "until: 2027-06-30", extended)
+    assert mistakes(matrix) == []
+    (matrix / "quarantine.yml").write_text("quarantine: []\n", encoding="utf-8")
+    (said,) = mistakes(matrix, date(2027, 2, 1))
+    assert said.endswith("out of support since 2027-01-31; remove the value, or extend it anew")
+
+
+def test_an_extended_value_keeps_its_image(matrix: Path) -> None:
+    edit(matrix / "images.yml", "2029-05-31", "2026-05-31")
+    (said,) = mistakes(matrix)
+    assert "images[1].end_of_life: out of support since 2026-05-31" in said
+    support = "{from: 2020-01-01, until: 2026-05-31, extended: {until: 2027-01-31, why: customers have it}}"
+    edit(matrix / "axes.yml", "needs: [internet]", f"needs: [internet], support: {support}")
+    assert mistakes(matrix) == []
+
+
+def test_ids_that_can_grow_too_long_name_the_slugs(matrix: Path) -> None:
+    for old, new in (("slug: t2", "slug: twomachine"), ("slug: up", "slug: theupgrade"), ("id: ubu", "id: ubu-24.04")):
+        edit(matrix / "axes.yml", old, new)
+    edit(matrix / "axes.yml", "id: v3", "id: version-3")
+    edit(matrix / "constraints.yml", "{os: ubu}", "{os: ubu-24.04}")
+    (said,) = mistakes(matrix)
+    assert said == (
+        "axes.yml:1: axes: a cell's id can have 45 characters, at most 40 fit; want shorter slugs than "
+        "version version3, os ubu2404, topology twomachine, scenario theupgrade"
+    )
