@@ -1,4 +1,4 @@
-"""`vmatrix image build | list`."""
+"""`vmatrix image build | list | prune`."""
 
 from __future__ import annotations
 
@@ -45,6 +45,18 @@ def list_images() -> None:
             _cached(cache, image),
         )
     out.print(table)
+
+
+@app.command()
+def prune(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would go.")] = False,
+) -> None:
+    """Remove from the cache former versions of images, images that are declared no more, and killed builds."""
+    gone = disk.prune(disk.ImageCache(), _catalogue().images, dry_run=dry_run)
+    for found in gone:
+        out.print(f"{found.name}: {', '.join(path.name for path in found.paths)}", markup=False)
+    freed = sum(found.size for found in gone) >> 20
+    out.print(f"{freed} MiB {'would be freed' if dry_run else 'freed'}")
 
 
 def _catalogue() -> disk.Catalogue:

@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from harness.artifacts.disk.cache import CachedImage, ImageCache, Progress
 from harness.artifacts.disk.catalogue import Catalogue, load
+from harness.artifacts.disk.prune import prune
 
-__all__ = ["CachedImage", "Catalogue", "ImageCache", "Progress", "load"]
+__all__ = ["CachedImage", "Catalogue", "ImageCache", "Progress", "load", "prune"]

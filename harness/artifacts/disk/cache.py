@@ -24,6 +24,8 @@ from harness.spec.images import BuildSource, DiskImage, UrlSource
 
 Progress = Callable[[str], None]
 TELL_SECONDS = 2.0
+LOCK = ".lock-"
+TEMPORARY = ".tmp-"
 
 
 def silent(line: str) -> None:
@@ -88,22 +90,37 @@ class ImageCache:
 
     def kept(self, image: DiskImage) -> list[CachedImage]:
         """Return all versions of an image that are in the cache, oldest first; asks nobody which one is current."""
+        return self.kept_as(image.name)
+
+    def current(self, image: DiskImage) -> CachedImage | None:
+        """Return the version in the cache that fits the recipe, or else the newest; asks no site."""
+        kept = self.kept(image)
+        key = self._key(image) if isinstance(image.source, BuildSource) else ""
+        return next((version for version in kept if version.key == key), kept[-1] if kept else None)
+
+    def kept_as(self, name: str) -> list[CachedImage]:
+        """Return all versions that are in the cache under a name, oldest first, declared or not."""
         found = []
-        for record in sorted(self.root.glob(f"{image.name}-*.json"), key=lambda path: path.stat().st_mtime):
+        for record in sorted(self.root.glob(f"{name}-*.json"), key=lambda path: path.stat().st_mtime):
             try:
                 kept = CachedImage(**json.loads(record.read_text(encoding="utf-8")))
-                if kept.name == image.name and self.path(kept).stat().st_size == kept.size:
+                if kept.name == name and self.path(kept).stat().st_size == kept.size:
                     found.append(kept)
             except (OSError, ValueError, TypeError):  # damaged: it is made again
                 continue
         return found
+
+    def half_done(self, name: str) -> list[Path]:
+        """Return the folders in which an image of that very name was or is being made, one for each process."""
+        found = sorted(self.root.glob(f"{TEMPORARY}{name}-*"))
+        return [folder for folder in found if folder.name.rpartition("-")[0] == f"{TEMPORARY}{name}"]
 
     def _read(self, image: DiskImage, key: str) -> CachedImage | None:
         return next((kept for kept in self.kept(image) if kept.key == key), None)
 
     @contextmanager
     def _locked(self, name: str, progress: Progress) -> Iterator[None]:
-        with (self.root / f".lock-{name}").open("w") as handle:
+        with (self.root / f"{LOCK}{name}").open("w") as handle:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -112,9 +129,9 @@ class ImageCache:
             yield
 
     def _make(self, image: DiskImage, key: str, progress: Progress) -> CachedImage:
-        for stale in self.root.glob(f".tmp-{image.name}-*"):
+        for stale in self.half_done(image.name):
             shutil.rmtree(stale, ignore_errors=True)
-        work = self.root / f".tmp-{image.name}-{os.getpid()}"
+        work = self.root / f"{TEMPORARY}{image.name}-{os.getpid()}"
         began = time.monotonic()
         try:
             work.mkdir()
