@@ -17,8 +17,8 @@ from harness.plan.classes import Field, Pairing, as_classes, conditions, field_o
 from harness.plan.goal import Goal
 from harness.plan.members import Domains, Row, Value, choose, narrowed
 
-MOST_SALTS = 6
-PATIENCE = 1500  # combinations times salts: larger goals get fewer tries, so that planning stays a matter of a second
+MOST_SALTS = 24
+PATIENCE = 1000  # combinations times salts: larger goals get fewer tries, so that planning stays a matter of a second
 Item = Pairing  # of classes; or one axis and value, to be covered by itself
 
 
