@@ -17,6 +17,7 @@ Location = tuple[str | int, ...]
 Finding = tuple[Location, str]  # where in a document, and what is wrong there
 
 MERGE_KEY = "<<"
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # with libyaml, where PyYAML was built with it
 DEEPEST = 40  # levels of nesting; the deepest file of ours has eight
 LARGEST = 100_000  # values in one file, aliases counted as often as they are used
 # What PyYAML's constructors raise for a tagged scalar that cannot be that: `!!timestamp x`, `!!bool x`, `!!int ""`, ...
@@ -77,7 +78,11 @@ def dotted(location: Location) -> str:
 def read(file: Path) -> tuple[Document, list[Problem]]:
     """Parse one YAML file; problems instead of exceptions, so that all files' mistakes come at once."""
     try:
-        root = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        text = file.read_text(encoding="utf-8")
+        deep = _too_deep(text)
+        if deep:
+            return _unreadable(file, f"malformed YAML: nested too deeply; at most {DEEPEST} levels are read", deep)
+        root = yaml.compose(text, Loader=LOADER)
     except FileNotFoundError:
         return _unreadable(file, "the file does not exist")
     except (OSError, UnicodeDecodeError) as error:
@@ -86,11 +91,22 @@ def read(file: Path) -> tuple[Document, list[Problem]]:
         mark = getattr(error, "problem_mark", None)
         said = str(getattr(error, "problem", None) or error)
         return _unreadable(file, f"malformed YAML: {' '.join(said.split())}", mark.line + 1 if mark else 1)
-    except RecursionError:
-        return _unreadable(file, f"malformed YAML: nested too deeply; at most {DEEPEST} levels are read")
     reading = _Reading(file)
     content = reading.value(root, ()) if root is not None else None
     return Document(file, content, reading.lines), reading.problems
+
+
+def _too_deep(text: str) -> int:
+    """Return the line at which a text is nested too deeply, 0 when it nowhere is: libyaml's composer would crash."""
+    depth = 0
+    for event in yaml.parse(text, Loader=LOADER):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > DEEPEST:
+                return event.start_mark.line + 1 if event.start_mark is not None else 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+    return 0
 
 
 def _unreadable(file: Path, message: str, line: int = 1) -> tuple[Document, list[Problem]]:

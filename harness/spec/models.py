@@ -213,8 +213,6 @@ class Tier(Model):
             raise ValueError("has no cell; want `pinned` cells, or `cover` for planned ones")
         if self.where and self.cover is None:
             raise ValueError("`where` is about planned cells and there are none; want `cover`, or leave `where` out")
-        if len(self.pinned) > self.budget.cells:
-            raise ValueError(f"pins {len(self.pinned)} cells, its budget is {self.budget.cells}")
         return self
 
 

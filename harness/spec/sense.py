@@ -122,6 +122,11 @@ def _tier(known: Possibilities, tier: Tier) -> Iterator[Finding]:
         why = known.why_not(narrow)
         if why and all(narrow.values()):
             yield ("where",), f"no cell can be planned: {why}; allow more values"
+    for infra, can in known.by_infra.items():
+        there = [cell for cell in tier.pinned if all(cell.get(axis) in ids for axis, ids in can.items())]
+        if len(there) > tier.budget.cells:
+            remedy = "raise it, or pin fewer"
+            yield ("pinned",), f"{len(there)} cells for {infra}, the tier's budget is {tier.budget.cells}; {remedy}"
     first: dict[tuple[tuple[str, str], ...], int] = {}
     for p, cell in enumerate(tier.pinned):
         if set(cell) != set(values) or any(cell[axis] not in ids for axis, ids in values.items()):

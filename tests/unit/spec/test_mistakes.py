@@ -168,7 +168,7 @@ KINDS = {
     ),
     "a pinned cell twice": (
         *("tiers.yml", "fresh}\n", "fresh}\n      - {scenario: fresh, version: v2, os: deb, topology: two}\n"),
-        "tiers.smoke: pins 2 cells, its budget is 1",
+        "tiers.smoke.pinned: 2 cells for here, the tier's budget is 1; raise it, or pin fewer",
     ),
     "a pinned cell that is too large": (
         *("tiers.yml", "machines: 2, minutes: 5", "machines: 1, minutes: 5"),
@@ -329,7 +329,7 @@ def test_a_mistake_in_a_value_does_not_make_references_to_it_wrong(matrix: Path)
 
 
 def test_an_unreadable_file_is_one_mistake(matrix: Path) -> None:
-    (matrix / "topologies.yml").write_text("topologies: [", encoding="utf-8")
+    (matrix / "topologies.yml").write_text("topologies: [}", encoding="utf-8")
     (said,) = mistakes(matrix)
     assert said.startswith("topologies.yml:1: malformed YAML")
 
