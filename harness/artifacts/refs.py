@@ -75,8 +75,13 @@ def images(catalogue: Catalogue, version: str, variables: Mapping[str, Any] | No
     return tuple(Ref(IMAGE_PREFIX + name, tag) for name, tag in tags.items())
 
 
+def add_ons(catalogue: Catalogue) -> tuple[Ref, ...]:
+    """Return the newest image of every add-on."""
+    return tuple(newest(catalogue, IMAGE_PREFIX + name) for name in ADDONS)
+
+
 def newest(catalogue: Catalogue, name: str) -> Ref:
-    """Return the version of a program that the catalogue names first."""
+    """Return the version of a program or image that the catalogue names first."""
     return Ref(name, catalogue.versions(name)[0])
 
 

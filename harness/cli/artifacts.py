@@ -105,12 +105,15 @@ def serve(
     listen: Annotated[str, typer.Option(help="Address of the mirror.")] = "127.0.0.1:8080",
     registry: Annotated[str, typer.Option(help="Address of the registry.")] = "127.0.0.1:5000",
     kubernetes: Annotated[list[str] | None, typer.Option(help="Push the images of these versions.")] = None,
+    add_ons: Annotated[bool, typer.Option("--add-ons", help="Push the images of every add-on as well.")] = False,
     source: SourceOption = Source.AUTO,
 ) -> None:
     """Serve the cache and a registry until interrupted."""
     store = Store(source=source)
     versions = kubernetes or [next(iter(store.catalogue.kubernetes))]
     images = [ref for version in versions for ref in refs.images(store.catalogue, version)]
+    if add_ons:
+        images += refs.add_ons(store.catalogue)
     supply = Supply(versions[0], images, store)
     logs = paths.cache_dir() / "logs"
     logs.mkdir(parents=True, exist_ok=True)

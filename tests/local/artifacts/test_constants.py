@@ -16,8 +16,9 @@ SECONDS = 60.0
 @pytest.mark.parametrize("version", CATALOGUE.kubernetes)
 def test_kubeadm_asks_for_the_images_that_guests_find(version: str) -> None:
     kubeadm = Store().obtain("kubeadm", version).file("kubeadm")
-    argv = [kubeadm, "config", "images", "list", "--kubernetes-version", f"v{version}", "--image-repository", "here"]
-    asked = {line.removeprefix("here/") for line in proc.run(argv, timeout=SECONDS).stdout.split()}
+    options = ["--kubernetes-version", f"v{version}", "--image-repository", "here"]
+    listed = proc.run([kubeadm, "config", "images", "list", *options], timeout=SECONDS).stdout.split()
+    asked = {image.removeprefix("here/") for image in listed}
     offered = {f"{ref.name.removeprefix(IMAGE_PREFIX)}:{ref.version}" for ref in refs.images(CATALOGUE, version)}
     assert len(asked) == 7
     assert asked <= offered

@@ -87,6 +87,7 @@ def test_add_ons_are_only_in_cells_that_ask_for_them() -> None:
     asked = {**plain, "cluster_metrics_server_version": "0.9.0", "cluster_local_path_provisioner_version": "0.0.30"}
     added = set(refs.for_cell(CATALOGUE, asked)) - set(refs.for_cell(CATALOGUE, plain))
     assert added == {Ref("image/metrics-server", "v0.9.0"), Ref("image/local-path-provisioner", "v0.0.30")}
+    assert added == set(refs.add_ons(CATALOGUE))
     empty = {**plain, "cluster_metrics_server_version": ""}
     assert refs.for_cell(CATALOGUE, empty) == refs.for_cell(CATALOGUE, plain)
 
