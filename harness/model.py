@@ -40,6 +40,7 @@ class Phase:
 
     then: in words, what must be true afterwards.  cluster: whether there is a cluster afterwards.
     machines: names of those in the inventory during the phase.  removed: those of them that leave the cluster in it.
+    lost: those of them that are destroyed before it.
     values, vars: the axis values and the playbook variables that hold during the phase.
     """
 
@@ -48,6 +49,7 @@ class Phase:
     cluster: bool = True
     machines: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
     values: Mapping[str, str] = field(default_factory=dict)
     vars: Mapping[str, Any] = field(default_factory=dict)
 

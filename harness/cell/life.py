@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -13,10 +13,12 @@ from harness.cell.deploy import run_playbook
 from harness.cell.keys import PRIVATE_KEY
 from harness.cell.site import Site
 from harness.cell.steps import Steps, flatten
-from harness.cell.teardown import Selection, reap
+from harness.cell.teardown import Selection, destroy, reap
 from harness.errors import InfraRetriable, ProductError, VmatrixError
 from harness.model import Cell, Environment, GuestCluster, Phase
+from harness.until import Deadline
 
+DEPLOY = "deploy"
 KUBECONFIG = "kubeconfig"
 SECRETS = (PRIVATE_KEY, KUBECONFIG, f"{KUBECONFIG}.join")
 MOST_ATTEMPTS = 2  # of provisioning, and of nothing else
@@ -98,6 +100,7 @@ class Life:
     def _apply(self, whole: Environment, index: int) -> GuestCluster:
         phase = self.cell.phases[index]
         environment = whole.only(phase.machines)
+        self._lose(phase)
         kubeconfig = environment.directory / KUBECONFIG
         variables = self.variables(environment, kubeconfig, phase)
         hosts, extra = inventory.write(environment, variables)
@@ -120,8 +123,16 @@ class Life:
                 f"{playbook.name} ended well and left no kubeconfig at {kubeconfig}",
                 hint="the playbook must write the admin kubeconfig to cluster_kubeconfig_path",
             )
-        left = tuple(name for name in phase.machines if name not in phase.removed)
+        left = tuple(name for name in phase.machines if name not in (*phase.removed, *phase.lost))
         return GuestCluster(environment=environment.only(left), kubeconfig=kubeconfig, expected=variables)
+
+    def _lose(self, phase: Phase) -> None:
+        """Destroy the machines that the phase has to do without: at once, as a broken host would."""
+        if phase.lost:
+            with self.steps.step("lose machines") as step:
+                step.note(machines=list(phase.lost))
+                deadline = Deadline.after(self.site.timeouts.teardown)
+                destroy(self.site.cluster, self.attempt.namespace, phase.lost, deadline=deadline)
 
     def _refuse_nothing_done(self, playbook: str, phase: Phase, touched: set[str], log: Path) -> None:
         """Tell a playbook that matched no machine from one that worked: a deployment is about all of them."""
@@ -138,11 +149,11 @@ class Life:
     def variables(self, environment: Environment, kubeconfig: Path, phase: Phase) -> dict[str, Any]:
         """Return the playbooks' variables: the phase's, then the infra's, then the mirror's."""
         common = {
-            **phase.vars,
-            **self.site.guest_vars,
+            **merged(phase.vars, self.site.guest_vars),
             "cluster_mirror_url": self.site.mirror.http,
             "cluster_image_registry": self.site.mirror.registry,
             **({"cluster_remove_nodes": list(phase.removed)} if phase.removed else {}),
+            **({"cluster_lost_nodes": list(phase.lost)} if phase.lost else {}),
         }
         return inventory.extra_vars(environment, common, kubeconfig=kubeconfig)
 
@@ -191,3 +202,12 @@ class Life:
                 raise
             self.failure = first
             raise first from group
+
+
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Return two sets of variables as one: the second wins, but where both have a mapping, these are merged."""
+    both = dict(below)
+    for name, value in above.items():
+        there = both.get(name)
+        both[name] = merged(there, value) if isinstance(there, Mapping) and isinstance(value, Mapping) else value
+    return both

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -106,20 +106,7 @@ def remove(cluster: Cluster, namespace: str, *, deadline: Deadline) -> None:
     Raises:
         TimedOut: it is still there; the detail names what remains and the namespace's own conditions.
     """
-    for obj in _items(cluster, VM, namespace):
-        cluster.delete(VM, obj["metadata"]["name"], namespace, grace=0)
-
-    def machines_gone() -> bool | NotYet:
-        left = [o["metadata"]["name"] for resource in (VM, VMI) for o in _items(cluster, resource, namespace)]
-        return NotYet(f"left: {', '.join(sorted(set(left)))}") if left else True
-
-    until(
-        machines_gone,
-        deadline=deadline,
-        what=f"the machines of {namespace} are gone",
-        describe=lambda: describe(cluster, namespace),
-        interval=0.1,
-    )
+    destroy(cluster, namespace, None, deadline=deadline)
     for obj in _items(cluster, DATA_VOLUME, namespace):
         cluster.delete(DATA_VOLUME, obj["metadata"]["name"], namespace)
     cluster.delete(NAMESPACE, namespace)
@@ -134,6 +121,33 @@ def remove(cluster: Cluster, namespace: str, *, deadline: Deadline) -> None:
         what=f"namespace {namespace} is gone",
         describe=lambda: describe(cluster, namespace),
         interval=0.2,
+    )
+
+
+def destroy(cluster: Cluster, namespace: str, names: Collection[str] | None, *, deadline: Deadline) -> None:
+    """Delete machines (all without names), with no grace for their guests, and wait until they are gone.
+
+    Raises:
+        TimedOut: some are still there.
+    """
+
+    def there(resource: Resource) -> list[str]:
+        found = (o["metadata"]["name"] for o in _items(cluster, resource, namespace))
+        return [name for name in found if names is None or name in names]
+
+    for name in there(VM):
+        cluster.delete(VM, name, namespace, grace=0)
+
+    def gone() -> bool | NotYet:
+        left = {name for resource in (VM, VMI) for name in there(resource)}
+        return NotYet(f"left: {', '.join(sorted(left))}") if left else True
+
+    until(
+        gone,
+        deadline=deadline,
+        what=f"the machines of {namespace} are gone",
+        describe=lambda: describe(cluster, namespace),
+        interval=0.1,
     )
 
 

@@ -59,13 +59,14 @@ def _variables(spec: Spec, chosen: Mapping[str, AxisValue]) -> dict[str, Any]:
 
 
 def _phases(spec: Spec, chosen: Mapping[str, AxisValue], machines: tuple[PlannedMachine, ...]) -> Iterator[Phase]:
-    """Give each phase its machines (those held back come with the next phase, removed ones go after it) and variables."""
+    """Give each phase its machines (those held back come with the next, removed ones go after it) and variables."""
     gone: tuple[str, ...] = ()
     added: dict[str, Any] = {}
     for phase in spec.scenarios[chosen["scenario"].id].phases:
         there = [m for m in machines if m.name not in gone]
         held = _last(there, phase.hold_back)
-        removed = _last([m for m in there if m.name not in held], phase.remove)
+        lost = _last([m for m in there if m.name not in held], phase.lose)
+        removed = _last([m for m in there if m.name not in (*held, *lost)], phase.remove)
         added.update(phase.vars)
         values = {**chosen, **_before(spec, chosen, phase)}
         yield Phase(
@@ -74,10 +75,11 @@ def _phases(spec: Spec, chosen: Mapping[str, AxisValue], machines: tuple[Planned
             cluster=phase.cluster,
             machines=tuple(m.name for m in there if m.name not in held),
             removed=removed,
+            lost=lost,
             values={axis: value.id for axis, value in values.items()},
             vars={**_variables(spec, values), **added},
         )
-        gone = (*gone, *removed)
+        gone = (*gone, *removed, *lost)
 
 
 def _before(spec: Spec, chosen: Mapping[str, AxisValue], phase: ScenarioPhase) -> dict[str, AxisValue]:

@@ -128,6 +128,7 @@ class ScenarioPhase(Model):
     cluster: whether there is a cluster afterwards; without one the tier's suites do not run after this phase.
     hold_back: how many machines of each group (the last ones) the inventory does not name yet; the next phase has them.
     remove: how many machines of each group (the last ones) this phase takes out of the cluster.
+    lose: how many machines of each group (the last ones) are destroyed before this phase, which has to do without them.
     values: other values for this phase, by axis: a word of the value's `before`, or several to go back step by step.
     vars: variables for the playbooks from this phase on.
     """
@@ -137,6 +138,7 @@ class ScenarioPhase(Model):
     cluster: bool = True
     hold_back: dict[Group, Count] = Field(default_factory=dict)
     remove: dict[Group, Count] = Field(default_factory=dict)
+    lose: dict[Group, Count] = Field(default_factory=dict)
     values: dict[Name, Steps] = Field(default_factory=dict)
     vars: Variables = Field(default_factory=dict)
 

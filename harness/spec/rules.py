@@ -128,10 +128,11 @@ def _large_enough(topology: Topology, scenario: Scenario) -> bool:
     """Tell whether every phase leaves a machine of each group that it touches, those removed before it being gone."""
     gone: Counter[Group] = Counter()
     for phase in scenario.phases:
-        touched = Counter(phase.hold_back) + Counter(phase.remove)
+        touched = Counter(phase.hold_back) + Counter(phase.remove) + Counter(phase.lose)
         if any(machines_of(topology, group) - gone[group] <= count for group, count in touched.items()):
             return False
         gone.update(phase.remove)
+        gone.update(phase.lose)
     return True
 
 
