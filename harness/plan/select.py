@@ -1,15 +1,198 @@
-"""Which cells a person means: a tier, narrowed by ids and globs."""
+"""Which cells a person means: of a tier or of all, narrowed by filters, by a run's failures, by what changed.
+
+`vmatrix list`, `vmatrix run` and pytest's --cell all choose through `selected`, so that they mean the same cells.
+"""
 
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from harness.errors import BadInput, NothingSelected
 from harness.model import Cell
 from harness.plan.cells import make_cell
+from harness.plan.changed import Changes, effects
+from harness.plan.lock import Lock, all_tier_cells, not_runnable
+from harness.plan.lock import tier_cells as tier_cells_on
 from harness.spec.crossref import unknown
 from harness.spec.models import Spec
+
+CLASS = "class:"
+NAMED = 5  # cells that a hint names; more are not read
+SHOWS = "`vmatrix list` shows the tiers and their cells"
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The cells of a run that did not pass, by id."""
+
+    run: str
+    cells: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What cells are asked for; all of every tier without anything.
+
+    filters: cell ids and globs of ids; AXIS=VALUE and AXIS=class:CLASS, where value and class may be globs. A cell is
+        meant when it fits one of the ids (if any are given) and, for every axis that is named, one of its values.
+    tier: only cells of this tier.  failed: only these.
+    changed: only cells that these files can affect, and one control cell that they cannot.
+    """
+
+    filters: tuple[str, ...] = ()
+    tier: str | None = None
+    failed: Failed | None = None
+    changed: Changes | None = None
+
+
+@dataclass(frozen=True)
+class Selected:
+    """A cell that is meant, the tiers that it is in, and why it is meant."""
+
+    cell: Cell
+    tiers: tuple[str, ...]
+    why: str
+
+
+def selected(spec: Spec, infra: str, selection: Selection, lock: Lock | None = None) -> tuple[Selected, ...]:
+    """Return the cells that are meant on a kind of infra, in the order of the tiers and of their plans.
+
+    Args:
+        lock: what `load_lock` returned; the project's own without it.
+
+    Raises:
+        BadInput: unknown infra, tier, axis or value; a failed cell that is planned no more; a stale lock.
+        NothingSelected: a filter fits no cell, or no cell is left; the tier's pinned cells cannot run there.
+    """
+    _known_tier(spec, selection.tier)
+    if selection.tier is None:
+        return choose(spec, all_tier_cells(spec, infra, lock), selection)
+    cells = tier_cells_on(spec, selection.tier, infra, lock)  # of this tier alone: the others' plans may be out of date
+    if not cells:
+        raise NothingSelected(
+            f"tier {selection.tier} has no cell on {infra}",
+            hint="choose another tier or kind of infra",
+            detail="\n".join(not_runnable(spec, selection.tier, infra)),
+        )
+    return choose(spec, {selection.tier: cells}, selection)
+
+
+def choose(spec: Spec, planned: Mapping[str, Sequence[Cell]], selection: Selection) -> tuple[Selected, ...]:
+    """Return the cells that are meant, out of the planned ones of each tier; raises as `selected` does."""
+    _known_tier(spec, selection.tier)
+    tiers = _tiers(planned)
+    among = planned[selection.tier] if selection.tier is not None else [c for cells in planned.values() for c in cells]
+    found = {cell.id: Selected(cell, tiers[cell.id], _first_reason(selection)) for cell in among}
+    found = _filtered(spec, found, selection)
+    if selection.failed is not None:
+        whole = selection.tier is None and not selection.filters
+        found = _only_failed(found, selection.failed, whole=whole)
+    if selection.changed is not None:
+        found = _only_affected(spec, found, selection.changed)
+    if not found:
+        raise NothingSelected("the selection has no cell", hint=SHOWS)
+    return tuple(found.values())
+
+
+def _known_tier(spec: Spec, tier: str | None) -> None:
+    if tier is not None and tier not in spec.tiers:
+        raise BadInput(unknown("tier", tier, spec.tiers), hint=SHOWS)
+
+
+def _tiers(planned: Mapping[str, Sequence[Cell]]) -> dict[str, tuple[str, ...]]:
+    tiers: dict[str, tuple[str, ...]] = {}
+    for tier, cells in planned.items():
+        for cell in cells:
+            tiers[cell.id] = (*tiers.get(cell.id, ()), tier)
+    return tiers
+
+
+def _first_reason(selection: Selection) -> str:
+    return f"tier {selection.tier}" if selection.tier is not None else "every tier"
+
+
+def _filtered(spec: Spec, found: Mapping[str, Selected], selection: Selection) -> dict[str, Selected]:
+    """Keep the cells that fit the filters, and say by which."""
+    ids = [word for word in selection.filters if "=" not in word]
+    by_axis: dict[str, list[str]] = {}
+    for word in selection.filters:
+        axis, equals, value = word.partition("=")
+        if equals:
+            _known_value(spec, axis, value)
+            by_axis.setdefault(axis, []).append(value)
+    for word in ids:
+        if not any(fnmatch.fnmatchcase(name, word) for name in found):
+            where = f"tier {selection.tier}" if selection.tier is not None else "any tier"
+            raise NothingSelected(f"no cell matches {word!r} in {where}", hint=_shown(found))
+    kept: dict[str, Selected] = {}
+    for name, one in found.items():
+        reasons = [next((word for word in ids if fnmatch.fnmatchcase(name, word)), "")] if ids else []
+        for axis, values in by_axis.items():
+            fits = next((value for value in values if _fits(spec, one.cell, axis, value)), "")
+            reasons.append(f"{axis}={fits}" if fits else "")
+        if all(reasons):
+            kept[name] = Selected(one.cell, one.tiers, ", ".join([one.why, *reasons]))
+    if not kept and by_axis:
+        raise NothingSelected(
+            f"no cell has {' and '.join(w for w in selection.filters if '=' in w)}", hint=_shown(found)
+        )
+    return kept
+
+
+def _shown(cells: Mapping[str, Selected]) -> str:
+    names = list(cells)
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"`vmatrix list` shows the cells: {', '.join(names[:NAMED])}{more}"
+
+
+def _known_value(spec: Spec, axis: str, value: str) -> None:
+    """Refuse a filter on an axis or a value that the matrix does not have."""
+    axes = {known.name: known for known in spec.axes}
+    if axis not in axes:
+        raise BadInput(unknown("axis", axis, axes), hint="filters are cell ids, globs of them, and AXIS=VALUE")
+    if value.startswith(CLASS):
+        what, word, known = "class", value.removeprefix(CLASS), [v.class_ for v in axes[axis].values]
+    else:
+        what, word, known = "value", value, [v.id for v in axes[axis].values]
+    if not fnmatch.filter(known, word):
+        hint = f"{axis}=VALUE or {axis}=class:CLASS; both may be globs"
+        raise BadInput(unknown(f"{what} of axis {axis}", word, dict.fromkeys(known)), hint=hint)
+
+
+def _fits(spec: Spec, cell: Cell, axis: str, value: str) -> bool:
+    if value.startswith(CLASS):
+        return fnmatch.fnmatchcase(spec.value(axis, cell.values[axis]).class_, value.removeprefix(CLASS))
+    return fnmatch.fnmatchcase(cell.values[axis], value)
+
+
+def _only_failed(found: Mapping[str, Selected], failed: Failed, *, whole: bool) -> dict[str, Selected]:
+    """Keep a run's failed cells; where nothing else was asked for, each of them must still be planned."""
+    gone = [name for name in failed.cells if name not in found]
+    if gone and whole:
+        raise BadInput(f"the plan no longer has {', '.join(gone)}", hint="start a new run: `vmatrix list` shows cells")
+    if not failed.cells:
+        raise NothingSelected(f"every cell of run {failed.run} passed", hint="leave --failed out to choose all cells")
+    why = f"did not pass in run {failed.run}"
+    return {n: Selected(one.cell, one.tiers, f"{one.why}, {why}") for n, one in found.items() if n in failed.cells}
+
+
+def _only_affected(spec: Spec, found: Mapping[str, Selected], changes: Changes) -> dict[str, Selected]:
+    """Keep the cells that changed files can affect, and the first other one: if that fails, it was not the change."""
+    effect = effects(spec, changes.paths)
+    reasons = {name: effect.on(one.cell) for name, one in found.items()}
+    if not any(reasons.values()):
+        said = f"no file that changed since {changes.since} affects a cell"
+        raise NothingSelected(
+            said, hint="leave --changed-since out to choose all cells", detail="\n".join(changes.paths)
+        )
+    control = next((name for name, reason in reasons.items() if not reason), None)
+    reasons = {**reasons, **({control: "control: no change affects it"} if control is not None else {})}
+    return {n: Selected(one.cell, one.tiers, f"{one.why}, {reasons[n]}") for n, one in found.items() if reasons[n]}
+
+
+# Until the run takes kinds of infra into account: pinned cells only.
 
 
 def tier_cells(spec: Spec, tier: str) -> tuple[Cell, ...]:
@@ -18,8 +201,7 @@ def tier_cells(spec: Spec, tier: str) -> tuple[Cell, ...]:
     Raises:
         BadInput: there is no such tier.
     """
-    if tier not in spec.tiers:
-        raise BadInput(unknown("tier", tier, spec.tiers), hint="`vmatrix list` shows the tiers and their cells")
+    _known_tier(spec, tier)
     return tuple(make_cell(spec, values) for values in spec.tiers[tier].pinned)
 
 
@@ -34,15 +216,6 @@ def select(spec: Spec, *, tier: str | None, patterns: Sequence[str] = ()) -> tup
     Raises:
         BadInput: unknown tier.  NothingSelected: a pattern matches no cell.
     """
-    cells = tier_cells(spec, tier) if tier else all_cells(spec)
-    for pattern in patterns:
-        if not fnmatch.filter([c.id for c in cells], pattern):
-            raise NothingSelected(
-                f"no cell matches {pattern!r} in {'tier ' + tier if tier else 'any tier'}",
-                hint="`vmatrix list` shows the cells: " + ", ".join(c.id for c in cells),
-            )
-    if patterns:
-        cells = tuple(c for c in cells if any(fnmatch.fnmatchcase(c.id, p) for p in patterns))
-    if not cells:
-        raise NothingSelected("the selection has no cell", hint="`vmatrix list` shows the tiers and their cells")
-    return cells
+    among = spec.tiers if tier is None else [tier]
+    planned = {name: tier_cells(spec, name) for name in among}
+    return tuple(one.cell for one in choose(spec, planned, Selection(filters=tuple(patterns), tier=tier)))
