@@ -9,13 +9,14 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from harness.paths import project_dir
 from harness.plan.goal import Goal, LeftOut
 from harness.spec.models import Cover, Together
 from harness.spec.rules import Rule
 
 Cell = dict[str, str]
 Tuple = tuple[tuple[str, str], ...]
+
+PROJECT = Path(__file__).parents[3]
 
 MATRIX = {
     "axes.yml": """\
@@ -120,7 +121,7 @@ def lay_matrix(project: Path) -> Path:
     directory = project / "matrix"
     directory.mkdir()
     for name in ("timeouts.yml", "images.yml"):
-        shutil.copy(project_dir() / "matrix" / name, directory / name)
+        shutil.copy(PROJECT / "matrix" / name, directory / name)
     for name, text in MATRIX.items():
         (directory / name).write_text(text, encoding="utf-8")
     (project / "playbooks").mkdir()

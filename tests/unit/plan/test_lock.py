@@ -1,0 +1,290 @@
+"""The lock: cells stay when the matrix grows; what is stale or wrong in it is said by file and line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.errors import BadInput
+from harness.plan.build import TierPlan, lock_text, plan_all
+from harness.plan.lock import FILE, Lock, all_tier_cells, load_lock, not_runnable, tier_cells
+from harness.spec import Spec, load_spec
+from tests.unit.plan.small import lay_matrix
+
+SCENARIOS = "      - {id: upgrade, slug: up, label: upgraded, class: upgrade}\n"
+TOPOLOGIES = "      - {id: three, slug: t3, label: three machines, class: three}\n"
+
+
+@pytest.fixture
+def matrix(tmp_path: Path) -> Path:
+    """The small matrix with its lock."""
+    directory = lay_matrix(tmp_path)
+    write(directory)
+    return directory
+
+
+def write(matrix: Path, *, repack: bool = False) -> tuple[TierPlan, ...]:
+    spec = load_spec(matrix)
+    plans = plan_all(spec, load_lock(matrix), repack=repack)
+    (matrix / FILE).write_text(lock_text(spec, plans))
+    return plans
+
+
+def edit(file: Path, old: str, new: str) -> int:
+    """Replace the first occurrence and return its line."""
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new, 1))
+    return text[: text.index(old)].count("\n") + 1
+
+
+def ids(matrix: Path, infra: str = "kubevirt") -> dict[str, set[str]]:
+    lock = load_lock(matrix)
+    return {tier: set(cells) for tier in lock.plan[infra] for cells in [lock.cells(infra, tier)]}
+
+
+def refused(matrix: Path, tier: str = "nightly") -> BadInput:
+    with pytest.raises(BadInput) as caught:
+        tier_cells(load_spec(matrix), tier, "kubevirt", load_lock(matrix))
+    assert caught.value.exit_code == 2
+    assert "vmatrix plan --write" in f"{caught.value.summary} {caught.value.hint}"
+    return caught.value
+
+
+def test_a_tier_is_its_pinned_cells_and_then_its_locked_ones(matrix: Path) -> None:
+    lock = load_lock(matrix)
+    cells = tier_cells(load_spec(matrix), "nightly", "kubevirt", lock)
+    assert dict(cells[0].values) == {"kubernetes": "1.35", "os": "debian-13", "topology": "two", "scenario": "fresh"}
+    assert [(cell.id, dict(cell.values)) for cell in cells[1:]] == list(lock.cells("kubevirt", "nightly").items())
+
+
+def test_a_written_lock_is_read_as_it_was_planned_and_planning_again_changes_nothing(matrix: Path) -> None:
+    text = (matrix / FILE).read_text()
+    for plan in write(matrix):
+        assert plan.cells == tier_cells(load_spec(matrix), plan.tier, plan.infra, load_lock(matrix))
+        assert (plan.new, plan.dropped) == ((), ())
+    assert (matrix / FILE).read_text() == text
+
+
+@pytest.mark.parametrize("seed", ["0", "1"])
+def test_the_lock_is_the_same_in_every_process(matrix: Path, seed: str) -> None:
+    code = (
+        "from pathlib import Path; from harness.spec import load_spec\n"
+        "from harness.plan.build import lock_text, plan_all\n"
+        f"s = load_spec(Path({str(matrix)!r})); print(lock_text(s, plan_all(s)), end='')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONHASHSEED": seed},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == (matrix / FILE).read_text()
+
+
+@pytest.mark.parametrize(
+    ("axis", "new"),
+    [
+        ("a class of its own", "      - {id: reset, slug: rs, label: reset, class: reset}\n"),
+        ("a class that is there", "      - {id: reset, slug: rs, label: reset, class: fresh}\n"),
+    ],
+)
+def test_adding_a_value_keeps_every_cell(matrix: Path, axis: str, new: str) -> None:
+    before = {infra: ids(matrix, infra) for infra in ("embedded", "kubevirt")}
+    edit(matrix / "axes.yml", SCENARIOS, SCENARIOS + new)
+    edit(
+        matrix / "scenarios.yml",
+        "  upgrade:\n",
+        "  reset:\n    label: r\n    phases:\n      - {phase: deploy, then: x}\n  upgrade:\n",
+    )
+    plans = write(matrix)
+    for infra, tiers in before.items():
+        for tier, cells in tiers.items():
+            assert cells <= ids(matrix, infra)[tier], axis
+    assert all(plan.proof.complete for plan in plans if plan.proof is not None)
+    assert any(plan.new for plan in plans)
+
+
+def test_removing_a_value_drops_only_the_cells_that_had_it(matrix: Path) -> None:
+    before = {tier: load_lock(matrix).cells("kubevirt", tier) for tier in ("nightly", "little")}
+    edit(matrix / "axes.yml", TOPOLOGIES, "")
+    (matrix / "constraints.yml").write_text("constraints: []\n")
+    edit(matrix / "tiers.yml", "topology: two", "topology: one")
+    write(matrix)
+    for tier, cells in before.items():
+        assert {i for i, values in cells.items() if values["topology"] != "three"} <= ids(matrix)[tier]
+        assert not {i for i, values in cells.items() if values["topology"] == "three"} & ids(matrix)[tier]
+
+
+def test_a_new_axis_extends_the_cells_that_are_there(matrix: Path) -> None:
+    before = load_lock(matrix).cells("kubevirt", "nightly").values()
+    edit(
+        matrix / "axes.yml",
+        "  - name: topology\n",
+        "  - name: net\n    label: Network\n    values:\n"
+        "      - {id: flannel, slug: fl, label: f, class: flannel}\n"
+        "      - {id: routes, slug: ro, label: r, class: routes}\n"
+        "  - name: topology\n",
+    )
+    text = (matrix / "tiers.yml").read_text()
+    (matrix / "tiers.yml").write_text(
+        text.replace("topology: one", "net: flannel, topology: one").replace(
+            "topology: two", "net: flannel, topology: two"
+        )
+    )
+    plans = write(matrix)
+    after = [
+        {a: v for a, v in c.items() if a != "net"} for c in load_lock(matrix).cells("kubevirt", "nightly").values()
+    ]
+    assert after[: len(before)] == list(before)
+    assert all(plan.proof.complete for plan in plans if plan.proof is not None)
+
+
+def test_repack_plans_anew(matrix: Path) -> None:
+    edit(matrix / "axes.yml", TOPOLOGIES, "")
+    (matrix / "constraints.yml").write_text("constraints: []\n")
+    kept = write(matrix)
+    packed = write(matrix, repack=True)
+    assert sum(len(p.planned) for p in packed) <= sum(len(p.planned) for p in kept)
+    assert [p.planned for p in packed] == [p.planned for p in plan_all(load_spec(matrix))]
+
+
+def test_a_pinned_cell_that_the_infra_cannot_run_is_left_out_and_said(matrix: Path) -> None:
+    edit(
+        matrix / "tiers.yml",
+        '{kubernetes: "1.35", os: debian-13, topology: one, scenario: fresh}',
+        '{kubernetes: "1.34", os: cloud, topology: one, scenario: fresh}',
+    )
+    spec = load_spec(matrix)
+    assert tier_cells(spec, "smoke", "embedded") == ()
+    sentences = not_runnable(spec, "smoke", "embedded")
+    assert len(sentences) == 2
+    assert all("os cloud needs internet, which the embedded infrastructure does not offer" in s for s in sentences)
+    assert not_runnable(spec, "smoke", "kubevirt") == ()
+
+
+def test_pinned_tiers_need_no_lock(matrix: Path) -> None:
+    (matrix / FILE).unlink()
+    spec = load_spec(matrix)
+    assert len(tier_cells(spec, "smoke", "kubevirt", load_lock(matrix))) == 2
+    assert "out of date" in refused(matrix).summary
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("axes.yml", "class: two", "class: one"),
+        ("axes.yml", "slug: t2", "slug: tt"),
+        ("axes.yml", SCENARIOS, ""),
+        ("axes.yml", "needs: [internet]", "needs: []"),
+        ("constraints.yml", "{not: three}", "{not: two}"),
+        ("infras.yml", "offers: [internet]", "offers: [internet, vm-kernel]"),
+        ("tiers.yml", "cover: {strength: 2}", "cover: {strength: 3}"),
+        ("tiers.yml", "topology: two", "topology: three"),
+        ("scenarios.yml", ", values: {kubernetes: minor}", ""),
+    ],
+)
+def test_what_the_plan_depends_on_makes_the_lock_stale(matrix: Path, file: str, old: str, new: str) -> None:
+    edit(matrix / file, old, new)
+    spec = load_spec(matrix)
+    changed = [plan for plan in plan_all(spec, load_lock(matrix)) if plan.tier == "nightly"]
+    known = load_lock(matrix)
+    stale = [p.inputs != found.inputs for p in changed if (found := known.tier(p.infra, p.tier)) is not None]
+    if file == "infras.yml":  # a feature that no value needs changes nothing
+        assert stale == [False, False]
+    else:
+        assert any(stale)
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("axes.yml", "label: two machines", "label: a pair"),
+        ("constraints.yml", "why: three", "why: because three"),
+        ("tiers.yml", "label: all pairs", "label: every pair"),
+        ("tiers.yml", "cells: 20", "cells: 30"),
+        ("topologies.yml", "memory: 2Gi", "memory: 3Gi"),
+    ],
+)
+def test_what_it_does_not_depend_on_does_not(matrix: Path, file: str, old: str, new: str) -> None:
+    edit(matrix / file, old, new)
+    assert all_tier_cells(load_spec(matrix), "kubevirt", load_lock(matrix))["nightly"]
+
+
+def test_a_stale_lock_names_its_line(matrix: Path) -> None:
+    line = (matrix / FILE).read_text().splitlines().index("  kubevirt:") + 3
+    edit(matrix / "axes.yml", "class: two", "class: one")
+    assert f"{FILE}:{line}: plan.kubevirt.nightly.inputs: the plan of nightly on kubevirt is out of date" in str(
+        refused(matrix)
+    )
+
+
+def locked_line(matrix: Path, infra: str, tier: str) -> tuple[int, str]:
+    """Return the line number of the values of a tier's first locked cell, and its text."""
+    lock = load_lock(matrix)
+    number = lock.document.line_of(("plan", infra, tier, "cells", 0, "values"))
+    return number, (matrix / FILE).read_text().splitlines()[number - 1]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ("['1.35', debian-13, one, upgrad]", "unknown value of axis scenario 'upgrad'; did you mean 'upgrade'?"),
+        (
+            "['1.35', debian-12, three, fresh]",
+            "the cell breaks a constraint: three machines are too many for Debian 12",
+        ),
+        ("['1.35', debian-13, two, fresh]", "these values are those of k35-d13-t2-fr-"),
+    ],
+)
+def test_an_edited_cell_is_refused_by_line(matrix: Path, values: str, message: str) -> None:
+    number, line = locked_line(matrix, "embedded", "nightly")
+    edit(matrix / FILE, line, f"          values: {values}")
+    with pytest.raises(BadInput) as caught:
+        tier_cells(load_spec(matrix), "nightly", "embedded", load_lock(matrix))
+    assert f"{FILE}:{number}: plan.embedded.nightly.cells[0].values: {message}" in caught.value.summary
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("      inputs: ", "      input: ", "unknown key; did you mean inputs?"),
+        ("      inputs: ", "      inputs: x", "got 'x"),
+        ("axes: [kubernetes, ", "axes: [os, ", "axes: an axis stands twice; axes are unique"),
+        ("axes: [kubernetes, ", "axes: [", "4 values for 3 axes"),
+        ("plan:\n", "plans:\n", "unknown key; did you mean plan?"),
+        ("plan:\n", "plan: [\n", "malformed YAML"),
+        ("  embedded:\n", "  embedded:\n    nightly: {}\n", "the key stands twice"),
+    ],
+)
+def test_a_malformed_lock_is_refused_by_line(matrix: Path, old: str, new: str, message: str) -> None:
+    edit(matrix / FILE, old, new)
+    with pytest.raises(BadInput) as caught:
+        load_lock(matrix)
+    assert f"{FILE}:" in caught.value.summary
+    assert message in caught.value.summary
+
+
+def test_a_cell_that_stands_twice_is_refused(matrix: Path) -> None:
+    lock: Lock = load_lock(matrix)
+    first = next(iter(lock.cells("embedded", "nightly")))
+    edit(
+        matrix / FILE,
+        f"        - id: {first}\n",
+        f"        - id: {first}\n          values: [a, b, c, d]\n        - id: {first}\n",
+    )
+    with pytest.raises(BadInput, match="a second cell"):
+        load_lock(matrix)
+
+
+def test_unknown_tiers_and_infras_name_the_nearest(matrix: Path) -> None:
+    spec: Spec = load_spec(matrix)
+    with pytest.raises(BadInput, match="unknown tier 'nigtly'; did you mean 'nightly'"):
+        tier_cells(spec, "nigtly", "embedded")
+    with pytest.raises(BadInput, match="unknown kind of infra 'embeded'; did you mean 'embedded'"):
+        tier_cells(spec, "nightly", "embeded")

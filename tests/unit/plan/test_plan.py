@@ -1,0 +1,186 @@
+"""`vmatrix plan`: shows and proves plans, writes and checks the files that keep them, refuses what costs too much."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from harness.cli import app
+from harness.errors import BadInput
+from harness.plan.coverage import FILE as COVERAGE
+from harness.plan.lock import FILE, load_lock, tier_cells
+from harness.plan.why import why
+from harness.spec import load_spec
+from tests.unit.plan.small import lay_matrix
+
+
+@pytest.fixture
+def matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The small matrix as the project's, with its files written."""
+    monkeypatch.setenv("VMATRIX_PROJECT", str(tmp_path))
+    directory = lay_matrix(tmp_path)
+    done("--write")
+    return directory
+
+
+def call(*options: str) -> Result:
+    return CliRunner().invoke(app, ["plan", *options])
+
+
+def done(*options: str) -> str:
+    result = call(*options)
+    assert result.exit_code == 0, result.exception
+    return result.stdout
+
+
+def refused(*options: str) -> BadInput:
+    result = call(*options)
+    assert isinstance(result.exception, BadInput)
+    assert result.exception.exit_code == 2
+    return result.exception
+
+
+def edit(file: Path, old: str, new: str) -> int:
+    """Replace the first occurrence and return its line."""
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new, 1))
+    return text[: text.index(old)].count("\n") + 1
+
+
+def planned(*options: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(done("--json", *options))
+    return found
+
+
+def test_what_was_written_is_up_to_date(matrix: Path) -> None:
+    assert "up to date" in done("--check")
+
+
+@pytest.mark.parametrize("name", [FILE, COVERAGE])
+def test_an_edited_or_missing_file_is_out_of_date(matrix: Path, name: str) -> None:
+    (matrix / name).write_text((matrix / name).read_text() + "# edited\n")
+    assert name in refused("--check").summary
+    (matrix / name).unlink()
+    assert name in refused("--check").summary
+    assert "vmatrix plan --write" in refused("--check").hint
+
+
+def test_a_changed_matrix_makes_the_files_out_of_date_until_they_are_written(matrix: Path) -> None:
+    edit(matrix / "axes.yml", "class: two}", "class: three}")
+    error = refused("--check")
+    assert FILE in error.summary
+    assert COVERAGE in error.summary
+    done("--write")
+    assert "up to date" in done("--check")
+
+
+def test_json_has_cells_counts_and_reasons(matrix: Path) -> None:
+    nightly, little = (next(p for p in planned("--infra", "kubevirt") if p["tier"] == t) for t in ("nightly", "little"))
+    assert {c["state"] for c in nightly["cells"]} == {"pinned", "kept"}
+    assert all(c["feasible"] == c["covered"] > 0 for c in nightly["covered"])
+    assert {"values": {"kubernetes": "1.34", "scenario": "upgrade"}} in [
+        {"values": i["values"]} for i in nightly["impossible"]
+    ]
+    assert little["left_out"] == [
+        {"axis": "scenario", "value": "upgrade", "why": "the tier little does not take it (`where`)"}
+    ]
+
+
+def test_new_and_dropped_cells_are_told_from_kept_ones(matrix: Path) -> None:
+    before = {c["id"] for c in planned("--tier", "nightly", "--infra", "kubevirt")[0]["cells"]}
+    edit(matrix / "axes.yml", "{id: three, slug: t3,", "{id: three, slug: t33,")
+    (found,) = planned("--tier", "nightly", "--infra", "kubevirt")
+    assert {c["id"] for c in found["cells"] if c["state"] != "new"} <= before
+    assert set(found["dropped"]) == {i for i in before if "-t3-" in i}
+    text = done("--tier", "nightly", "--infra", "kubevirt")
+    assert all(f"{i} dropped" in " ".join(text.split()) for i in found["dropped"])
+
+
+def test_the_text_shows_cells_proof_and_what_is_left_out(matrix: Path) -> None:
+    text = done("--tier", "nightly")
+    assert "left out on embedded: os cloud: needs internet, which the embedded infrastructure does not offer" in text
+    assert "upgrade starts from an earlier kubernetes" in text
+    assert "pairs of classes: " in text
+    for cell in tier_cells(load_spec(matrix), "nightly", "kubevirt", load_lock(matrix)):
+        assert cell.id in text
+
+
+def test_repack_and_seed_change_only_what_is_named(matrix: Path) -> None:
+    before = load_lock(matrix)
+    done("--repack", "--seed", "5", "--tier", "nightly", "--infra", "kubevirt", "--write")
+    after = load_lock(matrix)
+    assert after.cells("embedded", "nightly") == before.cells("embedded", "nightly")
+    assert after.cells("kubevirt", "little") == before.cells("kubevirt", "little")
+    assert after.cells("kubevirt", "nightly") != before.cells("kubevirt", "nightly")
+    assert "up to date" in done("--check")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("budget: {cells: 20,", "budget: {cells: 6,", "budget.cells: on kubevirt the tier has "),
+        ("machines: 3, minutes: 60}", "machines: 2, minutes: 60}", "has 3 machines, the budget is 2"),
+        ("machines: 3, minutes: 60}", "machines: 3, minutes: 1}", "minutes, not 1"),
+    ],
+)
+def test_over_budget_is_a_mistake_in_the_tier_and_nothing_is_written(
+    matrix: Path, old: str, new: str, message: str
+) -> None:
+    line = edit(matrix / "tiers.yml", old, new)
+    text = (matrix / FILE).read_text()
+    for options in ((), ("--write", "--repack"), ("--check",)):
+        summary = refused(*options).summary
+        assert f"tiers.yml:{line}: tiers.nightly.budget" in summary
+        assert message in summary
+    assert (matrix / FILE).read_text() == text
+
+
+def test_check_goes_with_nothing_else(matrix: Path) -> None:
+    assert "--check" in refused("--check", "--write").summary
+
+
+def test_unknown_names_are_refused(matrix: Path) -> None:
+    assert "did you mean 'nightly'" in refused("--tier", "nigtly").summary
+    assert "did you mean 'kubevirt'" in refused("--infra", "kubvirt").summary
+
+
+def test_coverage_names_every_cell_value_and_reason(matrix: Path) -> None:
+    text = (matrix / COVERAGE).read_text()
+    spec, lock = load_spec(matrix), load_lock(matrix)
+    for infra in spec.infras:
+        for tier in spec.tiers:
+            assert all(f"`{cell.id}`" in text for cell in tier_cells(spec, tier, infra, lock))
+    assert "| os | debian-12 |" in text
+    assert "os cloud: needs internet, which the embedded infrastructure does not offer" in text
+    assert "no cell can have" in text
+    assert "is left out: os cloud needs internet" in text
+
+
+def test_why_a_cell_is_there_is_what_the_tier_lacks_without_it(matrix: Path) -> None:
+    spec, lock = load_spec(matrix), load_lock(matrix)
+    cells = tier_cells(spec, "nightly", "embedded", lock)
+    found = [why(spec, "nightly", "embedded", cell.id, lock) for cell in cells]
+    assert [w.pinned for w in found] == [True] + [False] * (len(cells) - 1)
+    assert all(set(w.only) <= set(w.first) for w in found)
+    assert all(w.only for w in found if not w.pinned)
+    assert all(
+        dict(c.values.items() if combination.by_value else ()).items() <= dict(c.values).items()
+        for c, w in zip(cells, found, strict=True)
+        for combination in w.first
+    )
+    combinations = [str(combination) for w in found for combination in w.first]
+    assert len(combinations) == len(set(combinations))
+    assert "kubernetes 1.34 + topology one" in combinations
+
+
+def test_why_of_a_pinned_tier_names_no_combinations(matrix: Path) -> None:
+    spec = load_spec(matrix)
+    (cell,) = tier_cells(spec, "smoke", "embedded")
+    assert (why(spec, "smoke", "embedded", cell.id).pinned, why(spec, "smoke", "embedded", cell.id).first) == (True, ())
+    with pytest.raises(BadInput, match="tier smoke has no cell 'x' on embedded"):
+        why(spec, "smoke", "embedded", "x")
