@@ -26,9 +26,12 @@ def register(app: typer.Typer) -> None:
 
 
 def run(
-    cells: Annotated[list[str] | None, typer.Argument(help="Cell ids or globs; all of the tier without any.")] = None,
+    cells: Annotated[
+        list[str] | None, typer.Argument(help="Ids, globs, AXIS=VALUE; all of the tier without any.")
+    ] = None,
     tier: Annotated[str | None, typer.Option(help="Tier of matrix/tiers.yml; `smoke` when no cell is named.")] = None,
     provider: Annotated[str | None, typer.Option(help="local or kubeconfig.")] = None,
+    infra_kind: Annotated[str | None, typer.Option(help="Kind of infra cluster (matrix/infras.yml).")] = None,
     infra_name: Annotated[str | None, typer.Option(help="Name of the embedded infrastructure.")] = None,
     kubeconfig: Annotated[Path | None, typer.Option(help="Kubeconfig of the infra cluster.")] = None,
     runs: Annotated[Path | None, typer.Option(help="Directory of the runs' results.")] = None,
@@ -39,6 +42,10 @@ def run(
     parallel: Annotated[
         str, typer.Option(help="Cells side by side at most; `auto`: as many as there is room for.")
     ] = "auto",
+    failed: Annotated[str | None, typer.Option(help="Only what did not pass in a run (or the `last`).")] = None,
+    changed_since: Annotated[
+        str | None, typer.Option(help="Only what files changed since a git revision can affect.")
+    ] = None,
     shard: Annotated[str | None, typer.Option(help="I/N: only the I-th of N parts, balanced by duration.")] = None,
     rerun_failed: Annotated[
         str | None, typer.Option(help="Run what failed in a run (or the `last`) once more.")
@@ -48,10 +55,11 @@ def run(
     max_machines: Annotated[int | None, typer.Option(help="Most machines that this run may hold at a time.")] = None,
 ) -> None:
     """Run cells: provision, deploy, check, collect, tear down, report."""
-    if tier is None and not cells and rerun_failed is None:
+    if tier is None and not cells and rerun_failed is None and failed is None and changed_since is None:
         tier = "smoke"
     settings = {
         "provider": provider,
+        "infra_kind": infra_kind,
         "infra_name": infra_name,
         "kubeconfig": kubeconfig,
         "runs": runs,
@@ -61,7 +69,14 @@ def run(
         "max_machines": max_machines,
     }
     plan = plan_run(
-        tier=tier, patterns=cells or [], options=settings, run_id=run_id, shard=shard, rerun=rerun_failed
+        tier=tier,
+        patterns=cells or [],
+        options=settings,
+        run_id=run_id,
+        failed=failed,
+        changed=changed_since,
+        shard=shard,
+        rerun=rerun_failed,
     )  # refuses bad input before pytest starts
     given = {
         "-n": workers(parallel, len(plan.cells)),
@@ -71,6 +86,8 @@ def run(
             for name, v in settings.items()
         },
         "--run-id": run_id,
+        "--failed": failed,
+        "--changed-since": changed_since,
         "--shard": shard,
         "--rerun-failed": rerun_failed,
         "-k": select,

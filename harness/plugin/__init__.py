@@ -24,8 +24,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("vmatrix", "vmatrix: cells of the test matrix")
     group.addoption("--tier", help="the tier whose cells are run")
     group.addoption(
-        "--cell", action="append", default=[], metavar="GLOB", help="only cells whose id matches; repeatable"
+        "--cell", action="append", default=[], metavar="FILTER", help="only these: id, glob or AXIS=VALUE; repeatable"
     )
+    group.addoption("--failed", metavar="RUN", help="only cells that did not pass in a run (or the `last`)")
+    group.addoption(
+        "--changed-since", metavar="REV", help="only cells that files changed since a git revision can affect"
+    )
+    group.addoption("--infra-kind", help="kind of infra cluster, of matrix/infras.yml; by default the provider's")
     group.addoption("--provider", help="infra provider: local or kubeconfig")
     group.addoption("--infra-name", help="name of the embedded infrastructure")
     group.addoption("--infra-kubeconfig", dest="kubeconfig", help="kubeconfig of the infra cluster")
@@ -44,7 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
     """Let a run of cells show its progress as it happens: nothing is captured."""
     given = early_config.known_args_namespace
-    if given.tier or given.cell or given.rerun_failed:
+    if any(getattr(given, name) for name in state.SELECTING):
         given.capture = "no"
     return (yield)
 

@@ -17,8 +17,10 @@ PLAN: pytest.StashKey[RunPlan] = pytest.StashKey()
 RUN: pytest.StashKey[Run] = pytest.StashKey()  # in the process that a person started
 CELLS: pytest.StashKey[Cells] = pytest.StashKey()  # in a process in which cells live
 WORKER_INPUT = "vmatrix"
+SELECTING = ("tier", "cell", "failed", "changed_since", "rerun_failed")
 SETTINGS = (
     "provider",
+    "infra_kind",
     "infra_name",
     "kubeconfig",
     "runs",
@@ -32,7 +34,7 @@ SETTINGS = (
 
 def asked_for_cells(config: pytest.Config) -> bool:
     """Tell whether this is a run of cells."""
-    return bool(config.getoption("tier") or config.getoption("cell") or config.getoption("rerun_failed"))
+    return any(config.getoption(name) for name in SELECTING)
 
 
 def on_worker(config: pytest.Config) -> bool:
@@ -59,6 +61,8 @@ def planned(config: pytest.Config) -> RunPlan:
                 options={name: config.getoption(name) for name in SETTINGS},
                 run_id=config.getoption("run_id"),
                 command=shlex.join(["pytest", *config.invocation_params.args]),
+                failed=config.getoption("failed"),
+                changed=config.getoption("changed_since"),
                 shard=config.getoption("shard"),
                 rerun=config.getoption("rerun_failed"),
             )

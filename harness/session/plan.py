@@ -14,17 +14,15 @@ from harness import wiring
 from harness.errors import BadInput, NothingSelected
 from harness.model import Cell
 from harness.paths import project_dir
-from harness.plan import make_cell, select
-from harness.plan.select import all_cells
-from harness.record import RESULTS
-from harness.report.results import RunResult, load
+from harness.plan import make_cell
+from harness.report.results import RunResult
 from harness.schedule import shards
+from harness.session.choice import choose, find_run
 from harness.spec import Spec, load_spec
 from harness.spec.settings import Settings, load_settings
 
 RUN_ID_LENGTH = 6
 ALPHABET = string.ascii_lowercase + string.digits
-LAST = "last"
 
 
 @dataclass(frozen=True)
@@ -83,13 +81,18 @@ def plan_run(
     options: Mapping[str, Any],
     run_id: str | None = None,
     command: str = "",
+    failed: str | None = None,
+    changed: str | None = None,
     shard: str | None = None,
     rerun: str | None = None,
 ) -> RunPlan:
     """Load and check everything that was given, touching nothing.
 
     Args:
+        patterns: cell ids, globs of them, AXIS=VALUE.
         options: settings from the command line, None for those not given.
+        failed: a run's id or "last": only its cells that did not pass.
+        changed: a git revision: only what the files changed since can affect, and one cell more.
         shard: "i/n": only the i-th of n parts of the selection.
         rerun: the id of a run (or "last") whose failed cells are run once more, in its directory.
 
@@ -100,7 +103,7 @@ def plan_run(
     spec = load_spec(project_dir() / "matrix")
     if rerun is not None:
         return _again(spec, settings, options, rerun, command, patterns)
-    cells = select(spec, tier=tier, patterns=patterns)
+    cells = tuple(s.cell for s in choose(spec, settings, patterns, tier=tier, failed=failed, changed=changed))
     if shard is not None:
         cells = shards.shard(cells, shards.parse_shard(shard))
     if not cells:
@@ -126,30 +129,15 @@ def plan_from(given: Mapping[str, Any]) -> RunPlan:
     )
 
 
-def newest_run(runs: Path) -> Path:
-    """Return the directory of the newest run.
-
-    Raises:
-        BadInput: there is none.
-    """
-    found = sorted(runs.glob(f"*/{RESULTS}"), key=lambda p: p.stat().st_mtime)
-    if not found:
-        raise BadInput(f"there is no run in {runs}", hint="name the runs' directory with --runs")
-    return found[-1].parent
-
-
 def _again(
     spec: Spec, settings: Settings, options: Mapping[str, Any], rerun: str, command: str, patterns: Sequence[str]
 ) -> RunPlan:
     """Plan to run the cells of a run that did not pass once more; their next attempts go into the same directory."""
-    directory = (newest_run(settings.runs) if rerun == LAST else settings.runs / rerun).resolve()
     if patterns:
         raise BadInput("a rerun takes the failed cells of its run", hint="leave the cells out")
-    if not (directory / RESULTS).is_file():
-        raise BadInput(f"there is no run {rerun!r} in {settings.runs}", hint="`vmatrix run --rerun-failed last`")
-    result = load(directory)
+    result = find_run(settings.runs, rerun)
     failed = {cell.id for cell in result.cells if cell.outcome != "passed"}
-    known = {cell.id: cell for cell in all_cells(spec)}
+    known = {found.cell.id: found.cell for found in choose(spec, settings)}
     gone = sorted(failed - set(known))
     if gone:
         raise BadInput(
@@ -164,7 +152,7 @@ def _again(
         cells=tuple(known[cell.id] for cell in result.cells if cell.id in failed),
         spec=spec,
         settings=settings,
-        directory=directory,
+        directory=result.directory,
         command=command,
         options=options,
         attempts=_next_attempts(result, failed),
@@ -173,4 +161,4 @@ def _again(
 
 
 def _next_attempts(result: RunResult, failed: set[str]) -> dict[str, int]:
-    return {cell.id: cell.last_attempt + 1 for cell in result.cells if cell.id in failed}
+    return {cell.id: cell.last_attempt + bool(cell.attempts) for cell in result.cells if cell.id in failed}

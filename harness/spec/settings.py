@@ -26,6 +26,7 @@ class Settings(Model):
 
     provider: `local` (embedded) or `kubeconfig` (any cluster with KubeVirt and CDI).
     infra_name: the embedded infrastructure's name.
+    infra_kind: of matrix/infras.yml, what the infra cluster is; by default the first that names the provider.
     kubeconfig, context: of the infra cluster, for provider `kubeconfig`.
     mirror_http, registry: where guests find binaries and images, for provider `kubeconfig`.
     image_url: base URL of disk images, for provider `kubeconfig`.
@@ -40,6 +41,7 @@ class Settings(Model):
 
     provider: Literal["local", "kubeconfig"] = "local"
     infra_name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?$")] = "default"
+    infra_kind: str | None = None
     kubeconfig: Path | None = None
     context: str | None = None
     mirror_http: str | None = None

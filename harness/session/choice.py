@@ -1,0 +1,85 @@
+"""From what a person asked for to cells: the kind of infra cluster by the settings, failures and changes looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.errors import BadInput
+from harness.paths import project_dir
+from harness.plan.changed import changed_since
+from harness.plan.select import Failed, Selected, Selection, selected
+from harness.record import RESULTS
+from harness.report.results import RunResult, load
+from harness.spec import Spec
+from harness.spec.settings import Settings
+
+LAST = "last"
+
+
+def choose(
+    spec: Spec,
+    settings: Settings,
+    filters: Sequence[str] = (),
+    *,
+    tier: str | None = None,
+    failed: str | None = None,
+    changed: str | None = None,
+) -> tuple[Selected, ...]:
+    """Return the cells that are meant, on the kind of infra cluster that the settings lead to.
+
+    Args:
+        filters: ids, globs, AXIS=VALUE.  failed: a run's id or "last": only its cells that did not pass.
+        changed: a git revision: only cells that the files changed since can affect, and one more.
+
+    Raises:
+        BadInput: one of them is wrong.  NothingSelected: no cell is left.
+    """
+    selection = Selection(
+        filters=tuple(filters),
+        tier=tier,
+        failed=None if failed is None else failures(settings.runs, failed),
+        changed=None if changed is None else changed_since(project_dir(), changed),
+    )
+    return selected(spec, kind_of(spec, settings), selection)
+
+
+def kind_of(spec: Spec, settings: Settings) -> str:
+    """Return the kind of infra cluster (matrix/infras.yml) that the settings lead to.
+
+    Raises:
+        BadInput: no kind is that of the provider.
+    """
+    if settings.infra_kind is not None:
+        return settings.infra_kind
+    found = [name for name, infra in spec.infras.items() if infra.provider == settings.provider]
+    if not found:
+        raise BadInput(
+            f"no kind of infra cluster in matrix/infras.yml is that of provider {settings.provider}",
+            hint="give one of them `provider`, or set infra_kind",
+        )
+    return found[0]
+
+
+def failures(runs: Path, run: str) -> Failed:
+    """Return the cells of a run that did not pass."""
+    result = find_run(runs, run)
+    return Failed(result.run, tuple(cell.id for cell in result.cells if cell.outcome != "passed"))
+
+
+def find_run(runs: Path, run: str) -> RunResult:
+    """Load a run by its id, or the one that was written to last.
+
+    Raises:
+        BadInput: there is none.
+    """
+    if run == LAST:
+        found = sorted(runs.glob(f"*/{RESULTS}"), key=lambda p: p.stat().st_mtime)
+        if not found:
+            raise BadInput(f"there is no run in {runs}", hint="name the runs' directory with --runs")
+        return load(found[-1].parent.resolve())
+    if not (runs / run / RESULTS).is_file():
+        raise BadInput(
+            f"there is no run {run!r} in {runs}", hint="its folders are named after the runs; `last` also works"
+        )
+    return load((runs / run).resolve())

@@ -1,0 +1,104 @@
+"""What a run will do is decided before anything is touched: shards, reruns, what workers are told."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.errors import BadInput, NothingSelected
+from harness.model import Cell
+from harness.record import Recorder
+from harness.session import plan_run
+from harness.session.plan import RunPlan, plan_from
+
+Written = Callable[..., Path]
+
+
+@pytest.fixture
+def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Cell, Cell]:
+    """Two cells of the shipped matrix; runs go into a directory of their own."""
+    monkeypatch.chdir(tmp_path)
+    smoke, single = plan_run(tier="smoke", patterns=[], options={}), plan_run(tier="single", patterns=[], options={})
+    return smoke.cells[0], single.cells[0]
+
+
+@pytest.fixture
+def written(tmp_path: Path, both: tuple[Cell, Cell]) -> Written:
+    """Write down a run of two cells, of which the second failed in the given attempts."""
+
+    def write(run: str, *, failed: tuple[int, ...] = (1,), passed: tuple[int, ...] = ()) -> Path:
+        directory = tmp_path / "runs" / run
+        directory.mkdir(parents=True)
+        recorder = Recorder(directory)
+        recorder.write("run-start", run=run, tier=None, cells=[c.id for c in both], command="", cleanup="")
+        for cell, attempt, outcome in [
+            (both[0].id, 1, "passed"),
+            *((both[1].id, n, "failed") for n in failed),
+            *((both[1].id, n, "passed") for n in passed),
+        ]:
+            recorder.write("step-start", cell=cell, attempt=attempt, step=["deploy"])
+            recorder.write("step-end", cell=cell, attempt=attempt, step=["deploy"], outcome=outcome, seconds=1.0)
+            recorder.write("check", cell=cell, attempt=attempt, name="n", suite="s", outcome=outcome, seconds=0.1)
+        return directory
+
+    return write
+
+
+def again(rerun: str, **more: object) -> RunPlan:
+    return plan_run(tier=None, patterns=[], options={}, rerun=rerun, **more)  # type: ignore[arg-type]
+
+
+def test_what_failed_is_run_again_in_its_run_with_the_next_number(written: Written, both: tuple[Cell, Cell]) -> None:
+    directory = written("abc123", failed=(1, 2))
+    plan = again("abc123")
+    assert (plan.run, plan.directory, plan.rerun) == ("abc123", directory, True)
+    assert [c.id for c in plan.cells] == [both[1].id]
+    assert plan.first_attempt(plan.cells[0]) == 3
+
+
+def test_the_last_run_is_the_one_written_to_last(written: Written) -> None:
+    for number, run in enumerate(("aaaaa2", "aaaaa3", "aaaaa1")):
+        results = written(run) / "results.jsonl"
+        os.utime(results, (number, number))
+    assert again("last").run == "aaaaa1"
+
+
+def test_a_run_that_passed_in_the_end_has_nothing_to_run_again(written: Written) -> None:
+    written("abc123", failed=(1,), passed=(2,))
+    with pytest.raises(NothingSelected, match="every cell of run abc123 passed"):
+        again("abc123")
+
+
+@pytest.mark.parametrize("rerun", ["nosuch", "last"])
+def test_a_run_that_is_not_there_is_refused(both: tuple[Cell, Cell], rerun: str) -> None:
+    with pytest.raises(BadInput, match="there is no run"):
+        again(rerun)
+
+
+def test_cells_that_the_matrix_lost_are_named(written: Written) -> None:
+    directory = written("abc123")
+    Recorder(directory).write("step-start", cell="k0-gone-000000", attempt=1, step=["provision"])
+    with pytest.raises(BadInput, match="k0-gone-000000"):
+        again("abc123")
+
+
+def test_workers_come_to_the_same_plan(both: tuple[Cell, Cell]) -> None:
+    plan = plan_run(tier=None, patterns=[c.id for c in both], options={"timeout_scale": 2.0, "runs": Path("elsewhere")})
+    sent = json.loads(json.dumps(plan.for_workers()))
+    there = plan_from(sent)
+    assert (there.run, there.cells, there.directory) == (plan.run, plan.cells, plan.directory)
+    assert there.settings == plan.settings
+
+
+def test_shards_are_everything_once(both: tuple[Cell, Cell]) -> None:
+    patterns = [c.id for c in both]
+    parts = [plan_run(tier=None, patterns=patterns, options={}, shard=f"{n}/2").cells for n in (1, 2)]
+    assert sorted(c.id for part in parts for c in part) == sorted(patterns)
+    with pytest.raises(NothingSelected, match="shard 3/3"):
+        plan_run(tier=None, patterns=patterns, options={}, shard="3/3")
+    with pytest.raises(BadInput, match="no shard 3 of 2"):
+        plan_run(tier=None, patterns=patterns, options={}, shard="3/2")
