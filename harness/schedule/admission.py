@@ -6,14 +6,14 @@ One Admission per run, in one process. Not covered: in which order cells are tri
 from __future__ import annotations
 
 import os
+import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from types import TracebackType
 
-from harness.errors import BadInput, InfraError
 from harness.kube import Cluster
 from harness.model import Cell
 from harness.schedule.book import Book, Entry
@@ -21,8 +21,7 @@ from harness.schedule.capacity import Survey, survey
 from harness.schedule.demand import Demand, Rules, demand_of, rules_of
 from harness.schedule.ledger import Ledger
 from harness.schedule.limits import Limits
-from harness.schedule.room import describe
-from harness.schedule.verdict import possible, refusal
+from harness.schedule.verdict import check_possible, possible, refusal
 
 TTL_SECONDS = 90.0
 PATIENCE_SECONDS = 1800.0  # docs/decisions/schedule-order.md has the simulation that this number comes from
@@ -60,14 +59,17 @@ class Cause(Enum):
 
 
 @dataclass(frozen=True)
-class _Waiting:
+class _Head:
+    """The cell that is tried first, since when it is, and what keeps it waiting."""
+
+    cell: str
     demand: Demand
     since: float
-    cause: Cause
+    cause: Cause | None = None
 
 
 class Admission:
-    """What one run holds of an infra cluster. `renew` may be called from another thread, the rest from one."""
+    """What one run holds of an infra cluster. Thread-safe."""
 
     def __init__(
         self,
@@ -86,7 +88,7 @@ class Admission:
 
         Args:
             ttl: seconds without a sign of life after which other runs take this one's reservations for dead.
-            patience: seconds after which what a refused cell wants is kept free for it.
+            patience: seconds after which what the first of the waiting cells wants is kept free for it.
             rules: KubeVirt's settings; read from the cluster without them.
             look, ledger, now: what the cluster has, who reserved what (for a holder), the clock; else the real ones.
         """
@@ -103,8 +105,10 @@ class Admission:
         self._held: dict[str, Demand] = {}
         self._reserved: dict[str, Entry] = {}
         self._claimed: set[str] = set()
-        self._waiting: dict[str, _Waiting] = {}
+        self._head: _Head | None = None
         self._demands: dict[str, Demand] = {}
+        self._owed: set[str] = set()  # cells whose entries could not be taken out of the book yet
+        self._lock = threading.RLock()
 
     def __enter__(self) -> Admission:
         """Return itself."""
@@ -123,27 +127,7 @@ class Admission:
             BadInput: some do not fit even when all other cells are gone, or break the run's limits alone.
             InfraError: no node takes machines.
         """
-        seen = self._look()
-        if not seen.nodes:
-            raise InfraError(
-                "no node of the infra cluster takes virtual machines",
-                hint="`kubectl get nodes -L kubevirt.io/schedulable`: one has to be Ready, schedulable, without taints",
-            )
-        problems = [line for cell in cells if (line := self._impossible(seen, cell))]
-        if problems:
-            raise BadInput(
-                f"{len(problems)} of {len(cells)} cells can never start here: {problems[0]}",
-                hint="leave them out, choose smaller topologies, raise the limits, or use an infra with larger nodes",
-                detail="\n".join(problems),
-            )
-
-    def _impossible(self, seen: Survey, cell: Cell) -> str:
-        demand = self._demand(cell)
-        if why := self._limits.refusal((), demand):
-            return f"{cell.id} alone: {why}"
-        if not possible(seen, demand.pods):
-            return f"{cell.id} wants {demand}; all that the nodes could ever have free is {describe(seen.empty())}"
-        return ""
+        check_possible(self._look(), {cell.id: self._demand(cell) for cell in cells}, self._limits)
 
     def _demand(self, cell: Cell) -> Demand:
         if cell.id not in self._demands:
@@ -167,14 +151,26 @@ class Admission:
         """
         refused: list[Refused] = []
         open_: list[tuple[Cell, Entry]] = []
-        for cell in cells:
-            demand = self._demand(cell)
-            if why := self._limited(cell.id, demand):
-                refused.append(self._refuse(cell, demand, why, Cause.LIMITS))
-            else:
-                open_.append((cell, Entry(self._holder, self._run, cell.id, demand)))
-        chosen = self._reserve_first(open_, refused) if open_ else None
+        with self._lock:
+            self._look_at_head(cells)
+            for cell in cells:
+                demand = self._demand(cell)
+                if why := self._limited(cell.id, demand):
+                    refused.append(self._refuse(cell, why, Cause.LIMITS))
+                else:
+                    open_.append((cell, Entry(self._holder, self._run, cell.id, demand)))
+            chosen = self._reserve_first(open_, refused) if open_ else None
         return Decision(None if chosen is None else Admitted(chosen), tuple(refused))
+
+    def _look_at_head(self, cells: Sequence[Cell]) -> None:
+        if cells and (self._head is None or self._head.cell != cells[0].id):
+            self._head = _Head(cells[0].id, self._demand(cells[0]), self._now())
+
+    def _overdue(self, cause: Cause) -> _Head | None:
+        """Return the first of the waiting cells when that has kept it waiting for too long."""
+        head = self._head
+        late = head is not None and head.cause is cause and self._now() - head.since >= self._patience
+        return head if late else None
 
     def _reserve_first(self, open_: Sequence[tuple[Cell, Entry]], refused: list[Refused]) -> Cell | None:
         outcome: list[tuple[Cell, Entry, str]] = []
@@ -198,78 +194,86 @@ class Admission:
         self._claimed = {entry.cell for entry in after.claims if entry.holder == self._holder}
         for cell, entry, why in outcome:
             if why:
-                refused.append(self._refuse(cell, entry.demand, why, Cause.ROOM))
+                refused.append(self._refuse(cell, why, Cause.ROOM))
                 continue
             self._held[cell.id] = entry.demand
             self._reserved[cell.id] = entry
-            self._waiting.pop(cell.id, None)
+            self._owed.discard(cell.id)
+            if self._head is not None and self._head.cell == cell.id:
+                self._head = None
             return cell
         return None
 
     def _stake(self, seen: Survey, book: Book, entry: Entry) -> Book:
-        """Return the book with a claim of a cell that has waited too long, unless it cannot fit any more at all."""
-        waiting = self._waiting.get(entry.cell)
-        if waiting is None or self._now() - waiting.since < self._patience:
+        """Return the book with a claim of the cell that has waited too long, unless it cannot fit any more at all."""
+        head = self._overdue(Cause.ROOM)
+        if head is None or head.cell != entry.cell:
             return book
         return book.claim(entry) if possible(seen, entry.demand.pods) else book.release(*entry.key)
 
     def _limited(self, cell: str, demand: Demand) -> str:
-        """Return which limit keeps a cell waiting; what cells want that it has kept waiting too long counts as held."""
-        elders = []
-        for other, waiting in self._waiting.items():
-            if other == cell:
-                break
-            if waiting.cause is Cause.LIMITS and self._now() - waiting.since >= self._patience:
-                elders.append(waiting.demand)
-        return self._limits.refusal((*self._held.values(), *elders), demand)
+        """Return which limit keeps a cell waiting; what the first wants counts as held when it has waited too long."""
+        head = self._overdue(Cause.LIMITS)
+        kept = () if head is None or head.cell == cell else (head.demand,)
+        return self._limits.refusal((*self._held.values(), *kept), demand)
 
-    def _refuse(self, cell: Cell, demand: Demand, why: str, cause: Cause) -> Refused:
-        before = self._waiting.get(cell.id)
-        self._waiting[cell.id] = _Waiting(demand, before.since if before else self._now(), cause)
+    def _refuse(self, cell: Cell, why: str, cause: Cause) -> Refused:
+        if self._head is not None and self._head.cell == cell.id:
+            self._head = replace(self._head, cause=cause)
         return Refused(cell, why)
 
     def machines_up(self, cell: str) -> None:
         """Give back a cell's reservation: its machines count by themselves now. Again is fine, later is fine."""
-        if self._reserved.pop(cell, None) is not None:
-            self._release(cell)
+        with self._lock:
+            if self._reserved.pop(cell, None) is not None:
+                self._release(cell)
 
     def gone(self, cell: str) -> None:
         """Forget a cell: it has been torn down, was never started, or is not wanted any more. Again is fine."""
-        self._held.pop(cell, None)
-        self._waiting.pop(cell, None)
-        if self._reserved.pop(cell, None) is not None or cell in self._claimed:
-            self._claimed.discard(cell)
-            self._release(cell)
+        with self._lock:
+            self._held.pop(cell, None)
+            if self._head is not None and self._head.cell == cell:
+                self._head = None
+            if self._reserved.pop(cell, None) is not None or cell in self._claimed:
+                self._claimed.discard(cell)
+                self._release(cell)
 
     def _release(self, cell: str) -> None:
+        self._owed.add(cell)
         self._ledger.change(lambda book: book.release(self._run, cell))
+        self._owed.discard(cell)
         self._written = self._now()
 
     def renew(self) -> None:
         """Give a sign of life when one is due and there is something to keep; call it every few seconds.
 
-        A reservation that others took for dead (this process was stopped for too long) is put back.
+        The book is put right by it: a reservation that others took for dead (this process was stopped for too long) is
+        put back, one that could not be given back in time is given back.
 
         Raises:
             InfraRetriable: the API did not answer for a minute.
         """
-        due = self._now() - self._written >= self._every
-        if not due or not (self._reserved or self._claimed):
-            return
+        with self._lock:
+            due = self._now() - self._written >= self._every
+            if due and (self._reserved or self._claimed or self._owed):
+                self._ledger.change(self._put_right)
+                self._written = self._now()
+                self._owed.clear()
 
-        def edit(book: Book) -> Book:
-            there = {entry.key for entry in book.reservations}
-            for entry in tuple(self._reserved.values()):
-                book = book if entry.key in there else book.reserve(entry)
-            return book
-
-        self._ledger.change(edit)
-        self._written = self._now()
+    def _put_right(self, book: Book) -> Book:
+        for cell in self._owed:
+            book = book.release(self._run, cell)
+        there = {entry.key for entry in book.reservations}
+        for entry in self._reserved.values():
+            book = book if entry.key in there else book.reserve(entry)
+        return book
 
     def close(self) -> None:
-        """Give back everything that is reserved; running cells stay as they are."""
-        kept = bool(self._reserved or self._claimed)
-        self._reserved.clear()
-        self._claimed.clear()
-        if kept:
-            self._ledger.change(lambda book: book.without((self._holder,)))
+        """Give back everything that is reserved; running cells stay as they are. Again is fine."""
+        with self._lock:
+            kept = bool(self._reserved or self._claimed or self._owed)
+            self._reserved.clear()
+            self._claimed.clear()
+            self._owed.clear()
+            if kept:
+                self._ledger.change(lambda book: book.without((self._holder,)))

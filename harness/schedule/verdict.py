@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from harness.errors import BadInput, InfraError
 from harness.schedule.book import Book, Entry
 from harness.schedule.capacity import Survey
 from harness.schedule.demand import Demand, PodRequest
+from harness.schedule.limits import Limits
 from harness.schedule.room import all_fit, describe, remainder
 
 
@@ -36,6 +38,38 @@ def refusal(seen: Survey, book: Book, wanted: Entry) -> str:
 def possible(seen: Survey, pods: Iterable[PodRequest]) -> bool:
     """Tell whether pods fit on the nodes once everything is gone that ever goes."""
     return all_fit(seen.empty(), tuple(pods))
+
+
+def check_possible(seen: Survey, demands: Mapping[str, Demand], limits: Limits) -> None:
+    """Refuse cells that can never start, however long they wait.
+
+    Args:
+        demands: what each cell wants, by id.
+
+    Raises:
+        BadInput: some do not fit even when all other cells are gone, or break the run's limits alone.
+        InfraError: no node takes machines.
+    """
+    if not seen.nodes:
+        raise InfraError(
+            "no node of the infra cluster takes virtual machines",
+            hint="`kubectl get nodes -L kubevirt.io/schedulable`: one has to be Ready, schedulable, without taints",
+        )
+    problems = [line for cell, demand in demands.items() if (line := _impossible(seen, cell, demand, limits))]
+    if problems:
+        raise BadInput(
+            f"{len(problems)} of {len(demands)} cells can never start here: {problems[0]}",
+            hint="leave them out, choose smaller topologies, raise the limits, or use an infra with larger nodes",
+            detail="\n".join(problems),
+        )
+
+
+def _impossible(seen: Survey, cell: str, demand: Demand, limits: Limits) -> str:
+    if why := limits.refusal((), demand):
+        return f"{cell} alone: {why}"
+    if not possible(seen, demand.pods):
+        return f"{cell} wants {demand}; all that the nodes could ever have free is {describe(seen.empty())}"
+    return ""
 
 
 def _to_come(seen: Survey, entries: Iterable[Entry]) -> Iterable[PodRequest]:

@@ -57,7 +57,7 @@ def test_runs_share_an_infra_without_overcommit_and_every_cell_starts_once(
 @given(PLANS, st.integers(1, 4), RANDOM)
 def test_a_run_never_holds_more_than_its_limits(shapes: list[tuple[list[int], int]], most: int, random: Random) -> None:
     cells, seconds = plan("c", shapes)
-    run = SimulatedRun(world([50000], random), "r", cells, seconds, Limits(cells=most))
+    run = SimulatedRun(world([50000], random), "r", cells, seconds, limits=Limits(cells=most))
     run.world.play()
     assert len(run.ended) == len(cells)
     assert run.most <= most
@@ -84,15 +84,22 @@ def test_without_patience_it_would_wait_for_the_last_of_the_others() -> None:
     assert large.started["large"] >= end - 2 * 126
 
 
-def test_within_its_own_limits_a_run_lets_no_cell_wait_for_ever_either() -> None:
+def limited(patience: float) -> tuple[SimulatedRun, float]:
+    """Return a run that may hold four machines: two for long, three for large, one for each of many small cells."""
     there = world([100000], steady())
-    cells, seconds = plan("c", [([1024], 200 + n % 7) for n in range(60)])
-    large = cell("large", 2048, 2048, 2048)
-    run = SimulatedRun(
-        there, "r", [*cells, large], {**seconds, "large": 1.0}, Limits(machines=4), patience=600.0
-    )  # short, therefore last in the queue
+    small, seconds = plan("c", [([1024], 200 + n % 7) for n in range(60)])
+    cells = [cell("long", 1024, 1024), cell("large", 1024, 1024, 1024), *small]
+    taking = {**seconds, "long": 1000.0, "large": 900.0}
+    run = SimulatedRun(there, "r", cells, taking, limits=Limits(machines=4), patience=patience)
     there.play()
-    assert run.started["large"] <= 600 + 206 + 20 + 30
+    return run, max(run.ended[c.id] for c in small)
+
+
+def test_within_its_own_limits_a_run_keeps_no_cell_waiting_for_ever_either() -> None:
+    run, _ = limited(patience=600.0)
+    assert run.started["large"] <= run.ended["long"] + 30
+    run, end = limited(patience=float("inf"))
+    assert run.started["large"] >= end - 2 * 226
 
 
 def test_the_simulation_notices_an_overcommit() -> None:
