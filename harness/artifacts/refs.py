@@ -26,6 +26,7 @@ VARIABLES = {
     "cni-plugins": "cluster_cni_plugins_version",
     FLANNEL: "cluster_flannel_version",
     "etcd": "cluster_etcd_version",
+    "etcdutl": "cluster_etcd_version",
 }
 # Add-ons: in no cell whose variables do not name a version of them
 ADDONS = {
@@ -52,7 +53,7 @@ def for_kubernetes(catalogue: Catalogue, version: str, variables: Mapping[str, A
     """
     given = variables or {}
     programs = [Ref(name, version) for name in (*GUEST, *TESTING)]
-    runtime = [_chosen(catalogue, name, given) for name in (*RUNTIME, "etcd")]
+    runtime = [_chosen(catalogue, name, given) for name in (*RUNTIME, "etcd", "etcdutl")]
     return (*programs, *runtime, *images(catalogue, version, given))
 
 
