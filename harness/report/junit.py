@@ -1,14 +1,26 @@
-"""JUnit XML of a run: one suite per cell, its top-level steps and its checks as test cases. GitLab reads it."""
+"""JUnit XML of a run: one suite per cell, its top-level steps and its checks as test cases. GitLab reads it.
+
+What GitLab makes of it decides the form (its parser, lib/gitlab/ci/parsers/test/junit.rb): class and name must be
+unique; a `failure` or `error` turns the report red; of a `skipped` case it shows the text inside the element, and
+`system-out` only of cases that failed. Hence
+- failures that do not count (in quarantine, or of an attempt that was repeated) are `skipped`, with their text inside;
+- the attempt that counts has names without its number, so that a test keeps its name from pipeline to pipeline; of the
+  attempts before there is only what did not pass, with the attempt's number in its name.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree as Xml
 
-from harness.report.results import CellResult, Check, RunResult, Step
+from harness.report import words
+from harness.report.cell import FAILED, INTERRUPTED, NOT_RUN, NOT_STARTED, PASSED, UNFINISHED, CellResult, Check, Step
+from harness.report.results import RunResult
 
 NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+COUNTED = {"failures": "failure", "errors": "error", "skipped": "skipped"}
 
 
 def write(result: RunResult, path: Path) -> None:
@@ -23,50 +35,106 @@ def write(result: RunResult, path: Path) -> None:
 
 
 def _suite(cell: CellResult) -> Xml.Element:
-    steps = [s for s in cell.steps if len(s.path) == 1]
-    failures = sum(c.outcome == "failed" for c in cell.checks)
-    errors = sum(s.outcome != "passed" for s in steps)
-    skipped = sum(c.outcome == "not-run" for c in cell.checks)
-    suite = Xml.Element(
-        "testsuite",
-        name=cell.id,
-        tests=str(len(steps) + len(cell.checks)),
-        failures=str(failures),
-        errors=str(errors),
-        skipped=str(skipped),
-        time=f"{cell.seconds:.3f}",
-    )
-    for step in steps:
-        suite.append(_step(cell, step))
-    for check in cell.checks:
-        suite.append(_check(cell, check))
+    cases = [case for attempt in cell.attempts for case in _attempt(cell, attempt)] + _ending(cell)
+    _make_unique(cases)
+    counts = {word: str(sum(case.find(tag) is not None for case in cases)) for word, tag in COUNTED.items()}
+    attributes = {"name": cell.id, "tests": str(len(cases)), **counts, "time": f"{cell.seconds:.3f}"}
+    suite = Xml.Element("testsuite", attributes)
+    suite.extend(cases)
     return suite
 
 
-def _step(cell: CellResult, step: Step) -> Xml.Element:
-    name = f"step {step.name}" + (f" (attempt {step.attempt})" if step.attempt > 1 else "")
-    made = Xml.Element("testcase", classname=cell.id, name=name, time=f"{step.seconds:.3f}")
-    if step.outcome != "passed":
-        text = "\n".join(
-            t for t in (step.summary, f"hint: {step.hint}" if step.hint else "", *step.paths, step.detail) if t
-        )
-        error = Xml.SubElement(
-            made, "error", type=step.blame or step.outcome, message=_clean(step.summary or step.outcome)
-        )
-        error.text = _clean(text)
+def _attempt(cell: CellResult, attempt: int) -> list[Xml.Element]:
+    counts = attempt == cell.last_attempt
+    steps = [s for s in cell.steps_of(attempt) if s.top and (counts or s.outcome != PASSED)]
+    checks = [c for c in cell.checks_of(attempt) if counts or c.outcome == FAILED]
+    return [*(_step(cell, s, counts=counts) for s in steps), *(_check(cell, c, counts=counts) for c in checks)]
+
+
+def _step(cell: CellResult, step: Step, *, counts: bool) -> Xml.Element:
+    made = _case(cell.id, _named(f"step {step.name}", "", step.attempt, counts=counts), step.seconds)
+    if step.outcome == PASSED:
+        return made
+    told = (step.summary, f"hint: {step.hint}" if step.hint else "", *step.paths, step.detail)
+    text = "\n".join(line for line in told if line) or step.outcome
+    _not_passed(made, step, text, tag="error", counts=counts)
     return made
 
 
-def _check(cell: CellResult, check: Check) -> Xml.Element:
-    made = Xml.Element(
-        "testcase", classname=f"{cell.id}.{check.suite}", name=_clean(check.name), time=f"{check.seconds:.3f}"
-    )
-    first = check.detail.strip().splitlines()[0] if check.detail.strip() else ""
-    if check.outcome == "failed":
-        failure = Xml.SubElement(made, "failure", type=check.blame or "product", message=_clean(first))
-        failure.text = _clean(check.detail)
-    elif check.outcome == "not-run":
-        Xml.SubElement(made, "skipped", message=_clean(check.detail.strip()))
+def _check(cell: CellResult, check: Check, *, counts: bool) -> Xml.Element:
+    stage = f"after {check.stage}" if len(cell.stages) > 1 and check.stage else ""
+    name = _named(check.name, stage, check.attempt, counts=counts)
+    made = _case(f"{cell.id}.{check.suite}", name, check.seconds)
+    text = check.detail.strip()
+    if check.outcome == FAILED:
+        _not_passed(made, check, text, tag="failure", counts=counts)
+    elif check.outcome == NOT_RUN:
+        _add(made, "skipped", text, text)
+    return made
+
+
+def _not_passed(case: Xml.Element, failure: Step | Check, text: str, *, tag: str, counts: bool) -> None:
+    """Say that a step or check did not pass: by its tag when that counts, else as skipped."""
+    whose = f" ({failure.blame})" if failure.blame else ""
+    first = _first(text)
+    rest = f"\n{text}" if text != first else ""
+    if not counts:
+        said = f"attempt {failure.attempt} {failure.outcome}{whose}: {first}"
+        _add(case, "skipped", said, said + rest)
+    elif failure.quarantine:
+        said = f"quarantined: {failure.quarantine}{whose}: {first}"
+        _add(case, "skipped", said, said + rest)
+    else:
+        default = "product" if tag == "failure" else failure.outcome
+        _add(case, tag, first, text).set("type", failure.blame or default)
+
+
+def _first(text: str) -> str:
+    """Return the line that says what went wrong: pytest marks it with an E, any other text begins with it."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    marked = (line.removeprefix("E").strip() for line in lines if line.startswith("E "))
+    return next(marked, next(iter(lines), ""))
+
+
+def _ending(cell: CellResult) -> list[Xml.Element]:
+    """Return a case that says how a cell ended of which no step or check says so."""
+    said = words.came_to(cell, cell.last_attempt)
+    if cell.outcome == NOT_STARTED:
+        case = _case(cell.id, "cell", 0.0)
+        _add(case, "skipped", said, said)
+        return [case]
+    told = any(e.outcome in (UNFINISHED, INTERRUPTED) for e in cell.last_steps if e.top)
+    if cell.outcome != UNFINISHED or told:
+        return []
+    case = _case(cell.id, "cell", 0.0)
+    text = "the run ended before the cell's teardown"
+    _add(case, "error", text, text).set("type", UNFINISHED)
+    return [case]
+
+
+def _named(name: str, stage: str, attempt: int, *, counts: bool) -> str:
+    """Return a case's name; in brackets what tells it from others of the same cell."""
+    besides = ", ".join(part for part in (stage, "" if counts else f"attempt {attempt}") if part)
+    return f"{name} ({besides})" if besides else name
+
+
+def _make_unique(cases: list[Xml.Element]) -> None:
+    """Number the cases of the same class and name from the second on: a step may be tried twice in an attempt."""
+    seen: Counter[tuple[str, str]] = Counter()
+    for case in cases:
+        key = case.attrib["classname"], case.attrib["name"]
+        seen[key] += 1
+        if seen[key] > 1:
+            case.set("name", f"{key[1]} #{seen[key]}")
+
+
+def _case(classname: str, name: str, seconds: float) -> Xml.Element:
+    return Xml.Element("testcase", classname=_clean(classname), name=_clean(name), time=f"{seconds:.3f}")
+
+
+def _add(case: Xml.Element, tag: str, message: str, text: str) -> Xml.Element:
+    made = Xml.SubElement(case, tag, message=_clean(message))
+    made.text = _clean(text)
     return made
 
 

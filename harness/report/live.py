@@ -1,45 +1,72 @@
-"""A cell's steps while they run: a moving line on a terminal; plain lines, foldable in GitLab, elsewhere."""
+"""A run's cells while they run: a moving line on a terminal; plain lines, foldable in GitLab, elsewhere."""
 
 from __future__ import annotations
 
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from rich.console import Console
 from rich.status import Status
+from rich.text import Text
 
 from harness.cell.steps import StepEvent
+from harness.report.progress import Progress
+from harness.report.words import duration
 
 NOT_IN_A_SECTION = re.compile(r"[^a-z0-9_.-]")
+MARKS = {"passed": "ok", "failed": "FAILED", "interrupted": "interrupted"}
+SPINNER_WIDTH = 2
 
 
 class Live:
-    """Shows step events; one instance per process.
+    """Shows what cells do; one instance per process.
 
     gitlab: whether steps become foldable sections; those of cells side by side would overlap and do not.
+    parallel: whether cells run side by side; then each line stands for itself, and only top-level steps have one.
+    cells: how many the run has.
     """
 
-    def __init__(self, console: Console, *, gitlab: bool, parallel: bool = False) -> None:
+    def __init__(self, console: Console, *, gitlab: bool, parallel: bool = False, cells: int = 0) -> None:
         self._console = console
         self._parallel = parallel
         self._sections = gitlab and not parallel
         self._status: Status | None = None
-        self._current: dict[str, str] = {}  # by cell
+        self._progress = Progress(cells)
+        self._now = ""  # the cell and step that began last
+
+    def on_event(self, event: Mapping[str, Any]) -> None:
+        """Show what a worker wrote down, other than steps."""
+        kind = event["event"]
+        if kind == "admitted":
+            self.on_admitted(event["cell"], event["worker"], float(event["expected"]), event["source"])
+        elif kind == "check":
+            self._progress.check(event["cell"], event["outcome"])
+            self._update()
+        elif kind == "kept":
+            self._over(event["cell"], self._progress.end(event["cell"]), "kept, ")
+
+    def on_admitted(self, cell: str, worker: str, expected_seconds: float, source: str) -> None:
+        """Show that a cell starts in a worker, and how long it is expected to take by what."""
+        self._progress.begin(cell, expected_seconds)
+        expected = f"expected {duration(expected_seconds)} ({source})"
+        self._line(f"{cell}: starts on {worker}; {expected}; {self._progress.counts()}")
+        self._update()
 
     def on_step(self, event: StepEvent) -> None:
         """Show that a step began or ended."""
         name = " / ".join(event.path)
+        over = self._progress.step(event)
         if event.outcome is None:
             self._begin(event, name)
         else:
-            self._end(event, name)
+            self._end(event, name, over)
 
     def on_task(self, task: str) -> None:
         """Show which of the playbook's tasks is running (on a terminal only)."""
-        if self._status is not None:
-            self._status.update(f"{self._under_way()}: {task}")
+        self._update(task)
 
     def on_waiting(self, cell: str, reason: str) -> None:
         """Show why a cell waits (with no cell: why all of them do)."""
@@ -53,33 +80,49 @@ class Live:
             self._console.print(f"  {text}", highlight=False, markup=False)
 
     def _begin(self, event: StepEvent, name: str) -> None:
+        self._now = f"{event.cell} {name}"
         if self._sections and len(event.path) == 1:
             self._section("start", event, name)
-        self._current[event.cell] = f"{event.cell} {name}"
         if self._console.is_terminal:
             if self._status is None:
-                self._status = self._console.status(self._under_way())
+                self._status = self._console.status("")
                 self._status.start()
-            self._status.update(self._under_way())
+            self._update()
         elif len(event.path) == 1 and not self._parallel:
             self._line(f"{event.cell}: {name} ...")
 
-    def _under_way(self) -> str:
-        first, *others = [*self._current.values()] or [""]
-        return f"{first} and {len(others)} more" if others else first
+    def _end(self, event: StepEvent, name: str, over: str) -> None:
+        top = len(event.path) == 1
+        if top or not self._parallel:
+            tail = f": {event.summary}" if event.summary and top else ""
+            self._line(f"{event.cell}: {name} {MARKS[event.outcome or 'passed']} ({event.seconds:.1f} s){tail}")
+        if self._parallel:
+            self._over(event.cell, over)
+        elif top:
+            self._stop()  # what pytest prints between steps must not run into a moving line
+        if top and self._sections:
+            self._section("end", event, name)
+        self._update()
 
-    def _end(self, event: StepEvent, name: str) -> None:
-        mark = {"passed": "ok", "failed": "FAILED", "interrupted": "interrupted"}[event.outcome or "passed"]
-        tail = f": {event.summary}" if event.summary and len(event.path) == 1 else ""
-        if len(event.path) == 1 or not self._parallel:
-            self._line(f"{event.cell}: {name} {mark} ({event.seconds:.1f} s){tail}")
-        if len(event.path) == 1:
-            self._current.pop(event.cell, None)
-            if self._status is not None and not self._current:
-                self._status.stop()
-                self._status = None
-            if self._sections:
-                self._section("end", event, name)
+    def _over(self, cell: str, came_to: str, kept: str = "") -> None:
+        if came_to:
+            self._line(f"{cell}: done: {kept}{came_to}; {self._progress.counts()}")
+        if not self._progress.under_way:
+            self._stop()
+
+    def _update(self, task: str = "") -> None:
+        """Renew the moving line; a text of its own keeps brackets in it from being taken for markup."""
+        if self._status is None:
+            return
+        width = self._console.width - SPINNER_WIDTH
+        line = self._progress.line(width) if self._parallel else self._now
+        whole = f"{line}: {task}" if task else line
+        self._status.update(Text(whole if len(whole) <= width else f"{whole[: width - 1]}\N{HORIZONTAL ELLIPSIS}"))
+
+    def _stop(self) -> None:
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
 
     def _line(self, text: str) -> None:
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -2,72 +2,136 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
-from harness.report.results import CellResult, RunResult, Step, alike
+from harness.report import words
+from harness.report.cell import ADMISSION, FAILED, NOT_RUN, PASSED, CellResult, Check, Step
+from harness.report.results import RunResult, alike
 
 
 def write(result: RunResult, path: Path) -> None:
-    """Write the file."""
-    path.write_text(render(result), encoding="utf-8")
+    """Write the file, atomically."""
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(render(result), encoding="utf-8")
+    temporary.replace(path)
 
 
 def render(result: RunResult) -> str:
     """Return the summary as Markdown."""
-    passed = sum(c.outcome == "passed" for c in result.cells)
-    ended = "it was killed" if result.exit_code is None else f"exit code {result.exit_code}"
-    lines = [
-        f"# vmatrix run {result.run}",
-        "",
-        f"{passed} of {len(result.cells)} cells passed; started {result.started}; {ended}.",
-        "",
-        f"    {result.command}",
-        "",
-        "| cell | outcome | checks | not run | time |",
-        "|---|---|---|---|---|",
-        *(_row(cell) for cell in result.cells),
-        "",
-    ]
-    for cell in result.cells:
-        lines += _cell(cell)
+    blames = words.blames(result)
+    lines = [f"# vmatrix run {result.run}", "", f"**{words.headline(result)}**", ""]
+    lines += [f"- {sentence}" for sentence in words.sessions(result)]
+    lines += [f"- tier: {result.tier}"] if result.tier else []
+    lines += [f"- to blame: {blames}"] if blames else []
+    lines += [f"- ended outside of any cell: {result.error}"] if result.error else []
+    lines += (
+        [f"- kept for a look, taken away by `{result.cleanup}`: {', '.join(sorted(result.kept))}"]
+        if result.kept
+        else []
+    )
+    lines += ["", "```sh", result.command, "```", "", *_cells(result), ""]
+    many = len(result.cells) >= words.MANY_CELLS
+    for cell in words.worth_showing(result):
+        lines += _cell(cell, many=many, kept=cell.id in result.kept)
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _row(cell: CellResult) -> str:
-    passed = sum(c.outcome == "passed" for c in cell.checks)
-    not_run = sum(c.outcome == "not-run" for c in cell.checks)
-    ran = len(cell.checks) - not_run
-    return f"| `{cell.id}` | {cell.outcome} | {passed}/{ran} | {not_run} | {cell.seconds:.0f} s |"
-
-
-def _cell(cell: CellResult) -> list[str]:
-    lines = [f"## {cell.id}", "", "| step | outcome | time |", "|---|---|---|"]
-    lines += [f"| {_indented(step)} | {step.outcome} | {step.seconds:.1f} s |" for step in cell.steps]
-    lines.append("")
-    for step in cell.failures:
-        lines += [f"**{step.name} failed** ({step.blame}): {step.summary}", ""]
-        lines += [f"- hint: {step.hint}"] if step.hint else []
-        lines += [f"- `{path}`" for path in step.paths]
-        lines += ["", "```text", step.detail, "```"] if step.detail else []
-        lines.append("")
-    for check, others in alike(cell.failed_checks):
-        lines += [
-            f"**{check.suite}: {check.name}** failed ({check.blame})",
-            "",
-            "```text",
-            check.detail.strip(),
-            "```",
-            "",
-        ]
-        lines += ["In the same way failed:", "", *(f"- {name}" for name in others), ""] if others else []
-    not_run = [c for c in cell.checks if c.outcome == "not-run"]
-    if not_run:
-        lines += ["Not run:", "", *(f"- {c.suite}: {c.name}: {c.detail.strip()}" for c in not_run), ""]
-    if cell.outcome != "passed":
-        lines += [f"Logs: `{cell.directory}/`", ""]
+def _cells(result: RunResult) -> list[str]:
+    """Return the table of cells."""
+    lines = [
+        "| cell | outcome | attempts | checks | not run | waited | time | expected |",
+        "|---|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    for cell in result.cells:
+        checks, *times = words.counts(cell)
+        not_run = sum(c.outcome == NOT_RUN for c in cell.last_checks)
+        said = words.outcome(cell, kept=cell.id in result.kept)
+        columns = (f"`{cell.id}`", said, str(len(cell.attempts)), checks, str(not_run or ""), *times)
+        lines.append(f"| {' | '.join(columns)} |")
     return lines
 
 
+def _cell(cell: CellResult, *, many: bool, kept: bool) -> list[str]:
+    lines = [f"## {cell.id}", "", words.outcome(cell, kept=kept), ""]
+    placed = words.placed(cell)
+    lines += [f"It ran {placed}.", ""] if placed else []
+    last, *before = reversed(cell.attempts)
+    lines += _attempt(cell, last, many=many)
+    for attempt in before:
+        lines += [f"### Attempt {attempt}: {words.came_to(cell, attempt)} (does not count)", ""]
+        lines += _attempt(cell, attempt, many=many)
+    return lines
+
+
+def _attempt(cell: CellResult, attempt: int, *, many: bool) -> list[str]:
+    lines = _steps(cell, attempt, many=many)
+    lines += _checks(cell, attempt)
+    failures, checks = cell.failures_of(attempt), [c for c in cell.checks_of(attempt) if c.outcome == FAILED]
+    for step in failures:
+        lines += _failed_step(step)
+    for check, others in alike(sorted(checks, key=lambda c: bool(c.quarantine))):
+        lines += _failed_check(cell, check, others)
+    not_run = words.not_run(cell, cell.checks_of(attempt))
+    lines += ["Not run:", "", *(f"- {line}" for line in not_run), ""] if not_run else []
+    if cell.outcome_of(attempt) != PASSED:
+        lines += [f"Logs: `{cell.logs(attempt)}/`", ""]
+    return lines
+
+
+def _steps(cell: CellResult, attempt: int, *, many: bool) -> list[str]:
+    steps = [s for s in cell.steps_of(attempt) if s.top or not many]
+    if not steps:
+        return []
+    rows = []
+    if cell.admitted is not None and attempt == cell.last_attempt:
+        rows = [f"| waiting for room and a worker | | {words.duration(cell.admitted.after)} |"]
+    rows += [f"| {_indented(s)} | {_outcome(s)} | {words.duration(s.seconds)} |" for s in steps]
+    return ["| step | outcome | time |", "|---|---|--:|", *rows, ""]
+
+
+def _outcome(step: Step) -> str:
+    return f"{step.outcome}, quarantined" if step.quarantine else step.outcome
+
+
 def _indented(step: Step) -> str:
-    attempt = f" (attempt {step.attempt})" if step.attempt > 1 and len(step.path) == 1 else ""
-    return "&nbsp;&nbsp;" * (len(step.path) - 1) + step.path[-1] + attempt
+    name = "waiting for room" if step.path == (ADMISSION,) else step.path[-1]
+    return "&nbsp;&nbsp;" * (len(step.path) - 1) + name
+
+
+def _checks(cell: CellResult, attempt: int) -> list[str]:
+    groups = words.groups(cell, attempt)
+    if not groups:
+        return []
+    rows = [f"| {group.title} | {group.said} | {words.duration(group.seconds)} |" for group in groups]
+    return ["| checks | | time |", "|---|---|--:|", *rows, ""]
+
+
+def _failed_step(step: Step) -> list[str]:
+    lines = [f"**{step.name}** failed ({_whose(step)}): {step.summary}", ""]
+    told = [f"- hint: {step.hint}"] if step.hint else []
+    told += [f"- `{path}`" for path in step.paths]
+    lines += [*told, ""] if told else []
+    return lines + _fenced(step.detail)
+
+
+def _failed_check(cell: CellResult, check: Check, others: Sequence[Check]) -> list[str]:
+    lines = [f"**{cell.label(check)}** failed ({_whose(check)})", "", *_fenced(check.detail)]
+    names = [f"- {cell.label(other).removeprefix(f'{other.suite}: ')}" for other in others]
+    return lines + (["In the same way failed:", "", *names, ""] if names else [])
+
+
+def _whose(failure: Step | Check) -> str:
+    if failure.quarantine:
+        return f"quarantined: {failure.quarantine}; does not count"
+    return failure.blame
+
+
+def _fenced(text: str) -> list[str]:
+    """Return a text as a block that no line of it can end."""
+    if not text.strip():
+        return []
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return [f"{fence}text", text.strip("\n"), fence, ""]

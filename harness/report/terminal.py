@@ -1,4 +1,4 @@
-"""The end of a run on a terminal or in a job's log: a table of steps, then each failure with blame, hint and paths."""
+"""The end of a run on a terminal or in a job's log: tables of cells and steps, then failures with blame and hint."""
 
 from __future__ import annotations
 
@@ -7,54 +7,138 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from harness.report.results import CellResult, RunResult, alike
+from harness.report import words
+from harness.report.cell import ADMISSION, FAILED, PASSED, CellResult, Check, Step
+from harness.report.results import RunResult, alike
 
 SUMMARY = "summary.md"
-STYLES = {"passed": "green", "failed": "bold red", "not-run": "yellow", "interrupted": "yellow", "unfinished": "yellow"}
+BAD, ODD = "bold red", "yellow"
+STYLES = {"passed": "green", "failed": BAD}
+COLUMNS = ("checks", "waited", "time", "expected")
+TABLE_WIDTH = 130  # columns that the table of cells takes, with ids and outcomes in one line each
+DETAIL_LINES = 12  # of a failure's text, from its end; the reports have all of it
+DETAIL_WIDTH = 300  # characters of such a line: a command may have thousands
 
 
 def show(result: RunResult, console: Console) -> None:
     """Print the tables and failures of all cells."""
-    for cell in result.cells:
-        console.print(_table(cell))
+    shown = words.worth_showing(result)
+    many = len(result.cells) >= words.MANY_CELLS
+    if len(result.cells) > 1:
+        console.print(_cells(result) if console.width >= TABLE_WIDTH else _list(result))
+    for cell in shown:
+        console.print(Text(f"\n{cell.id}: {words.outcome(cell)}", "bold"))
+        if not many:
+            console.print(_table(cell))
         for failure in _failures(cell):
             console.print(failure)
+    if result.cells:
+        console.print()
+    for line in _run(result):
+        console.print(line, soft_wrap=True)
 
 
-def _table(cell: CellResult) -> Table:
-    table = Table(title=cell.id, box=box.SIMPLE, title_justify="left", title_style="bold")
-    table.add_column("step")
+def _run(result: RunResult) -> list[Text]:
+    blames = words.blames(result)
+    lines = [Text(words.headline(result), "bold")]
+    lines += [Text(sentence) for sentence in words.sessions(result)]
+    return lines + ([Text(f"to blame: {blames}", BAD)] if blames else [])
+
+
+def _new_table() -> Table:
+    return Table(box=box.SIMPLE, pad_edge=False)
+
+
+def _styled(text: str, outcome: str) -> Text:
+    return Text(text, STYLES.get(outcome, ODD))
+
+
+def _cells(result: RunResult) -> Table:
+    table = _new_table()
+    table.add_column("cell", no_wrap=True)
     table.add_column("outcome")
-    table.add_column("time", justify="right")
-    for step in cell.steps:
-        name = "  " * (len(step.path) - 1) + step.path[-1] + (f" (attempt {step.attempt})" if step.attempt > 1 else "")
-        table.add_row(name, Text(step.outcome, STYLES.get(step.outcome, "")), f"{step.seconds:.1f} s")
-    for suite in dict.fromkeys(c.suite for c in cell.checks):
-        checks = [c for c in cell.checks if c.suite == suite]
-        counts = {word: sum(c.outcome == word for c in checks) for word in ("passed", "failed", "not-run")}
-        said = ", ".join(f"{n} {word.replace('-', ' ')}" for word, n in counts.items() if n)
-        worst = "failed" if counts["failed"] else "passed" if counts["passed"] else "not-run"
-        table.add_row(f"checks: {suite}", Text(said, STYLES[worst]), f"{sum(c.seconds for c in checks):.1f} s")
-    table.add_section()
-    table.add_row("in all", Text(cell.outcome, STYLES.get(cell.outcome, "")), f"{cell.seconds:.1f} s")
+    for name in COLUMNS:
+        table.add_column(name, justify="right", no_wrap=True)
+    for cell in result.cells:
+        said = words.outcome(cell, kept=cell.id in result.kept)
+        table.add_row(cell.id, _styled(said, cell.outcome), *words.counts(cell))
     return table
 
 
+def _list(result: RunResult) -> Group:
+    """Return what the table says, two lines per cell: for a job's log, which has 80 columns."""
+    lines = []
+    for cell in result.cells:
+        said = _styled(words.outcome(cell, kept=cell.id in result.kept), cell.outcome)
+        lines.append(Text.assemble(f"{cell.id}: ", said))
+        columns = [f"{name} {value}" for name, value in zip(COLUMNS, words.counts(cell), strict=True) if value]
+        lines += [Text(f"    {', '.join(columns)}", "dim")] if columns else []
+    return Group(*lines)
+
+
+def _table(cell: CellResult) -> Table:
+    table = _new_table()
+    table.add_column("step")
+    table.add_column("outcome")
+    table.add_column("time", justify="right", no_wrap=True)
+    for attempt in cell.attempts:
+        if len(cell.attempts) > 1:
+            table.add_row(Text(f"attempt {attempt}", "bold"), "", "")
+        for step in cell.steps_of(attempt):
+            table.add_row(_name(step), _step_outcome(step), words.duration(step.seconds))
+        for group in words.groups(cell, attempt):
+            worst = "failed" if group.failed else "quarantined" if group.quarantined else ""
+            style = worst or ("passed" if group.passed else "not-run")
+            table.add_row(f"checks: {group.title}", _styled(group.said, style), words.duration(group.seconds))
+    table.add_section()
+    table.add_row("in all", _styled(cell.outcome, cell.outcome), words.duration(cell.seconds))
+    return table
+
+
+def _name(step: Step) -> str:
+    name = "waiting for room" if step.path == (ADMISSION,) else step.path[-1]
+    return "  " * (len(step.path) - 1) + name
+
+
+def _step_outcome(step: Step) -> Text:
+    return _styled(step.outcome, step.outcome) if not step.quarantine else Text(f"{step.outcome}, quarantined", ODD)
+
+
 def _failures(cell: CellResult) -> list[RenderableType]:
+    """Return what failed in the attempt that counts, and of those before only what failed first."""
     shown: list[RenderableType] = []
-    for step in cell.failures:
-        lines = [Text(f"{step.name} failed; to blame: {step.blame}", "bold red"), Text(f"  {step.summary}")]
-        lines += [Text(f"  hint: {step.hint}")] if step.hint else []
-        lines += [Text(f"  see: {path}") for path in step.paths]
-        lines += [Text(f"    {line}", "dim") for line in step.detail.splitlines()[-12:]]
-        shown.append(Group(*lines))
-    for check, others in alike(cell.failed_checks):
-        head = Text(f"{check.suite}: {check.name} failed; to blame: {check.blame}", "bold red")
-        lines = [Text(f"    {line}", "dim") for line in check.detail.strip().splitlines()[-12:]]
-        lines += (
-            [Text(f"  and {len(others)} more checks failed in the same way; {SUMMARY} names them")] if others else []
-        )
-        shown.append(Group(head, *lines))
-    if cell.outcome != "passed":
-        shown.append(Text(f"logs of the cell: {cell.directory}/logs"))
+    for attempt in cell.attempts:
+        last = attempt == cell.last_attempt
+        number = "" if last else f"attempt {attempt}: "
+        failed = [c for c in cell.checks_of(attempt) if c.outcome == FAILED]
+        steps = [_failed_step(step, number) for step in cell.failures_of(attempt)]
+        checks = [_failed_check(cell, c, len(o), number) for c, o in alike(failed)]
+        shown += [*steps, *checks] if last else [*steps, *checks][:1]
+    if cell.outcome != PASSED:
+        shown.append(Text(f"logs of the cell: {cell.logs(cell.last_attempt)}", overflow="fold"))
     return shown
+
+
+def _failed_step(step: Step, lead: str) -> RenderableType:
+    lines = [_head(f"{lead}{step.name}", step), Text(f"  {step.summary}")]
+    lines += [Text(f"  hint: {step.hint}")] if step.hint else []
+    lines += [Text(f"  see: {path}", overflow="fold") for path in step.paths]
+    return Group(*lines, *_dim(step.detail))
+
+
+def _failed_check(cell: CellResult, check: Check, others: int, lead: str) -> RenderableType:
+    more = f"  and {words.plural(others, 'more check')} failed in the same way; {SUMMARY} names them"
+    return Group(_head(lead + cell.label(check), check), *_dim(check.detail), *([Text(more)] if others else []))
+
+
+def _head(name: str, failure: Step | Check) -> Text:
+    if failure.quarantine:
+        return Text(f"{name} failed; quarantined, does not count: {failure.quarantine}", ODD)
+    return Text(f"{name} failed; to blame: {failure.blame}", BAD)
+
+
+def _dim(text: str) -> list[Text]:
+    lines = text.strip().splitlines()[-DETAIL_LINES:]
+    return [
+        Text(f"    {line if len(line) <= DETAIL_WIDTH else f'{line[:DETAIL_WIDTH]} [...]'}", "dim") for line in lines
+    ]

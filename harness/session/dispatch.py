@@ -87,6 +87,8 @@ class Dispatch:
         """Pass on what the workers have written down since the last time."""
         live = self.run.live
         for event in self._follow().read():
+            if live is not None:
+                live.on_event(event)
             if event["event"] not in ("step-start", "step-end"):
                 continue
             told = StepEvent(

@@ -24,7 +24,7 @@ from harness.errors import EXIT_OK, BadInput, Leaked, VmatrixError
 from harness.record import RESULTS, Recorder
 from harness.report import junit, summary, terminal
 from harness.report.live import Live, in_gitlab
-from harness.report.results import UNFINISHED, load
+from harness.report.results import NOT_STARTED, UNFINISHED, load
 from harness.schedule.history import History
 from harness.session.cells import Cells
 from harness.session.plan import RunPlan
@@ -93,7 +93,7 @@ class Run:
             parallel=self.parallel,
             pid=os.getpid(),
         )
-        self.live = Live(self.console, gitlab=in_gitlab(), parallel=self.parallel > 1)
+        self.live = Live(self.console, gitlab=in_gitlab(), parallel=self.parallel > 1, cells=len(plan.cells))
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
         self._site = wiring.open_site(plan.settings, plan.spec, plan.cells, progress=self.live.on_progress)
@@ -115,6 +115,8 @@ class Run:
             os.write(2, f"\nstopped at once; what is left is taken away by: {self.plan.cleanup}\n".encode())
             os._exit(128 + number)
         self.signalled = number
+        with suppress(OSError):  # a full disk must not keep anybody from tearing down
+            self.recorder.write("signal", number=number)
         if self.cells is not None:
             self.cells.keep = False
         name = signal.Signals(number).name
@@ -157,7 +159,7 @@ class Run:
         history = History.load(self.plan.settings.provider)
         with suppress(OSError):
             for cell in result.cells:
-                if cell.id in ids and cell.outcome != UNFINISHED:
+                if cell.id in ids and cell.outcome not in (UNFINISHED, NOT_STARTED):
                     history.append(
                         ids[cell.id], seconds=cell.last_seconds, outcome=cell.outcome, parallel=self.parallel
                     )

@@ -1,0 +1,225 @@
+"""One cell of a run as its results tell it: attempts, their steps and checks, and what each attempt came to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.cell.provision import attempt_directory
+
+PASSED = "passed"
+FAILED = "failed"
+INTERRUPTED = "interrupted"
+UNFINISHED = "unfinished"  # begun, and its end was never written down
+UNCHECKED = "unchecked"  # came and went, and no check of it passed or failed
+NOT_STARTED = "not started"
+QUARANTINED = "quarantined"
+OUTCOMES = (FAILED, QUARANTINED, INTERRUPTED, UNFINISHED, UNCHECKED, NOT_STARTED, PASSED)
+NOT_RUN = "not-run"  # of a check
+ADMISSION = "admission"  # the step in which a cell waits for room
+TEARDOWN = "teardown"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step that ended, or (outcome "unfinished") was under way when the run was killed.
+
+    path: its name and its parents', outermost first.
+    quarantine: the issue of the entry that keeps a failure from counting.
+    """
+
+    path: tuple[str, ...]
+    attempt: int
+    outcome: str
+    seconds: float
+    blame: str = ""
+    summary: str = ""
+    hint: str = ""
+    detail: str = ""
+    paths: tuple[str, ...] = ()
+    exit_code: int = 0
+    quarantine: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return the step's name with its parents'."""
+        return " / ".join(self.path)
+
+    @property
+    def top(self) -> bool:
+        """Tell whether the step is part of no other."""
+        return len(self.path) == 1
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check's outcome: passed, failed or not-run.
+
+    detail: the failure's text, or why it did not run.  stage: the phase after which it ran.
+    quarantine: the issue of the entry that keeps a failure from counting.
+    """
+
+    name: str
+    suite: str
+    outcome: str
+    seconds: float
+    blame: str = ""
+    detail: str = ""
+    stage: str = ""
+    attempt: int = 1
+    quarantine: str = ""
+
+    @property
+    def title(self) -> str:
+        """Return suite and name, as quarantine entries name checks."""
+        return f"{self.suite}: {self.name}"
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """When a cell was given to a worker: seconds from the start of the run (or rerun), and what was expected of it."""
+
+    worker: str
+    after: float
+    expected: float
+    source: str
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """One cell of a run, with all its attempts; the last one counts.
+
+    failures: the failed steps of all attempts, of a step inside another only the inner one.
+    admitted: how the last attempt came to a worker; None in a run without workers.
+    cut: the attempts that a signal ended; it may have come in the middle of a check, which then left no trace.
+    """
+
+    id: str
+    directory: str
+    steps: tuple[Step, ...]
+    checks: tuple[Check, ...]
+    failures: tuple[Step, ...]
+    admitted: Admitted | None = None
+    cut: frozenset[int] = frozenset()
+
+    @property
+    def attempts(self) -> tuple[int, ...]:
+        """Return the numbers of the attempts that began, in order."""
+        return tuple(sorted({s.attempt for s in self.steps} | {c.attempt for c in self.checks}))
+
+    @property
+    def last_attempt(self) -> int:
+        """Return the number of the attempt that counts."""
+        return max(self.attempts, default=1)
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """Return the stages that checks belong to, in the order in which they came."""
+        return tuple(dict.fromkeys(c.stage for c in self.checks))
+
+    @property
+    def last_steps(self) -> tuple[Step, ...]:
+        """Return the steps of the attempt that counts."""
+        return self.steps_of(self.last_attempt)
+
+    @property
+    def last_checks(self) -> tuple[Check, ...]:
+        """Return the checks of the attempt that counts."""
+        return self.checks_of(self.last_attempt)
+
+    @property
+    def last_failures(self) -> tuple[Step, ...]:
+        """Return the failed steps of the attempt that counts."""
+        return self.failures_of(self.last_attempt)
+
+    @property
+    def failed_checks(self) -> tuple[Check, ...]:
+        """Return the checks that failed in the attempt that counts."""
+        return tuple(c for c in self.last_checks if c.outcome == FAILED)
+
+    @property
+    def quarantined(self) -> bool:
+        """Tell whether something failed that does not count."""
+        return any(failure.quarantine for failure in self.failed_of(self.last_attempt))
+
+    @property
+    def waited(self) -> float:
+        """Return how many seconds the last attempt waited for room; in a run with workers, for one of them too."""
+        steps = sum(s.seconds for s in self.last_steps if s.path == (ADMISSION,))
+        return steps + (self.admitted.after if self.admitted is not None else 0.0)
+
+    @property
+    def seconds(self) -> float:
+        """Return how long the top-level steps and the checks of all attempts took together, without any wait."""
+        return sum(map(self.seconds_of, self.attempts))
+
+    @property
+    def last_seconds(self) -> float:
+        """Return how long the attempt that counts took, without any wait."""
+        return self.seconds_of(self.last_attempt)
+
+    @property
+    def outcome(self) -> str:
+        """Return the outcome of the attempt that counts."""
+        return self.outcome_of(self.last_attempt)
+
+    @property
+    def earlier(self) -> dict[int, str]:
+        """Return the outcomes of the attempts before, by their number."""
+        return {number: self.outcome_of(number) for number in self.attempts[:-1]}
+
+    @property
+    def blames(self) -> dict[str, int]:
+        """Return how many failures that count are whose."""
+        found = [f.blame or "unknown" for f in self.failed_of(self.last_attempt) if not f.quarantine]
+        return {blame: found.count(blame) for blame in sorted(set(found))}
+
+    def steps_of(self, attempt: int) -> tuple[Step, ...]:
+        """Return an attempt's steps."""
+        return tuple(s for s in self.steps if s.attempt == attempt)
+
+    def checks_of(self, attempt: int) -> tuple[Check, ...]:
+        """Return an attempt's checks."""
+        return tuple(c for c in self.checks if c.attempt == attempt)
+
+    def failures_of(self, attempt: int) -> tuple[Step, ...]:
+        """Return an attempt's failed steps."""
+        return tuple(s for s in self.failures if s.attempt == attempt)
+
+    def failed_of(self, attempt: int) -> tuple[Step | Check, ...]:
+        """Return an attempt's failed steps and checks."""
+        return (*self.failures_of(attempt), *(c for c in self.checks_of(attempt) if c.outcome == FAILED))
+
+    def seconds_of(self, attempt: int) -> float:
+        """Return how long an attempt's top-level steps and checks took, without the wait for room."""
+        steps = sum(s.seconds for s in self.steps_of(attempt) if s.top and s.path != (ADMISSION,))
+        return steps + sum(c.seconds for c in self.checks_of(attempt))
+
+    def outcome_of(self, attempt: int) -> str:
+        """Return the worst outcome of an attempt's steps and checks; what is in quarantine is not a failure.
+
+        An attempt has not passed before its teardown has ended: a run may be killed between two steps.
+        """
+        steps, checks = self.steps_of(attempt), self.checks_of(attempt)
+        everything: list[Step | Check] = [*steps, *checks]
+        if not everything:
+            return NOT_STARTED
+        excused = any(e.outcome == FAILED and e.quarantine for e in everything)
+        outcomes = {e.outcome for e in everything if not (e.outcome == FAILED and e.quarantine)}
+        outcomes |= {INTERRUPTED} if attempt in self.cut else set()
+        for word in (FAILED, INTERRUPTED, UNFINISHED):
+            if word in outcomes:
+                return word
+        if excused:
+            return QUARANTINED
+        if not any(s.path == (TEARDOWN,) for s in steps):
+            return UNFINISHED
+        return PASSED if any(c.outcome == PASSED for c in checks) else UNCHECKED
+
+    def logs(self, attempt: int) -> Path:
+        """Return the directory of an attempt's logs."""
+        return attempt_directory(Path(self.directory), 1, attempt) / "logs"
+
+    def label(self, check: Check) -> str:
+        """Return a check's suite and name, with its stage when the cell has several."""
+        return f"{check.title} (after {check.stage})" if len(self.stages) > 1 and check.stage else check.title

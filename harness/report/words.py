@@ -1,0 +1,164 @@
+"""What all reports say in the same words: how a cell ended, how a run went, how long something took."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from harness.report.cell import FAILED, NOT_RUN, NOT_STARTED, PASSED, CellResult, Check
+from harness.report.results import RunResult
+
+MANY_CELLS = 5  # from here on, cells that passed at once have no section of their own
+MOST_NAMES = 6  # of checks that did not run for the same reason; of more, only their number is said
+SHORT_ID = 6  # characters at an id's end: the hash that tells it from all others
+
+
+def duration(seconds: float) -> str:
+    """Return seconds as a person reads them."""
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+
+
+def plural(number: int, what: str) -> str:
+    """Return a number and what it counts."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def came_to(cell: CellResult, attempt: int) -> str:
+    """Return an attempt's outcome and whose fault it was."""
+    blames = ", ".join(sorted({f.blame for f in cell.failed_of(attempt) if f.blame and not f.quarantine}))
+    return cell.outcome_of(attempt) + (f": {blames}" if blames else "")
+
+
+def outcome(cell: CellResult, *, kept: bool = False) -> str:
+    """Return how a cell ended, and what became of the attempts before: a pass at the second one is not hidden."""
+    earlier = "; ".join(f"attempt {number} {came_to(cell, number)}" for number in cell.earlier)
+    said = came_to(cell, cell.last_attempt) if cell.outcome != NOT_STARTED else NOT_STARTED
+    said += f" (attempt {cell.last_attempt}; {earlier})" if earlier else ""
+    return said + (", kept" if kept else "")
+
+
+def clean(cell: CellResult) -> bool:
+    """Tell whether a cell passed at once: nothing of it needs to be looked at."""
+    return cell.outcome == PASSED and not cell.earlier
+
+
+def worth_showing(result: RunResult) -> list[CellResult]:
+    """Return the cells that get a section of their own."""
+    begun = [cell for cell in result.cells if cell.attempts]
+    return begun if len(result.cells) < MANY_CELLS else [cell for cell in begun if not clean(cell)]
+
+
+def placed(cell: CellResult) -> str:
+    """Return where a cell ran and how long it was expected to take, by what; empty in a run without workers."""
+    found = cell.admitted
+    return f"on {found.worker}; expected {duration(found.expected)} ({found.source})" if found is not None else ""
+
+
+def counts(cell: CellResult) -> tuple[str, str, str, str]:
+    """Return an overview's columns of the attempt that counts: checks passed of those that ran, wait, time, expected.
+
+    What there is nothing to say of is empty.
+    """
+    found = groups(cell, cell.last_attempt)
+    passed, ran = sum(g.passed for g in found), sum(g.passed + g.failed + g.quarantined for g in found)
+    expected = cell.admitted.expected if cell.admitted is not None else 0.0
+    waited, took, wanted = (duration(s) if s else "" for s in (cell.waited, cell.last_seconds, expected))
+    return f"{passed}/{ran}" if ran else "", waited, took, wanted
+
+
+def moment(time: str) -> str:
+    """Return an RFC 3339 moment as a person reads it, in UTC."""
+    return f"{datetime.fromisoformat(time).astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def headline(result: RunResult) -> str:
+    """Return how many cells came to what."""
+    passed = result.outcomes.get(PASSED, 0)
+    again = sum(cell.outcome == PASSED and bool(cell.earlier) for cell in result.cells)
+    parts = [f"{passed} of {len(result.cells)} cells passed" + (f" ({again} not at once)" if again else "")]
+    parts += [f"{number} {word}" for word, number in result.outcomes.items() if word != PASSED]
+    return ", ".join(parts)
+
+
+def sessions(result: RunResult) -> list[str]:
+    """Return a sentence for each call of the run: when, how long, how many cells at once, how it ended."""
+    said = []
+    for number, one in enumerate(result.sessions):
+        what = f"{'started' if number == 0 else 'run again'} {moment(one.started)}: {plural(one.cells, 'cell')}"
+        side = f"up to {one.parallel} side by side" if one.parallel > 1 else "one after the other"
+        ended = "it was killed or has not ended" if one.exit_code is None else f"exit code {one.exit_code}"
+        said.append(f"{what}{f', {side}' if one.cells > 1 else ''}, {duration(one.seconds)}; {ended}")
+    return said
+
+
+def blames(result: RunResult) -> str:
+    """Return whose fault the failures that count are, by cells; empty without any."""
+    cells: Counter[str] = Counter()
+    failures: Counter[str] = Counter()
+    for cell in result.cells:
+        cells.update(cell.blames.keys())
+        failures.update(cell.blames)
+    return "; ".join(
+        f"{blame}: {plural(failures[blame], 'failure')} in {plural(cells[blame], 'cell')}"
+        for blame, _ in cells.most_common()
+    )
+
+
+@dataclass(frozen=True)
+class Group:
+    """The checks of one suite after one stage of one attempt."""
+
+    title: str
+    passed: int
+    failed: int
+    quarantined: int
+    not_run: int
+    seconds: float
+
+    @property
+    def said(self) -> str:
+        """Return the numbers that are not zero."""
+        words = {"passed": self.passed, "failed": self.failed, "quarantined": self.quarantined, "not run": self.not_run}
+        return ", ".join(f"{number} {word}" for word, number in words.items() if number)
+
+
+def groups(cell: CellResult, attempt: int) -> list[Group]:
+    """Return an attempt's checks by stage (when the cell has several) and suite."""
+    checks = cell.checks_of(attempt)
+    keys = dict.fromkeys((c.stage, c.suite) for c in checks)
+    ordered = sorted(keys, key=lambda key: cell.stages.index(key[0]))
+    return [_group(cell, key, [c for c in checks if (c.stage, c.suite) == key]) for key in ordered]
+
+
+def _group(cell: CellResult, key: tuple[str, str], checks: list[Check]) -> Group:
+    stage, suite = key
+    failed = [c for c in checks if c.outcome == FAILED]
+    return Group(
+        title=f"after {stage}: {suite}" if len(cell.stages) > 1 else suite,
+        passed=sum(c.outcome == PASSED for c in checks),
+        failed=sum(not c.quarantine for c in failed),
+        quarantined=sum(bool(c.quarantine) for c in failed),
+        not_run=sum(c.outcome == NOT_RUN for c in checks),
+        seconds=sum(c.seconds for c in checks),
+    )
+
+
+def not_run(cell: CellResult, checks: Iterable[Check]) -> list[str]:
+    """Return which checks did not run and why; of many for the same reason only how many."""
+    reasons: dict[str, list[Check]] = {}
+    for check in checks:
+        if check.outcome == NOT_RUN:
+            reasons.setdefault(check.detail.strip().removeprefix("not run: "), []).append(check)
+    said = []
+    for reason, found in reasons.items():
+        if len(found) > MOST_NAMES:
+            said.append(f"{plural(len(found), 'check')}: {reason}")
+        else:
+            said += [f"{cell.label(check)}: {reason}" for check in found]
+    return said
