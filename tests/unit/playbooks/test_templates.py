@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from harness import proc
-from tests.unit.playbooks.playbook_files import PLAYBOOKS
+from tests.unit.playbooks.playbook_files import PLAYBOOKS, ROLES
 
 HERE = Path(__file__).parent
 ANSIBLE = Path(sys.executable).parent / "ansible-playbook"
@@ -20,6 +20,15 @@ TEMPLATES = {
     "kubeadm.yml": "control_plane/templates/kubeadm.yml.j2",
     "init.sh": "control_plane/templates/init.sh.j2",
     "hand-out.sh": "control_plane/templates/hand-out.sh.j2",
+    "kubeadm-join-control-plane.yml": "control_plane_join/templates/kubeadm-join-control-plane.yml.j2",
+    "join-control-plane.sh": "control_plane_join/templates/join-control-plane.sh.j2",
+    "haproxy.cfg": "api_endpoint/templates/haproxy.cfg.j2",
+    "etcd-look.sh": "etcd/templates/look.sh.j2",
+    "etcd-make-ca.sh": "etcd/templates/make-ca.sh.j2",
+    "etcd-begin.sh": "etcd/templates/begin.sh.j2",
+    "etcd-kubeadm.yml": "etcd/templates/kubeadm.yml.j2",
+    "etcd.service": "etcd/templates/etcd.service.j2",
+    "etcd-member.sh": "etcd_member/templates/member.sh.j2",
     "kubeadm-join.yml": "node/templates/kubeadm-join.yml.j2",
     "join.sh": "node/templates/join.sh.j2",
     "config-v3.toml": "container_runtime/templates/config-v3.toml.j2",
@@ -38,14 +47,14 @@ SUBNET = "FLANNEL_NETWORK=10.243.0.0/16\nFLANNEL_SUBNET=10.243.7.1/24\nFLANNEL_M
 
 def render(topology: str, directory: Path, **more: Any) -> Path:
     """Render every template for the first control plane of a topology."""
-    roles = ("preinstall", "etcd", "network_plugin", "postinstall")
-    sources = [PLAYBOOKS / f"roles/{role}/{kind}/main.yml" for role in roles for kind in ("defaults", "vars")]
+    sources = [role / kind / "main.yml" for role in ROLES for kind in ("defaults", "vars")]
     sources += [PLAYBOOKS / "group_vars/all.yml", HERE / "variables.yml"]
     chosen = {
         "target": "cp",
         "directory": str(directory),
         "render": TEMPLATES,
         "roles": str(PLAYBOOKS / "roles"),
+        "etcd_begins": True,
         **more,
     }
     chosen["ansible_python_interpreter"] = sys.executable
@@ -83,7 +92,7 @@ def test_kubeadm_gets_everything_from_the_mirror(rendered: Path) -> None:
     assert cluster["imageRepository"] == "10.0.0.1:5000"
     assert cluster["dns"] == {"imageTag": "v1.14.2"}
     assert cluster["etcd"]["local"]["imageTag"] == "3.6.8-0"
-    assert cluster["controlPlaneEndpoint"] == "10.0.0.2:6443"
+    assert cluster["controlPlaneEndpoint"] == "127.0.0.1:6445"
 
 
 def test_component_configurations_are_merged_with_what_the_infra_needs(rendered: Path) -> None:
@@ -144,7 +153,7 @@ def test_flannel_writes_the_kind_of_rules_that_kube_proxy_does(rendered: Path, a
 def test_flannel_does_not_wait_for_kube_proxy(rendered: Path) -> None:
     (container,) = documents(rendered / "flannel.yml")["DaemonSet"]["spec"]["template"]["spec"]["containers"]
     environment = {entry["name"]: entry.get("value") for entry in container["env"]}
-    assert (environment["KUBERNETES_SERVICE_HOST"], environment["KUBERNETES_SERVICE_PORT"]) == ("10.0.0.2", "6443")
+    assert (environment["KUBERNETES_SERVICE_HOST"], environment["KUBERNETES_SERVICE_PORT"]) == ("127.0.0.1", "6445")
 
 
 def test_a_subnet_becomes_a_cni_configuration_once(rendered: Path, tmp_path: Path) -> None:
