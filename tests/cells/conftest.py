@@ -25,16 +25,17 @@ def _spec_names(minor: str) -> dict[str, None]:
     return {spec.name: None for spec in load_curated(minor).specs}
 
 
-def _specs_of(cell: Cell) -> dict[str, None]:
-    return _spec_names(minor_of(str(cell.vars["cluster_kubernetes_version"])))
+def _specs_of(cell: Cell, phase: int) -> dict[str, None]:
+    """Return the specs of the minor that a cell has after a phase."""
+    return _spec_names(minor_of(str(cell.phases[phase].vars["cluster_kubernetes_version"])))
 
 
 @pytest.hookimpl(trylast=True)  # after the plugin's, so that the cell comes first in the item's name
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Make an item of every curated upstream spec that any of the selected cells' minors has."""
     if "spec_name" in metafunc.fixturenames:
-        cells = metafunc.config.stash[PLAN].cells
-        names = list(dict.fromkeys(name for cell in cells for name in _specs_of(cell)))
+        moments = [(cell, n) for cell in metafunc.config.stash[PLAN].cells for n in range(len(cell.phases))]
+        names = list(dict.fromkeys(name for cell, phase in moments for name in _specs_of(cell, phase)))
         metafunc.parametrize("spec_name", names, ids=names)
 
 
@@ -50,8 +51,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _is_foreign(item: pytest.Item) -> bool:
     if not isinstance(item, pytest.Function) or "spec_name" not in item.fixturenames:
         return False
-    cell = item.callspec.params["cell"]
-    return isinstance(cell, Cell) and item.callspec.params["spec_name"] not in _specs_of(cell)
+    given = item.callspec.params
+    return isinstance(given["cell"], Cell) and given["spec_name"] not in _specs_of(given["cell"], given["phase"])
 
 
 @pytest.fixture(scope="session")

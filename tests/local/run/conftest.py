@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from harness.cell import teardown
 from harness.cell.access import control_directory
-from harness.cell.teardown import Selection, find, reap
+from harness.cell.teardown import find, reap
 from harness.infra.local.provider import LocalProvider
 from harness.kube import Cluster
 from harness.model import Cell
 from harness.paths import project_dir
-from harness.plan import select
+from harness.plan.select import Selection, selected
 from harness.proc import run as command
 from harness.spec import load_spec
 from tests.local.run import runs
@@ -29,16 +30,19 @@ Nothing = Callable[[Run], None]
 @pytest.fixture(scope="session")
 def single() -> Cell:
     """Return the cell of the tier `single`."""
-    (found,) = select(load_spec(project_dir() / "matrix"), tier="single")
-    return found
+    return only_cell("single")
 
 
 @pytest.fixture(scope="session")
 def pair() -> tuple[Cell, Cell]:
     """Return two cells, the one that is expected to take longer first."""
-    spec = load_spec(project_dir() / "matrix")
-    (larger,), (smaller,) = select(spec, tier="smoke"), select(spec, tier="single")
-    return larger, smaller
+    return only_cell("smoke"), only_cell("single")
+
+
+def only_cell(tier: str) -> Cell:
+    """Return the one cell that a tier has on the embedded infrastructure."""
+    (found,) = selected(load_spec(project_dir() / "matrix"), "embedded", Selection(tier=tier))
+    return found.cell
 
 
 @pytest.fixture
@@ -56,7 +60,7 @@ def start(infra: LocalProvider, cluster: Cluster, tmp_path: Path) -> Iterator[St
         if run.process.poll() is None:
             run.send(signal.SIGKILL)
             run.end()
-        reap(cluster, Selection(run=run.id), seconds=TEARDOWN_SECONDS)
+        reap(cluster, teardown.Selection(run=run.id), seconds=TEARDOWN_SECONDS)
 
 
 @pytest.fixture
@@ -64,7 +68,7 @@ def nothing_left(infra: LocalProvider, cluster: Cluster, single: Cell) -> Nothin
     """Return what looks whether anything of a run is left: cells, machines, processes, SSH connections."""
 
     def look(run: Run) -> None:
-        assert find(cluster, Selection(run=run.id)) == []
+        assert find(cluster, teardown.Selection(run=run.id)) == []
         assert [m.namespace for m in infra.status().machines if run.id in m.namespace] == []
         for cell in {single.id, *(str(e["cell"]) for e in run.events() if "cell" in e)}:
             control = control_directory(run.id, cell)
