@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 from harness.infra.nodes import ENDED, MIB, quantity, usable
@@ -49,6 +50,10 @@ class Survey:
 
     def free(self) -> Nodes:
         """Return what the nodes have left beside all pods that are bound to them."""
+        return self._free
+
+    @cached_property
+    def _free(self) -> Nodes:
         return _less(self.nodes, self.pods)
 
     def empty(self) -> Nodes:

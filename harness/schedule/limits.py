@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from harness.schedule.demand import Demand
@@ -20,13 +20,13 @@ class Limits:
     def refusal(self, held: Sequence[Demand], wanted: Demand) -> str:
         """Return which cap a further cell would break, "" when none."""
         every = (*held, wanted)
-        sums = (
-            ("MiB of memory", self.memory_mib, sum(d.memory_mib for d in every)),
-            ("CPUs", self.cpus, round(sum(d.cpus for d in every), 3)),
-            ("machines", self.machines, sum(d.machines for d in every)),
-            ("cells", self.cells, len(every)),
+        caps: tuple[tuple[str, float | None, Callable[[Demand], float]], ...] = (
+            ("MiB of memory", self.memory_mib, lambda demand: demand.memory_mib),
+            ("CPUs", self.cpus, lambda demand: demand.cpus),
+            ("machines", self.machines, lambda demand: demand.machines),
+            ("cells", self.cells, lambda demand: 1),
         )
-        for unit, most, together in sums:
-            if most is not None and together > most:
+        for unit, most, amount in caps:
+            if most is not None and (together := round(sum(map(amount, every)), 3)) > most:
                 return f"the run would hold {together:g} {unit}, its limit is {most:g}"
         return ""

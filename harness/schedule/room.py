@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from harness.schedule.demand import PodRequest
 
@@ -23,12 +23,7 @@ class NodeRoom:
 
     def less(self, pod: PodRequest) -> NodeRoom:
         """Return what is left beside a pod; negative when more is bound to the node than it has."""
-        return replace(
-            self,
-            memory_mib=self.memory_mib - pod.memory_mib,
-            millicpus=self.millicpus - pod.millicpus,
-            pods=self.pods - 1,
-        )
+        return NodeRoom(self.name, self.memory_mib - pod.memory_mib, self.millicpus - pod.millicpus, self.pods - 1)
 
 
 Nodes = tuple[NodeRoom, ...]

@@ -64,8 +64,9 @@ class World:
         for run in self.runs:
             run.fill()
         while self.events and self.events[0][0] <= until:
-            self.now, _, happen = heapq.heappop(self.events)
-            happen()
+            self.now = self.events[0][0]
+            while self.events and self.events[0][0] <= self.now:
+                heapq.heappop(self.events)[2]()
             for run in self.random.sample(self.runs, len(self.runs)):
                 run.fill()
 

@@ -23,7 +23,7 @@ MOST_TOO_MUCH_MIB = 16  # per machine
 
 
 def cell_of(spec: Spec, topology: str) -> Cell:
-    (smoke,) = select(spec, tier="smoke")
+    smoke = select(spec, tier="smoke")[0]
     return make_cell(spec, {**smoke.values, "topology": topology})
 
 
