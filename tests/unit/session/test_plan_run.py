@@ -40,8 +40,9 @@ def written(tmp_path: Path, both: tuple[Cell, Cell]) -> Written:
             *((both[1].id, n, "failed") for n in failed),
             *((both[1].id, n, "passed") for n in passed),
         ]:
-            recorder.write("step-start", cell=cell, attempt=attempt, step=["deploy"])
-            recorder.write("step-end", cell=cell, attempt=attempt, step=["deploy"], outcome=outcome, seconds=1.0)
+            for step, came_to in (("deploy", outcome), ("teardown", "passed")):
+                recorder.write("step-start", cell=cell, attempt=attempt, step=[step])
+                recorder.write("step-end", cell=cell, attempt=attempt, step=[step], outcome=came_to, seconds=1.0)
             recorder.write("check", cell=cell, attempt=attempt, name="n", suite="s", outcome=outcome, seconds=0.1)
         return directory
 
