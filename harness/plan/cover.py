@@ -18,7 +18,7 @@ from harness.plan.goal import Goal
 from harness.plan.members import Domains, Row, Value, choose, narrowed
 
 MOST_SALTS = 24
-PATIENCE = 1000  # combinations times salts: larger goals get fewer tries, so that planning stays a matter of a second
+PATIENCE = 2000  # combinations times salts: larger goals get fewer tries, so that planning stays a matter of a second
 Item = Pairing  # of classes; or one axis and value, to be covered by itself
 
 
@@ -62,7 +62,7 @@ def cover(goal: Goal, *, there: Sequence[Mapping[str, str]] = (), seed: int = 0)
     shortest = _least(field)
     best: list[Row] | None = None
     for number in range(max(1, min(MOST_SALTS, PATIENCE // (len(field.possible) + 1)))):
-        rows = _once(wanted, fixed, f"{seed}.{number}")
+        rows = _once(wanted, fixed, str(seed * MOST_SALTS + number or ""))  # the first is covertable's own
         if best is None or _price(goal, rows) < _price(goal, best):
             best = rows
         if len(best) + len(fixed) <= shortest:
