@@ -76,7 +76,7 @@ def test_with_little_room_they_queue_the_longest_first(start: Start, nothing_lef
 def test_a_signal_ends_all_cells(start: Start, nothing_left: Nothing, pair: Pair) -> None:
     run = start(selection=ids(pair))
     for cell in pair:
-        run.wait_for("step-start", *MACHINES, cell=cell.id)
+        run.wait_for("step-start", *MACHINES, cell=cell.id, seconds=LONG_SECONDS)
     run.send(signal.SIGTERM)
     ended = run.end(seconds=LONG_SECONDS)
     assert ended.code == 143, ended.stdout + ended.stderr
@@ -88,7 +88,7 @@ def test_a_signal_ends_all_cells(start: Start, nothing_left: Nothing, pair: Pair
 def test_a_killed_worker_costs_its_own_cell_only(start: Start, nothing_left: Nothing, pair: Pair) -> None:
     run = start(*COME_AND_GO, selection=ids(pair))
     for cell in pair:
-        run.wait_for("step-start", *MACHINES, cell=cell.id)
+        run.wait_for("step-start", *MACHINES, cell=cell.id, seconds=LONG_SECONDS)
     admitted: dict[str, Any] = {e["worker"]: e["cell"] for e in run.events() if e["event"] == "admitted"}
     first = workers(run)
     assert len(first) == 2
@@ -108,7 +108,7 @@ def test_after_the_controller_was_killed_reap_takes_everything(
 ) -> None:
     run = start(selection=ids(pair))
     for cell in pair:
-        run.wait_for("step-start", *MACHINES, cell=cell.id)
+        run.wait_for("step-start", *MACHINES, cell=cell.id, seconds=LONG_SECONDS)
     pids = workers(run)
     run.send(signal.SIGKILL)
     assert run.end().code == 137
