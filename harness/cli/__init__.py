@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from harness import __version__
-from harness.cli import artifacts, cells, doctor, image, infra, plan, run, settings
+from harness.cli import artifacts, cells, doctor, explain, image, infra, plan, run, settings
 from harness.errors import EXIT_HARNESS, VmatrixError
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ app.add_typer(image.app, name="image")
 app.add_typer(infra.app, name="infra")
 run.register(app)
 cells.register(app)
+explain.register(app)
 plan.register(app)
 settings.register(app)
 doctor.register(app)

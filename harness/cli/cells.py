@@ -1,7 +1,8 @@
-"""`vmatrix list | explain | status | login | reap`: look at cells, planned and alive, and take them away."""
+"""`vmatrix list | status | login | reap`: look at cells, planned and alive, and take them away."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -10,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
 from rich.console import Console
 from rich.table import Table
 
@@ -22,10 +22,13 @@ from harness.cell.machines import SSH_PORT, launcher_address
 from harness.errors import BadInput
 from harness.kube.client import Cluster, Json
 from harness.kube.resources import VM, VMI
-from harness.model import ANNOTATION_USER, LABEL_MACHINE, Cell, Machine, PlannedMachine
+from harness.model import ANNOTATION_USER, LABEL_MACHINE, Machine, PlannedMachine
 from harness.paths import project_dir
-from harness.plan import select
-from harness.plan.select import tier_cells
+from harness.plan.goal import needing
+from harness.plan.lock import not_runnable
+from harness.plan.select import Selected
+from harness.schedule.history import History
+from harness.session.choice import choose, kind_of
 from harness.spec import Spec, load_spec
 from harness.spec.settings import Settings, load_settings
 
@@ -40,7 +43,6 @@ out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty()
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command(name="list")(list_cells)
-    app.command()(explain)
     app.command()(status)
     app.command()(login)
     app.command()(reap)
@@ -55,59 +57,76 @@ def _settings(provider: str | None, infra_name: str | None, kubeconfig: Path | N
     return load_settings(Path.cwd(), options=options).settings
 
 
-def list_cells(tier: Annotated[str | None, typer.Option(help="Only this tier.")] = None) -> None:
-    """List the cells of each tier."""
+def list_cells(
+    cells: Annotated[
+        list[str] | None, typer.Argument(help="Ids, globs of ids, AXIS=VALUE, AXIS=class:CLASS; all without any.")
+    ] = None,
+    tier: Annotated[str | None, typer.Option(help="Only this tier.")] = None,
+    infra_kind: Annotated[
+        str | None,
+        typer.Option("--infra-kind", "--infra", help="Kind of infra cluster (matrix/infras.yml); the provider's."),
+    ] = None,
+    failed: Annotated[str | None, typer.Option(help="Only what did not pass in a run (or the `last`).")] = None,
+    changed_since: Annotated[
+        str | None, typer.Option(help="Only what files changed since a git revision can affect, and one cell more.")
+    ] = None,
+    provider: Provider = None,
+    runs: Annotated[Path | None, typer.Option(help="Directory of the runs' results.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List cells: exactly those that `vmatrix run` would run with the same words, and why."""
+    settings = load_settings(
+        Path.cwd(), options={"infra_kind": infra_kind, "provider": provider, "runs": runs}
+    ).settings
     spec = _spec()
+    found = choose(spec, settings, cells or [], tier=tier, failed=failed, changed=changed_since)
+    history = History.load(settings.provider)
+    rows = [_listed(one, history.expected(one.cell).seconds) for one in found]
+    if as_json:
+        out.print(json.dumps(rows, indent=2), markup=False)
+        return
+    narrowed = bool(cells or failed or changed_since)
     table = Table(box=None)
-    for heading in ("tier", "cell", "machines", "memory", "phases"):
+    for heading in ("cell", "tiers", "machines", "memory", "minutes", "phases", *(["why"] if narrowed else [])):
         table.add_column(heading, overflow="fold")
-    for name in [tier] if tier else list(spec.tiers):
-        for cell in tier_cells(spec, name):
-            memory = sum(m.memory_mib for m in cell.machines)
-            table.add_row(
-                name, cell.id, str(len(cell.machines)), f"{memory} MiB", ", ".join(p.name for p in cell.phases)
-            )
+    for row in rows:
+        table.add_row(
+            row["cell"],
+            ", ".join(row["tiers"]),
+            str(row["machines"]),
+            f"{row['memory_mib']} MiB",
+            f"{row['expected_seconds'] / 60:.1f}",
+            ", ".join(row["phases"]),
+            *([row["why"]] if narrowed else []),
+        )
     out.print(table)
+    _say_left_out(spec, kind_of(spec, settings), tier)
 
 
-def explain(cell: Annotated[str, typer.Argument(help="Cell id or glob.")]) -> None:
-    """Print everything that a cell will be, without a cluster: values, machines, variables, phases, manifests."""
-    spec = _spec()
-    for found in select(spec, tier=None, patterns=[cell]):
-        out.print(yaml.safe_dump(_explained(spec, found), sort_keys=False, width=120), markup=False)
-
-
-def _explained(spec: Spec, cell: Cell) -> dict[str, Any]:
-    product = spec.product
+def _listed(one: Selected, seconds: float) -> dict[str, Any]:
+    cell = one.cell
     return {
         "cell": cell.id,
-        "tiers": [name for name in spec.tiers if cell.id in {c.id for c in tier_cells(spec, name)}],
+        "tiers": list(one.tiers),
+        "why": one.why,
         "values": dict(cell.values),
-        "machines": [
-            {
-                "name": m.name,
-                "groups": list(m.groups),
-                "cpus": m.cpus,
-                "memory": f"{m.memory_mib}Mi",
-                "disk": f"{m.disk_gib}Gi",
-                "image": m.image,
-            }
-            for m in cell.machines
-        ],
-        "phases": [
-            {
-                "phase": p.name,
-                "playbook": f"{product.directory}/{product.phases[p.name].playbook}",
-                "machines": list(p.machines),
-                **({"removes": list(p.removed)} if p.removed else {}),
-                **({"values": dict(p.values)} if dict(p.values) != dict(cell.values) else {}),
-                "then": p.then,
-            }
-            for p in cell.phases
-        ],
-        "variables": dict(cell.vars),
-        "manifests": wiring.example_manifests(cell),
+        "machines": len(cell.machines),
+        "memory_mib": sum(m.memory_mib for m in cell.machines),
+        "expected_seconds": round(seconds, 1),
+        "phases": [cell.stage(index) for index in range(len(cell.phases))],
     }
+
+
+def _say_left_out(spec: Spec, infra: str, tier: str | None) -> None:
+    """Say which values and pinned cells a kind of infra cannot run, and why."""
+    values: dict[str, list[str]] = {}
+    for left in needing(spec, infra):
+        values.setdefault(left.why, []).append(f"{left.axis} {left.value}")
+    for why, those in values.items():
+        out.print(f"left out on {infra}: {', '.join(those)}: {why}", markup=False)
+    said = (sentence for name in ([tier] if tier else spec.tiers) for sentence in not_runnable(spec, name, infra))
+    for sentence in dict.fromkeys(said):
+        out.print(sentence, markup=False)
 
 
 def status(provider: Provider = None, infra_name: InfraName = None, kubeconfig: Kubeconfig = None) -> None:

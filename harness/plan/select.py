@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.errors import BadInput, NothingSelected
 from harness.model import Cell
@@ -56,6 +56,19 @@ class Selected:
     why: str
 
 
+@dataclass(frozen=True)
+class Candidate:
+    """A cell that may be meant, and the reasons so far."""
+
+    cell: Cell
+    tiers: tuple[str, ...]
+    why: tuple[str, ...]
+
+    def because(self, *reasons: str) -> Candidate:
+        """Return the same cell with further reasons."""
+        return replace(self, why=(*self.why, *reasons))
+
+
 def selected(spec: Spec, infra: str, selection: Selection, lock: Lock | None = None) -> tuple[Selected, ...]:
     """Return the cells that are meant on a kind of infra, in the order of the tiers and of their plans.
 
@@ -84,7 +97,8 @@ def choose(spec: Spec, planned: Mapping[str, Sequence[Cell]], selection: Selecti
     _known_tier(spec, selection.tier)
     tiers = _tiers(planned)
     among = planned[selection.tier] if selection.tier is not None else [c for cells in planned.values() for c in cells]
-    found = {cell.id: Selected(cell, tiers[cell.id], _first_reason(selection)) for cell in among}
+    why = (f"tier {selection.tier}",) if selection.tier is not None else ()
+    found = {cell.id: Candidate(cell, tiers[cell.id], why) for cell in among}
     found = _filtered(spec, found, selection)
     if selection.failed is not None:
         whole = selection.tier is None and not selection.filters
@@ -93,7 +107,7 @@ def choose(spec: Spec, planned: Mapping[str, Sequence[Cell]], selection: Selecti
         found = _only_affected(spec, found, selection.changed)
     if not found:
         raise NothingSelected("the selection has no cell", hint=SHOWS)
-    return tuple(found.values())
+    return tuple(Selected(one.cell, one.tiers, ", ".join(one.why) or "every cell") for one in found.values())
 
 
 def _known_tier(spec: Spec, tier: str | None) -> None:
@@ -109,11 +123,7 @@ def _tiers(planned: Mapping[str, Sequence[Cell]]) -> dict[str, tuple[str, ...]]:
     return tiers
 
 
-def _first_reason(selection: Selection) -> str:
-    return f"tier {selection.tier}" if selection.tier is not None else "every tier"
-
-
-def _filtered(spec: Spec, found: Mapping[str, Selected], selection: Selection) -> dict[str, Selected]:
+def _filtered(spec: Spec, found: Mapping[str, Candidate], selection: Selection) -> dict[str, Candidate]:
     """Keep the cells that fit the filters, and say by which."""
     ids = [word for word in selection.filters if "=" not in word]
     by_axis: dict[str, list[str]] = {}
@@ -126,14 +136,14 @@ def _filtered(spec: Spec, found: Mapping[str, Selected], selection: Selection) -
         if not any(fnmatch.fnmatchcase(name, word) for name in found):
             where = f"tier {selection.tier}" if selection.tier is not None else "any tier"
             raise NothingSelected(f"no cell matches {word!r} in {where}", hint=_shown(found))
-    kept: dict[str, Selected] = {}
+    kept: dict[str, Candidate] = {}
     for name, one in found.items():
         reasons = [next((word for word in ids if fnmatch.fnmatchcase(name, word)), "")] if ids else []
         for axis, values in by_axis.items():
             fits = next((value for value in values if _fits(spec, one.cell, axis, value)), "")
             reasons.append(f"{axis}={fits}" if fits else "")
         if all(reasons):
-            kept[name] = Selected(one.cell, one.tiers, ", ".join([one.why, *reasons]))
+            kept[name] = one.because(*reasons)
     if not kept and by_axis:
         raise NothingSelected(
             f"no cell has {' and '.join(w for w in selection.filters if '=' in w)}", hint=_shown(found)
@@ -141,7 +151,7 @@ def _filtered(spec: Spec, found: Mapping[str, Selected], selection: Selection) -
     return kept
 
 
-def _shown(cells: Mapping[str, Selected]) -> str:
+def _shown(cells: Mapping[str, Candidate]) -> str:
     names = list(cells)
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return f"`vmatrix list` shows the cells: {', '.join(names[:NAMED])}{more}"
@@ -167,7 +177,7 @@ def _fits(spec: Spec, cell: Cell, axis: str, value: str) -> bool:
     return fnmatch.fnmatchcase(cell.values[axis], value)
 
 
-def _only_failed(found: Mapping[str, Selected], failed: Failed, *, whole: bool) -> dict[str, Selected]:
+def _only_failed(found: Mapping[str, Candidate], failed: Failed, *, whole: bool) -> dict[str, Candidate]:
     """Keep a run's failed cells; where nothing else was asked for, each of them must still be planned."""
     gone = [name for name in failed.cells if name not in found]
     if gone and whole:
@@ -175,10 +185,10 @@ def _only_failed(found: Mapping[str, Selected], failed: Failed, *, whole: bool) 
     if not failed.cells:
         raise NothingSelected(f"every cell of run {failed.run} passed", hint="leave --failed out to choose all cells")
     why = f"did not pass in run {failed.run}"
-    return {n: Selected(one.cell, one.tiers, f"{one.why}, {why}") for n, one in found.items() if n in failed.cells}
+    return {name: one.because(why) for name, one in found.items() if name in failed.cells}
 
 
-def _only_affected(spec: Spec, found: Mapping[str, Selected], changes: Changes) -> dict[str, Selected]:
+def _only_affected(spec: Spec, found: Mapping[str, Candidate], changes: Changes) -> dict[str, Candidate]:
     """Keep the cells that changed files can affect, and the first other one: if that fails, it was not the change."""
     effect = effects(spec, changes.paths)
     reasons = {name: effect.on(one.cell) for name, one in found.items()}
@@ -189,7 +199,7 @@ def _only_affected(spec: Spec, found: Mapping[str, Selected], changes: Changes) 
         )
     control = next((name for name, reason in reasons.items() if not reason), None)
     reasons = {**reasons, **({control: "control: no change affects it"} if control is not None else {})}
-    return {n: Selected(one.cell, one.tiers, f"{one.why}, {reasons[n]}") for n, one in found.items() if reasons[n]}
+    return {name: one.because(reasons[name]) for name, one in found.items() if reasons[name]}
 
 
 # Until the run takes kinds of infra into account: pinned cells only.

@@ -7,14 +7,10 @@ from pathlib import Path
 
 import pytest
 import typer
-import yaml
 from typer.testing import CliRunner
 
 from harness import __version__
 from harness.cli import app
-from harness.paths import project_dir
-from harness.plan import select
-from harness.spec import load_spec
 from harness.spec.settings import Settings
 
 runner = CliRunner()
@@ -54,28 +50,6 @@ def test_config_for_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert told["infra_name"] == {"value": "desk", "from": "vmatrix.yml:1"}
     assert told["expiry_hours"] == {"value": 3.0, "from": "VMATRIX_EXPIRY_HOURS"}
     assert told["provider"] == {"value": "local", "from": "default"}
-
-
-def test_explain_needs_no_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    spec = load_spec(project_dir() / "matrix")
-    for cell in select(spec, tier=None):
-        result = runner.invoke(app, ["explain", cell.id])
-        assert result.exit_code == 0
-        told = yaml.safe_load(result.stdout)
-        assert told["cell"] == cell.id
-        assert [machine["name"] for machine in told["machines"]] == [machine.name for machine in cell.machines]
-        assert told["variables"] == dict(cell.vars)
-        assert {"Namespace", "VirtualMachine", "DataVolume", "Secret"} <= {o["kind"] for o in told["manifests"]}
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_list_never_cuts_an_id() -> None:
-    result = runner.invoke(app, ["list"])
-    assert result.exit_code == 0
-    for cell in select(load_spec(project_dir() / "matrix"), tier=None):
-        assert cell.id in result.stdout
 
 
 def test_version() -> None:

@@ -53,7 +53,7 @@ def test_everything_is_each_cell_once(spec: Spec, planned: Planned) -> None:
     found = choose(spec, planned, ALL)
     assert names(found) == ["v2-deb-t2-fresh", "v3-ubu-t1-fresh", "v3-deb-t2-up", "v1-deb-t1-fresh"]
     assert found[0].tiers == ("smoke", "all")
-    assert found[0].why == "every tier"
+    assert found[0].why == "every cell"
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_failed_cells_of_a_run(spec: Spec, planned: Planned) -> None:
     failed = Failed("abcdef", (planned["all"][3].id, planned["smoke"][0].id))
     found = choose(spec, planned, Selection(failed=failed))
     assert names(found) == ["v2-deb-t2-fresh", "v1-deb-t1-fresh"]
-    assert found[1].why == "every tier, did not pass in run abcdef"
+    assert found[1].why == "did not pass in run abcdef"
     assert names(choose(spec, planned, Selection(tier="smoke", failed=failed))) == ["v2-deb-t2-fresh"]
 
 
@@ -132,8 +132,8 @@ def test_affected_cells_and_one_control(spec: Spec, planned: Planned) -> None:
     changes = Changes("main", ("docs/a", "playbooks/roles/upgrade/tasks/main.yml"))
     found = choose(spec, planned, Selection(changed=changes))
     assert names(found) == ["v2-deb-t2-fresh", "v3-deb-t2-up"]
-    assert found[0].why == "every tier, control: no change affects it"
-    assert found[1].why == "every tier, playbooks/roles/upgrade/tasks/main.yml affects phase upgrade"
+    assert found[0].why == "control: no change affects it"
+    assert found[1].why == "playbooks/roles/upgrade/tasks/main.yml affects phase upgrade"
 
 
 def test_an_unknown_path_is_the_whole_tier(spec: Spec, planned: Planned) -> None:
