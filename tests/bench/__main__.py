@@ -20,7 +20,7 @@ from rich.console import Console
 
 from harness.cell.steps import flatten
 from harness.errors import BadInput, VmatrixError
-from tests.bench import cells, deploy, infra, machines
+from tests.bench import cells, deploy, infra, machines, planning, schedule
 from tests.bench.figures import Ledger, describe_host, show, stretch
 from tests.bench.ground import Ground, clear, lay, warm
 
@@ -30,6 +30,11 @@ MEASUREMENTS: dict[str, Callable[[Ground, Ledger, int], None]] = {
     "machines": machines.measure,
     "cell": cells.measure,
     "deploy": deploy.measure,
+}
+# what needs neither an infrastructure nor artifacts
+COMPUTED: dict[str, Callable[[Ledger, int], None]] = {
+    "planning": planning.measure,
+    "schedule": schedule.measure,
 }
 
 
@@ -82,6 +87,10 @@ def main() -> int:
 
 def _measure(ground: Ground, ledger: Ledger, runs: int, only: Sequence[str]) -> None:
     """Take every measurement; one that fails does not keep the next from being taken."""
+    for name in (n for n in COMPUTED if n in only):
+        _attempt(name, partial(COMPUTED[name], ledger, runs), ledger)
+    if set(only) <= set(COMPUTED):
+        return
     _attempt("artifacts", lambda: warm(ground), ledger)
     if "infra" in only:
         _attempt("infra", lambda: infra.measure(ground, ledger, runs), ledger)
@@ -113,7 +122,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--name", default="bench", help="of the embedded infrastructure that is brought up for it")
     parser.add_argument("--runs", type=int, default=1, help="how often each thing is measured; the median counts")
     parser.add_argument("--json", type=Path, help="where the figures go; runs/bench-TIME.json without it")
-    every = ("infra", *MEASUREMENTS)
+    every = (*COMPUTED, "infra", *MEASUREMENTS)
     parser.add_argument("--only", nargs="+", choices=every, default=every, help="measure nothing else")
     given = parser.parse_args()
     if given.runs < 1:
