@@ -16,13 +16,13 @@ from xdist.workermanage import NodeManager, WorkerController
 
 from harness.errors import BadInput, VmatrixError
 from harness.plugin.alone import finish, refuse
+from harness.plugin.lives import items_of
 from harness.plugin.state import RUN, WORKER_INPUT, planned
 from harness.session import Run
 from harness.session.admit import Waiting
 from harness.session.dispatch import Dispatch
 
 TICK_SECONDS = 0.5
-LAST_ITEM = "::test_gone["
 
 
 class Controller:
@@ -138,18 +138,18 @@ class CellScheduling:
                     self.dispatch.add_worker(worker.gateway.id, worker.gateway._rinfo().pid)
 
     def _sort_items(self, collection: Sequence[str]) -> None:
-        for cell in self.dispatch.run.plan.cells:
-            marks = (f"[{cell.id}]", f"[{cell.id}-")
-            self._items[cell.id] = [i for i, name in enumerate(collection) if any(mark in name for mark in marks)]
         if self._session.testsfailed:
             self.problem = BadInput("the checks could not be collected", hint="pytest says why, above")
             return
-        without = [cell for cell, items in self._items.items() if not items or LAST_ITEM not in collection[items[-1]]]
-        if without:
-            self.problem = BadInput(
-                f"{without[0]}: the selection leaves out how its life ends",
-                hint="give pytest the whole of tests/cells, or run without -n",
-            )
+        cells = self.dispatch.run.plan.cells
+        try:
+            self._items = items_of([cell.id for cell in cells], collection)
+        except BadInput as problem:
+            self.problem = problem
+            return
+        for cell in cells:
+            if cell.id not in self._items:
+                self.dispatch.leave_out(cell)
 
     def schedule(self) -> None:
         """Begin, and go on when a worker was replaced."""

@@ -77,6 +77,10 @@ class Dispatch:
         if self.stopping:
             self._signal(name, signal.SIGTERM)
 
+    def leave_out(self, cell: Cell) -> None:
+        """Take note that nothing of a cell was selected."""
+        self.queue.take(cell)
+
     def done(self, worker: str) -> None:
         """Take note that a worker has ended its cell."""
         self.busy.pop(worker, None)
