@@ -137,9 +137,9 @@ def _show(spec: Spec, plans: Sequence[TierPlan], *, as_json: bool, cells: bool) 
 def _notes(found: TierPlan) -> Iterator[str]:
     yield from (f"{found.tier} on {found.infra}: {sentence}" for sentence in found.absent)
     for why, values in left_out(found, by_infra=True).items():
-        yield f"left out on {found.infra}: {', '.join(values)}: {why}"
+        yield f"left out on {found.infra}: {'; '.join(values)}: {why}"
     for why, values in left_out(found, by_infra=False).items():
-        yield f"left out: {', '.join(values)}: {why}"
+        yield f"left out: {'; '.join(values)}: {why}"
     for reasons, combinations in impossible_by_reason(found.proof).items() if found.proof is not None else ():
         more = f" and {len(combinations) - SHOWN} more" if len(combinations) > SHOWN else ""
         some = ", ".join(map(str, combinations[:SHOWN]))

@@ -44,12 +44,12 @@ def counted(plan: TierPlan) -> str:
 
 
 def left_out(plan: TierPlan, *, by_infra: bool) -> dict[str, list[str]]:
-    """Return the values that the infra (or else the tier) leaves out, by the reason."""
-    grouped: dict[str, list[str]] = {}
+    """Return the values that the infra (or else the tier) leaves out, a text for each axis, by the reason."""
+    grouped: dict[str, dict[str, list[str]]] = {}
     for out in plan.goal.left_out:
         if out.by_infra == by_infra:
-            grouped.setdefault(out.why, []).append(f"{out.axis} {out.value}")
-    return grouped
+            grouped.setdefault(out.why, {}).setdefault(out.axis, []).append(out.value)
+    return {why: [f"{axis} {', '.join(values)}" for axis, values in axes.items()] for why, axes in grouped.items()}
 
 
 def _overview(plans: Sequence[TierPlan]) -> str:
@@ -63,7 +63,7 @@ def _infra(spec: Spec, infra: str, plans: Sequence[TierPlan]) -> Iterator[str]:
     gone = left_out(plans[0], by_infra=True)
     if gone:
         yield "Left out here:"
-        yield "\n".join(f"- {', '.join(values)}: {why}" for why, values in gone.items())
+        yield "\n".join(f"- {'; '.join(values)}: {why}" for why, values in gone.items())
     yield f"Cells by value on {infra}, in how many cells of each tier (-: the tier does not take it):"
     yield _table(("axis", "value", *(plan.tier for plan in plans)), _by_value(spec, plans))
     for plan in plans:
@@ -84,7 +84,7 @@ def _tier(spec: Spec, plan: TierPlan) -> Iterator[str]:
     yield f"### {plan.tier} on {plan.infra}"
     yield f"{spec.tiers[plan.tier].label}. {counted(plan)}."
     notes = [f"- {sentence}" for sentence in plan.absent]
-    notes += [f"- {', '.join(values)}: {why}" for why, values in left_out(plan, by_infra=False).items()]
+    notes += [f"- {'; '.join(values)}: {why}" for why, values in left_out(plan, by_infra=False).items()]
     if plan.proof is not None:
         notes += [
             f"- no cell can have {', or '.join(map(str, combinations))}: {'; '.join(why)}"
