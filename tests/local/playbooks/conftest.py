@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import sys
@@ -78,19 +79,50 @@ class Bench:
             "cluster_hosts": [{"name": name, "address": address} for name, address in addresses.items()],
             "cluster_kubeconfig_path": str(self.kubeconfig),
         }
-        (self.directory / "hosts.yml").write_text(yaml.safe_dump(inventory), encoding="utf-8")
+        for file in ("booted.yml", "hosts.yml"):
+            (self.directory / file).write_text(yaml.safe_dump(inventory), encoding="utf-8")
         (self.directory / "extra-vars.yml").write_text(yaml.safe_dump(given), encoding="utf-8")
 
-    def play(self, *options: str, timeout: float = 600) -> tuple[Recap, ...]:
-        """Run cluster.yml; fail with its output when a task fails."""
+    def list_only(self, *names: str) -> None:
+        """Have only these machines in the inventory and among the cluster's hosts, of all that were booted."""
+        inventory = yaml.safe_load((self.directory / "booted.yml").read_text(encoding="utf-8"))
+        every = inventory["all"]
+        for group in (every, *every["children"].values()):
+            group["hosts"] = {name: given for name, given in group["hosts"].items() if name in names}
+        (self.directory / "hosts.yml").write_text(yaml.safe_dump(inventory), encoding="utf-8")
+        extra = self.directory / "extra-vars.yml"
+        given = yaml.safe_load(extra.read_text(encoding="utf-8"))
+        given["cluster_hosts"] = [
+            {"name": name, "address": host["ansible_host"]} for name, host in every["hosts"].items()
+        ]
+        extra.write_text(yaml.safe_dump(given), encoding="utf-8")
+
+    def play(self, *options: str, entry: str = "cluster", timeout: float = 900) -> tuple[Recap, ...]:
+        """Run an entry; fail with its output when a task fails."""
+        return recap(self.attempt(*options, entry=entry, timeout=timeout, check=True).stdout)
+
+    def attempt(self, *options: str, entry: str, timeout: float = 900, check: bool = False) -> proc.Completed:
+        """Run an entry and return how it ended; with `check`, fail with its output when a task failed."""
         playbooks = paths.project_dir() / "playbooks"
         argv: list[str | Path] = [Path(sys.executable).parent / "ansible-playbook", "-i", self.directory / "hosts.yml"]
-        argv += ["-e", f"@{self.directory / 'extra-vars.yml'}", playbooks / "cluster.yml", *options]
+        argv += ["-e", f"@{self.directory / 'extra-vars.yml'}", playbooks / f"{entry}.yml", *options]
         settings = {"ANSIBLE_CONFIG": str(playbooks / "ansible.cfg"), "ANSIBLE_HOME": str(self.directory / "ansible")}
         done = proc.run(argv, timeout=timeout, env=settings, check=False)
-        if done.returncode != 0:
+        if check and done.returncode != 0:
             pytest.fail("\n".join(done.stdout.splitlines()[-60:]))
-        return recap(done.stdout)
+        return done
+
+    def state(self, machine: int) -> dict[str, dict[str, str]]:
+        """Return the whole state of a machine (see machine_state.py), by its place in the inventory."""
+        where = f"{USER}@{self._address(machine)}"
+        script = (Path(__file__).parent / "machine_state.py").read_text(encoding="utf-8")
+        done = proc.run(["ssh", "-i", self.key, *SSH, where, "sudo python3 -"], timeout=120, stdin=script)
+        found: dict[str, dict[str, str]] = json.loads(done.stdout)
+        return found
+
+    def end(self, machine: int) -> None:
+        """Have a machine gone, as by a power failure."""
+        self.machines.kill(f"a{machine}")
 
     def on(self, machine: int, command: str) -> proc.Completed:
         """Run a command on a machine, by its place in the inventory; its status is not checked."""

@@ -13,7 +13,7 @@ GIVEN = load(PLAYBOOKS / "group_vars" / "all.yml")
 TYPES: dict[str, type] = {"str": str, "path": str, "bool": bool, "int": int, "list": list, "dict": dict}
 OWN = {path.stem for folder in ("library", "action_plugins") for path in (PLAYBOOKS / folder).glob("*.py")}
 REQUIRED = {"name", "hosts", "become", "gather_facts", "any_errors_fatal", "roles"}
-OPTIONAL = {"ignore_unreachable", "serial"}
+OPTIONAL = {"ignore_unreachable", "serial", "vars"}
 IMPORT = "ansible.builtin.import_playbook"
 # The entries for what is done to a cluster that is there; the others make one.
 LATER = {
@@ -22,6 +22,7 @@ LATER = {
 }
 KEYWORDS = {
     "name", "when", "vars", "register", "changed_when", "failed_when", "check_mode", "no_log", "environment", "block",
+    "rescue",
 }  # fmt: skip
 
 roles = pytest.mark.parametrize("role", ROLES, ids=lambda path: path.name)
