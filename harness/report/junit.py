@@ -76,7 +76,7 @@ def _check(cell: CellResult, check: Check, *, counts: bool) -> Xml.Element:
 def _not_passed(case: Xml.Element, failure: Step | Check, text: str, *, tag: str, counts: bool) -> None:
     """Say that a step or check did not pass: by its tag when that counts, else as skipped."""
     whose = f" ({failure.blame})" if failure.blame else ""
-    first = _first(text)
+    first = (failure.summary or failure.outcome) if isinstance(failure, Step) else _first(text)
     rest = f"\n{text}" if text != first else ""
     if not counts:
         said = f"attempt {failure.attempt} {failure.outcome}{whose}: {first}"

@@ -55,6 +55,10 @@ class Live:
         self._line(f"{cell}: starts on {worker}; {expected}; {self._progress.counts()}")
         self._update()
 
+    def on_left_out(self) -> None:
+        """Count one cell less: nothing of it was selected."""
+        self._progress.planned -= 1
+
     def on_step(self, event: StepEvent) -> None:
         """Show that a step began or ended."""
         name = " / ".join(event.path)

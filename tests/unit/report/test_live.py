@@ -106,6 +106,13 @@ def test_a_teardown_that_is_tried_again_does_not_count_a_cell_twice() -> None:
     assert out.getvalue().splitlines()[-1].endswith("1 of 3 done, 0 under way, 2 waiting")
 
 
+def test_a_cell_of_which_nothing_was_selected_does_not_wait() -> None:
+    live, out = side_by_side(cells=2)
+    live.on_left_out()
+    told(live, ONE, "teardown")
+    assert "1 of 1 done, 0 under way, 0 waiting" in out.getvalue()
+
+
 def test_a_kept_cell_is_over() -> None:
     live, out = side_by_side()
     told(live, ONE, "deploy", outcome="failed")
