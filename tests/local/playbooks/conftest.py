@@ -188,7 +188,7 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def mirror(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mirror]:
     """Serve every binary and image of the smoke cell to the machines of this instance."""
     store, logs = Store(), tmp_path_factory.mktemp("mirror")
-    (smoke,) = select(load_spec(paths.project_dir() / "matrix"), tier="smoke")
+    smoke = select(load_spec(paths.project_dir() / "matrix"), tier="smoke")[0]
     version = str(smoke.vars["cluster_kubernetes_version"])
     supply = Supply(version, refs.images(store.catalogue, version, smoke.vars), store)
     store.ensure(refs.for_cell(store.catalogue, smoke.vars), silent)
@@ -223,5 +223,5 @@ def bench(golden: Path, mirror: Mirror, tmp_path_factory: pytest.TempPathFactory
 def cell_of(topology: str) -> Cell:
     """Return the smoke cell with another topology."""
     spec = load_spec(paths.project_dir() / "matrix")
-    (smoke,) = select(spec, tier="smoke")
+    smoke = select(spec, tier="smoke")[0]
     return make_cell(spec, {**smoke.values, "topology": topology})

@@ -41,6 +41,11 @@ TEMPLATES = {
     "flannel-cni.sh": "network_plugin/templates/flannel-cni.sh.j2",
     "run-flannel.sh": "network_plugin/templates/run-flannel.sh.j2",
     "finish.sh": "postinstall/templates/finish.sh.j2",
+    "name-and-swap.sh": "reset/templates/name-and-swap.sh.j2",
+    "removal-drain.sh": "removal_drain/templates/drain.sh.j2",
+    "remove-members.sh": "etcd_member_removal/templates/remove-members.sh.j2",
+    "delete-nodes.sh": "node_removal/templates/delete-nodes.sh.j2",
+    "endpoints.sh": "etcd_endpoints/templates/endpoints.sh.j2",
 }
 SUBNET = "FLANNEL_NETWORK=10.243.0.0/16\nFLANNEL_SUBNET=10.243.7.1/24\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=true\n"
 
