@@ -75,7 +75,7 @@ Policy = Callable[[Draw], float]
 
 
 def measure(ledger: Ledger, runs: int) -> None:
-    """Add each policy's makespan over the lower bound: on this project's matrix, a short plan of it, and longer cells."""
+    """Add each policy's makespan over the lower bound: on many and few cells of the matrix, and on longer ones."""
     for title, make, draws in (
         (f"{CELLS} cells of the matrix", matrix_draw, DRAWS),
         (f"{FEW} cells of the matrix", partial(matrix_draw, count=FEW), DRAWS * CELLS // FEW),
