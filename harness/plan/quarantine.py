@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date
 from fnmatch import fnmatchcase
+from pathlib import Path
 
+from harness.spec.lines import Problem, read
 from harness.spec.models import QuarantineEntry
+
+FILE = "quarantine.yml"
+REMEDY = "`vmatrix list` shows their ids; remove the entry, or name a cell that there is"
 
 
 def match(entries: Sequence[QuarantineEntry], cell: str, check: str | None, today: date) -> QuarantineEntry | None:
@@ -23,3 +28,18 @@ def match(entries: Sequence[QuarantineEntry], cell: str, check: str | None, toda
         if entry.check is None or (check is not None and fnmatchcase(check, entry.check)):
             return entry
     return None
+
+
+def unmatched(entries: Sequence[QuarantineEntry], cells: Iterable[str], directory: Path) -> list[Problem]:
+    """Return a mistake for each entry that no planned cell fits, by line of matrix/quarantine.yml.
+
+    Args:
+        cells: the ids of all planned cells, on every kind of infra.  directory: matrix/.
+    """
+    document, _ = read(directory / FILE)
+    known = sorted(set(cells))
+    return [
+        document.problem(("quarantine", number, "cell"), f"{entry.cell!r} fits no planned cell; {REMEDY}")
+        for number, entry in enumerate(entries)
+        if not any(fnmatchcase(cell, entry.cell) for cell in known)
+    ]

@@ -21,6 +21,27 @@ M = TypeVar("M", bound=BaseModel)
 LONGEST = 60  # characters of a wrong value that a message repeats
 QUOTE = "'"
 LISTED = 12  # known words that a message lists; more are not read
+MAPPINGS = frozenset({"model_type", "dict_type", "model_attributes_type"})
+# What pydantic's kinds of errors say to people who edit YAML; its own messages speak of Python.
+WORDING = {
+    "missing": "missing; this key is required",
+    "string_type": "want a text",
+    "string_too_short": "want a text that is not empty",
+    "string_too_long": "want at most {max_length} characters",
+    "int_type": "want a whole number",
+    "float_type": "want a number",
+    "bool_type": "want true or false",
+    "bool_parsing": "want true or false",
+    "tuple_type": "want a list",
+    "too_short": "want at least {min_length} here",
+    "date_type": "want a date such as 2027-01-31",
+    "date_parsing": "want a date such as 2027-01-31",
+    "date_from_datetime_parsing": "want a date such as 2027-01-31",
+    "date_from_datetime_inexact": "want a date such as 2027-01-31, without a time",
+    "union_tag_invalid": "unknown {discriminator} {tag!r}; want one of {expected_tags}",
+    "union_tag_not_found": "{discriminator} is missing; this key says which others there are",
+}
+WHOLE = frozenset({"missing", "too_short", "union_tag_invalid", "union_tag_not_found"})  # say all without what is given
 UNQUOTED = (int, float, datetime.date)  # what YAML makes of 1.36 or 2027-01-31 without quotes; bool is an int
 
 
@@ -68,18 +89,28 @@ def _message(model: type[BaseModel], location: Location, detail: ErrorDetails) -
     kind, given = detail["type"], detail["input"]
     if kind == "extra_forbidden":
         return f"unknown key; {nearest(str(location[-1]), keys_at(model, location[:-1])).replace(QUOTE, '')}"
-    if kind == "missing":
-        return "missing; this key is required"
+    if kind in MAPPINGS:
+        keys = keys_at(model, location)
+        wanted = f"want a mapping with the keys {', '.join(keys)}" if keys else "want a mapping"
+        return f"{wanted}, got {_kind_of(given)}"
+    if kind == "string_type" and isinstance(given, UNQUOTED):
+        return f"want a text, got {shown(given)}; put it in quotes"
+    if kind in WORDING:
+        said = WORDING[kind].format(**(detail.get("ctx") or {}))
+        return said if kind in WHOLE else f"{said}, got {_kind_of(given)}"
     if kind == "value_error":
         return detail["msg"].removeprefix("Value error, ")
     if kind == "string_pattern_mismatch":
         pattern = (detail.get("ctx") or {}).get("pattern", "")
         return f"{WANTED.get(pattern, detail['msg'])}, got {shown(given)}"
-    if kind == "string_type" and isinstance(given, UNQUOTED):
-        return f"want a text, got {shown(given)}; put it in quotes"
-    if isinstance(given, Mapping | list):
-        return f"{detail['msg']}, got a {'mapping' if isinstance(given, Mapping) else 'list'}"
-    return f"{detail['msg']}, got {shown(given)}"
+    return f"{detail['msg']}, got {_kind_of(given)}"
+
+
+def _kind_of(given: Any) -> str:
+    """Say what stands there: what is longer than a line is not repeated."""
+    if isinstance(given, Mapping):
+        return "a mapping"
+    return "a list" if isinstance(given, list | tuple) else "nothing" if given is None else shown(given)
 
 
 def _in_document(content: Any, detail: ErrorDetails) -> Location:

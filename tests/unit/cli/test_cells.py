@@ -37,6 +37,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     tiers.write_text(text.replace(whole, pinned).replace(where, ""), encoding="utf-8")
     edit(made / "matrix" / "quarantine.yml", "until: 2026-12-31", f"until: {soon()}")
+    edit(made / "matrix" / "axes.yml", "until: 2027-06-30", "until: 2999-12-31")  # the commands know the day
+    for day in ("2030-06-30", "2029-05-31"):
+        edit(made / "matrix" / "images.yml", day, "2999-12-31")
     monkeypatch.setenv("VMATRIX_PROJECT", str(made))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     work = tmp_path / "work"

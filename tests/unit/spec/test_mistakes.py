@@ -39,7 +39,30 @@ KINDS = {
     "no number": ("timeouts.yml", "clone: 300", "clone: .inf", "timeouts.clone: Input should be a finite number"),
     "a word in place of a number": (
         *("topologies.yml", "count: 1", "count: '1'"),
-        "topologies.one.machines[0].count: Input should be a valid integer, got '1'",
+        "topologies.one.machines[0].count: want a whole number, got '1'",
+    ),
+    "a list in place of a mapping": (
+        *("product.yml", "{playbook: cluster.yml}", "[cluster.yml]"),
+        "product.phases.deploy: want a mapping with the keys playbook, paths, got a list",
+    ),
+    "a word in place of a list": (
+        *("tiers.yml", "suites: [nodes, network]", "suites: nodes"),
+        "tiers.all.suites: want a list, got 'nodes'",
+    ),
+    "an empty list": ("tiers.yml", "suites: [nodes, network]", "suites: []", "tiers.all.suites: want at least 1 here"),
+    "nothing where a text should be": (
+        "axes.yml",
+        "label: Version",
+        "label:",
+        "axes[0].label: want a text, got nothing",
+    ),
+    "no date": (
+        *("quarantine.yml", "2026-12-31", "soon"),
+        "quarantine[0].until: want a date such as 2027-01-31, got 'soon'",
+    ),
+    "a source of no kind": (
+        *("images.yml", "{kind: build, recipe: debian}", "{recipe: debian}"),
+        "images[0].source: 'kind' is missing; this key says which others there are",
     ),
     "a condition of no known form: one message": (
         *("constraints.yml", "{not: v1}", "{nor: v1}"),
@@ -52,7 +75,7 @@ KINDS = {
     ),
     "a source of an image of no known kind": (
         *("images.yml", "kind: build", "kind: bulid"),
-        "images[0].source: Input tag 'bulid' found using 'kind' does not match any of the expected tags",
+        "images[0].source: unknown 'kind' 'bulid'; want one of 'build', 'url'",
     ),
     "inside a source: no mark of the union in the path": (
         *("images.yml", "recipe: debian", "recipe: De"),
