@@ -43,6 +43,7 @@ class Dispatch:
     _follower: Follower | None = None
     _next_look: float = 0.0
     _idle_since: float | None = None
+    _attempts: dict[str, int] = field(default_factory=dict)  # by cell: a worker may have begun another one
     _said: dict[str, str] = field(default_factory=dict)
     _stop_at: float | None = None
 
@@ -97,6 +98,7 @@ class Dispatch:
                 live.on_event(event)
             if event["event"] not in ("step-start", "step-end"):
                 continue
+            self._attempts[event["cell"]] = int(event["attempt"])
             told = StepEvent(
                 event["cell"],
                 tuple(event["step"]),
@@ -172,7 +174,8 @@ class Dispatch:
 
     def _fail(self, cell: Cell, step: str, error: VmatrixError) -> None:
         """Write down that a cell failed in this process, not in a worker."""
-        steps = Steps(self.run.recorder, cell.id, self.run.plan.first_attempt(cell))
+        attempt = self._attempts.get(cell.id, self.run.plan.first_attempt(cell))
+        steps = Steps(self.run.recorder, cell.id, attempt)
         with suppress(type(error)), steps.step(step):
             raise error
 
