@@ -1,0 +1,74 @@
+"""The items of a run, as pytest collects them: a cell's phases in order, its steps around its checks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from harness.paths import project_dir
+from harness.plan.select import Selection, selected
+from harness.spec import load_spec
+
+SECONDS = 120.0
+
+
+@pytest.fixture(scope="module")
+def reset_cell() -> str:
+    """Return a cell that is deployed, reset and deployed again."""
+    spec = load_spec(project_dir() / "matrix")
+    found = selected(spec, "embedded", Selection(("scenario=reset", "topology=all-in-one"), tier="nightly"))
+    return found[0].cell.id
+
+
+def collected(*words: str) -> list[tuple[str, str]]:
+    """Return what pytest collects as (suite, name without the cell's id), in order."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "tests/cells", "--collect-only", "-q", "-p", "no:cacheprovider", *words],
+        cwd=project_dir(),
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    ids = [line for line in done.stdout.splitlines() if line.startswith("tests/cells/") and "::" in line]
+    return [(line.split("/")[2], line.partition("::")[2].partition("[")[0] + _stage(line)) for line in ids]
+
+
+def _stage(line: str) -> str:
+    inside = line.partition("[")[2].partition("]")[0].split("-[")[0]
+    for stage in ("deploy-2", "deploy", "reset"):
+        if inside.endswith(f"-{stage}"):
+            return f" {stage}"
+    return ""
+
+
+def test_a_cell_goes_through_its_phases(reset_cell: str) -> None:
+    items = collected("--tier", "nightly", "--cell", reset_cell)
+    steps = [name for suite, name in items if suite == "life"]
+    assert steps == [
+        "test_provision",
+        "test_phase deploy",
+        "test_phase reset",
+        "test_phase deploy-2",
+        "test_teardown",
+        "test_gone",
+    ]
+    names = [name for _, name in items]
+    first = items[names.index("test_phase deploy") + 1 : names.index("test_phase reset")]
+    assert names.index("test_phase deploy-2") == names.index("test_phase reset") + 1, "nothing to check after a reset"
+    again = items[names.index("test_phase deploy-2") + 1 : names.index("test_teardown")]
+    assert list(dict.fromkeys(suite for suite, _ in first)) == ["nodes", "cluster", "network", "conformance"]
+    assert [(suite, name.replace("deploy", "deploy-2")) for suite, name in first] == again
+
+
+def test_a_filter_leaves_checks_out_and_no_step(reset_cell: str) -> None:
+    items = collected("--tier", "nightly", "--cell", reset_cell, "-k", "test_services")
+    assert {suite for suite, _ in items} == {"nodes", "life"}
+    assert [name for suite, name in items if suite == "life"][-2:] == ["test_teardown", "test_gone"]
+
+
+def test_steps_alone_can_be_chosen(reset_cell: str) -> None:
+    items = collected("--tier", "nightly", "--cell", reset_cell, "-k", "provision or teardown or gone")
+    assert items == [("life", "test_provision"), ("life", "test_teardown"), ("life", "test_gone")]
