@@ -13,6 +13,7 @@ from harness.cell.access import ssh_options
 from harness.model import Environment, Machine
 
 GROUPS = ("control_plane", "etcd", "node")
+SNAPSHOT = "etcd-snapshot.db"
 
 
 def inventory(environment: Environment) -> dict[str, Any]:
@@ -40,6 +41,7 @@ def extra_vars(environment: Environment, common: Mapping[str, Any], *, kubeconfi
     return {
         **common,
         "cluster_kubeconfig_path": str(kubeconfig),
+        "cluster_etcd_snapshot_path": str(kubeconfig.with_name(SNAPSHOT)),
         "cluster_hosts": [{"name": m.name, "address": m.address} for m in environment.machines],
     }
 

@@ -20,7 +20,7 @@ from harness.until import Deadline
 
 DEPLOY = "deploy"
 KUBECONFIG = "kubeconfig"
-SECRETS = (PRIVATE_KEY, KUBECONFIG, f"{KUBECONFIG}.join")
+SECRETS = (PRIVATE_KEY, KUBECONFIG, f"{KUBECONFIG}.*", inventory.SNAPSHOT)  # globs
 MOST_ATTEMPTS = 2  # of provisioning, and of nothing else
 
 
@@ -183,8 +183,9 @@ class Life:
         with self.steps.step("teardown"):
             selection = Selection(run=self.attempt.run, cell=self.cell.id)
             reap(self.site.cluster, selection, seconds=self.site.timeouts.teardown)
-        for name in SECRETS:  # they open nothing any more, and a run's directory is what people pass around
-            (self.attempt.directory / name).unlink(missing_ok=True)
+        for glob in SECRETS:  # they open nothing any more, and a run's directory is what people pass around
+            for file in self.attempt.directory.glob(glob):
+                file.unlink(missing_ok=True)
         self.torn_down = True
 
     def _step(self, name: str, work: Callable[[], Any]) -> Any:
