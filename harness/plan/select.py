@@ -11,10 +11,8 @@ from dataclasses import dataclass, replace
 
 from harness.errors import BadInput, NothingSelected
 from harness.model import Cell
-from harness.plan.cells import make_cell
 from harness.plan.changed import Changes, effects
-from harness.plan.lock import Lock, all_tier_cells, not_runnable
-from harness.plan.lock import tier_cells as tier_cells_on
+from harness.plan.lock import Lock, all_tier_cells, not_runnable, tier_cells
 from harness.spec.crossref import unknown
 from harness.spec.models import Spec
 
@@ -82,7 +80,7 @@ def selected(spec: Spec, infra: str, selection: Selection, lock: Lock | None = N
     _known_tier(spec, selection.tier)
     if selection.tier is None:
         return choose(spec, all_tier_cells(spec, infra, lock), selection)
-    cells = tier_cells_on(spec, selection.tier, infra, lock)  # of this tier alone: the others' plans may be out of date
+    cells = tier_cells(spec, selection.tier, infra, lock)  # of this tier alone: the others' plans may be out of date
     if not cells:
         raise NothingSelected(
             f"tier {selection.tier} has no cell on {infra}",
@@ -200,32 +198,3 @@ def _only_affected(spec: Spec, found: Mapping[str, Candidate], changes: Changes)
     control = next((name for name, reason in reasons.items() if not reason), None)
     reasons = {**reasons, **({control: "control: no change affects it"} if control is not None else {})}
     return {name: one.because(reasons[name]) for name, one in found.items() if reasons[name]}
-
-
-# Until the run takes kinds of infra into account: pinned cells only.
-
-
-def tier_cells(spec: Spec, tier: str) -> tuple[Cell, ...]:
-    """Return the cells of a tier in its order.
-
-    Raises:
-        BadInput: there is no such tier.
-    """
-    _known_tier(spec, tier)
-    return tuple(make_cell(spec, values) for values in spec.tiers[tier].pinned)
-
-
-def all_cells(spec: Spec) -> tuple[Cell, ...]:
-    """Return the cells of all tiers, each once."""
-    return tuple({cell.id: cell for tier in spec.tiers for cell in tier_cells(spec, tier)}.values())
-
-
-def select(spec: Spec, *, tier: str | None, patterns: Sequence[str] = ()) -> tuple[Cell, ...]:
-    """Return the cells of a tier (of all tiers without one) whose id matches one of the patterns (all without any).
-
-    Raises:
-        BadInput: unknown tier.  NothingSelected: a pattern matches no cell.
-    """
-    among = spec.tiers if tier is None else [tier]
-    planned = {name: tier_cells(spec, name) for name in among}
-    return tuple(one.cell for one in choose(spec, planned, Selection(filters=tuple(patterns), tier=tier)))

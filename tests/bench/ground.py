@@ -21,7 +21,7 @@ from harness.errors import BadInput
 from harness.infra.local.layout import Layout, layout_of
 from harness.model import Cell
 from harness.paths import project_dir
-from harness.plan import select
+from harness.plan.lock import tier_cells
 from harness.proc import Completed, run
 from harness.record import Recorder
 from harness.session.plan import ALPHABET, RUN_ID_LENGTH
@@ -67,7 +67,7 @@ def lay(name: str, directory: Path, say: Callable[[str], None]) -> Ground:
         )
     settings = load_settings(Path.cwd(), options={"provider": "local", "infra_name": name}).settings
     spec = load_spec(project_dir() / "matrix")
-    cells = [c for c in select(spec, tier=TIER) if c.values["topology"] == TOPOLOGY]
+    cells = [c for c in tier_cells(spec, TIER, "embedded") if c.values["topology"] == TOPOLOGY]
     if not cells:
         raise BadInput(f"the tier {TIER} has no cell of the topology {TOPOLOGY}", hint="see matrix/tiers.yml")
     return Ground(settings, spec, cells[0], directory, say, [])

@@ -18,7 +18,8 @@ from statistics import median, quantiles, stdev
 
 from harness.model import Cell
 from harness.paths import project_dir
-from harness.plan import make_cell, select
+from harness.plan import make_cell
+from harness.plan.lock import tier_cells
 from harness.schedule.demand import Demand, demand_of
 from harness.schedule.estimate import estimate
 from harness.schedule.room import NodeRoom
@@ -102,7 +103,7 @@ def matrix_draw(random: Random, count: int = CELLS, nodes: int = 1) -> Draw:
 
 
 def _kinds(spec: Spec) -> list[Cell]:
-    smoke = select(spec, tier="smoke")[0]
+    smoke = tier_cells(spec, "smoke", "embedded")[0]
     return [
         made
         for topology, scenario in itertools.product(spec.topologies, spec.scenarios)
@@ -112,7 +113,7 @@ def _kinds(spec: Spec) -> list[Cell]:
 
 def long_draw(random: Random, count: int = CELLS) -> Draw:
     """Return cells of one, three, five and seven machines that take 14 to 68 minutes."""
-    model = select(load_spec(project_dir() / "matrix"), tier="smoke")[0]
+    model = tier_cells(load_spec(project_dir() / "matrix"), "smoke", "embedded")[0]
     jobs = []
     for number in range(count):
         machines, scenario = random.choice(LONG_MACHINES), random.choice(list(LONG_MINUTES))

@@ -26,7 +26,8 @@ from harness.cell.deploy import Recap, recap
 from harness.infra.local import guests, requirements
 from harness.infra.local.machines import Machines, MachineSpec, Names, netns
 from harness.model import Cell, Mirror, PlannedMachine
-from harness.plan import make_cell, select
+from harness.plan import make_cell
+from harness.plan.lock import tier_cells
 from harness.spec import load_spec
 from harness.until import Deadline, NotYet, until
 
@@ -188,7 +189,7 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def mirror(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mirror]:
     """Serve every binary and image of the smoke cell to the machines of this instance."""
     store, logs = Store(), tmp_path_factory.mktemp("mirror")
-    smoke = select(load_spec(paths.project_dir() / "matrix"), tier="smoke")[0]
+    smoke = tier_cells(load_spec(paths.project_dir() / "matrix"), "smoke", "embedded")[0]
     version = str(smoke.vars["cluster_kubernetes_version"])
     supply = Supply(version, refs.images(store.catalogue, version, smoke.vars), store)
     store.ensure(refs.for_cell(store.catalogue, smoke.vars), silent)
@@ -223,5 +224,5 @@ def bench(golden: Path, mirror: Mirror, tmp_path_factory: pytest.TempPathFactory
 def cell_of(topology: str) -> Cell:
     """Return the smoke cell with another topology."""
     spec = load_spec(paths.project_dir() / "matrix")
-    smoke = select(spec, tier="smoke")[0]
+    smoke = tier_cells(spec, "smoke", "embedded")[0]
     return make_cell(spec, {**smoke.values, "topology": topology})

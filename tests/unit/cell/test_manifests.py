@@ -9,7 +9,7 @@ from harness.cell.access import control_directory
 from harness.cell.labels import cell_labels, expired, namespace_name
 from harness.model import LABEL_CELL, LABEL_EXPIRES, LABEL_RUN, Cell
 from harness.paths import project_dir
-from harness.plan import select
+from harness.plan.lock import tier_cells
 from harness.spec import load_spec
 
 TEMPLATES = project_dir() / "vm-templates"
@@ -17,7 +17,7 @@ IMAGE = manifests.GoldenImage("debian-13-abc", "http://m/images/x.qcow2", "sha25
 
 
 def smoke() -> Cell:
-    return select(load_spec(project_dir() / "matrix"), tier="smoke")[0]
+    return tier_cells(load_spec(project_dir() / "matrix"), "smoke", "embedded")[0]
 
 
 def plan(cell: Cell) -> manifests.CellPlan:

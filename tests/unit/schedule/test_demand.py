@@ -11,7 +11,8 @@ from harness.infra.local.kubevirt.vmi.launcher import launcher_pod
 from harness.infra.nodes import quantity
 from harness.model import Cell, PlannedMachine
 from harness.paths import project_dir
-from harness.plan import make_cell, select
+from harness.plan import make_cell
+from harness.plan.lock import tier_cells
 from harness.schedule.capacity import request_of
 from harness.schedule.demand import Rules, demand_of, pod_of
 from harness.spec import Spec, load_spec
@@ -23,7 +24,7 @@ MOST_TOO_MUCH_MIB = 16  # per machine
 
 
 def cell_of(spec: Spec, topology: str) -> Cell:
-    smoke = select(spec, tier="smoke")[0]
+    smoke = tier_cells(spec, "smoke", "embedded")[0]
     return make_cell(spec, {**smoke.values, "topology": topology})
 
 
