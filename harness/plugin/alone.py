@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from harness.errors import NothingSelected, VmatrixError
-from harness.plugin.state import CELLS, RUN, message, planned
+from harness.plugin.state import CELLS, RUN, cell_of, message, planned
 from harness.session import Cells, Run
 from harness.session.admit import Waiting
 
@@ -33,6 +33,8 @@ class Alone:
         self.run.console_to(sys.stdout)
         try:
             self.run.start()
+            here = {found.id for item in session.items if (found := cell_of(item)) is not None}
+            self.run.leave_out(cell for cell in self.run.plan.cells if cell.id not in here)
             self._get_ready()
         except VmatrixError as error:
             return refuse(self.run, error)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Generator
 from types import FrameType
 
@@ -24,8 +23,8 @@ class Worker:
         plan = planned(config)
         self.parent = os.getppid()
         self.stopped = False
-        console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
-        self.cells = Cells(plan, lambda: wiring.join_site(plan.settings, plan.spec), console)
+        silent = Console(quiet=True)  # the controller says what this process writes down
+        self.cells = Cells(plan, lambda: wiring.join_site(plan.settings, plan.spec), silent)
         config.stash[CELLS] = self.cells
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -13,6 +13,7 @@ from rich.status import Status
 from rich.text import Text
 
 from harness.cell.steps import StepEvent
+from harness.report.cell import FAILED
 from harness.report.progress import Progress
 from harness.report.words import duration
 
@@ -44,8 +45,11 @@ class Live:
             self.on_admitted(event["cell"], event["worker"], float(event["expected"]), event["source"])
         elif kind == "check":
             self._progress.check(event["cell"], event["outcome"])
+            if event["outcome"] == FAILED:
+                self._line(f"{event['cell']}: {event['suite']}: {event['name']} FAILED ({event['seconds']:.1f} s)")
             self._update()
         elif kind == "kept":
+            self._line(event.get("said", ""))
             self._over(event["cell"], self._progress.end(event["cell"]), "kept, ")
 
     def on_admitted(self, cell: str, worker: str, expected_seconds: float, source: str) -> None:

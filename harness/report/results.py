@@ -15,6 +15,7 @@ from harness.report.cell import (
     NOT_STARTED,
     OUTCOMES,
     QUARANTINED,
+    TEARDOWN,
     UNCHECKED,
     UNFINISHED,
     CellResult,
@@ -38,6 +39,7 @@ __all__ = [
     "excused",
     "load",
 ]
+LEFT_OUT = "left-out"  # event of a cell of which nothing was selected
 
 STARTS = ("run-start", "rerun-start")
 
@@ -117,12 +119,17 @@ def load(run_dir: Path, *, quarantine: Sequence[QuarantineEntry] = ()) -> RunRes
     start = next((e for e in events if e["event"] == "run-start"), {})
     ids = dict.fromkeys([*start.get("cells", []), *(e["cell"] for e in events if "cell" in e)])
     by_cell: dict[str, list[Event]] = {i: [] for i in ids}
+    outside = {e["cell"] for e in events if e["event"] == LEFT_OUT} - {
+        e["cell"] for e in events if "cell" in e and e["event"] != LEFT_OUT
+    }
+    for cell in outside:
+        del ids[cell], by_cell[cell]
     calls = _calls(events)
     for call in calls:
         signalled = False
         for event in call:
             signalled = signalled or event["event"] == "signal"
-            if "cell" in event:
+            if event.get("cell") in by_cell:
                 by_cell[event["cell"]].append({**event, "since": call[0]["time"], "signalled": signalled})
     errors = [e.get("summary", "") for e in (calls[-1] if calls else []) if e["event"] == "run-error"]
     return RunResult(
@@ -146,7 +153,8 @@ def excused(cell: CellResult, entries: Sequence[QuarantineEntry]) -> CellResult:
         return entry.issue if entry is not None else ""
 
     def step(found: Step) -> Step:
-        return replace(found, quarantine=issue(None)) if found.outcome == FAILED else found
+        counts = found.outcome == FAILED and found.path[0] != TEARDOWN  # what stays behind is never excused
+        return replace(found, quarantine=issue(None)) if counts else found
 
     def check(found: Check) -> Check:
         return replace(found, quarantine=issue(found.title)) if found.outcome == FAILED else found

@@ -17,7 +17,7 @@ from harness.cell.life import Life
 from harness.cell.provision import Attempt, attempt_directory
 from harness.cell.site import Site
 from harness.cell.steps import Listener, Steps, describe
-from harness.errors import Blame, HarnessBug, Leaked
+from harness.errors import Blame, HarnessBug, Leaked, VmatrixError
 from harness.model import Cell
 from harness.record import Recorder
 from harness.session.plan import RunPlan
@@ -74,7 +74,11 @@ class Cells:
         """
         life = self.life(cell)
         if life.environment is None and life.failure is None:
-            self.admit(cell, life.steps)
+            try:
+                self.admit(cell, life.steps)
+            except VmatrixError as refused:
+                life.failure = refused
+                raise
         return life
 
     def artifact(self, name: str, version: str) -> Path:
@@ -132,12 +136,12 @@ class Cells:
         settings = self.plan.settings
         if life.failed and settings.keep_on_failure and self.keep:
             life.torn_down = True
-            self.console.print(
+            said = (
                 f"kept for {settings.expiry_hours:g} h: {self._login(cell)}; "
-                f"to take it away: {self.plan.cleanup} --cell {cell.id}",
-                markup=False,
+                f"to take it away: {self.plan.cleanup} --cell {cell.id}"
             )
-            self.recorder.write("kept", cell=cell.id, attempt=life.attempt.number)
+            self.console.print(said, markup=False)
+            self.recorder.write("kept", cell=cell.id, attempt=life.attempt.number, said=said)
             return
         life.teardown()
 

@@ -81,8 +81,7 @@ class Dispatch:
     def leave_out(self, cell: Cell) -> None:
         """Take note that nothing of a cell was selected."""
         self.queue.take(cell)
-        if self.run.live is not None:
-            self.run.live.on_left_out()
+        self.run.leave_out([cell])
 
     def done(self, worker: str) -> None:
         """Take note that a worker has ended its cell."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ from harness.cell.site import Site
 from harness.cell.steps import describe
 from harness.cell.teardown import Selection, reap
 from harness.errors import EXIT_OK, BadInput, Leaked, VmatrixError
+from harness.model import Cell
 from harness.record import RESULTS, Recorder
 from harness.report import junit, summary, terminal
 from harness.report.live import Live, in_gitlab
@@ -97,6 +98,13 @@ class Run:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
         self._site = wiring.open_site(plan.settings, plan.spec, plan.cells, progress=self.live.on_progress)
+
+    def leave_out(self, cells: Iterable[Cell]) -> None:
+        """Write down that nothing of some cells was selected: they are no part of this run."""
+        for cell in cells:
+            self.recorder.write("left-out", cell=cell.id)
+            if self.live is not None:
+                self.live.on_left_out()
 
     def abandon(self, error: VmatrixError) -> None:
         """Write down that the run ended before any cell began; input that cannot be used leaves nothing behind."""

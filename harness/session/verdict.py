@@ -11,10 +11,12 @@ from harness.errors import (
     EXIT_RETRY,
     Blame,
 )
-from harness.report.results import CellResult, RunResult
+from harness.report.cell import PASSED, QUARANTINED, UNCHECKED, CellResult
+from harness.report.results import RunResult
 
 # Among failures of several kinds, the one that a script must hear of first.
 SEVERITY = (EXIT_LEAKED, EXIT_HARNESS, EXIT_PRODUCT, EXIT_INFRA, EXIT_RETRY)
+ENDED_WELL = (PASSED, QUARANTINED, UNCHECKED)  # a cell that no failure explains and that is none of these was lost
 BLAME_EXIT = {
     Blame.PRODUCT.value: EXIT_PRODUCT,
     Blame.INFRA.value: EXIT_INFRA,
@@ -38,9 +40,9 @@ def exit_code(result: RunResult, *, before: int, leaked: bool, pytest_status: in
         return worst
     if before:
         return before
-    if pytest_status == 0 or any(cell.quarantined for cell in result.cells):
-        return EXIT_OK
-    return EXIT_HARNESS
+    if any(cell.outcome not in ENDED_WELL for cell in result.cells):
+        return EXIT_HARNESS
+    return EXIT_OK if pytest_status == 0 or any(cell.quarantined for cell in result.cells) else EXIT_HARNESS
 
 
 def _codes(cell: CellResult) -> list[int]:

@@ -24,7 +24,9 @@ def told(live: Live, cell: str, *path: str, outcome: Outcome | None = "passed", 
 
 
 def checked(live: Live, cell: str, outcome: str = "passed") -> None:
-    live.on_event({"event": "check", "cell": cell, "outcome": outcome})
+    live.on_event(
+        {"event": "check", "cell": cell, "outcome": outcome, "suite": "nodes", "name": "test_x", "seconds": 1}
+    )
 
 
 def side_by_side(cells: int = 3, *, width: int = 200, terminal: bool = False) -> tuple[Live, io.StringIO]:
@@ -76,6 +78,7 @@ def test_a_cell_that_failed_says_in_what(failing: str, said: str) -> None:
     checked(live, ONE, "failed")
     told(live, ONE, "teardown")
     assert f"{ONE}: {said} (" in out.getvalue()
+    assert f"{ONE}: nodes: test_x FAILED (1.0 s)" in out.getvalue()
 
 
 def test_a_failed_attempt_at_provisioning_does_not_fail_the_cell() -> None:
