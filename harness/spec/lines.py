@@ -90,7 +90,8 @@ def read(file: Path) -> tuple[Document, list[Problem]]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         said = str(getattr(error, "problem", None) or error)
-        return _unreadable(file, f"malformed YAML: {' '.join(said.split())}", mark.line + 1 if mark else 1)
+        line = min(mark.line, text.count("\n")) + 1 if mark else 1  # libyaml may point behind the last line
+        return _unreadable(file, f"malformed YAML: {' '.join(said.split())}", line)
     reading = _Reading(file)
     content = reading.value(root, ()) if root is not None else None
     return Document(file, content, reading.lines), reading.problems
