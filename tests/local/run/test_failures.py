@@ -88,22 +88,20 @@ def test_more_memory_than_the_host_has_is_refused_before_anything_is_made(start:
     assert not (tmp_path / "runs").exists()
 
 
-def test_too_little_room_is_tried_twice_and_said_in_the_schedulers_words(
+def test_a_cell_waits_for_room_and_in_the_end_says_for_how_much(
     full: None, start: Start, nothing_left: Nothing, tmp_path: Path
 ) -> None:
     project = project_copy(tmp_path / "project", "matrix")
-    change(project / "matrix/timeouts.yml", ("timeouts", "unschedulable"), 1)
+    change(project / "matrix/timeouts.yml", ("timeouts", "admission"), 5)
     run = start(env={"VMATRIX_PROJECT": str(project)})
     ended = run.end()
     assert ended.code == 75, ended.stdout + ended.stderr
-    first, second = failures(run)
-    assert (first["attempt"], second["attempt"]) == (1, 2)
-    for failure in (first, second):
-        assert failure["blame"] == "infra"
-        assert "Insufficient memory" in failure["summary"]
-    (result,) = load(run.results).cells
-    assert [(s.attempt, s.outcome) for s in result.steps if s.path == ("provision",)] == [(1, "failed"), (2, "failed")]
-    assert "Insufficient memory" in (run.results / "summary.md").read_text(encoding="utf-8")
+    (failure,) = failures(run)
+    assert (failure["step"], failure["blame"]) == (["admission"], "infra")
+    for report in (failure["summary"], (run.results / "summary.md").read_text(encoding="utf-8")):
+        assert "there was no room for" in report
+        assert "MiB" in report
+    assert ("provision",) not in run.outcomes(), "nothing is made where there is no room"
     nothing_left(run)
 
 
