@@ -20,6 +20,7 @@ from harness.plan.build import TierPlan, lock_text, plan_tier
 from harness.plan.coverage import counted, coverage_text, impossible_by_reason, left_out
 from harness.plan.goal import infra_of, tier_of
 from harness.plan.lock import FILE, WRITE, load_lock
+from harness.plan.quarantine import unmatched
 from harness.plan.verify import Broken
 from harness.schedule.estimate import estimate
 from harness.spec import Spec, lines, load_spec
@@ -86,6 +87,8 @@ def _refuse_unsound(spec: Spec, plans: Sequence[TierPlan], directory: Path) -> N
         if cell in spec.tiers[found.tier].pinned:
             at = ("tiers", found.tier, "pinned", spec.tiers[found.tier].pinned.index(cell))
             problems.append(document.problem(at, f"the cell breaks a constraint: {'; '.join(broken.why)}"))
+    if {(p.tier, p.infra) for p in plans} == _chosen(spec, None, None):
+        problems += unmatched(spec.quarantine, (c.id for p in plans for c in p.cells), directory)
     if problems:
         raise refuse(list(dict.fromkeys(problems)))
     wrong = [f"{p.tier} on {p.infra}: no {c}" for p in plans if p.proof is not None for c in p.proof.missing]

@@ -10,7 +10,8 @@ from harness.paths import project_dir
 from harness.plan.changed import changed_since
 from harness.plan.select import Failed, Selected, Selection, selected
 from harness.record import RESULTS
-from harness.report.results import RunResult, load
+from harness.report.cell import PASSED, QUARANTINED
+from harness.report.results import RunResult, excused, load
 from harness.spec import Spec
 from harness.spec.settings import Settings
 
@@ -38,7 +39,7 @@ def choose(
     selection = Selection(
         filters=tuple(filters),
         tier=tier,
-        failed=None if failed is None else failures(settings.runs, failed),
+        failed=None if failed is None else failures(spec, settings.runs, failed),
         changed=None if changed is None else changed_since(project_dir(), changed),
     )
     return selected(spec, kind_of(spec, settings), selection)
@@ -61,10 +62,11 @@ def kind_of(spec: Spec, settings: Settings) -> str:
     return found[0]
 
 
-def failures(runs: Path, run: str) -> Failed:
-    """Return the cells of a run that did not pass."""
+def failures(spec: Spec, runs: Path, run: str) -> Failed:
+    """Return the cells of a run that did not pass; what is in quarantine did as far as it can."""
     result = find_run(runs, run)
-    return Failed(result.run, tuple(cell.id for cell in result.cells if cell.outcome != "passed"))
+    cells = (excused(cell, spec.quarantine) for cell in result.cells)
+    return Failed(result.run, tuple(cell.id for cell in cells if cell.outcome not in (PASSED, QUARANTINED)))
 
 
 def find_run(runs: Path, run: str) -> RunResult:

@@ -17,7 +17,7 @@ from harness.paths import project_dir
 from harness.plan import make_cell
 from harness.report.results import RunResult
 from harness.schedule import shards
-from harness.session.choice import choose, find_run
+from harness.session.choice import choose, failures, find_run
 from harness.spec import Spec, load_spec
 from harness.spec.settings import Settings, load_settings
 
@@ -136,7 +136,7 @@ def _again(
     if patterns:
         raise BadInput("a rerun takes the failed cells of its run", hint="leave the cells out")
     result = find_run(settings.runs, rerun)
-    failed = {cell.id for cell in result.cells if cell.outcome != "passed"}
+    failed = set(failures(spec, settings.runs, rerun).cells)
     known = {found.cell.id: found.cell for found in choose(spec, settings)}
     gone = sorted(failed - set(known))
     if gone:

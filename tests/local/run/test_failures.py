@@ -16,7 +16,6 @@ from harness.kube import Cluster
 from harness.kube.resources import DATA_VOLUME, POD
 from harness.model import Cell
 from harness.paths import project_dir
-from harness.report.results import load
 from tests.local.run import runs
 from tests.local.run.conftest import Nothing, Start
 from tests.local.run.runs import change, failures, project_copy, vmatrix
