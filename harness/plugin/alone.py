@@ -19,7 +19,8 @@ class Alone:
         plan = planned(config)
         self.run = Run(plan)
         config.stash[RUN] = self.run
-        self.run.cells = config.stash[CELLS] = Cells(plan, lambda: self.run.site, self.run.console)
+        self.cells = Cells(plan, lambda: self.run.site, self.run.console)
+        self.run.cells = config.stash[CELLS] = self.cells
         self.waiting: Waiting | None = None
 
     @pytest.hookimpl(tryfirst=True)
@@ -32,23 +33,17 @@ class Alone:
             return refuse(self.run, nothing)
         self.run.console_to(sys.stdout)
         try:
-            self.run.start()
+            live = self.run.start()
             here = {found.id for item in session.items if (found := cell_of(item)) is not None}
             self.run.leave_out(cell for cell in self.run.plan.cells if cell.id not in here)
-            self._get_ready()
+            self.waiting = Waiting.on(self.run.site, self.run.plan)
         except VmatrixError as error:
             return refuse(self.run, error)
+        self.cells.console = self.run.console
+        self.cells.admit = self.waiting.admit
+        self.cells.listeners += [live.on_step, self.waiting.on_step]
+        self.cells.on_task = live.on_task
         return None
-
-    def _get_ready(self) -> None:
-        cells, live = self.run.cells, self.run.live
-        assert cells is not None  # noqa: S101 - set in __init__
-        assert live is not None  # noqa: S101 - set by start
-        self.waiting = Waiting.on(self.run.site, self.run.plan)
-        cells.console = self.run.console
-        cells.admit = self.waiting.admit
-        cells.listeners += [live.on_step, self.waiting.on_step]
-        cells.on_task = live.on_task
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:

@@ -73,8 +73,11 @@ class Run:
         """Print to this file from now on."""
         self.console = Console(file=file, highlight=False, soft_wrap=True)
 
-    def start(self) -> None:
+    def start(self) -> Live:
         """Print the clean-up command, open the run's directory, catch signals, bring the infra cluster up.
+
+        Returns:
+            What shows the run's progress.
 
         Raises:
             BadInput, InfraError: the infra cluster cannot be had.
@@ -98,6 +101,7 @@ class Run:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
         self._site = wiring.open_site(plan.settings, plan.spec, plan.cells, progress=self.live.on_progress)
+        return self.live
 
     def leave_out(self, cells: Iterable[Cell]) -> None:
         """Write down that nothing of some cells was selected: they are no part of this run."""
