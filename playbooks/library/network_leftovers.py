@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Ansible module: take network namespaces, interfaces, routes and firewall rules of cluster components away.
+"""Ansible module: take interfaces, routes and firewall rules of cluster components away.
 
 Of the firewall it covers whole tables of nftables, chains by the beginning of their name with every rule that leads to
 them (also where iptables-nft made them), tables of iptables that are empty afterwards, and the same chains in the
@@ -24,7 +24,6 @@ description:
   - Finds things by name and deletes those, firewall rules in one transaction per kind of firewall, and nothing else.
   - Changed when there was one. Check mode lists what would go.
 options:
-  namespaces: {description: Patterns of network namespaces., type: list, elements: str, default: []}
   interfaces: {description: Interfaces; ports of bridges among them go as well., type: list, elements: str, default: []}
   route_protocols:
     description: Numbers by which network plugins mark their routes, in both families.
@@ -48,7 +47,6 @@ RETURN = r"""
 removed: {description: What went., returned: always, type: list, elements: str}
 """
 
-NAMESPACES = Path("/run/netns")
 OF_IPTABLES = {"filter", "nat", "mangle", "raw", "security"}
 LEGACY_NAMES = "/proc/net/{family}_tables_names"
 
@@ -138,17 +136,10 @@ def ip(*words: str) -> None:
     subprocess.run(["/usr/sbin/ip", *words], capture_output=True, check=False)
 
 
-def sweep_links(patterns: list[str], names: list[str], protocols: list[int], *, dry: bool) -> list[str]:
-    """Remove namespaces, then interfaces, then the routes that did not go with those."""
-    spaces = [path.name for pattern in patterns for path in sorted(NAMESPACES.glob(pattern))]
-    removed = [f"network namespace {name}" for name in spaces]
-    if not dry:
-        for name in spaces:
-            ip("netns", "delete", name)
-        if spaces and not any(NAMESPACES.iterdir()):
-            NAMESPACES.rmdir()
+def sweep_links(names: list[str], protocols: list[int], *, dry: bool) -> list[str]:
+    """Remove interfaces, then the routes that did not go with those."""
     links = interfaces(names)
-    removed += [f"interface {name}" for name in links]
+    removed = [f"interface {name}" for name in links]
     if not dry:
         for name in links:
             ip("link", "delete", name)
@@ -190,13 +181,13 @@ def sweep_legacy(prefixes: tuple[str, ...], *, dry: bool) -> list[str]:
 
 def main() -> None:
     """Run as an Ansible module."""
-    kinds = {"namespaces": "str", "interfaces": "str", "route_protocols": "int", "tables": "str", "chains": "str"}
+    kinds = {"interfaces": "str", "route_protocols": "int", "tables": "str", "chains": "str"}
     lists = {name: {"type": "list", "elements": kind, "default": []} for name, kind in kinds.items()}
     module = AnsibleModule(argument_spec=lists, supports_check_mode=True)
     given, dry = module.params, module.check_mode
     prefixes = tuple(given["chains"])
     try:
-        removed = sweep_links(given["namespaces"], given["interfaces"], given["route_protocols"], dry=dry)
+        removed = sweep_links(given["interfaces"], given["route_protocols"], dry=dry)
         removed += sweep_nftables(given["tables"], prefixes, dry=dry)
         removed += sweep_legacy(prefixes, dry=dry)
     except subprocess.CalledProcessError as error:

@@ -1,9 +1,9 @@
 #!/usr/bin/python
 """Ansible module: take away what a Kubernetes node leaves on its machine once nothing starts it any more.
 
-Covers processes (by control group and by the folder of their program), mounts, control groups, files and folders,
-users, and kernel settings that were noted down before. Does not cover files of the playbooks' own
-(host_configuration), binaries (versioned_binaries) or the network (network_leftovers).
+Covers processes (by control group and by the folder of their program), mounts, network namespaces, control groups,
+files and folders, users, and kernel settings that were noted down before. Does not cover files of the playbooks' own
+(host_configuration), binaries (versioned_binaries) or the rest of the network (network_leftovers).
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ options:
     default: []
   programs: {description: Folders; what runs a program from one is killed., type: list, elements: path, default: []}
   mounts: {description: Folders; what is mounted below one is unmounted., type: list, elements: path, default: []}
+  namespaces: {description: Patterns of network namespaces to delete., type: list, elements: str, default: []}
   paths:
     description: Files and folders to delete. Of one that is a mount point, which is the machine's own, the content.
     type: list
@@ -60,6 +61,7 @@ removed: {description: "What went, as KIND NAME.", returned: always, type: list,
 """
 
 CGROUPS = Path("/sys/fs/cgroup")
+NAMESPACES = Path("/run/netns")
 MOUNTS = Path("/proc/self/mountinfo")
 KILL_INTERVAL = 0.1  # seconds
 
@@ -214,6 +216,8 @@ def sweep(given: dict[str, list[str]], absent: Path, record: Path, seconds: floa
     broom.each("slice", active, lambda unit: run("systemctl", "--quiet", "stop", unit))
     points = mounted(given["mounts"], MOUNTS.read_text(encoding="utf-8"))
     broom.each("mount", points, unmount)
+    spaces = [path.name for pattern in given["namespaces"] for path in sorted(NAMESPACES.glob(pattern))]
+    broom.each("network namespace", spaces, lambda name: run("ip", "netns", "delete", name))
     groups = [str(folder) for folder in group_folders(given["control_groups"])]
     broom.each("control group", groups, lambda folder: remove_group(Path(folder)))
     broom.each("file", [path for each in given["paths"] for path in expand(each)], unlink)
@@ -233,6 +237,7 @@ LISTS = {
     "control_groups": "str",
     "programs": "path",
     "mounts": "path",
+    "namespaces": "str",
     "paths": "path",
     "users": "str",
 }
