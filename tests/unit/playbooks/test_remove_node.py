@@ -23,12 +23,19 @@ NOBODY = {"ansible_host": "127.0.0.1", "ansible_port": 1, "ansible_ssh_retries":
 def remove(groups: dict[str, list[str]], names: Any, place: Path) -> proc.Completed:
     """Ask for a removal from machines that do not exist; return how Ansible ended."""
     machines = sorted({name for members in groups.values() for name in members})
-    children = {group: {"hosts": {name: {} for name in members}} for group, members in groups.items()}
+    children: dict[str, Any] = {group: {"hosts": {name: {} for name in members}} for group, members in groups.items()}
     inventory = {"all": {"vars": NOBODY, "hosts": {name: {} for name in machines}, "children": children}}
     given = {"cluster_hosts": [{"name": name, "address": "192.0.2.1"} for name in machines]}
     given |= {} if names is None else {"cluster_remove_nodes": names}
     (place / "hosts.yml").write_text(yaml.safe_dump(inventory), encoding="utf-8")
-    argv = [ANSIBLE, "-i", place / "hosts.yml", "-e", json.dumps(given), PLAYBOOKS / "remove-node.yml"]
+    argv: list[str | Path] = [
+        ANSIBLE,
+        "-i",
+        place / "hosts.yml",
+        "-e",
+        json.dumps(given),
+        PLAYBOOKS / "remove-node.yml",
+    ]
     settings = {
         "ANSIBLE_HOME": str(place / "ansible"),
         "ANSIBLE_NOCOLOR": "1",
