@@ -18,7 +18,7 @@ SECONDS = 120.0
 def reset_cell() -> str:
     """Return a cell that is deployed, reset and deployed again."""
     spec = load_spec(project_dir() / "matrix")
-    found = selected(spec, "embedded", Selection(("scenario=reset", "topology=all-in-one"), tier="nightly"))
+    found = selected(spec, "embedded", Selection(("scenario=reset",), tier="lifecycle"))
     return found[0].cell.id
 
 
@@ -45,7 +45,7 @@ def _stage(line: str) -> str:
 
 
 def test_a_cell_goes_through_its_phases(reset_cell: str) -> None:
-    items = collected("--tier", "nightly", "--cell", reset_cell)
+    items = collected("--tier", "lifecycle", "--cell", reset_cell)
     steps = [name for suite, name in items if suite == "life"]
     assert steps == [
         "test_provision",
@@ -59,16 +59,16 @@ def test_a_cell_goes_through_its_phases(reset_cell: str) -> None:
     first = items[names.index("test_phase deploy") + 1 : names.index("test_phase reset")]
     assert names.index("test_phase deploy-2") == names.index("test_phase reset") + 1, "nothing to check after a reset"
     again = items[names.index("test_phase deploy-2") + 1 : names.index("test_teardown")]
-    assert list(dict.fromkeys(suite for suite, _ in first)) == ["nodes", "cluster", "network", "conformance"]
+    assert list(dict.fromkeys(suite for suite, _ in first)) == ["nodes", "cluster", "network"]
     assert [(suite, name.replace("deploy", "deploy-2")) for suite, name in first] == again
 
 
 def test_a_filter_leaves_checks_out_and_no_step(reset_cell: str) -> None:
-    items = collected("--tier", "nightly", "--cell", reset_cell, "-k", "test_services")
+    items = collected("--tier", "lifecycle", "--cell", reset_cell, "-k", "test_services")
     assert {suite for suite, _ in items} == {"nodes", "life"}
     assert [name for suite, name in items if suite == "life"][-2:] == ["test_teardown", "test_gone"]
 
 
 def test_steps_alone_can_be_chosen(reset_cell: str) -> None:
-    items = collected("--tier", "nightly", "--cell", reset_cell, "-k", "provision or teardown or gone")
+    items = collected("--tier", "lifecycle", "--cell", reset_cell, "-k", "provision or teardown or gone")
     assert items == [("life", "test_provision"), ("life", "test_teardown"), ("life", "test_gone")]
