@@ -51,8 +51,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _is_foreign(item: pytest.Item) -> bool:
     if not isinstance(item, pytest.Function) or "spec_name" not in item.fixturenames:
         return False
-    given = item.callspec.params
-    return isinstance(given["cell"], Cell) and given["spec_name"] not in _specs_of(given["cell"], given["phase"])
+    cell, phase = item.callspec.params["cell"], item.callspec.params["phase"]
+    if not isinstance(cell, Cell) or not isinstance(phase, int):
+        return False
+    return item.callspec.params["spec_name"] not in _specs_of(cell, phase)
 
 
 @pytest.fixture(scope="session")
