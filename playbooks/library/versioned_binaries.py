@@ -9,7 +9,9 @@ runs is never overwritten. Removes no single version; `state: absent` takes the 
 from __future__ import annotations
 
 import hashlib
+import io
 import os
+import re
 import shutil
 import tarfile
 import tempfile
@@ -34,9 +36,11 @@ options:
     suboptions:
       name: {description: Name of the release., type: str, required: true}
       version: {description: Version of the release., type: str, required: true}
-      url: {description: A binary or a tar file with binaries at its top level., type: str, required: true}
+      url: {description: A binary or a (compressed) tar file with binaries in it., type: str, required: true}
+      folder: {description: Folder of the tar file in which the binaries are; by default its top level., type: str, default: ""}
       links: {description: Folder in which the binaries are linked., type: path, default: /usr/local/bin}
       sha256: {description: Checksum of what the address serves; without it only the length is checked., type: str}
+      sha256_url: {description: Address of a file that has this checksum; used when sha256 is not given., type: str}
   store: {description: Folder of the releases., type: path, default: /usr/local/lib/releases}
   timeout: {description: Seconds without a byte after which a download fails., type: int, default: 60}
   state:
@@ -70,10 +74,14 @@ RELEASE_SPEC = {
     "version": {"type": "str", "required": True},
     "url": {"type": "str", "required": True},
     "links": {"type": "path", "default": "/usr/local/bin"},
+    "folder": {"type": "str", "default": ""},
     "sha256": {"type": "str"},
+    "sha256_url": {"type": "str"},
 }
+PACKED = (".tar", ".tar.gz", ".tgz")
 LINK_FOLDERS = ["/usr/local/bin", "/usr/local/sbin", "/opt/cni/bin"]
 CHUNK = 1 << 20  # bytes
+SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class DownloadFailed(Exception):
@@ -102,6 +110,17 @@ def fetch(url: str, sink: IO[bytes], *, sha256: str | None, timeout: float) -> N
     sink.flush()
 
 
+def published_checksum(url: str, file: str, timeout: float) -> str:
+    """Return the SHA-256 of a file out of what its makers publish: the checksum alone, or lines of checksum and name."""
+    published = io.BytesIO()
+    fetch(url, published, sha256=None, timeout=timeout)
+    for line in published.getvalue().decode(errors="replace").splitlines():
+        words = line.split()
+        if words and SHA256.fullmatch(words[0]) and (len(words) == 1 or words[-1].lstrip("*").endswith(file)):
+            return words[0]
+    raise DownloadFailed(f"{url}: no checksum of {file} in it")
+
+
 def obtain(release: dict[str, Any], store: Path, timeout: float) -> bool:
     """Put a release into the store unless it is there; return whether it was fetched.
 
@@ -115,12 +134,17 @@ def obtain(release: dict[str, Any], store: Path, timeout: float) -> bool:
     try:
         content = scratch / "content"
         content.mkdir(mode=0o755)
-        packed = release["url"].endswith(".tar")
-        target = scratch / "download" if packed else content / Path(release["url"]).name
+        file = Path(release["url"]).name
+        packed = file.endswith(PACKED)
+        # runc.amd64 is a runc: what its makers append to a binary's name is not how it is called
+        target = scratch / "download" if packed else content / (release["name"] if "." in file else file)
+        sha256 = release["sha256"]
+        if not sha256 and release.get("sha256_url"):
+            sha256 = published_checksum(release["sha256_url"], file, timeout)
         with target.open("wb") as sink:
-            fetch(release["url"], sink, sha256=release["sha256"], timeout=timeout)
+            fetch(release["url"], sink, sha256=sha256, timeout=timeout)
         if packed:
-            unpack(target, content)
+            unpack(target, content, release.get("folder", ""))
         for binary in content.iterdir():
             binary.chmod(0o755)
         os.replace(content, place)
@@ -129,11 +153,12 @@ def obtain(release: dict[str, Any], store: Path, timeout: float) -> bool:
     return True
 
 
-def unpack(packed: Path, into: Path) -> None:
-    """Take the regular files at the top level out of a tar file; whatever else is in it is not wanted here."""
+def unpack(packed: Path, into: Path, folder: str) -> None:
+    """Take the regular files of one folder out of a tar file; whatever else is in it is not wanted here."""
     with tarfile.open(packed) as archive:
         for member in archive:
-            if not member.isfile() or "/" in member.name.removeprefix("./"):
+            place, _, _ = member.name.removeprefix("./").rpartition("/")
+            if not member.isfile() or place != folder:
                 continue
             source = archive.extractfile(member)
             if source is not None:

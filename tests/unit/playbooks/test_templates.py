@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -39,6 +40,11 @@ TEMPLATES = {
     "running-kernel.sh": "preinstall/templates/running-kernel.sh.j2",
     "flannel.yml": "network_plugin/templates/flannel.yml.j2",
     "flannel-cni.sh": "network_plugin/templates/flannel-cni.sh.j2",
+    "pod-routes.service": "network_plugin/templates/pod-routes.service.j2",
+    "run-routes.sh": "network_plugin/templates/run-routes.sh.j2",
+    "metrics-server.yml": "addons/templates/metrics-server.yml.j2",
+    "local-path-provisioner.yml": "addons/templates/local-path-provisioner.yml.j2",
+    "run-addons.sh": "addons/templates/run-addons.sh.j2",
     "run-flannel.sh": "network_plugin/templates/run-flannel.sh.j2",
     "finish.sh": "postinstall/templates/finish.sh.j2",
     "name-and-swap.sh": "reset/templates/name-and-swap.sh.j2",
@@ -50,14 +56,14 @@ TEMPLATES = {
 SUBNET = "FLANNEL_NETWORK=10.243.0.0/16\nFLANNEL_SUBNET=10.243.7.1/24\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=true\n"
 
 
-def render(topology: str, directory: Path, **more: Any) -> Path:
-    """Render every template for the first control plane of a topology."""
+def render(topology: str, directory: Path, only: frozenset[str] = frozenset(), **more: Any) -> Path:
+    """Render every template, or only those named, for the first control plane of a topology."""
     sources = [role / kind / "main.yml" for role in ROLES for kind in ("defaults", "vars")]
     sources += [PLAYBOOKS / "group_vars/all.yml", HERE / "variables.yml"]
     chosen = {
         "target": "cp",
         "directory": str(directory),
-        "render": TEMPLATES,
+        "render": {name: place for name, place in TEMPLATES.items() if not only or name in only},
         "roles": str(PLAYBOOKS / "roles"),
         "etcd_begins": True,
         **more,
@@ -114,6 +120,37 @@ def test_only_a_control_plane_that_is_a_node_gets_no_taint(rendered: Path, all_i
     of_both = documents(all_in_one / "kubeadm.yml")["InitConfiguration"]["nodeRegistration"]
     assert "taints" not in of_control_plane
     assert of_both["taints"] == []
+
+
+def test_a_single_control_plane_is_reached_without_asking_whether_it_is_there(rendered: Path) -> None:
+    config = (rendered / "haproxy.cfg").read_text()
+    assert "bind 127.0.0.1:6445" in config
+    assert re.findall(r"^  server .*$", config, re.M) == ["  server cp 10.0.0.2:6443"]
+    assert "httpchk" not in config
+
+
+def test_several_control_planes_are_asked_whether_they_are_ready(tmp_path: Path) -> None:
+    config = (render("cp3-w1", tmp_path, frozenset({"haproxy.cfg"})) / "haproxy.cfg").read_text()
+    assert re.findall(r"^  server (\S+)", config, re.M) == ["cp", "cp-1", "cp-2"]
+    assert "option httpchk GET /readyz" in config
+    assert "check-ssl verify none" in config
+
+
+def test_what_leaves_counts_no_more(tmp_path: Path) -> None:
+    only = frozenset({"haproxy.cfg", "etcd-member.sh", "kubeadm.yml"})
+    place = render("cp2-etcd3-w1", tmp_path, only, cluster_remove_nodes=["cp-1"], cluster_lost_nodes=["etcd-2"])
+    assert re.findall(r"^  server (\S+)", (place / "haproxy.cfg").read_text(), re.M) == ["cp"]
+    external = documents(place / "kubeadm.yml")["ClusterConfiguration"]["etcd"]["external"]
+    assert external["endpoints"] == ["https://10.0.0.6:2379", "https://10.0.0.7:2379"]
+    assert "10.0.0.8" not in (place / "etcd-member.sh").read_text()
+
+
+def test_flags_are_strings_and_the_callers_win(tmp_path: Path) -> None:
+    given = {"audit-log-maxage": 7, "shutdown-send-retry-after": "false"}
+    place = render("cp1-w1", tmp_path, frozenset({"kubeadm.yml"}), cluster_apiserver_extra_args=given)
+    flags = documents(place / "kubeadm.yml")["ClusterConfiguration"]["apiServer"]["extraArgs"]
+    assert {"name": "audit-log-maxage", "value": "7"} in flags
+    assert {"name": "shutdown-send-retry-after", "value": "false"} in flags
 
 
 def test_machines_join_by_the_discovery_file(rendered: Path) -> None:
@@ -190,7 +227,7 @@ def test_scripts_are_valid_shell_without_unset_leftovers(rendered: Path, script:
     proc.run(["sh", "-n", str(rendered / script)], timeout=10)
 
 
-@pytest.mark.parametrize("topology", ["cp1-w1", "all-in-one"])
+@pytest.mark.parametrize("topology", ["cp1-w1", "all-in-one", "cp2-etcd3-w1"])
 def test_playbooks_are_valid_for_a_topology(topology: str, tmp_path: Path) -> None:
     inventory = HERE / f"inventories/{topology}.yml"
     done = proc.run(

@@ -168,3 +168,32 @@ def test_removal_takes_the_store_and_only_the_links_into_it(mirror: Mirror, plac
     assert sorted(path.name for path in place.iterdir()) == ["bin"]
     assert sorted(path.name for path in (place / "bin").iterdir()) == ["plain", "theirs"]
     assert binaries.remove(place / "store", [place / "bin"], dry=False) == []
+
+
+def test_takes_one_folder_of_a_compressed_archive_whose_checksum_is_published(mirror: Mirror, place: Path) -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for name in ("etcd-1/etcd", "etcd-1/Documentation/readme", "README"):
+            entry = tarfile.TarInfo(name)
+            entry.size = 1
+            archive.addfile(entry, io.BytesIO(b"e"))
+    content = packed.getvalue()
+    sums = f"{'0' * 64}  other.tar.gz\n{hashlib.sha256(content).hexdigest()}  etcd.tar.gz\n"
+    mirror.content |= {"/etcd.tar.gz": content, "/SHA256SUMS": sums.encode()}
+    wanted = {"name": "etcd", "version": "1", "url": f"{mirror.url}/etcd.tar.gz", "links": str(place / "bin")}
+    apply([wanted | {"sha256": None, "sha256_url": f"{mirror.url}/SHA256SUMS", "folder": "etcd-1"}], place)
+    assert [link.name for link in (place / "bin").iterdir()] == ["etcd"]
+
+
+def test_refuses_what_its_makers_published_another_checksum_for(mirror: Mirror, place: Path) -> None:
+    mirror.content |= {"/runc.amd64": b"one", "/runc.sha256sum": f"{'0' * 64} *runc.amd64\n".encode()}
+    wanted = {"name": "runc", "version": "1", "url": f"{mirror.url}/runc.amd64", "links": str(place / "bin")}
+    with pytest.raises(binaries.DownloadFailed, match="checksum"):
+        apply([wanted | {"sha256": None, "sha256_url": f"{mirror.url}/runc.sha256sum"}], place)
+
+
+def test_a_binary_is_called_as_its_release_is(mirror: Mirror, place: Path) -> None:
+    mirror.content["/runc.amd64"] = b"one"
+    wanted = {"name": "runc", "version": "1", "url": f"{mirror.url}/runc.amd64", "links": str(place / "bin")}
+    apply([wanted | {"sha256": None}], place)
+    assert [link.name for link in (place / "bin").iterdir()] == ["runc"]

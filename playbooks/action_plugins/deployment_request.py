@@ -1,0 +1,196 @@
+"""Ansible action: say all that is wrong with what a deployment was asked for, before any machine is touched.
+
+Works on the controller alone: it looks at the inventory's groups, addresses, versions and choices, and asks the mirror
+and the registry whether they have what the machines are going to fetch. A mirror that the controller cannot reach is
+left to the machines, with a warning. Does not look at a machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+
+GROUPS = ("control_plane", "etcd", "node")
+VERSION = re.compile(r"\d+\.\d+\.\d+")
+MANIFESTS = ", ".join(
+    f"application/vnd.{kind}+json"
+    for kind in ("oci.image.manifest.v1", "oci.image.index.v1", "docker.distribution.manifest.v2")
+)
+SECONDS = 5.0  # for one answer of a mirror
+CHUNK = 1 << 20  # bytes
+Network = IPv4Network | IPv6Network
+
+
+def group_problems(groups: Mapping[str, list[str]], *, exists: bool) -> Iterator[str]:
+    """Say what is wrong with the inventory's groups; `exists` when the cluster has been made before."""
+    known = {name: list(groups.get(name, [])) for name in GROUPS}
+    grouped = {machine for machines in known.values() for machine in machines}
+    for machine in groups.get("all", []):
+        if machine not in grouped:
+            others = [name for name, names in groups.items() if machine in names and name not in ("all", "ungrouped")]
+            where = f"it is in {', '.join(sorted(others))}" if others else "it is in none"
+            yield f"machine {machine} is in none of the groups {', '.join(GROUPS)} ({where}): put it into one of them"
+    for name in ("control_plane", "etcd"):
+        if not known[name]:
+            yield f"the group {name} is empty: put at least one machine into it"
+    control_planes, etcd = known["control_plane"], known["etcd"]
+    shared = [machine for machine in etcd if machine in control_planes]
+    if shared and sorted(etcd) != sorted(control_planes):
+        yield (
+            f"the group etcd ({', '.join(etcd)}) shares {', '.join(shared)} with control_plane and is not the same: let"
+            " both hold the same machines (etcd on every control plane), or none in common (etcd on its own machines)"
+        )
+    elif len(etcd) == 2 and not exists:
+        yield (
+            f"two members of etcd ({', '.join(etcd)}) stop when either fails, which is less available than one: take"
+            + (" one or three control planes, or give etcd three machines of its own" if shared else " one or three")
+        )
+
+
+def host_problems(machines: Iterable[str], hosts: list[dict[str, Any]]) -> Iterator[str]:
+    """Say what is wrong with cluster_hosts, which has to tell every machine's address."""
+    names = Counter(str(host.get("name")) for host in hosts)
+    yield from (f"cluster_hosts names {name} {count} times" for name, count in names.items() if count > 1)
+    for machine in machines:
+        if machine not in names:
+            yield f"machine {machine} is not in cluster_hosts: add its name and address"
+    addresses = Counter(str(host.get("address")) for host in hosts)
+    for address, count in addresses.items():
+        if address_of(address) is None:
+            yield f"cluster_hosts: {address} is not an IP address"
+        elif count > 1:
+            yield f"cluster_hosts gives {address} to {count} machines: every machine needs an address of its own"
+
+
+def address_of(text: str) -> Any:
+    """Return an IP address, None when the text is none."""
+    try:
+        return ip_address(text)
+    except ValueError:
+        return None
+
+
+def network_problems(given: Mapping[str, Any], nodes: int) -> Iterator[str]:
+    """Say what is wrong with the networks of pods and services.
+
+    Args:
+        given: `pod_cidr`, `service_cidr`, `hosts`, and `outside`: further addresses that machines have to reach.
+        nodes: how many machines need a /24 of the pod network.
+    """
+    networks: dict[str, Network] = {}
+    for name in ("pod_cidr", "service_cidr"):
+        try:
+            networks[name] = ip_network(str(given[name]))
+        except ValueError as error:
+            yield f"cluster_{name}: {error}: give a network such as 10.243.0.0/16"
+    pods, services = networks.get("pod_cidr"), networks.get("service_cidr")
+    if pods is not None and services is not None and pods.overlaps(services):
+        yield f"cluster_pod_cidr {pods} overlaps cluster_service_cidr {services}: choose networks apart from each other"
+    if pods is not None and pods.version == 4 and (pods.prefixlen > 24 or 1 << (24 - pods.prefixlen) < nodes):
+        yield f"cluster_pod_cidr {pods} has no /24 for each of {nodes} nodes: choose a larger network"
+    machines = {str(host.get("address")): f"machine {host.get('name')}" for host in given["hosts"]}
+    for text, what in (machines | {address: "the mirror" for address in given["outside"]}).items():
+        for name, network in networks.items():
+            if (address := address_of(text)) is not None and address in network:
+                yield (
+                    f"cluster_{name} {network} contains {text}, the address of {what}, which would not be reached any"
+                    " more: choose a network that no machine is in"
+                )
+
+
+def version_problems(given: Mapping[str, Any]) -> Iterator[str]:
+    """Say which versions these playbooks do not know; `known` has minors by component, `versions` what was chosen."""
+    for name, version in given["versions"].items():
+        minors = given["known"].get(name)
+        if not VERSION.fullmatch(str(version)):
+            yield f"cluster_{name}_version {version!r} is not a version such as 1.36.3"
+        elif minors and str(version).rpartition(".")[0] not in minors:
+            yield f"cluster_{name}_version {version} is not known here: choose one of {', '.join(m + '.x' for m in minors)}"
+    for name, (chosen, choices) in given["choices"].items():
+        if chosen not in choices:
+            yield f"cluster_{name} {chosen!r} is not known here: choose one of {', '.join(choices)}"
+
+
+def served(url: str, sha256: str | None) -> str | None:
+    """Tell what is wrong with what an address serves; None when nothing is.
+
+    Raises:
+        OSError: the server could not be asked.
+    """
+    request = urllib.request.Request(url, method="GET" if sha256 else "HEAD", headers={"Accept": MANIFESTS})  # noqa: S310
+    try:
+        with urllib.request.urlopen(request, timeout=SECONDS) as answer:  # noqa: S310 - the mirror that the caller gave
+            if not sha256:
+                return None
+            digest = hashlib.sha256()
+            while chunk := answer.read(CHUNK):
+                digest.update(chunk)
+    except urllib.error.HTTPError as error:
+        return f"{url}: {error.code} {error.reason}"
+    found = digest.hexdigest()
+    return None if found == sha256 else f"{url}: checksum {found}, cluster_checksums says {sha256}"
+
+
+def addresses(given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the address, and the checksum where one is given, of everything that machines are going to fetch."""
+    images = (image.rpartition(":") for image in given["images"])
+    manifests = [{"url": f"http://{given['registry']}/v2/{name}/manifests/{tag}"} for name, _, tag in images]
+    return [{"url": release["url"], "sha256": release.get("sha256")} for release in given["releases"]] + manifests
+
+
+def mirror_problems(wanted: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
+    """Ask for everything at once; return what is wrong, and which servers could not be asked."""
+
+    def ask(item: dict[str, Any]) -> tuple[str | None, str | None]:
+        try:
+            return served(item["url"], item.get("sha256")), None
+        except OSError as error:
+            return None, f"{'/'.join(item['url'].split('/')[:3])}: {getattr(error, 'reason', error)}"
+
+    if not wanted:
+        return [], []
+    with ThreadPoolExecutor(max_workers=min(len(wanted), 8)) as pool:
+        answers = list(pool.map(ask, wanted))
+    remedy = "have the mirror serve it, or ask for a version that it has"
+    wrong = [f"{problem}: {remedy}" for problem, _ in answers if problem]
+    return wrong, sorted({silent for _, silent in answers if silent})
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]
+    """Fail with every problem of the request, one a line; change nothing."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+    _supports_check_mode = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Carry out the task."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        given = json.loads(json.dumps(self._task.args))  # plain values, without Ansible's marks on them
+        groups: dict[str, list[str]] = given["groups"]
+        nodes = {*groups.get("control_plane", []), *groups.get("node", [])}
+        problems = [
+            *group_problems(groups, exists=bool(given["exists"])),
+            *host_problems(groups.get("all", []), given["hosts"]),
+            *network_problems(given, len(nodes)),
+            *version_problems(given),
+            *(given["disagreements"] or []),
+        ]
+        missing, silent = mirror_problems(addresses(given)) if not problems else ([], [])
+        result["warnings"] = [f"cannot ask {each}; what is missing there is seen by the machines" for each in silent]
+        problems += missing
+        if problems:
+            many = f"{len(problems)} mistakes" if len(problems) > 1 else "a mistake"
+            result |= {"failed": True, "msg": f"{many} in what was asked for; nothing was touched:\n- " + "\n- ".join(problems)}
+        result["changed"] = False
+        return result

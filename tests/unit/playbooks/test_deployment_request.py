@@ -1,0 +1,168 @@
+"""What is refused before any machine is touched: groups, addresses, networks, versions, what the mirror lacks."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from tests.unit.playbooks.playbook_files import module
+
+request_ = module("action_plugins/deployment_request.py")
+HOSTS = [{"name": "cp", "address": "10.0.0.2"}, {"name": "w", "address": "10.0.0.3"}]
+
+
+def groups(**given: list[str]) -> dict[str, list[str]]:
+    machines = sorted({machine for names in given.values() for machine in names})
+    return {"all": machines, "ungrouped": [], **given}
+
+
+def networks(**given: Any) -> list[str]:
+    right = {"pod_cidr": "10.243.0.0/16", "service_cidr": "10.95.0.0/16", "hosts": HOSTS, "outside": ["10.0.0.1"]}
+    return list(request_.network_problems({**right, **given}, 2))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        groups(control_plane=["a"], etcd=["a"], node=["a"]),
+        groups(control_plane=["a", "b", "c"], etcd=["a", "b", "c"], node=["d"]),
+        groups(control_plane=["a", "b"], etcd=["x", "y", "z"], node=["d"]),
+    ],
+)
+def test_accepts_the_topologies_that_it_makes(given: dict[str, list[str]]) -> None:
+    assert list(request_.group_problems(given, exists=False)) == []
+
+
+def test_refuses_two_stacked_control_planes_unless_they_are_there_already() -> None:
+    two = groups(control_plane=["a", "b"], etcd=["a", "b"])
+    (problem,) = request_.group_problems(two, exists=False)
+    assert "take one or three control planes, or give etcd three machines of its own" in problem
+    assert list(request_.group_problems(two, exists=True)) == []
+
+
+def test_refuses_a_group_that_it_does_not_know() -> None:
+    (problem,) = request_.group_problems(groups(control_plane=["a"], etcd=["a"], workers=["w"]), exists=False)
+    assert problem.startswith("machine w is in none of the groups control_plane, etcd, node (it is in workers)")
+
+
+def test_refuses_an_etcd_that_is_half_stacked() -> None:
+    (problem,) = request_.group_problems(groups(control_plane=["a", "b"], etcd=["b", "x", "y"]), exists=False)
+    assert "shares b with control_plane" in problem
+
+
+def test_refuses_an_inventory_without_control_plane() -> None:
+    assert any("control_plane is empty" in each for each in request_.group_problems(groups(node=["w"]), exists=False))
+
+
+@pytest.mark.parametrize(
+    ("hosts", "said"),
+    [
+        ([HOSTS[0]], "machine w is not in cluster_hosts"),
+        ([HOSTS[0], {"name": "w", "address": "10.0.0.2"}], "gives 10.0.0.2 to 2 machines"),
+        ([HOSTS[0], {"name": "w", "address": "worker"}], "worker is not an IP address"),
+        ([*HOSTS, HOSTS[1]], "names w 2 times"),
+    ],
+)
+def test_refuses_machines_without_an_address_of_their_own(hosts: list[dict[str, Any]], said: str) -> None:
+    assert any(said in each for each in request_.host_problems(["cp", "w"], hosts))
+
+
+def test_accepts_networks_apart_from_each_other() -> None:
+    assert networks() == []
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"service_cidr": "10.243.128.0/20"}, "cluster_pod_cidr 10.243.0.0/16 overlaps cluster_service_cidr"),
+        ({"pod_cidr": "10.0.0.0/8"}, "contains 10.0.0.2, the address of machine cp"),
+        ({"service_cidr": "10.0.0.0/24", "hosts": []}, "contains 10.0.0.1, the address of the mirror"),
+        ({"pod_cidr": "10.243.0.0/24"}, "has no /24 for each of 2 nodes"),
+        ({"pod_cidr": "10.243.0.1/16"}, "has host bits set"),
+        ({"pod_cidr": "pods"}, "give a network such as"),
+    ],
+)
+def test_refuses_networks_that_cannot_come_right(given: dict[str, Any], said: str) -> None:
+    assert any(said in each for each in networks(**given))
+
+
+def test_refuses_what_it_does_not_know() -> None:
+    asked = {
+        "versions": {"kubernetes": "1.33.1", "etcd": "latest"},
+        "known": {"kubernetes": ["1.35", "1.36"]},
+        "choices": {"kube_proxy_mode": ["ipvs", ["iptables", "nftables"]]},
+    }
+    assert list(request_.version_problems(asked)) == [
+        "cluster_kubernetes_version 1.33.1 is not known here: choose one of 1.35.x, 1.36.x",
+        "cluster_etcd_version 'latest' is not a version such as 1.36.3",
+        "cluster_kube_proxy_mode 'ipvs' is not known here: choose one of iptables, nftables",
+    ]
+
+
+@pytest.fixture
+def mirror() -> Iterator[str]:
+    """Serve one file, /bin/kubelet/1/kubelet, and the manifest of one image."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def answer(self, *, body: bytes) -> None:
+            there = self.path in ("/bin/kubelet/1/kubelet", "/v2/pause/manifests/3")
+            self.send_response(200 if there else 404)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(body)
+
+        def do_GET(self) -> None:
+            self.answer(body=b"one")
+
+        def do_HEAD(self) -> None:
+            self.answer(body=b"one")
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield f"127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def wanted(mirror: str, version: str, image: str, sha256: str | None = None) -> list[dict[str, Any]]:
+    release = {"url": f"http://{mirror}/bin/kubelet/{version}/kubelet", "sha256": sha256}
+    found: list[dict[str, Any]] = request_.addresses({"releases": [release], "images": [image], "registry": mirror})
+    return found
+
+
+def test_accepts_what_the_mirror_has(mirror: str) -> None:
+    right = hashlib.sha256(b"one").hexdigest()
+    assert request_.mirror_problems(wanted(mirror, "1", "pause:3")) == ([], [])
+    assert request_.mirror_problems(wanted(mirror, "1", "pause:3", right)) == ([], [])
+
+
+def test_refuses_what_the_mirror_lacks(mirror: str) -> None:
+    problems, silent = request_.mirror_problems(wanted(mirror, "2", "pause:4"))
+    assert [problem.split(": 404")[0].rpartition(mirror)[2] for problem in problems] == [
+        "/bin/kubelet/2/kubelet",
+        "/v2/pause/manifests/4",
+    ]
+    assert silent == []
+
+
+def test_refuses_a_wrong_checksum(mirror: str) -> None:
+    ((problem,), _) = request_.mirror_problems(wanted(mirror, "1", "pause:3", "0" * 64))
+    assert f"checksum {hashlib.sha256(b'one').hexdigest()}, cluster_checksums says {'0' * 64}" in problem
+
+
+def test_leaves_a_mirror_that_it_cannot_ask_to_the_machines() -> None:
+    problems, silent = request_.mirror_problems(wanted("127.0.0.1:9", "1", "pause:3"))
+    assert problems == []
+    assert len(silent) == 1
+    assert silent[0].startswith("http://127.0.0.1:9: ")
