@@ -101,7 +101,7 @@ def test_settings_reach_what_runs_and_outlive_an_upgrade(cluster: Bench) -> None
     assert {host.changed for host in again} == {0}
     expect_settings(cluster)
 
-    give(cluster, **cell_with(NEW).vars, **{**settings, "cluster_kubernetes_version": NEW})
+    give(cluster, **{**cell_with(NEW).vars, **settings, "cluster_kubernetes_version": NEW})
     cluster.play(entry="upgrade")
     again = cluster.play(entry="upgrade")
     assert {host.changed for host in again} == {0}
