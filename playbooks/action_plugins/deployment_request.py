@@ -191,6 +191,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         problems += missing
         if problems:
             many = f"{len(problems)} mistakes" if len(problems) > 1 else "a mistake"
-            result |= {"failed": True, "msg": f"{many} in what was asked for; nothing was touched:\n- " + "\n- ".join(problems)}
+            result |= {
+                "failed": True,
+                "msg": f"{many} in what was asked for; nothing was touched:\n- " + "\n- ".join(problems),
+            }
         result["changed"] = False
         return result

@@ -8,7 +8,7 @@ from harness.kube.client import Cluster
 from harness.kube.resources import NODE
 from tests.local.playbooks.conftest import Bench, cell_of
 
-topologies = pytest.mark.parametrize("topology", ["cp1-w1", "all-in-one"])
+topologies = pytest.mark.parametrize("topology", ["cp1-w1", "all-in-one", "cp3-w2", "cp2-etcd3-w1"])
 
 
 @topologies
@@ -27,7 +27,8 @@ def test_a_second_run_changes_nothing(bench: Bench, topology: str) -> None:
     assert {(host.host, host.changed) for host in checked} == {(name, 0) for name in names}
     assert [(host.host, host.changed) for host in limited] == [(cell.machines[-1].name, 0)]
     nodes = Cluster.from_kubeconfig(bench.kubeconfig).list(NODE)
-    assert {node["metadata"]["name"] for node in nodes.items} == names
+    of_kubernetes = {planned.name for planned in cell.machines if {"control_plane", "node"} & set(planned.groups)}
+    assert {node["metadata"]["name"] for node in nodes.items} == of_kubernetes
     assert bench.kubeconfig.stat().st_mode & 0o777 == 0o600
 
 

@@ -45,7 +45,9 @@ def test_pods_keep_their_address_inside_the_pod_network_only() -> None:
 
 
 def test_the_configuration_is_a_bridge_in_the_nodes_subnet() -> None:
-    bridge, portmap = json.loads(routes.cni_configuration("10.243.1.0/24", "10.243.0.0/16", 1450, "iptables"))["plugins"]
+    bridge, portmap = json.loads(routes.cni_configuration("10.243.1.0/24", "10.243.0.0/16", 1450, "iptables"))[
+        "plugins"
+    ]
     assert bridge["ipam"]["ranges"] == [[{"subnet": "10.243.1.0/24"}]]
     assert bridge["mtu"] == 1450
     assert portmap["backend"] == "iptables"

@@ -36,7 +36,9 @@ def subnets(items: list[dict[str, Any]]) -> Subnets:
     """Return subnet and address of every node that has both."""
     found = {}
     for item in items:
-        addresses = [entry["address"] for entry in item.get("status", {}).get("addresses", []) if entry["type"] == "InternalIP"]
+        addresses = [
+            entry["address"] for entry in item.get("status", {}).get("addresses", []) if entry["type"] == "InternalIP"
+        ]
         subnet = item.get("spec", {}).get("podCIDR")
         if subnet and addresses:
             found[item["metadata"]["name"]] = (subnet, addresses[0])
@@ -148,7 +150,11 @@ def look_and_wait(chosen: argparse.Namespace) -> None:
         for line in answer:
             event = json.loads(line)
             name = event["object"].get("metadata", {}).get("name")
-            if event["type"] == "ERROR" or event["type"] == "DELETED" or subnets([event["object"]]).get(name) != found.get(name):
+            if (
+                event["type"] == "ERROR"
+                or event["type"] == "DELETED"
+                or subnets([event["object"]]).get(name) != found.get(name)
+            ):
                 return
 
 
@@ -158,7 +164,9 @@ def main() -> None:
     parser.add_argument("--node", required=True, help="this node's name")
     parser.add_argument("--server", required=True, help="address of the API server")
     parser.add_argument("--pods", required=True, help="network of all pods")
-    parser.add_argument("--portmap", required=True, choices=["nftables", "iptables"], help="kind of rules for hostPorts")
+    parser.add_argument(
+        "--portmap", required=True, choices=["nftables", "iptables"], help="kind of rules for hostPorts"
+    )
     chosen = parser.parse_args()
     said = ""
     while True:
