@@ -99,7 +99,7 @@ def network_problems(given: Mapping[str, Any], nodes: int) -> Iterator[str]:
     if pods is not None and pods.version == 4 and (pods.prefixlen > 24 or 1 << (24 - pods.prefixlen) < nodes):
         yield f"cluster_pod_cidr {pods} has no /24 for each of {nodes} nodes: choose a larger network"
     machines = {str(host.get("address")): f"machine {host.get('name')}" for host in given["hosts"]}
-    for text, what in (machines | {address: "the mirror" for address in given["outside"]}).items():
+    for text, what in (machines | dict.fromkeys(given["outside"], "the mirror")).items():
         for name, network in networks.items():
             if (address := address_of(text)) is not None and address in network:
                 yield (
@@ -115,10 +115,11 @@ def version_problems(given: Mapping[str, Any]) -> Iterator[str]:
         if not VERSION.fullmatch(str(version)):
             yield f"cluster_{name}_version {version!r} is not a version such as 1.36.3"
         elif minors and str(version).rpartition(".")[0] not in minors:
-            yield f"cluster_{name}_version {version} is not known here: choose one of {', '.join(m + '.x' for m in minors)}"
-    for name, (chosen, choices) in given["choices"].items():
-        if chosen not in choices:
-            yield f"cluster_{name} {chosen!r} is not known here: choose one of {', '.join(choices)}"
+            choices = ", ".join(f"{minor}.x" for minor in minors)
+            yield f"cluster_{name}_version {version} is not known here: choose one of {choices}"
+    for name, (chosen, possible) in given["choices"].items():
+        if chosen not in possible:
+            yield f"cluster_{name} {chosen!r} is not known here: choose one of {', '.join(possible)}"
 
 
 def served(url: str, sha256: str | None) -> str | None:

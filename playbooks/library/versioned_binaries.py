@@ -37,7 +37,7 @@ options:
       name: {description: Name of the release., type: str, required: true}
       version: {description: Version of the release., type: str, required: true}
       url: {description: A binary or a (compressed) tar file with binaries in it., type: str, required: true}
-      folder: {description: Folder of the tar file in which the binaries are; by default its top level., type: str, default: ""}
+      folder: {description: Folder of the tar file with the binaries; by default its top level., type: str, default: ""}
       links: {description: Folder in which the binaries are linked., type: path, default: /usr/local/bin}
       sha256: {description: Checksum of what the address serves; without it only the length is checked., type: str}
       sha256_url: {description: Address of a file that has this checksum; used when sha256 is not given., type: str}
@@ -111,7 +111,7 @@ def fetch(url: str, sink: IO[bytes], *, sha256: str | None, timeout: float) -> N
 
 
 def published_checksum(url: str, file: str, timeout: float) -> str:
-    """Return the SHA-256 of a file out of what its makers publish: the checksum alone, or lines of checksum and name."""
+    """Return the SHA-256 of a file out of what its makers publish: it alone, or lines of checksum and name."""
     published = io.BytesIO()
     fetch(url, published, sha256=None, timeout=timeout)
     for line in published.getvalue().decode(errors="replace").splitlines():

@@ -12,16 +12,18 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import ssl
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.request
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
+LOG = logging.getLogger("pod-routes")
 CA = "/etc/kubernetes/pki/ca.crt"
 CREDENTIALS = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 CONFIGURATION = Path("/etc/cni/net.d/10-routes.conflist")
@@ -46,7 +48,7 @@ def subnets(items: list[dict[str, Any]]) -> Subnets:
 
 
 def route_changes(wanted: dict[str, str], present: list[dict[str, Any]]) -> list[list[str]]:
-    """Return the arguments of `ip` that turn the routes that are ours (as `ip -json route` shows them) into the wanted."""
+    """Return the arguments of `ip` that turn the routes that are ours, as `ip -json` shows them, into the wanted."""
     there = {route["dst"]: route.get("gateway", "") for route in present}
     commands = [["route", "del", subnet, "proto", PROTOCOL] for subnet in there if subnet not in wanted]
     for subnet, gateway in wanted.items():
@@ -114,7 +116,7 @@ def write(path: Path, text: str) -> None:
         sink.write(text)
     os.chmod(draft, 0o644)
     os.replace(draft, path)
-    print(f"wrote {path}", flush=True)
+    LOG.info("wrote %s", path)
 
 
 def bring_in_line(found: Subnets, chosen: argparse.Namespace) -> None:
@@ -126,14 +128,15 @@ def bring_in_line(found: Subnets, chosen: argparse.Namespace) -> None:
     present = json.loads(run("ip", "-json", "-4", "route", "show", "proto", PROTOCOL) or "[]")
     for command in route_changes(wanted, present):
         run("ip", *command)
-        print("ip", *command, flush=True)
+        LOG.info("ip %s", " ".join(command))
     run("nft", "-f", "-", stdin=masquerade(own, chosen.pods))
     write(CONFIGURATION, cni_configuration(own, chosen.pods, mtu_of(address), chosen.portmap))
 
 
 def ask(server: str, query: str, context: ssl.SSLContext) -> Any:
     """Open a request for nodes."""
-    return urllib.request.urlopen(f"{server}/api/v1/nodes{query}", timeout=WATCH_SECONDS + 15, context=context)
+    address = f"{server}/api/v1/nodes{query}"
+    return urllib.request.urlopen(address, timeout=WATCH_SECONDS + 15, context=context)  # noqa: S310 - a https address
 
 
 def look_and_wait(chosen: argparse.Namespace) -> None:
@@ -168,15 +171,23 @@ def main() -> None:
         "--portmap", required=True, choices=["nftables", "iptables"], help="kind of rules for hostPorts"
     )
     chosen = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
     said = ""
     while True:
         try:
             look_and_wait(chosen)
             said = ""
-        except Exception as error:  # whatever it was, the next look may find it mended
+        except (
+            OSError,
+            HTTPException,
+            RuntimeError,
+            ValueError,
+            LookupError,
+        ) as error:
+            # Whatever it was, the next look may find it mended.
             if str(error) != said:
                 said = str(error)
-                print(f"trying again: {said}", file=sys.stderr, flush=True)
+                LOG.warning("trying again: %s", said)
             time.sleep(PAUSE_SECONDS)
 
 
