@@ -25,6 +25,7 @@ Pair = tuple[Cell, Cell]
 COME_AND_GO = ("-k", "provision or teardown or gone")  # a cell's life without a deployment, in seconds
 LONG_SECONDS = 300.0
 MACHINES = ("provision", "machines")
+WORKER = b"exec(eval(sys.stdin.readline()))"  # how execnet starts one
 
 
 def ids(pair: Pair) -> tuple[str, ...]:
@@ -46,7 +47,7 @@ def workers(run: Run) -> dict[str, int]:
     found = {}
     for pid in pids:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
-            if b"execnet" in file.read():
+            if WORKER in file.read():
                 found[str(pid)] = pid
     return found
 
