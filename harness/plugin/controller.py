@@ -41,6 +41,14 @@ class Controller:
         node.workerinput[WORKER_INPUT] = self.plan.for_workers()
 
     @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """Keep xdist from reporting on its workers: people want to hear of cells, and first how to clean up."""
+        distributed = session.config.pluginmanager.get_plugin("dsession")
+        if distributed is not None:
+            distributed.terminal = None
+            session.config.pluginmanager.unregister(name="terminaldistreporter")
+
+    @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         """Say how to clean up before anything exists, then bring the infra up; without it no cell is sent."""
         self.run.console_to(sys.stdout)
