@@ -56,7 +56,7 @@ def test_kubeadm_would_start_what_was_asked_for(version: str, tmp_path: Path) ->
     place = render("cp1-w1", tmp_path, frozenset({"kubeadm.yml"}), **VERSIONS[version], **SETTINGS, **ignored)
     dry = tmp_path / "dry"
     dry.mkdir()
-    argv = [program, "init", "--dry-run", "--config", place / "kubeadm.yml"]
+    argv: list[str | Path] = [program, "init", "--dry-run", "--config", place / "kubeadm.yml"]
     done = proc.run(argv, timeout=120, env={"KUBEADM_INIT_DRYRUN_DIR": str(dry)})
     manifests = {path.stem: path.read_text(encoding="utf-8") for path in dry.rglob("kube-*.yaml")}
     assert "--audit-log-maxage=7" in manifests["kube-apiserver"]
