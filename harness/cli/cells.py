@@ -80,7 +80,7 @@ def list_cells(
     ).settings
     spec = _spec()
     found = choose(spec, settings, cells or [], tier=tier, failed=failed, changed=changed_since)
-    history = History.load(settings.provider)
+    history = History.load(settings.provider, settings.history)
     rows = [_listed(one, history.expected(one.cell).seconds) for one in found]
     if as_json:
         out.print(json.dumps(rows, indent=2), markup=False)

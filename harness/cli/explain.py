@@ -54,7 +54,7 @@ def explain(
     directory = project_dir() / "matrix"
     spec = load_spec(directory)
     infra = kind_of(spec, settings)
-    history = History.load(settings.provider)
+    history = History.load(settings.provider, settings.history)
     found = [explained(spec, infra, one, history) for one in choose(spec, settings, cells, tier=tier)]
     if as_json:
         out.print(json.dumps(found, indent=2, default=str), markup=False)

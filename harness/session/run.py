@@ -168,7 +168,7 @@ class Run:
         """Add the durations of this run's cells to the history; without it, later runs only plan less well."""
         ids = {cell.id: cell for cell in self.plan.cells}
         result = load(self.plan.directory)
-        history = History.load(self.plan.settings.provider)
+        history = History.load(self.plan.settings.provider, self.plan.settings.history)
         with suppress(OSError):
             for cell in result.cells:
                 if cell.id in ids and cell.outcome not in (UNFINISHED, NOT_STARTED):

@@ -33,6 +33,7 @@ class Settings(Model):
     storage_class: for machines' disks; the infra's default without it.
     artifact_source: where binaries come from.
     runs: directory of the runs' results.
+    history: file of what cells took, by which runs are ordered; in the state directory without it.
     timeout_scale: factor on every number in matrix/timeouts.yml.
     keep_on_failure: keep a failed cell until it expires.
     max_memory_mib, max_cpus, max_machines: the most that one run may hold of the infra cluster at a time.
@@ -50,6 +51,7 @@ class Settings(Model):
     storage_class: str | None = None
     artifact_source: Literal["auto", "gomod", "release"] = "auto"
     runs: Path = Path("runs")
+    history: Path | None = None
     timeout_scale: float = Field(default=1.0, gt=0, le=100)
     keep_on_failure: bool = False
     max_memory_mib: int | None = Field(default=None, gt=0)

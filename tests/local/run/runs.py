@@ -117,7 +117,7 @@ def start(
         process = subprocess.Popen(
             [VMATRIX, *words],
             cwd=directory,
-            env={**os.environ, **(env or {})},
+            env={**os.environ, "VMATRIX_HISTORY": str(directory / "history.jsonl"), **(env or {})},
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,
