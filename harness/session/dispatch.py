@@ -38,9 +38,9 @@ class Dispatch:
     run: Run
     waiting: Waiting
     queue: Queue
+    follower: Follower
     workers: dict[str, int] = field(default_factory=dict)  # name -> process id
     busy: dict[str, Cell] = field(default_factory=dict)
-    _follower: Follower | None = None
     _next_look: float = 0.0
     _idle_since: float | None = None
     _attempts: dict[str, int] = field(default_factory=dict)  # by cell: a worker may have begun another one
@@ -51,15 +51,10 @@ class Dispatch:
     def of(run: Run, waiting: Waiting) -> Dispatch:
         """Return the dispatch of a run that has started."""
         queue = Queue(run.plan.cells, lambda cell: waiting.expected(cell).seconds)
-        made = Dispatch(run, waiting, queue, _follower=Follower(run.plan.directory))
-        made._follow().skip()
+        made = Dispatch(run, waiting, queue, Follower(run.plan.directory))
+        made.follower.skip()
         run.on_signal = made.stop
         return made
-
-    def _follow(self) -> Follower:
-        if self._follower is None:
-            raise HarnessBug("a dispatch without its run's results")
-        return self._follower
 
     @property
     def stopping(self) -> bool:
@@ -92,7 +87,7 @@ class Dispatch:
     def listen(self) -> None:
         """Pass on what the workers have written down since the last time."""
         live = self.run.live
-        for event in self._follow().read():
+        for event in self.follower.read():
             if live is not None:
                 live.on_event(event)
             if event["event"] not in ("step-start", "step-end"):

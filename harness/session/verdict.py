@@ -47,6 +47,6 @@ def exit_code(result: RunResult, *, before: int, leaked: bool, pytest_status: in
 
 def _codes(cell: CellResult) -> list[int]:
     """Return the codes of what counts in a cell's last attempt: not what is in quarantine."""
-    steps = [s.exit_code or EXIT_HARNESS for s in cell.failures if s.attempt == cell.last_attempt and not s.quarantine]
+    steps = [s.exit_code or EXIT_HARNESS for s in cell.last_failures if not s.quarantine]
     checks = [BLAME_EXIT.get(c.blame, EXIT_PRODUCT) for c in cell.failed_checks if not c.quarantine]
     return steps + checks
