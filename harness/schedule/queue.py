@@ -24,6 +24,7 @@ class Queue:
         def rank(cell: Cell) -> tuple[float, int, str]:
             return -seconds(cell), -sum(m.memory_mib for m in cell.machines), cell.id
 
+        self._rank = rank
         self._waiting = sorted(cells, key=rank)
 
     def __len__(self) -> int:
@@ -47,3 +48,9 @@ class Queue:
         if cell not in self._waiting:
             raise HarnessBug(f"cell {cell.id} was to start and is not waiting")
         self._waiting.remove(cell)
+
+    def put_back(self, cell: Cell) -> None:
+        """Put a cell back that was taken and did not start."""
+        if cell in self._waiting:
+            raise HarnessBug(f"cell {cell.id} is waiting already")
+        self._waiting = sorted([*self._waiting, cell], key=self._rank)
