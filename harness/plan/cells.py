@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.errors import BadInput
@@ -62,7 +62,8 @@ def _phases(spec: Spec, chosen: Mapping[str, AxisValue], machines: tuple[Planned
     """Give each phase its machines (those held back come with the next, removed ones go after it) and variables."""
     gone: tuple[str, ...] = ()
     added: dict[str, Any] = {}
-    for phase in spec.scenarios[chosen["scenario"].id].phases:
+    phases = spec.scenarios[chosen["scenario"].id].phases
+    for number, phase in enumerate(phases):
         there = [m for m in machines if m.name not in gone]
         held = _last(there, phase.hold_back)
         lost = _last([m for m in there if m.name not in held], phase.lose)
@@ -78,8 +79,15 @@ def _phases(spec: Spec, chosen: Mapping[str, AxisValue], machines: tuple[Planned
             lost=lost,
             values={axis: value.id for axis, value in values.items()},
             vars={**_variables(spec, values), **added},
+            workload=phase.workload or "",
+            data_of=_latest(phases[:number], phase.data_of),
         )
         gone = (*gone, *removed, *lost)
+
+
+def _latest(phases: Sequence[ScenarioPhase], name: str | None) -> int | None:
+    """Return the index of the last phase of a name."""
+    return max((number for number, phase in enumerate(phases) if phase.phase == name), default=None)
 
 
 def _before(spec: Spec, chosen: Mapping[str, AxisValue], phase: ScenarioPhase) -> dict[str, AxisValue]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from harness.spec.declared import EACH, Declared, DeclaredAxis, condition, declared, field, find, slug_of, texts
 from harness.spec.lines import Document, Finding, Location, Problem, below
+from harness.spec.promises import broken
 from harness.spec.shape import unknown as unknown  # the wording that selections and plans share
 
 NEEDED = ("topology", "scenario", "os")
@@ -160,6 +161,7 @@ def _scenarios(content: Any, known: Declared) -> Iterator[Finding]:
             for word in words:
                 if word not in known.axes[axis].words:
                     yield at, unknown(f"word of `before` on axis {axis}", word, known.axes[axis].words)
+    yield from broken(content)
 
 
 def _product(content: Any, project: Path) -> Iterator[Finding]:

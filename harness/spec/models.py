@@ -131,6 +131,10 @@ class ScenarioPhase(Model):
     lose: how many machines of each group (the last ones) are destroyed before this phase, which has to do without them.
     values: other values for this phase, by axis: a word of the value's `before`, or several to go back step by step.
     vars: variables for the playbooks from this phase on.
+    workload: what becomes of a workload during the phase. `keeps-answering`: it and the API answer within the outages
+      that timeouts.yml allows (workload_outage, api_outage), and the longest ones are reported.
+    data_of: the earlier phase whose beginning the cluster's data may be from afterwards, as when a backup is restored.
+      Without it, everything that was written before this phase is there afterwards.
     """
 
     phase: Name
@@ -141,6 +145,8 @@ class ScenarioPhase(Model):
     lose: dict[Group, Count] = Field(default_factory=dict)
     values: dict[Name, Steps] = Field(default_factory=dict)
     vars: Variables = Field(default_factory=dict)
+    workload: Literal["keeps-answering"] | None = None
+    data_of: Name | None = None
 
 
 class Scenario(Model):
@@ -274,7 +280,7 @@ class QuarantineEntry(Model):
 
 
 class Timeouts(Model):
-    """Seconds, by what is waited for."""
+    """Seconds, by what is waited for; or, for an outage, how long something may be without an answer."""
 
     golden_image: Seconds
     golden_stall: Seconds
@@ -289,6 +295,8 @@ class Timeouts(Model):
     probe_pods: Seconds
     probe_follow: Seconds
     probe_remove: Seconds
+    workload_outage: Seconds
+    api_outage: Seconds
     conformance: Seconds
     collect: Seconds
     teardown: Seconds

@@ -70,3 +70,13 @@ def test_a_too_long_id_is_refused(spec: Spec) -> None:
     wide = Spec.model_validate(raw)
     with pytest.raises(BadInput, match="at most 40 fit"):
         make_cell(wide, {axis.name: axis.values[0].id for axis in wide.axes})
+
+
+def test_a_phase_knows_from_whose_beginning_its_data_may_be(spec: Spec) -> None:
+    raw = spec.model_dump(by_alias=True)
+    phases = raw["scenarios"]["upgrade"]["phases"]
+    again = {**phases[1], "data_of": "upgrade", "workload": "keeps-answering"}
+    raw["scenarios"]["upgrade"]["phases"] = [*phases, again, again]
+    deploy, first, second, third = make_cell(Spec.model_validate(raw), UPGRADE).phases
+    assert [p.data_of for p in (deploy, first, second, third)] == [None, None, 1, 2]
+    assert [p.workload for p in (deploy, third)] == ["", "keeps-answering"]

@@ -104,6 +104,8 @@ timeouts:
   probe_pods: 90
   probe_follow: 15
   probe_remove: 60
+  workload_outage: 120
+  api_outage: 600
   conformance: 600
   collect: 120
   teardown: 180

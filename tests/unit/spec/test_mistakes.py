@@ -93,6 +93,22 @@ KINDS = {
         *("scenarios.yml", "then: it runs", "then: it runs, hold_back: {node: 1}"),
         "scenarios.fresh.phases: the last phase holds machines back that no phase would then have",
     ),
+    "a workload where there is no cluster yet": (
+        *("scenarios.yml", "then: it runs", "then: it runs, workload: keeps-answering"),
+        "scenarios.fresh.phases[0].workload: there is no cluster before this phase in which it could run",
+    ),
+    "a workload where there is no cluster any more": (
+        *("scenarios.yml", "then: the new one runs", "then: gone, cluster: false, workload: keeps-answering"),
+        "scenarios.upgrade.phases[1].workload: there is no cluster after this phase in which it could answer",
+    ),
+    "a workload of which nothing can be said": (
+        *("scenarios.yml", "then: the new one runs", "then: it runs, workload: keeps"),
+        "scenarios.upgrade.phases[1].workload: Input should be 'keeps-answering', got 'keeps'",
+    ),
+    "data of a phase that is none before": (
+        *("scenarios.yml", "then: the new one runs", "then: it runs, data_of: upgrade"),
+        "scenarios.upgrade.phases[1].data_of: unknown phase of a cluster that this one could have the data of 'u",
+    ),
     "a phase without a playbook": (
         *("scenarios.yml", "phase: upgrade,", "phase: upgrede,"),
         "scenarios.upgrade.phases[1].phase: unknown phase of the product (product.yml) 'upgrede'; "

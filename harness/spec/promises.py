@@ -1,0 +1,43 @@
+"""What a scenario promises of its phases and cannot hold: a workload or data where there is no cluster to have them.
+
+Works on the file's plain data, as `crossref` does, which calls it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from harness.spec.declared import EACH, field, find
+from harness.spec.lines import Finding, below
+from harness.spec.shape import unknown
+
+
+def broken(content: Any) -> Iterator[Finding]:
+    """Find the promises of scenarios.yml that no run could hold, each with its place."""
+    for at, phases in find(content, "scenarios", EACH, "phases"):
+        if isinstance(phases, list):
+            for number, phase in enumerate(phases):
+                if isinstance(phase, Mapping):
+                    yield from below((*at, number), _phase(phase, phases[:number]))
+
+
+def _phase(phase: Mapping[str, Any], before: list[Any]) -> Iterator[Finding]:
+    since = _since_last_without(before)
+    if "workload" in phase and not since:
+        yield ("workload",), "there is no cluster before this phase in which it could run; leave it out"
+    elif "workload" in phase and phase.get("cluster") is False:
+        yield ("workload",), "there is no cluster after this phase in which it could answer; leave it out"
+    named = field(phase, "data_of")
+    if named is not None:
+        there = tuple(name for one in since[1:] if (name := field(one, "phase")) is not None)
+        if named not in there:
+            yield ("data_of",), unknown("phase of a cluster that this one could have the data of", named, there)
+
+
+def _since_last_without(before: list[Any]) -> list[Any]:
+    """Return the phases since a cluster was made, the one that made it first; none when there is no cluster."""
+    bare = [
+        number for number, phase in enumerate(before) if isinstance(phase, Mapping) and phase.get("cluster") is False
+    ]
+    return before[bare[-1] + 1 :] if bare else before
