@@ -7,8 +7,6 @@ from harness.validate.findings import Finding, differs
 from harness.validate.view import ClusterView, Json
 
 DEPLOYMENTS = (("kube-system", "coredns"),)
-# Where each network plugin's DaemonSet is.
-NETWORK_PLUGINS = {"flannel": ("kube-flannel", "kube-flannel-ds")}
 KUBE_PROXY = ("kube-system", "kube-proxy")
 
 
@@ -32,9 +30,7 @@ def unavailable_deployments(view: ClusterView) -> list[Finding]:
 
 def unready_daemon_sets(view: ClusterView, expected: Expected) -> list[Finding]:
     """Return the DaemonSets of add-ons that are missing or are not ready on every node of the inventory."""
-    wanted = [KUBE_PROXY]
-    if expected.network_plugin in NETWORK_PLUGINS:
-        wanted.append(NETWORK_PLUGINS[expected.network_plugin])
+    wanted = [KUBE_PROXY, *([expected.plugin.daemon_set] if expected.plugin.daemon_set is not None else [])]
     found: list[Finding] = []
     for namespace, name in wanted:
         where = f"DaemonSet {namespace}/{name}"

@@ -129,7 +129,7 @@ def wrong_image_versions(view: ClusterView, expected: Expected) -> list[Finding]
         "kube-proxy": kubernetes,
         "coredns": f"v{expected.coredns}",
         **({"etcd": expected.etcd_version} if expected.stacked_etcd else {}),
-        **({"flannel": f"v{expected.flannel}"} if expected.network_plugin == "flannel" else {}),
+        **({expected.plugin.image: f"v{expected.plugin_version}"} if expected.plugin.image is not None else {}),
     }
     seen: dict[str, set[str]] = {}
     for pod in view.system_pods:

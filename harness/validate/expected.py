@@ -8,6 +8,7 @@ from typing import Any
 
 from harness.errors import HarnessBug
 from harness.model import GuestCluster
+from harness.validate.plugins import NetworkPlugin, plugin_named
 
 CONTROL_PLANE = "control_plane"
 NODE = "node"
@@ -19,7 +20,8 @@ class Expected:
     """The expected guest: machine names by role, versions without a leading v, networks as CIDR.
 
     `machines` are all machines of the inventory; `nodes` those that are Kubernetes nodes (an external etcd's machines
-    are not). `stacked_etcd` tells whether etcd runs as a static pod beside the API server.
+    are not). `stacked_etcd` tells whether etcd runs as a static pod beside the API server. `plugin_version` is empty for
+    a network plugin that comes with the playbooks.
     """
 
     cell: str
@@ -36,8 +38,8 @@ class Expected:
     cni_plugins: str
     etcd_version: str
     coredns: str
-    flannel: str
     network_plugin: str
+    plugin_version: str
     kube_proxy_mode: str
     pod_cidr: str
     service_cidr: str
@@ -54,6 +56,11 @@ class Expected:
     def stacked_etcd(self) -> bool:
         """Tell whether every control plane runs its own etcd member."""
         return set(self.etcd) == set(self.control_plane)
+
+    @property
+    def plugin(self) -> NetworkPlugin:
+        """Return what the cell's network plugin leaves in a guest."""
+        return plugin_named(self.network_plugin)
 
     def login(self, machine: str = "MACHINE") -> str:
         """Return the command that opens a shell on one of the cell's machines."""
@@ -76,6 +83,8 @@ def expected_of(guest: GuestCluster) -> Expected:
     nodes = tuple(m.name for m in environment.machines if {CONTROL_PLANE, NODE} & set(m.groups))
     etcd = tuple(m.name for m in environment.group(ETCD))
     runtime = str(_variable(guest, "cluster_container_runtime"))
+    network_plugin = str(_variable(guest, "cluster_network_plugin"))
+    plugin = plugin_named(network_plugin)
     return Expected(
         cell=environment.cell.id,
         machines=tuple(m.name for m in environment.machines),
@@ -91,8 +100,8 @@ def expected_of(guest: GuestCluster) -> Expected:
         cni_plugins=_version(guest, "cluster_cni_plugins_version"),
         etcd_version=_version(guest, "cluster_etcd_version"),
         coredns=_version(guest, "cluster_coredns_version"),
-        flannel=_version(guest, "cluster_flannel_version"),
-        network_plugin=str(_variable(guest, "cluster_network_plugin")),
+        network_plugin=network_plugin,
+        plugin_version=_version(guest, plugin.version) if plugin.version is not None else "",
         kube_proxy_mode=str(_variable(guest, "cluster_kube_proxy_mode")),
         pod_cidr=str(_variable(guest, "cluster_pod_cidr")),
         service_cidr=str(_variable(guest, "cluster_service_cidr")),

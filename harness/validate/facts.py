@@ -48,6 +48,15 @@ class Process:
 
 
 @dataclass(frozen=True)
+class Route:
+    """An IPv4 route: a network or "default", and the gateway ("" when the network is on the link itself)."""
+
+    destination: str
+    gateway: str
+    device: str
+
+
+@dataclass(frozen=True)
 class Answer:
     """An HTTP answer on the machine's loopback; status 0 when nobody answered, `body` then says why."""
 
@@ -57,7 +66,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class NodeFacts:
-    """Everything that was asked of one machine. Sizes in bytes, `time` in seconds since the epoch."""
+    """Everything that was asked of one machine. Sizes in bytes, `time` in seconds since the epoch.
+
+    links: the kind (vxlan, bridge, veth, ...; "" for hardware and loopback) of every network interface, by name.
+    """
 
     time: float
     hostname: str
@@ -80,6 +92,8 @@ class NodeFacts:
     disk_total: int
     listening: frozenset[str]
     nft_tables: tuple[str, ...]
+    routes: tuple[Route, ...]
+    links: Mapping[str, str]
     endpoints: Mapping[str, Answer]
     etcd: EtcdView | None
 
@@ -135,6 +149,8 @@ def _facts(raw: Mapping[str, Any]) -> NodeFacts:
         disk_total=int(raw["disk_total"]),
         listening=frozenset(raw["listening"]),
         nft_tables=tuple(raw["nft_tables"]),
+        routes=tuple(Route(r["dst"], r.get("gateway", ""), r.get("dev", "")) for r in raw["routes"]),
+        links={link["ifname"]: link.get("linkinfo", {}).get("info_kind", "") for link in raw["links"]},
         endpoints={name: Answer(int(a["status"]), a["body"]) for name, a in raw["endpoints"].items()},
         etcd=view_of(raw["etcd"]) if raw["etcd"] is not None else None,
     )
@@ -147,6 +163,6 @@ def _unit(name: str, row: Mapping[str, str]) -> Unit:
         active=row["ActiveState"],
         sub=row["SubState"],
         enabled=row["UnitFileState"],
-        main_pid=int(row["MainPID"]),
-        restarts=int(row["NRestarts"]),
+        main_pid=int(row.get("MainPID", 0)),  # units of other kinds than services have neither
+        restarts=int(row.get("NRestarts", 0)),
     )

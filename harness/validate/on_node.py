@@ -32,7 +32,7 @@ COMMANDS = {
     "containerd": ["containerd", "--version"],
     "runc": ["runc", "--version"],
 }
-UNITS = ["kubelet.service", "containerd.service"]
+UNITS = ["kubelet.service", "containerd.service", "flannel-cni.path", "pod-routes.service"]
 PROCESSES = {
     "kubelet",
     "containerd",
@@ -88,6 +88,15 @@ def said(argv: Sequence[str]) -> str | None:
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"failed: {error}"
     return done.stdout.decode(errors="replace").strip()
+
+
+def listed(argv: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the JSON list that a command printed, an empty one when it printed none."""
+    try:
+        found = json.loads(said(argv) or "")
+    except ValueError:
+        return []
+    return found if isinstance(found, list) else []
 
 
 def read(path: str) -> str | None:
@@ -269,6 +278,8 @@ def main() -> None:
         "disk_total": disk.total,
         "listening": listening(),
         "nft_tables": (said(["nft", "list", "tables"]) or "").splitlines(),
+        "routes": listed(["ip", "-json", "-4", "route", "show"]),
+        "links": listed(["ip", "-json", "-details", "link", "show"]),
         "endpoints": {name: answer.result() for name, answer in fetched.items()},
         "etcd": etcd(running),
     }

@@ -14,9 +14,8 @@ from harness.validate.curated import AGNHOST
 from harness.validate.expected import Expected
 from harness.validate.findings import Finding, eventually, require
 from harness.validate.inspection import Inspection
-from harness.validate.probes import Probes, place, remove
+from harness.validate.probes import UDP_PORT, Probes, place, remove
 
-FLANNEL = "the network plugin's pods' logs; ip route, ip -d link show flannel.1 and bridge fdb on both machines"
 SERVICES = "the kube-proxy pods' logs; nft list table ip kube-proxy on the source's machine"
 DNS = "CoreDNS's logs; /etc/resolv.conf in a pod; the Service kube-system/kube-dns"
 
@@ -45,7 +44,7 @@ def test_pods_reach_pods_on_every_node(probes: Probes, expected: Expected, follo
     require(
         followed(lambda: network.unreachable_pods(probes, expected, protocol="http")),
         claim="a pod on every node reaches a pod on every node, its own included, over TCP",
-        look=FLANNEL,
+        look=expected.plugin.look,
         do=f"{expected.login()}, then curl http://POD_ADDRESS:8080/hostname",
     )
 
@@ -54,8 +53,8 @@ def test_pods_reach_pods_on_every_node_by_udp(probes: Probes, expected: Expected
     require(
         followed(lambda: network.unreachable_pods(probes, expected, protocol="udp")),
         claim="a pod on every node reaches a pod on every node, its own included, over UDP",
-        look=FLANNEL,
-        do=f"{expected.login()}, then tcpdump -ni flannel.1 udp",
+        look=expected.plugin.look,
+        do=f"{expected.login()}, then tcpdump -ni any udp port {UDP_PORT}",
     )
 
 
@@ -63,7 +62,7 @@ def test_large_answers_arrive_from_every_node(probes: Probes, expected: Expected
     require(
         followed(lambda: network.lost_large_answers(probes, expected)),
         claim=f"{network.LARGE_BYTES} bytes pass in both directions between every two nodes",
-        look=FLANNEL + "; the MTU of flannel.1, cni0 and the machine's link",
+        look=f"{expected.plugin.look}; the MTU of cni0, of the tunnel if there is one, and of the machine's link",
         do=f"{expected.login()}, then ip link; ping -M do -s 1422 NODE",
     )
 

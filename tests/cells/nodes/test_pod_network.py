@@ -1,0 +1,38 @@
+"""Every node has its part of the pod network: the plugin's routes, interfaces and unit, and no other plugin's."""
+
+from __future__ import annotations
+
+from harness.validate import pod_network
+from harness.validate.expected import Expected
+from harness.validate.facts import NodeFacts
+from harness.validate.findings import require
+from harness.validate.view import ClusterView
+
+
+def test_nodes_have_a_route_to_every_other_nodes_pods(
+    facts: dict[str, NodeFacts], view: ClusterView, expected: Expected
+) -> None:
+    require(
+        pod_network.wrong_routes(facts, view, expected),
+        claim=f"every node routes to every other node's pods, and to no others, via {expected.plugin.gateway.value}",
+        look=expected.plugin.look,
+        do=f"{expected.login()}, then ip route",
+    )
+
+
+def test_nodes_have_the_network_plugins_tunnel_and_no_other(facts: dict[str, NodeFacts], expected: Expected) -> None:
+    require(
+        pod_network.wrong_tunnels(facts, expected),
+        claim=f"the tunnels on every node are those of {expected.network_plugin}: {expected.plugin.tunnel or 'none'}",
+        look=expected.plugin.look,
+        do=f"{expected.login()}, then ip -details link",
+    )
+
+
+def test_the_network_plugins_unit_runs_and_is_enabled(facts: dict[str, NodeFacts], expected: Expected) -> None:
+    require(
+        pod_network.wrong_plugin_units(facts, expected),
+        claim=f"{expected.plugin.unit} runs on every node, and will after a reboot; no other plugin's is installed",
+        look=f"journalctl -u {expected.plugin.unit} on the machine",
+        do=f"{expected.login()}, then systemctl status {expected.plugin.unit}",
+    )
