@@ -22,7 +22,7 @@ LATER = {
 }
 KEYWORDS = {
     "name", "when", "vars", "register", "changed_when", "failed_when", "check_mode", "no_log", "environment", "block",
-    "rescue",
+    "rescue", "ignore_unreachable",
 }  # fmt: skip
 
 roles = pytest.mark.parametrize("role", ROLES, ids=lambda path: path.name)
