@@ -25,6 +25,8 @@ from harness.artifacts.supply import Supply
 from harness.cell.deploy import Recap, recap
 from harness.infra.local import guests, requirements
 from harness.infra.local.machines import Machines, MachineSpec, Names, netns
+from harness.kube.client import Cluster
+from harness.kube.resources import NODE
 from harness.model import Cell, Mirror, PlannedMachine
 from harness.plan import make_cell
 from harness.plan.lock import tier_cells
@@ -33,6 +35,9 @@ from harness.until import Deadline, NotYet, until
 
 INDEX, NETWORK = 14, 1
 USER = "debian"
+PKI = "/etc/kubernetes/pki/etcd"
+ETCDCTL = f"etcdctl --cacert {PKI}/ca.crt --cert {PKI}/healthcheck-client.crt --key {PKI}/healthcheck-client.key"
+KUBECTL = "sudo kubectl --kubeconfig /etc/kubernetes/admin.conf"
 SSH = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"]
 
 
@@ -124,6 +129,13 @@ class Bench:
     def end(self, machine: int) -> None:
         """Have a machine gone, as by a power failure."""
         self.machines.kill(f"a{machine}")
+
+    def boot_anew(self, cell: Cell, machine: int) -> None:
+        """Boot a machine, as it was ordered, from a fresh disk: its name and address, and nothing of what it was."""
+        self.end(machine)
+        address = str(self._address(machine))
+        self._start(f"a{machine}", cell.machines[machine], address)
+        until(partial(self._ready, address), deadline=Deadline.after(120), what=f"{address} takes logins")
 
     def on(self, machine: int, command: str) -> proc.Completed:
         """Run a command on a machine, by its place in the inventory; its status is not checked."""
@@ -219,6 +231,33 @@ def bench(golden: Path, mirror: Mirror, tmp_path_factory: pytest.TempPathFactory
     proc.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", directory / "id"], timeout=20)
     yield Bench(machines, directory, golden, directory / "id", mirror)
     machines.sweep()
+
+
+def nodes(bench: Bench) -> set[str]:
+    """Return the names of the Nodes, by the kubeconfig that the playbooks left on the controller."""
+    return {node["metadata"]["name"] for node in Cluster.from_kubeconfig(bench.kubeconfig).list(NODE).items}
+
+
+def leaving(*names: str) -> tuple[str, str]:
+    """Return the option that says which machines leave the cluster."""
+    return "-e", json.dumps({"cluster_remove_nodes": names})
+
+
+def stacked_members(bench: Bench, machine: int, name: str) -> set[str]:
+    """Return the names of etcd's members, by the member that is a static pod on a machine."""
+    done = bench.on(machine, f"{KUBECTL} -n kube-system exec etcd-{name} -- {ETCDCTL} member list")
+    return member_names(done)
+
+
+def external_members(bench: Bench, machine: int) -> set[str]:
+    """Return the names of etcd's members, by one that has a machine of its own."""
+    return member_names(bench.on(machine, f"sudo {ETCDCTL} member list"))
+
+
+def member_names(listed: proc.Completed) -> set[str]:
+    """Return the names in a list of members."""
+    assert listed.returncode == 0, listed.stderr
+    return {line.split(", ")[2] for line in listed.stdout.splitlines()}
 
 
 def cell_of(topology: str) -> Cell:

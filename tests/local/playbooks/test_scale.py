@@ -6,10 +6,10 @@ import pytest
 
 from harness.kube.client import Cluster
 from harness.kube.resources import NODE
-from tests.local.playbooks.conftest import Bench, cell_of
+from tests.local.playbooks.conftest import KUBECTL, Bench, cell_of, leaving, nodes
 from tests.local.playbooks.machine_state import differences
 
-LEAVES = ("-e", '{"cluster_remove_nodes": ["w-1"]}')
+LEAVES = leaving("w-1")
 
 
 @pytest.fixture(scope="module")
@@ -21,10 +21,6 @@ def grown(bench: Bench) -> dict[str, dict[str, str]]:
     bench.play()
     bench.list_only("cp-0", "w-0", "w-1")
     return before
-
-
-def nodes(bench: Bench) -> set[str]:
-    return {node["metadata"]["name"] for node in Cluster.from_kubeconfig(bench.kubeconfig).list(NODE).items}
 
 
 def test_a_cluster_that_is_not_there_cannot_grow(bench: Bench) -> None:
@@ -59,8 +55,7 @@ def test_a_node_that_cannot_be_emptied_stays(bench: Bench, grown: dict[str, dict
     bench.list_only("cp-0", "w-0")
     bench.on(
         0,
-        "sudo kubectl --kubeconfig /etc/kubernetes/admin.conf run alone --image pause --restart Never "
-        '--overrides \'{"spec": {"nodeName": "w-0"}}\'',
+        f'{KUBECTL} run alone --image pause --restart Never --overrides \'{{"spec": {{"nodeName": "w-0"}}}}\'',
     )
     done = bench.attempt("-e", '{"cluster_remove_nodes": ["w-0"], "cluster_drain_timeout": 20}', entry="remove-node")
     assert done.returncode == 2
