@@ -104,9 +104,12 @@ def lock_text(spec: Spec, plans: Sequence[TierPlan]) -> str:
 def _staying(
     goal: Goal, old: Sequence[Mapping[str, str]], pinned: Sequence[Mapping[str, str]]
 ) -> Iterator[dict[str, str]]:
-    """Yield those locked cells that the matrix still allows, each once; on an axis that is new to them with a value."""
+    """Yield those locked cells that the matrix still allows, each once.
+
+    On an axis that is new to them they get its default, or any value where it has none.
+    """
     seen = [dict(cell) for cell in pinned]
-    known = [{axis: value for axis, value in cell.items() if axis in goal.values} for cell in old]
+    known = [{axis: value for axis, value in {**goal.defaults, **cell}.items() if axis in goal.values} for cell in old]
     for cell in completed(goal, known):
         if cell not in seen and goal.allows(cell):
             seen.append(cell)

@@ -25,7 +25,7 @@ def make_cell(spec: Spec, values: Mapping[str, str]) -> Cell:
     chosen: dict[str, AxisValue] = {axis.name: spec.value(axis.name, values[axis.name]) for axis in spec.axes}
     machines = _machines(spec, values["topology"], chosen["os"].image or "")
     return Cell(
-        id=cell_id(chosen),
+        id=cell_id(spec, chosen),
         values={axis: value.id for axis, value in chosen.items()},
         scenario=values["scenario"],
         phases=tuple(_phases(spec, chosen, machines)),
@@ -34,15 +34,16 @@ def make_cell(spec: Spec, values: Mapping[str, str]) -> Cell:
     )
 
 
-def cell_id(chosen: Mapping[str, AxisValue]) -> str:
-    """Return the slugs in the axes' order and six digits of a hash of the canonical cell.
+def cell_id(spec: Spec, chosen: Mapping[str, AxisValue]) -> str:
+    """Return the slugs in the axes' order and six digits of a hash of the canonical cell, both without axes' defaults.
 
     Raises:
         BadInput: longer than 40 characters.
     """
-    canonical = json.dumps({axis: value.id for axis, value in sorted(chosen.items())}, sort_keys=True)
+    told = {axis.name: chosen[axis.name] for axis in spec.axes if axis.in_ids(chosen[axis.name])}
+    canonical = json.dumps({axis: value.id for axis, value in sorted(told.items())}, sort_keys=True)
     digits = hashlib.sha256(canonical.encode()).hexdigest()[:HASH_DIGITS]
-    made = "-".join([*(value.short for value in chosen.values()), digits])
+    made = "-".join([*(value.short for value in told.values()), digits])
     if len(made) > ID_LENGTH:
         raise BadInput(
             f"the cell id {made} has {len(made)} characters, at most {ID_LENGTH} fit",

@@ -6,7 +6,7 @@ The one input of planning and of its proof. Does not know how cells are found (c
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from harness.errors import BadInput
 from harness.spec.crossref import unknown
@@ -35,6 +35,7 @@ class Goal:
     classes: the class of each value, those left out included.
     rules: what every cell obeys.  left_out: the values that are not allowed.
     machines: how many a cell has, by topology; fewer are cheaper.
+    defaults: the value that cells had before there was an axis, by axis, where one is named.
     """
 
     values: Mapping[str, tuple[str, ...]]
@@ -43,6 +44,7 @@ class Goal:
     cover: Cover
     left_out: tuple[LeftOut, ...] = ()
     machines: Mapping[str, int] | None = None
+    defaults: Mapping[str, str] = field(default_factory=dict)
 
     def allows(self, cell: Mapping[str, str]) -> bool:
         """Tell whether a cell has an allowed value on every axis and breaks no rule."""
@@ -68,6 +70,7 @@ def goal_of(spec: Spec, tier: str, infra: str) -> Goal:
         cover=wanted.cover if wanted.cover is not None else Cover(strength=1),
         left_out=left_out,
         machines={name: sum(m.count for m in topology.machines) for name, topology in spec.topologies.items()},
+        defaults={axis.name: axis.default for axis in spec.axes if axis.default is not None},
     )
 
 

@@ -203,7 +203,7 @@ def _mistake(spec: Spec, goal: Goal, name: str, values: Mapping[str, str]) -> st
 def digest(spec: Spec, tier: str, infra: str, goal: Goal) -> str:
     """Return a SHA-256 of all that a tier's plan depends on: values, classes, rules, demands; not labels or reasons."""
     inputs: dict[str, Any] = {
-        "axes": [[axis.name, [[v.id, v.short, v.class_] for v in axis.values]] for axis in spec.axes],
+        "axes": [[axis.name, axis.default, [[v.id, v.short, v.class_] for v in axis.values]] for axis in spec.axes],
         "allowed": [[axis, list(values)] for axis, values in goal.values.items()],
         "rules": [[_sets(rule.when), _sets(rule.then)] for rule in goal.rules],
         "cover": goal.cover.model_dump(mode="json"),

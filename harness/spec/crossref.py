@@ -54,6 +54,9 @@ def _axes(content: Any, known: Declared) -> Iterator[Finding]:
         values = [((*at, *inner), value) for inner, value in find(axis, "values", EACH)]
         yield from _slugs(values)
         yield from _cycles(values)
+        default = field(axis, "default")
+        if default is not None and default not in known.axes[name].values:
+            yield (*at, "default"), unknown(f"value of axis {name}", default, known.axes[name].values)
         for here, value in values:
             yield from below(here, _value(name, value, known))
 

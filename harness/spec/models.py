@@ -87,11 +87,20 @@ class AxisValue(Model):
 
 
 class Axis(Model):
-    """One thing that varies."""
+    """One thing that varies.
+
+    default: the value that cells had before there was this axis. It stands in no cell id, so an axis that comes later
+    leaves the ids, and with them the history, of the cells that there are.
+    """
 
     name: Name
     label: Text
+    default: Name | None = None
     values: tuple[AxisValue, ...] = Field(min_length=1)
+
+    def in_ids(self, value: AxisValue) -> str:
+        """Return what stands in cell ids for a value of this axis, nothing for the default."""
+        return "" if value.id == self.default else value.short
 
 
 class MachineGroup(Model):

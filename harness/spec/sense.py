@@ -5,8 +5,9 @@ Every judgement is made over all kinds of infra: what one of them can run is pos
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from harness.spec.declared import EACH, find, parsed
@@ -70,12 +71,33 @@ def _axes(known: Possibilities) -> Iterator[Finding]:
             why = known.why_not({axis.name: frozenset({value.id})})
             if why:
                 yield ("axes", a, "values", v, "id"), f"no cell can have {value.id}: {why}; change that or remove it"
-    longest = {axis.name: max((value.short for value in axis.values), key=len) for axis in known.space.axes}
-    length = sum(len(slug) + 1 for slug in longest.values()) + HASH_DIGITS
-    if length > ID_LENGTH:
-        slugs = ", ".join(f"{axis} {slug}" for axis, slug in longest.items())
+    longest = _too_long(known)
+    if longest:
+        slugs = ", ".join(f"{axis} {slug}" for axis, slug in longest.items() if slug)
+        length = _length(longest.values())
         message = f"a cell's id can have {length} characters, at most {ID_LENGTH} fit; want shorter slugs than {slugs}"
         yield ("axes",), message
+
+
+def _length(slugs: Iterable[str]) -> int:
+    return sum(len(slug) + 1 for slug in slugs if slug) + HASH_DIGITS
+
+
+def _too_long(known: Possibilities) -> dict[str, str]:
+    """Return the slugs by axis of a cell that can be and whose id is too long, the longest one; nothing without one."""
+    axes = known.space.axes
+    by_length: list[dict[int, str]] = [{len(axis.in_ids(v)): axis.in_ids(v) for v in axis.values} for axis in axes]
+    tried = sorted(product(*(kinds.values() for kinds in by_length)), key=_length, reverse=True)
+    for slugs in tried:
+        if _length(slugs) <= ID_LENGTH:
+            break
+        narrow = {
+            axis.name: frozenset(v.id for v in axis.values if len(axis.in_ids(v)) == len(slug))
+            for axis, slug in zip(axes, slugs, strict=True)
+        }
+        if not known.why_not(narrow):
+            return {axis.name: slug for axis, slug in zip(axes, slugs, strict=True)}
+    return {}
 
 
 def _constraints(known: Possibilities) -> Iterator[Finding]:

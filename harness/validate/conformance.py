@@ -8,7 +8,10 @@ from pathlib import Path
 
 import yaml
 
+from harness.kube import Cluster
+from harness.kube.resources import NAMESPACE, POD
 from harness.proc import CommandFailed, run
+from harness.until import Deadline, NotYet, until
 from harness.validate.curated import ConformanceSpec
 from harness.validate.registry import missing_images
 from harness.validate.verdicts import Outcome, Verdict, read_verdicts
@@ -22,6 +25,7 @@ READY_TIMEOUT = "60s"
 GRACE_SECONDS = 20.0  # that a spec has to clean up in when ginkgo's time is over
 STALLED_SECONDS = 30.0  # after which ginkgo writes into its log what a spec is waiting for
 OVERRUN_SECONDS = 90.0  # after ginkgo's own time-out, for all its graces and for the report to be written
+E2E_LABEL = "e2e-framework"  # every namespace that a spec makes has it (test/e2e/framework, CreateTestingNS)
 GO_SPECIAL = frozenset("\\.+*?()|[]{}^$")
 
 
@@ -130,6 +134,24 @@ def run_specs(
         lost = killed and verdict.outcome is not Outcome.PASSED
         verdicts[name] = Verdict(verdict.outcome, verdict.seconds, f"{killed}\n{verdict.text}") if lost else verdict
     return verdicts
+
+
+def wait_for_clean_up(api: Cluster, deadline: Deadline) -> None:
+    """Wait until the pods of the specs are gone: a spec deletes its namespace and does not wait for it.
+
+    What is left would stand in the way of the next phase: a drain refuses to take away pods that no controller owns.
+
+    Raises:
+        TimedOut: with the pods that are left.
+    """
+
+    def pods_gone() -> bool | NotYet:
+        namespaces = {namespace["metadata"]["name"] for namespace in api.list(NAMESPACE, labels=E2E_LABEL).items}
+        pods = [pod["metadata"] for pod in api.list(POD).items] if namespaces else []
+        left = sorted(f"{pod['namespace']}/{pod['name']}" for pod in pods if pod["namespace"] in namespaces)
+        return NotYet(f"still there: {', '.join(left)}") if left else True
+
+    until(pods_gone, deadline=deadline, what="the pods of the conformance specs are gone", interval=0.5)
 
 
 def _lacks(spec: ConformanceSpec, absent: frozenset[str]) -> str:

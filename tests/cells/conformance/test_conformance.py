@@ -12,7 +12,8 @@ import pytest
 
 from harness.model import Mirror
 from harness.spec.models import Timeouts
-from harness.validate.conformance import Tools, run_specs
+from harness.until import Deadline
+from harness.validate.conformance import Tools, run_specs, wait_for_clean_up
 from harness.validate.inspection import Inspection
 from harness.validate.verdicts import Outcome, Verdict
 
@@ -24,7 +25,7 @@ def verdicts(
     """The verdict of every curated spec of the cell's minor, from one run."""
     version = inspection.expected.kubernetes
     tools = Tools(*(artifact(program, version) / program for program in ("e2e.test", "ginkgo", "kubectl")))
-    return run_specs(
+    found = run_specs(
         inspection.curated.specs,
         tools,
         kubeconfig=inspection.guest.kubeconfig,
@@ -32,6 +33,8 @@ def verdicts(
         directory=inspection.directory / "conformance",
         seconds=timeouts.conformance,
     )
+    wait_for_clean_up(inspection.api, Deadline.after(timeouts.probe_remove))
+    return found
 
 
 def test_conformance(

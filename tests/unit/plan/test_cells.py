@@ -9,6 +9,7 @@ import pytest
 from harness.errors import BadInput
 from harness.plan import make_cell
 from harness.spec import Spec, load_spec
+from harness.spec.models import Axis
 from tests.unit.spec.conftest import TODAY, write
 
 FRESH = {"version": "v3", "os": "deb", "topology": "two", "scenario": "fresh"}
@@ -29,6 +30,14 @@ def test_an_id_is_the_slugs_in_the_axes_order_and_a_hash(spec: Spec) -> None:
 def test_an_id_does_not_change_by_accident(spec: Spec) -> None:
     """Durations, quarantine and people's memory hang on it."""
     assert make_cell(spec, FRESH).id == "v3-deb-t2-fresh-fc607f"
+
+
+def test_an_axis_that_comes_later_leaves_the_ids_of_cells_with_its_default(spec: Spec) -> None:
+    values = [{"id": v, "slug": v[0], "label": v, "class": v} for v in ("none", "all")]
+    later = Axis.model_validate({"name": "addons", "label": "Add-ons", "default": "none", "values": values})
+    grown = spec.model_copy(update={"axes": (later, *spec.axes)})
+    assert make_cell(grown, {**FRESH, "addons": "none"}).id == make_cell(spec, FRESH).id
+    assert re.fullmatch(r"a-v3-deb-t2-fresh-[0-9a-f]{6}", make_cell(grown, {**FRESH, "addons": "all"}).id)
 
 
 def test_the_order_in_which_values_are_given_does_not_matter(spec: Spec) -> None:

@@ -145,6 +145,26 @@ def test_a_new_axis_extends_the_cells_that_are_there(matrix: Path) -> None:
     assert all(plan.proof.complete for plan in plans if plan.proof is not None)
 
 
+def test_a_new_axis_with_a_default_keeps_every_cell(matrix: Path) -> None:
+    before = {tier: ids(matrix)[tier] for tier in ("nightly", "little")}
+    edit(
+        matrix / "axes.yml",
+        "  - name: topology\n",
+        "  - name: addons\n    label: Add-ons\n    default: none\n    values:\n"
+        "      - {id: none, slug: n, label: none, class: none}\n"
+        "      - {id: all, slug: a, label: all, class: all}\n"
+        "  - name: topology\n",
+    )
+    text = (matrix / "tiers.yml").read_text()
+    for topology in ("one", "two"):
+        text = text.replace(f"topology: {topology}", f"addons: none, topology: {topology}")
+    (matrix / "tiers.yml").write_text(text)
+    plans = write(matrix)
+    assert all(not plan.dropped for plan in plans)
+    assert all(before[tier] < ids(matrix)[tier] for tier in before)
+    assert all(plan.proof.complete for plan in plans if plan.proof is not None)
+
+
 def test_repack_plans_anew(matrix: Path) -> None:
     edit(matrix / "axes.yml", TOPOLOGIES, "")
     (matrix / "constraints.yml").write_text("constraints: []\n")
@@ -180,6 +200,7 @@ def test_pinned_tiers_need_no_lock(matrix: Path) -> None:
     [
         ("axes.yml", "class: two", "class: one"),
         ("axes.yml", "slug: t2", "slug: tt"),
+        ("axes.yml", "  - name: topology\n", "  - name: topology\n    default: one\n"),
         ("axes.yml", SCENARIOS, ""),
         ("axes.yml", "needs: [internet]", "needs: []"),
         ("constraints.yml", "{not: three}", "{not: two}"),

@@ -229,6 +229,10 @@ KINDS = {
         *("axes.yml", ", image: debian", ""),
         "axes[1].values[0]: an operating system needs `image`",
     ),
+    "a default that is no value": (
+        *("axes.yml", "  - name: topology\n", "  - name: topology\n    default: tow\n"),
+        "axes[2].default: unknown value of axis topology 'tow'; did you mean 'two'?",
+    ),
     "an axis that every cell needs": ("axes.yml", "name: os", "name: so", "axes: the axis 'os' is missing"),
     "two axes of one name": ("axes.yml", "name: version", "name: os", "axes[1].name: a second axis named 'os'"),
     "two values of one id": ("axes.yml", "id: v2", "id: v1", "axes[0].values[1].id: a second value 'v1'"),
@@ -433,6 +437,24 @@ def test_an_extended_value_keeps_its_image(matrix: Path) -> None:
     assert "images[1].end_of_life: out of support since 2026-05-31" in said
     support = "{from: 2020-01-01, until: 2026-05-31, extended: {until: 2027-01-31, why: customers have it}}"
     edit(matrix / "axes.yml", "needs: [internet]", f"needs: [internet], support: {support}")
+    assert mistakes(matrix) == []
+
+
+def test_only_ids_of_cells_that_can_be_are_measured(matrix: Path) -> None:
+    for old, new in (("slug: t2", "slug: twomachine"), ("slug: up", "slug: theupgrade"), ("id: ubu", "id: ubu-24.04")):
+        edit(matrix / "axes.yml", old, new)
+    edit(matrix / "axes.yml", "id: v3", "id: version-3")
+    rule = "  - {if: {topology: two}, then: {scenario: {not: upgrade}}, why: two are not upgraded}"
+    edit(matrix / "constraints.yml", "{os: ubu}", "{os: ubu-24.04}")
+    edit(matrix / "constraints.yml", "constraints:\n", f"constraints:\n{rule}\n")
+    assert mistakes(matrix) == []
+
+
+def test_a_default_counts_nothing_in_an_id(matrix: Path) -> None:
+    for old, new in (("slug: t2", "slug: twomachine"), ("slug: up", "slug: theupgrade"), ("id: ubu", "id: ubu-24.04")):
+        edit(matrix / "axes.yml", old, new)
+    edit(matrix / "axes.yml", "  - name: topology\n", "  - name: topology\n    default: two\n")
+    edit(matrix / "constraints.yml", "{os: ubu}", "{os: ubu-24.04}")
     assert mistakes(matrix) == []
 
 

@@ -7,14 +7,26 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from harness.errors import BadInput, InfraRetriable
+from harness.kube import Cluster
+from harness.kube.resources import NAMESPACE
 from harness.paths import project_dir
+from harness.until import Deadline, TimedOut
 from harness.validate import curated
-from harness.validate.conformance import Tools, focus, ginkgo_command, quoted, repository_list, run_specs
+from harness.validate.conformance import (
+    Tools,
+    focus,
+    ginkgo_command,
+    quoted,
+    repository_list,
+    run_specs,
+    wait_for_clean_up,
+)
 from harness.validate.curated import ConformanceSpec, load_curated
 from harness.validate.registry import has_image, missing_images
 from harness.validate.verdicts import Outcome
@@ -163,3 +175,31 @@ def test_a_minor_without_a_list_is_refused_with_what_to_write() -> None:
     with pytest.raises(BadInput, match=r"1\.7") as refused:
         load_curated("1.7")
     assert "--list-tests" in refused.value.hint
+
+
+class Emptying(Cluster):
+    """An API whose namespaces of specs, and whose pods, are fewer at each look."""
+
+    def __init__(self, *looks: list[str]) -> None:
+        super().__init__(api=None)
+        self.looks = list(looks)
+
+    def list(self, resource: Any, *_: Any, labels: str = "", **__: Any) -> Any:
+        if resource is NAMESPACE:
+            assert labels == "e2e-framework"
+            items = [{"metadata": {"name": "pods-1"}}]
+        else:
+            names = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+            items = [{"metadata": {"namespace": name.partition("/")[0], "name": name[-1]}} for name in names]
+        return type("Listing", (), {"items": items})
+
+
+def test_the_next_phase_waits_for_the_specs_pods_and_for_no_others() -> None:
+    api = Emptying(["kube-system/a", "pods-1/b"], ["kube-system/a"])
+    wait_for_clean_up(api, Deadline.after(30))
+    assert api.looks == [["kube-system/a"]]
+
+
+def test_pods_of_specs_that_stay_are_named() -> None:
+    with pytest.raises(TimedOut, match="still there: pods-1/b"):
+        wait_for_clean_up(Emptying(["kube-system/a", "pods-1/b"]), Deadline.after(0))
