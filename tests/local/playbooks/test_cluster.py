@@ -1,9 +1,15 @@
-"""A cluster from bare machines: it comes up, a second run changes nothing, a killed one can be repeated."""
+"""A cluster from bare machines: it comes up, a second run changes nothing, a killed one can be repeated.
+
+Whatever entry there is runs twice and in check mode on a cluster that is as asked for, and changes nothing.
+"""
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from harness import paths
 from harness.kube.client import Cluster
 from harness.kube.resources import NODE
 from tests.local.playbooks.conftest import Bench, cell_of
@@ -45,3 +51,51 @@ def test_a_fresh_machine_can_be_checked_and_a_killed_initialisation_repeated(ben
         bench.play()
     bench.play()
     assert {host.changed for host in bench.play()} == {0}
+
+
+ENTRIES = sorted(path.stem for path in (paths.project_dir() / "playbooks").glob("*.yml"))
+# What an entry cannot do without, beyond what the deployment was given
+NEEDS = {"backup": {"cluster_etcd_snapshot_path": "SNAPSHOT"}, "remove-node": {"cluster_remove_nodes": ["w-0"]}}
+# A snapshot is a new one each time
+NEVER_THE_SAME = {"backup"}
+# They take the cluster away, the second all of it; so they come last and their first run has something to do
+UNMAKING = ("remove-node", "reset")
+KEEPING = [entry for entry in ENTRIES if entry not in UNMAKING]
+
+
+@pytest.fixture(scope="module")
+def deployed(bench: Bench) -> Bench:
+    """Return a bench with a cluster of one control plane and one worker."""
+    bench.boot(cell_of("cp1-w1"))
+    bench.play()
+    return bench
+
+
+def options(bench: Bench, entry: str) -> tuple[str, str]:
+    """Return what an entry is given on the command line."""
+    text = json.dumps(NEEDS.get(entry, {}))
+    return "-e", text.replace("SNAPSHOT", str(bench.directory / "snapshot.db"))
+
+
+@pytest.mark.parametrize("entry", KEEPING)
+def test_an_entry_changes_nothing_where_all_is_as_asked_for(deployed: Bench, entry: str) -> None:
+    if entry in NEVER_THE_SAME:
+        deployed.play(*options(deployed, entry), entry=entry)
+    checked = deployed.play("--check", "--diff", *options(deployed, entry), entry=entry)
+    again = deployed.play(*options(deployed, entry), entry=entry)
+
+    assert {host.changed for host in checked} == {0}
+    assert {host.changed > 0 for host in again if host.changed} == ({True} if entry in NEVER_THE_SAME else set())
+
+
+@pytest.mark.parametrize("entry", UNMAKING)
+def test_an_entry_that_takes_away_is_checked_first_and_then_done_once(deployed: Bench, entry: str) -> None:
+    before = [deployed.state(machine)["process"] for machine in (0, 1)]
+    checked = deployed.play("--check", "--diff", *options(deployed, entry), entry=entry)
+    assert sum(host.changed for host in checked) > 0
+    assert [deployed.state(machine)["process"] for machine in (0, 1)] == before
+
+    first = deployed.play(*options(deployed, entry), entry=entry)
+    assert sum(host.changed for host in first) > 0
+    second = deployed.play(*options(deployed, entry), entry=entry)
+    assert {host.changed for host in second} == {0}

@@ -1,157 +1,153 @@
-"""A cluster goes to the next version machine by machine, keeps its settings, and refuses what cannot be."""
+"""Three control planes go to the next patch release while a workload on workers answers; what cannot be is refused.
+
+Also certificates, whose renewal an upgrade includes. Two hops of minor versions have one control plane: what three add
+is the same at every version. `--log-cli-level=INFO` says how long the workload did not answer.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import json
+import logging
 
 import pytest
-import yaml
 
-from harness import paths
-from harness.artifacts import refs
-from harness.artifacts.recipe import silent
-from harness.artifacts.store import Store
-from harness.artifacts.supply import Supply
-from harness.kube.client import Cluster
-from harness.kube.resources import NODE
-from harness.model import Cell
-from harness.plan import make_cell
-from harness.spec import load_spec
-from tests.local.playbooks.conftest import Bench, cell_of
+from harness.cell.deploy import recap
+from tests.local.playbooks import running, workload
+from tests.local.playbooks.conftest import Bench
 
-OLD, NEW = "1.36.1", "1.36.3"
-
-
-def cell_with(version: str) -> Cell:
-    """Return the smoke cell with one control plane, one worker, and a Kubernetes version."""
-    spec = load_spec(paths.project_dir() / "matrix")
-    return make_cell(spec, {**cell_of("cp1-w1").values, "kubernetes": version})
+log = logging.getLogger(__name__)
+OLDEST, BEFORE, OLD, NEW = "1.34.4", "1.35.4", "1.36.1", "1.36.3"
+SETTINGS = {
+    "cluster_apiserver_extra_args": {"event-ttl": "2h0m0s"},
+    "cluster_etcd_extra_args": {"quota-backend-bytes": "4294967296"},
+    "cluster_containerd_config": {"max_concurrent_downloads": 5},
+    "cluster_coredns_cache_seconds": 45,
+}
+OUTAGE = 10.0  # seconds; a host that is busy answers late, a workload that was taken away is gone for longer
 
 
-def give(bench: Bench, **variables: Any) -> None:
-    """Change what the playbooks are given from now on."""
-    path = bench.directory / "extra-vars.yml"
-    given = yaml.safe_load(path.read_text(encoding="utf-8"))
-    path.write_text(yaml.safe_dump({**given, **variables}), encoding="utf-8")
-
-
-def versions(bench: Bench) -> set[tuple[str, str]]:
-    """Return (kind, version) of what runs: kubelets as the API sees them, images of the static pods, the API itself."""
-    cluster = Cluster.from_kubeconfig(bench.kubeconfig)
-    kubelets = {("kubelet", str(node["status"]["nodeInfo"]["kubeletVersion"])) for node in cluster.list(NODE).items}
-    running = bench.on(
-        0, "cat /proc/$(pidof kube-apiserver)/cmdline >/dev/null && sudo ctr -n k8s.io tasks list"
-    ).stdout
-    assert "RUNNING" in running
-    images = bench.on(0, "sudo grep -h image: /etc/kubernetes/manifests/kube-*.yaml").stdout.split()
-    return kubelets | {("image", word.rpartition(":")[2]) for word in images if word != "image:"}
-
-
-def flags(bench: Bench, process: str) -> list[str]:
-    """Return the command line of a running process of the control plane."""
-    done = bench.on(0, f"sudo cat /proc/$(pidof {process})/cmdline")
-    return done.stdout.split("\0")
-
-
-def refused(bench: Bench, version: str, entry: str = "upgrade") -> str:
-    """Ask for a version that cannot be; return what was said. Nothing may have been changed."""
-    give(bench, cluster_kubernetes_version=version)
-    done = bench.attempt(entry=entry)
-    assert done.returncode != 0
-    assert "changed=0" in done.stdout
-    assert "changed=1" not in done.stdout
+def refused(bench: Bench, *options: str, entry: str = "upgrade") -> str:
+    """Ask for what cannot be, with these variables and options; return what was said. Nothing may have been changed."""
+    done = bench.attempt(*options, entry=entry)
+    assert done.returncode == 2, done.stdout
+    assert {host.changed for host in recap(done.stdout)} == {0}
     return " ".join(done.stdout.split())
 
 
-@pytest.fixture(scope="module")
-def cluster(bench: Bench) -> Bench:
-    """Return a bench with a cluster of the old version."""
-    cell, store = cell_with(OLD), Store()
-    store.ensure(refs.for_cell(store.catalogue, cell.vars), silent)
-    Supply(OLD, refs.images(store.catalogue, OLD, cell.vars), store).publish(bench.mirror.registry)
-    bench.boot(cell)
-    bench.play()
-    assert versions(bench) == {("kubelet", f"v{OLD}"), ("image", f"v{OLD}")}
-    return bench
+def asking(version: str, topology: str = "cp3-w2") -> tuple[str, str]:
+    """Return the option that asks for a version of Kubernetes, with all that comes with it."""
+    return "-e", json.dumps(running.versions_of(running.cell_with(version, topology)))
 
 
-def test_refuses_what_cannot_be_before_it_changes_anything(cluster: Bench) -> None:
-    assert "1.35.4 is older than what runs (cp-0 1.36.1)" in refused(cluster, "1.35.4")
-    assert "skips a minor version" in refused(cluster, "1.38.0")
-    assert "this does not change versions" in refused(cluster, NEW, entry="reconfigure")
-    done = cluster.attempt("--limit", "w-0", "-e", f"cluster_kubernetes_version={NEW}", entry="upgrade")
-    assert done.returncode != 0
-    assert "upgrade the control planes first" in " ".join(done.stdout.split())
-    assert versions(cluster) == {("kubelet", f"v{OLD}"), ("image", f"v{OLD}")}
-
-
-def test_settings_reach_what_runs_and_outlive_an_upgrade(cluster: Bench) -> None:
-    given = yaml.safe_load((cluster.directory / "extra-vars.yml").read_text(encoding="utf-8"))
-    settings = {
-        "cluster_kubernetes_version": OLD,
-        "cluster_apiserver_extra_args": {"event-ttl": "2h0m0s"},
-        "cluster_etcd_extra_args": {"quota-backend-bytes": "4294967296"},
-        "cluster_kubelet_config": {**given["cluster_kubelet_config"], "maxPods": 123},
-        "cluster_containerd_config": {"max_concurrent_downloads": 5},
-        "cluster_coredns_cache_seconds": 45,
-    }
-    give(cluster, **settings)
-    cluster.play(entry="reconfigure")
-    again = cluster.play(entry="reconfigure")
-    assert {host.changed for host in again} == {0}
-    expect_settings(cluster)
-
-    give(cluster, **{**cell_with(NEW).vars, **settings, "cluster_kubernetes_version": NEW})
-    cluster.play(entry="upgrade")
-    again = cluster.play(entry="upgrade")
-    assert {host.changed for host in again} == {0}
-    assert versions(cluster) == {("kubelet", f"v{NEW}"), ("image", f"v{NEW}")}
-    expect_settings(cluster)
-    nodes = Cluster.from_kubeconfig(cluster.kubeconfig).list(NODE).items
-    assert [node["metadata"]["name"] for node in nodes if node["spec"].get("unschedulable")] == []
+def expect_version(bench: Bench, version: str, control_planes: int) -> None:
+    """Look at every kubelet and at every process of every control plane."""
+    wanted = dict.fromkeys(running.CONTROL_PLANE, f"v{version}")
+    assert running.kubelets(bench) == {f"v{version}"}
+    assert {n: running.control_plane_versions(bench, n) for n in range(control_planes)} == dict.fromkeys(
+        range(control_planes), wanted
+    )
 
 
 def expect_settings(bench: Bench) -> None:
     """Look at running processes, not at files, wherever one can be asked."""
-    assert "--event-ttl=2h0m0s" in flags(bench, "kube-apiserver")
-    assert "--quota-backend-bytes=4294967296" in flags(bench, "etcd")
-    kubectl = "sudo kubectl --kubeconfig /etc/kubernetes/admin.conf"
-    for node in ("cp-0", "w-0"):
-        configz = bench.on(0, f"{kubectl} get --raw /api/v1/nodes/{node}/proxy/configz").stdout
-        assert '"maxPods":123' in configz
-    for machine in (0, 1):
-        assert "max_concurrent_downloads = 5" in bench.on(machine, "sudo containerd config dump").stdout
-    corefile = bench.on(0, f"{kubectl} -n kube-system get configmap coredns -o yaml").stdout
+    for machine in range(3):
+        assert "--event-ttl=2h0m0s" in running.flags(bench, machine, "kube-apiserver")
+        assert "--quota-backend-bytes=4294967296" in running.flags(bench, machine, "etcd")
+    for number, node in enumerate(("cp-0", "cp-1", "cp-2", "w-0", "w-1")):
+        assert running.kubelet_setting(bench, node, "maxPods") == 123
+        assert "max_concurrent_downloads = 5" in bench.on(number, "sudo containerd config dump").stdout
+    corefile = bench.on(0, f"{running.KUBECTL} -n kube-system get configmap coredns -o yaml").stdout
     assert "cache 45" in corefile
 
 
-def test_certificates_are_shown_and_renewed_and_the_kubeconfig_stays_good(cluster: Bench) -> None:
-    before = cluster.on(0, "sudo sha256sum /etc/kubernetes/pki/apiserver.crt").stdout
-    shown = cluster.attempt(entry="certificates", check=True).stdout
+@pytest.fixture(scope="module")
+def ha(bench: Bench) -> Bench:
+    """Return a bench with three control planes and two workers of the old version, and a workload on them."""
+    cell = running.cell_with(OLD, "cp3-w2")
+    running.provide(bench, running.cell_with(BEFORE, "cp3-w2"))
+    running.deploy(bench, cell)
+    expect_version(bench, OLD, control_planes=3)
+    workload.start(bench)
+    return bench
+
+
+def test_refuses_what_cannot_be_before_it_changes_anything(ha: Bench) -> None:
+    assert f"{BEFORE} is older than what runs (cp-0 {OLD}, cp-1 {OLD}, cp-2 {OLD})" in refused(ha, *asking(BEFORE))
+    assert "1.38.0 is not known here: choose one of" in refused(ha, "-e", "cluster_kubernetes_version=1.38.0")
+    assert "this does not change versions" in refused(ha, *asking(NEW), entry="reconfigure")
+    assert "upgrade the control planes first" in refused(ha, *asking(NEW), "--limit", "w-0")
+    for entry in ("cluster", "scale", "kubernetes-binaries"):
+        assert "run upgrade.yml to change versions" in refused(ha, *asking(NEW), entry=entry)
+    expect_version(ha, OLD, control_planes=3)
+
+
+def test_settings_are_rolled_over_every_control_plane(ha: Bench) -> None:
+    kubelet = {**running.given(ha)["cluster_kubelet_config"], "maxPods": 123}
+    running.give(ha, **SETTINGS, cluster_kubelet_config=kubelet)
+
+    with workload.Probe.through(ha, machine=3) as probe:
+        ha.play(entry="reconfigure", timeout=3000)
+
+    log.info("reconfigure of three control planes: %s", probe)
+    expect_settings(ha)
+    assert probe.longest < OUTAGE, str(probe)
+    assert {host.changed for host in ha.play(entry="reconfigure")} == {0}
+
+
+def test_an_upgrade_stops_at_a_budget_without_room_goes_on_and_the_workload_answers(ha: Bench) -> None:
+    running.give(ha, **running.versions_of(running.cell_with(NEW, "cp3-w2")))
+
+    with workload.Probe.through(ha, machine=0) as probe:
+        stopped = ha.attempt("-e", "cluster_drain_timeout=30", entry="upgrade", timeout=3600)
+        said = " ".join(stopped.stdout.split())
+        assert stopped.returncode == 2, stopped.stdout
+        assert "w-0 is cordoned and not empty after 30 s" in said, said
+        assert "violate the pod's disruption budget" in said, said
+        assert {n: running.control_plane_versions(ha, n)["kube-apiserver"] for n in range(3)} == dict.fromkeys(
+            range(3), f"v{NEW}"
+        )
+        assert running.kubelets(ha) == {f"v{OLD}", f"v{NEW}"}
+        assert running.cordoned(ha) == {"w-0"}
+
+        workload.make_room(ha)
+        ha.play(entry="upgrade", timeout=3000)
+
+    log.info("upgrade of three control planes and two workers: %s", probe)
+    expect_version(ha, NEW, control_planes=3)
+    expect_settings(ha)
+    assert running.cordoned(ha) == set()
+    assert probe.longest < OUTAGE, str(probe)
+    assert {host.changed for host in ha.play(entry="upgrade")} == {0}
+
+
+def test_certificates_are_shown_and_renewed_and_the_kubeconfig_stays_good(ha: Bench) -> None:
+    sums = "sudo sha256sum /etc/kubernetes/pki/apiserver.crt /etc/kubernetes/pki/etcd/server.crt"
+    before = [ha.on(machine, sums).stdout for machine in range(3)]
+    shown = ha.attempt(entry="certificates", check=True).stdout
     assert "apiserver-kubelet-client" in shown
-    assert cluster.on(0, "sudo sha256sum /etc/kubernetes/pki/apiserver.crt").stdout == before
+    assert [ha.on(machine, sums).stdout for machine in range(3)] == before
 
-    cluster.play("-e", "cluster_certificates_renew_before_days=400", entry="certificates")
+    with workload.Probe.through(ha, machine=0) as probe:
+        ha.play("-e", "cluster_certificates_renew_before_days=400", entry="certificates", timeout=1800)
 
-    assert cluster.on(0, "sudo sha256sum /etc/kubernetes/pki/apiserver.crt").stdout != before
-    assert len(Cluster.from_kubeconfig(cluster.kubeconfig).list(NODE).items) == len(("cp-0", "w-0"))
-    assert {host.changed for host in cluster.play(entry="certificates")} == {0}
+    log.info("renewal on three control planes: %s", probe)
+    after = [ha.on(machine, sums).stdout for machine in range(3)]
+    assert all(new != old for new, old in zip(after, before, strict=True))
+    assert len(running.nodes(ha)) == 5
+    assert {host.changed for host in ha.play(entry="certificates")} == {0}
 
 
-def test_a_lost_quorum_comes_back_from_a_snapshot(cluster: Bench) -> None:
-    snapshot = cluster.directory / "snapshot.db"
-    give(cluster, cluster_etcd_snapshot_path=str(snapshot))
-    kubectl = "sudo kubectl --kubeconfig /etc/kubernetes/admin.conf"
-    cluster.on(0, f"{kubectl} create configmap kept")
-    cluster.play(entry="backup")
-    assert snapshot.stat().st_mode & 0o777 == 0o600
-    cluster.on(0, f"{kubectl} create configmap later")
-    assert {host.changed for host in cluster.play(entry="recover")} == {0}, "a quorum is there: nothing is restored"
+def test_two_hops_of_minor_versions_and_no_skipping(bench: Bench) -> None:
+    running.provide(bench, running.cell_with(BEFORE, "cp1-w1"))
+    running.deploy(bench, running.cell_with(OLDEST, "cp1-w1"))
+    expect_version(bench, OLDEST, control_planes=1)
+    said = refused(bench, *asking(NEW, "cp1-w1"))
+    assert f"from cp-0 {OLDEST} to {NEW} skips a minor version" in said
+    assert "upgrade to a version of 1.35 first" in said
 
-    cluster.on(0, "sudo rm -rf /var/lib/etcd/member; sudo pkill -KILL -x etcd")
-    cluster.play(entry="recover")
-
-    found = cluster.on(0, f"{kubectl} get configmaps -o name").stdout
-    assert "configmap/kept" in found
-    assert "configmap/later" not in found
-    assert {host.changed for host in cluster.play(entry="recover")} == {0}
+    for version in (BEFORE, NEW):
+        running.give(bench, **running.versions_of(running.cell_with(version, "cp1-w1")))
+        bench.play(entry="upgrade", timeout=3000)
+        expect_version(bench, version, control_planes=1)
+        assert {host.changed for host in bench.play(entry="upgrade")} == {0}
+        assert {host.changed for host in bench.play()} == {0}
