@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,24 @@ def test_a_restored_member_is_one_of_those_that_are_left(rendered: Path) -> None
     text = (rendered / "restore.sh").read_text(encoding="utf-8")
     assert "--initial-cluster cp=https://10.0.0.2:2380" in text
     assert "--bump-revision" in text
+
+
+def test_a_restore_that_is_repeated_keeps_what_was_there_before_the_first(rendered: Path, tmp_path: Path) -> None:
+    tool = tmp_path / "etcdutl"  # makes the folder that it is asked for; what is in it is etcd's affair
+    tool.write_text('#!/bin/sh\nwhile [ "$1" != --data-dir ]; do shift; done\nmkdir "$2"; echo new >"$2/member"\n')
+    tool.chmod(0o755)
+    (tmp_path / "recover").mkdir()
+    data = tmp_path / "etcd"
+    data.mkdir()
+    (data / "member").write_text("old\n")
+    script = (rendered / "restore.sh").read_text(encoding="utf-8")
+    script = re.sub(r"/usr/local/lib/releases/etcdutl/\S+/etcdutl", str(tool), script)
+    for place in ("/var/lib/etcd", "/etc/kubernetes/recover", "/run/etcd-snapshot.db"):
+        script = script.replace(place, str(tmp_path / Path(place).name))
+
+    for _ in range(2):
+        (tmp_path / "etcd-snapshot.db").write_text("snapshot")
+        proc.run(["sh", "-c", script], timeout=20)
+
+    assert (data / "member").read_text() == "new\n"
+    assert (tmp_path / "etcd.lost" / "member").read_text() == "old\n"
