@@ -1,0 +1,1 @@
+"""What the history says: pure functions from records to frozen dataclasses; no file, no clock, no page."""

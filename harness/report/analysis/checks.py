@@ -1,0 +1,113 @@
+"""One cell's checks over the nights: of those that ever failed, when and how often; of the others, how they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.report.analysis.failures import Failure, titles_failed
+from harness.report.analysis.flaky import Rate, flaky
+from harness.report.analysis.streaks import Habit, Judged, Range, fixed, habit, since, streak
+from harness.report.history.record import ABSENT, OUTCOMES, Record
+
+WORST = "fqsp"  # of one check after several phases, the first of these counts
+BAD = "fq"
+
+
+@dataclass(frozen=True)
+class CheckStory:
+    """A check that failed in some night.
+
+    history: a letter per night: p, f, s (did not run), q (failed in quarantine), "." (absent, or forgotten).
+    new: whether it fails now and no night before knew that failure.
+    """
+
+    title: str
+    outcome: str
+    history: str
+    habit: Habit
+    news: str
+    streak: int
+    since: Range | None
+    flaky: Rate
+    reason: str
+
+
+@dataclass(frozen=True)
+class Checks:
+    """All checks of a cell: those with a story, and how the others stood in its last record."""
+
+    stories: tuple[CheckStory, ...]
+    passed: tuple[str, ...]
+    not_run: Mapping[str, str]
+
+
+def checks_of(
+    records: Sequence[tuple[int, Record]], failures: Mapping[int, tuple[Failure, ...]], nights: int, new: frozenset[str]
+) -> Checks:
+    """Return a cell's checks.
+
+    Args:
+        records: the cell's, with the numbers of their nights.  failures: by night.  nights: how many there are.
+        new: titles of the checks whose failure in the last record no night before knew.
+    """
+    titles = titles_failed(f for found in failures.values() for f in found)
+    letters = _letters(titles, records, failures, nights)
+    last = _last_letters(records[-1][1]) if records else {}
+    reasons = {t: n.message for n in records[-1][1].notes for t in n.checks} if records else {}
+    return Checks(
+        stories=tuple(_story(t, letters[t], last.get(t, ABSENT), reasons.get(t, ""), t in new) for t in titles),
+        passed=tuple(t for t, letter in last.items() if letter == "p" and t not in letters),
+        not_run={t: reasons.get(t, "") for t, letter in last.items() if letter == "s" and t not in letters},
+    )
+
+
+def _last_letters(record: Record) -> dict[str, str]:
+    names = record.checks.names
+    return {name: _worst(record, number) for number, name in enumerate(names)}
+
+
+def _worst(record: Record, number: int) -> str:
+    """Return what a check of the attempt that counts came to over all phases."""
+    found = {row.results[number] for row in record.checks.rows if row.attempt == record.last_attempt}
+    return next((letter for letter in WORST if letter in found), ABSENT)
+
+
+def _letters(
+    titles: Sequence[str],
+    records: Sequence[tuple[int, Record]],
+    failures: Mapping[int, tuple[Failure, ...]],
+    nights: int,
+) -> dict[str, str]:
+    """Return each check's letter per night; of a forgotten record only failures are known."""
+    found = {title: [ABSENT] * nights for title in titles}
+    if not titles:
+        return {}
+    for night, record in records:
+        names = record.checks.names
+        if names:
+            places = {name: number for number, name in enumerate(names)}
+            for title in titles:
+                place = places.get(title)
+                if place is not None:
+                    found[title][night] = _worst(record, place)
+        for failure in failures.get(night, ()):
+            if failure.check:
+                found[failure.title][night] = "q" if failure.quarantine else "f"
+    return {title: "".join(letters) for title, letters in found.items()}
+
+
+def _story(title: str, history: str, now: str, reason: str, new: bool) -> CheckStory:
+    series = [Judged(night, letter in BAD) for night, letter in enumerate(history) if letter in "pfq"]
+    failing = now in BAD
+    return CheckStory(
+        title=title,
+        outcome=OUTCOMES.get(now, ""),
+        history=history,
+        habit=habit(series),
+        news=("new" if new else "known") if failing else "fixed" if fixed(series) else "",
+        streak=streak(series),
+        since=since(series),
+        flaky=flaky(series),
+        reason=reason,
+    )

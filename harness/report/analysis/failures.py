@@ -1,0 +1,160 @@
+"""What failed in a record, as things that can be recognised again; and which of them fail alike across cells."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from harness.report.analysis.nights import Night
+from harness.report.analysis.signature import signature
+from harness.report.history.record import Record
+
+KNOWN_NIGHTS = 30  # for so long a failure is remembered as known
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One failed step or check of a cell's night.
+
+    title: the check's ("suite: name") or, of a step, its name.  signature: what equal failures share.
+    """
+
+    title: str
+    check: bool
+    stage: str
+    blame: str
+    message: str
+    signature: str
+    quarantine: str
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Return what makes it the same failure another night."""
+        return self.title, self.signature
+
+
+def failures_of(record: Record) -> tuple[Failure, ...]:
+    """Return the failed steps (of a step inside another only the inner one) and checks of the attempt that counts."""
+    attempt = record.last_attempt
+    steps = [s for s in record.steps if s.outcome == "failed" and s.attempt == attempt]
+    inner = [s for s in steps if not any(o.name.startswith(f"{s.name} / ") for o in steps)]
+    found = [
+        Failure(s.name, False, "", s.blame, s.message, signature(s.message), s.quarantine)
+        for s in {s.name: s for s in inner}.values()
+    ]
+    for note in record.notes:
+        if note.outcome == "failed" and note.attempt == attempt:
+            found += [
+                Failure(
+                    title,
+                    True,
+                    note.stage,
+                    note.blame,
+                    note.message,
+                    signature(note.message, (title,)),
+                    note.quarantine,
+                )
+                for title in note.checks
+            ]
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Failures with the same signature.
+
+    cells: how many nights of which cell had it.  now: the cells that had it in the last night.
+    first, last: nights.
+    """
+
+    signature: str
+    message: str
+    blames: Mapping[str, int]
+    titles: tuple[str, ...]
+    cells: Mapping[str, int]
+    now: tuple[str, ...]
+    runs: int
+    first: int
+    last: int
+
+
+@dataclass
+class _Growing:
+    message: str
+    first: int
+    last: int = 0
+    blames: Counter[str] = field(default_factory=Counter)
+    titles: dict[str, None] = field(default_factory=dict)
+    cells: dict[str, set[int]] = field(default_factory=dict)
+
+
+@dataclass
+class Ledger:
+    """Every failure of every night, by cell; and when each was seen."""
+
+    by_cell: dict[str, dict[int, tuple[Failure, ...]]] = field(default_factory=dict)
+    _seen: dict[tuple[str, str, str], list[int]] = field(default_factory=dict)
+
+    def known(self, cell: str, failure: Failure, night: int) -> bool:
+        """Tell whether the same failed in the same cell in a night not long before."""
+        return any(night - KNOWN_NIGHTS <= n < night for n in self._seen.get((cell, *failure.key), ()))
+
+    def add(self, cell: str, night: int, failures: tuple[Failure, ...]) -> None:
+        """Write a cell's night down; nights come in order."""
+        self.by_cell.setdefault(cell, {})[night] = failures
+        for failure in failures:
+            nights = self._seen.setdefault((cell, *failure.key), [])
+            if not nights or nights[-1] != night:
+                nights.append(night)
+
+
+def ledger_of(nights: Sequence[Night]) -> Ledger:
+    """Return the failures of all nights."""
+    ledger = Ledger()
+    for number, night in enumerate(nights):
+        for cell, record in night.cells.items():
+            failures = failures_of(record)
+            if failures:
+                ledger.add(cell, number, failures)
+    return ledger
+
+
+def clusters_of(ledger: Ledger, last_night: int) -> tuple[Cluster, ...]:
+    """Return the groups of equal failures: those of the last night first, then by how many cells and nights."""
+    growing: dict[str, _Growing] = {}
+    for cell, nights in ledger.by_cell.items():
+        for night, failures in nights.items():
+            for failure in failures:
+                _grow(growing, cell, night, failure)
+    clusters = [_cluster(name, grown, last_night) for name, grown in growing.items()]
+    return tuple(sorted(clusters, key=lambda c: (-len(c.now), -c.last, -len(c.cells), -c.runs, c.signature)))
+
+
+def _grow(growing: dict[str, _Growing], cell: str, night: int, failure: Failure) -> None:
+    grown = growing.setdefault(failure.signature, _Growing(failure.message, night))
+    if night >= grown.last:
+        grown.last, grown.message = night, failure.message
+    grown.first = min(grown.first, night)
+    grown.blames[failure.blame] += 1
+    grown.titles[failure.title] = None
+    grown.cells.setdefault(cell, set()).add(night)
+
+
+def _cluster(name: str, grown: _Growing, last_night: int) -> Cluster:
+    return Cluster(
+        signature=name,
+        message=grown.message,
+        blames=dict(grown.blames.most_common()),
+        titles=tuple(grown.titles),
+        cells={cell: len(nights) for cell, nights in grown.cells.items()},
+        now=tuple(cell for cell, nights in grown.cells.items() if last_night in nights),
+        runs=sum(len(nights) for nights in grown.cells.values()),
+        first=grown.first,
+        last=grown.last,
+    )
+
+
+def titles_failed(failures: Iterable[Failure]) -> tuple[str, ...]:
+    """Return the titles of the checks among some failures, each once."""
+    return tuple(dict.fromkeys(f.title for f in failures if f.check))

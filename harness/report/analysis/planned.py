@@ -1,0 +1,149 @@
+"""What should run: the plan's cells, how often, and what is in quarantine. And what of it did not, or did in part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from fnmatch import fnmatchcase
+from itertools import combinations
+
+from harness.report.analysis.failures import Ledger
+from harness.report.analysis.nights import Night
+from harness.report.analysis.streaks import FAILURES, RECENT
+from harness.report.history.record import Record
+from harness.spec.models import QuarantineEntry
+
+RAN = ("passed", *FAILURES)
+Pair = tuple[tuple[str, str], tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The plan of a tier.
+
+    cells: values by axis of each planned cell, by id; None when the plan is not known.
+    axes: values of each axis, in the matrix's order.  every_hours: how often the tier runs; None: when somebody wants.
+    """
+
+    cells: Mapping[str, Mapping[str, str]] | None = None
+    axes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    every_hours: float | None = None
+    quarantine: tuple[QuarantineEntry, ...] = ()
+
+
+@dataclass(frozen=True)
+class NotRun:
+    """A planned cell that the last night has no word of; `last`: the night of its last record, -1 without any."""
+
+    cell: str
+    last: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Counted:
+    """How many were planned, ran to a judgement, and passed."""
+
+    planned: int
+    ran: int
+    passed: int
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How much of the plan the last night saw: cells, pairs of values, and cells by value."""
+
+    cells: Counted
+    pairs: Counted
+    values: Mapping[str, Mapping[str, Counted]]
+
+
+@dataclass(frozen=True)
+class Quarantined:
+    """An entry of matrix/quarantine.yml, and what it excuses.
+
+    days_left: until it ends, negative when it has.  failed, ran: of the last nights of its cells.
+    stale: nothing that it excuses failed of late: it could go.
+    """
+
+    entry: QuarantineEntry
+    cells: tuple[str, ...]
+    days_left: int
+    failed: int
+    ran: int
+    stale: bool
+
+
+def not_run(nights: Sequence[Night], planned: Planned) -> tuple[NotRun, ...]:
+    """Return the planned cells without a judgement in the last night, those unseen for longest first."""
+    if planned.cells is None or not nights:
+        return ()
+    last: dict[str, int] = {}
+    for number, night in enumerate(nights):
+        last.update(dict.fromkeys(night.cells, number))
+    found = [
+        _not_run(cell, last.get(cell, -1), nights) for cell in planned.cells if not _ran(nights[-1].cells.get(cell))
+    ]
+    return tuple(sorted(found, key=lambda n: (n.last, n.cell)))
+
+
+def _not_run(cell: str, last: int, nights: Sequence[Night]) -> NotRun:
+    if last < 0:
+        return NotRun(cell, last, "no record at all")
+    gap = len(nights) - 1 - last
+    if gap == 0:
+        return NotRun(cell, last, nights[-1].cells[cell].outcome)
+    return NotRun(cell, last, f"no record for {gap} night{'s' if gap > 1 else ''}")
+
+
+def _ran(record: Record | None) -> bool:
+    return record is not None and record.outcome in RAN
+
+
+def coverage(night: Night | None, planned: Planned) -> Coverage:
+    """Return what of the plan the night saw; without a plan, of what it saw itself."""
+    seen = night.cells if night is not None else {}
+    cells = planned.cells if planned.cells is not None else {cell: r.axes for cell, r in seen.items()}
+    ran = {cell for cell in cells if _ran(seen.get(cell))}
+    passed = {cell for cell in ran if seen[cell].outcome == "passed"}
+    pairs = [_pairs(cells, chosen) for chosen in (cells, ran, passed)]
+    values = {
+        axis: {
+            v: Counted(*(sum(cells[c].get(axis) == v for c in chosen) for chosen in (cells, ran, passed)))
+            for v in known
+        }
+        for axis, known in planned.axes.items()
+    }
+    used = {axis: {v: c for v, c in of_axis.items() if c.planned} for axis, of_axis in values.items()}
+    return Coverage(Counted(len(cells), len(ran), len(passed)), Counted(*map(len, pairs)), used)
+
+
+def _pairs(cells: Mapping[str, Mapping[str, str]], chosen: Mapping[str, object] | set[str]) -> set[Pair]:
+    return {pair for cell in chosen for pair in combinations(sorted(cells[cell].items()), 2)}
+
+
+def quarantined(
+    nights: Sequence[Night], ledger: Ledger, entries: Sequence[QuarantineEntry], today: date
+) -> tuple[Quarantined, ...]:
+    """Return the entries with what they excuse, those that end first before."""
+    cells = dict.fromkeys(cell for night in nights for cell in night.cells)
+    found = [_entry(e, [c for c in cells if fnmatchcase(c, e.cell)], nights, ledger, today) for e in entries]
+    return tuple(sorted(found, key=lambda q: (q.days_left, q.entry.cell)))
+
+
+def _entry(
+    entry: QuarantineEntry, cells: Sequence[str], nights: Sequence[Night], ledger: Ledger, today: date
+) -> Quarantined:
+    first = max(0, len(nights) - RECENT)
+    ran = failed = 0
+    for cell in cells:
+        ran += sum(_ran(night.cells.get(cell)) for night in nights[first:])
+        failures = ledger.by_cell.get(cell, {})
+        failed += sum(
+            any(entry.check is None or (f.check and fnmatchcase(f.title, entry.check)) for f in found)
+            for night, found in failures.items()
+            if night >= first
+        )
+    stale = not cells or (failed == 0 and ran >= RECENT)
+    return Quarantined(entry, tuple(cells), (entry.until - today).days, failed, ran, stale)

@@ -1,0 +1,67 @@
+"""Where a run happens, asked at its start: of GitLab's variables in a job, of git at a desk.
+
+Only the variables that are named here are read: none of them is a secret. CI_REPOSITORY_URL, which holds a token, is
+not among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness import proc
+from harness.report.history.record import Where
+
+GIT_SECONDS = 10.0
+JOB = "CI_JOB_ID"
+CHECKOUT = "CI_PROJECT_DIR"
+# GitLab: "Predefined CI/CD variables reference". MATRIX_* are set by the job that triggers a child pipeline: the cells
+# of one night may be spread over several of them.
+VARIABLES: dict[str, tuple[str, ...]] = {
+    "project": ("CI_PROJECT_PATH",),
+    "project_url": ("CI_PROJECT_URL",),
+    "commit": ("CI_COMMIT_SHA",),
+    "branch": ("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME", "CI_COMMIT_REF_NAME"),
+    "merge_request": ("CI_MERGE_REQUEST_IID",),
+    "pipeline": ("MATRIX_PIPELINE_ID", "CI_PIPELINE_ID"),
+    "pipeline_url": ("MATRIX_PIPELINE_URL", "CI_PIPELINE_URL"),
+    "job": (JOB,),
+    "job_url": ("CI_JOB_URL",),
+}
+
+
+def where(checkout: Path, environment: Mapping[str, str]) -> Where:
+    """Return where a run happens.
+
+    Args:
+        checkout: of the code under test; asked for commit and branch outside of a job. Without git, both are unknown.
+    """
+    if environment.get(JOB):
+        found: dict[str, Any] = {name: _first(environment, names) for name, names in VARIABLES.items()}
+        return Where(**found)
+    commit = _git(checkout, "rev-parse", "HEAD")
+    return Where(
+        commit=commit,
+        branch=_git(checkout, "symbolic-ref", "--short", "-q", "HEAD"),
+        changed=bool(commit and _git(checkout, "status", "--porcelain", "--untracked-files=no")),
+    )
+
+
+def root(environment: Mapping[str, str]) -> Path:
+    """Return the directory that links to artifacts are relative to."""
+    given = environment.get(CHECKOUT, "")
+    return Path(given).resolve() if given and environment.get(JOB) else Path.cwd().resolve()
+
+
+def _first(environment: Mapping[str, str], names: tuple[str, ...]) -> str:
+    return next((environment[name] for name in names if environment.get(name)), "")
+
+
+def _git(checkout: Path, *arguments: str) -> str:
+    argv: list[str | Path] = ["git", "-C", checkout, *arguments]
+    try:
+        done = proc.run(argv, timeout=GIT_SECONDS, check=False, env={"GIT_OPTIONAL_LOCKS": "0"})
+    except proc.CommandFailed:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

@@ -1,0 +1,212 @@
+"""From a run's results to its records: one for each of its cells.
+
+Everything comes from results.jsonl, so that a run that was killed can be added by another process later; what the
+results do not say (where it ran, the cells' values) its start has written there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from harness.record import read
+from harness.report.cell import FAILED, NOT_RUN, PASSED, CellResult, Check, Step
+from harness.report.history import context
+from harness.report.history.record import (
+    ABSENT,
+    LETTERS,
+    QUARANTINED_CHECK,
+    AttemptRecord,
+    CheckNote,
+    CheckRow,
+    CheckTable,
+    Record,
+    StepRecord,
+    Where,
+)
+from harness.report.history.scrub import scrubber
+from harness.report.history.text import MOST_TEXT, cut
+from harness.report.results import RunResult, load
+from harness.spec.models import QuarantineEntry
+
+LONG_TEXTS = 8  # failed checks of a cell whose texts are kept so long; when more fail, they mostly say the same
+SHORT_TEXT = 300
+BLAMES = ("harness", "product", "infra", "user")  # of several, the first: as the exit code says it
+EPOCH = "1970-01-01T00:00:00Z"
+Scrub = Callable[[str], str]
+
+
+def started_fields(
+    values: Mapping[str, Mapping[str, str]], *, infra: str, provider: str, checkout: Path, directory: Path
+) -> dict[str, Any]:
+    """Return what a run's first event says for the history.
+
+    Args:
+        values: of each cell, by id.  infra: the kind of infra cluster.  directory: the run's.
+    """
+    root = context.root(os.environ)
+    inside = directory.resolve()
+    return {
+        "values": {cell: dict(of_cell) for cell, of_cell in values.items()},
+        "infra": infra,
+        "provider": provider,
+        "where": asdict(context.where(checkout, os.environ)),
+        "logs": str(inside.relative_to(root) if inside.is_relative_to(root) else inside),
+    }
+
+
+def records_of(
+    run_dir: Path, *, quarantine: Sequence[QuarantineEntry] = (), cells: Iterable[str] | None = None
+) -> tuple[Record, ...]:
+    """Return the records of a run's cells.
+
+    Args:
+        cells: ids of those that are wanted; all without.
+    """
+    wanted = None if cells is None else set(cells)
+    result = load(run_dir, quarantine=quarantine)
+    events = [e for e in read(run_dir) if "time" in e]
+    start: dict[str, Any] = next((e for e in events if e.get("event") in ("run-start", "rerun-start")), {})
+    again = [e for e in events if e.get("event") == "rerun-start" and "where" in e]
+    scrub = scrubber(os.environ)
+    made = _Made(result, start, {**start, **(again[-1] if again else {})}, scrub)
+    times = _times(events)
+    return tuple(
+        made.record(cell, *times.get(cell.id, (start.get("time", EPOCH),) * 2))
+        for cell in result.cells
+        if wanted is None or cell.id in wanted
+    )
+
+
+def _times(events: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, str]]:
+    """Return when each cell's first and last events were, by its id."""
+    found: dict[str, tuple[str, str]] = {}
+    for event in events:
+        cell, time = event.get("cell"), event["time"]
+        if isinstance(cell, str):
+            found[cell] = (found[cell][0] if cell in found else time, time)
+    return found
+
+
+class _Made:
+    """What the records of one run have in common."""
+
+    def __init__(self, result: RunResult, first: Mapping[str, Any], last: Mapping[str, Any], scrub: Scrub) -> None:
+        self.result = result
+        self.first = first
+        self.last = last
+        self.scrub = scrub
+
+    def record(self, cell: CellResult, began: str, ended: str) -> Record:
+        """Return one cell's record."""
+        began, ended = _utc(began), _utc(ended)
+        since = _utc(str(self.first.get("time", EPOCH)))
+        values: Mapping[str, str] = {**self.first.get("values", {}), **self.last.get("values", {})}.get(cell.id, {})
+        attempt = cell.last_attempt if cell.attempts else 0
+        directory = self.last.get("logs", str(self.result.directory))
+        return Record(
+            id=f"{since.translate({ord(c): None for c in '-:.'})}.{self.result.run}.{cell.id}.{attempt}",
+            run=self.result.run,
+            cell=cell.id,
+            started=began,
+            finished=max(began, ended),  # a clock may be set back
+            outcome=cell.outcome,  # type: ignore[arg-type]  # the same words; a test holds them together
+            axes=values,
+            tier=self.result.tier or "",
+            infra=self.last.get("infra", ""),
+            provider=self.last.get("provider", ""),
+            where=Where(**self.last.get("where", {})),
+            blame=_blame(cell.blames),
+            seconds=round(cell.last_seconds, 1),
+            waited=round(cell.waited, 1),
+            attempts=tuple(self._attempt(cell, number) for number in cell.attempts),
+            steps=tuple(self._step(s) for s in cell.steps if s.attempt == attempt or s.outcome != PASSED),
+            checks=self._table(cell),
+            notes=self._notes(cell),
+            counts=dict(Counter(c.outcome for c in cell.last_checks)),
+            logs=str(cell.logs(attempt or 1)).replace(str(self.result.directory), directory, 1),
+        )
+
+    def _attempt(self, cell: CellResult, number: int) -> AttemptRecord:
+        whose = {f.blame: 1 for f in cell.failed_of(number) if f.blame and not f.quarantine}
+        outcome: Any = cell.outcome_of(number)
+        return AttemptRecord(number, outcome, round(cell.seconds_of(number), 1), _blame(whose))
+
+    def _step(self, step: Step) -> StepRecord:
+        hint = f"hint: {step.hint}" if step.hint else ""
+        parts = (cut(self.scrub(part).strip()) for part in (step.summary, step.detail, hint))
+        return StepRecord(
+            name=step.name,
+            outcome=step.outcome,
+            seconds=round(step.seconds, 1),
+            attempt=step.attempt,
+            blame=step.blame,
+            message="\n".join(part for part in parts if part),
+            quarantine=step.quarantine,
+        )
+
+    def _notes(self, cell: CellResult) -> tuple[CheckNote, ...]:
+        """Return what failed and what did not run; the same words once."""
+        groups: dict[CheckNote, list[str]] = {}
+        failures = 0
+        for check in _kept(cell):
+            if check.outcome == PASSED:
+                continue
+            failures += check.outcome == FAILED
+            groups.setdefault(self._note(check, MOST_TEXT if failures <= LONG_TEXTS else SHORT_TEXT), []).append(
+                check.title
+            )
+        return tuple(replace(note, checks=tuple(dict.fromkeys(titles))) for note, titles in groups.items())
+
+    def _note(self, check: Check, most: int) -> CheckNote:
+        return CheckNote(
+            checks=(),
+            message=cut(self.scrub(check.detail.strip()), most),
+            outcome="not-run" if check.outcome == NOT_RUN else "failed",
+            stage=check.stage,
+            attempt=check.attempt,
+            blame=check.blame,
+            quarantine=check.quarantine,
+        )
+
+    def _table(self, cell: CellResult) -> CheckTable:
+        """Return every check of the cell; a second one of the same title in a stage is as good as the worse of them."""
+        kept = _kept(cell)
+        names = tuple(dict.fromkeys(c.title for c in kept))
+        rows: dict[tuple[int, str], dict[str, Check]] = {}
+        for check in kept:
+            row = rows.setdefault((check.attempt, check.stage), {})
+            before = row.get(check.title)
+            if before is None or before.outcome != FAILED:
+                row[check.title] = check
+        return CheckTable(names, tuple(_row(stage, n, names, found) for (n, stage), found in rows.items()))
+
+
+def _kept(cell: CellResult) -> list[Check]:
+    """Return the checks of the attempt that counts, and of those before what failed."""
+    return [c for c in cell.checks if c.attempt == cell.last_attempt or c.outcome == FAILED]
+
+
+def _row(stage: str, attempt: int, names: Sequence[str], found: Mapping[str, Check]) -> CheckRow:
+    letters = "".join(_letter(found[name]) if name in found else ABSENT for name in names)
+    seconds = tuple(round(found[name].seconds, 1) if name in found else 0.0 for name in names)
+    return CheckRow(stage, letters, attempt, seconds if any(seconds) else ())
+
+
+def _letter(check: Check) -> str:
+    return QUARANTINED_CHECK if check.quarantine else LETTERS.get(check.outcome, ABSENT)
+
+
+def _blame(blames: Mapping[str, int]) -> str:
+    return next((b for b in BLAMES if b in blames), next(iter(blames), ""))
+
+
+def _utc(moment: str) -> str:
+    """Return an RFC 3339 moment in UTC with milliseconds and a Z."""
+    at = datetime.fromisoformat(moment).astimezone(UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,247 @@
+"""One cell run as the history keeps it: a frozen dataclass and its JSON line.
+
+A line holds everything by itself, so that no damage to one line takes anything of another. What the history keeps of
+a run never changes afterwards, but that old records are cut down (forget). Does not cover how a run becomes a record
+(made) and where lines are kept (file, branch, package).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
+
+VERSION = 1
+LETTERS = {"passed": "p", "failed": "f", "not-run": "s"}  # of a check's outcome; quarantined failures are `q`
+ABSENT = "."
+QUARANTINED_CHECK = "q"
+OUTCOMES = {letter: word for word, letter in LETTERS.items()} | {QUARANTINED_CHECK: "failed"}
+
+Outcome = Literal[
+    "passed", "failed", "interrupted", "unfinished", "unchecked", "not started", "quarantined"
+]  # the words of harness.report.cell, repeated because a type needs literals; a test holds them together
+Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+Moment = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z$")]
+Number = Annotated[int, Field(ge=0, le=10**9)]
+
+
+@dataclass(frozen=True)
+class Where:
+    """What was run and by whom; empty strings for what is not known.
+
+    project: path of the project in GitLab.  commit: of the checkout, 40 hex digits.  merge_request: its number.
+    pipeline: the id of the one that the night's other cells have too.  changed: the checkout had uncommitted changes.
+    """
+
+    project: str = ""
+    project_url: str = ""
+    commit: str = ""
+    branch: str = ""
+    merge_request: str = ""
+    pipeline: str = ""
+    pipeline_url: str = ""
+    job: str = ""
+    job_url: str = ""
+    changed: bool = False
+
+
+@dataclass(frozen=True)
+class AttemptRecord:
+    """What one attempt of the cell came to."""
+
+    number: Number
+    outcome: Outcome
+    seconds: Seconds = 0.0
+    blame: str = ""
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """One step: its name with its parents' ("provision / machines"), and how it ended."""
+
+    name: str
+    outcome: str
+    seconds: Seconds
+    attempt: Number = 1
+    blame: str = ""
+    message: str = ""
+    quarantine: str = ""
+
+    @property
+    def top(self) -> bool:
+        """Tell whether the step is part of no other."""
+        return " / " not in self.name
+
+
+@dataclass(frozen=True)
+class CheckRow:
+    """What the checks came to after one stage of one attempt: a letter and seconds for each name of the table."""
+
+    stage: str
+    results: str
+    attempt: Number = 1
+    seconds: tuple[Seconds, ...] = ()
+
+
+@dataclass(frozen=True)
+class CheckTable:
+    """Every check of the cell run: titles ("suite: name"), and a row for each stage of each attempt."""
+
+    names: tuple[str, ...] = ()
+    rows: tuple[CheckRow, ...] = ()
+
+
+@dataclass(frozen=True)
+class CheckNote:
+    """What checks that failed or did not run said, all the same. Titles are repeated: the table may be forgotten."""
+
+    checks: tuple[str, ...]
+    message: str
+    outcome: Literal["failed", "not-run"] = "failed"
+    stage: str = ""
+    attempt: Number = 1
+    blame: str = ""
+    quarantine: str = ""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One cell run.
+
+    id: the same whenever the same results are made into a record, and of no other.
+    axes: the cell's values, in the axes' order.  infra: kind of infra cluster.  provider: who provides it.
+    blame: whose fault, of the attempt that counts; empty when nothing failed that counts.
+    seconds: of the attempt that counts, without waiting; waited: for room.
+    counts: how many checks of the attempt that counts came to what.
+    logs: directory of the logs, relative to the job's directory.
+    forgotten: whether details were dropped since: tables, messages but for their first line, inner steps.
+    """
+
+    id: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    run: str
+    cell: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+    started: Moment
+    finished: Moment
+    outcome: Outcome
+    v: Literal[1] = 1
+    axes: Mapping[str, str] = field(default_factory=dict)
+    tier: str = ""
+    infra: str = ""
+    provider: str = ""
+    where: Where = field(default_factory=Where)
+    blame: str = ""
+    seconds: Seconds = 0.0
+    waited: Seconds = 0.0
+    attempts: tuple[AttemptRecord, ...] = ()
+    steps: tuple[StepRecord, ...] = ()
+    checks: CheckTable = field(default_factory=CheckTable)
+    notes: tuple[CheckNote, ...] = ()
+    counts: Mapping[str, Number] = field(default_factory=dict)
+    logs: str = ""
+    forgotten: bool = False
+
+    @property
+    def last_attempt(self) -> int:
+        """Return the number of the attempt that counts, 0 when none began."""
+        return max((a.number for a in self.attempts), default=0)
+
+    @property
+    def start(self) -> datetime:
+        """Return when it started."""
+        return datetime.fromisoformat(self.started)
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """One check of a record, after one stage of one attempt."""
+
+    title: str
+    stage: str
+    attempt: int
+    outcome: str
+    quarantined: bool
+    seconds: float
+    message: str
+    blame: str
+
+
+class Unreadable(ValueError):
+    """A line is no record; the text says why."""
+
+
+ADAPTER = TypeAdapter(Record)
+
+
+def to_line(record: Record) -> bytes:
+    """Return a record's line, with its line feed; defaults are left out."""
+    return ADAPTER.dump_json(record, exclude_defaults=True).replace(b"{", b'{"v":1,', 1) + b"\n"
+
+
+def from_line(line: bytes) -> Record:
+    """Return the record of a line. Keys that are not known are passed over: a later version may have more.
+
+    Raises:
+        Unreadable: it is none of this version.
+    """
+    try:
+        record = ADAPTER.validate_json(line, strict=True)
+    except ValidationError as error:
+        newer = _newer(line)
+        if newer:
+            raise Unreadable(newer) from None
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise Unreadable(f"{where}: {first['msg']}" if where else first["msg"]) from None
+    mistake = _mistake(record)
+    if mistake:
+        raise Unreadable(mistake)
+    return record
+
+
+def _newer(line: bytes) -> str:
+    """Tell of a record of a later version, which only looks broken to this one."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return ""
+    version = found.get("v") if isinstance(found, dict) else None
+    newer = isinstance(version, int) and version > VERSION
+    return f"version {version} of the history; this vmatrix knows version {VERSION}: update it" if newer else ""
+
+
+def _mistake(record: Record) -> str:
+    try:
+        began, ended = (datetime.fromisoformat(moment) for moment in (record.started, record.finished))
+    except ValueError as error:
+        return f"started, finished: {error}"
+    if ended < began:
+        return "finished: is before started"
+    width = len(record.checks.names)
+    for number, row in enumerate(record.checks.rows):
+        if len(row.results) != width or (row.seconds and len(row.seconds) != width):
+            return f"checks.rows.{number}: is not as long as checks.names"
+    return ""
+
+
+def all_checks(record: Record) -> Iterator[CheckResult]:
+    """Yield every check's result, in the order in which the run had them; none of a forgotten record."""
+    notes = {(n.attempt, n.stage, title): n for n in record.notes for title in n.checks}
+    for row in record.checks.rows:
+        for number, (title, letter) in enumerate(zip(record.checks.names, row.results, strict=True)):
+            if letter not in OUTCOMES:
+                continue
+            note = notes.get((row.attempt, row.stage, title))
+            yield CheckResult(
+                title=title,
+                stage=row.stage,
+                attempt=row.attempt,
+                outcome=OUTCOMES[letter],
+                quarantined=letter == QUARANTINED_CHECK,
+                seconds=row.seconds[number] if row.seconds else 0.0,
+                message=note.message if note is not None else "",
+                blame=note.blame if note is not None else "",
+            )

@@ -1,0 +1,28 @@
+"""What of a failure's text is kept and shown: its beginning and end, or the one line that says what went wrong."""
+
+from __future__ import annotations
+
+MOST_TEXT = 2000  # characters of a failure's text; the whole is in the logs
+LINE = 160  # characters of the line that is left of an old failure
+
+
+def cut(text: str, most: int = MOST_TEXT) -> str:
+    """Return a text's beginning and end, at most so many characters."""
+    if len(text) <= most:
+        return text
+    half = (most - 20) // 2
+    return f"{text[:half]}\n[...]\n{text[-half:]}"
+
+
+def telling(text: str, titles: tuple[str, ...] = ()) -> str:
+    """Return the line that says what went wrong: pytest marks it with an E, any other text begins with it.
+
+    Args:
+        titles: of the checks that the text is of; a line that only repeats the name of one says nothing.
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    names = {name for title in titles for name in (title, title.partition(": ")[2])}
+    marked = [line[2:].strip() for line in lines if line.startswith("E ")]
+    said = [line for line in (*marked, *lines) if line and line not in names]
+    line = next(iter(said), lines[0] if lines else "")
+    return line if len(line) <= LINE else line[: LINE - 3] + "..."

@@ -1,0 +1,374 @@
+"""The analysis as one JSON document, small enough to lie inside a page; docs/report.md describes it.
+
+Texts are as they were said: whoever shows them escapes them. What is the same for many nights is said once, by number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from harness.report.analysis.analyse import Analysis, CellStory, Slower
+from harness.report.analysis.checks import CheckStory
+from harness.report.analysis.failures import Failure
+from harness.report.analysis.flaky import Rate
+from harness.report.analysis.nights import Night
+from harness.report.analysis.planned import Counted, Quarantined
+from harness.report.analysis.streaks import Range
+from harness.report.analysis.trend import Trend
+from harness.report.history.lines import History
+from harness.report.history.record import Record
+from harness.report.history.text import cut, telling
+from harness.report.output.command import reproduce
+
+VERSION = 1
+OUTCOMES = {
+    "passed": "p",
+    "failed": "f",
+    "quarantined": "q",
+    "interrupted": "i",
+    "unfinished": "u",
+    "unchecked": "c",
+    "not started": "n",
+}
+BLAMES = {"product": "p", "infra": "i", "harness": "h", "user": "u"}
+ABSENT = "."
+NOBODY = " "
+MOST_MESSAGE = 4000  # characters of a failure's text
+MOST_SKIPPED = 100  # lines that could not be read, of which each is named
+MOST_CLUSTERS = 200
+ARTIFACTS = "/artifacts/browse/"  # of a job's page
+
+
+class _Table:
+    """Texts that are said once: each has a number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        return self._numbers.setdefault(text, len(self._numbers))
+
+    def texts(self) -> list[str]:
+        return list(self._numbers)
+
+
+def document(analysis: Analysis, history: History, *, title: str = "vmatrix") -> dict[str, Any]:
+    """Return the document of an analysis."""
+    return _Document(analysis, history, title).whole()
+
+
+class _Document:
+    def __init__(self, analysis: Analysis, history: History, title: str) -> None:
+        self.analysis = analysis
+        self.history = history
+        self.title = title
+        self.checks = _Table()
+        self.messages = _Table()
+        self.axes = _axes(analysis)
+        self.places = {cell.id: number for number, cell in enumerate(analysis.cells)}
+        shown = analysis.clusters[:MOST_CLUSTERS]
+        self.clusters = {cluster.signature: number for number, cluster in enumerate(shown)}
+
+    def whole(self) -> dict[str, Any]:
+        found = self.analysis
+        selection = found.selection
+        cells = [self.cell(cell) for cell in found.cells]
+        clusters = self.cluster_list()
+        return {
+            "v": VERSION,
+            "title": self.title,
+            "generated": found.now.isoformat(timespec="seconds").replace("+00:00", "Z"),
+            "selection": {
+                "tier": selection.tier,
+                "branch": selection.branch,
+                "infra": selection.infra,
+                "days": selection.days,
+                "focus": selection.focus,
+            },
+            "freshness": self.freshness(),
+            "axes": [{"name": name, "values": list(values)} for name, values in self.axes.items()],
+            "nights": [_night(night) for night in found.nights],
+            "summary": summary(found),
+            "cells": cells,
+            "checks": self.checks.texts(),
+            "messages": self.messages.texts(),
+            "clusters": clusters,
+            "not_run": [{"cell": self.places[n.cell], "last": n.last, "why": n.why} for n in found.not_run],
+            "slower": [self.slower(slower) for slower in found.slower],
+            "quarantine": [self.quarantined(entry) for entry in found.quarantine],
+            "coverage": self.coverage(),
+            "history": _history(self.history),
+        }
+
+    def freshness(self) -> dict[str, Any]:
+        fresh = self.analysis.freshness
+        return {
+            "last": fresh.last,
+            "hours_ago": fresh.hours_ago,
+            "every_hours": fresh.every_hours,
+            "stale_after_hours": fresh.stale_after_hours,
+            "stale": fresh.stale,
+            "missing": [day.isoformat() for day in fresh.missing],
+        }
+
+    def cell(self, cell: CellStory) -> dict[str, Any]:
+        numbers = range(len(self.analysis.nights))
+        records = [cell.records.get(number) for number in numbers]
+        last = cell.last
+        return {
+            "id": cell.id,
+            "values": [_index(values, cell.axes.get(axis)) for axis, values in self.axes.items()],
+            "planned": cell.planned,
+            "outcomes": "".join(OUTCOMES.get(r.outcome, ABSENT) if r is not None else ABSENT for r in records),
+            "blames": "".join(BLAMES.get(r.blame, NOBODY) if r is not None else NOBODY for r in records),
+            "seconds": [_rounded(r.seconds) if r is not None else None for r in records],
+            "jobs": [r.where.job if r is not None else "" for r in records],
+            "steps": [
+                {"name": s.name, "seconds": [_rounded(x) for x in s.seconds], "trend": _trend(s.trend)}
+                for s in cell.steps
+            ],
+            "trend": _trend(cell.trend),
+            "last": {"night": cell.last_night, "outcome": last.outcome, "blame": last.blame} if last else None,
+            "habit": cell.habit,
+            "news": cell.news,
+            "streak": cell.streak,
+            "since": self.range(cell.since),
+            "flaky": _rate(cell.flaky),
+            "failures": [
+                {"night": night, "items": [self.failure(cell.id, night, f) for f in found]}
+                for night, found in sorted(cell.failures.items())
+            ],
+            "attempts": {str(n): _attempts(r) for n, r in cell.records.items() if len(r.attempts) > 1},
+            "logs": {
+                str(n): _logs(r)
+                for n, r in cell.records.items()
+                if r.logs and (r.outcome != "passed" or n == cell.last_night)
+            },
+            "checks": [self.check(check) for check in cell.checks.stories],
+            "passed_checks": [self.checks.number(title) for title in cell.checks.passed],
+            "not_run_checks": [
+                [self.checks.number(title), self.message(why)] for title, why in cell.checks.not_run.items()
+            ],
+            "command": reproduce(cell.id, last),
+        }
+
+    def failure(self, cell: str, night: int, failure: Failure) -> dict[str, Any]:
+        return {
+            "check": self.checks.number(failure.title) if failure.check else -1,
+            "step": "" if failure.check else failure.title,
+            "stage": failure.stage,
+            "blame": failure.blame,
+            "message": self.message(failure.message, (failure.title,)),
+            "cluster": self.clusters.get(failure.signature, -1),
+            "news": "known" if self.analysis.known.get((cell, night, failure.key), False) else "new",
+            "quarantine": failure.quarantine,
+        }
+
+    def check(self, check: CheckStory) -> dict[str, Any]:
+        return {
+            "check": self.checks.number(check.title),
+            "outcome": check.outcome,
+            "habit": check.habit,
+            "news": check.news,
+            "streak": check.streak,
+            "since": self.range(check.since),
+            "flaky": _rate(check.flaky),
+            "history": check.history,
+            "reason": self.message(check.reason) if check.reason else -1,
+        }
+
+    def message(self, text: str, titles: tuple[str, ...] = ()) -> int:
+        """Return the number of a text whose first line says what went wrong."""
+        line = telling(text, titles)
+        first = text.strip().partition("\n")[0]
+        return self.messages.number(cut(text if first == line else f"{line}\n\n{text}", MOST_MESSAGE))
+
+    def range(self, found: Range | None) -> dict[str, Any] | None:
+        if found is None:
+            return None
+        good, bad = commits(self.analysis.nights, found)
+        url = compare_url(self.analysis.nights[found.bad], good, bad)
+        return {
+            "good": found.good,
+            "bad": found.bad,
+            "good_commit": good,
+            "bad_commit": bad,
+            "url": url,
+            "between": found.between,
+        }
+
+    def cluster_list(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "signature": cluster.signature,
+                "message": self.message(cluster.message, cluster.titles),
+                "blames": dict(cluster.blames),
+                "what": list(cluster.titles),
+                "cells": [self.places[cell] for cell in cluster.cells],
+                "now": [self.places[cell] for cell in cluster.now],
+                "runs": cluster.runs,
+                "first": cluster.first,
+                "last": cluster.last,
+            }
+            for cluster in self.analysis.clusters[:MOST_CLUSTERS]
+        ]
+
+    def slower(self, slower: Slower) -> dict[str, Any]:
+        return {"cell": self.places[slower.cell], "step": slower.step, **(_trend(slower.trend) or {})}
+
+    def quarantined(self, found: Quarantined) -> dict[str, Any]:
+        return {
+            "cell": found.entry.cell,
+            "check": found.entry.check or "",
+            "issue": str(found.entry.issue),
+            "reason": found.entry.reason,
+            "until": found.entry.until.isoformat(),
+            "days_left": found.days_left,
+            "cells": [self.places[cell] for cell in found.cells],
+            "failed": found.failed,
+            "ran": found.ran,
+            "stale": found.stale,
+        }
+
+    def coverage(self) -> dict[str, Any]:
+        found = self.analysis.coverage
+        return {
+            **_counted(found.cells),
+            "pairs": _counted(found.pairs),
+            "axes": [
+                {"name": axis, "values": [{"value": value, **_counted(c)} for value, c in values.items()]}
+                for axis, values in found.values.items()
+            ],
+        }
+
+
+def summary(analysis: Analysis) -> dict[str, Any]:
+    """Return the numbers of the last night."""
+    tonight = analysis.tonight
+    failing = [cell for cell in tonight if cell.failing]
+    blames: dict[str, int] = {}
+    for cell in failing:
+        if cell.last is not None and cell.last.outcome == "failed":
+            blames[cell.last.blame or "unknown"] = blames.get(cell.last.blame or "unknown", 0) + 1
+    return {
+        "cells": len(analysis.planned.cells) if analysis.planned.cells is not None else len(analysis.cells),
+        "ran": len(tonight),
+        "outcomes": analysis.last.counts if analysis.last is not None else {},
+        "blames": blames,
+        "new": sum(cell.news == "new" for cell in failing),
+        "known": sum(cell.news == "known" for cell in failing),
+        "fixed": sum(cell.news == "fixed" for cell in tonight),
+        "sometimes": sum(cell.habit == "sometimes" for cell in tonight),
+        "slower": len({slower.cell for slower in analysis.slower}),
+        "not_run": len(analysis.not_run),
+        "quarantined": sum(cell.last is not None and cell.last.outcome == "quarantined" for cell in tonight),
+    }
+
+
+def commits(nights: Sequence[Night], found: Range) -> tuple[str, str]:
+    """Return the last good and the first bad commit; an empty text for what is not known."""
+    good = nights[found.good].where.commit if found.good >= 0 else ""
+    return good, nights[found.bad].where.commit
+
+
+def compare_url(night: Night, good: str, bad: str) -> str:
+    """Return GitLab's page of what changed between two commits; empty when there is none."""
+    if not (night.where.project_url and good and bad) or good == bad:
+        return ""
+    return f"{night.where.project_url}/-/compare/{good}...{bad}"
+
+
+def _axes(analysis: Analysis) -> dict[str, tuple[str, ...]]:
+    """Return the axes and those of their values that some cell has, in the matrix's order."""
+    used: dict[str, dict[str, None]] = {axis: {} for axis in analysis.planned.axes}
+    for cell in analysis.cells:
+        for axis, value in cell.axes.items():
+            used.setdefault(axis, {})[value] = None
+    ordered: dict[str, tuple[str, ...]] = {}
+    for axis, values in used.items():
+        known = [v for v in analysis.planned.axes.get(axis, ()) if v in values]
+        ordered[axis] = (*known, *sorted(v for v in values if v not in known))
+    return {axis: values for axis, values in ordered.items() if values}
+
+
+def _night(night: Night) -> dict[str, Any]:
+    where = night.where
+    return {
+        "date": night.start.date().isoformat(),
+        "started": night.started,
+        "finished": night.finished,
+        "commit": where.commit,
+        "branch": where.branch,
+        "pipeline": where.pipeline,
+        "url": where.pipeline_url,
+        "project_url": where.project_url,
+        "run": night.run,
+        "tier": night.tier,
+        "counts": night.counts,
+        "infra_outage": night.outage,
+    }
+
+
+def _history(history: History) -> dict[str, Any]:
+    return {
+        "records": len(history.records),
+        "duplicates": history.duplicates,
+        "skipped": [{"source": s.source, "line": s.line, "why": s.why} for s in history.skipped[:MOST_SKIPPED]],
+        "skipped_total": len(history.skipped),
+        "sources": list(history.sources),
+        "forgotten": sum(r.forgotten for r in history.records),
+    }
+
+
+def _attempts(record: Record) -> list[dict[str, Any]]:
+    return [{"number": a.number, "outcome": a.outcome, "blame": a.blame} for a in record.attempts]
+
+
+def _logs(record: Record) -> list[dict[str, str]]:
+    relative = record.where.job_url and not record.logs.startswith("/")
+    return [
+        {
+            "label": "logs",
+            "url": f"{record.where.job_url}{ARTIFACTS}{record.logs}" if relative else "",
+            "path": record.logs,
+        }
+    ]
+
+
+def _index(values: Sequence[str], value: str | None) -> int:
+    return values.index(value) if value in values else -1
+
+
+def _rounded(seconds: float | None) -> float | None:
+    """Return seconds, whole from 10 on: nobody reads more, and the page is smaller."""
+    return None if seconds is None else round(seconds) if seconds >= 10 else round(seconds, 1)
+
+
+def _trend(trend: Trend | None) -> dict[str, Any] | None:
+    if trend is None:
+        return None
+    return {
+        "now": trend.now,
+        "usual": trend.usual,
+        "mad": trend.mad,
+        "ratio": round(trend.ratio, 2),
+        "n": trend.n,
+        "n_now": trend.n_now,
+        "notable": trend.notable,
+    }
+
+
+def _rate(rate: Rate) -> dict[str, Any]:
+    return {
+        "rate": rate.rate,
+        "low": rate.low,
+        "high": rate.high,
+        "failed": rate.failed,
+        "n": rate.n,
+        "enough": rate.enough,
+    }
+
+
+def _counted(counted: Counted) -> Mapping[str, int]:
+    return {"planned": counted.planned, "ran": counted.ran, "passed": counted.passed}
