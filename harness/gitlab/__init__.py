@@ -1,1 +1,1 @@
-"""Child pipelines made from a plan; empty while .gitlab-ci.yml is written by hand."""
+"""Pipelines of GitLab: what they run, the child pipeline of a plan, a job's beginning and end, notes."""

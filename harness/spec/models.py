@@ -138,6 +138,8 @@ class ScenarioPhase(Model):
     hold_back: how many machines of each group (the last ones) the inventory does not name yet; the next phase has them.
     remove: how many machines of each group (the last ones) this phase takes out of the cluster.
     lose: how many machines of each group (the last ones) are destroyed before this phase, which has to do without them.
+    hold_back_spare, remove_spare: as hold_back and remove, but only of groups of which a topology has more than that
+      many machines; of the others none is taken.
     values: other values for this phase, by axis: a word of the value's `before`, or several to go back step by step.
     vars: variables for the playbooks from this phase on.
     workload: what becomes of a workload during the phase. `keeps-answering`: it and the API answer within the outages
@@ -152,10 +154,19 @@ class ScenarioPhase(Model):
     hold_back: dict[Group, Count] = Field(default_factory=dict)
     remove: dict[Group, Count] = Field(default_factory=dict)
     lose: dict[Group, Count] = Field(default_factory=dict)
+    hold_back_spare: dict[Group, Count] = Field(default_factory=dict)
+    remove_spare: dict[Group, Count] = Field(default_factory=dict)
     values: dict[Name, Steps] = Field(default_factory=dict)
     vars: Variables = Field(default_factory=dict)
     workload: Literal["keeps-answering"] | None = None
     data_of: Name | None = None
+
+    @model_validator(mode="after")
+    def _needed_or_spare(self) -> ScenarioPhase:
+        twice = sorted((self.hold_back.keys() & self.hold_back_spare) | (self.remove.keys() & self.remove_spare))
+        if twice:
+            raise ValueError(f"counts {', '.join(twice)} both as needed and as spare; leave one of them out")
+        return self
 
 
 class Scenario(Model):
@@ -169,8 +180,11 @@ class Scenario(Model):
     def _deploy_first(cls, phases: tuple[ScenarioPhase, ...]) -> tuple[ScenarioPhase, ...]:
         if phases[0].phase != "deploy":
             raise ValueError("the first phase must be deploy: the others need a cluster")
-        if phases[-1].hold_back:
-            raise ValueError("the last phase holds machines back that no phase would then have; leave `hold_back` out")
+        for field in ("hold_back", "hold_back_spare"):
+            if getattr(phases[-1], field):
+                raise ValueError(
+                    f"the last phase holds machines back that no phase would then have; leave `{field}` out"
+                )
         return phases
 
 
@@ -304,6 +318,8 @@ class Timeouts(Model):
     probe_pods: Seconds
     probe_follow: Seconds
     probe_remove: Seconds
+    metrics: Seconds
+    volume: Seconds
     workload_outage: Seconds
     api_outage: Seconds
     conformance: Seconds
@@ -311,6 +327,9 @@ class Timeouts(Model):
     teardown: Seconds
     admission: Seconds
     reservation: Seconds
+    job_prepare: Seconds
+    job_start: Seconds
+    job_end: Seconds
 
     def scaled(self, factor: float) -> Timeouts:
         """Return the same timeouts, stretched."""

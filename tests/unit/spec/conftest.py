@@ -111,6 +111,9 @@ timeouts:
   teardown: 180
   admission: 7200
   reservation: 90
+  job_prepare: 2400
+  job_start: 300
+  job_end: 120
 """,
     "product.yml": """\
 product:

@@ -1,0 +1,205 @@
+"""`vmatrix gitlab generate | cell | after | reap | note | project`: what the jobs of .gitlab-ci.yml call."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from harness.cli import doctor, gitlab_end, run
+from harness.cli.gitlab_job import LOCAL, JobContext, job_context
+from harness.errors import EXIT_OK, BadInput, InfraError, NothingSelected
+from harness.gitlab import child, links, note, overlay
+from harness.gitlab.limits import broken
+from harness.gitlab.times import job_times
+from harness.gitlab.variables import read_job, read_pipeline
+from harness.gitlab.wanted import Tiers, Wanted, wanted
+from harness.plan.changed import changed_since
+from harness.plan.lock import tier_cells
+from harness.plan.select import Selected, Selection, selected
+from harness.schedule.history import History
+from harness.session.choice import kind_of
+
+app = typer.Typer(no_args_is_help=True, help="What the jobs of a GitLab pipeline call.")
+WIDE = 250  # columns where there is no terminal
+MARK = "vmatrix"
+# Variables of a pipeline that its child's jobs need, too.
+PASSED_ON = tuple(f"MATRIX_{word}" for word in ("INFRA", "NAMESPACE", "FROM", "REF", "PRODUCT", "ONLY"))
+TOKEN = "MATRIX_NOTE_TOKEN"  # noqa: S105 - a variable's name
+out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDE)
+
+
+@app.command()
+def generate(
+    output: Annotated[Path, typer.Option(help="Where the child pipeline is written.")] = Path("matrix.yml"),
+    smoke: Annotated[str, typer.Option(envvar="MATRIX_SMOKE_TIER", help="Tier of the parent's smoke job.")] = "smoke",
+    change: Annotated[str, typer.Option(envvar="MATRIX_CHANGE_TIER", help="Tier of changes.")] = "mr",
+    nightly: Annotated[str, typer.Option(envvar="MATRIX_NIGHTLY_TIER", help="Tier of the night.")] = "nightly",
+    image: Annotated[str, typer.Option(envvar="MATRIX_IMAGE", help="Image of the jobs.")] = "",
+    tag: Annotated[str, typer.Option(envvar="MATRIX_RUNNER_TAG", help="Tag of their runners.")] = "",
+    history: Annotated[str, typer.Option(envvar="MATRIX_HISTORY", help="Store of the report's history.")] = "",
+) -> None:
+    """Choose the pipeline's cells and write a child pipeline with a job for each."""
+    pipeline = read_pipeline(os.environ)
+    context = job_context(os.environ, infra=False)
+    wish = wanted(pipeline, Tiers(smoke, change, nightly), context.spec)
+    cells, nothing = _cells(context, wish)
+    parts = child.Child(
+        name=wish.why,
+        image=image,
+        tag=tag,
+        merge_request=pipeline.merge_request,
+        variables={name: os.environ[name] for name in PASSED_ON if os.environ.get(name)},
+        expiry_hours=context.settings.expiry_hours,
+        history=history,
+    )
+    document = child.render(parts, [_job(context, wish, one) for one in cells], nothing=nothing)
+    text = child.text(document)
+    problems = broken(document, size=len(text.encode()))
+    if problems:
+        raise BadInput(
+            "GitLab would not take the child pipeline", detail="\n".join(problems), hint="choose a smaller tier"
+        )
+    output.write_text(text, encoding="utf-8")
+    out.print(f"{wish.why}: {len(cells)} cells", markup=False)
+    out.print(_table(cells) if cells else nothing, markup=False)
+
+
+def _cells(context: JobContext, wish: Wanted) -> tuple[tuple[Selected, ...], str]:
+    """Return the cells that are wanted; without any, why."""
+    spec, infra = context.spec, kind_of(context.spec, context.settings)
+    done = {cell.id for cell in tier_cells(spec, wish.besides, infra)} if wish.besides else set()
+    changes = changed_since(context.job.directory, wish.since) if wish.since else None
+    try:
+        found = selected(spec, infra, Selection(tier=wish.tier, changed=changes))
+    except NothingSelected as nothing:
+        return (), "\n".join(line for line in (nothing.summary, nothing.detail) if line)
+    left = tuple(one for one in found if one.cell.id not in done)
+    return left, "" if left else f"every cell of tier {wish.tier} has run in tier {wish.besides} of this pipeline"
+
+
+def _job(context: JobContext, wish: Wanted, one: Selected) -> child.CellJob:
+    history = History.load(context.settings.provider, context.settings.history)
+    timeouts = context.spec.timeouts.scaled(context.settings.timeout_scale)
+    times = job_times(one.cell, timeouts, history.expected(one.cell).seconds)
+    return child.CellJob(one.cell.id, wish.tier, times, one.why)
+
+
+def _table(cells: tuple[Selected, ...]) -> Table:
+    table = Table("cell", "machines", "why", box=None)
+    for one in cells:
+        table.add_row(one.cell.id, str(len(one.cell.machines)), one.why)
+    return table
+
+
+@app.command()
+def cell() -> None:
+    """Run the job's cell (MATRIX_CELL; without it all of tier MATRIX_TIER): this process becomes `vmatrix run`."""
+    context = job_context(os.environ)
+    name, tier, only = (os.environ.get(f"MATRIX_{word}") or None for word in ("CELL", "TIER", "ONLY"))
+    if name is None and tier is None:
+        raise BadInput("neither MATRIX_CELL nor MATRIX_TIER is set", hint="the job's `variables` say what it runs")
+    gitlab_end.annotate(context, None)
+    if context.settings.provider == LOCAL:
+        _ready()
+    settings = context.settings
+    if settings.namespace is not None:
+        os.environ["VMATRIX_NAMESPACE"] = settings.namespace
+    run.run(
+        cells=[name] if name else [],
+        tier=tier,
+        provider=settings.provider,
+        infra_kind=settings.infra_kind,
+        infra_name=settings.infra_name,
+        kubeconfig=settings.kubeconfig,
+        runs=settings.runs,
+        run_id=context.job.run,
+        select=only,
+        parallel="1" if name else run.AUTO,
+    )
+
+
+def _ready() -> None:
+    """Install what the embedded infrastructure needs of this host."""
+    try:
+        doctor.doctor(install=True)
+    except typer.Exit as ended:
+        if ended.exit_code != EXIT_OK:
+            raise
+
+
+@app.command()
+def after(
+    wait: Annotated[
+        float | None, typer.Option(help="Seconds for a run that still goes on; what matrix/timeouts.yml says.")
+    ] = None,
+) -> None:
+    """End a job: wait for a run that still tears down, collect and take away what it left, write the job's links."""
+    context = job_context(os.environ)
+    gitlab_end.end(context, wait=wait, console=out)
+
+
+@app.command()
+def reap() -> None:
+    """Take away what has expired: cells in the infra cluster, or embedded infrastructures of jobs on this host."""
+    context = job_context(os.environ)
+    gitlab_end.reap(context, console=out)
+
+
+@app.command("note")
+def note_(
+    report: Annotated[Path, typer.Argument(help="Folder of the report: its summary.md is the note.")] = Path("public"),
+) -> None:
+    """Put the report's summary on the merge request, in one note that each pipeline renews.
+
+    Without a token the pipeline's page says what is missing; nothing fails.
+    """
+    job = read_job(os.environ)
+    file = report / "summary.md"
+    if not file.is_file():
+        raise BadInput(f"{file} does not exist", hint=f"`vmatrix report --output {report}` writes it")
+    reached, missing = _merge_request(os.environ)
+    if reached is not None:
+        try:
+            done = note.put(reached, file.read_text(encoding="utf-8"), mark=MARK, token=os.environ[TOKEN])
+            out.print(f"the note on merge request !{reached.number} is {done}", markup=False)
+        except InfraError as error:  # a note that cannot be written fails nobody's change
+            missing = f"{error.summary}; {error.hint}"
+    if missing:
+        out.print(f"no note: {missing}", markup=False)
+    settings = f"{os.environ.get('CI_PROJECT_URL', '')}/-/settings/access_tokens"
+    hints = [links.Link(f"no note on the merge request: {missing}", settings)] if missing and job.url else []
+    shown = [links.Link("report", links.artifact(job, f"{report}/index.html"))] if job.url else []
+    links.add(report, {MARK: [*shown, *hints]})
+
+
+def _merge_request(environment: Mapping[str, str]) -> tuple[note.MergeRequest | None, str]:
+    """Return where the note goes; None and why where it cannot go anywhere."""
+    if not environment.get("CI_MERGE_REQUEST_IID"):
+        return None, ""
+    if not environment.get(TOKEN):
+        return None, f"set {TOKEN} to a project access token with the scope api (CI_JOB_TOKEN cannot write notes)"
+    absent = [name for name in ("CI_API_V4_URL", "CI_PROJECT_ID") if not environment.get(name)]
+    if absent:
+        raise BadInput(f"{' and '.join(absent)} not set", hint="GitLab sets them in every job")
+    api, project = environment["CI_API_V4_URL"], environment["CI_PROJECT_ID"]
+    if not api.startswith(("https://", "http://")):
+        raise BadInput(f"CI_API_V4_URL {api!r} is no address", hint="GitLab sets it in every job")
+    return note.MergeRequest(api, project, environment["CI_MERGE_REQUEST_IID"]), ""
+
+
+@app.command()
+def project(
+    product: Annotated[str, typer.Argument(help="The product file, relative to the repository.")],
+) -> None:
+    """Put a project together from vmatrix's checkout and another team's product; print its folder."""
+    job = read_job(os.environ)
+    into = Path(f"{job.directory}.project")
+    made = overlay.assemble(Path(__file__).resolve().parents[2], job.directory, product, into)
+    sys.stdout.write(f"{made}\n")

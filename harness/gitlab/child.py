@@ -1,0 +1,133 @@
+"""A child pipeline: one job per cell, then one that keeps the results; plain data from plain data.
+
+The jobs' common parts are jobs.yml's. Every job's name is its cell's id: no brackets, so that GitLab's Tests tab keeps
+a suite for each (it takes `cell: [a, b]` and `cell: [a, c]` for one).
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness.gitlab.times import JobTimes
+
+COMMON = Path(__file__).with_name("jobs.yml")
+CELLS, REPORT = "cells", "report"
+NOTHING = "no cell"
+ENVIRONMENTS = "cells"
+
+
+@dataclass(frozen=True)
+class CellJob:
+    """A cell as a job: its id, the tier whose suites run, its limits, and why it runs."""
+
+    cell: str
+    tier: str
+    times: JobTimes
+    why: str
+
+
+@dataclass(frozen=True)
+class Child:
+    """What is the same for all jobs of a child pipeline.
+
+    name: of the pipeline.  image, tag: of the jobs' runners, "" for the project's defaults.
+    merge_request: its number, "" of none: only its jobs may be given up for a newer commit.
+    variables: for every job, so that the file stands for itself.  expiry_hours: after which a cell is taken away.
+    history: the kind of store of the report's history, "" for the project's setting.
+    """
+
+    name: str
+    image: str = ""
+    tag: str = ""
+    merge_request: str = ""
+    variables: Mapping[str, str] | None = None
+    expiry_hours: float = 4.0
+    history: str = ""
+
+
+def render(child: Child, cells: Sequence[CellJob], *, nothing: str = "") -> dict[str, Any]:
+    """Return the pipeline.
+
+    Args:
+        cells: may be empty: then one job says so, because GitLab refuses a pipeline without a job.
+        nothing: why there is no cell.
+    """
+    pipeline: dict[str, Any] = {
+        "workflow": {"name": child.name, "rules": [{"if": '$CI_PIPELINE_SOURCE == "parent_pipeline"'}]},
+        "stages": [CELLS, REPORT],
+        "default": {
+            **({"image": child.image} if child.image else {}),
+            **({"tags": [child.tag]} if child.tag else {}),
+            "interruptible": bool(child.merge_request),
+        },
+        **({"variables": dict(child.variables)} if child.variables else {}),
+    }
+    if not cells:
+        pipeline[NOTHING] = {"stage": CELLS, "script": [f"echo {shlex.quote(nothing or 'no cell was selected')}"]}
+        return pipeline
+    pipeline |= common()
+    for one in cells:
+        pipeline[one.cell] = _job(child, one)
+    pipeline[REPORT] = {
+        "extends": ".history",
+        "stage": REPORT,
+        "when": "always",
+        **({"variables": {"VMATRIX_REPORT_HISTORY": child.history}} if child.history else {}),
+    }
+    return pipeline
+
+
+def common() -> dict[str, Any]:
+    """Return the jobs' common parts."""
+    found: dict[str, Any] = yaml.safe_load(COMMON.read_text(encoding="utf-8"))
+    return found
+
+
+def _job(child: Child, one: CellJob) -> dict[str, Any]:
+    folder = f"{ENVIRONMENTS}/mr-{child.merge_request}" if child.merge_request else ENVIRONMENTS
+    return {
+        "extends": ".cell",
+        "stage": CELLS,
+        "timeout": f"{one.times.job}m",
+        "variables": {
+            "MATRIX_CELL": one.cell,
+            "MATRIX_TIER": one.tier,
+            "MATRIX_WHY": one.why.replace("$", "$$"),
+            "RUNNER_SCRIPT_TIMEOUT": f"{one.times.script}m",
+            "RUNNER_AFTER_SCRIPT_TIMEOUT": f"{one.times.after}m",
+        },
+        # To be seen in GitLab's list of environments, no more: `access` deploys nothing, so that no newer pipeline
+        # outdates a cell's job, and what takes cells away is their expiry and `vmatrix reap`.
+        "environment": {
+            "name": f"{folder}/{one.cell}",
+            "action": "access",
+            "auto_stop_in": f"{child.expiry_hours:g} hours",
+        },
+    }
+
+
+class _Plain(yaml.SafeDumper):
+    """Writes out what stands twice: whoever reads a job must not look for anchors."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _string(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    """Write scripts of several lines as they are read."""
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+
+_Plain.add_representer(str, _string)
+
+
+def text(pipeline: Mapping[str, Any]) -> str:
+    """Return a pipeline as YAML."""
+    head = "# Made by `vmatrix gitlab generate`; what decides is in matrix/ and in the pipeline's variables.\n"
+    return head + yaml.dump(dict(pipeline), Dumper=_Plain, sort_keys=False, width=1000, allow_unicode=True)

@@ -1,0 +1,108 @@
+"""One note on a merge request, renewed by each pipeline: found by a mark in it, never a second one.
+
+CI_JOB_TOKEN cannot write notes (GitLab issue 464591), so this needs a project access token with the scope `api`.
+https://docs.gitlab.com/api/notes/#merge-requests
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from typing import Any
+
+from harness.errors import InfraError
+
+SECONDS = 20.0
+PAGE = 100
+PAGES = 20  # 2000 notes; beyond these a second note is the lesser evil
+MOST = 900_000  # characters; GitLab takes a million
+GONE = (403, 404)
+
+
+@dataclass(frozen=True)
+class MergeRequest:
+    """A merge request, by the API's address and its numbers there."""
+
+    api: str
+    project: str
+    number: str
+
+    @property
+    def notes(self) -> str:
+        """Return the address of its notes."""
+        return f"{self.api}/projects/{self.project}/merge_requests/{self.number}/notes"
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Follows no redirection: the token would go with it, to any host."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def put(where: MergeRequest, text: str, *, mark: str, token: str) -> str:
+    """Write the note anew where there is one, else write it; return "updated" or "written".
+
+    Args:
+        mark: what tells this note from others; stands in an HTML comment at its beginning.
+
+    Raises:
+        InfraError: GitLab refused, or cannot be reached. The token is in no message.
+    """
+    head = f"<!-- {mark} -->\n"
+    whole = head + text.removeprefix(head)
+    body = whole if len(whole) <= MOST else whole[:MOST] + "\n\n(cut; the report among the artifacts is whole)\n"
+    found = _find(where, head, token)
+    if found is not None:
+        answer, _ = _ask("PUT", f"{where.notes}/{found}", token, {"body": body})
+        if answer < 300:
+            return "updated"
+        if answer not in GONE:  # somebody else's note, or one that was deleted meanwhile: a new one is written
+            raise _refused("PUT", f"{where.notes}/{found}", answer)
+    answer, _ = _ask("POST", where.notes, token, {"body": body})
+    if answer >= 300:
+        raise _refused("POST", where.notes, answer)
+    return "written"
+
+
+def _find(where: MergeRequest, head: str, token: str) -> int | None:
+    for page in range(1, PAGES + 1):
+        address = f"{where.notes}?per_page={PAGE}&page={page}&sort=asc&order_by=created_at"
+        answer, notes = _ask("GET", address, token)
+        if answer >= 300 or not isinstance(notes, list):
+            raise _refused("GET", where.notes, answer)
+        for note in notes:
+            if str(note.get("body", "")).startswith(head) and not note.get("system"):
+                return int(note["id"])
+        if len(notes) < PAGE:
+            return None
+    return None
+
+
+def _ask(method: str, address: str, token: str, body: dict[str, str] | None = None) -> tuple[int, Any]:
+    request = urllib.request.Request(  # noqa: S310 - the address is GitLab's own, by CI_API_V4_URL
+        address,
+        method=method,
+        data=None if body is None else json.dumps(body).encode(),
+        headers={"PRIVATE-TOKEN": token, "Content-Type": "application/json"},
+    )
+    opener = urllib.request.build_opener(_NoRedirect())
+    try:
+        with opener.open(request, timeout=SECONDS) as answer:
+            return answer.status, json.loads(answer.read() or b"null")
+    except urllib.error.HTTPError as error:
+        return error.code, None
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise InfraError(
+            f"{method} {address.partition('?')[0]}: {error}", hint="is GitLab reachable from the runner?"
+        ) from None
+
+
+def _refused(method: str, address: str, status: int) -> InfraError:
+    return InfraError(
+        f"GitLab answered {status} to {method} {address}",
+        hint="MATRIX_NOTE_TOKEN must be a project access token with the scope api and the role Reporter or more",
+    )

@@ -1,0 +1,90 @@
+"""What a pipeline is to run, by what started it: a tier, perhaps narrowed to what a change can affect, or nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.errors import BadInput
+from harness.gitlab.variables import MERGE_REQUEST, SCHEDULE, Pipeline
+from harness.spec import Spec
+
+LABEL = "matrix::"
+NIGHTLY, REAP = "nightly", "reap"
+
+
+@dataclass(frozen=True)
+class Tiers:
+    """The tiers of a project's pipelines: of every pipeline's first cell, of changes, of the night."""
+
+    smoke: str
+    change: str
+    nightly: str
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to run after the smoke tier has passed.
+
+    tier: whose cells.  since: only what has changed since this revision can affect; "" for all of the tier.
+    besides: the tier whose cells this pipeline has run already and does not run twice, "" of none.
+    why: in words, for the pipeline's page.
+    """
+
+    tier: str
+    why: str
+    since: str = ""
+    besides: str = ""
+
+
+def wanted(pipeline: Pipeline, tiers: Tiers, spec: Spec) -> Wanted:
+    """Decide what a pipeline runs.
+
+    A person's explicit wish comes first, then the purpose of a schedule, then the merge request's label. A change
+    without any of these runs the cells that it can affect.
+
+    Raises:
+        BadInput: a tier, a label or a schedule's purpose is not known.
+    """
+    for option, tier in (("smoke", tiers.smoke), ("change", tiers.change), ("nightly", tiers.nightly)):
+        _known(spec, tier, f"the pipeline's {option} tier")
+    if pipeline.tier:
+        _known(spec, pipeline.tier, "MATRIX_WANT_TIER")
+        return Wanted(pipeline.tier, f"tier {pipeline.tier}: asked for by MATRIX_WANT_TIER")
+    if pipeline.source == SCHEDULE:
+        return _scheduled(pipeline, tiers)
+    besides = tiers.smoke
+    labelled = _labelled(pipeline, spec) if pipeline.source == MERGE_REQUEST else ""
+    if labelled:
+        return Wanted(
+            labelled, f"all of tier {labelled}: the merge request has the label {LABEL}{labelled}", "", besides
+        )
+    if not pipeline.base:
+        return Wanted(tiers.change, f"all of tier {tiers.change}: there is no earlier commit", "", besides)
+    why = f"the cells of tier {tiers.change} that changes since {pipeline.base[:12]} can affect"
+    return Wanted(tiers.change, why, pipeline.base, besides)
+
+
+def _scheduled(pipeline: Pipeline, tiers: Tiers) -> Wanted:
+    if pipeline.schedule != NIGHTLY:
+        said = f"{pipeline.schedule!r} is none" if pipeline.schedule else "it is not set"
+        raise BadInput(
+            f"the schedule's variable MATRIX_SCHEDULE says what it is for, and {said}",
+            hint=f"set it to {NIGHTLY} or {REAP} in the schedule (Build > Pipeline schedules)",
+        )
+    return Wanted(tiers.nightly, f"all of tier {tiers.nightly}: the nightly schedule")
+
+
+def _labelled(pipeline: Pipeline, spec: Spec) -> str:
+    """Return the tier that the merge request's labels name: the widest, where there are several."""
+    named = [label.removeprefix(LABEL) for label in pipeline.labels if label.startswith(LABEL)]
+    for tier in named:
+        _known(spec, tier, f"the label {LABEL}{tier}")
+    return max(named, key=lambda tier: spec.tiers[tier].budget.cells, default="")
+
+
+def _known(spec: Spec, tier: str, what: str) -> None:
+    if tier not in spec.tiers:
+        raise BadInput(
+            f"{what} names the tier {tier!r}, which matrix/tiers.yml does not have",
+            hint=f"its tiers: {', '.join(sorted(spec.tiers))}",
+        )
