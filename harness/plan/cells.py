@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -66,9 +67,10 @@ def _phases(spec: Spec, chosen: Mapping[str, AxisValue], machines: tuple[Planned
     phases = spec.scenarios[chosen["scenario"].id].phases
     for number, phase in enumerate(phases):
         there = [m for m in machines if m.name not in gone]
-        held = _last(there, phase.hold_back)
+        held = (*_last(there, phase.hold_back), *_spare(there, phase.hold_back_spare))
         lost = _last([m for m in there if m.name not in held], phase.lose)
-        removed = _last([m for m in there if m.name not in (*held, *lost)], phase.remove)
+        staying = [m for m in there if m.name not in (*held, *lost)]
+        removed = (*_last(staying, phase.remove), *_spare(staying, phase.remove_spare))
         added.update(phase.vars)
         values = {**chosen, **_before(spec, chosen, phase)}
         yield Phase(
@@ -109,6 +111,12 @@ def _last(machines: list[PlannedMachine], counts: Mapping[Any, int]) -> tuple[st
     return tuple(
         m.name for group, count in counts.items() for m in [m for m in machines if m.groups[0] == group][-count:]
     )
+
+
+def _spare(machines: list[PlannedMachine], counts: Mapping[Any, int]) -> tuple[str, ...]:
+    """Return the same as `_last` for those groups that have more machines than are counted, and none of the others."""
+    there = Counter(m.groups[0] for m in machines)
+    return _last(machines, {group: count for group, count in counts.items() if there[group] > count})
 
 
 def _machines(spec: Spec, topology: str, image: str) -> tuple[PlannedMachine, ...]:

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from harness.errors import BadInput
+from harness.paths import project_dir
 from harness.plan import make_cell
 from harness.spec import Spec, load_spec
 from harness.spec.models import Axis
@@ -65,6 +66,25 @@ def test_a_phase_has_the_values_and_variables_of_its_time(spec: Spec) -> None:
     deploy, upgrade = make_cell(spec, UPGRADE).phases
     assert (deploy.name, deploy.values["version"], deploy.vars["product_version"]) == ("deploy", "v2", "2")
     assert (upgrade.name, upgrade.values["version"], upgrade.vars["product_version"]) == ("upgrade", "v3", "3")
+
+
+@pytest.mark.parametrize(
+    ("topology", "held", "removed"),
+    [
+        ("cp1-w2", {"w-1"}, {"w-1"}),
+        ("cp3-w2", {"w-1", "cp-1", "cp-2"}, {"w-1", "cp-2"}),
+        ("cp3-etcd3-w2", {"w-1", "cp-1", "cp-2", "etcd-1", "etcd-2"}, {"w-1", "cp-2", "etcd-2"}),
+    ],
+)
+def test_scaling_is_of_every_kind_of_machine_that_can_be_spared(
+    topology: str, held: set[str], removed: set[str]
+) -> None:
+    shipped = load_spec(project_dir() / "matrix")
+    values = {axis.name: axis.values[0].id for axis in shipped.axes}
+    cell = make_cell(shipped, {**values, "topology": topology, "scenario": "scale"})
+    every = {machine.name for machine in cell.machines}
+    assert [set(phase.machines) for phase in cell.phases] == [every - held, every, every]
+    assert [set(phase.removed) for phase in cell.phases] == [set(), set(), removed]
 
 
 def test_a_scenario_without_a_value_to_start_from_is_refused(spec: Spec) -> None:

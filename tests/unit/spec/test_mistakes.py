@@ -93,6 +93,14 @@ KINDS = {
         *("scenarios.yml", "then: it runs", "then: it runs, hold_back: {node: 1}"),
         "scenarios.fresh.phases: the last phase holds machines back that no phase would then have",
     ),
+    "machines held back for nobody, where there are enough": (
+        *("scenarios.yml", "then: it runs", "then: it runs, hold_back_spare: {node: 1}"),
+        "then have; leave `hold_back_spare` out",
+    ),
+    "machines that are needed and spare": (
+        *("scenarios.yml", "then: it runs", "then: it runs, remove: {node: 1}, remove_spare: {node: 1}"),
+        "scenarios.fresh.phases[0]: counts node both as needed and as spare",
+    ),
     "a workload where there is no cluster yet": (
         *("scenarios.yml", "then: it runs", "then: it runs, workload: keeps-answering"),
         "scenarios.fresh.phases[0].workload: there is no cluster before this phase in which it could run",
