@@ -1,0 +1,59 @@
+"""What an upgrade is told and what it fetches: options that every kubeadm knows, releases from the right place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import proc
+from tests.unit.playbooks.playbook_files import PLAYBOOKS
+from tests.unit.playbooks.test_kubeadm import kubeadm, versions
+from tests.unit.playbooks.test_templates import render
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the script that upgrades a control plane."""
+    sources = {"upgrade.sh": "kubeadm_upgrade/templates/upgrade.sh.j2"}
+    place = render("cp1-w1", tmp_path_factory.mktemp("upgrade"), render=sources)
+    return (place / "upgrade.sh").read_text(encoding="utf-8")
+
+
+@versions
+def test_kubeadm_accepts_how_it_is_to_upgrade(script: str, version: str, tmp_path: Path) -> None:
+    _, _, rest = script.partition('cat >"$work/upgrade.yml" <<END\n')
+    config = tmp_path / "upgrade.yml"
+    config.write_text(rest.partition("\nEND\n")[0].replace("$etcd", "true") + "\n", encoding="utf-8")
+    assert '"upgradeManifests": "10m0s"' in config.read_text(encoding="utf-8")
+    proc.run([kubeadm(version), "config", "validate", "--config", config], timeout=60)
+
+
+def wanted(directory: Path, **variables: Any) -> dict[str, Any]:
+    """Return what is asked for of the mirror, and fetched ahead of an upgrade, with these variables."""
+    template = Path("..") / ".." / Path(__file__).parent.relative_to(PLAYBOOKS.parent) / "wanted.json.j2"
+    place = render("cp1-w1", directory, render={"wanted.json": str(template)}, **variables)
+    found: dict[str, Any] = json.loads((place / "wanted.json").read_text(encoding="utf-8"))
+    return found
+
+
+def test_a_mirror_is_asked_for_every_image_that_it_is_to_serve(tmp_path: Path) -> None:
+    found = wanted(tmp_path, cluster_metrics_server_version="0.8.0", cluster_flannel_image="10.9.9.9:5000/flannel:v1")
+    assert {"pause:3.10.2", "etcd:3.6.8-0", "coredns:v1.14.2", "metrics-server:v0.8.0"} <= set(found["preflight"])
+    assert [image for image in found["preflight"] if "flannel" in image] == []
+    assert "10.9.9.9:5000/flannel:v1" in found["upgrade"]
+    assert "10.0.0.1:5000/kube-apiserver:v1.36.3" in found["upgrade"]
+
+
+def test_an_upgrade_fetches_from_where_a_deployment_does(tmp_path: Path) -> None:
+    sums = {"kubelet/1.36.3": "0" * 64}
+    found = wanted(
+        tmp_path, cluster_artifact_source="upstream", cluster_kubernetes_site="https://k", cluster_checksums=sums
+    )
+    kubelet = next(release for release in found["releases"] if release["name"] == "kubelet")
+    assert kubelet["url"] == "https://k/v1.36.3/bin/linux/amd64/kubelet"
+    assert kubelet["sha256_url"] == "https://k/v1.36.3/bin/linux/amd64/kubelet.sha256"
+    assert kubelet["sha256"] == "0" * 64
+    assert found["preflight"] == []
