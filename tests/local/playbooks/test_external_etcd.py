@@ -30,21 +30,21 @@ print(answers, max(longest, time.monotonic() - last))
 
 
 @pytest.fixture(scope="module")
-def cell() -> Cell:
+def ordered() -> Cell:
     """Return two control planes, three members of etcd and a worker."""
     return cell_of("cp2-etcd3-w1")
 
 
 @pytest.fixture(scope="module")
-def place(cell: Cell) -> dict[str, int]:
+def place(ordered: Cell) -> dict[str, int]:
     """Return the machines' places in the inventory."""
-    return {planned.name: number for number, planned in enumerate(cell.machines)}
+    return {planned.name: number for number, planned in enumerate(ordered.machines)}
 
 
 @pytest.fixture(scope="module")
-def before(bench: Bench, cell: Cell, place: dict[str, int]) -> dict[str, dict[str, dict[str, str]]]:
+def before(bench: Bench, ordered: Cell, place: dict[str, int]) -> dict[str, dict[str, dict[str, str]]]:
     """Deploy the smallest cluster with an etcd of its own; return what all machines were like, by name."""
-    bench.boot(cell)
+    bench.boot(ordered)
     states = {name: bench.state(number) for name, number in place.items()}
     bench.list_only("cp-0", "etcd-0", "w-0")
     bench.play()
@@ -100,11 +100,13 @@ def test_every_machine_reaches_an_api_server_when_the_first_one_dies(bench: Benc
 
 
 @pytest.mark.usefixtures("before")
-def test_a_lost_member_of_etcd_is_replaced_by_an_empty_machine(bench: Bench, cell: Cell, place: dict[str, int]) -> None:
+def test_a_lost_member_of_etcd_is_replaced_by_an_empty_machine(
+    bench: Bench, ordered: Cell, place: dict[str, int]
+) -> None:
     was = member_ids(bench, place["etcd-1"])
     bench.end(place["etcd-0"])
     assert nodes(bench) == {"cp-0", "cp-1", "w-0"}, "two of three members are enough"
-    bench.boot_anew(cell, place["etcd-0"])
+    bench.boot_anew(ordered, place["etcd-0"])
     bench.play(entry="scale")
     now = member_ids(bench, place["etcd-1"])
     assert set(now) == EVERY

@@ -25,13 +25,13 @@ def snapshot(path: Path) -> tuple[str, str]:
 
 
 @pytest.fixture(scope="module")
-def cell(bench: Bench) -> Cell:
+def ordered(bench: Bench) -> Cell:
     """Deploy three control planes with etcd on them and a worker."""
     whole = cell_of("cp3-w2")
-    cell = replace(whole, machines=tuple(planned for planned in whole.machines if planned.name in PLACE))
-    bench.boot(cell)
+    ordered = replace(whole, machines=tuple(planned for planned in whole.machines if planned.name in PLACE))
+    bench.boot(ordered)
     bench.play()
-    return cell
+    return ordered
 
 
 def known(bench: Bench, kind: str) -> str:
@@ -41,7 +41,7 @@ def known(bench: Bench, kind: str) -> str:
     return done.stdout
 
 
-def test_a_lost_control_plane_is_forgotten_while_there_is_a_quorum(bench: Bench, cell: Cell) -> None:
+def test_a_lost_control_plane_is_forgotten_while_there_is_a_quorum(bench: Bench, ordered: Cell) -> None:
     bench.on(0, f"{KUBECTL} create configmap before")
     bench.end(PLACE["cp-2"])
 
@@ -53,13 +53,13 @@ def test_a_lost_control_plane_is_forgotten_while_there_is_a_quorum(bench: Bench,
     assert bench.on(0, "sudo ls /var/lib/etcd.lost").returncode != 0, "nothing was restored"
     assert "cp-2" not in bench.on(PLACE["w-0"], "cat /etc/api-endpoint/haproxy.cfg /etc/hosts").stdout
 
-    bench.boot_anew(cell, PLACE["cp-2"])
+    bench.boot_anew(ordered, PLACE["cp-2"])
     bench.play(entry="scale")
     assert nodes(bench) == set(PLACE)
     assert stacked_members(bench, 0, "cp-0") == {"cp-0", "cp-1", "cp-2"}
 
 
-def test_a_lost_quorum_comes_back_from_a_snapshot_alone(bench: Bench, cell: Cell) -> None:
+def test_a_lost_quorum_comes_back_from_a_snapshot_alone(bench: Bench, ordered: Cell) -> None:
     path = bench.directory / "etcd" / "snapshot.db"
     refused = bench.attempt(entry="backup")
     assert refused.returncode != 0
@@ -91,7 +91,7 @@ def test_a_lost_quorum_comes_back_from_a_snapshot_alone(bench: Bench, cell: Cell
 
     bench.list_only(*PLACE)
     for name in ("cp-1", "cp-2"):
-        bench.boot_anew(cell, PLACE[name])
+        bench.boot_anew(ordered, PLACE[name])
     bench.play(entry="scale")
     assert nodes(bench) == set(PLACE)
     assert stacked_members(bench, 0, "cp-0") == {"cp-0", "cp-1", "cp-2"}
