@@ -42,6 +42,7 @@ options:
       block:
         description: Name of a block; the rest of the file stays as it is, and a mode is only given to a new file.
         type: str
+      private: {description: The text is never shown, not as a difference either., type: bool, default: false}
   script: {description: A script for /bin/sh that prints what it changes., type: str}
   stdin: {description: What the script reads; never shown., type: str}
   creates: {description: A path whose presence says that the script has nothing to do., type: path}
@@ -77,7 +78,9 @@ FILE_SPEC = {
     "content": {"type": "str", "required": True},
     "mode": {"type": "str", "default": "0644"},
     "block": {"type": "str"},
+    "private": {"type": "bool", "default": False},
 }
+PRIVATE = "(private)\n"
 
 
 def with_block(text: str, name: str, block: str) -> str:
@@ -224,7 +227,10 @@ def apply(files: list[dict[str, Any]], ledger: Ledger, *, dry: bool) -> tuple[li
         if not differs(path, content, mode):
             continue
         written.append(str(path))
-        differences.append({"before_header": str(path), "after_header": str(path), "before": before, "after": content})
+        shown = (PRIVATE if before else "", PRIVATE) if wanted.get("private") else (before, content)
+        differences.append(
+            {"before_header": str(path), "after_header": str(path), "before": shown[0], "after": shown[1]}
+        )
         if not dry:
             ledger.add(path, wanted["block"])
             write(path, content, mode if mode is not None else 0o644)
@@ -258,6 +264,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     given = module.params
+    module.no_log_values.update(file["content"] for file in given["files"] if file["private"])
     ledger = Ledger(Path(given["ledger"]))
     try:
         if given["state"] == "absent":

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.unit.playbooks.playbook_files import module
+from harness import proc
+from tests.unit.playbooks.playbook_files import PLAYBOOKS, module
 
 configuration = module("library/host_configuration.py")
 
@@ -51,6 +54,18 @@ def test_check_mode_tells_the_difference_and_writes_nothing(tmp_path: Path, ledg
     assert written == [str(tmp_path / "file")]
     assert (differences[0]["before"], differences[0]["after"]) == ("old\n", "new\n")
     assert (tmp_path / "file").read_text() == "old\n"
+
+
+def test_what_is_private_is_not_shown_as_a_difference_nor_among_what_was_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("old secret\n")
+    files = [{"path": str(tmp_path / "key"), "content": "new secret\n", "mode": "0600", "private": True}]
+    arguments = {"files": files, "ledger": str(tmp_path / "ledger"), "_ansible_diff": True, "_ansible_check_mode": True}
+    program = PLAYBOOKS / "library" / "host_configuration.py"
+    done = proc.run([sys.executable, program], timeout=60, stdin=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}))
+    answer = json.loads(done.stdout)
+    assert "secret" not in done.stdout
+    assert [(each["before"], each["after"]) for each in answer["diff"]] == [("(private)\n", "(private)\n")]
+    assert answer["changed"]
 
 
 @pytest.mark.parametrize(
