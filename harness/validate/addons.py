@@ -1,19 +1,25 @@
-"""What must be true of a guest's add-ons: CoreDNS, kube-proxy and the network plugin."""
+"""What must be true of the objects of a guest's add-ons: CoreDNS, kube-proxy, the network plugin, optional ones."""
 
 from __future__ import annotations
 
 from harness.validate.expected import Expected
 from harness.validate.findings import Finding, differs
+from harness.validate.optional import ADD_ONS
 from harness.validate.view import ClusterView, Json
 
-DEPLOYMENTS = (("kube-system", "coredns"),)
+DEPLOYMENTS = (("kube-system", "coredns"),)  # in every cell
 KUBE_PROXY = ("kube-system", "kube-proxy")
 
 
-def unavailable_deployments(view: ClusterView) -> list[Finding]:
-    """Return the Deployments of add-ons that are missing, rolling out, or short of replicas."""
+def unavailable_deployments(view: ClusterView, expected: Expected) -> list[Finding]:
+    """Return the Deployments of add-ons that are missing, rolling out, or short of replicas; and those not wanted."""
     found: list[Finding] = []
-    for namespace, name in DEPLOYMENTS:
+    for namespace, name in (ADD_ONS[name].deployment for name in ADD_ONS if name not in expected.addons):
+        if view.find(view.deployments, namespace, name) is not None:
+            found.append(
+                Finding(f"Deployment {namespace}/{name}", "nothing: the cell does not ask for it", "it is there")
+            )
+    for namespace, name in (*DEPLOYMENTS, *(ADD_ONS[name].deployment for name in expected.addons)):
         where = f"Deployment {namespace}/{name}"
         deployment = view.find(view.deployments, namespace, name)
         if deployment is None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from harness.validate.expected import Expected
 from harness.validate.findings import Finding, differs, on_every, same_set
+from harness.validate.optional import ADD_ONS
 from harness.validate.view import ClusterView, Json
 
 CONTROL_PLANE_LABEL = "node-role.kubernetes.io/control-plane"
@@ -129,6 +130,7 @@ def wrong_image_versions(view: ClusterView, expected: Expected) -> list[Finding]
         "kube-proxy": kubernetes,
         "coredns": f"v{expected.coredns}",
         **({"etcd": expected.etcd_version} if expected.stacked_etcd else {}),
+        **{ADD_ONS[name].image: f"v{version}" for name, version in expected.addons.items()},
         **({expected.plugin.image: f"v{expected.plugin_version}"} if expected.plugin.image is not None else {}),
     }
     seen: dict[str, set[str]] = {}

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import yaml
 
+from harness.errors import ProductError
 from harness.kube import Cluster
 from harness.kube.resources import NAMESPACE, POD
 from harness.proc import CommandFailed, run
-from harness.until import Deadline, NotYet, until
+from harness.until import Deadline, NotYet, TimedOut, until
 from harness.validate.curated import ConformanceSpec
 from harness.validate.registry import missing_images
 from harness.validate.verdicts import Outcome, Verdict, read_verdicts
@@ -142,7 +143,7 @@ def wait_for_clean_up(api: Cluster, deadline: Deadline) -> None:
     What is left would stand in the way of the next phase: a drain refuses to take away pods that no controller owns.
 
     Raises:
-        TimedOut: with the pods that are left.
+        ProductError: with the pods that are left. The machines are there, so it is not the infra's fault.
     """
 
     def pods_gone() -> bool | NotYet:
@@ -151,7 +152,10 @@ def wait_for_clean_up(api: Cluster, deadline: Deadline) -> None:
         left = sorted(f"{pod['namespace']}/{pod['name']}" for pod in pods if pod["namespace"] in namespaces)
         return NotYet(f"still there: {', '.join(left)}") if left else True
 
-    until(pods_gone, deadline=deadline, what="the pods of the conformance specs are gone", interval=0.5)
+    try:
+        until(pods_gone, deadline=deadline, what="the pods of the conformance specs are gone", interval=0.5)
+    except TimedOut as late:
+        raise ProductError(late.summary, hint="kubectl --kubeconfig kubeconfig get pods -A -o wide") from late
 
 
 def _lacks(spec: ConformanceSpec, absent: frozenset[str]) -> str:

@@ -15,7 +15,10 @@ import yaml
 from harness.errors import BadInput
 from harness.paths import project_dir
 
-AGNHOST = "agnhost"  # the name under which each list gives the image of the network checks' probes
+# The names under which each list gives the images that other checks run, too.
+AGNHOST = "agnhost"
+BUSYBOX = "busybox"
+CHECKS = {AGNHOST: "the network checks", BUSYBOX: "the storage checks"}
 
 
 @dataclass(frozen=True)
@@ -67,8 +70,9 @@ def _read(minor: str, raw: Any) -> Curated:
     if str(raw["kubernetes"]) != minor:
         raise ValueError(f"it says kubernetes: {raw['kubernetes']}")
     images = {str(name): str(image) for name, image in raw["images"].items()}
-    if AGNHOST not in images:
-        raise ValueError(f"images has no {AGNHOST}, which the network checks run")
+    for image, checks in CHECKS.items():
+        if image not in images:
+            raise ValueError(f"images has no {image}, which {checks} need")
     specs = tuple(
         ConformanceSpec(str(entry["name"]), tuple(images[name] for name in entry.get("images", ())))
         for entry in raw["specs"]

@@ -8,6 +8,7 @@ from typing import Any
 
 from harness.errors import HarnessBug
 from harness.model import GuestCluster
+from harness.validate.optional import ADD_ONS
 from harness.validate.plugins import NetworkPlugin, plugin_named
 
 CONTROL_PLANE = "control_plane"
@@ -20,8 +21,8 @@ class Expected:
     """The expected guest: machine names by role, versions without a leading v, networks as CIDR.
 
     `machines` are all machines of the inventory; `nodes` those that are Kubernetes nodes (an external etcd's machines
-    are not). `stacked_etcd` tells whether etcd runs as a static pod beside the API server. `plugin_version` is empty for
-    a network plugin that comes with the playbooks.
+    are not). `stacked_etcd` tells whether etcd runs as a static pod beside the API server. `plugin_version` is empty
+    for a network plugin that comes with the playbooks. `addons` are the versions of the optional ones that there are.
     """
 
     cell: str
@@ -40,6 +41,7 @@ class Expected:
     coredns: str
     network_plugin: str
     plugin_version: str
+    addons: Mapping[str, str]
     kube_proxy_mode: str
     pod_cidr: str
     service_cidr: str
@@ -102,6 +104,11 @@ def expected_of(guest: GuestCluster) -> Expected:
         coredns=_version(guest, "cluster_coredns_version"),
         network_plugin=network_plugin,
         plugin_version=_version(guest, plugin.version) if plugin.version is not None else "",
+        addons={
+            name: str(guest.expected[add_on.variable]).removeprefix("v")
+            for name, add_on in ADD_ONS.items()
+            if guest.expected.get(add_on.variable)
+        },
         kube_proxy_mode=str(_variable(guest, "cluster_kube_proxy_mode")),
         pod_cidr=str(_variable(guest, "cluster_pod_cidr")),
         service_cidr=str(_variable(guest, "cluster_service_cidr")),

@@ -109,7 +109,7 @@ class Inspection:
     def _unsettled(self, view: ClusterView) -> list[Finding]:
         return [
             *unready_nodes(view, self.expected),
-            *unavailable_deployments(view),
+            *unavailable_deployments(view, self.expected),
             *unready_daemon_sets(view, self.expected),
             *unready_pods(view, self.expected),
         ]

@@ -12,7 +12,7 @@ from harness.until import Deadline, NotYet, TimedOut, until
 from harness.validate.findings import Finding
 
 Json = dict[str, Any]
-SYSTEM_NAMESPACES = ("kube-system", "kube-flannel")
+SYSTEM_NAMESPACES = ("kube-system", "kube-flannel", "local-path-storage")
 
 
 @dataclass(frozen=True)

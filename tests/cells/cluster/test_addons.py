@@ -8,12 +8,13 @@ from harness.validate.findings import require
 from harness.validate.view import ClusterView
 
 
-def test_dns_is_available(view: ClusterView) -> None:
+def test_dns_and_the_cells_add_ons_are_available(view: ClusterView, expected: Expected) -> None:
+    names = ", ".join(("CoreDNS", *expected.addons))
     require(
-        addons.unavailable_deployments(view),
-        claim="all replicas of CoreDNS are available and of the newest generation",
+        addons.unavailable_deployments(view, expected),
+        claim=f"all replicas of {names} are available and of the newest generation, and no other add-on is there",
         look="the pods' events and logs",
-        do="kubectl --kubeconfig kubeconfig -n kube-system describe deployment coredns",
+        do="kubectl --kubeconfig kubeconfig get deployments -A; describe the one that is named",
     )
 
 

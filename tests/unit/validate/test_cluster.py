@@ -15,6 +15,7 @@ from harness.until import Deadline
 from harness.validate import addons, apiserver, cluster
 from harness.validate.expected import Expected
 from harness.validate.findings import Finding
+from harness.validate.optional import ADD_ONS
 from harness.validate.view import ClusterView, settle
 from tests.unit.validate import guests
 
@@ -34,10 +35,6 @@ def view(change: Change = lambda _: None) -> ClusterView:
     return ClusterView(*(tuple(raw[kind]) for kind in ("nodes", "pods", "daemon_sets", "deployments")))
 
 
-def deployments(seen: ClusterView, _: Expected) -> list[Finding]:
-    return addons.unavailable_deployments(seen)
-
-
 JUDGES: tuple[Judge, ...] = (
     cluster.unready_nodes,
     cluster.wrong_node_versions,
@@ -46,7 +43,7 @@ JUDGES: tuple[Judge, ...] = (
     cluster.unready_pods,
     cluster.foreign_images,
     cluster.wrong_image_versions,
-    deployments,
+    addons.unavailable_deployments,
     addons.unready_daemon_sets,
 )
 
@@ -135,10 +132,10 @@ FAULTS: list[tuple[Judge, Change]] = [
     (cluster.wrong_image_versions, pod("etcd", image("10.222.0.1:5000/etcd:3.5.24-0"))),
     (cluster.wrong_image_versions, pod("kube-proxy", image("10.222.0.1:5000/kube-proxy:v1.35.4"))),
     (cluster.wrong_image_versions, without("pods", "kube-scheduler")),
-    (deployments, without("deployments", "coredns")),
-    (deployments, coredns(lambda d: d["status"].update(availableReplicas=1))),
-    (deployments, coredns(lambda d: d["spec"].update(replicas=0))),
-    (deployments, coredns(lambda d: d["metadata"].update(generation=9))),
+    (addons.unavailable_deployments, without("deployments", "coredns")),
+    (addons.unavailable_deployments, coredns(lambda d: d["status"].update(availableReplicas=1))),
+    (addons.unavailable_deployments, coredns(lambda d: d["spec"].update(replicas=0))),
+    (addons.unavailable_deployments, coredns(lambda d: d["metadata"].update(generation=9))),
     (addons.unready_daemon_sets, without("daemon_sets", "kube-proxy")),
     (addons.unready_daemon_sets, without("daemon_sets", "kube-flannel")),
     (addons.unready_daemon_sets, daemon_set(lambda d: d["status"].update(numberReady=1))),
@@ -152,6 +149,36 @@ def test_a_fault_is_found(judge: Judge, fault: Change) -> None:
     found = judge(view(fault), guests.expected())
     assert found
     assert all(finding.where and finding.expected and finding.seen for finding in found)
+
+
+VERSIONS = {add_on.variable: "1.2.3" for add_on in ADD_ONS.values()}
+
+
+def with_add_ons(raw: Json) -> None:
+    """Let the recorded guest have both add-ons, each on its own."""
+    for add_on in ADD_ONS.values():
+        namespace, name = add_on.deployment
+        for kind, start in (("deployments", "coredns"), ("pods", "coredns")):
+            made = copy.deepcopy(named(raw[kind], start))
+            made["metadata"].update(namespace=namespace, name=name)
+            if kind == "pods":
+                made["spec"]["containers"][0]["image"] = f"10.222.0.1:5000/{add_on.image}:v1.2.3"
+            raw[kind].append(made)
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+def test_a_guest_with_add_ons_passes_only_where_they_are_wanted(judge: Judge) -> None:
+    wanted = guests.expected(variables={**guests.VARIABLES, **VERSIONS})
+    assert judge(view(with_add_ons), wanted) == []
+    if judge in (addons.unavailable_deployments, cluster.wrong_image_versions):
+        assert {name for name in ADD_ONS for f in judge(view(), wanted) if name in f.where} == set(ADD_ONS)
+    if judge is addons.unavailable_deployments:
+        assert [f.seen for f in judge(view(with_add_ons), guests.expected())] == ["it is there"] * len(ADD_ONS)
+
+
+def test_an_add_on_of_another_version_is_found() -> None:
+    wanted = guests.expected(variables={**guests.VARIABLES, **VERSIONS, "cluster_metrics_server_version": "1.2.4"})
+    assert [f.where for f in cluster.wrong_image_versions(view(with_add_ons), wanted)] == ["metrics-server"]
 
 
 def test_a_nodes_conditions_as_taints_are_no_wrong_role() -> None:
@@ -218,15 +245,19 @@ class Answers(Cluster):
         return type("Listing", (), {"items": items})
 
 
+def unavailable(seen: ClusterView) -> list[Finding]:
+    return addons.unavailable_deployments(seen, guests.expected())
+
+
 def test_a_cluster_is_looked_at_until_it_has_settled() -> None:
     starting = recorded()
     named(starting["deployments"], "coredns")["status"]["availableReplicas"] = 0
-    seen = settle(Answers(starting, recorded()), addons.unavailable_deployments, Deadline.after(30))
-    assert addons.unavailable_deployments(seen) == []
+    seen = settle(Answers(starting, recorded()), unavailable, Deadline.after(30))
+    assert unavailable(seen) == []
 
 
 def test_a_cluster_that_never_settles_is_judged_as_it_was_last() -> None:
     starting = recorded()
     named(starting["deployments"], "coredns")["status"]["availableReplicas"] = 0
-    seen = settle(Answers(starting), addons.unavailable_deployments, Deadline.after(0))
-    assert [finding.seen for finding in addons.unavailable_deployments(seen)] == ["0"]
+    seen = settle(Answers(starting), unavailable, Deadline.after(0))
+    assert [finding.seen for finding in unavailable(seen)] == ["0"]

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.errors import BadInput, InfraRetriable
+from harness.errors import BadInput, InfraRetriable, ProductError
 from harness.kube import Cluster
 from harness.kube.resources import NAMESPACE
 from harness.paths import project_dir
-from harness.until import Deadline, TimedOut
+from harness.until import Deadline
 from harness.validate import curated
 from harness.validate.conformance import (
     Tools,
@@ -201,5 +201,5 @@ def test_the_next_phase_waits_for_the_specs_pods_and_for_no_others() -> None:
 
 
 def test_pods_of_specs_that_stay_are_named() -> None:
-    with pytest.raises(TimedOut, match="still there: pods-1/b"):
+    with pytest.raises(ProductError, match="still there: pods-1/b"):
         wait_for_clean_up(Emptying(["kube-system/a", "pods-1/b"]), Deadline.after(0))

@@ -1,0 +1,35 @@
+"""Add-ons that a cell has when its variables name their version, and what each of them leaves in a guest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from harness.model import Cell
+
+
+@dataclass(frozen=True)
+class AddOn:
+    """An add-on: the variable that names its version, its Deployment, and the repository of its image."""
+
+    variable: str
+    deployment: tuple[str, str]
+    image: str
+
+
+METRICS_SERVER = "metrics-server"
+LOCAL_PATH_PROVISIONER = "local-path-provisioner"
+ADD_ONS: Mapping[str, AddOn] = {
+    METRICS_SERVER: AddOn("cluster_metrics_server_version", ("kube-system", "metrics-server"), METRICS_SERVER),
+    LOCAL_PATH_PROVISIONER: AddOn(
+        "cluster_local_path_provisioner_version",
+        ("local-path-storage", "local-path-provisioner"),
+        LOCAL_PATH_PROVISIONER,
+    ),
+}
+
+
+def asked_for(name: str) -> Callable[[Cell, int], bool]:
+    """Return what tells whether a cell has an add-on after its phase of that number: for the mark `when` of checks."""
+    variable = ADD_ONS[name].variable
+    return lambda cell, index: cell.phases[index].cluster and bool(cell.phases[index].vars.get(variable))
