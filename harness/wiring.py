@@ -69,9 +69,10 @@ def local_provider(name: str, store: Store, *, progress: Progress, images: Seque
 
 def provider_options(settings: Settings) -> list[str]:
     """Return the options that name the same infra cluster to another vmatrix command."""
+    within = ["--namespace", settings.namespace] if settings.namespace is not None else []
     if settings.provider == "kubeconfig":
-        return ["--provider", "kubeconfig", "--kubeconfig", str(settings.kubeconfig)]
-    return ["--infra-name", settings.infra_name] if settings.infra_name != "default" else []
+        return ["--provider", "kubeconfig", "--kubeconfig", str(settings.kubeconfig), *within]
+    return [*(["--infra-name", settings.infra_name] if settings.infra_name != "default" else []), *within]
 
 
 def open_cluster(settings: Settings) -> Cluster:
@@ -154,6 +155,7 @@ def _site(settings: Settings, spec: Spec, provider: Provider, progress: OnProgre
         storage_class=settings.storage_class,
         project=paths.project_dir(),
         expiry_hours=settings.expiry_hours,
+        namespace=settings.namespace,
     )
 
 

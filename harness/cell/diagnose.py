@@ -11,13 +11,14 @@ import yaml
 
 from harness.cell.access import control_directory, run_on
 from harness.cell.machines import launcher_pod
+from harness.cell.place import Place
 from harness.errors import VmatrixError
 from harness.kube.client import Cluster, Json
 from harness.kube.resources import DATA_VOLUME, EVENT, NAMESPACE, POD, PVC, VM, VMI
 from harness.model import Environment, Machine
 
 log = logging.getLogger(__name__)
-OBJECTS = (NAMESPACE, VM, VMI, POD, DATA_VOLUME, PVC)
+OBJECTS = (VM, VMI, POD, DATA_VOLUME, PVC)
 
 # One script per machine: each section's output becomes a file. A command that does not exist yet says so.
 SECTIONS = {
@@ -36,9 +37,9 @@ MARK = "=== vmatrix section "
 
 
 def collect(
-    cluster: Cluster, namespace: str, directory: Path, environment: Environment | None, *, seconds: float
+    cluster: Cluster, place: Place, directory: Path, environment: Environment | None, *, seconds: float
 ) -> list[Path]:
-    """Write the namespace's objects and events, and every reachable machine's logs, below `directory`/logs.
+    """Write the cell's objects and events, and every reachable machine's logs, below `directory`/logs.
 
     Args:
         environment: the machines that could be logged in to; None when there never were any.
@@ -50,9 +51,9 @@ def collect(
     target = directory / "logs"
     target.mkdir(parents=True, exist_ok=True)
     jobs: list[Callable[[], list[Path]]] = [
-        lambda: _objects(cluster, namespace, target),
-        lambda: _events(cluster, namespace, target),
-        lambda: _consoles(cluster, namespace, target),
+        lambda: _objects(cluster, place, target),
+        lambda: _events(cluster, place, target),
+        lambda: _consoles(cluster, place, target),
     ]
     if environment is not None:
         jobs += [_machine_job(machine, environment, target, seconds) for machine in environment.machines]
@@ -68,14 +69,11 @@ def _survive(job: Callable[[], list[Path]]) -> list[Path]:
         return []
 
 
-def _objects(cluster: Cluster, namespace: str, target: Path) -> list[Path]:
-    found: list[Json] = []
+def _objects(cluster: Cluster, place: Place, target: Path) -> list[Path]:
+    own = None if place.shared else cluster.get(NAMESPACE, place.namespace)
+    found: list[Json] = [own] if own is not None else []
     for resource in OBJECTS:
-        if resource is NAMESPACE:
-            one = cluster.get(NAMESPACE, namespace)
-            found += [one] if one is not None else []
-        else:
-            found += cluster.list(resource, namespace).items
+        found += cluster.list(resource, place.namespace, labels=place.selector).items
     for obj in found:
         obj["metadata"].pop("managedFields", None)
     path = target / "objects.yml"
@@ -83,8 +81,10 @@ def _objects(cluster: Cluster, namespace: str, target: Path) -> list[Path]:
     return [path]
 
 
-def _events(cluster: Cluster, namespace: str, target: Path) -> list[Path]:
-    events = cluster.list(EVENT, namespace).items
+def _events(cluster: Cluster, place: Place, target: Path) -> list[Path]:
+    """Save the events; in a shared namespace those about objects that the cell's prefix names."""
+    found = cluster.list(EVENT, place.namespace).items
+    events = [e for e in found if place.prefix in str(e["involvedObject"].get("name"))]
     events.sort(key=lambda e: str(e.get("lastTimestamp") or e.get("eventTime") or ""))
     lines = [
         f"{e.get('lastTimestamp') or e.get('eventTime') or '-'} {e.get('type', '-')} "
@@ -96,11 +96,12 @@ def _events(cluster: Cluster, namespace: str, target: Path) -> list[Path]:
     return [path]
 
 
-def _consoles(cluster: Cluster, namespace: str, target: Path) -> list[Path]:
+def _consoles(cluster: Cluster, place: Place, target: Path) -> list[Path]:
     """Save each launcher pod's log of the guest's serial console."""
     written = []
-    for vmi in cluster.list(VMI, namespace).items:
-        name = vmi["metadata"]["name"]
+    namespace = place.namespace
+    for vmi in cluster.list(VMI, namespace, labels=place.selector).items:
+        name = vmi["metadata"]["name"].removeprefix(place.prefix)
         pod = launcher_pod(cluster, namespace, vmi)
         if pod is None:
             continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from harness.cell.manifests import GOLDEN_NAMESPACE, GoldenImage, golden
+from harness.cell.manifests import GoldenImage, golden
 from harness.cell.site import Site
 from harness.errors import InfraError
 from harness.kube.client import Cluster, Json
@@ -25,20 +25,17 @@ def ensure_golden(site: Site, image: GoldenImage) -> None:
         TimedOut: it took too long, or made no progress for too long.
     """
     labels = {LABEL_MANAGED: MANAGED_BY, LABEL_IMAGES: "true"}
-    body = {
-        "apiVersion": "v1",
-        "kind": "Namespace",
-        "metadata": {
-            "name": GOLDEN_NAMESPACE,
-            "labels": {**labels, "pod-security.kubernetes.io/enforce": "privileged"},
-        },
-    }
-    site.cluster.ensure(NAMESPACE, body)
-    manifest = golden(image, labels=labels, storage_class=site.storage_class, directory=site.templates)
-    site.cluster.ensure(DATA_VOLUME, manifest)
+    namespace = site.images_namespace
+    if site.namespace is None and site.cluster.get(NAMESPACE, namespace) is None:
+        meta = {"name": namespace, "labels": {**labels, "pod-security.kubernetes.io/enforce": "privileged"}}
+        site.cluster.create_if_absent(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
+    manifest = golden(
+        image, labels=labels, storage_class=site.storage_class, directory=site.templates, namespace=namespace
+    )
+    site.cluster.create_if_absent(DATA_VOLUME, manifest)
     wait_for_volume(
         site.cluster,
-        GOLDEN_NAMESPACE,
+        namespace,
         image.name,
         deadline=Deadline.after(site.timeouts.golden_image),
         stall_seconds=site.timeouts.golden_stall,

@@ -11,6 +11,7 @@ from typing import Any
 from harness.cell import diagnose, inventory, provision
 from harness.cell.deploy import run_playbook
 from harness.cell.keys import PRIVATE_KEY
+from harness.cell.place import selector_of
 from harness.cell.site import Site
 from harness.cell.steps import Steps, flatten
 from harness.cell.teardown import Selection, destroy, reap
@@ -132,7 +133,8 @@ class Life:
             with self.steps.step("lose machines") as step:
                 step.note(machines=list(phase.lost))
                 deadline = Deadline.after(self.site.timeouts.teardown)
-                destroy(self.site.cluster, self.attempt.namespace, phase.lost, deadline=deadline)
+                lost = selector_of(self.attempt.run, self.cell.id, self.attempt.number, phase.lost)
+                destroy(self.site.cluster, self.attempt.namespace, lost, deadline=deadline)
 
     def _refuse_nothing_done(self, playbook: str, phase: Phase, touched: set[str], log: Path) -> None:
         """Tell a playbook that matched no machine from one that worked: a deployment is about all of them."""
@@ -163,7 +165,7 @@ class Life:
             try:
                 written = diagnose.collect(
                     self.site.cluster,
-                    self.attempt.namespace,
+                    self.attempt.place,
                     self.attempt.directory,
                     self.environment,
                     seconds=self.site.timeouts.collect,
@@ -181,7 +183,7 @@ class Life:
         if self.torn_down:
             return
         with self.steps.step("teardown"):
-            selection = Selection(run=self.attempt.run, cell=self.cell.id)
+            selection = Selection(run=self.attempt.run, cell=self.cell.id, namespace=self.site.namespace)
             reap(self.site.cluster, selection, seconds=self.site.timeouts.teardown)
         for glob in SECRETS:  # they open nothing any more, and a run's directory is what people pass around
             for file in self.attempt.directory.glob(glob):

@@ -8,23 +8,26 @@ from dataclasses import dataclass, field
 
 from harness.cell.golden import MOST_RESTARTS
 from harness.cell.manifests import CellPlan, GoldenImage, machine
+from harness.cell.place import Place, owned_by
 from harness.cell.site import Site
 from harness.errors import InfraError, InfraRetriable
 from harness.kube.client import Cluster, Json
-from harness.kube.resources import DATA_VOLUME, POD, SECRET, VM, VMI, Resource
+from harness.kube.resources import DATA_VOLUME, POD, SECRET, VM, VMI
 from harness.model import Machine, PlannedMachine
 from harness.until import Deadline, NotYet, until
 
 SSH_PORT = 22
-KINDS: dict[str, Resource] = {"DataVolume": DATA_VOLUME, "Secret": SECRET, "VirtualMachine": VM}
 PULL_ERRORS = frozenset({"ErrImagePull", "ImagePullBackOff"})
 MOST_START_FAILURES = 2
 
 
 def create_machine(site: Site, plan: CellPlan, planned: PlannedMachine, image: GoldenImage) -> None:
     """Create one machine's disk, cloud-init secret and VirtualMachine; what is already there stays."""
-    for obj in machine(plan, planned, image, directory=site.templates):
-        site.cluster.ensure(KINDS[obj["kind"]], obj)
+    disk, secret, vm = machine(plan, planned, image, directory=site.templates)
+    volume = site.cluster.ensure(DATA_VOLUME, disk)
+    secret["metadata"]["ownerReferences"] = [owned_by(volume)]  # goes with the disk: no right to delete it is needed
+    site.cluster.create_if_absent(SECRET, secret)
+    site.cluster.create_if_absent(VM, vm)
 
 
 @dataclass
@@ -39,7 +42,7 @@ class Watchpoint:
         return time.monotonic() - self.since[state]
 
 
-def wait_for_address(site: Site, namespace: str, planned: PlannedMachine, user: str) -> Machine:
+def wait_for_address(site: Site, place: Place, planned: PlannedMachine, user: str) -> Machine:
     """Wait until a machine runs and its launcher pod has an address.
 
     The address is the launcher pod's: the VMI's own may be wrong without a guest agent, or flip with one.
@@ -49,15 +52,16 @@ def wait_for_address(site: Site, namespace: str, planned: PlannedMachine, user: 
         InfraRetriable: no room in the infra cluster for too long, or time is up.
     """
     watchpoint = Watchpoint()
+    namespace, name = place.namespace, place.name(planned.name)
 
     def probe() -> str | NotYet:
-        vm = site.cluster.get(VM, planned.name, namespace)
+        vm = site.cluster.get(VM, name, namespace)
         if vm is None:
-            raise InfraError(f"VirtualMachine {namespace}/{planned.name} was deleted while it was waited for")
+            raise InfraError(f"VirtualMachine {namespace}/{name} was deleted while it was waited for")
         status = vm.get("status") or {}
         word = status.get("printableStatus", "")
-        _fail_fast(site, namespace, planned, status, watchpoint)
-        vmi = site.cluster.get(VMI, planned.name, namespace)
+        _fail_fast(site, place, planned, status, watchpoint)
+        vmi = site.cluster.get(VMI, name, namespace)
         if vmi is None or word != "Running":
             return NotYet(word or "no status yet")
         phase = (vmi.get("status") or {}).get("phase")
@@ -69,42 +73,39 @@ def wait_for_address(site: Site, namespace: str, planned: PlannedMachine, user: 
         probe,
         deadline=Deadline.after(site.timeouts.machine_address),
         what=f"machine {planned.name} has an address",
-        describe=lambda: describe_machine(site.cluster, namespace, planned.name),
+        describe=lambda: describe_machine(site.cluster, namespace, name),
         interval=0.15,
     )
     return Machine(planned=planned, address=address, port=SSH_PORT, user=user)
 
 
-def _fail_fast(site: Site, namespace: str, planned: PlannedMachine, status: Json, watchpoint: Watchpoint) -> None:
+def _fail_fast(site: Site, place: Place, planned: PlannedMachine, status: Json, watchpoint: Watchpoint) -> None:
+    cluster, namespace, own = site.cluster, place.namespace, place.name(planned.name)
     word = status.get("printableStatus", "")
     lasted = watchpoint.lasted(word)
-    name = f"{namespace}/{planned.name}"
+    name = f"{namespace}/{own}"
     if word == "DataVolumeError":
-        _fail_on_disk(site.cluster, namespace, planned.name)
+        _fail_on_disk(cluster, namespace, own)
     elif word == "ErrorUnschedulable" and lasted > site.timeouts.unschedulable:
         raise InfraRetriable(
-            f"no room for machine {name} for {lasted:.0f} s: {unschedulable_reason(site.cluster, namespace, planned)}",
+            f"no room for machine {name} for {lasted:.0f} s: {unschedulable_reason(cluster, namespace, own)}",
             hint=f"it wants {planned.memory_mib} MiB; free memory on the infra cluster or choose a smaller topology",
         )
-    elif (why := _sync_failure(site.cluster, namespace, planned.name, word)) and lasted > site.timeouts.unschedulable:
+    elif (why := _sync_failure(cluster, namespace, own, word)) and lasted > site.timeouts.unschedulable:
         raise InfraRetriable(
             f"machine {name} has not been started for {lasted:.0f} s: {why}",
             hint="the infra cluster's own logs say more",
-            detail=_events(site.cluster, namespace, planned),
+            detail=_events(cluster, namespace, own),
         )
     elif word == "ErrorPvcNotFound" and lasted > site.timeouts.unschedulable:
-        raise InfraError(f"the disk of machine {name} does not exist", detail=_events(site.cluster, namespace, planned))
+        raise InfraError(f"the disk of machine {name} does not exist", detail=_events(cluster, namespace, own))
     elif word in PULL_ERRORS and lasted > site.timeouts.unschedulable:
-        raise InfraError(f"machine {name}: {word}", detail=_events(site.cluster, namespace, planned))
+        raise InfraError(f"machine {name}: {word}", detail=_events(cluster, namespace, own))
     elif word == "CrashLoopBackOff" or (word == "Stopped" and status.get("created")):
-        raise InfraError(
-            f"machine {name} does not stay up: {word}", detail=describe_machine(site.cluster, namespace, planned.name)
-        )
+        raise InfraError(f"machine {name} does not stay up: {word}", detail=describe_machine(cluster, namespace, own))
     failures = (status.get("startFailure") or {}).get("consecutiveFailCount", 0)
     if failures >= MOST_START_FAILURES:
-        raise InfraError(
-            f"machine {name} failed to start {failures} times", detail=_events(site.cluster, namespace, planned)
-        )
+        raise InfraError(f"machine {name} failed to start {failures} times", detail=_events(cluster, namespace, own))
 
 
 def _sync_failure(cluster: Cluster, namespace: str, name: str, word: str) -> str:
@@ -145,9 +146,9 @@ def launcher_address(cluster: Cluster, namespace: str, vmi: Json) -> str:
     return str((pod or {}).get("status", {}).get("podIP") or "")
 
 
-def unschedulable_reason(cluster: Cluster, namespace: str, planned: PlannedMachine) -> str:
+def unschedulable_reason(cluster: Cluster, namespace: str, name: str) -> str:
     """Return what the scheduler says about a launcher pod; the VMI's copy of it may be stale."""
-    vmi = cluster.get(VMI, planned.name, namespace)
+    vmi = cluster.get(VMI, name, namespace)
     pod = launcher_pod(cluster, namespace, vmi) if vmi is not None else None
     return next(
         (c.get("message", "") for c in conditions(pod) if c["type"] == "PodScheduled" and c["status"] == "False"),
@@ -161,8 +162,8 @@ def conditions(obj: Json | None) -> Iterable[Json]:
     return found
 
 
-def _events(cluster: Cluster, namespace: str, planned: PlannedMachine) -> str:
-    return "\n".join(cluster.events_of(namespace, planned.name))
+def _events(cluster: Cluster, namespace: str, name: str) -> str:
+    return "\n".join(cluster.events_of(namespace, name))
 
 
 def describe_machine(cluster: Cluster, namespace: str, name: str) -> str:

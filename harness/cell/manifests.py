@@ -37,7 +37,12 @@ class GoldenImage:
 
 @dataclass(frozen=True)
 class CellPlan:
-    """What the manifests of one attempt at a cell have in common."""
+    """What the manifests of one attempt at a cell have in common.
+
+    prefix: of the names of a machine's objects, where cells share a namespace.
+    owner: the reference to the pod with which a machine's objects end.
+    images: the namespace of the golden images.
+    """
 
     namespace: str
     labels: Mapping[str, str]
@@ -45,6 +50,15 @@ class CellPlan:
     public_key: str
     dns_domain: str
     storage_class: str | None
+    prefix: str = ""
+    owner: Mapping[str, str] | None = None
+    images: str = GOLDEN_NAMESPACE
+
+    def owned(self, obj: Json) -> Json:
+        """Return an object with its owner: whoever it ends with besides its own deletion."""
+        if self.owner is not None:
+            obj["metadata"]["ownerReferences"] = [dict(self.owner)]
+        return obj
 
 
 def render(template: str, values: Mapping[str, Any], *, directory: Path) -> Json:
@@ -82,11 +96,18 @@ def quota(plan: CellPlan, machines: tuple[PlannedMachine, ...], *, directory: Pa
     return render("quota.yml.j2", values, directory=directory)
 
 
-def golden(image: GoldenImage, *, labels: Mapping[str, str], storage_class: str | None, directory: Path) -> Json:
+def golden(
+    image: GoldenImage,
+    *,
+    labels: Mapping[str, str],
+    storage_class: str | None,
+    directory: Path,
+    namespace: str = GOLDEN_NAMESPACE,
+) -> Json:
     """Return the DataVolume that imports a golden image."""
     values = {
         "name": image.name,
-        "namespace": GOLDEN_NAMESPACE,
+        "namespace": namespace,
         "labels": dict(labels),
         "url": image.url,
         "checksum": image.checksum,
@@ -99,10 +120,11 @@ def golden(image: GoldenImage, *, labels: Mapping[str, str], storage_class: str 
 def machine(plan: CellPlan, planned: PlannedMachine, image: GoldenImage, *, directory: Path) -> list[Json]:
     """Return one machine's objects in the order in which they are created: disk, cloud-init secret, VirtualMachine."""
     values = {
-        "name": planned.name,
+        "name": f"{plan.prefix}{planned.name}",
+        "hostname": planned.name,
         "namespace": plan.namespace,
         "labels": {**plan.labels, LABEL_MACHINE: planned.name},
-        "golden_namespace": GOLDEN_NAMESPACE,
+        "golden_namespace": plan.images,
         "golden_name": image.name,
         "storage_class": plan.storage_class,
         "disk_gib": planned.disk_gib,
@@ -116,9 +138,9 @@ def machine(plan: CellPlan, planned: PlannedMachine, image: GoldenImage, *, dire
         render("cloud-init.yml.j2", values, directory=directory), sort_keys=False, width=4096
     )
     return [
-        render("disk.yml.j2", values, directory=directory),
+        plan.owned(render("disk.yml.j2", values, directory=directory)),
         render("cloud-init-secret.yml.j2", {**values, "user_data": user_data}, directory=directory),
-        render("virtual-machine.yml.j2", values, directory=directory),
+        plan.owned(render("virtual-machine.yml.j2", values, directory=directory)),
     ]
 
 

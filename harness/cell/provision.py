@@ -14,8 +14,10 @@ from harness.cell import manifests
 from harness.cell.access import control_directory, wait_for_cloud_init, wait_for_login
 from harness.cell.golden import ensure_golden
 from harness.cell.keys import PRIVATE_KEY, make_key_pair
-from harness.cell.labels import cell_labels, namespace_name
+from harness.cell.labels import cell_labels
 from harness.cell.machines import create_machine, wait_for_address
+from harness.cell.membership import join_namespace
+from harness.cell.place import Place, place_of
 from harness.cell.site import Site
 from harness.cell.steps import Steps
 from harness.kube.resources import NAMESPACE, RESOURCE_QUOTA
@@ -28,17 +30,26 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt at a cell: which run it belongs to and where its files go."""
+    """One attempt at a cell: which run it belongs to and where its files go.
+
+    shared: the namespace that cells share; without it the attempt has one of its own.
+    """
 
     run: str
     cell: Cell
     number: int
     directory: Path
+    shared: str | None = None
+
+    @property
+    def place(self) -> Place:
+        """Return where the attempt's objects lie."""
+        return place_of(self.run, self.cell.id, self.number, shared=self.shared)
 
     @property
     def namespace(self) -> str:
         """Return the attempt's namespace."""
-        return namespace_name(self.run, self.cell.id, self.number)
+        return self.place.namespace
 
     def next(self) -> Attempt:
         """Return the attempt after this one; its files lie in a directory of their own below the cell's."""
@@ -61,9 +72,9 @@ def provision(site: Site, attempt: Attempt, steps: Steps) -> Environment:
     private_key = attempt.directory / PRIVATE_KEY
     attempt.directory.mkdir(parents=True, exist_ok=True)
     plan = _plan(site, attempt, make_key_pair(private_key, comment=attempt.namespace))
-    with steps.step("namespace"):
-        site.cluster.ensure(NAMESPACE, manifests.namespace(plan, directory=site.templates))
-        site.cluster.ensure(RESOURCE_QUOTA, manifests.quota(plan, attempt.cell.machines, directory=site.templates))
+    if not attempt.place.shared:
+        with steps.step("namespace"):
+            _make_namespace(site, plan, attempt)
     with steps.step("golden image") as step:
         images = {name: site.image(name) for name in dict.fromkeys(m.image for m in attempt.cell.machines)}
         for image in images.values():
@@ -72,7 +83,7 @@ def provision(site: Site, attempt: Attempt, steps: Steps) -> Environment:
     with steps.step("machines"):
         in_parallel(lambda m: create_machine(site, plan, m, images[m.image]), attempt.cell.machines)
         machines = in_parallel(
-            lambda m: wait_for_address(site, attempt.namespace, m, images[m.image].user), attempt.cell.machines
+            lambda m: wait_for_address(site, attempt.place, m, images[m.image].user), attempt.cell.machines
         )
     with steps.step("login"):
         in_parallel(lambda m: _log_in(site, attempt, m, private_key), machines)
@@ -87,15 +98,28 @@ def provision(site: Site, attempt: Attempt, steps: Steps) -> Environment:
     )
 
 
+def _make_namespace(site: Site, plan: manifests.CellPlan, attempt: Attempt) -> None:
+    """Make the cell's namespace, see to it that this job may work in there, and bound what the cell may take."""
+    site.cluster.create_if_absent(NAMESPACE, manifests.namespace(plan, directory=site.templates))
+    join_namespace(site.cluster, plan.namespace, plan.labels)
+    site.cluster.create_if_absent(
+        RESOURCE_QUOTA, manifests.quota(plan, attempt.cell.machines, directory=site.templates)
+    )
+
+
 def _plan(site: Site, attempt: Attempt, public_key: str) -> manifests.CellPlan:
     expires_at = time.time() + site.expiry_hours * 3600
+    place = attempt.place
     return manifests.CellPlan(
-        namespace=attempt.namespace,
+        namespace=place.namespace,
         labels=cell_labels(run=attempt.run, cell=attempt.cell.id, attempt=attempt.number, expires_at=expires_at),
         expires_at=expires_at,
         public_key=public_key,
         dns_domain=str(attempt.cell.vars.get("cluster_dns_domain", "cluster.local")),
         storage_class=site.storage_class,
+        prefix=place.prefix,
+        owner=place.owner,
+        images=site.images_namespace,
     )
 
 

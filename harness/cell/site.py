@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.cell.manifests import GoldenImage
+from harness.cell.manifests import GOLDEN_NAMESPACE, GoldenImage
 from harness.kube.client import Cluster
 from harness.model import Mirror
 from harness.spec.models import Spec, Timeouts
@@ -20,6 +20,7 @@ class Site:
     image: gives a disk image's source for this infra cluster, by its name in matrix/images.yml.
     guest_vars: the variables that the infra's machines need of the playbooks.
     project: the checkout with vm-templates/ and the product.
+    namespace: the one that all cells share; without it each cell has one of its own.
     """
 
     cluster: Cluster
@@ -31,6 +32,12 @@ class Site:
     storage_class: str | None
     project: Path
     expiry_hours: float
+    namespace: str | None = None
+
+    @property
+    def images_namespace(self) -> str:
+        """Return the namespace of the golden images: the shared one, where only that may be touched."""
+        return self.namespace if self.namespace is not None else GOLDEN_NAMESPACE
 
     @property
     def templates(self) -> Path:

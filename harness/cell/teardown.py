@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from harness.cell.access import close_connections, control_directory
 from harness.cell.labels import expired
+from harness.cell.place import selector_of
 from harness.errors import Leaked
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, POD, PVC, VM, VMI, Resource
@@ -15,11 +16,15 @@ from harness.model import LABEL_ATTEMPT, LABEL_CELL, LABEL_EXPIRES, LABEL_MANAGE
 from harness.until import Deadline, NotYet, TimedOut, until
 
 ORDER = (VM, VMI, DATA_VOLUME, PVC, POD)
+MADE = (VM, DATA_VOLUME)  # what a cell is told by where it has no namespace of its own
 
 
 @dataclass(frozen=True)
 class Found:
-    """A cell that exists in the infra cluster."""
+    """A cell that exists in the infra cluster.
+
+    shared: its namespace is not its own.
+    """
 
     namespace: str
     run: str
@@ -27,16 +32,32 @@ class Found:
     attempt: int
     expires_at: float
     phase: str
+    shared: bool = False
+
+    @property
+    def selector(self) -> str:
+        """Return the label selector of its objects, "" where it has the namespace for itself."""
+        return selector_of(self.run, self.cell, self.attempt) if self.shared else ""
+
+    @property
+    def what(self) -> str:
+        """Return what goes with it, for a person."""
+        own = f"namespace {self.namespace}"
+        return f"{self.cell} of run {self.run} in {own}" if self.shared else own
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Which cells to take away: of a run, of a cell id, only expired ones, or all; never those in `besides`."""
+    """Which cells to take away: of a run, of a cell id, only expired ones, or all; never those in `besides`.
+
+    namespace: the one that cells share; without it each has one of its own.
+    """
 
     run: str | None = None
     cell: str | None = None
     only_expired: bool = False
     besides: frozenset[str] = frozenset()
+    namespace: str | None = None
 
     def labels(self) -> str:
         """Return the label selector."""
@@ -46,21 +67,25 @@ class Selection:
 
 def find(cluster: Cluster, selection: Selection) -> list[Found]:
     """Return the cells of a selection, oldest first."""
-    namespaces = cluster.list(NAMESPACE, labels=selection.labels()).items
-    namespaces.sort(key=lambda n: str(n["metadata"].get("creationTimestamp", "")))
-    chosen = [n for n in namespaces if not selection.only_expired or expired(n["metadata"].get("labels") or {})]
-    return [found for found in map(_found, chosen) if found.cell not in selection.besides]
+    where = selection.namespace
+    kinds = (NAMESPACE,) if where is None else MADE
+    objects = [obj for kind in kinds for obj in cluster.list(kind, where, labels=selection.labels()).items]
+    objects.sort(key=lambda n: str(n["metadata"].get("creationTimestamp", "")))
+    chosen = [n for n in objects if not selection.only_expired or expired(n["metadata"].get("labels") or {})]
+    each = {(found.run, found.cell, found.attempt): found for found in (_found(obj, where) for obj in reversed(chosen))}
+    return [found for found in reversed(each.values()) if found.cell not in selection.besides]
 
 
-def _found(namespace: Json) -> Found:
-    labels = namespace["metadata"].get("labels") or {}
+def _found(obj: Json, shared: str | None) -> Found:
+    labels = obj["metadata"].get("labels") or {}
     return Found(
-        namespace=namespace["metadata"]["name"],
+        namespace=obj["metadata"]["name"] if shared is None else shared,
         run=labels.get(LABEL_RUN, ""),
         cell=labels.get(LABEL_CELL, ""),
         attempt=int(labels.get(LABEL_ATTEMPT, "1")),
         expires_at=float(labels.get(LABEL_EXPIRES, "0")),
-        phase=(namespace.get("status") or {}).get("phase", ""),
+        phase=(obj.get("status") or {}).get("phase", "") if shared is None else "",
+        shared=shared is not None,
     )
 
 
@@ -82,9 +107,9 @@ def reap(
 
     def one(cell: Found) -> Leaked | None:
         try:
-            remove(cluster, cell.namespace, deadline=Deadline.after(seconds))
+            remove(cluster, cell, deadline=Deadline.after(seconds))
         except TimedOut as late:
-            return Leaked(f"namespace {cell.namespace} is still there: {late.summary}", detail=late.detail)
+            return Leaked(f"{cell.what} is still there: {late.summary}", detail=late.detail)
         close_connections(control_directory(cell.run, cell.cell))
         on_gone(cell)
         return None
@@ -100,40 +125,45 @@ def reap(
     return found
 
 
-def remove(cluster: Cluster, namespace: str, *, deadline: Deadline) -> None:
-    """Delete a namespace in the order that hangs least (machines, disks, namespace) and wait until it is gone.
+def remove(cluster: Cluster, cell: Found, *, deadline: Deadline) -> None:
+    """Delete a cell in the order that hangs least (machines, disks, its namespace) and wait until it is gone.
 
     Raises:
         TimedOut: it is still there; the detail names what remains and the namespace's own conditions.
     """
-    destroy(cluster, namespace, None, deadline=deadline)
-    for obj in _items(cluster, DATA_VOLUME, namespace):
+    namespace = cell.namespace
+    destroy(cluster, namespace, cell.selector, deadline=deadline)
+    for obj in _items(cluster, DATA_VOLUME, namespace, cell.selector):
         cluster.delete(DATA_VOLUME, obj["metadata"]["name"], namespace)
-    cluster.delete(NAMESPACE, namespace)
+    if not cell.shared:
+        cluster.delete(NAMESPACE, namespace)
 
     def gone() -> bool | NotYet:
+        if cell.shared:  # a disk's claim and its machine's secret are the garbage collector's
+            disks = (o for kind in (DATA_VOLUME, PVC) for o in _items(cluster, kind, namespace, cell.selector))
+            left = {o["metadata"]["name"] for o in disks}
+            return NotYet(f"left: {', '.join(sorted(left))}") if left else True
         found = cluster.get(NAMESPACE, namespace)
         return True if found is None else NotYet(f"phase {found['status'].get('phase')}")
 
     until(
         gone,
         deadline=deadline,
-        what=f"namespace {namespace} is gone",
-        describe=lambda: describe(cluster, namespace),
+        what=f"{cell.what} is gone",
+        describe=lambda: describe(cluster, namespace, cell.selector),
         interval=0.2,
     )
 
 
-def destroy(cluster: Cluster, namespace: str, names: Collection[str] | None, *, deadline: Deadline) -> None:
-    """Delete machines (all without names), with no grace for their guests, and wait until they are gone.
+def destroy(cluster: Cluster, namespace: str, selector: str, *, deadline: Deadline) -> None:
+    """Delete the machines that a label selector picks, with no grace for their guests, and wait until they are gone.
 
     Raises:
         TimedOut: some are still there.
     """
 
     def there(resource: Resource) -> list[str]:
-        found = (o["metadata"]["name"] for o in _items(cluster, resource, namespace))
-        return [name for name in found if names is None or name in names]
+        return [o["metadata"]["name"] for o in _items(cluster, resource, namespace, selector)]
 
     for name in there(VM):
         cluster.delete(VM, name, namespace, grace=0)
@@ -146,31 +176,31 @@ def destroy(cluster: Cluster, namespace: str, names: Collection[str] | None, *, 
         gone,
         deadline=deadline,
         what=f"the machines of {namespace} are gone",
-        describe=lambda: describe(cluster, namespace),
+        describe=lambda: describe(cluster, namespace, selector),
         interval=0.1,
     )
 
 
-def _items(cluster: Cluster, resource: Resource, namespace: str) -> Iterable[Json]:
+def _items(cluster: Cluster, resource: Resource, namespace: str, selector: str) -> Iterable[Json]:
     """List, but an API that does not serve the kind has none of it."""
     try:
-        return cluster.list(resource, namespace).items
+        return cluster.list(resource, namespace, labels=selector).items
     except ApiFailure as failure:
         if failure.code == 404:
             return []
         raise
 
 
-def describe(cluster: Cluster, namespace: str) -> str:
-    """Say what is left in a namespace and why the API says that it is."""
-    status = (cluster.get(NAMESPACE, namespace) or {}).get("status") or {}
+def describe(cluster: Cluster, namespace: str, selector: str) -> str:
+    """Say what is left in a namespace, or of a selector's objects in it, and why the API says that it is."""
+    status = {} if selector else (cluster.get(NAMESPACE, namespace) or {}).get("status") or {}
     lines = [
         f"{condition['type']}: {condition.get('message', '')}"
         for condition in status.get("conditions") or []
         if condition["status"] == "True"
     ]
     for resource in ORDER:
-        for obj in _items(cluster, resource, namespace):
+        for obj in _items(cluster, resource, namespace, selector):
             meta = obj["metadata"]
             lines.append(f"{resource.kind} {meta['name']}: finalizers {', '.join(meta.get('finalizers') or ['none'])}")
     return "\n".join(lines)

@@ -19,6 +19,7 @@ from harness.cell import teardown
 from harness.cell.access import ssh_command
 from harness.cell.keys import PRIVATE_KEY
 from harness.cell.machines import SSH_PORT, launcher_address
+from harness.cell.place import place_of
 from harness.errors import BadInput
 from harness.kube.client import Cluster, Json
 from harness.kube.resources import VM, VMI
@@ -35,6 +36,7 @@ from harness.spec.settings import Settings, load_settings
 Provider = Annotated[str | None, typer.Option(help="local or kubeconfig.")]
 InfraName = Annotated[str | None, typer.Option(help="Name of the embedded infrastructure.")]
 Kubeconfig = Annotated[Path | None, typer.Option(help="Kubeconfig of the infra cluster.")]
+Namespace = Annotated[str | None, typer.Option(help="The namespace that cells share, if they do.")]
 LABEL_VALUE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 WIDE = 250  # columns where there is no terminal: ids are there to be copied, never cut
 out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDE)
@@ -52,8 +54,10 @@ def _spec() -> Spec:
     return load_spec(project_dir() / "matrix")
 
 
-def _settings(provider: str | None, infra_name: str | None, kubeconfig: Path | None) -> Settings:
-    options = {"provider": provider, "infra_name": infra_name, "kubeconfig": kubeconfig}
+def _settings(
+    provider: str | None, infra_name: str | None, kubeconfig: Path | None, namespace: str | None = None
+) -> Settings:
+    options = {"provider": provider, "infra_name": infra_name, "kubeconfig": kubeconfig, "namespace": namespace}
     return load_settings(Path.cwd(), options=options).settings
 
 
@@ -129,10 +133,13 @@ def _say_left_out(spec: Spec, infra: str, tier: str | None) -> None:
         out.print(sentence, markup=False)
 
 
-def status(provider: Provider = None, infra_name: InfraName = None, kubeconfig: Kubeconfig = None) -> None:
+def status(
+    provider: Provider = None, infra_name: InfraName = None, kubeconfig: Kubeconfig = None, namespace: Namespace = None
+) -> None:
     """Show the cells that exist in the infra cluster and their machines."""
-    cluster = wiring.open_cluster(_settings(provider, infra_name, kubeconfig))
-    found = teardown.find(cluster, teardown.Selection())
+    settings = _settings(provider, infra_name, kubeconfig, namespace)
+    cluster = wiring.open_cluster(settings)
+    found = teardown.find(cluster, teardown.Selection(namespace=settings.namespace))
     if not found:
         out.print("no cell exists in the infra cluster")
         return
@@ -142,19 +149,19 @@ def status(provider: Provider = None, infra_name: InfraName = None, kubeconfig: 
     for cell in found:
         left = (cell.expires_at - time.time()) / 60
         expires = f"{left:.0f} min" if left > 0 else "expired"
-        for name, word, address in _machines(cluster, cell.namespace) or [("-", cell.phase, "-")]:
+        for name, word, address in _machines(cluster, cell) or [("-", cell.phase or "-", "-")]:
             table.add_row(cell.run, cell.cell, str(cell.attempt), cell.namespace, expires, name, word, address)
     out.print(table)
 
 
-def _machines(cluster: Cluster, namespace: str) -> list[tuple[str, str, str]]:
-    vmis = {v["metadata"]["name"]: v for v in cluster.list(VMI, namespace).items}
+def _machines(cluster: Cluster, cell: teardown.Found) -> list[tuple[str, str, str]]:
+    vmis = {v["metadata"]["name"]: v for v in cluster.list(VMI, cell.namespace, labels=cell.selector).items}
     rows = []
-    for vm in cluster.list(VM, namespace).items:
+    for vm in cluster.list(VM, cell.namespace, labels=cell.selector).items:
         name = vm["metadata"]["name"]
         word = (vm.get("status") or {}).get("printableStatus", "")
-        address = launcher_address(cluster, namespace, vmis[name]) if name in vmis else ""
-        rows.append((name, word, address or "-"))
+        address = launcher_address(cluster, cell.namespace, vmis[name]) if name in vmis else ""
+        rows.append(((vm["metadata"].get("labels") or {}).get(LABEL_MACHINE, name), word, address or "-"))
     return rows
 
 
@@ -165,17 +172,19 @@ def login(
     provider: Provider = None,
     infra_name: InfraName = None,
     kubeconfig: Kubeconfig = None,
+    namespace: Namespace = None,
 ) -> None:
     """Log in to a machine of a cell that exists."""
-    settings = _settings(provider, infra_name, kubeconfig)
+    settings = _settings(provider, infra_name, kubeconfig, namespace)
     cluster = wiring.open_cluster(settings)
-    found = teardown.find(cluster, teardown.Selection(cell=cell))
+    found = teardown.find(cluster, teardown.Selection(cell=cell, namespace=settings.namespace))
     if not found:
         raise BadInput(f"no cell {cell!r} exists in the infra cluster", hint="`vmatrix status` shows those that do")
     newest = found[-1]
-    vmi = cluster.get(VMI, machine, newest.namespace)
+    place = place_of(newest.run, newest.cell, newest.attempt, shared=settings.namespace)
+    vmi = cluster.get(VMI, place.name(machine), newest.namespace)
     if vmi is None:
-        names = ", ".join(name for name, _, _ in _machines(cluster, newest.namespace)) or "none"
+        names = ", ".join(name for name, _, _ in _machines(cluster, newest)) or "none"
         raise BadInput(f"cell {cell} has no running machine {machine!r}", hint=f"its machines: {names}")
     reached = _reached(cluster, newest.namespace, vmi)
     key = _private_key(settings.runs.resolve() / newest.run / cell, newest.attempt)
@@ -213,6 +222,7 @@ def reap(
     provider: Provider = None,
     infra_name: InfraName = None,
     kubeconfig: Kubeconfig = None,
+    namespace: Namespace = None,
 ) -> None:
     """Take cells away. Idempotent; works from any machine that has the infra cluster's kubeconfig."""
     if not (run or cell or expired or all_):
@@ -222,9 +232,13 @@ def reap(
     for option, value in (("--run", run), ("--cell", cell)):
         if value is not None and not LABEL_VALUE.fullmatch(value):
             raise BadInput(f"{option} {value!r} cannot be a {option[2:]}'s id", hint="`vmatrix status` shows both ids")
-    settings = _settings(provider, infra_name, kubeconfig)
+    settings = _settings(provider, infra_name, kubeconfig, namespace)
     seconds = _spec().timeouts.scaled(settings.timeout_scale).teardown
     cluster = wiring.open_cluster(settings)
-    selection = teardown.Selection(run=run, cell=cell, only_expired=expired)
-    gone = teardown.reap(cluster, selection, seconds=seconds, on_gone=lambda f: out.print(f"gone: {f.namespace}"))
+    selection = teardown.Selection(run=run, cell=cell, only_expired=expired, namespace=settings.namespace)
+    gone = teardown.reap(cluster, selection, seconds=seconds, on_gone=_say_gone)
     out.print(f"{len(gone)} cells taken away" if gone else "nothing to take away")
+
+
+def _say_gone(found: teardown.Found) -> None:
+    out.print(f"gone: {found.what if found.shared else found.namespace}")

@@ -34,6 +34,7 @@ def run(
     infra_kind: Annotated[str | None, typer.Option(help="Kind of infra cluster (matrix/infras.yml).")] = None,
     infra_name: Annotated[str | None, typer.Option(help="Name of the embedded infrastructure.")] = None,
     kubeconfig: Annotated[Path | None, typer.Option(help="Kubeconfig of the infra cluster.")] = None,
+    namespace: Annotated[str | None, typer.Option(help="One that exists, for all cells.")] = None,
     runs: Annotated[Path | None, typer.Option(help="Directory of the runs' results.")] = None,
     run_id: Annotated[str | None, typer.Option(help="Six lower-case letters or digits.")] = None,
     timeout_scale: Annotated[float | None, typer.Option(help="Factor on every timeout.")] = None,
@@ -62,6 +63,7 @@ def run(
         "infra_kind": infra_kind,
         "infra_name": infra_name,
         "kubeconfig": kubeconfig,
+        "namespace": namespace,
         "runs": runs,
         "timeout_scale": timeout_scale,
         "max_memory_mib": max_memory_mib,
@@ -82,7 +84,7 @@ def run(
         "-n": workers(parallel, len(plan.cells)),
         "--tier": tier,
         **{
-            "--" + ("infra-" if name == "kubeconfig" else "") + name.replace("_", "-"): v
+            "--" + ("infra-" if name in ("kubeconfig", "namespace") else "") + name.replace("_", "-"): v
             for name, v in settings.items()
         },
         "--run-id": run_id,

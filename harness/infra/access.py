@@ -2,107 +2,136 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.infra.findings import Finding
+from harness.infra.rights import CELL, IMAGES, JOB, JOBS, LOOK, NAMESPACES, SCHEDULE, SHARED, SURVEY, Right
 from harness.kube import Cluster, Resource
-from harness.kube.resources import (
-    CONFIG_MAP,
-    DATA_SOURCE,
-    DATA_VOLUME,
-    EVENT,
-    LEASE,
-    NAMESPACE,
-    NODE,
-    POD,
-    PVC,
-    RESOURCE_QUOTA,
-    SECRET,
-    STORAGE_CLASS,
-    STORAGE_PROFILE,
-    VM,
-    VMI,
-)
+from harness.kube.client import Json
 
 REVIEW = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False)
 WHO_AM_I = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False)
 SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
+RBAC_GROUP = "rbac.authorization.k8s.io"
 ROLE = "vmatrix"
 
 
 @dataclass(frozen=True)
-class Right:
-    """Verbs on a kind in all namespaces (a cell's namespace does not exist yet when this is asked)."""
+class Where:
+    """How cells lie in the infra cluster, which decides the rights that are needed.
 
-    resource: Resource
-    verbs: tuple[str, ...]
-    why: str
-    subresource: str = ""
-    required: bool = True
+    namespace: the one that all cells share; without it each has one of its own.
+    joins: whether we give ourselves the rights in a cell's namespace once it is there; else we have them everywhere.
+    images, schedule: the namespaces of golden images and reservations, where cells have namespaces of their own.
+    """
+
+    namespace: str | None = None
+    joins: bool = False
+    images: str = "vmatrix-images"
+    schedule: str = "vmatrix-schedule"
+
+    def asked(self) -> list[tuple[Right, str | None]]:
+        """Return every right that is needed and the namespace in which (None: in all)."""
+        if self.namespace is not None:
+            needed: list[tuple[Right, str | None]] = [(right, self.namespace) for right in SHARED]
+            return needed + [(right, None) for right in (*SURVEY, *LOOK)]
+        own = tuple(r for r in JOBS if r.resource is not JOB) if self.joins else (*NAMESPACES, *CELL)
+        return [
+            *((right, None) for right in own),
+            *((right, self.images) for right in IMAGES),
+            *((right, self.schedule) for right in SCHEDULE),
+            *((right, None) for right in (*SURVEY, *LOOK)),
+        ]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Who asks, by the name that the API knows."""
+
+    user: str
 
     @property
-    def plural(self) -> str:
-        """Return the resource as kubectl's --resource takes it."""
-        name = f"{self.resource.plural}.{self.resource.group}" if self.resource.group else self.resource.plural
-        return f"{name}/{self.subresource}" if self.subresource else name
+    def account(self) -> tuple[str, str] | None:
+        """Return namespace and name of a service account, None for any other user."""
+        if not self.user.startswith(SERVICE_ACCOUNT_PREFIX):
+            return None
+        namespace, _, name = self.user.removeprefix(SERVICE_ACCOUNT_PREFIX).partition(":")
+        return namespace, name
+
+    def option(self) -> str:
+        """Return the option of `kubectl create clusterrolebinding` that names the subject."""
+        return f"--serviceaccount={':'.join(self.account)}" if self.account else f"--user={self.user}"
+
+    def reference(self) -> Json:
+        """Return the subject as a binding names it."""
+        if self.account:
+            return {"kind": "ServiceAccount", "namespace": self.account[0], "name": self.account[1]}
+        return {"apiGroup": RBAC_GROUP, "kind": "User", "name": self.user}
 
 
-READ = ("get", "list", "watch")
-RIGHTS = (
-    Right(NAMESPACE, ("create", "delete", "patch", *READ), "each cell has a namespace of its own"),
-    Right(RESOURCE_QUOTA, ("create", "get"), "a cell cannot take more than its share"),
-    Right(SECRET, ("create", "get", "list", "delete"), "cloud-init's user data is a secret"),
-    Right(CONFIG_MAP, ("create", "get", "list", "delete"), "a run records who owns it"),
-    Right(VM, ("create", "delete", "patch", *READ), "machines are virtual machines"),
-    Right(VMI, ("delete", *READ), "a machine's state is read from its instance"),
-    Right(DATA_VOLUME, ("create", "delete", "patch", *READ), "disks are imported and cloned"),
-    Right(DATA_VOLUME, ("create",), "disks are cloned from the golden image's namespace", subresource="source"),
-    Right(DATA_SOURCE, ("create", "get", "list"), "golden images are found by name"),
-    Right(PVC, ("delete", *READ), "a disk is gone when its claim is"),
-    Right(LEASE, ("create", "get", "update"), "runs that share the cluster write down what they are about to take"),
-    Right(POD, READ, "a machine's address is its launcher pod's"),
-    Right(EVENT, ("list",), "failures are explained by events"),
-    Right(STORAGE_CLASS, ("list",), "the default storage class is looked up", required=False),
-    Right(STORAGE_PROFILE, ("get",), "the storage profile is looked up", required=False),
-    Right(NODE, ("list",), "free capacity is summed up over nodes", required=False),
-)
+def check_access(cluster: Cluster, namespace: str | None = None) -> Iterator[Finding]:
+    """Yield a finding for each kind of which a verb is not allowed, with the commands that allow it.
 
-
-def check_access(cluster: Cluster) -> Iterator[Finding]:
-    """Yield a finding for each kind of which a verb is not allowed, with the commands that allow it."""
-    refused = [(right, missing) for right in RIGHTS if (missing := _refused(cluster, right))]
-    subject = _subject(cluster) if refused else ""
-    for right, missing in refused:
-        role = f"{ROLE}-{right.resource.plural}" + (f"-{right.subresource}" if right.subresource else "")
+    Args:
+        namespace: the one that cells share; None when each has its own.
+    """
+    asked = Where(namespace, joins=namespace is None and may_join(cluster)).asked()
+    refused = [(r, namespace, missing) for r, namespace in asked if (missing := _refused(cluster, r, namespace))]
+    who = subject(cluster).option() if refused else ""
+    for right, namespace, missing in refused:
         yield Finding(
-            f"not allowed: {', '.join(missing)} {right.plural}",
+            f"not allowed: {', '.join(missing)} {right.plural}" + (f" in namespace {namespace}" if namespace else ""),
             right.why,
-            f"kubectl create clusterrole {role} --verb={','.join(missing)} --resource={right.plural} && "
-            f"kubectl create clusterrolebinding {role} --clusterrole={role} {subject}",
+            _remedy(right, missing, namespace, who),
             fatal=right.required,
         )
 
 
-def _refused(cluster: Cluster, right: Right) -> list[str]:
-    return [verb for verb in right.verbs if not _allowed(cluster, right, verb)]
+def may_join(cluster: Cluster) -> bool:
+    """Tell whether we may give ourselves the rights in a cell's namespace."""
+    return all(allowed(cluster, right, "bind") for right in JOBS if "bind" in right.verbs)
 
 
-def _allowed(cluster: Cluster, right: Right, verb: str) -> bool:
-    attributes = {"group": right.resource.group, "resource": right.resource.plural, "verb": verb}
-    if right.subresource:
-        attributes["subresource"] = right.subresource
+def _remedy(right: Right, missing: Sequence[str], namespace: str | None, who: str) -> str:
+    name = "-".join(part for part in (ROLE, right.resource.plural, right.subresource, *missing) if part)
+    kind, inside = ("role", f" --namespace={namespace}") if namespace else ("clusterrole", "")
+    names = "".join(f" --resource-name={n}" for n in right.names)
+    return (
+        f"kubectl create {kind} {name} --verb={','.join(missing)} --resource={right.plural}{names}{inside} && "
+        f"kubectl create {kind}binding {name} --{kind}={name} {who}{inside}"
+    )
+
+
+def _refused(cluster: Cluster, right: Right, namespace: str | None) -> list[str]:
+    return [verb for verb in right.verbs if not allowed(cluster, right, verb, namespace)]
+
+
+def allowed(cluster: Cluster, right: Right, verb: str, namespace: str | None = None) -> bool:
+    """Ask the API whether a verb of a right is allowed, on all of the objects that it is needed on."""
+    return all(_allowed(cluster, right, verb, namespace, name) for name in right.names or ("",))
+
+
+def _allowed(cluster: Cluster, right: Right, verb: str, namespace: str | None, name: str) -> bool:
+    optional: Iterable[tuple[str, str | None]] = (
+        ("subresource", right.subresource),
+        ("namespace", namespace),
+        ("name", name),
+    )
+    attributes = {
+        "group": right.resource.group,
+        "resource": right.resource.plural,
+        "verb": verb,
+        **{key: value for key, value in optional if value},
+    }
     review = {"apiVersion": REVIEW.api_version, "kind": REVIEW.kind, "spec": {"resourceAttributes": attributes}}
     answer = cluster.request("POST", REVIEW.path(), body=review)
     return bool(answer.get("status", {}).get("allowed"))
 
 
-def _subject(cluster: Cluster) -> str:
-    """Return the option of `kubectl create clusterrolebinding` that names who we are."""
+def subject(cluster: Cluster) -> Subject:
+    """Return who we are to the API."""
     review = {"apiVersion": WHO_AM_I.api_version, "kind": WHO_AM_I.kind}
     answer = cluster.send("POST", WHO_AM_I.path(), body=review)
     body = answer.body if isinstance(answer.body, dict) else {}
-    user = str(body.get("status", {}).get("userInfo", {}).get("username", "USER"))
-    if user.startswith(SERVICE_ACCOUNT_PREFIX):
-        return f"--serviceaccount={user.removeprefix(SERVICE_ACCOUNT_PREFIX)}"
-    return f"--user={user}"
+    return Subject(str(body.get("status", {}).get("userInfo", {}).get("username", "USER")))

@@ -183,6 +183,16 @@ class Cluster:
         made: Json = self.request("POST", resource.path(namespace), body=body, query=query)
         return made
 
+    def create_if_absent(self, resource: Resource, body: Json) -> bool:
+        """Create an object; False when one of its name is there. Needs no right to read it."""
+        try:
+            self.create(resource, body)
+        except ApiFailure as failure:
+            if failure.code == 409 and failure.reason == "AlreadyExists":
+                return False
+            raise
+        return True
+
     def ensure(self, resource: Resource, body: Json) -> Json:
         """Create an object, or return the one of that name that is already there."""
         meta = body["metadata"]

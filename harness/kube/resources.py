@@ -41,6 +41,10 @@ RESOURCE_QUOTA = Resource("", "v1", "resourcequotas", "ResourceQuota")
 EVENT = Resource("", "v1", "events", "Event")
 PVC = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 PV = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
+ENDPOINT_SLICE = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
+POD_DISRUPTION_BUDGET = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+CSR = Resource("certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", namespaced=False)
+CSI_NODE = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False)
 LEASE = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 STORAGE_CLASS = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
 DEPLOYMENT = Resource("apps", "v1", "deployments", "Deployment")
@@ -60,6 +64,12 @@ MUTATING_WEBHOOK = Resource(
     "mutatingwebhookconfigurations",
     "MutatingWebhookConfiguration",
     namespaced=False,
+)
+ROLE = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
+ROLE_BINDING = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
+CLUSTER_ROLE = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
+CLUSTER_ROLE_BINDING = Resource(
+    "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False
 )
 VM = Resource("kubevirt.io", "v1", "virtualmachines", "VirtualMachine")
 VMI = Resource("kubevirt.io", "v1", "virtualmachineinstances", "VirtualMachineInstance")

@@ -23,6 +23,7 @@ SETTINGS = (
     "infra_kind",
     "infra_name",
     "kubeconfig",
+    "namespace",
     "runs",
     "timeout_scale",
     "keep_on_failure",

@@ -19,7 +19,7 @@ from harness.model import Cell
 from harness.schedule.book import Book, Entry
 from harness.schedule.capacity import Survey, survey
 from harness.schedule.demand import Demand, Rules, demand_of, rules_of
-from harness.schedule.ledger import Ledger
+from harness.schedule.ledger import RESERVATIONS_NAMESPACE, Ledger
 from harness.schedule.limits import Limits
 from harness.schedule.verdict import check_possible, possible, refusal
 
@@ -83,6 +83,7 @@ class Admission:
         look: Callable[[], Survey] | None = None,
         ledger: Callable[[str], Ledger] | None = None,
         now: Callable[[], float] = time.monotonic,
+        namespace: str | None = None,
     ) -> None:
         """Open the admission of a run.
 
@@ -90,6 +91,7 @@ class Admission:
             ttl: seconds without a sign of life after which other runs take this one's reservations for dead.
             patience: seconds after which what the first of the waiting cells wants is kept free for it.
             rules: KubeVirt's settings; read from the cluster without them.
+            namespace: the one that cells share; its quota is the room where nodes may not be looked at.
             look, ledger, now: what the cluster has, who reserved what (for a holder), the clock; else the real ones.
         """
         self._run = run
@@ -97,8 +99,10 @@ class Admission:
         self._patience = patience
         self._rules = rules if rules is not None else rules_of(cluster)
         self._holder = f"{run}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
-        self._look = look if look is not None else lambda: survey(cluster)
-        self._ledger = ledger(self._holder) if ledger is not None else Ledger(cluster, self._holder, ttl=ttl)
+        self._look = look if look is not None else lambda: survey(cluster, namespace)
+        book = namespace if namespace is not None else RESERVATIONS_NAMESPACE
+        opened = ledger(self._holder) if ledger is not None else None
+        self._ledger = opened or Ledger(cluster, self._holder, ttl=ttl, namespace=book)
         self._now = now
         self._every = ttl / RENEWALS
         self._written = now()

@@ -7,22 +7,25 @@ ordinary pods away.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
 from harness.infra.nodes import ENDED, MIB, quantity, usable
-from harness.kube import Cluster
+from harness.kube import ApiFailure, Cluster
 from harness.kube.client import Json
-from harness.kube.resources import NODE, POD
+from harness.kube.resources import NODE, POD, RESOURCE_QUOTA
 from harness.model import LABEL_CELL, LABEL_RUN
 from harness.schedule.demand import PodRequest
 from harness.schedule.room import NodeRoom, Nodes
 
 SCHEDULABLE = "kubevirt.io/schedulable"
 LAUNCHER = ("kubevirt.io", "virt-launcher")
+FORBIDDEN = 403
+UNSEEN = "the infra cluster, whose nodes may not be looked at"
+UNBOUNDED = 10**9
 REPELLING = frozenset({"NoSchedule", "NoExecute"})
 LASTING_OWNERS = frozenset({"DaemonSet", "Node"})  # whose pods stay on a node whatever else goes
 
@@ -73,11 +76,48 @@ def _less(nodes: Nodes, pods: Iterable[Bound]) -> Nodes:
     return tuple(left.values())
 
 
-def survey(cluster: Cluster) -> Survey:
-    """Look at all nodes and pods of an infra cluster."""
-    nodes = tuple(_room(node) for node in cluster.list(NODE).items if takes_machines(node))
-    pods = (pod for pod in cluster.list(POD).items if (pod.get("status") or {}).get("phase") not in ENDED)
-    return Survey(nodes, tuple(_bound(pod) for pod in pods))
+def survey(cluster: Cluster, namespace: str | None = None) -> Survey:
+    """Look at all nodes and pods of an infra cluster; who may not sees what a namespace's quota leaves.
+
+    Args:
+        namespace: the one that cells share; None when each has its own.
+    """
+    try:
+        nodes = tuple(_room(node) for node in cluster.list(NODE).items if takes_machines(node))
+        pods = cluster.list(POD).items
+    except ApiFailure as failure:
+        if failure.code != FORBIDDEN:
+            raise
+        return _allotted(cluster, namespace)
+    return Survey(nodes, tuple(_bound(pod) for pod in pods if _lives(pod)))
+
+
+def _lives(pod: Json) -> bool:
+    return (pod.get("status") or {}).get("phase") not in ENDED
+
+
+def _allotted(cluster: Cluster, namespace: str | None) -> Survey:
+    """Return what quotas allow as one node; without any the cluster's own scheduler is the only bound.
+
+    A pod of the namespace takes its part of the quota from the moment it exists, whether it has a node or not.
+    """
+    if namespace is None:
+        return Survey((NodeRoom(UNSEEN, UNBOUNDED, UNBOUNDED, UNBOUNDED),), ())
+    hard = [(q.get("spec") or {}).get("hard") or {} for q in cluster.list(RESOURCE_QUOTA, namespace).items]
+    name = f"the quota of {namespace}"
+    room = NodeRoom(
+        name=name,
+        memory_mib=_least(hard, ("requests.memory", "memory"), Decimal(MIB)),
+        millicpus=_least(hard, ("requests.cpu", "cpu"), Decimal(1) / 1000),
+        pods=_least(hard, ("pods", "count/pods"), Decimal(1)),
+    )
+    pods = (pod for pod in cluster.list(POD, namespace).items if _lives(pod))
+    return Survey((room,), tuple(replace(_bound(pod), node=name) for pod in pods))
+
+
+def _least(hard: Iterable[Mapping[str, Any]], names: Sequence[str], unit: Decimal) -> int:
+    amounts = [quantity(str(limits[name])) / unit for limits in hard for name in names if name in limits]
+    return int(min(amounts, default=Decimal(UNBOUNDED)))
 
 
 def free(cluster: Cluster) -> Nodes:

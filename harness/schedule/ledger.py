@@ -22,7 +22,6 @@ from harness.until import Deadline, NotYet, until
 
 RESERVATIONS_NAMESPACE = "vmatrix-schedule"
 LEASE_NAME = "reservations"
-WHERE = f"lease {RESERVATIONS_NAMESPACE}/{LEASE_NAME}"
 ANNOTATION = f"{LABEL_DOMAIN}/reservations"
 SWAP_SECONDS = 60.0  # how long one change may take, conflicts and a restarting API server included
 JITTER = (0.02, 0.3)  # seconds between two attempts at a change; one draw per change sets two processes apart
@@ -42,13 +41,17 @@ class Ledger:
         ttl: float,
         now: Callable[[], float] = time.monotonic,
         swap_seconds: float = SWAP_SECONDS,
+        namespace: str = RESERVATIONS_NAMESPACE,
     ) -> None:
         """Open the book.
 
         Args:
             holder: this process; unique among all processes on all machines.
             ttl: seconds without a sign of life after which another holder's entries no longer count.
+            namespace: where the book lies; another one than the default has to be there.
         """
+        self._namespace = namespace
+        self._where = f"lease {namespace}/{LEASE_NAME}"
         self._cluster = cluster
         self._holder = holder
         self._ttl = ttl
@@ -72,18 +75,18 @@ class Ledger:
             return until(
                 lambda: self._attempt(edit),
                 deadline=Deadline.after(self._swap_seconds),
-                what=f"{WHERE} is changed",
+                what=f"{self._where} is changed",
                 interval=random.uniform(*JITTER),  # noqa: S311 - not a secret
             )
 
     def read(self) -> Book:
         """Return what counts now, without changing anything."""
         with self._lock:
-            return self._living(self._load(self._cluster.get(LEASE, LEASE_NAME, RESERVATIONS_NAMESPACE)))
+            return self._living(self._load(self._cluster.get(LEASE, LEASE_NAME, self._namespace)))
 
     def _attempt(self, edit: Edit) -> Book | NotYet:
         try:
-            lease = self._cluster.get(LEASE, LEASE_NAME, RESERVATIONS_NAMESPACE)
+            lease = self._cluster.get(LEASE, LEASE_NAME, self._namespace)
             living = self._living(self._load(lease))
             wanted = edit(living)
             if wanted is None:
@@ -103,7 +106,7 @@ class Ledger:
 
     def _load(self, lease: Json | None) -> Book:
         annotations: dict[str, str] = ((lease or {}).get("metadata") or {}).get("annotations") or {}
-        return load(annotations.get(ANNOTATION, ""), where=WHERE)
+        return load(annotations.get(ANNOTATION, ""), where=self._where)
 
     def _living(self, book: Book) -> Book:
         """Return the book without the holders whose beat has not changed for too long; remember what was seen."""
@@ -121,26 +124,28 @@ class Ledger:
         """Swap the book for what was read; a conflict when somebody else did so first."""
         meta: dict[str, Any] = {
             "name": LEASE_NAME,
-            "namespace": RESERVATIONS_NAMESPACE,
+            "namespace": self._namespace,
             "labels": {LABEL_MANAGED: MANAGED_BY},
             "annotations": {ANNOTATION: dump(book)},
         }
         body: Json = {"apiVersion": LEASE.api_version, "kind": LEASE.kind, "metadata": meta, "spec": {}}
         if lease is None:
-            self._cluster.ensure(NAMESPACE, _namespace())
+            self._ensure_namespace()
             self._cluster.create(LEASE, body)
         else:
             meta["resourceVersion"] = lease["metadata"]["resourceVersion"]
             meta["uid"] = lease["metadata"]["uid"]
             self._cluster.replace(LEASE, body)
 
+    def _ensure_namespace(self) -> None:
+        """Make the namespace of the book if it is the default one; whoever may not make it has been given it."""
+        if self._namespace != RESERVATIONS_NAMESPACE or self._cluster.get(NAMESPACE, self._namespace) is not None:
+            return
+        meta = {"name": self._namespace, "labels": {LABEL_MANAGED: MANAGED_BY}}
+        self._cluster.create_if_absent(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
+
 
 def _forbidden(failure: ApiFailure) -> bool:
     """Tell a missing right from a namespace that is just ending; both are a 403."""
     ending = any(cause.get("reason") == "NamespaceTerminating" for cause in failure.causes)
     return failure.code == 403 and not ending
-
-
-def _namespace() -> Json:
-    labels = {LABEL_MANAGED: MANAGED_BY}
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": RESERVATIONS_NAMESPACE, "labels": labels}}

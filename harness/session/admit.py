@@ -40,7 +40,9 @@ class Waiting:
         """
         settings = plan.settings
         limits = Limits(settings.max_memory_mib, settings.max_cpus, settings.max_machines)
-        admission = Admission(site.cluster, plan.run, limits=limits, ttl=site.timeouts.reservation)
+        admission = Admission(
+            site.cluster, plan.run, limits=limits, ttl=site.timeouts.reservation, namespace=site.namespace
+        )
         admission.check_possible(plan.cells)
         made = Waiting(admission, History.load(settings.provider, settings.history), site.timeouts.admission)
         threading.Thread(target=made._renew, daemon=True, name="reservations").start()

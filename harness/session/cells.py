@@ -61,7 +61,7 @@ class Cells:
             steps = Steps(self.recorder, cell.id, number)
             steps.listeners += self.listeners
             directory = attempt_directory(self.plan.directory / cell.id, 1, number)
-            life = Life(self.site, Attempt(self.plan.run, cell, number, directory), steps)
+            life = Life(self.site, Attempt(self.plan.run, cell, number, directory, self.site.namespace), steps)
             life.on_task = self.on_task
             self._lives[cell.id] = life
         return self._lives[cell.id]

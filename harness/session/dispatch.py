@@ -192,7 +192,11 @@ class Dispatch:
             return  # the end of the run takes everything away at once
         try:
             seconds = self.run.site.timeouts.teardown
-            reap(self.run.site.cluster, Selection(run=self.run.plan.run, cell=cell.id), seconds=seconds)
+            reap(
+                self.run.site.cluster,
+                Selection(run=self.run.plan.run, cell=cell.id, namespace=self.run.site.namespace),
+                seconds=seconds,
+            )
             self.waiting.admission.gone(cell.id)
         except (Leaked, InfraError) as error:
             self._say(cell.id, f"what it left is still there: {error.summary}")

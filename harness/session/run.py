@@ -182,7 +182,7 @@ class Run:
             return
         kept = load(self.plan.directory).kept if not self.signalled else frozenset()
         try:
-            selection = Selection(run=self.plan.run, besides=kept)
+            selection = Selection(run=self.plan.run, besides=kept, namespace=self.plan.settings.namespace)
             reap(self._site.cluster, selection, seconds=self._site.timeouts.teardown)
         except Leaked as leak:
             self._leak = leak

@@ -38,6 +38,7 @@ class Settings(Model):
     keep_on_failure: keep a failed cell until it expires.
     max_memory_mib, max_cpus, max_machines: the most that one run may hold of the infra cluster at a time.
     expiry_hours: after how long `vmatrix reap --expired` takes a cell away.
+    namespace: one that exists, for all cells, their images and reservations; without it each cell gets one of its own.
     """
 
     provider: Literal["local", "kubeconfig"] = "local"
@@ -58,6 +59,7 @@ class Settings(Model):
     max_cpus: float | None = Field(default=None, gt=0)
     max_machines: int | None = Field(default=None, gt=0)
     expiry_hours: float = Field(default=4.0, gt=0, le=168)
+    namespace: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")] | None = None
 
 
 @dataclass(frozen=True)

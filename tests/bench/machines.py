@@ -12,6 +12,7 @@ from harness.cell.keys import make_key_pair
 from harness.cell.labels import cell_labels, namespace_name
 from harness.cell.machines import create_machine, wait_for_address
 from harness.cell.manifests import CellPlan, GoldenImage
+from harness.cell.place import Place
 from harness.cell.site import Site
 from harness.cell.teardown import Selection, reap
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, RESOURCE_QUOTA
@@ -70,7 +71,7 @@ def _one(ground: Ground, site: Site, planned: PlannedMachine, image: GoldenImage
         control.mkdir(mode=0o700, exist_ok=True)
         began = time.monotonic()
         create_machine(site, plan, planned, image)
-        machine = wait_for_address(site, plan.namespace, planned, image.user)
+        machine = wait_for_address(site, Place(plan.namespace), planned, image.user)
         addressed = time.monotonic()
         wait_for_login(machine, key, deadline=Deadline.after(site.timeouts.ssh), control=control)
         logged_in = time.monotonic()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,6 +27,7 @@ class LocalConfig:
         prepared: tells whether `prepare` has nothing to do.
         python: the interpreter that runs the harness's own programs.
         up_seconds: how long the programs may take together to become ready.
+        api_flags: flags of kube-apiserver by name, besides its usual ones: an audit log, another way to log in.
     """
 
     layout: Layout
@@ -38,3 +39,4 @@ class LocalConfig:
     prepared: Callable[[], bool]
     python: Path = field(default_factory=lambda: Path(sys.executable))
     up_seconds: float = UP_SECONDS
+    api_flags: Mapping[str, object] = field(default_factory=dict)

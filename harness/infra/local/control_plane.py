@@ -7,7 +7,7 @@ workers at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from harness.infra.local import credentials, pki
@@ -53,11 +53,17 @@ def kubeconfig_of(layout: Layout, component: str) -> Path:
     return layout.run / f"{component}.kubeconfig"
 
 
-def programs(layout: Layout, index: int, binaries: Binaries) -> tuple[Program, ...]:
-    """Return the control plane's programs, in the order in which they can start."""
+def programs(
+    layout: Layout, index: int, binaries: Binaries, api_flags: Mapping[str, object] | None = None
+) -> tuple[Program, ...]:
+    """Return the control plane's programs, in the order in which they can start.
+
+    Args:
+        api_flags: flags of kube-apiserver by name, besides its usual ones.
+    """
     return (
         _etcd(layout, index, binaries),
-        _apiserver(layout, index, binaries),
+        _apiserver(layout, index, binaries, api_flags or {}),
         _controller_manager(layout, index, binaries),
         _scheduler(layout, index, binaries),
     )
@@ -95,7 +101,7 @@ def _etcd(layout: Layout, index: int, binaries: Binaries) -> Program:
     return Program("etcd", _start(binaries, "etcd", flags), ready)
 
 
-def _apiserver(layout: Layout, index: int, binaries: Binaries) -> Program:
+def _apiserver(layout: Layout, index: int, binaries: Binaries, more: Mapping[str, object]) -> Program:
     folder, address = layout.pki, address_of(index)
     serving, etcd = pki.issued(folder, "kube-apiserver"), pki.issued(folder, "etcd-client")
     kubelet, proxy = pki.issued(folder, "kubelet-client"), pki.issued(folder, "front-proxy-client")
@@ -131,6 +137,7 @@ def _apiserver(layout: Layout, index: int, binaries: Binaries) -> Program:
         "enable-aggregator-routing": "true",  # aggregated APIs are reached at their endpoints: no kube-proxy here
         "shutdown-delay-duration": "0s",
         "event-ttl": "6h",
+        **more,
     }
     start = _start(binaries, "kube-apiserver", flags)
     return Program("kube-apiserver", start, serves(layout.kubeconfig), after=("etcd",))

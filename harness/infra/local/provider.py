@@ -124,7 +124,7 @@ class LocalProvider:
         """Return all programs of the instance, in the order in which they can start."""
         return (
             *self._mirror(index),
-            *control_plane.programs(self.layout, index, self.config.binaries),
+            *control_plane.programs(self.layout, index, self.config.binaries, self.config.api_flags),
             *self._kubevirt(index),
         )
 

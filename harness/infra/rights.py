@@ -1,0 +1,121 @@
+"""The rights that vmatrix needs of an infra cluster: the one list, as data.
+
+`vmatrix doctor` asks the API for each of them, deploy/ has them as roles, and a test reads in a real API server's audit
+log that every one is used and none is missing. Who asks for more first writes it here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.kube import Resource
+from harness.kube.resources import (
+    CDI,
+    CLUSTER_ROLE,
+    DATA_VOLUME,
+    EVENT,
+    KUBEVIRT,
+    LEASE,
+    NAMESPACE,
+    NODE,
+    POD,
+    PVC,
+    RESOURCE_QUOTA,
+    ROLE_BINDING,
+    SECRET,
+    STORAGE_CLASS,
+    STORAGE_PROFILE,
+    VM,
+    VMI,
+)
+from harness.model import LABEL_DOMAIN
+
+CELL_ROLE = "vmatrix-cell"
+# Kinds that exist in rules only: what a caller may act for, and that the policies of deploy/ are about it.
+PROJECT = Resource(LABEL_DOMAIN, "v1", "projects", "Project", namespaced=False)
+JOB = Resource(LABEL_DOMAIN, "v1", "jobs", "Job", namespaced=False)
+REAPER = Resource(LABEL_DOMAIN, "v1", "reapers", "Reaper", namespaced=False)
+
+
+@dataclass(frozen=True)
+class Right:
+    """Verbs on a kind, or on one of its subresources, and what they are for.
+
+    names: of the only objects that they are needed on; all without any.
+    required: whether nothing works without it.
+    inside: asked while a request is admitted, by the API server, CDI or a policy; no request of ours names it.
+    """
+
+    resource: Resource
+    verbs: tuple[str, ...]
+    why: str
+    subresource: str = ""
+    names: tuple[str, ...] = ()
+    required: bool = True
+    inside: bool = False
+
+    @property
+    def plural(self) -> str:
+        """Return the resource as kubectl's --resource takes it."""
+        name = f"{self.resource.plural}.{self.resource.group}" if self.resource.group else self.resource.plural
+        return f"{name}/{self.subresource}" if self.subresource else name
+
+
+# Everywhere, for jobs whose cells get a namespace each.
+NAMESPACES = (Right(NAMESPACE, ("create", "delete", "get", "list"), "each cell has a namespace of its own"),)
+JOBS = (
+    *NAMESPACES,
+    Right(ROLE_BINDING, ("create",), "a job gives itself its rights in a namespace that it has made"),
+    Right(CLUSTER_ROLE, ("bind",), "it may give itself that role alone", names=(CELL_ROLE,), inside=True),
+    Right(JOB, ("run",), "the policy for jobs is about whoever may do this", inside=True),
+)
+# Everywhere, to tell whether there is room; without it the infra cluster's scheduler finds out.
+SURVEY = (
+    Right(NODE, ("list",), "free capacity is summed up over nodes", required=False),
+    Right(POD, ("list",), "what pods request is not free", required=False),
+    Right(KUBEVIRT, ("list",), "KubeVirt's settings say how much machines request", required=False),
+)
+_DISKS = Right(DATA_VOLUME, ("create", "delete", "get", "list"), "disks are imported and cloned")
+_MACHINES = (
+    Right(SECRET, ("create",), "cloud-init's user data is a secret; nobody reads it but KubeVirt"),
+    _DISKS,
+    Right(VM, ("create", "delete", "get", "list"), "machines are virtual machines"),
+    Right(VMI, ("get", "list"), "a machine's state is read from its instance"),
+    Right(POD, ("list",), "a machine's address is its launcher pod's"),
+    Right(POD, ("get",), "a machine's console is its launcher pod's log", subresource="log"),
+    Right(PVC, ("list",), "what is left of disks is told"),
+    Right(EVENT, ("list",), "failures are explained by events"),
+)
+# In each namespace of a cell.
+CELL = (Right(RESOURCE_QUOTA, ("create",), "a cell cannot take more than its share"), *_MACHINES)
+# In the namespace of the golden images.
+IMAGES = (
+    Right(DATA_VOLUME, ("create", "get"), "each disk image is imported once"),
+    Right(DATA_VOLUME, ("create",), "disks are cloned from the golden images", subresource="source", inside=True),
+    Right(EVENT, ("list",), "a failed import is explained by events"),
+)
+# In the namespace of the reservations.
+SCHEDULE = (Right(LEASE, ("create", "get", "update"), "runs that share the cluster write down what they will take"),)
+# In a namespace that exists and that all cells share: everything above that is not about namespaces. To clone within
+# a namespace needs no right to the source (CDI, CanUserClonePVC).
+SHARED = (
+    *_MACHINES,
+    *SCHEDULE,
+    Right(RESOURCE_QUOTA, ("list",), "the namespace's quota is the room there is"),
+)
+# Everywhere, for `vmatrix reap --expired`.
+REAP = (
+    Right(NAMESPACE, ("delete", "get", "list"), "expired cells' namespaces are taken away"),
+    Right(VM, ("delete", "list"), "machines go before their disks"),
+    Right(VMI, ("list",), "a machine is gone when its instance is"),
+    Right(DATA_VOLUME, ("delete", "list"), "disks go before their namespace"),
+    Right(PVC, ("list",), "what keeps a namespace is told"),
+    Right(POD, ("list",), "what keeps a namespace is told"),
+    Right(REAPER, ("run",), "the policy for reapers is about whoever may do this", inside=True),
+)
+# For `vmatrix doctor` alone; what may not be looked at is said and left out.
+LOOK = (
+    Right(STORAGE_CLASS, ("list",), "the default storage class is looked up", required=False),
+    Right(STORAGE_PROFILE, ("get",), "the storage profile is looked up", required=False),
+    Right(CDI, ("list",), "whether CDI works is looked up", required=False),
+)
