@@ -1,0 +1,139 @@
+"""Whole entries given bad input: each mistake is named with its remedy, and no machine is spoken to."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from harness import proc
+from tests.unit.playbooks.playbook_files import PLAYBOOKS, load
+from tests.unit.playbooks.test_templates import ANSIBLE, HERE
+
+REFUSED = 2  # ansible-playbook's exit status when a host has failed
+ENTRIES = ("cluster", "scale", "upgrade", "reconfigure")
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """How a run of an entry ended, what it said, and with whom it tried to speak."""
+
+    status: int
+    said: str
+    spoken_to: str
+
+
+@pytest.fixture(scope="module")
+def mirror() -> Iterator[str]:
+    """Serve the letter x wherever a mirror has something, but no kubelet at all."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(404 if "/kubelet/" in self.path else 200)
+            self.send_header("Content-Length", "1")
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(b"x")
+
+        def do_HEAD(self) -> None:
+            self.do_GET()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield f"127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def attempt(directory: Path, entry: str, groups: dict[str, list[str]], **variables: Any) -> Attempt:
+    """Run an entry for machines that nobody can reach: whatever is said to one of them is written down."""
+    spoken = directory / "spoken"
+    ssh = directory / "ssh"
+    ssh.write_text(f'#!/bin/sh\necho "$@" >>{spoken}\nexit 255\n', encoding="utf-8")
+    ssh.chmod(0o755)
+    children = {name: {"hosts": dict.fromkeys(names)} for name, names in groups.items()}
+    hosts, extra = directory / "hosts.yml", directory / "extra-vars.yml"
+    hosts.write_text(yaml.safe_dump({"all": {"children": children}}), encoding="utf-8")
+    given = {**load(HERE / "variables.yml"), "cluster_kubeconfig_path": str(directory / "kubeconfig"), **variables}
+    extra.write_text(yaml.safe_dump(given), encoding="utf-8")
+    done = proc.run(
+        [ANSIBLE, "-i", hosts, "-e", f"@{extra}", PLAYBOOKS / f"{entry}.yml"],
+        timeout=180,
+        check=False,
+        env={
+            "ANSIBLE_CONFIG": str(PLAYBOOKS / "ansible.cfg"),
+            "ANSIBLE_HOME": str(directory),
+            "ANSIBLE_SSH_EXECUTABLE": str(ssh),
+            "ANSIBLE_SSH_RETRIES": "0",
+            "ANSIBLE_SSH_TRANSFER_METHOD": "piped",
+            "ANSIBLE_NOCOLOR": "1",
+        },
+    )
+    text = spoken.read_text(encoding="utf-8") if spoken.exists() else ""
+    return Attempt(done.returncode, done.stdout, text)
+
+
+STACKED = {"control_plane": ["cp"], "etcd": ["cp"], "node": ["w"]}
+
+
+def served(mirror: str) -> Json:
+    """Return the variables by which everything comes from the mirror."""
+    return {"cluster_mirror_url": f"http://{mirror}", "cluster_image_registry": mirror}
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_every_mistake_is_said_at_once_before_any_machine_is_touched(tmp_path: Path, entry: str) -> None:
+    ended = attempt(
+        tmp_path,
+        entry,
+        {"control_plane": ["cp", "cp-1"], "etcd": ["cp", "cp-1"], "worker": ["w"]},
+        cluster_kubernetes_version="1.33.1",
+        cluster_pod_cidr="10.0.0.0/16",
+        cluster_service_cidr="10.0.128.0/20",
+        cluster_network_plugin="cilium",
+    )
+    assert ended.status == REFUSED
+    assert ended.spoken_to == ""
+    assert "nothing was touched" in ended.said
+    for mistake in (
+        "machine w is in none of the groups control_plane, etcd, node (it is in worker): put it into one of them",
+        "take one or three control planes, or give etcd three machines of its own",
+        "cluster_kubernetes_version 1.33.1 is not known here: choose one of 1.34.x, 1.35.x, 1.36.x",
+        "cluster_pod_cidr 10.0.0.0/16 contains 10.0.0.2, the address of machine cp",
+        "choose a network that no machine is in",
+        "cluster_pod_cidr 10.0.0.0/16 overlaps cluster_service_cidr 10.0.128.0/20: choose networks apart",
+        "cluster_network_plugin 'cilium' is not known here: choose one of flannel, routes",
+    ):
+        assert mistake in ended.said
+
+
+def test_what_the_mirror_lacks_or_serves_wrongly_is_said_before_any_machine_is_touched(
+    tmp_path: Path, mirror: str
+) -> None:
+    ended = attempt(tmp_path, "cluster", STACKED, **served(mirror), cluster_checksums={"runc/1.5.2": "0" * 64})
+    assert ended.status == REFUSED
+    assert ended.spoken_to == ""
+    assert f"http://{mirror}/bin/kubelet/1.36.3/kubelet: 404" in ended.said
+    assert f"cluster_checksums says {'0' * 64}" in ended.said
+    assert "have the mirror serve it, or ask for a version that it has" in ended.said
+
+
+def test_a_request_without_a_mistake_is_carried_out(tmp_path: Path, mirror: str) -> None:
+    elsewhere = {"kubelet": {"url": f"http://{mirror}/bin/elsewhere"}}
+    places = {"mirror": {**load(PLAYBOOKS / "group_vars" / "all.yml")["cluster_release_places"]["mirror"], **elsewhere}}
+    ended = attempt(tmp_path, "cluster", STACKED, **served(mirror), cluster_release_places=places)
+    assert "nothing was touched" not in ended.said
+    assert "UNREACHABLE" in ended.said
+    assert "cp" in ended.spoken_to
