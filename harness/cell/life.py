@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,8 @@ from harness.model import Cell, Environment, GuestCluster, Phase
 from harness.until import Deadline
 
 DEPLOY = "deploy"
+# Looks on while a phase is applied: its index, all machines, and the guest before it (None when there is no cluster).
+Watch = Callable[[int, Environment, GuestCluster | None], AbstractContextManager[None]]
 KUBECONFIG = "kubeconfig"
 SECRETS = (PRIVATE_KEY, KUBECONFIG, f"{KUBECONFIG}.*", inventory.SNAPSHOT)  # globs
 MOST_ATTEMPTS = 2  # of provisioning, and of nothing else
@@ -33,6 +36,7 @@ class Life:
     attempt: provision.Attempt
     steps: Steps
     on_task: Callable[[str], None] = lambda _: None
+    watch: Watch = lambda _index, _machines, _before: nullcontext()
     environment: Environment | None = None
     guests: list[GuestCluster] = field(default_factory=list)
     failure: VmatrixError | None = None
@@ -95,8 +99,13 @@ class Life:
         while len(self.guests) <= index:
             environment = self.provision()
             number = len(self.guests)
-            self.guests.append(self._step(self.cell.stage(number), partial(self._apply, environment, number)))
+            self.guests.append(self._step(self.cell.stage(number), partial(self._watched, environment, number)))
         return self.guests[index]
+
+    def _watched(self, whole: Environment, index: int) -> GuestCluster:
+        before = self.guests[index - 1] if index and self.cell.phases[index - 1].cluster else None
+        with self.watch(index, whole, before):
+            return self._apply(whole, index)
 
     def _apply(self, whole: Environment, index: int) -> GuestCluster:
         phase = self.cell.phases[index]
@@ -154,8 +163,7 @@ class Life:
             **merged(phase.vars, self.site.guest_vars),
             "cluster_mirror_url": self.site.mirror.http,
             "cluster_image_registry": self.site.mirror.registry,
-            **({"cluster_remove_nodes": list(phase.removed)} if phase.removed else {}),
-            **({"cluster_lost_nodes": list(phase.lost)} if phase.lost else {}),
+            **named_machines(phase),
         }
         return inventory.extra_vars(environment, common, kubeconfig=kubeconfig)
 
@@ -205,6 +213,12 @@ class Life:
                 raise
             self.failure = first
             raise first from group
+
+
+def named_machines(phase: Phase) -> dict[str, list[str]]:
+    """Return the variables by which the playbooks know the machines that leave in a phase, or were lost before it."""
+    named = {"cluster_remove_nodes": list(phase.removed), "cluster_lost_nodes": list(phase.lost)}
+    return {name: machines for name, machines in named.items() if machines}
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from rich.console import Console
 from harness import wiring
 from harness.cell import inventory
 from harness.cell.deploy import playbook_argv
+from harness.cell.life import named_machines
 from harness.model import Cell, Environment, Machine, Phase
 from harness.paths import project_dir
 from harness.plan.lock import load_lock
@@ -155,8 +156,10 @@ def _phase(spec: Spec, cell: Cell, index: int, environment: Environment) -> dict
         "machines": list(phase.machines),
         **({"loses": list(phase.lost)} if phase.lost else {}),
         **({"removes": list(phase.removed)} if phase.removed else {}),
+        **({"workload": phase.workload} if phase.workload else {}),
+        **({"data": f"as when {cell.stage(phase.data_of)} began"} if phase.data_of is not None else {}),
         **({"values": values} if (values := _others(phase.values, cell.values)) else {}),
-        **({"variables": variables} if (variables := _others(phase.vars, cell.vars)) else {}),
+        **({"variables": variables} if (variables := _others(phase.vars, cell.vars) | named_machines(phase)) else {}),
         "then": phase.then,
         "checked": phase.cluster,
     }

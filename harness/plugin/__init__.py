@@ -12,11 +12,11 @@ import pytest
 
 from harness.errors import VmatrixError
 from harness.plugin import state
-from harness.plugin.fixtures import artifact, cell, cell_dir, cells, guest, life, mirror, phase, timeouts
+from harness.plugin.fixtures import artifact, cell, cell_dir, cells, guest, life, mirror, phase, timeouts, witness
 from harness.plugin.items import arrange, is_step, note_setup, outcome_of, parametrize, stage_of, suite_of
 from harness.plugin.state import CELLS, PLAN, RUN, message, on_worker
 
-__all__ = ["artifact", "cell", "cell_dir", "cells", "guest", "life", "mirror", "phase", "timeouts"]
+__all__ = ["artifact", "cell", "cell_dir", "cells", "guest", "life", "mirror", "phase", "timeouts", "witness"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -68,6 +68,9 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Open the run when cells are asked for; refuse bad input before anything is touched."""
+    config.addinivalue_line(
+        "markers", "when(phase): a check after such phases only for which phase(cell, index) is true"
+    )
     config.addinivalue_line("markers", "step(name): a step of a cell's life: provision, phase, teardown or gone")
     if config.option.help or not state.asked_for_cells(config):
         return

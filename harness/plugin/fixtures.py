@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from harness.model import Cell, GuestCluster, Mirror
     from harness.session import Cells
     from harness.spec.models import Timeouts
+    from harness.validate.witness import Witness
 
 
 @pytest.fixture(scope="session")
@@ -44,6 +45,12 @@ def cells(request: pytest.FixtureRequest) -> Cells:
 def life(cell: Cell, cells: Cells) -> Life:
     """The cell's life; its verbs can be called any number of times."""
     return cells.life(cell)
+
+
+@pytest.fixture(scope="session")
+def witness(cell: Cell, cells: Cells) -> Witness:
+    """Who looked on during the cell's phases: what was before each, what answered during it."""
+    return cells.witness(cell)
 
 
 @pytest.fixture(scope="session")

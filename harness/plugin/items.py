@@ -14,17 +14,21 @@ if TYPE_CHECKING:
 
 PROVISION, PHASE, TEARDOWN, GONE = "provision", "phase", "teardown", "gone"
 AFTER_ALL = 1000  # phases
+MEASURED = "measured"  # a check's property that every report shows, whatever the outcome: one line
 SETUP_SECONDS: pytest.StashKey[float] = pytest.StashKey()
 
 
 def parametrize(metafunc: pytest.Metafunc, plan: RunPlan) -> None:
-    """Give a test one item per cell; if it looks at the guest cluster, one per cell and phase that leaves one."""
+    """Give a test one item per cell; if it looks at the guest cluster, one per cell and phase that leaves one.
+
+    A test that is marked with `when` has one per cell and phase for which its condition holds (see `arrange`).
+    """
     if "phase" not in metafunc.fixturenames:
         ids = [c.id for c in plan.cells]
         metafunc.parametrize("cell", plan.cells, ids=ids, scope="session", indirect=True)
         return
-    steps = _marked(metafunc.definition) is not None
-    pairs = [(c, i) for c in plan.cells for i, p in enumerate(c.phases) if steps or p.cluster]
+    every = _marked(metafunc.definition) is not None or metafunc.definition.get_closest_marker("when") is not None
+    pairs = [(c, i) for c in plan.cells for i, p in enumerate(c.phases) if every or p.cluster]
     ids = [item_id(c, i) for c, i in pairs]
     metafunc.parametrize(("cell", "phase"), pairs, ids=ids, scope="session", indirect=True)
 
@@ -35,13 +39,13 @@ def item_id(cell: Cell, index: int) -> str:
 
 
 def arrange(config: pytest.Config, items: list[pytest.Item], steps: list[pytest.Item], plan: RunPlan) -> None:
-    """Leave out the suites that the tier does not have, give each cell with a check its steps, and order them.
+    """Leave out what the tier or the phase does not have, give each cell with a check its steps, and order them.
 
     A selection of steps alone is a wish to see cells come and go, and stays what it is.
     """
     suites = plan.suites()
-    if suites is not None:
-        left_out = {i for i in items if cell_of(i) is not None and not is_step(i) and suite_of(i) not in suites}
+    left_out = {i for i in items if cell_of(i) is not None and not is_step(i) and not _applies(i, suites)}
+    if left_out:
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = [i for i in items if i not in left_out]
     checked = {found.id for i in items if not is_step(i) and (found := cell_of(i)) is not None}
@@ -56,6 +60,14 @@ def arrange(config: pytest.Config, items: list[pytest.Item], steps: list[pytest.
         return position.get(found.id if found else "", len(position)), *_rank(item), number
 
     items[:] = [item for _, item in sorted(enumerate(items), key=key)]
+
+
+def _applies(item: pytest.Item, suites: frozenset[str] | None) -> bool:
+    """Tell whether a check is of a suite of the tier (None: of any), and about such a phase as it runs after."""
+    mark = item.get_closest_marker("when")
+    cell = cell_of(item)
+    fits = mark is None or (cell is not None and bool(mark.kwargs["phase"](cell, phase_of(item))))
+    return fits and (suites is None or suite_of(item) in suites)
 
 
 def _rank(item: pytest.Item) -> tuple[int, int]:

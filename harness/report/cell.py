@@ -56,6 +56,7 @@ class Check:
     """One check's outcome: passed, failed or not-run.
 
     detail: the failure's text, or why it did not run.  stage: the phase after which it ran.
+    measured: what it measured and every report shows, in words.
     quarantine: the issue of the entry that keeps a failure from counting.
     """
 
@@ -68,6 +69,7 @@ class Check:
     stage: str = ""
     attempt: int = 1
     quarantine: str = ""
+    measured: str = ""
 
     @property
     def title(self) -> str:

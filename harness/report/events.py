@@ -91,6 +91,7 @@ def _check(event: Mapping[str, Any]) -> Check:
         detail=event.get("detail", ""),
         stage=event.get("stage", ""),
         attempt=int(event.get("attempt", 1)),
+        measured=str(event.get("properties", {}).get("measured", "")),
     )
 
 

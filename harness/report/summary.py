@@ -32,6 +32,8 @@ def render(result: RunResult) -> str:
         else []
     )
     lines += ["", "```sh", result.command, "```", "", *_cells(result), ""]
+    measured = words.measured(result)
+    lines += ["Measured:", "", *(f"- {line}" for line in measured), ""] if measured else []
     many = len(result.cells) >= words.MANY_CELLS
     for cell in words.worth_showing(result):
         lines += _cell(cell, many=many, kept=cell.id in result.kept)

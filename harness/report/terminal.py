@@ -34,6 +34,8 @@ def show(result: RunResult, console: Console) -> None:
             console.print(failure)
     if result.cells:
         console.print()
+    for said in words.measured(result):
+        console.print(Text(f"measured in {said}"), soft_wrap=True)
     for line in _run(result):
         console.print(line, soft_wrap=True)
 

@@ -149,6 +149,16 @@ def _group(cell: CellResult, key: tuple[str, str], checks: list[Check]) -> Group
     )
 
 
+def measured(result: RunResult) -> list[str]:
+    """Return what checks of the attempts that count have measured, passed or not: one line each, with the cell."""
+    return [
+        f"{cell.id}{f', {check.stage}' if check.stage else ''}: {check.measured}"
+        for cell in result.cells
+        for check in cell.last_checks
+        if check.measured
+    ]
+
+
 def not_run(cell: CellResult, checks: Iterable[Check]) -> list[str]:
     """Return which checks did not run and why; of many for the same reason only how many."""
     reasons: dict[str, list[Check]] = {}

@@ -21,6 +21,8 @@ from harness.errors import Blame, HarnessBug, Leaked, VmatrixError
 from harness.model import Cell
 from harness.record import Recorder
 from harness.session.plan import RunPlan
+from harness.session.witness import witness_of
+from harness.validate.witness import Witness
 
 
 @dataclass
@@ -41,6 +43,7 @@ class Cells:
     leak: Leaked | None = None
     _site: Site | None = None
     _lives: dict[str, Life] = field(default_factory=dict)
+    _witnesses: dict[str, Witness] = field(default_factory=dict)
 
     @property
     def site(self) -> Site:
@@ -64,7 +67,13 @@ class Cells:
             life = Life(self.site, Attempt(self.plan.run, cell, number, directory, self.site.namespace), steps)
             life.on_task = self.on_task
             self._lives[cell.id] = life
+            self._witnesses[cell.id] = witness_of(life)
         return self._lives[cell.id]
+
+    def witness(self, cell: Cell) -> Witness:
+        """Return who looks on while a cell lives, the same one each time."""
+        self.life(cell)
+        return self._witnesses[cell.id]
 
     def begin(self, cell: Cell) -> Life:
         """Open a cell's life once there is room for it.

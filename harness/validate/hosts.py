@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import base64
+import json
 import shlex
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import testinfra
 
 from harness.errors import InfraError
 from harness.model import Environment
+from harness.validate import running
 from harness.validate.facts import NodeFacts, parse
+from harness.validate.running import Running
 
+T = TypeVar("T")
 ON_NODE = Path(__file__).with_name("on_node.py")
+ON_NODE_RUNNING = Path(__file__).with_name("on_node_running.py")
 GATHER_SECONDS = 60  # the slowest part asks four binaries for their version on a machine that is busy
 
 
@@ -42,21 +47,61 @@ def gather(hosts: Mapping[str, Any]) -> dict[str, NodeFacts]:
     Raises:
         InfraError: a machine did not answer or answered nonsense.
     """
+    return ask_each(hosts, dict.fromkeys(hosts, (ON_NODE,)), parse)
+
+
+def gather_running(hosts: Mapping[str, Any], questions: Mapping[str, Mapping[str, Any]]) -> dict[str, Running]:
+    """Ask every machine what it runs, all at once.
+
+    Args:
+        questions: what on_node_running.py takes, by machine.
+
+    Raises:
+        InfraError: a machine did not answer or answered nonsense.
+    """
+    programs = {name: (ON_NODE_RUNNING, json.dumps(questions[name])) for name in hosts}
+    return ask_each(hosts, programs, running.parse)
+
+
+def ask_each(
+    hosts: Mapping[str, Any], programs: Mapping[str, tuple[Path | str, ...]], read: Callable[[str], T]
+) -> dict[str, T]:
+    """Run a program with its arguments on every machine, all at once, and read what each prints.
+
+    Raises:
+        InfraError: a machine did not answer or answered nonsense.
+    """
+
+    def ask(name: str) -> T:
+        program, *arguments = programs[name]
+        return read(_said(name, hosts[name], remote_command(Path(program), *map(str, arguments))))
+
     with ThreadPoolExecutor(max_workers=max(1, len(hosts))) as pool:
-        asked = {name: pool.submit(_ask, name, host) for name, host in hosts.items()}
-    return {name: answer.result() for name, answer in asked.items()}
+        return dict(zip(hosts, pool.map(ask, hosts), strict=True))
 
 
-def gather_command() -> str:
-    """Return the shell command that prints a machine's facts."""
-    packed = base64.b64encode(zlib.compress(ON_NODE.read_bytes(), 9)).decode()
-    program = f'import base64,zlib;exec(zlib.decompress(base64.b64decode("{packed}")))'
-    return f"timeout {GATHER_SECONDS} python3 -c {shlex.quote(program)}"
+def remote_command(program: Path, *arguments: str, seconds: float = GATHER_SECONDS) -> str:
+    """Return the shell command that runs one of the on_node programs on a machine.
+
+    The text of the programs goes along; on_node is there to be imported by the others under its own name.
+
+    Args:
+        seconds: after which the machine ends it.
+    """
+    texts = json.dumps([ON_NODE.read_text(encoding="utf-8"), program.read_text(encoding="utf-8")])
+    packed = base64.b64encode(zlib.compress(texts.encode(), 9)).decode()
+    start = (
+        "import base64,json,sys,types,zlib;"
+        f'library,text=json.loads(zlib.decompress(base64.b64decode("{packed}")));'
+        'name="harness.validate.on_node";sys.modules[name]=types.ModuleType(name);'
+        'exec(compile(library,name,"exec"),sys.modules[name].__dict__);exec(compile(text,"on_node","exec"))'
+    )
+    return f"timeout {seconds:.0f} python3 -c {shlex.join([start, *arguments])}"
 
 
-def _ask(name: str, host: Any) -> NodeFacts:
+def _said(name: str, host: Any, command: str) -> str:
     try:
-        done = host.run(gather_command())
+        done = host.run(command)
     except RuntimeError as error:  # testinfra's word for ssh's exit status 255
         raise InfraError(
             f"{name} cannot be logged in to: {str(error)[:300]}", hint="is the machine still running? `vmatrix status`"
@@ -66,4 +111,4 @@ def _ask(name: str, host: Any) -> NodeFacts:
             f"{name} could not tell its facts (status {done.rc}): {done.stderr.strip()[-500:]}",
             hint=f"log in to {name} and run `python3 --version; systemctl --failed`",
         )
-    return parse(done.stdout)
+    return str(done.stdout)

@@ -6,10 +6,10 @@ import functools
 
 import pytest
 
-from harness.cell.access import control_directory, ssh_options
 from harness.kube import Cluster
 from harness.model import Cell, GuestCluster
 from harness.plugin.state import PLAN
+from harness.session.witness import inspection_options
 from harness.spec.models import Timeouts
 from harness.validate.curated import load_curated
 from harness.validate.expected import Expected, minor_of
@@ -17,7 +17,7 @@ from harness.validate.facts import NodeFacts
 from harness.validate.inspection import Inspection
 from harness.validate.view import ClusterView
 
-SUITES = ("nodes", "cluster", "network", "conformance")  # from cheap to dear
+SUITES = ("phases", "nodes", "cluster", "network", "conformance")  # from cheap to dear
 
 
 @functools.cache
@@ -60,10 +60,7 @@ def _is_foreign(item: pytest.Item) -> bool:
 @pytest.fixture(scope="session")
 def inspection(guest: GuestCluster, timeouts: Timeouts) -> Inspection:
     """The guest under inspection."""
-    environment = guest.environment
-    control = control_directory(environment.run, environment.cell.id)
-    control.mkdir(mode=0o700, exist_ok=True)
-    options = ssh_options(environment.private_key, control)
+    options = inspection_options(guest.environment)
     inspected = Inspection(guest, ssh_options=options, settle_seconds=timeouts.settle)
     inspected.wait_for_api()
     return inspected

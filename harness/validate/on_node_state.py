@@ -1,0 +1,189 @@
+"""What a machine is like, whole: files, mounts, network, firewall, units, processes, control groups, kernel settings.
+
+Runs on the machine itself (`python3 - < on_node_state.py`, as root, with nothing but Python and the usual commands)
+and prints one JSON object; `differences` compares two of them. What changes on any machine that is
+simply running is left out, each with its reason.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+TREES = ("/boot", "/etc", "/home", "/opt", "/root", "/run", "/srv", "/tmp", "/usr", "/var")  # noqa: S108 - looked at, not written
+LEFT_OUT = re.compile(
+    "|".join(
+        (
+            r"/__pycache__(/|$)",  # whoever runs Python writes them
+            r"/\.ansible(/|$)",  # Ansible's own scratch folder
+            r"^/(run|var)/log/(?!pods|containers)",  # logs tell what happened, also that it was undone
+            r"^/run/(systemd|udev|user|dbus|sudo|sshd|credentials|utmp|initctl|cloud-init|blkid|mount)(/|$)",
+            r"^/var/lib/(systemd|dbus|cloud|logrotate|private|polkit-1)(/|$)",  # clocks and seeds of the system's own
+            r"^/(var/)?tmp/systemd-private-",
+            r"^/var/(cache|backups)(/|$)",
+            r"^/etc/\.(pwd|updated)",
+        )
+    )
+)
+VOLATILE_UNIT = re.compile(
+    r"^(session-|user@|user-|run-user|run-|dev-|sys-|systemd-tmpfiles|apt-|fstrim|man-db|dpkg-db)"
+)
+PASSING = re.compile(r"(\(sd-pam\)|agetty|dbus-daemon|python3|sftp-server|sh|bash|ssh.*|sudo|systemd.*)$")
+KERNEL_SETTINGS = Path("/proc/sys/net")  # the rest belongs to the kernel, which machines may share with their host
+COUNTING = re.compile(r"nf_conntrack_count|/neigh/|/(conf|neigh)/(veth|cni|flannel)")
+
+
+def output(*argv: str) -> list[str]:
+    """Return a command's lines."""
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def fingerprint(path: Path) -> str:
+    """Tell what is at a path: its kind, permissions, owner and content; not its times."""
+    found = path.lstat()
+    kind = stat.filemode(found.st_mode)
+    owner = f"{found.st_uid}:{found.st_gid}"
+    if stat.S_ISLNK(found.st_mode):
+        return f"{kind} {owner} -> {os.readlink(path)}"
+    if stat.S_ISREG(found.st_mode):
+        return f"{kind} {owner} {found.st_size} {digest(path)}"
+    return f"{kind} {owner}"
+
+
+def digest(path: Path) -> str:
+    """Return a short checksum of a file's content; a network namespace, which looks like a file, has none."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    except OSError:
+        return "unreadable"
+
+
+def files() -> dict[str, str]:
+    """Return every file and folder of the trees that can tell a machine from another one."""
+    seen: dict[str, str] = {}
+    pending = [Path(tree) for tree in TREES]
+    while pending:
+        folder = pending.pop()
+        for path in folder.iterdir():
+            if LEFT_OUT.search(str(path)):
+                continue
+            try:
+                seen[str(path)] = fingerprint(path)
+            except FileNotFoundError:
+                continue
+            if path.is_dir() and not path.is_symlink():
+                pending.append(path)
+    return seen
+
+
+def mounts() -> dict[str, str]:
+    """Return every mount point with its kind of file system."""
+    lines = (line.split() for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines())
+    found = {words[4]: words[words.index("-") + 1] for words in lines}
+    return {where: kind for where, kind in found.items() if not where.startswith("/run/user/")}
+
+
+def links() -> dict[str, str]:
+    """Return every network interface with its kind, and what is attached to what."""
+    found = json.loads("\n".join(output("ip", "-json", "-details", "link")))
+    return {
+        each["ifname"]: f"{each.get('linkinfo', {}).get('info_kind', '')} {each.get('master', '')} mtu {each['mtu']}"
+        for each in found
+    }
+
+
+def as_keys(lines: list[str]) -> dict[str, str]:
+    """Return lines as keys, for what has no better name than itself."""
+    return {line.strip(): "" for line in lines if line.strip()}
+
+
+def firewall() -> dict[str, str]:
+    """Return the rules of nftables (iptables-nft's are among them) and of the older tables."""
+    rules = {f"{number}: {line}": "" for number, line in enumerate(output("nft", "--stateless", "list", "ruleset"))}
+    for family in ("ip", "ip6"):
+        names = Path(f"/proc/net/{family}_tables_names")
+        for table in names.read_text(encoding="utf-8").split() if names.exists() else ():
+            saved = output(f"{family}tables-legacy-save", "-t", table)
+            rules |= {f"{family} {table} {line}": "" for line in saved if line.startswith("-")}
+    return rules
+
+
+def units() -> dict[str, str]:
+    """Return every unit and unit file with its state."""
+    listed = output("systemctl", "list-units", "--all", "--plain", "--no-legend", "--no-pager")
+    found = {words[0]: " ".join(words[1:3]) for words in map(str.split, listed) if not VOLATILE_UNIT.match(words[0])}
+    for line in output("systemctl", "list-unit-files", "--plain", "--no-legend", "--no-pager"):
+        name, state = line.split()[:2]
+        found[f"file {name}"] = state
+    return {name: state for name, state in found.items() if not name.endswith((".device", ".scope"))}
+
+
+def processes() -> dict[str, str]:
+    """Return the command of every process that is not the system's, the login's or this one's."""
+    found = {}
+    for pid in (path for path in Path("/proc").iterdir() if path.name.isdigit()):
+        try:
+            command = (pid / "cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
+        except OSError:
+            continue
+        if command[0] and not PASSING.match(Path(command[0].split(" ")[0].rstrip(":")).name):
+            found[" ".join(command)] = ""
+    return found
+
+
+def control_groups() -> dict[str, str]:
+    """Return every control group that is no service's of the system and no session's."""
+    root = Path("/sys/fs/cgroup")
+    below = (path.relative_to(root) for path in root.glob("**/") if not path.is_symlink())
+    return {str(path): "" for path in below if not re.search(r"\.(service|scope|slice|mount|socket|swap)", str(path))}
+
+
+def kernel_settings() -> dict[str, str]:
+    """Return the kernel's network settings."""
+    found = {}
+    for path in KERNEL_SETTINGS.rglob("*"):
+        if path.is_file() and not COUNTING.search(str(path)):
+            try:
+                found[str(path)] = path.read_text(encoding="utf-8", errors="replace").strip()
+            except OSError:
+                continue
+    return found
+
+
+def look() -> dict[str, dict[str, str]]:
+    """Return the whole state of this machine, by kind."""
+    return {
+        "file": files(),
+        "mount": mounts(),
+        "link": links(),
+        "route": as_keys([line for table in ("main", "all") for line in output("ip", "route", "show", "table", table)]),
+        "routing rule": as_keys(output("ip", "rule")),
+        "firewall rule": firewall(),
+        "unit": units(),
+        "process": processes(),
+        "control group": control_groups(),
+        "kernel setting": kernel_settings(),
+        "hostname": {Path("/proc/sys/kernel/hostname").read_text(encoding="utf-8").strip(): ""},
+    }
+
+
+def differences(before: dict[str, dict[str, str]], after: dict[str, dict[str, str]]) -> list[str]:
+    """Say what one state has that the other has not, one sentence each, sorted."""
+    found = []
+    for kind in before:
+        was, now = before[kind], after[kind]
+        found += [f"{kind} left behind: {name} {now[name]}".rstrip() for name in now.keys() - was.keys()]
+        found += [f"{kind} lost: {name} {was[name]}".rstrip() for name in was.keys() - now.keys()]
+        both = was.keys() & now.keys()
+        found += [f"{kind} changed: {name}: {was[name]} -> {now[name]}" for name in both if was[name] != now[name]]
+    return sorted(found)
+
+
+if __name__ == "__main__":
+    json.dump(look(), sys.stdout)

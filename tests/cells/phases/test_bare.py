@@ -1,0 +1,29 @@
+"""After a phase that leaves no cluster, every machine is as it was before its deployment."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.model import Cell, GuestCluster
+from harness.validate import states
+from harness.validate.findings import require
+from harness.validate.witness import Witness
+
+
+def leaves_no_cluster(cell: Cell, index: int) -> bool:
+    """Tell whether there is no cluster after a phase."""
+    return not cell.phases[index].cluster
+
+
+@pytest.mark.when(phase=leaves_no_cluster)
+def test_every_machine_is_as_before_its_deployment(
+    guest: GuestCluster, cell: Cell, phase: int, witness: Witness
+) -> None:
+    names = cell.phases[phase].machines
+    require(
+        states.not_as_before(names, witness.bare_states(), witness.states_of(names)),
+        claim="nothing of the cluster is left on any machine: no process, mount, network namespace, interface, route, "
+        "firewall rule, unit, control group, kernel setting or file",
+        look="the role reset in the phase's log",
+        do=f"vmatrix login {cell.id} MACHINE, then ps -ef; findmnt; ip netns; ip link; nft list ruleset",
+    )

@@ -1,0 +1,30 @@
+"""An upgrade has changed every component on every machine, and not merely what it says about itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.model import Cell
+from harness.validate import versions
+from harness.validate.findings import require
+from harness.validate.observation import Observation
+
+
+def upgrades(cell: Cell, index: int) -> bool:
+    """Tell whether a phase changes the Kubernetes version of a cluster that is there."""
+    if index == 0 or not (cell.phases[index].cluster and cell.phases[index - 1].cluster):
+        return False
+    return cell.phases[index].values["kubernetes"] != cell.phases[index - 1].values["kubernetes"]
+
+
+@pytest.mark.when(phase=upgrades)
+def test_every_component_ran_the_old_version_before_and_runs_the_new_one(
+    before: Observation, after: Observation
+) -> None:
+    require(
+        versions.not_upgraded(before, after),
+        claim=f"every component was seen as of Kubernetes {before.expected.kubernetes} before the phase and as of "
+        f"{after.expected.kubernetes} after it: each process's own file, each pod's image, each API server's answer",
+        look="logs/upgrade.log: was the machine skipped? journalctl -t kubeadm-upgrade -u kubelet on it",
+        do=f"{after.expected.login()}, then /proc/$(pidof PROGRAM)/exe --version",
+    )
