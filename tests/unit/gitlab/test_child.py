@@ -1,0 +1,203 @@
+"""The child pipeline: what GitLab accepts of it, and what each job promises."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from harness.errors import EXIT_RETRY
+from harness.gitlab import child, limits
+from harness.gitlab.child import CellJob, Child
+from harness.gitlab.times import job_times
+from harness.paths import project_dir
+from harness.plan.lock import tier_cells
+from harness.schedule.estimate import estimate
+from harness.spec import Spec, lines, load_spec
+from tests.unit.gitlab.pipelines import TIMES, cell_jobs, template, written
+
+LARGE = 500  # cells: beyond every tier's budget, and beyond GitLab's 200 permutations and 50 needs
+
+
+@pytest.fixture(scope="module")
+def spec() -> Spec:
+    """Return the project's own matrix."""
+    return load_spec(project_dir() / "matrix")
+
+
+@pytest.mark.parametrize("count", [0, 1, 60, LARGE])
+def test_gitlab_takes_it_whatever_its_size(count: int) -> None:
+    made = written(cell_jobs(count))
+    size = len(child.text(made).encode())
+    assert limits.broken(made, size=size) == []
+    assert size < limits.FILE_BYTES / 5
+
+
+def test_no_name_stands_twice_in_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "matrix.yml"
+    file.write_text(child.text(written(cell_jobs(60))), encoding="utf-8")
+    _, problems = lines.read(file)
+    assert problems == []
+
+
+def test_one_job_per_cell_then_one_that_keeps_the_results() -> None:
+    made = written(cell_jobs(60))
+    jobs = limits.jobs(made)
+    assert list(jobs) == [*(one.cell for one in cell_jobs(60)), child.REPORT]
+    assert jobs[child.REPORT]["when"] == "always"
+    assert "needs" not in jobs[child.REPORT]
+    assert made["stages"].index(jobs[child.REPORT]["stage"]) == len(made["stages"]) - 1
+
+
+def test_without_a_cell_one_job_says_so_whatever_the_reason_is_written_with() -> None:
+    why = "nothing: docs/it's $HOME `x`.md\nsecond line"
+    made = written([], nothing=why)
+    (job,) = limits.jobs(made).values()
+    (script,) = job["script"]
+    said = subprocess.run(["/bin/bash", "-c", script], capture_output=True, text=True, timeout=10, check=True)
+    assert said.stdout == why + "\n"
+
+
+def test_it_runs_only_as_a_child() -> None:
+    assert written([])["workflow"]["rules"] == [{"if": '$CI_PIPELINE_SOURCE == "parent_pipeline"'}]
+
+
+@pytest.mark.parametrize(("request_", "given_up"), [("7", True), ("", False)])
+def test_only_a_merge_requests_jobs_may_be_given_up_for_a_newer_commit(request_: str, given_up: bool) -> None:
+    made = written(cell_jobs(2), Child("n", merge_request=request_))
+    assert made["default"]["interruptible"] is given_up
+    assert not any("interruptible" in job for job in limits.jobs(made).values())
+
+
+def test_a_job_is_retried_only_for_the_runner_and_for_an_infra_that_may_recover() -> None:
+    retry = child.common()[".cell"]["retry"]
+    assert retry["max"] == 1
+    assert retry["exit_codes"] == [EXIT_RETRY]
+    assert set(retry["when"]) == {"runner_system_failure", "scheduler_failure", "api_failure"}
+
+
+def test_a_jobs_script_ends_in_the_run_itself() -> None:
+    common = child.common()[".cell"]
+    assert common["script"] == ["exec vmatrix gitlab cell"]
+    assert common["after_script"][-1] == "vmatrix gitlab after"
+    assert common["artifacts"]["when"] == "always"
+    assert common["artifacts"]["reports"] == {"junit": "runs/*/junit.xml", "annotations": "annotations.json"}
+
+
+def test_artifacts_hold_no_key_and_no_kubeconfig() -> None:
+    paths = child.common()[".cell"]["artifacts"]["paths"]
+    secrets = ("runs/abc123/cell/id_ed25519", "runs/abc123/cell/kubeconfig", "runs/abc123/cell/attempt-2/id_ed25519")
+    for secret in secrets:
+        assert not any(Path(secret).match(p.rstrip("/")) or Path(secret).parent.match(p.rstrip("/")) for p in paths)
+
+
+def test_nothing_lets_one_cell_wait_for_another() -> None:
+    made = child.text(written(cell_jobs(3))) + (project_dir() / "templates/vmatrix.yml").read_text(encoding="utf-8")
+    assert "resource_group" not in made
+
+
+def test_an_environment_is_only_to_be_seen() -> None:
+    for request_, folder in (("7", "cells/mr-7/"), ("", "cells/")):
+        (job, _) = limits.jobs(written(cell_jobs(1), Child("n", merge_request=request_))).values()
+        environment = job["environment"]
+        assert environment["name"].startswith(folder)
+        assert environment["action"] == "access"
+        assert "on_stop" not in environment
+
+
+def test_every_planned_cells_limits_leave_room_for_its_own_deadlines(spec: Spec) -> None:
+    cells = [cell for tier in spec.tiers for infra in spec.infras for cell in tier_cells(spec, tier, infra)]
+    assert len(cells) > 50
+    for cell in cells:
+        times = job_times(cell, spec.timeouts, estimate(cell))
+        assert times.job > times.script + times.after
+        assert times.script * 60 > spec.timeouts.admission + spec.timeouts.phase_deploy + 2 * estimate(cell)
+        assert times.after * 60 >= 2 * (spec.timeouts.collect + spec.timeouts.teardown)
+        if len(cell.phases) > 1:
+            assert times.script * 60 > spec.timeouts.admission + spec.timeouts.phase_later
+
+
+def test_slower_infra_stretches_the_limits(spec: Spec) -> None:
+    (cell, *_) = tier_cells(spec, "smoke", "embedded")
+    usual = job_times(cell, spec.timeouts, 100)
+    slow = job_times(cell, spec.timeouts.scaled(2), 100)
+    slower = job_times(cell, spec.timeouts, 1000)
+    assert slow.script > usual.script
+    assert slower.script == usual.script + 45
+    assert slow.after == usual.after * 2
+
+
+def test_the_smoke_jobs_written_limits_are_enough_for_its_tier(spec: Spec) -> None:
+    _, body = template()
+    job = body["$[[ inputs.prefix ]]smoke"]
+    for infra in spec.infras:
+        for cell in tier_cells(spec, "smoke", infra):
+            times = job_times(cell, spec.timeouts, estimate(cell))
+            assert limits.minutes(job["variables"]["RUNNER_SCRIPT_TIMEOUT"]) >= times.script
+            assert limits.minutes(job["variables"]["RUNNER_AFTER_SCRIPT_TIMEOUT"]) >= times.after
+            assert limits.minutes(job["timeout"]) >= times.job
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"parallel": {"matrix": [{"A": ["x"] * 20, "B": ["y"] * 11}]}}, "becomes 220 jobs"),
+        ({"parallel": 201}, "becomes 201 jobs"),
+        ({"needs": ["nobody"]}, "needs 'nobody', which is no job"),
+        ({"stage": "deploy"}, "its stage 'deploy' is not in `stages`"),
+        ({"resource_group": "one"}, "its resource_group"),
+        ({"timeout": "110m"}, "is not longer than its script's and after_script's (110m)"),
+    ],
+)
+def test_a_broken_limit_is_named(change: dict[str, object], said: str) -> None:
+    made = written(cell_jobs(1))
+    name = cell_jobs(1)[0].cell
+    made[name] |= change
+    (problem,) = limits.broken(made)
+    assert problem.startswith(f"job {name!r}: ")
+    assert said in problem
+
+
+def test_too_many_needs_are_named_also_when_one_need_becomes_many_jobs() -> None:
+    made = {
+        "stages": ["test"],
+        "cell": {"script": ["x"], "parallel": {"matrix": [{"A": list("abcdefgh"), "B": list("1234567")}]}},
+        "report": {"script": ["x"], "needs": [{"job": "cell", "artifacts": True}]},
+    }
+    assert limits.broken(made) == ["job 'report': needs 56 jobs; GitLab takes 50: order by stages instead"]
+    assert limits.broken(made | {"report": {"script": ["x"], "needs": ["cell"] * 1}})
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ({"x" * 256: {}}, "its name has 256 characters"),
+        ({"x" * 129: {}, "other": {"needs": ["x" * 129]}}, "its name has 129 characters; GitLab drops the pipeline"),
+        ({"cell: [1.36, ha]": {}}, "one suite with others"),
+        ({"cell 1/2": {}}, "one suite with others"),
+        ({"cell": {}, "Cell": {}}, "is there 2 times but for capitals"),
+    ],
+)
+def test_a_name_that_gitlab_would_lose_is_named(names: dict[str, dict[str, object]], said: str) -> None:
+    (problem,) = limits.broken({"stages": ["test"], **{n: {"script": ["x"], **more} for n, more in names.items()}})
+    assert said in problem
+
+
+def test_a_file_that_is_too_large_and_one_without_a_job_are_refused() -> None:
+    assert limits.broken({"stages": []}) == ["there is no job; GitLab refuses an empty pipeline"]
+    (problem,) = limits.broken(written(cell_jobs(1)), size=limits.FILE_BYTES + 1)
+    assert "5000001 bytes" in problem
+
+
+def test_a_reason_with_a_dollar_stays_what_it_is() -> None:
+    made = written([CellJob("c", "mr", TIMES, "a$b affects os x")])
+    assert made["c"]["variables"]["MATRIX_WHY"] == "a$$b affects os x"
+
+
+def test_scripts_stay_readable_and_nothing_is_an_anchor() -> None:
+    text = child.text(written(cell_jobs(2)))
+    assert "&id" not in text
+    assert "  - |\n" in text
+    assert yaml.safe_load(text)[".cell"]["after_script"][0] == child.common()[".vmatrix"]["before_script"]

@@ -1,0 +1,112 @@
+"""What a pipeline runs, by what started it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import pytest
+
+from harness.errors import BadInput
+from harness.gitlab.variables import read_job, read_pipeline
+from harness.gitlab.wanted import Tiers, Wanted, wanted
+from harness.paths import project_dir
+from harness.spec import Spec, load_spec
+
+TIERS = Tiers("smoke", "mr", "nightly")
+BASE = "a" * 40
+REQUEST = {
+    "CI_PIPELINE_SOURCE": "merge_request_event",
+    "CI_MERGE_REQUEST_IID": "7",
+    "CI_MERGE_REQUEST_DIFF_BASE_SHA": BASE,
+}
+
+
+@pytest.fixture(scope="module")
+def spec() -> Spec:
+    """Return the project's own matrix."""
+    return load_spec(project_dir() / "matrix")
+
+
+def wish(spec: Spec, variables: Mapping[str, str], tiers: Tiers = TIERS) -> Wanted:
+    """Return what a pipeline with these variables runs."""
+    return wanted(read_pipeline(variables), tiers, spec)
+
+
+def test_a_change_runs_what_it_can_affect_but_for_the_smoke_cell_that_has_run(spec: Spec) -> None:
+    found = wish(spec, REQUEST)
+    assert (found.tier, found.since, found.besides) == ("mr", BASE, "smoke")
+
+
+def test_a_merged_results_pipeline_compares_to_the_target_it_was_merged_with(spec: Spec) -> None:
+    found = wish(spec, {**REQUEST, "CI_MERGE_REQUEST_TARGET_BRANCH_SHA": "b" * 40})
+    assert found.since == "b" * 40
+
+
+@pytest.mark.parametrize("tier", ["smoke", "mr", "full"])
+def test_a_label_asks_for_a_whole_tier(spec: Spec, tier: str) -> None:
+    found = wish(spec, {**REQUEST, "CI_MERGE_REQUEST_LABELS": f"bug,matrix::{tier}"})
+    assert (found.tier, found.since, found.besides) == (tier, "", "smoke")
+    assert f"matrix::{tier}" in found.why
+
+
+def test_of_several_labels_the_widest_tier_counts(spec: Spec) -> None:
+    labels = "matrix::smoke,matrix::full,matrix::mr"
+    assert wish(spec, {**REQUEST, "CI_MERGE_REQUEST_LABELS": labels}).tier == "full"
+
+
+def test_the_night_runs_all_of_its_tier_and_no_cell_is_left_out(spec: Spec) -> None:
+    found = wish(spec, {"CI_PIPELINE_SOURCE": "schedule", "MATRIX_SCHEDULE": "nightly"})
+    assert (found.tier, found.since, found.besides) == ("nightly", "", "")
+
+
+def test_a_persons_wish_comes_first(spec: Spec) -> None:
+    found = wish(spec, {**REQUEST, "CI_MERGE_REQUEST_LABELS": "matrix::smoke", "MATRIX_WANT_TIER": "lifecycle"})
+    assert (found.tier, found.since) == ("lifecycle", "")
+
+
+def test_a_push_compares_to_the_commit_before(spec: Spec) -> None:
+    assert wish(spec, {"CI_PIPELINE_SOURCE": "push", "CI_COMMIT_BEFORE_SHA": BASE}).since == BASE
+
+
+@pytest.mark.parametrize("before", ["0" * 40, ""])
+def test_a_branchs_first_push_runs_the_whole_tier(spec: Spec, before: str) -> None:
+    found = wish(spec, {"CI_PIPELINE_SOURCE": "push", "CI_COMMIT_BEFORE_SHA": before})
+    assert (found.tier, found.since) == ("mr", "")
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({}, "CI_PIPELINE_SOURCE is not set"),
+        (
+            {"CI_PIPELINE_SOURCE": "merge_request_event"},
+            "CI_MERGE_REQUEST_IID and CI_MERGE_REQUEST_DIFF_BASE_SHA are not set",
+        ),
+        ({"CI_PIPELINE_SOURCE": "schedule"}, "MATRIX_SCHEDULE says what it is for, and it is not set"),
+        ({"CI_PIPELINE_SOURCE": "schedule", "MATRIX_SCHEDULE": "nihgtly"}, "'nihgtly' is none"),
+        ({**REQUEST, "CI_MERGE_REQUEST_LABELS": "matrix::ful"}, "matrix::ful names the tier 'ful'"),
+        ({**REQUEST, "MATRIX_WANT_TIER": "all"}, "MATRIX_WANT_TIER names the tier 'all'"),
+    ],
+)
+def test_what_cannot_be_understood_is_refused_with_a_remedy(
+    spec: Spec, variables: Mapping[str, str], said: str
+) -> None:
+    with pytest.raises(BadInput) as refused:
+        wish(spec, variables)
+    assert said in refused.value.summary
+    assert refused.value.hint
+
+
+def test_a_tier_of_the_pipelines_own_that_does_not_exist_is_refused(spec: Spec) -> None:
+    with pytest.raises(BadInput, match="the pipeline's nightly tier names the tier 'night'"):
+        wish(spec, REQUEST, Tiers("smoke", "mr", "night"))
+
+
+def test_a_job_and_its_after_script_have_the_same_run_and_a_retry_another() -> None:
+    def run(job: str, host: str = "gitlab.example.org") -> str:
+        return read_job({"CI_JOB_ID": job, "CI_PROJECT_DIR": "/", "CI_SERVER_HOST": host}).run
+
+    assert run("12345678901") == run("12345678901")
+    assert len({run("12345678901"), run("12345678902"), run("12345678901", "other.example.org")}) == 3
+    assert all(re.fullmatch("[a-z0-9]{6}", run(str(number))) for number in range(50))
