@@ -71,6 +71,16 @@ CLUSTER_ROLE = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "Clus
 CLUSTER_ROLE_BINDING = Resource(
     "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False
 )
+ADMISSION_POLICY = Resource(
+    "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", namespaced=False
+)
+ADMISSION_POLICY_BINDING = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingadmissionpolicybindings",
+    "ValidatingAdmissionPolicyBinding",
+    namespaced=False,
+)
 VM = Resource("kubevirt.io", "v1", "virtualmachines", "VirtualMachine")
 VMI = Resource("kubevirt.io", "v1", "virtualmachineinstances", "VirtualMachineInstance")
 KUBEVIRT = Resource("kubevirt.io", "v1", "kubevirts", "KubeVirt")

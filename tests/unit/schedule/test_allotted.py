@@ -1,0 +1,65 @@
+"""Who may not look at nodes sees what the quota of the namespace leaves, or no bound at all."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from harness.errors import BadInput
+from harness.kube import ApiFailure, Cluster, Resource
+from harness.kube.client import Json, Listing
+from harness.kube.resources import NODE, POD, RESOURCE_QUOTA
+from harness.model import Cell, Phase, PlannedMachine
+from harness.schedule import Limits, demand_of
+from harness.schedule.capacity import survey
+from harness.schedule.verdict import check_possible
+
+
+class Api:
+    """What a service account sees whose rights end at its namespace."""
+
+    def __init__(self, hard: Json | None, pods: list[Json], code: int = 403) -> None:
+        self.hard, self.pods, self.code = hard, pods, code
+
+    def list(self, resource: Resource, namespace: str | None = None, **_: Any) -> Listing:
+        if resource is NODE or namespace is None:
+            raise ApiFailure(self.code, "Forbidden", "no", [], request="GET")
+        quotas = [] if self.hard is None else [{"spec": {"hard": self.hard}}]
+        return Listing({RESOURCE_QUOTA: quotas, POD: self.pods}[resource], "1")
+
+
+def pod(memory: str, *, node: str = "", phase: str = "Running") -> Json:
+    requests = {"requests": {"memory": memory, "cpu": "100m"}}
+    spec: Json = {"containers": [{"name": "c", "resources": requests}], **({"nodeName": node} if node else {})}
+    return {"metadata": {"name": "p"}, "spec": spec, "status": {"phase": phase}}
+
+
+def seen(api: Api, namespace: str | None = "cells") -> Any:
+    return survey(cast(Cluster, api), namespace)
+
+
+def test_a_quota_is_the_room_and_pods_with_and_without_a_node_take_of_it() -> None:
+    api = Api(
+        {"requests.memory": "8Gi", "requests.cpu": "2"}, [pod("1Gi"), pod("2Gi", node="n"), pod("4Gi", phase="Failed")]
+    )
+    (left,) = seen(api).free()
+    assert (left.name, left.memory_mib, left.millicpus) == ("the quota of cells", 5 * 1024, 1800)
+
+
+def test_without_a_quota_or_a_namespace_there_is_no_bound() -> None:
+    for found in (seen(Api(None, [])), seen(Api(None, []), None)):
+        (room,) = found.free()
+        assert room.memory_mib > 2**29
+
+
+def test_a_cell_that_breaks_the_quota_alone_is_refused_before_anything_is_made() -> None:
+    machines = (PlannedMachine("m", ("node",), 2, 16 * 1024, 12, "debian-13"),)
+    cell = Cell("big", {}, "fresh", (Phase("deploy"),), machines, {})
+    with pytest.raises(BadInput, match="the quota of cells"):
+        check_possible(seen(Api({"requests.memory": "8Gi"}, [])), {"big": demand_of(cell)}, Limits())
+
+
+def test_an_api_that_fails_otherwise_is_no_quota() -> None:
+    with pytest.raises(ApiFailure):
+        seen(Api(None, [], code=500))
