@@ -15,6 +15,7 @@ import socket
 import ssl
 import struct
 import sys
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,8 +32,11 @@ RECURSE, CHECKING_DISABLED, DNSSEC_OK = 0x0100, 0x0010, 0x8000
 
 
 def started(pid: int) -> float:
-    """Return when a process began, in seconds since the epoch (proc_pid_stat(5), field 22)."""
-    ticks = int((read(f"/proc/{pid}/stat") or "").rpartition(")")[2].split()[19])
+    """Return when a process began, in seconds since the epoch (proc_pid_stat(5), field 22); 0 when it has ended."""
+    fields = (read(f"/proc/{pid}/stat") or "").rpartition(")")[2].split()
+    if not fields:
+        return 0.0
+    ticks = int(fields[19])
     booted = next(int(line.split()[1]) for line in (read("/proc/stat") or "").splitlines() if line.startswith("btime "))
     return booted + ticks / os.sysconf("SC_CLK_TCK")
 
@@ -82,8 +86,16 @@ def haproxy() -> dict[str, Any] | None:
             path = argv[argv.index("-f") + 1]
             newest = [started(int(p)) for p in os.listdir("/proc") if p.isdigit() and same_program(p, "haproxy")]
             servers = [list(match.groups()) for match in SERVER.finditer(read(path) or "")]
-            return {"servers": servers, "changed": os.stat(path).st_mtime, "started": max(newest, default=0.0)}
+            return {"servers": servers, "changed": changed(path), "started": max(newest, default=0.0)}
     return None
+
+
+def changed(path: str) -> float:
+    """Return when a file was last changed, in seconds since the epoch; now when it is no longer there."""
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return time.time()
 
 
 def same_program(pid: str, name: str) -> bool:
@@ -97,13 +109,12 @@ def containerd() -> dict[str, Any] | None:
         if process["name"] == "containerd":
             path = flag(process["argv"], "config") or flag(process["argv"], "c") or CONTAINERD_CONFIG
             files = [path, *glob.glob("/etc/containerd/conf.d/*.toml")]
-            changed = max((os.stat(file).st_mtime for file in files if os.path.isfile(file)), default=0.0)
             text = said([f"/proc/{process['pid']}/exe", "--config", path, "config", "dump"])
-            return {"config": text or "", "changed": changed, "started": started(process["pid"])}
+            return {"config": text or "", "changed": max(map(changed, files)), "started": started(process["pid"])}
     return None
 
 
-def lifetime(server: str, address: str) -> dict[str, Any]:
+def lifetime(server: str, address: str, port: int = 53) -> dict[str, Any]:
     """Ask a DNS server for an address's name, in each way that it caches apart; return the longest lifetime it gave.
 
     Lifetimes in seconds; of what is cached they shrink, so only the longest tells what the server would give anew.
@@ -119,7 +130,7 @@ def lifetime(server: str, address: str) -> dict[str, Any]:
             try:
                 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as link:
                     link.settimeout(DNS_SECONDS)
-                    link.sendto(head + question + option, (server, 53))
+                    link.sendto(head + question + option, (server, port))
                     answer = link.recv(4096)
             except OSError as failure:
                 error = str(failure)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -46,11 +46,8 @@ def runs(raw: Json) -> None:
 def changed(**other: Any) -> Observation:
     """Return the guest with every setting as asked for, on all machines, but for what is given."""
     given: dict[str, Any] = {"facts": flags, "corefile": COREFILE.replace("cache 30", "cache 20"), "max_pods": 120}
-    seen = moment(**{**given, **other})
-    both = {"runs": runs, "of": "w-0"}
-    worker = moment(**both).running["w-0"]
-    control_plane = moment(**{**both, "of": "cp-0"}).running["cp-0"]
-    return Observation(**{**vars(seen), "running": {"cp-0": control_plane, "w-0": worker}})
+    both = {name: moment(runs=runs, of=name).running[name] for name in ("cp-0", "w-0")}
+    return replace(moment(**{**given, **other}), running=both)
 
 
 def where(asked: tuple[Asked, ...], seen: Observation) -> list[str]:
@@ -92,14 +89,17 @@ def test_settings_before_which_nobody_looked_are_found() -> None:
 
 
 def test_a_machine_that_was_not_seen_is_found() -> None:
-    blind = Observation(**{**vars(changed()), "facts": {}, "running": {}, "kubelets": {}, "coredns": {}})
+    blind = replace(changed(), facts={}, running={}, kubelets={}, coredns={})
     assert len(where(ALL, blind)) == len(where(ALL, moment()))
 
 
 def test_a_containerd_that_is_older_than_its_files_has_not_read_them() -> None:
-    seen = changed()
-    stale = moment(runs=lambda raw: (runs(raw), raw["containerd"].update(changed=2000.0))[0], of="w-0").running["w-0"]
-    seen = Observation(**{**vars(seen), "running": {**seen.running, "w-0": stale}})
+    def late(raw: Json) -> None:
+        runs(raw)
+        raw["containerd"].update(changed=2000.0)
+
+    well = changed()
+    seen = replace(well, running={**well.running, "w-0": moment(runs=late, of="w-0").running["w-0"]})
     assert where((CONTAINERD,), seen) == ["w-0: running containerd's max_concurrent_downloads"]
 
 
@@ -113,7 +113,7 @@ def test_a_coredns_that_does_not_answer_is_found() -> None:
         raw["dns"]["10.243.1.2"]["seconds"] = 0
 
     dumb = moment(corefile=COREFILE.replace("cache 30", "cache 20"), runs=silent)
-    nobody = Observation(**{**vars(dumb), "running": {"cp-0": dumb.running["cp-0"]}})
+    nobody = replace(dumb, running={"cp-0": dumb.running["cp-0"]})
     assert where((CACHE,), nobody) == ["CoreDNS at 10.243.1.2: longest lifetime of an answer"]
 
 
@@ -139,8 +139,8 @@ def test_a_variable_that_nobody_sees_is_a_bug_of_the_harness() -> None:
 def test_every_variable_of_every_shipped_scenario_is_seen() -> None:
     spec = load_spec(project_dir() / "matrix")
     one = tier_cells(spec, "smoke", "embedded")[0]
-    asked: Callable[[str], tuple[Asked, ...]] = lambda name: _asked(make_cell(spec, {**one.values, "scenario": name}))  # noqa: E731
-    assert {name for name in spec.scenarios if asked(name)} >= {"reconfigure"}
+    cells = {name: make_cell(spec, {**one.values, "scenario": name}) for name in spec.scenarios}
+    assert {name for name, lived in cells.items() if _asked(lived)} >= {"reconfigure"}
 
 
 def _asked(cell: Cell) -> tuple[Asked, ...]:
