@@ -31,6 +31,22 @@ def test_kubeadm_accepts_how_it_is_to_upgrade(script: str, version: str, tmp_pat
     proc.run([kubeadm(version), "config", "validate", "--config", config], timeout=60)
 
 
+def test_a_flag_with_which_a_newer_kubelet_does_not_start_goes_and_nothing_else(tmp_path: Path) -> None:
+    sources = {"update.sh": "kubelet_update/templates/update.sh.j2"}
+    flags = tmp_path / "kubeadm-flags.env"
+    for version, kept in (("1.34.4", True), ("1.36.3", False)):
+        place = render("cp1-w1", tmp_path, render=sources, cluster_kubernetes_version=version)
+        text = (place / "update.sh").read_text(encoding="utf-8")
+        _, found, rest = text.partition("if grep -q -e '--pod-infra-container-image='")
+        flags.write_text(
+            'KUBELET_KUBEADM_ARGS="--node-ip=10.0.0.3 --pod-infra-container-image=10.0.0.1:5000/pause:3.10.1 --v=2"\n'
+        )
+        assert (found == "") == kept
+        if found:
+            proc.run(["sh", "-eu"], timeout=10, stdin=f"here={tmp_path}\n{found}{rest.partition('fi')[0]}fi\n")
+            assert flags.read_text() == 'KUBELET_KUBEADM_ARGS="--node-ip=10.0.0.3 --v=2"\n'
+
+
 def wanted(directory: Path, **variables: Any) -> dict[str, Any]:
     """Return what is asked for of the mirror, and fetched ahead of an upgrade, with these variables."""
     template = Path("..") / ".." / Path(__file__).parent.relative_to(PLAYBOOKS.parent) / "wanted.json.j2"
