@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from harness import __version__
-from harness.cli import artifacts, cells, doctor, explain, gitlab, image, infra, plan, run, settings
+from harness.cli import artifacts, cells, doctor, explain, gitlab, history, image, infra, plan, report, run, settings
 from harness.errors import EXIT_HARNESS, VmatrixError
 
 app = typer.Typer(
@@ -23,10 +23,12 @@ app.add_typer(artifacts.app, name="artifacts")
 app.add_typer(image.app, name="image")
 app.add_typer(infra.app, name="infra")
 app.add_typer(gitlab.app, name="gitlab")
+app.add_typer(history.app, name="history")
 run.register(app)
 cells.register(app)
 explain.register(app)
 plan.register(app)
+report.register(app)
 settings.register(app)
 doctor.register(app)
 

@@ -22,12 +22,16 @@ from harness.cell.steps import describe
 from harness.cell.teardown import Selection, reap
 from harness.errors import EXIT_OK, BadInput, Leaked, VmatrixError
 from harness.model import Cell
+from harness.paths import project_dir
 from harness.record import RESULTS, Recorder
 from harness.report import junit, summary, terminal
+from harness.report.history import made
+from harness.report.history.collect import keep
 from harness.report.live import Live, in_gitlab
 from harness.report.results import NOT_STARTED, UNFINISHED, load
 from harness.schedule.history import History
 from harness.session.cells import Cells
+from harness.session.choice import kind_of
 from harness.session.plan import RunPlan
 from harness.session.verdict import exit_code
 
@@ -96,6 +100,13 @@ class Run:
             cells=[c.id for c in plan.cells],
             parallel=self.parallel,
             pid=os.getpid(),
+            **made.started_fields(
+                {cell.id: cell.values for cell in plan.cells},
+                infra=kind_of(plan.spec, plan.settings),
+                provider=plan.settings.provider,
+                checkout=project_dir(),
+                directory=plan.directory,
+            ),
         )
         self.live = Live(self.console, gitlab=in_gitlab(), parallel=self.parallel > 1, cells=len(plan.cells))
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -162,6 +173,7 @@ class Run:
         junit.write(result, self.plan.directory / "junit.xml")
         summary.write(result, self.plan.directory / "summary.md")
         self._remember()
+        self._keep_records()
         return self.exit_code
 
     def _remember(self) -> None:
@@ -175,6 +187,17 @@ class Run:
                     history.append(
                         ids[cell.id], seconds=cell.last_seconds, outcome=cell.outcome, parallel=self.parallel
                     )
+
+    def _keep_records(self) -> None:
+        """Write this run's cells down for `vmatrix report`; when that fails, it is said, and the run is as it was."""
+        try:
+            cells = [cell.id for cell in self.plan.cells]
+            keep(self.plan.directory, self.plan.settings, quarantine=self.plan.spec.quarantine, cells=cells)
+        except Exception as error:  # noqa: BLE001 - the results are written; nothing here may change what they say
+            said = (
+                f"the history has nothing of this run: {error}; add it with `vmatrix history add {self.plan.directory}`"
+            )
+            self.console.print(said, markup=False)
 
     def _reap_strays(self) -> None:
         """Take away cells of this run that nobody tears down (a signal or a crash may have hit in mid-creation)."""

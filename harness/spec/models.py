@@ -229,12 +229,14 @@ class Tier(Model):
 
     pinned: cells that are always in.  cover: what planned cells add; without it the pinned ones are all.
     where: the values that planned cells may have, by axis; all of an axis that is not named.
+    every_hours: how often a schedule runs it: by this the report knows that a night is missing.
     """
 
     label: Text
     pinned: tuple[dict[str, str], ...] = ()
     cover: Cover | None = None
     where: dict[Name, Condition] = Field(default_factory=dict)
+    every_hours: float | None = Field(default=None, gt=0, le=24 * 366)
     suites: tuple[Name, ...] = Field(min_length=1)
     budget: Budget
 

@@ -34,6 +34,12 @@ class Settings(Model):
     artifact_source: where binaries come from.
     runs: directory of the runs' results.
     history: file of what cells took, by which runs are ordered; in the state directory without it.
+    report_history: where every cell run is kept for `vmatrix report`: in a `file`, on a `branch` of the checkout's
+        remote, or in a generic `package` of the GitLab project.
+    report_file: for `file`; history.jsonl in the runs' directory without it.
+    report_remote, report_branch: for `branch`: a git remote's name (or a URL), and the branch.
+    report_package: for `package`: its name.
+    report_keep_days: after how long `vmatrix history compact` drops the details of a cell run.
     timeout_scale: factor on every number in matrix/timeouts.yml.
     keep_on_failure: keep a failed cell until it expires.
     max_memory_mib, max_cpus, max_machines: the most that one run may hold of the infra cluster at a time.
@@ -53,6 +59,12 @@ class Settings(Model):
     artifact_source: Literal["auto", "gomod", "release"] = "auto"
     runs: Path = Path("runs")
     history: Path | None = None
+    report_history: Literal["file", "branch", "package"] = "file"
+    report_file: Path | None = None
+    report_remote: Annotated[str, StringConstraints(min_length=1)] = "origin"
+    report_branch: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][-A-Za-z0-9_./]{0,99}$")] = "vmatrix-history"
+    report_package: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,99}$")] = "vmatrix-history"
+    report_keep_days: float = Field(default=30.0, gt=0, le=3660)
     timeout_scale: float = Field(default=1.0, gt=0, le=100)
     keep_on_failure: bool = False
     max_memory_mib: int | None = Field(default=None, gt=0)

@@ -79,6 +79,13 @@ def read(sources: Iterable[tuple[str, bytes]]) -> History:
     return History(records, len(found) - len(records), tuple(skipped), tuple(names))
 
 
+def with_records(history: History, more: Iterable[Record]) -> History:
+    """Return a history with more records; those that it has already are duplicates."""
+    found = (*history.records, *more)
+    records = once(found)
+    return replace(history, records=records, duplicates=history.duplicates + len(found) - len(records))
+
+
 def once(records: Iterable[Record]) -> tuple[Record, ...]:
     """Return records in order of their start, each id once: of several the one that remembers more, then the first."""
     by_id: dict[str, Record] = {}

@@ -1,0 +1,66 @@
+"""`vmatrix history add | compact | show`: what is kept of every cell run."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from harness.cli.report import tell_skipped
+from harness.paths import project_dir
+from harness.report.history.collect import collect
+from harness.report.history.store import open_store
+from harness.spec import load_spec
+from harness.spec.settings import load_settings
+
+app = typer.Typer(no_args_is_help=True, help="What is kept of every cell run, for `vmatrix report`.")
+
+
+@app.command()
+def add(
+    paths: Annotated[list[Path], typer.Argument(help="Runs' directories, directories of them, history files.")],
+) -> None:
+    """Add runs to the history; those that it has already change nothing."""
+    settings = load_settings(Path.cwd()).settings
+    found = collect(paths, quarantine=load_spec(project_dir() / "matrix").quarantine)
+    store = open_store(settings, project_dir(), os.environ)
+    added = store.add(found.records)
+    console = Console(highlight=False, soft_wrap=True)
+    tell_skipped(found.skipped, console)
+    console.print(f"{store.name}: {added} cell runs added, {len(found.records) - added} were there", markup=False)
+
+
+@app.command()
+def compact(
+    days: Annotated[float | None, typer.Option(min=0, help="Instead of the setting report_keep_days.")] = None,
+) -> None:
+    """Drop the details of old cell runs: outcomes, durations and what failed stay."""
+    settings = load_settings(Path.cwd()).settings
+    store = open_store(settings, project_dir(), os.environ)
+    kept = days if days is not None else settings.report_keep_days
+    dropped = store.compact(days=kept, now=datetime.now(UTC))
+    Console(highlight=False, soft_wrap=True).print(
+        f"{store.name}: details of {dropped} cell runs older than {kept:g} days dropped", markup=False
+    )
+
+
+@app.command()
+def show() -> None:
+    """Say where the history is, how much it has, and what of it cannot be read."""
+    settings = load_settings(Path.cwd()).settings
+    store = open_store(settings, project_dir(), os.environ)
+    history = store.load()
+    console = Console(highlight=False, soft_wrap=True)
+    old = sum(record.forgotten for record in history.records)
+    console.print(
+        f"{store.name}: {len(history.records)} cell runs ({old} without details), {history.duplicates} duplicates, "
+        f"{len(history.skipped)} lines that cannot be read",
+        markup=False,
+    )
+    if history.records:
+        console.print(f"from {history.records[0].started} to {history.records[-1].started}", markup=False)
+    tell_skipped(history.skipped, console)

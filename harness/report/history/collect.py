@@ -1,0 +1,86 @@
+"""Runs into the history: at a run's end by itself, or later by name (`vmatrix history add`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import BadInput
+from harness.record import RESULTS
+from harness.report.history.file import FileStore, content, replace_file
+from harness.report.history.lines import History, Skipped, once, read, united
+from harness.report.history.made import records_of
+from harness.report.history.record import Record, to_line
+from harness.report.history.store import FILE, file_of
+from harness.spec.models import QuarantineEntry
+from harness.spec.settings import Settings
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What was found: records, each once, and what could not be read.
+
+    runs: how many runs' directories they are of.
+    """
+
+    records: tuple[Record, ...]
+    skipped: tuple[Skipped, ...]
+    runs: int
+
+
+def keep(
+    run_dir: Path, settings: Settings, *, quarantine: Sequence[QuarantineEntry], cells: Iterable[str] | None = None
+) -> None:
+    """Write a run's records beside its results, and into the history if that is a file of this machine.
+
+    Args:
+        cells: ids of the cells that this call of the run had.
+
+    Raises:
+        InfraError: a file could not be written.
+    """
+    records = records_of(run_dir, quarantine=quarantine, cells=cells)
+    own = run_dir / FILE
+    before = content(own) if own.exists() else b""
+    replace_file(own, united(before, *map(to_line, records)))
+    if settings.report_history == "file":
+        FileStore(file_of(settings)).append(records)
+
+
+def collect(paths: Sequence[Path], *, quarantine: Sequence[QuarantineEntry]) -> Collected:
+    """Return the records of runs and of history files.
+
+    Args:
+        paths: directories of runs, directories that hold some, .jsonl files. An empty directory holds no run; so does
+            one that does not exist if it is the only one: a run may have died before it began.
+
+    Raises:
+        BadInput: a path does not exist, or is no such thing.
+    """
+    runs: list[Path] = []
+    files: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            runs += [path] if (path / RESULTS).is_file() else sorted(p.parent for p in path.glob(f"*/{RESULTS}"))
+            files += [p for p in (path / FILE,) if p.is_file() and path in runs] + sorted(path.glob(f"*/{FILE}"))
+        elif path.is_file():
+            files.append(path)
+        elif len(paths) > 1 or path.suffix:
+            raise BadInput(f"{path} does not exist", hint="name runs' directories, or history files (.jsonl)")
+    found, skipped = _runs(runs, quarantine)
+    history: History = read((str(file), content(file)) for file in files)
+    # what a run itself wrote down comes first: it knew the quarantine of its day
+    return Collected(once([*history.records, *found]), (*skipped, *history.skipped), len(runs))
+
+
+def _runs(runs: Iterable[Path], quarantine: Sequence[QuarantineEntry]) -> tuple[list[Record], list[Skipped]]:
+    """Return the records of runs' results; results that are damaged are named."""
+    found: list[Record] = []
+    skipped: list[Skipped] = []
+    for run in runs:
+        try:
+            found += records_of(run.resolve(), quarantine=quarantine)
+        except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
+            skipped.append(Skipped(str(run / RESULTS), 0, f"{type(error).__name__}: {error}"))
+    return found, skipped

@@ -1,0 +1,151 @@
+"""The history in one file of this machine (or of a job's cache): appended to by many, compacted by one at a time.
+
+A record is written with one write, so that a killed writer leaves at most its own last line torn; the next writer
+begins a line of its own. Compaction writes another file and puts it in place of the first. Both hold a lock that ends
+with the process.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from harness.errors import BadInput, InfraError
+from harness.report.history.lines import History, cut_down, missing, read
+from harness.report.history.record import Record, to_line
+
+
+@dataclass(frozen=True)
+class FileStore:
+    """A history file; it need not exist yet."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """Return where the history is, for people."""
+        return str(self.path)
+
+    def load(self) -> History:
+        """Return the history; an empty one without a file."""
+        return read([(str(self.path), content(self.path))] if self.path.exists() else [])
+
+    def append(self, records: Sequence[Record]) -> None:
+        """Add records without looking whether they are there: reading drops the second.
+
+        Raises:
+            InfraError: they could not be written; then the file is as it was.
+        """
+        if records:
+            with self._locked():
+                self._write(records)
+
+    def add(self, records: Iterable[Record]) -> int:
+        """Add those records that the file does not have, and return their number; raises what `append` does."""
+        with self._locked():
+            new = missing(records, content(self.path) if self.path.exists() else b"")
+            self._write(new)
+        return len(new)
+
+    def compact(self, *, days: float, now: datetime) -> int:
+        """Drop the details of records older than so many days, and return of how many.
+
+        Raises:
+            InfraError: the file could not be written anew; then it is as it was.
+        """
+        if not self.path.exists():
+            return 0
+        with self._locked():
+            before = content(self.path)
+            after, dropped = cut_down(before, days=days, now=now)
+            if after != before:
+                replace_file(self.path, after)
+        return dropped
+
+    def _write(self, records: Iterable[Record]) -> None:
+        lines = b"".join(map(to_line, records))
+        if not lines:
+            return
+        try:
+            handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise _refused(self.path, error) from error
+        try:
+            size = os.fstat(handle).st_size
+            torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
+            _write_all(handle, (b"\n" if torn else b"") + lines, size)
+            os.fsync(handle)
+        except OSError as error:
+            raise _refused(self.path, error) from error
+        finally:
+            os.close(handle)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        lock = self.path.with_name(f"{self.path.name}.lock")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(lock, os.O_WRONLY | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise _refused(self.path, error) from error
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+
+def content(path: Path) -> bytes:
+    """Return a file's bytes.
+
+    Raises:
+        BadInput: it cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise BadInput(
+            f"cannot read the history {path}: {error.strerror}", hint="name another with --history"
+        ) from error
+
+
+def replace_file(path: Path, after: bytes) -> None:
+    """Write a file anew, so that whoever reads it, even after a crash, has the old or the new one whole.
+
+    Raises:
+        InfraError: it could not be written.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(after)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise _refused(path, error) from error
+
+
+def _write_all(handle: int, text: bytes, size: int) -> None:
+    """Write a text at the end; when that fails in the middle (a full disk), make the file as it was."""
+    try:
+        while text:
+            text = text[os.write(handle, text) :]
+    except OSError:
+        os.ftruncate(handle, size)
+        raise
+
+
+def _refused(path: Path, error: OSError) -> InfraError:
+    return InfraError(f"cannot write the history {path}: {error.strerror}", hint="the results are still in runs/")

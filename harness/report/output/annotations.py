@@ -1,0 +1,41 @@
+"""Links for a job's page in GitLab (`artifacts:reports:annotations`): the jobs of failing cells, and what changed.
+
+What a merge request's note would say, for when no token allows to post one.
+Source: GitLab documentation, "GitLab CI/CD artifacts reports types", annotations.
+"""
+
+from __future__ import annotations
+
+from harness.report.analysis.analyse import Analysis, CellStory
+from harness.report.output.document import commits, compare_url
+
+SECTION = "vmatrix"
+MOST = 50  # links: a list that nobody scrolls to the end of
+Links = dict[str, list[dict[str, dict[str, str]]]]
+
+
+def links(analysis: Analysis, *, url: str = "") -> Links:
+    """Return the links, the new failures first; no section without any.
+
+    Args:
+        url: of the whole report, if it is published somewhere.
+    """
+    found = [("vmatrix report", url)]
+    for cell in sorted((c for c in analysis.tonight if c.failing), key=lambda c: (c.news != "new", c.id)):
+        record = cell.last
+        if record is not None:
+            found.append(
+                (f"{record.outcome}: {cell.id} ({record.blame or 'quarantined'}, {cell.news})", record.where.job_url)
+            )
+            found.append((f"changed since {cell.id} passed", _changed(analysis, cell)))
+    links = list(
+        dict.fromkeys((label, target) for label, target in found if target.startswith(("https://", "http://")))
+    )
+    entries = [{"external_link": {"label": label, "url": target}} for label, target in links[:MOST]]
+    return {SECTION: entries} if entries else {}
+
+
+def _changed(analysis: Analysis, cell: CellStory) -> str:
+    if cell.since is None:
+        return ""
+    return compare_url(analysis.nights[cell.since.bad], *commits(analysis.nights, cell.since))

@@ -1,0 +1,183 @@
+"""The analysis as a short Markdown note for a merge request: what failed, whose, new or known, what to type.
+
+Everything that comes from a run stands in code spans, so that nothing of it is markup, a mention or a link.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+from harness.report.analysis.analyse import Analysis, CellStory
+from harness.report.analysis.failures import Failure
+from harness.report.analysis.nights import Night
+from harness.report.history.lines import History
+from harness.report.history.text import telling
+from harness.report.output.command import reproduce
+from harness.report.output.document import commits, compare_url, summary
+
+MARKER = "<!-- vmatrix -->"
+MOST_ROWS = 10  # a note is read, a report is searched
+MOST_NAMED = 6  # cells
+MOST_FAILURES = 2  # of a cell
+MOST_TEXT = 140
+SOON = 7  # days
+PIPE = r"\|"  # in a table, also inside a code span (GitHub Flavored Markdown, "Tables")
+HABITS = {"always": "always", "sometimes": "sometimes", "new": "just began", "never": "never before"}
+
+
+def render(analysis: Analysis, history: History, *, url: str = "") -> str:
+    """Return the note.
+
+    Args:
+        url: of the whole report, if it is published somewhere.
+    """
+    lines = [MARKER, *_head(analysis, url)]
+    failing = sorted((c for c in analysis.tonight if c.failing), key=lambda c: (c.news != "new", _excused(c), c.id))
+    lines += _failing(analysis, failing)
+    lines += _asides(analysis)
+    if history.skipped:
+        first = history.skipped[0]
+        lines += ["", f"{_counted(len(history.skipped), 'line')} of the history cannot be read; the first: "
+                      f"{code(f'{first.source}:{first.line}: {first.why}')}"]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def _head(analysis: Analysis, url: str) -> list[str]:
+    night = analysis.last
+    if night is None:
+        return ["## vmatrix: nothing has run", "", "The history has no cell run that is looked at here."]
+    found = summary(analysis)
+    passed = found["outcomes"].get("passed", 0)
+    lines = [f"## vmatrix: {passed} of {_counted(found['ran'], 'cell')} passed{_new(found)}", "", _where(night, url)]
+    if analysis.freshness.stale:
+        lines += ["", f"**The last night began {analysis.freshness.hours_ago:.0f} hours ago: a night is missing.**"]
+    if night.outage:
+        lines += ["", "**Most cells failed by the infrastructure: it says little about the code.**"]
+    return lines
+
+
+def _new(found: Mapping[str, int]) -> str:
+    parts = [_counted(found[word], f"{word} failure") for word in ("new", "known") if found[word]]
+    return f", {', '.join(parts)}" if parts else ""
+
+
+def _where(night: Night, url: str) -> str:
+    where = night.where
+    said = [f"{night.start:%Y-%m-%d %H:%M} UTC"]
+    said += [f"commit {code(where.commit[:12])}"] if where.commit else []
+    said += [_link(f"pipeline {where.pipeline}", where.pipeline_url)] if where.pipeline else []
+    said += [_link("report", url)] if url else []
+    return " · ".join(said)
+
+
+def _failing(analysis: Analysis, failing: Sequence[CellStory]) -> list[str]:
+    if not failing:
+        return []
+    groups: dict[Hashable, list[CellStory]] = {}
+    for cell in failing:
+        groups.setdefault(_alike(cell), []).append(cell)
+    rows = [_row(analysis, cells) for cells in groups.values()]
+    lines = ["", "| cells | what failed | whose | | since |", "|---|---|---|---|---|", *rows[:MOST_ROWS]]
+    if len(rows) > MOST_ROWS:
+        lines += ["", f"and {_counted(len(rows) - MOST_ROWS, 'more kind')} of failure; the report has all."]
+    counts = [c for c in failing if not _excused(c)] or list(failing)
+    return [*lines, "", "To see the first one yourself:", "", "```sh", reproduce(counts[0].id, counts[0].last), "```"]
+
+
+def _alike(cell: CellStory) -> Hashable:
+    """Return what the cells of one row have in common."""
+    failures = cell.failures.get(cell.last_night, ())
+    return cell.news, cell.habit, _excused(cell), cell.since, tuple((f.blame, *f.key) for f in failures[:MOST_FAILURES])
+
+
+def _row(analysis: Analysis, cells: Sequence[CellStory]) -> str:
+    first, record = cells[0], cells[0].last
+    failures = first.failures.get(first.last_night, ())
+    blame = "quarantined" if _excused(first) else (record.blame if record is not None else "") or "unknown"
+    said = [_said(f) for f in failures[:MOST_FAILURES]]
+    said += [f"and {len(failures) - MOST_FAILURES} more"] if len(failures) > MOST_FAILURES else []
+    names = [_link(code(c.id), c.last.where.job_url if c.last is not None else "") for c in cells[:MOST_NAMED]]
+    names += [f"and {_counted(len(cells) - MOST_NAMED, 'more cell')}"] if len(cells) > MOST_NAMED else []
+    columns = "<br>".join(names), "<br>".join(said), blame, _judged(cells), _since(analysis, first)
+    return f"| {' | '.join(column.replace('|', PIPE) for column in columns)} |"
+
+
+def _judged(cells: Sequence[CellStory]) -> str:
+    said = f"{cells[0].news}, {HABITS[cells[0].habit]}"
+    rates = [c.flaky for c in cells if c.flaky.enough and c.flaky.failed]
+    worst = max(rates, key=lambda r: r.rate, default=None)
+    return f"{said}; by chance {worst.failed} of {worst.n}" if worst is not None else said
+
+
+def _said(failure: Failure) -> str:
+    text = telling(failure.message, (failure.title,))
+    return f"{code(failure.title, MOST_TEXT)} {code(text, MOST_TEXT)}" if text else code(failure.title, MOST_TEXT)
+
+
+def _since(analysis: Analysis, cell: CellStory) -> str:
+    if cell.since is None:
+        return ""
+    night = analysis.nights[cell.since.bad]
+    good, bad = commits(analysis.nights, cell.since)
+    if cell.since.good < 0:
+        return f"{night.start:%Y-%m-%d}, never seen to pass"
+    if not (good and bad):
+        return f"{night.start:%Y-%m-%d}"
+    if good == bad:
+        return f"{night.start:%Y-%m-%d}, same commit {code(bad[:8])}"
+    return f"{night.start:%Y-%m-%d}, {_link(code(f'{good[:8]}..{bad[:8]}'), compare_url(night, good, bad))}"
+
+
+def _asides(analysis: Analysis) -> list[str]:
+    ending = [q.entry for q in analysis.quarantine if q.days_left <= SOON]
+    slower = [f"{s.cell} {s.step}".strip() + f" x{s.trend.ratio:.2f}" for s in analysis.slower]
+    said = [
+        _list("now passes", [c.id for c in analysis.tonight if c.news == "fixed"]),
+        _list("did not run", [n.cell for n in analysis.not_run]),
+        _list("slower than usual", slower),
+        _list("missing nights", [day.isoformat() for day in reversed(analysis.freshness.missing)]),
+        _list("quarantine ends", [f"{entry.cell} {entry.until}" for entry in ending]),
+    ]
+    told = [line for line in said if line]
+    return ["", *told] if told else []
+
+
+def _list(what: str, names: Sequence[str]) -> str:
+    """Return a line that counts and names the first few; empty without any."""
+    if not names:
+        return ""
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return f"- {what}: {len(names)}: {', '.join(map(code, names[:MOST_NAMED]))}{more}"
+
+
+def code(text: str, most: int = 400) -> str:
+    """Return a text as a code span that nothing of it can end, in a table cell or elsewhere."""
+    flat = re.sub(r"[\x00-\x20\x7f\u2028\u2029]+", " ", text).strip()
+    flat = flat if len(flat) <= most else flat[: most - 3] + "..."
+    longest = max((len(run) for run in re.findall("`+", flat)), default=0)
+    fence = "`" * (longest + 1)
+    space = " " if longest or not flat else ""
+    return f"{fence}{space}{flat}{space}{fence}"
+
+
+def _link(text: str, url: str) -> str:
+    return f"[{text}]({url})" if re.fullmatch(r"https?://[^\s()<>\"'|]+", url) else text
+
+
+def _excused(cell: CellStory) -> bool:
+    return cell.last is not None and cell.last.outcome == "quarantined"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def lines_of(cells: Iterable[CellStory]) -> list[str]:
+    """Return one line of plain text per failing cell, for a terminal."""
+    return [
+        f"{cell.id}: {cell.last.outcome if cell.last else ''} ({cell.last.blame if cell.last else ''}), {cell.news}, "
+        f"{HABITS[cell.habit]}"
+        for cell in cells
+        if cell.failing
+    ]

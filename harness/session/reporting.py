@@ -1,0 +1,160 @@
+"""What a report looks at, from options and surroundings: which history, which nights of it, and which plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+from harness.errors import BadInput
+from harness.paths import project_dir
+from harness.plan.lock import tier_cells
+from harness.report.analysis.analyse import Analysis, Selection, analyse
+from harness.report.analysis.nights import key_of
+from harness.report.analysis.planned import Planned
+from harness.report.history.collect import collect
+from harness.report.history.file import content
+from harness.report.history.lines import History, read, with_records
+from harness.report.history.record import Record
+from harness.report.history.store import open_store
+from harness.session.choice import kind_of
+from harness.spec import Spec
+from harness.spec.settings import Settings
+
+ALL = "all"
+NIGHTLY = "nightly"  # the tier that is looked at when none is named, if the history has it
+DAYS = 365.0
+MERGE_REQUEST = "CI_MERGE_REQUEST_IID"
+PIPELINES = ("MATRIX_PIPELINE_ID", "CI_PIPELINE_ID")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked for; None: as it makes sense here. `all`: do not choose.
+
+    histories: files and runs' directories instead of the store.  days: how far back.
+    pipeline: is looked at as the last night.
+    """
+
+    histories: tuple[Path, ...] = ()
+    tier: str | None = None
+    branch: str | None = None
+    infra: str | None = None
+    pipeline: str | None = None
+    days: float = DAYS
+
+
+def looked_at(
+    asked: Asked,
+    spec: Spec,
+    settings: Settings,
+    *,
+    environment: Mapping[str, str],
+    now: datetime,
+    warn: Callable[[str], None],
+) -> tuple[Analysis, History]:
+    """Return the judgement on the history, and the history.
+
+    Args:
+        warn: told what the report has to do without.
+
+    Raises:
+        BadInput: there is no such tier or file.  InfraError: the store cannot be read.
+    """
+    history = history_of(asked.histories, spec, settings, environment)
+    selection = selection_of(asked, history.records, environment)
+    planned = planned_of(selection, spec, settings, warn)
+    return analyse(history.records, planned, selection, now), history
+
+
+def history_of(paths: Sequence[Path], spec: Spec, settings: Settings, environment: Mapping[str, str]) -> History:
+    """Return the history of some files and runs' directories; the store's without any.
+
+    Raises:
+        BadInput: a file does not exist.  InfraError: the store cannot be read.
+    """
+    if not paths:
+        return open_store(settings, project_dir(), environment).load()
+    folders = [path for path in paths if path.is_dir()]
+    found = read((str(path), content(path)) for path in paths if path not in folders)
+    if not folders:
+        return found
+    collected = collect(folders, quarantine=spec.quarantine)
+    whole = with_records(found, collected.records)
+    return replace(whole, skipped=(*whole.skipped, *collected.skipped), sources=(*whole.sources, *map(str, folders)))
+
+
+def selection_of(asked: Asked, records: Sequence[Record], environment: Mapping[str, str]) -> Selection:
+    """Return what is looked at.
+
+    Without options that is the nightly tier of the default branch, on the kind of infra cluster that ran last; in a
+    merge request's pipeline it is that pipeline, against what the default branch had.
+    """
+    focus = asked.pipeline
+    if focus is None and environment.get(MERGE_REQUEST):
+        focus = next((environment[name] for name in PIPELINES if environment.get(name)), None)
+    tier = asked.tier
+    if tier is None and focus is None and any(r.tier == NIGHTLY for r in records):
+        tier = NIGHTLY
+    branch = asked.branch or environment.get("CI_DEFAULT_BRANCH") or ALL
+    chosen = Selection(tier=_one(tier), branch=_one(branch), days=asked.days, focus=focus)
+    return replace(chosen, infra=_one(asked.infra or _last_infra(chosen, records)))
+
+
+def _one(word: str | None) -> str | None:
+    return None if word in (ALL, "") else word
+
+
+def _last_infra(chosen: Selection, records: Iterable[Record]) -> str | None:
+    """Return the kind of infra cluster of the last record that is looked at."""
+    if chosen.focus is not None:
+        seen = [r.infra for r in records if key_of(r) == chosen.focus]
+    else:
+        seen = [r.infra for r in records if chosen.tier in (None, r.tier) and chosen.branch in (None, r.where.branch)]
+    return seen[-1] if seen else None
+
+
+def planned_of(selection: Selection, spec: Spec, settings: Settings, warn: Callable[[str], None]) -> Planned:
+    """Return what should run. Without a tier, or when a pipeline chose its cells itself, that is what did.
+
+    Raises:
+        BadInput: there is no such tier.
+    """
+    axes = {axis.name: tuple(value.id for value in axis.values) for axis in spec.axes}
+    tier = selection.tier
+    if tier is not None and tier not in spec.tiers:
+        raise BadInput(f"there is no tier {tier!r}", hint=f"known: {', '.join(spec.tiers)}; {ALL}: do not choose")
+    if tier is None or selection.focus is not None:
+        return Planned(None, axes, None, spec.quarantine)
+    every = spec.tiers[tier].every_hours
+    infra = selection.infra if selection.infra in spec.infras else kind_of(spec, settings)
+    try:
+        cells = tier_cells(spec, tier, infra or "")
+    except BadInput as error:
+        warn(f"what should have run is not known: {error.summary}")
+        return Planned(None, axes, every, spec.quarantine)
+    return Planned({cell.id: dict(cell.values) for cell in cells}, axes, every, spec.quarantine)
+
+
+def days_of(days: float | None, since: str | None, now: datetime) -> float:
+    """Return how many days back are looked at.
+
+    Args:
+        since: the first day, "2026-11-21".
+
+    Raises:
+        BadInput: both are given; the day is none, or not in the past.
+    """
+    if since is None:
+        return days if days is not None else DAYS
+    if days is not None:
+        raise BadInput("--days and --since say the same", hint="pass one of them")
+    try:
+        first = datetime.combine(date.fromisoformat(since), datetime.min.time(), UTC)
+    except ValueError as error:
+        raise BadInput(f"--since {since!r} is no date", hint="write it as 2026-11-21") from error
+    back = (now - first).total_seconds() / 86400
+    if back <= 0:
+        raise BadInput(f"--since {since} is not in the past", hint="name the first day that is looked at")
+    return back
