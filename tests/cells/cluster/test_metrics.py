@@ -1,0 +1,45 @@
+"""metrics-server measures what every node uses, where the cell has it."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.kube import Cluster
+from harness.spec.models import Timeouts
+from harness.until import Deadline
+from harness.validate import metrics
+from harness.validate.expected import Expected
+from harness.validate.findings import eventually, require
+from harness.validate.optional import METRICS_SERVER, asked_for
+from harness.validate.view import ClusterView
+
+pytestmark = pytest.mark.when(phase=asked_for(METRICS_SERVER))
+LOOK = "metrics-server's log; the APIService v1beta1.metrics.k8s.io; the kubelets' /metrics/resource"
+
+
+def test_the_usage_of_every_node_is_measured(api: Cluster, expected: Expected, timeouts: Timeouts) -> None:
+    require(
+        eventually(
+            lambda: metrics.unmeasured_nodes(api, expected),
+            deadline=Deadline.after(timeouts.metrics),
+            what="metrics-server has measured every node",
+        ),
+        claim="metrics.k8s.io has a fresh usage above zero of every node of the inventory, and of no other",
+        look=LOOK,
+        do="kubectl --kubeconfig kubeconfig top nodes; kubectl --kubeconfig kubeconfig get apiservices",
+    )
+
+
+def test_the_usage_of_pods_on_every_node_is_measured(
+    api: Cluster, view: ClusterView, expected: Expected, timeouts: Timeouts
+) -> None:
+    require(
+        eventually(
+            lambda: metrics.unmeasured_pods(api, view, expected),
+            deadline=Deadline.after(timeouts.metrics),
+            what="metrics-server has measured pods on every node",
+        ),
+        claim="metrics.k8s.io has a usage above zero of system pods on every node",
+        look=LOOK,
+        do="kubectl --kubeconfig kubeconfig top pods -A",
+    )
