@@ -21,6 +21,7 @@ from harness.kube.resources import DATA_VOLUME, NAMESPACE
 from harness.paths import project_dir
 from harness.until import Deadline, NotYet, until
 from tests.contract import images
+from tests.contract.job import let_in, make_namespace
 from tests.contract.machines import Machines
 from tests.contract.reach import embedded, existing
 from tests.contract.streams import Watcher
@@ -32,9 +33,12 @@ GONE_SECONDS = 60.0  # for all of them together
 
 @dataclass(frozen=True)
 class Infra:
-    """The infra API under test, the address at which its importers reach this host, and a disk image that boots."""
+    """The infra API under test, the address at which its importers reach this host, and a disk image that boots.
 
-    cluster: Cluster
+    admin: its owner's client. The harness's own calls are made with a job's (see the fixture `cluster`).
+    """
+
+    admin: Cluster
     kubeconfig: Path
     host_address: str
     boot_image: Callable[[], GoldenImage]
@@ -66,8 +70,8 @@ def infra(request: pytest.FixtureRequest) -> Iterator[Infra]:
     image: str | None = request.config.getoption("--image")
     mirror: str | None = request.config.getoption("--mirror")
     with existing(given, image, mirror) if given is not None else embedded(image) as reached:
-        cluster = Cluster.from_kubeconfig(reached.kubeconfig)
-        yield Infra(cluster, reached.kubeconfig, address or _way_to(cluster.server), reached.boot_image)
+        admin = Cluster.from_kubeconfig(reached.kubeconfig)
+        yield Infra(admin, reached.kubeconfig, address or _way_to(admin.server), reached.boot_image)
 
 
 def _way_to(url: str) -> str:
@@ -79,9 +83,16 @@ def _way_to(url: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def cluster(infra: Infra) -> Cluster:
-    """Return the client of the infra API."""
-    return infra.cluster
+def cluster(infra: Infra, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Return the client of a job that has exactly the rights of deploy/rbac."""
+    with let_in(infra.admin, infra.kubeconfig, tmp_path_factory.mktemp("job")) as job:
+        yield job
+
+
+@pytest.fixture(scope="session")
+def admin(infra: Infra) -> Cluster:
+    """Return the client of the cluster's owner: for what the harness never does, and for looking on."""
+    return infra.admin
 
 
 @pytest.fixture(scope="session")
@@ -108,9 +119,7 @@ def namespaces(cluster: Cluster) -> Iterator[list[str]]:
 def fresh_namespace(cluster: Cluster, namespaces: list[str]) -> Iterator[str]:
     """Make a namespace, and have it deleted with everything in it."""
     name = f"contract-{secrets.token_hex(3)}"
-    labels = {"pod-security.kubernetes.io/enforce": "privileged"}
-    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
-    cluster.create(NAMESPACE, body)
+    make_namespace(cluster, name)
     namespaces.append(name)
     yield name
     cluster.delete(NAMESPACE, name)
@@ -147,25 +156,24 @@ def gone(cluster: Cluster, name: str) -> bool | NotYet:
 
 
 @pytest.fixture
-def watcher(cluster: Cluster, namespace: str) -> Iterator[Watcher]:
+def watcher(admin: Cluster, namespace: str) -> Iterator[Watcher]:
     """Watch the namespace from before anything is in it."""
-    running = Watcher(cluster, namespace).start()
+    running = Watcher(admin, namespace).start()
     yield running
     running.stop()
     assert not running.broken, running.broken
 
 
 @pytest.fixture(scope="session")
-def image(infra: Infra) -> Iterator[GoldenImage]:
+def image(infra: Infra, cluster: Cluster) -> Iterator[GoldenImage]:
     """Have the disk image imported once, and taken away at the end if it was not there before."""
-    found, cluster = infra.boot_image(), infra.cluster
-    existed = cluster.get(NAMESPACE, GOLDEN_NAMESPACE) is not None
-    cluster.ensure(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": GOLDEN_NAMESPACE}})
-    cluster.ensure(DATA_VOLUME, golden(found, labels={}, storage_class=None, directory=project_dir() / "vm-templates"))
+    found = infra.boot_image()
+    directory = project_dir() / "vm-templates"
+    made = cluster.create_if_absent(DATA_VOLUME, golden(found, labels={}, storage_class=None, directory=directory))
     wait_phase(cluster, GOLDEN_NAMESPACE, found.name, "Succeeded", seconds=IMPORT_SECONDS)
     yield found
-    if not existed:
-        cluster.delete(NAMESPACE, GOLDEN_NAMESPACE)
+    if made:
+        infra.admin.delete(DATA_VOLUME, found.name, GOLDEN_NAMESPACE)
 
 
 @pytest.fixture

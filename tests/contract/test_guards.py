@@ -8,13 +8,11 @@ import pytest
 import yaml
 
 from harness.kube.client import ApiFailure, Cluster
-from harness.kube.resources import DATA_VOLUME, PVC, SERVICE_ACCOUNT, VM, VMI, Resource
+from harness.kube.resources import DATA_VOLUME, PVC, ROLE_BINDING, SERVICE_ACCOUNT, VM, VMI
 from harness.until import Deadline, NotYet, until
 from tests.contract.conftest import Infra
 from tests.contract.transitions import Json
 from tests.contract.volumes import copy_of, datavolume
-
-ROLE_BINDING = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
 
 
 def too_large(namespace: str, name: str) -> Json:
@@ -38,13 +36,13 @@ def wait_instance(cluster: Cluster, namespace: str, name: str) -> Json:
     )
 
 
-def test_an_instance_keeps_its_status_and_spec_from_users(cluster: Cluster, namespace: str) -> None:
+def test_an_instance_keeps_its_status_and_spec_from_users(cluster: Cluster, admin: Cluster, namespace: str) -> None:
     cluster.create(VM, too_large(namespace, "big"))
     wait_instance(cluster, namespace, "big")
 
-    forged = cluster.merge(VMI, "big", {"status": {"phase": "Running", "nodeName": "forged"}}, namespace)
+    forged = admin.merge(VMI, "big", {"status": {"phase": "Running", "nodeName": "forged"}}, namespace)
     with pytest.raises(ApiFailure) as refused:
-        cluster.merge(VMI, "big", {"spec": {"terminationGracePeriodSeconds": 7}}, namespace)
+        admin.merge(VMI, "big", {"spec": {"terminationGracePeriodSeconds": 7}}, namespace)
 
     assert forged["status"].get("phase") != "Running"
     assert "nodeName" not in forged["status"]
@@ -52,22 +50,22 @@ def test_an_instance_keeps_its_status_and_spec_from_users(cluster: Cluster, name
     assert "update of VMI object is restricted" in refused.value.message
 
 
-def test_a_volumes_spec_cannot_be_changed(cluster: Cluster, namespace: str) -> None:
+def test_a_volumes_spec_cannot_be_changed(cluster: Cluster, admin: Cluster, namespace: str) -> None:
     cluster.create(DATA_VOLUME, datavolume(namespace, "disk", {"blank": {}}))
     bigger = {"spec": {"storage": {"resources": {"requests": {"storage": "128Mi"}}}}}
 
     with pytest.raises(ApiFailure) as refused:
-        cluster.merge(DATA_VOLUME, "disk", bigger, namespace)
+        admin.merge(DATA_VOLUME, "disk", bigger, namespace)
 
     assert refused.value.code == 422
     assert refused.value.message.endswith("denied the request:  Cannot update DataVolume Spec")
-    cluster.merge(DATA_VOLUME, "disk", {"metadata": {"labels": {"allowed": "yes"}}}, namespace)
+    admin.merge(DATA_VOLUME, "disk", {"metadata": {"labels": {"allowed": "yes"}}}, namespace)
 
 
-def test_a_volume_does_not_take_a_claim_that_is_there(cluster: Cluster, namespace: str) -> None:
+def test_a_volume_does_not_take_a_claim_that_is_there(cluster: Cluster, admin: Cluster, namespace: str) -> None:
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "64Mi"}}}
     claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "mine", "namespace": namespace}}
-    cluster.create(PVC, {**claim, "spec": spec})
+    admin.create(PVC, {**claim, "spec": spec})
 
     with pytest.raises(ApiFailure) as refused:
         cluster.create(DATA_VOLUME, datavolume(namespace, "mine", {"blank": {}}))
@@ -78,7 +76,7 @@ def test_a_volume_does_not_take_a_claim_that_is_there(cluster: Cluster, namespac
 
 def _as_account(infra: Infra, namespace: str, folder: Path) -> Cluster:
     """Return a client that acts as a service account with the role `edit` in its namespace."""
-    cluster = infra.cluster
+    cluster = infra.admin
     meta = {"name": "job", "namespace": namespace}
     cluster.create(SERVICE_ACCOUNT, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta})
     binding = {

@@ -52,16 +52,16 @@ def test_a_guest_is_what_its_manifest_says(machines: Machines) -> None:
     assert disk_mib > 8 * 1024
 
 
-def test_a_machine_is_switched_on_and_off_by_its_run_strategy(machines: Machines) -> None:
+def test_a_machine_is_switched_on_and_off_by_its_run_strategy(machines: Machines, admin: Cluster) -> None:
     cluster, namespace = machines.cluster, machines.namespace
     machines.disk("switched")
     machines.create("switched", lambda vm: vm["spec"].update(runStrategy="Halted"))
     machines.wait_word("switched", "Stopped")
     assert cluster.get(VMI, "switched", namespace) is None
 
-    cluster.merge(VM, "switched", {"spec": {"runStrategy": "Always"}}, namespace)
+    admin.merge(VM, "switched", {"spec": {"runStrategy": "Always"}}, namespace)
     machines.wait_ready("switched")
-    cluster.merge(VM, "switched", {"spec": {"runStrategy": "Halted"}}, namespace)
+    admin.merge(VM, "switched", {"spec": {"runStrategy": "Halted"}}, namespace)
 
     wait_gone(cluster, VMI, namespace, "switched")
     machines.wait_word("switched", "Stopped")
@@ -135,14 +135,14 @@ def _hog(cluster: Cluster, namespace: str, share: float) -> tuple[Json, int]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}, share_mib
 
 
-def test_a_machine_without_room_says_so_and_starts_when_there_is(machines: Machines) -> None:
-    cluster, namespace = machines.cluster, machines.namespace
-    pod, share_mib = _hog(cluster, namespace, 0.55)
+def test_a_machine_without_room_says_so_and_starts_when_there_is(machines: Machines, admin: Cluster) -> None:
+    namespace = machines.namespace
+    pod, share_mib = _hog(admin, namespace, 0.55)
     machines.disk("waits")
-    cluster.create(POD, pod)
+    admin.create(POD, pod)
 
     def placed() -> str | NotYet:
-        found = cluster.get(POD, "hog", namespace)
+        found = admin.get(POD, "hog", namespace)
         assert found is not None
         return found["spec"].get("nodeName") or NotYet("it has no node")
 
@@ -155,7 +155,7 @@ def test_a_machine_without_room_says_so_and_starts_when_there_is(machines: Machi
 
     machines.create("waits", greedy)
     stuck = machines.wait_word("waits", "ErrorUnschedulable")
-    cluster.delete(POD, "hog", namespace, grace=0)
+    admin.delete(POD, "hog", namespace, grace=0)
     ready = machines.wait_ready("waits")
 
     scheduled = next(c for c in stuck["conditions"] if c["type"] == "PodScheduled")

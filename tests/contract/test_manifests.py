@@ -12,6 +12,7 @@ from harness.kube.client import Cluster
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, RESOURCE_QUOTA, SECRET, VM, Resource
 from harness.model import PlannedMachine
 from harness.paths import project_dir
+from tests.contract.job import labels_of
 from tests.contract.transitions import Json
 
 KINDS: dict[str, Resource] = {r.kind: r for r in (NAMESPACE, RESOURCE_QUOTA, DATA_VOLUME, SECRET, VM)}
@@ -19,7 +20,7 @@ CHECKSUM = "sha256:" + "0" * 64
 IMAGE = GoldenImage("debian-13-0123456789ab", "http://10.0.0.1:8080/images/debian-13.qcow2", CHECKSUM, "10Gi", "debian")
 PLAN = CellPlan(
     namespace="vmatrix-contract-1",
-    labels={"vmatrix.dev/run": "r-1", "vmatrix.dev/cell": "contract", "app.kubernetes.io/managed-by": "vmatrix"},
+    labels=labels_of("manifests"),
     expires_at=1_900_000_000.0,
     public_key="ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGJ1dCBub3QgYSBrZXkgb2YgYW55Ym9keSBoZXJl contract",
     dns_domain="cluster.local",

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from harness.kube.client import Cluster
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, PV
 from harness.until import Deadline, NotYet, until
 from tests.contract.conftest import gone
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.machines
 NAMESPACE_SECONDS = 60.0
 
 
-def test_a_namespaces_deletion_takes_everything(machines: Machines, site: Site) -> None:
+def test_a_namespaces_deletion_takes_everything(machines: Machines, admin: Cluster, site: Site) -> None:
     cluster, namespace = machines.cluster, machines.namespace
     machines.disk("runs")
     machines.create("runs")
@@ -33,7 +34,7 @@ def test_a_namespaces_deletion_takes_everything(machines: Machines, site: Site) 
     )
 
     def volumes_left() -> bool | NotYet:
-        claims = [v["spec"].get("claimRef") or {} for v in cluster.list(PV).items]
+        claims = [v["spec"].get("claimRef") or {} for v in admin.list(PV).items]
         left = [c["name"] for c in claims if c.get("namespace") == namespace]
         return NotYet(f"volumes of {', '.join(left)}") if left else True
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from harness.kube.client import Cluster
+from harness.kube.client import ApiFailure, Cluster
 from harness.kube.resources import DATA_SOURCE, DATA_VOLUME, POD, PVC
 from harness.until import Deadline, NotYet, until
 from tests.contract.images import SIZE, STALL_AFTER, Site
@@ -107,10 +107,12 @@ def test_a_stalled_import_stands_still_and_goes_on(cluster: Cluster, namespace: 
     assert 0 < float(stalled["progress"].rstrip("%")) <= 100 * STALL_AFTER / SIZE + 1
 
 
-def test_a_blank_disk_is_a_claim_with_room_for_the_file_system(cluster: Cluster, namespace: str) -> None:
+def test_a_blank_disk_is_a_claim_with_room_for_the_file_system(
+    cluster: Cluster, admin: Cluster, namespace: str
+) -> None:
     make(cluster, datavolume(namespace, "blank", {"blank": {}}, size="4Gi"))
 
-    claim = cluster.get(PVC, "blank", namespace)
+    claim = admin.get(PVC, "blank", namespace)
     assert claim is not None
     assert claim["status"]["phase"] == "Bound"
     # 4 GiB / (1 - 0.06): as recorded
@@ -120,7 +122,7 @@ def test_a_blank_disk_is_a_claim_with_room_for_the_file_system(cluster: Cluster,
 
 
 @pytest.mark.parametrize("size", ["128Mi", None], ids=["larger", "as-the-source"])
-def test_a_claim_is_cloned(cluster: Cluster, namespace: str, site: Site, size: str | None) -> None:
+def test_a_claim_is_cloned(cluster: Cluster, admin: Cluster, namespace: str, site: Site, size: str | None) -> None:
     make(cluster, datavolume(namespace, "source", http(site.url("good.img"), site.checksum)))
 
     status = make(
@@ -129,20 +131,25 @@ def test_a_claim_is_cloned(cluster: Cluster, namespace: str, site: Site, size: s
 
     assert status["progress"] == "100.0%"
     assert condition(status, "Ready")["status"] == "True"
-    claim = cluster.get(PVC, "clone", namespace)
+    claim = admin.get(PVC, "clone", namespace)
     assert claim is not None
     assert claim["status"]["phase"] == "Bound"
 
 
 def test_a_claim_is_cloned_into_another_namespace(
-    cluster: Cluster, namespace: str, other_namespace: str, site: Site
+    cluster: Cluster, admin: Cluster, namespace: str, other_namespace: str, site: Site
 ) -> None:
     make(cluster, datavolume(namespace, "source", http(site.url("good.img"), site.checksum)))
 
-    make(cluster, datavolume(other_namespace, "clone", copy_of(namespace, "source")), seconds=CLONE_SECONDS)
+    body = datavolume(other_namespace, "clone", copy_of(namespace, "source"))
+    with pytest.raises(ApiFailure) as refused:  # a job clones from where the golden images are, and nowhere else
+        cluster.create(DATA_VOLUME, body)
+    make(admin, body, seconds=CLONE_SECONDS)
+
+    assert "insufficient permissions in clone source namespace" in refused.value.message
 
 
-def test_a_data_source_names_what_is_cloned(cluster: Cluster, namespace: str, site: Site) -> None:
+def test_a_data_source_names_what_is_cloned(cluster: Cluster, admin: Cluster, namespace: str, site: Site) -> None:
     make(cluster, datavolume(namespace, "golden", http(site.url("good.img"), site.checksum)))
     source = {
         "apiVersion": DATA_SOURCE.api_version,
@@ -150,10 +157,10 @@ def test_a_data_source_names_what_is_cloned(cluster: Cluster, namespace: str, si
         "metadata": {"name": "image", "namespace": namespace},
         "spec": {"source": copy_of(namespace, "golden")},
     }
-    cluster.create(DATA_SOURCE, source)
+    admin.create(DATA_SOURCE, source)
 
     def ready() -> bool | NotYet:
-        found = cluster.get(DATA_SOURCE, "image", namespace) or {}
+        found = admin.get(DATA_SOURCE, "image", namespace) or {}
         states = {c["type"]: c["status"] for c in (found.get("status") or {}).get("conditions") or []}
         return True if states.get("Ready") == "True" else NotYet(str(states))
 

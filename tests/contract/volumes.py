@@ -75,8 +75,8 @@ def wait_gone(
     """Wait until an object is gone."""
 
     def probe() -> bool | NotYet:
-        found = cluster.get(resource, name, namespace)
-        return True if found is None else NotYet(f"finalizers {found['metadata'].get('finalizers', [])}")
+        found = cluster.list(resource, namespace, fields=f"metadata.name={name}").items
+        return NotYet(f"finalizers {found[0]['metadata'].get('finalizers', [])}") if found else True
 
     until(
         probe,

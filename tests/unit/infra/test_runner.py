@@ -1,0 +1,89 @@
+"""deploy/runner and deploy/quota: what the chart is given, and whether the plan's largest cells fit into the quota."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from typing import Any
+
+import pytest
+import yaml
+
+from harness.cell.manifests import IMPORTER_MIB
+from harness.cell.place import POD_NAME, POD_NAMESPACE, POD_UID
+from harness.infra.nodes import quantity
+from harness.model import Cell
+from harness.paths import project_dir
+from harness.schedule import demand_of
+from harness.session.choice import choose
+from harness.spec import load_spec
+from harness.spec.settings import Settings
+
+DEPLOY = project_dir() / "deploy"
+CELLS_AT_A_TIME = 4
+MIB, GIB = 2**20, 2**30
+JOB_MIB = 768 + 128  # a job's pod lies in the same namespace: build and helper
+SLACK = 1.5  # how much more the quota may be than what it is for
+
+
+@pytest.fixture(scope="module")
+def values() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((DEPLOY / "runner" / "values.yml").read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.fixture(scope="module")
+def runner(values: dict[str, Any]) -> dict[str, Any]:
+    (found,) = tomllib.loads(values["runners"]["config"])["runners"]
+    return dict(found)
+
+
+def test_jobs_have_the_service_account_that_the_role_is_bound_to(runner: dict[str, Any]) -> None:
+    text = (DEPLOY / "rbac" / "given-namespace" / "role.yml").read_text(encoding="utf-8")
+    (binding,) = (o for o in yaml.safe_load_all(text) if o["kind"] == "RoleBinding")
+    kubernetes = runner["kubernetes"]
+    assert binding["subjects"][0]["name"] == kubernetes["service_account"]
+    assert kubernetes["service_account_overwrite_allowed"] == kubernetes["namespace_overwrite_allowed"] == ""
+    assert kubernetes["bearer_token_overwrite_allowed"] is False
+    assert kubernetes["privileged"] is False
+
+
+def test_a_job_learns_which_pod_it_is(runner: dict[str, Any]) -> None:
+    (patch,) = runner["kubernetes"]["pod_spec"]
+    (build,) = yaml.safe_load(patch["patch"])["containers"]
+    given = {e["name"]: e["valueFrom"]["fieldRef"]["fieldPath"] for e in build["env"]}
+    assert build["name"] == "build"
+    assert given == {POD_NAME: "metadata.name", POD_UID: "metadata.uid", POD_NAMESPACE: "metadata.namespace"}
+    assert "FF_USE_ADVANCED_POD_SPEC_CONFIGURATION=true" in runner["environment"]
+
+
+def test_a_cancelled_job_has_time_to_take_its_cell_away(runner: dict[str, Any], values: dict[str, Any]) -> None:
+    timeouts = load_spec(project_dir() / "matrix").timeouts
+    grace = runner["kubernetes"]["pod_termination_grace_period_seconds"]
+    assert timeouts.teardown + timeouts.collect <= grace <= values["terminationGracePeriodSeconds"]
+
+
+@pytest.fixture(scope="module")
+def largest() -> Cell:
+    spec = load_spec(project_dir() / "matrix")
+    cells = [s.cell for s in choose(spec, Settings(provider="kubeconfig"))]
+    return max(cells, key=lambda cell: demand_of(cell).memory_mib)
+
+
+def test_the_quota_is_for_four_of_the_largest_cells_and_the_golden_images(largest: Cell) -> None:
+    hard = yaml.safe_load((DEPLOY / "quota" / "quota.yml").read_text(encoding="utf-8"))["spec"]["hard"]
+    demand, machines = demand_of(largest), len(largest.machines)
+    disks = sum(m.disk_gib for m in largest.machines)
+    images = len({m.image for m in largest.machines}) * 4
+    needed = {
+        "pods": CELLS_AT_A_TIME * (2 * machines + 1) + images,
+        "requests.cpu": CELLS_AT_A_TIME * (demand.cpus + 0.6),
+        "requests.memory": (CELLS_AT_A_TIME * (demand.memory_mib + JOB_MIB) + IMPORTER_MIB) * MIB,
+        "persistentvolumeclaims": CELLS_AT_A_TIME * machines + 2 * images,
+        "requests.storage": math.ceil((CELLS_AT_A_TIME * disks + 2 * images * 12) / (1 - 0.06)) * GIB,
+        "count/virtualmachines.kubevirt.io": CELLS_AT_A_TIME * machines,
+    }
+    given = {name: float(quantity(str(amount))) for name, amount in hard.items()}
+    assert given.keys() == needed.keys()
+    wrong = {name: (given[name], least) for name, least in needed.items() if not least <= given[name] <= SLACK * least}
+    assert wrong == {}, f"{largest.id} with {machines} machines and {demand}: (given, needed)"
