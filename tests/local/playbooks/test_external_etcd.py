@@ -82,21 +82,26 @@ def test_members_of_etcd_and_a_control_plane_come(bench: Bench, place: dict[str,
 
 @pytest.mark.usefixtures("before")
 def test_every_machine_reaches_an_api_server_when_the_first_one_dies(bench: Bench, place: dict[str, int]) -> None:
-    machines = [place[name] for name in ("cp-0", "cp-1", "w-0")]
+    # a control plane's own kubelet asks the API server beside it alone, as kubeadm has it: that one must not be older
+    kubeconfigs = {"cp-0": "admin.conf", "cp-1": "admin.conf", "w-0": "kubelet.conf"}
     with ThreadPoolExecutor() as pool:
-        watched = [pool.submit(bench.on, machine, f"python3 -c '{WATCH}'") for machine in machines]
+        watched = [pool.submit(bench.on, place[name], f"python3 -c '{WATCH}'") for name in kubeconfigs]
         bench.on(
             place["cp-0"],
             "sudo mv /etc/kubernetes/manifests/kube-apiserver.yaml /root/ && sudo pkill -KILL -x kube-apiserver",
         )
         seen = [future.result().stdout.split() for future in watched]
     LOG.info("answers, longest silence in seconds, by machine: %s", seen)
-    assert bench.on(place["cp-0"], "pgrep -x kube-apiserver").stdout == ""
-    for machine in machines:
-        done = bench.on(machine, "sudo kubectl --kubeconfig /etc/kubernetes/kubelet.conf get nodes --output name")
-        assert done.stdout.split() == ["node/cp-0", "node/cp-1", "node/w-0"], done.stderr
-    assert all(int(answers) > 50 and float(silence) < 10 for answers, silence in seen), seen
+    dead = bench.on(place["cp-0"], "pgrep -x kube-apiserver").stdout == ""
+    asked = {
+        name: bench.on(place[name], f"sudo kubectl --kubeconfig /etc/kubernetes/{file} get nodes --output name")
+        for name, file in kubeconfigs.items()
+    }
     bench.on(place["cp-0"], "sudo mv /root/kube-apiserver.yaml /etc/kubernetes/manifests/")
+    assert dead
+    every = ["node/cp-0", "node/cp-1", "node/w-0"]
+    assert {name: done.stdout.split() for name, done in asked.items()} == dict.fromkeys(asked, every), asked
+    assert all(int(answers) > 50 and float(silence) < 10 for answers, silence in seen), seen
 
 
 @pytest.mark.usefixtures("before")
