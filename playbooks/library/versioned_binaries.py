@@ -41,6 +41,7 @@ options:
       links: {description: Folder in which the binaries are linked., type: path, default: /usr/local/bin}
       sha256: {description: Checksum of what the address serves; without it only the length is checked., type: str}
       sha256_url: {description: Address of a file that has this checksum; used when sha256 is not given., type: str}
+  fetch_only: {description: Have the releases in the store and leave every link as it is., type: bool, default: false}
   store: {description: Folder of the releases., type: path, default: /usr/local/lib/releases}
   timeout: {description: Seconds without a byte after which a download fails., type: int, default: 60}
   state:
@@ -186,23 +187,27 @@ def stale(links: dict[Path, Path]) -> list[Path]:
     return [path for path, target in links.items() if not path.is_symlink() or Path(os.readlink(path)) != target]
 
 
-def apply(releases: list[dict[str, Any]], store: Path, timeout: float, *, dry: bool) -> tuple[list[str], list[str]]:
-    """Bring store and links in line; return what was downloaded and what was linked (or would be, when `dry`)."""
+def fetch_missing(releases: list[dict[str, Any]], store: Path, timeout: float, *, dry: bool) -> list[str]:
+    """Have every release in the store, several downloads at once; return what was fetched (or would be, when `dry`)."""
     missing = [r for r in releases if not (store / r["name"] / r["version"]).is_dir()]
-    downloaded = [f"{r['name']}/{r['version']}" for r in missing]
-    linked: list[str] = []
     if not dry and missing:
         with ThreadPoolExecutor(max_workers=len(missing)) as pool:
             list(pool.map(lambda release: obtain(release, store, timeout), missing))
+    return [f"{r['name']}/{r['version']}" for r in missing]
+
+
+def link_all(releases: list[dict[str, Any]], store: Path, *, dry: bool) -> list[str]:
+    """Point every link at its release; return those that differed. One that is not there yet (`dry`) has none."""
+    linked: list[str] = []
     for release in releases:
-        if dry and release in missing:
+        if not (store / release["name"] / release["version"]).is_dir():
             continue
         links = wanted_links(release, store)
         for path in stale(links):
             linked.append(str(path))
             if not dry:
                 link(path, links[path])
-    return downloaded, linked
+    return linked
 
 
 def remove(store: Path, folders: list[Path], *, dry: bool) -> list[str]:
@@ -223,6 +228,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "releases": {"type": "list", "elements": "dict", "default": [], "options": RELEASE_SPEC},
+            "fetch_only": {"type": "bool", "default": False},
             "store": {"type": "path", "default": "/usr/local/lib/releases"},
             "timeout": {"type": "int", "default": 60},
             "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
@@ -235,7 +241,10 @@ def main() -> None:
         removed = remove(Path(given["store"]), [Path(folder) for folder in given["folders"]], dry=module.check_mode)
         module.exit_json(changed=bool(removed), removed=removed)
     try:
-        downloaded, linked = apply(given["releases"], Path(given["store"]), given["timeout"], dry=module.check_mode)
+        releases, store, linked = given["releases"], Path(given["store"]), []
+        downloaded = fetch_missing(releases, store, given["timeout"], dry=module.check_mode)
+        if not given["fetch_only"]:
+            linked = link_all(releases, store, dry=module.check_mode)
     except (DownloadFailed, OSError, tarfile.TarError) as error:
         module.fail_json(msg=f"could not obtain a release: {error}")
     module.exit_json(changed=bool(downloaded or linked), downloaded=downloaded, linked=linked)

@@ -82,8 +82,8 @@ def release(
 
 
 def apply(releases: list[dict[str, Any]], place: Path, *, dry: bool = False) -> tuple[list[str], list[str]]:
-    result: tuple[list[str], list[str]] = binaries.apply(releases, place / "store", 5, dry=dry)
-    return result
+    downloaded = binaries.fetch_missing(releases, place / "store", 5, dry=dry)
+    return downloaded, binaries.link_all(releases, place / "store", dry=dry)
 
 
 def test_has_a_binary_and_links_it(mirror: Mirror, place: Path) -> None:
@@ -157,7 +157,7 @@ def test_refuses_another_scheme(place: Path) -> None:
 
 def test_removal_takes_the_store_and_only_the_links_into_it(mirror: Mirror, place: Path) -> None:
     mirror.content["/kubelet/1.36.3/kubelet"] = b"program"
-    binaries.apply([release(mirror, place, "1.36.3")], place / "store", 5, dry=False)
+    apply([release(mirror, place, "1.36.3")], place)
     (place / "bin" / "theirs").symlink_to("/bin/true")
     (place / "bin" / "plain").touch()
 
@@ -197,3 +197,11 @@ def test_a_binary_is_called_as_its_release_is(mirror: Mirror, place: Path) -> No
     wanted = {"name": "runc", "version": "1", "url": f"{mirror.url}/runc.amd64", "links": str(place / "bin")}
     apply([wanted | {"sha256": None}], place)
     assert [link.name for link in (place / "bin").iterdir()] == ["runc"]
+
+
+def test_what_is_only_fetched_leaves_the_links_as_they_are(mirror: Mirror, place: Path) -> None:
+    mirror.content |= {"/kubelet/1/kubelet": b"one", "/kubelet/2/kubelet": b"two"}
+    apply([release(mirror, place, "1")], place)
+    assert binaries.fetch_missing([release(mirror, place, "2")], place / "store", 5, dry=False) == ["kubelet/2"]
+    assert (place / "bin/kubelet").read_bytes() == b"one"
+    assert (place / "store/kubelet/2/kubelet").read_bytes() == b"two"
