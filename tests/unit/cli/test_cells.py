@@ -185,3 +185,15 @@ def test_every_shipped_cell_can_be_explained(tmp_path: Path, monkeypatch: pytest
     for tier in ("smoke", "single"):
         result = runner.invoke(app, ["explain", "*", "--tier", tier, "--json"], catch_exceptions=False)
         assert {cell["cell"] for cell in json.loads(result.stdout)} == {cell["cell"] for cell in listed("--tier", tier)}
+
+
+def test_what_a_phase_takes_away_and_promises_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for scenario, variable, machines in (
+        ("remove-node", "cluster_remove_nodes", ["cp-2"]),
+        ("recover", "cluster_lost_nodes", ["cp-1", "cp-2"]),
+    ):
+        result = runner.invoke(app, ["explain", "--tier", "lifecycle", f"scenario={scenario}"], catch_exceptions=False)
+        *_, last = yaml.safe_load(result.stdout)["phases"]
+        assert last["variables"][variable] == machines
+    assert last["data"] == "as when backup began"

@@ -316,3 +316,20 @@ def test_a_wait_for_room_is_a_line_of_its_own(run: Written) -> None:
 )
 def test_how_long_something_took(seconds: float, said: str) -> None:
     assert words.duration(seconds) == said
+
+
+def test_what_a_check_measured_is_told_by_every_report_whatever_its_outcome(run: Written) -> None:
+    said = "workload: longest outage 1.5 s (at most 120 s), 3 of 700 questions without a good answer in 350 s"
+    run.start(CELL).step(CELL, "upgrade")
+    for outcome in ("passed", "failed"):
+        more = {"suite": "phases", "stage": "upgrade", "seconds": 0.1, "properties": {"measured": f"{outcome}, {said}"}}
+        run.event("check", cell=CELL, attempt=1, name=f"test_{outcome}", outcome=outcome, **more)
+    run.step(CELL, "teardown").end(1)
+    result = load(run.directory)
+    lines = [f"{CELL}, upgrade: {outcome}, {said}" for outcome in ("passed", "failed")]
+    assert words.measured(result) == lines
+    shown = io.StringIO()
+    terminal.show(result, Console(file=shown, width=80))
+    for line in lines:
+        assert f"- {line}" in summary.render(result)
+        assert f"measured in {line}" in shown.getvalue()

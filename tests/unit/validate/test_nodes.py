@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -117,6 +118,19 @@ def without_kubelet_client(raw: Json) -> None:
     del raw["certificates"]["/var/lib/kubelet/pki/kubelet-client-current.pem"]
 
 
+def in_text(path: str, old: str, new: str) -> Callable[[Json], None]:
+    """Return a change of a part of one text, by its path of keys; the part must be there."""
+
+    def change(raw: Json) -> None:
+        *parents, last = path.split("/")
+        for parent in parents:
+            raw = raw[parent]
+        assert old in raw[last]
+        raw[last] = raw[last].replace(old, new)
+
+    return change
+
+
 FAULTS: list[tuple[Judge, Callable[[Json], None]]] = [
     (nodes.stopped_services, put("units/kubelet.service/ActiveState", "failed")),
     (nodes.stopped_services, put("units/containerd.service/UnitFileState", "disabled")),
@@ -181,6 +195,23 @@ FAULTS: list[tuple[Judge, Callable[[Json], None]]] = [
     ),
     (lambda s, e: etcd.wrong_members(views(s), e), put("etcd/members", {"status": 0, "body": "refused"})),
     (lambda s, e: etcd.disagreeing(views(s), e), put("etcd/status/body", '{"version":"3.6.8","raftTerm":"2"}')),
+    # each of these alone, in an answer that is otherwise that of a well member
+    *(
+        (lambda s, e: etcd.wrong_members(views(s), e), in_text("etcd/members/body", old, new))
+        for old, new in (
+            ('"name":"cp-0", ', ""),  # added and never started
+            ('"clientURLs":["https://10.222.1.2:2379"]', '"clientURLs":[]'),
+            ('"clientURLs"', '"isLearner":true, "clientURLs"'),
+            ("https://10.222.1.2:2380", "https://10.222.1.9:2380"),
+            ('"name":"cp-0"', '"name":"cp-1"'),
+            ("]}]}", ']}, {"ID":"2", "name":"w-9", "peerURLs":["https://10.222.1.9:2380"], "clientURLs":["x"]}]}'),
+            ("]}]}", ']}, {"ID":"2", "name":"cp-0", "peerURLs":["https://10.222.1.2:2380"], "clientURLs":["x"]}]}'),
+        )
+    ),
+    (
+        lambda s, e: etcd.disagreeing(views(s), e),
+        in_text("etcd/status/body", '"leader":"12917209335202835459"', '"leader":"7"'),
+    ),
     (
         lambda s, e: etcd.wrong_versions(views(s), e),
         put("etcd/status/body", '{"version":"3.5.24","leader":"1","raftTerm":"2"}'),
@@ -199,6 +230,16 @@ def test_a_control_plane_program_on_a_worker_is_found() -> None:
     server = next(p for p in guests.raw_facts("cp-0")["processes"] if p["name"] == "kube-apiserver")
     seen = guests.facts(lambda raw: raw["processes"].append(server), of="w-0")
     assert [f.where for f in nodes.misplaced_processes(seen, guests.expected())] == ["w-0 kube-apiserver"]
+
+
+def test_members_of_two_clusters_do_not_agree() -> None:
+    """Two machines of the group etcd, each well by itself, of which one began a cluster of its own."""
+    wanted = guests.expected(groups=(("control_plane", "etcd"), ("node", "etcd")))
+    one = views(guests.facts())["cp-0"]
+    other = replace(one, cluster="1", members=one.members)
+    assert [f.expected for f in etcd.disagreeing({"cp-0": one, "w-0": other}, wanted)] == [
+        f"cluster id {one.cluster!r}"
+    ]
 
 
 def test_an_allowed_unit_may_fail() -> None:
