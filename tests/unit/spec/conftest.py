@@ -106,6 +106,8 @@ timeouts:
   probe_remove: 60
   workload_outage: 120
   api_outage: 600
+  metrics: 90
+  volume: 120
   conformance: 600
   collect: 120
   teardown: 180
