@@ -219,6 +219,22 @@ def test_without_a_subnet_there_is_no_cni_configuration(rendered: Path, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("kubelet", "flag"),
+    [({}, "--kubelet-insecure-tls"), ({"serverTLSBootstrap": True}, "--kubelet-certificate-authority=")],
+)
+def test_metrics_server_verifies_kubelets_whose_certificates_the_cluster_signs(
+    tmp_path: Path, kubelet: dict[str, Any], flag: str
+) -> None:
+    only = frozenset({"metrics-server.yml"})
+    place = render("cp1-w1", tmp_path, only, cluster_metrics_server_version="0.9.0", cluster_kubelet_config=kubelet)
+    objects = {o["kind"]: o for o in yaml.safe_load_all((place / "metrics-server.yml").read_text(encoding="utf-8"))}
+    (container,) = objects["Deployment"]["spec"]["template"]["spec"]["containers"]
+    assert container["image"].endswith("metrics-server:v0.9.0")
+    (trust,) = [arg for arg in container["args"] if "insecure" in arg or "authority" in arg]
+    assert trust.startswith(flag)
+
+
 @pytest.mark.parametrize("script", [name for name in TEMPLATES if name.endswith(".sh")])
 def test_scripts_are_valid_shell_without_unset_leftovers(rendered: Path, script: str) -> None:
     text = (rendered / script).read_text()
