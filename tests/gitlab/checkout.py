@@ -1,0 +1,161 @@
+"""A checkout of this project with a history of its own, and gitlab-ci-local to run its pipelines.
+
+gitlab-ci-local reads and runs .gitlab-ci.yml as GitLab does, with differences that the tests know: it creates a
+pipeline where `workflow:rules` would not, runs no after_script of what is cancelled, ignores `retry`, `timeout` and
+`interruptible`, and starts a job's dependants only when all that run beside it have ended. All jobs share one folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness.paths import cache_dir, project_dir
+
+HERE = Path(__file__).parent
+PROGRAM = HERE / "node_modules" / "gitlab-ci-local" / "dist" / "index.js"
+NODE = Path(sys.executable).parent / "node"
+PREPARE = "npm ci --prefix tests/gitlab"
+SECONDS = 120.0
+AUTHOR = ("-c", "user.name=A Person", "-c", "user.email=person@example.org")
+ORIGIN = "https://gitlab.example.org/team/vmatrix.git"
+REQUEST = {"CI_PIPELINE_SOURCE": "merge_request_event", "CI_MERGE_REQUEST_IID": "7"}
+NIGHTLY = {"CI_PIPELINE_SOURCE": "schedule", "MATRIX_SCHEDULE": "nightly"}
+REAP = {"CI_PIPELINE_SOURCE": "schedule", "MATRIX_SCHEDULE": "reap"}
+PUSH = {"CI_PIPELINE_SOURCE": "push"}
+HISTORY = {"VMATRIX_REPORT_HISTORY": "file"}
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A call that ended."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def said(self) -> str:
+        """Return everything that was printed."""
+        return self.stdout + self.stderr
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """A checkout whose first commit is the project as it is now."""
+
+    directory: Path
+
+    @property
+    def head(self) -> str:
+        """Return the present commit."""
+        return self.git("rev-parse", "HEAD").strip()
+
+    def git(self, *words: str) -> str:
+        """Call git and return its output."""
+        argv = ["git", "-C", str(self.directory), *AUTHOR, *words]
+        return subprocess.run(argv, capture_output=True, text=True, timeout=SECONDS, check=True).stdout
+
+    def commit(self, message: str) -> str:
+        """Commit everything and return the new commit."""
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--message", message)
+        return self.head
+
+    def request(self, **more: str) -> dict[str, str]:
+        """Return the variables of a merge request's pipeline: what was committed last is the change."""
+        return {**REQUEST, "CI_MERGE_REQUEST_DIFF_BASE_SHA": self.git("rev-parse", "HEAD~1").strip(), **more}
+
+    def call(self, *words: str, variables: Mapping[str, str], seconds: float = SECONDS) -> Ended:
+        """Call gitlab-ci-local and wait for its end.
+
+        Its output goes into files: it ends without waiting for a pipe to be read.
+        """
+        # The caches are this machine's: a pipeline that builds Kubernetes first would show nothing more.
+        given = {"XDG_CACHE_HOME": str(cache_dir().parent), **variables}
+        argv = [str(NODE), str(PROGRAM), "--force-shell-executor", "--no-color", *words]
+        argv += ["--ignore-predefined-vars", ",".join(name for name in given if name.startswith("CI_"))]
+        if "CI_MERGE_REQUEST_IID" in given:
+            argv += ["--unset-variable", "CI_COMMIT_BRANCH"]  # GitLab does not set it in these pipelines
+        for name, value in given.items():
+            argv += ["--variable", f"{name}={value}"]
+        with tempfile.TemporaryDirectory() as folder:
+            out, err = Path(folder) / "out", Path(folder) / "err"
+            with out.open("wb") as stdout, err.open("wb") as stderr:
+                done = subprocess.run(
+                    argv,
+                    cwd=self.directory,
+                    env=without_ci(os.environ),
+                    stdin=subprocess.DEVNULL,
+                    stdout=stdout,
+                    stderr=stderr,
+                    timeout=seconds,
+                    check=False,
+                )
+            return Ended(done.returncode, out.read_text(errors="replace"), err.read_text(errors="replace"))
+
+    def listed(self, variables: Mapping[str, str], *words: str) -> dict[str, dict[str, Any]]:
+        """Return the jobs that a pipeline would have, by name, as far as gitlab-ci-local tells."""
+        ended = self.call("--list-json", *words, variables=variables)
+        assert ended.code == 0, ended.said
+        jobs = json.loads(ended.stdout[ended.stdout.index("[\n") if "[\n" in ended.stdout else 0 :])
+        return {job["name"]: job for job in jobs if job["when"] != "never"}
+
+    def merged(self, variables: Mapping[str, str], *words: str) -> dict[str, Any]:
+        """Return the pipeline with includes, inputs, extends and anchors resolved."""
+        ended = self.call("--preview", *words, variables=variables)
+        assert ended.code == 0, ended.said
+        found: dict[str, Any] = yaml.safe_load(ended.stdout[ended.stdout.index("---\n") :])
+        return found
+
+
+def without_ci(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without what a pipeline sets: these tests may be a job themselves."""
+    return {k: v for k, v in environment.items() if not k.startswith(("CI", "GITLAB_", "MATRIX_", "VMATRIX_"))}
+
+
+def make(directory: Path) -> Checkout:
+    """Copy the project as it is, with what is not committed yet, and commit it.
+
+    The environment of the tests is the jobs' too (ci/prepare uses .venv when it is there).
+    """
+    directory.mkdir()
+    listed = subprocess.run(
+        ["/usr/bin/git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=project_dir(),
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=True,
+    ).stdout
+    for name in filter(None, listed.split("\0")):
+        source, target = project_dir() / name, directory / name
+        if source.is_file():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target)
+    made = Checkout(directory)
+    made.git("init", "--quiet", "--initial-branch", "main")
+    made.git("remote", "add", "origin", ORIGIN)
+    (directory / ".venv").symlink_to(sys.prefix)
+    made.git("add", "--force", ".venv")
+    made.commit("The project")
+    made.git("update-ref", "refs/remotes/origin/main", "HEAD")
+    made.git("symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/main")
+    return made
+
+
+def flat(script: str | Sequence[Any] | None) -> list[str]:
+    """Return a script's lines: GitLab takes lists within lists."""
+    if script is None or isinstance(script, str):
+        return [script] if script else []
+    return [line for part in script for line in flat(part)]
