@@ -30,9 +30,12 @@ def test_a_release_goes_with_its_own_etcd_coredns_and_pause(variables: dict[str,
 
 
 def test_every_combination_of_versions_is_in_the_catalogue() -> None:
-    found = list(product(_variables("kubernetes"), _variables("runtime"), _variables("network")))
+    found = list(product(*(_variables(axis) for axis in ("kubernetes", "runtime", "network", "addons"))))
     assert len(found) > 2
+    needed = set()
     for parts in found:
         variables = {name: value for part in parts for name, value in part.items()}
         for ref in refs.for_cell(CATALOGUE, variables):
             assert ref.version in CATALOGUE.versions(ref.name), str(ref)
+            needed.add(ref)
+    assert set(refs.add_ons(CATALOGUE)) <= needed
