@@ -1,0 +1,237 @@
+"""A cell run becomes one line, and the line that cell run again; nothing else in a line does any harm."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness import proc
+from harness.report.cell import OUTCOMES
+from harness.report.history import made
+from harness.report.history.made import records_of
+from harness.report.history.record import Outcome, Record, Unreadable, Where, all_checks, from_line, to_line
+from harness.report.history.scrub import scrubber
+from harness.report.results import load
+from harness.spec.models import QuarantineEntry
+from tests.unit.report.history.make import checked, record
+from tests.unit.report.history.synthetic import records
+from tests.unit.report.written import ISSUE, Written
+
+CELL = "k1363-fresh"
+
+
+def only(run: Written) -> Record:
+    """Return the one record of a run, as it comes out of its line."""
+    (found,) = records_of(run.directory)
+    return from_line(to_line(found))
+
+
+def test_the_words_are_those_of_results() -> None:
+    assert set(get_args(Outcome)) == set(OUTCOMES)
+
+
+@given(st.binary(max_size=300))
+def test_no_bytes_are_fatal(line: bytes) -> None:
+    with pytest.raises(Unreadable):
+        from_line(line)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(key=st.sampled_from(sorted(asdict(record()))), value=json_values)
+def test_no_value_of_any_key_is_fatal(key: str, value: object) -> None:
+    changed = {**json.loads(to_line(checked(record(), {"a: b": "f"}))), key: value}
+    with suppress(Unreadable):
+        assert from_line(json.dumps(changed).encode()).id
+
+
+def test_every_synthetic_record_survives_its_line() -> None:
+    for one in records(40, 8, 3):
+        assert from_line(to_line(one)) == one
+
+
+@given(st.text(max_size=200))
+def test_any_text_survives(text: str) -> None:
+    clean = scrubber({})(text)
+    assert from_line(to_line(checked(record(), {"a: b": "f"}, clean))).notes[0].message == clean
+
+
+def test_keys_of_a_later_time_are_passed_over() -> None:
+    line = json.dumps({**json.loads(to_line(record())), "mood": "good"}).encode()
+    assert from_line(line) == record()
+
+
+def test_a_later_version_says_so() -> None:
+    with pytest.raises(Unreadable, match="version 2 of the history; this vmatrix knows version 1"):
+        from_line(b'{"v":2,"cells":[]}')
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"started": "2026-99-01T00:00:00Z"}, "started, finished"),
+        ({"finished": "2020-01-01T00:00:00Z"}, "is before started"),
+        ({"seconds": -1}, "seconds"),
+        ({"outcome": "splendid"}, "outcome"),
+        ({"checks": {"names": ["a"], "rows": [{"stage": "deploy", "results": "pp"}]}}, "not as long as"),
+    ],
+)
+def test_what_makes_no_sense_is_named(change: dict[str, object], said: str) -> None:
+    with pytest.raises(Unreadable, match=said):
+        from_line(json.dumps({**json.loads(to_line(record())), **change}).encode())
+
+
+def test_every_check_of_a_run_can_be_told(run: Written) -> None:
+    run.start(CELL).step(CELL, "provision", seconds=11.0).step(CELL, "deploy", seconds=40.0)
+    run.check(CELL, "test_ready").check(CELL, "test_dns", "failed", blame="product", detail="E  no answer")
+    run.check(CELL, "test_metrics", "not-run", detail="not run: no metrics here")
+    run.step(CELL, "upgrade", seconds=50.0).check(CELL, "test_ready", stage="upgrade")
+    run.gone(CELL).end(1)
+    (cell,) = load(run.directory).cells
+    told = [(c.title, c.stage, c.attempt, c.outcome, c.message) for c in all_checks(only(run))]
+    assert told == [
+        (c.title, c.stage, c.attempt, c.outcome, c.detail if c.outcome != "passed" else "") for c in cell.checks
+    ]
+
+
+def test_a_record_says_what_a_cell_came_to(run: Written) -> None:
+    run.start(CELL).fails(CELL, "provision", blame="infra", summary="no room")
+    run.start(CELL, rerun=True).passes(CELL).end(0)
+    found = only(run)
+    assert (found.outcome, found.blame, found.tier, found.run) == ("passed", "", "pr", "r00001")
+    assert [(a.number, a.outcome, a.blame) for a in found.attempts] == [(1, "failed", "infra"), (2, "passed", "")]
+    assert {s.name: s.seconds for s in found.steps if s.attempt == 2}["deploy"] == 40.0
+    assert found.counts == {"passed": 1}
+
+
+def test_a_failed_step_keeps_message_and_hint(run: Written) -> None:
+    run.start(CELL).step(CELL, "deploy", outcome="failed", blame="product", summary="task failed", hint="read the log",
+                         detail="fatal: [cp-0]").gone(CELL)  # fmt: skip
+    (step,) = [s for s in only(run).steps if s.outcome == "failed"]
+    assert step.message == "task failed\nfatal: [cp-0]\nhint: read the log"
+
+
+def test_a_failure_in_quarantine_has_its_issue(run: Written) -> None:
+    tomorrow = datetime.now(UTC).date() + timedelta(1)
+    entry = QuarantineEntry(cell="*", check="nodes: test_dns", issue=ISSUE, reason="x", until=tomorrow)
+    run.start(CELL).step(CELL, "deploy").check(CELL, "test_dns", "failed", blame="product", detail="no").gone(CELL)
+    (found,) = records_of(run.directory, quarantine=[entry])
+    assert (found.outcome, found.blame, found.notes[0].quarantine) == ("quarantined", "", ISSUE)
+    assert [c.quarantined for c in all_checks(found)] == [True]
+
+
+def test_the_same_results_are_the_same_record(run: Written) -> None:
+    run.start(CELL).passes(CELL).end(0)
+    assert records_of(run.directory) == records_of(run.directory)
+
+
+def test_a_rerun_is_another_record(run: Written) -> None:
+    run.start(CELL).step(CELL, "deploy", outcome="failed", blame="product").gone(CELL).end(1)
+    (first,) = records_of(run.directory)
+    run.start(CELL, rerun=True).passes(CELL).end(0)
+    (second,) = records_of(run.directory)
+    assert first.id != second.id
+
+
+def test_a_cell_that_never_began_has_a_record_too(run: Written) -> None:
+    run.start(CELL, "other").passes(CELL)
+    assert [r.outcome for r in records_of(run.directory)] == ["passed", "not started"]
+
+
+def test_a_run_says_where_it_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MATRIX_PIPELINE_ID", "MATRIX_PIPELINE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    ci = {
+        "CI_JOB_ID": "71", "CI_JOB_URL": "https://lab.invalid/p/-/jobs/71", "CI_PROJECT_PATH": "g/p",
+        "CI_PIPELINE_ID": "9",
+        "CI_PROJECT_URL": "https://lab.invalid/p", "CI_COMMIT_SHA": "a" * 40, "CI_COMMIT_REF_NAME": "main",
+        "CI_PIPELINE_URL": "https://lab.invalid/p/-/pipelines/9", "CI_PROJECT_DIR": str(tmp_path),
+        "CI_MERGE_REQUEST_IID": "", "CI_MERGE_REQUEST_SOURCE_BRANCH_NAME": "",
+        "CI_REPOSITORY_URL": "https://gitlab-ci-token:s3cr3ts3cr3t@lab.invalid/p.git",
+    }  # fmt: skip
+    for name, value in ci.items():
+        monkeypatch.setenv(name, value)
+    run_dir = tmp_path / "runs" / "abc123"
+    said = made.started_fields(
+        {CELL: {"os": "debian-13"}}, infra="kubevirt", provider="kubeconfig", checkout=tmp_path, directory=run_dir
+    )
+    assert said["where"] == asdict(
+        Where("g/p", ci["CI_PROJECT_URL"], "a" * 40, "main", "", "9", ci["CI_PIPELINE_URL"], "71", ci["CI_JOB_URL"])
+    )
+    assert said["logs"] == "runs/abc123"
+    assert "s3cr3t" not in json.dumps(said)
+
+
+def test_a_desk_has_its_checkouts_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CI_JOB_ID", raising=False)
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b.invalid"]
+    for arguments in (["init", "-q", "-b", "topic"], ["commit", "-q", "--allow-empty", "-m", "x"]):
+        proc.run([*git, *arguments], timeout=20)
+    said = made.started_fields({}, infra="embedded", provider="local", checkout=tmp_path, directory=tmp_path)["where"]
+    assert (len(said["commit"]), said["branch"], said["pipeline"], said["changed"]) == (40, "topic", "", False)
+
+
+def test_a_directory_without_git_has_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CI_JOB_ID", raising=False)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    said = made.started_fields({}, infra="embedded", provider="local", checkout=tmp_path, directory=tmp_path)["where"]
+    assert (said["commit"], said["branch"], said["changed"]) == ("", "", False)
+
+
+SECRETS = (
+    "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXkt\n-----END OPENSSH PRIVATE KEY-----",
+    "https://user:hunter22hunter@registry.invalid/x",
+    "Authorization: Bearer abcdefghijklmnop.qrstuv",
+    "glpat-abcdefghij0123456789",
+    "client-key-data: TFMwdExTMUNSVWRKVGlCU1UwRWdVRkpKVmtGVVJTQkxSVmt0TFMwdExRbz0=",
+    "the token is t0psecr3tvalue",
+)
+
+
+@pytest.mark.parametrize("text", SECRETS)
+def test_what_looks_like_a_secret_is_masked(text: str) -> None:
+    scrub = scrubber({"SOME_TOKEN": "t0psecr3tvalue", "PATH": "/usr/bin"})
+    found = scrub(f"before {text} after")
+    assert "[masked]" in found
+    assert not any(word in found for word in ("b3Blbn", "hunter22", "qrstuv", "abcdefghij", "TFMwd", "t0psecr3t"))
+
+
+def test_a_secret_in_a_failure_does_not_reach_the_history(run: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI_JOB_TOKEN", "s3cr3t-job-token")
+    run.start(CELL).step(CELL, "deploy").check(CELL, "test_a", "failed", blame="product", detail="got s3cr3t-job-token")
+    run.step(CELL, "reset", outcome="failed", blame="product", summary="s3cr3t-job-token", detail="x s3cr3t-job-token")
+    assert b"s3cr3t" not in b"".join(map(to_line, records_of(run.directory)))
+
+
+def test_long_texts_are_cut_in_the_middle(run: Written) -> None:
+    run.start(CELL).step(CELL, "deploy").check(CELL, "test_a", "failed", blame="product", detail="a" * 9000 + "the end")
+    message = only(run).notes[0].message
+    assert len(message) <= 2000
+    assert message.endswith("the end")
+
+
+def test_a_clock_that_was_set_back_is_survived(run: Written) -> None:
+    run.start(CELL).step(CELL, "deploy", seconds=60.0)
+    run.seconds = -100
+    run.step(CELL, "teardown")
+    assert only(run).finished >= only(run).started
+
+
+def test_the_record_of_an_old_run_without_context_is_one(run: Written) -> None:
+    run.start(CELL).passes(CELL)
+    found = only(run)
+    assert (found.axes, found.where, found.infra) == ({}, Where(), "")
+    assert replace(found, axes={}) == found
