@@ -235,6 +235,18 @@ def test_metrics_server_verifies_kubelets_whose_certificates_the_cluster_signs(
     assert trust.startswith(flag)
 
 
+def test_the_provisioner_makes_folders_as_an_account_that_there_is(rendered: Path) -> None:
+    objects = list(yaml.safe_load_all((rendered / "local-path-provisioner.yml").read_text(encoding="utf-8")))
+    accounts = {o["metadata"]["name"] for o in objects if o["kind"] == "ServiceAccount"}
+    (pod,) = [o["spec"]["template"]["spec"] for o in objects if o["kind"] == "Deployment"]
+    (account,) = [env["valueFrom"] for env in pod["containers"][0]["env"] if env["name"] == "SERVICE_ACCOUNT_NAME"]
+    assert account == {"fieldRef": {"fieldPath": "spec.serviceAccountName"}}
+    assert pod["serviceAccountName"] in accounts
+    (settings,) = [o["data"] for o in objects if o["kind"] == "ConfigMap"]
+    assert yaml.safe_load(settings["helperPod.yaml"])["spec"]["automountServiceAccountToken"] is False
+    assert json.loads(settings["config.json"])["nodePathMap"][0]["paths"] == ["/var/lib/local-path-provisioner"]
+
+
 @pytest.mark.parametrize("script", [name for name in TEMPLATES if name.endswith(".sh")])
 def test_scripts_are_valid_shell_without_unset_leftovers(rendered: Path, script: str) -> None:
     text = (rendered / script).read_text()
