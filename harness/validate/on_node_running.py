@@ -14,12 +14,13 @@ import secrets
 import socket
 import ssl
 import struct
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from typing import Any
 
-from harness.validate.on_node import fetch, flag, processes, read, said
+from harness.validate.on_node import COMMAND_SECONDS, fetch, flag, processes, read, said
 
 VERSION_FLAGS = {"coredns": "-version"}  # all others take --version
 CONTAINERD_CONFIG = "/etc/containerd/config.toml"
@@ -90,6 +91,12 @@ def haproxy() -> dict[str, Any] | None:
     return None
 
 
+def printed(argv: Sequence[str]) -> str:
+    """Return what a command printed, without what it said to whoever looks on (its standard error)."""
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=COMMAND_SECONDS, check=False)
+    return done.stdout.decode(errors="replace")
+
+
 def changed(path: str) -> float:
     """Return when a file was last changed, in seconds since the epoch; now when it is no longer there."""
     try:
@@ -109,8 +116,8 @@ def containerd() -> dict[str, Any] | None:
         if process["name"] == "containerd":
             path = flag(process["argv"], "config") or flag(process["argv"], "c") or CONTAINERD_CONFIG
             files = [path, *glob.glob("/etc/containerd/conf.d/*.toml")]
-            text = said([f"/proc/{process['pid']}/exe", "--config", path, "config", "dump"])
-            return {"config": text or "", "changed": max(map(changed, files)), "started": started(process["pid"])}
+            text = printed([f"/proc/{process['pid']}/exe", "--config", path, "config", "dump"])
+            return {"config": text, "changed": max(map(changed, files)), "started": started(process["pid"])}
     return None
 
 
