@@ -18,6 +18,7 @@ from harness.cell.manifests import GoldenImage
 from harness.cell.site import Site
 from harness.errors import BadInput
 from harness.infra import preflight
+from harness.infra.cluster_checks import Use
 from harness.infra.findings import raise_if_any
 from harness.infra.kubeconfig import KubeconfigProvider
 from harness.infra.local.config import LocalConfig
@@ -82,7 +83,7 @@ def open_cluster(settings: Settings) -> Cluster:
         BadInput: there is none.
     """
     if settings.provider == "kubeconfig":
-        return Cluster.from_kubeconfig(_kubeconfig(settings), context=settings.context)
+        return Cluster.from_kubeconfig(kubeconfig_of(settings), context=settings.context)
     path = layout_of(settings.infra_name).kubeconfig
     if not path.is_file():
         raise BadInput(
@@ -92,7 +93,12 @@ def open_cluster(settings: Settings) -> Cluster:
     return Cluster.from_kubeconfig(path)
 
 
-def _kubeconfig(settings: Settings) -> Path:
+def kubeconfig_of(settings: Settings) -> Path:
+    """Return the kubeconfig of the infra cluster.
+
+    Raises:
+        BadInput: the settings name none.
+    """
     if settings.kubeconfig is None:
         raise BadInput("provider kubeconfig needs a kubeconfig", hint="pass --kubeconfig PATH or set it in vmatrix.yml")
     return settings.kubeconfig
@@ -187,7 +193,8 @@ def kubeconfig_provider(settings: Settings) -> KubeconfigProvider:
             hint="guests pull binaries and images from a mirror: `vmatrix artifacts serve` runs one",
         )
     mirror = Mirror(http=str(settings.mirror_http), registry=str(settings.registry))
-    return KubeconfigProvider(_kubeconfig(settings), settings.context, mirror)
+    use = Use(namespace=settings.namespace, storage_class=settings.storage_class)
+    return KubeconfigProvider(kubeconfig_of(settings), settings.context, mirror, use)
 
 
 def golden_image(settings: Settings, name: str, mirror: Mirror, *, progress: OnProgress) -> GoldenImage:

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import yaml
 from rich.console import Console
 from rich.table import Column, Table
 
-from harness import proc
+from harness import proc, wiring
 from harness.errors import EXIT_BAD_INPUT, EXIT_OK, BadInput
 from harness.infra import preflight
-from harness.infra.cluster_checks import check_cluster
+from harness.infra.cluster_checks import Use, check_cluster
 from harness.infra.findings import Finding, fatal, remedies
+from harness.infra.need import Need
+from harness.paths import project_dir
+from harness.schedule.demand import need_of
+from harness.session.choice import choose
+from harness.spec import load_spec
+from harness.spec.settings import Settings, load_settings
 
 APT = "apt-get"
+NETWORKS = {"cluster_pod_cidr": "pod network", "cluster_service_cidr": "service network"}
 INSTALL_SECONDS = 900.0
 out = Console(soft_wrap=True, highlight=False)
 
@@ -35,14 +43,19 @@ def doctor(
         Path | None, typer.Option(help="The cluster to check; implies --provider kubeconfig.")
     ] = None,
     context: Annotated[str | None, typer.Option(help="The context in the kubeconfig.")] = None,
-    memory: Annotated[int, typer.Option(help="Memory in MiB that machines need, besides the infra's own.")] = 0,
+    namespace: Annotated[str | None, typer.Option(help="The namespace of the cluster that all cells share.")] = None,
+    storage_class: Annotated[str | None, typer.Option(help="The storage class of machines' disks.")] = None,
+    memory: Annotated[
+        int | None, typer.Option(help="Memory in MiB that machines need; for a cluster, the plan's largest cell's.")
+    ] = None,
     install: Annotated[bool, typer.Option("--install", help="Install missing packages of the OS first.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
     """Say what is missing, with the command that mends it; exit code 2 when something is."""
-    subject, findings = _look(provider, kubeconfig, context, memory)
+    given = {"kubeconfig": kubeconfig, "context": context, "namespace": namespace, "storage_class": storage_class}
+    subject, findings = _look(provider, given, memory)
     if install and _install(findings):
-        subject, findings = _look(provider, kubeconfig, context, memory)
+        subject, findings = _look(provider, given, memory)
     if as_json:
         out.print_json(json.dumps([asdict(finding) for finding in findings]))
     else:
@@ -50,15 +63,37 @@ def doctor(
     raise typer.Exit(EXIT_BAD_INPUT if fatal(findings) else EXIT_OK)
 
 
-def _look(provider: str, kubeconfig: Path | None, context: str | None, memory: int) -> tuple[str, list[Finding]]:
-    if kubeconfig is not None:
-        return f"the cluster of {kubeconfig}", check_cluster(kubeconfig, context, memory_mib=memory)
-    if provider == "local":
-        return "this host", preflight.check_host(memory_mib=preflight.CONTROL_PLANE_MIB + memory)
-    raise BadInput(
-        f"nothing is known to check for provider {provider!r}",
-        hint="use --provider local, or --kubeconfig PATH",
+def _look(provider: str, given: Mapping[str, Any], memory: int | None) -> tuple[str, list[Finding]]:
+    if provider == "local" and given["kubeconfig"] is None:
+        return "this host", preflight.check_host(memory_mib=preflight.CONTROL_PLANE_MIB + (memory or 0))
+    if provider not in ("local", "kubeconfig"):
+        raise BadInput(
+            f"nothing is known to check for provider {provider!r}",
+            hint="use --provider local, or --kubeconfig PATH",
+        )
+    options = {"provider": "kubeconfig", **given}
+    settings = load_settings(Path.cwd(), options=options).settings
+    path = wiring.kubeconfig_of(settings)
+    return f"the cluster of {path}", check_cluster(path, settings.context, _use(settings, memory))
+
+
+def _use(settings: Settings, memory: int | None) -> Use:
+    """Return what a cluster is to be used for: the plan's largest cell on its kind of infra, the guests' networks."""
+    spec = load_spec(project_dir() / "matrix")
+    need = need_of([selected.cell for selected in choose(spec, settings)])
+    return Use(
+        namespace=settings.namespace,
+        storage_class=settings.storage_class,
+        need=need if memory is None else Need(f"a cell of {memory} MiB", memory_mib=memory),
+        networks=_networks(project_dir() / spec.product.directory),
     )
+
+
+def _networks(product: Path) -> dict[str, str]:
+    """Return the networks that the product's variables give to guests, by what they are for."""
+    file = product / "group_vars" / "all.yml"
+    variables = yaml.safe_load(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return {what: str(variables[name]) for name, what in NETWORKS.items() if name in (variables or {})}
 
 
 def _install(findings: Sequence[Finding]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.infra.findings import Finding
 from harness.infra.rights import CELL, IMAGES, JOB, JOBS, LOOK, NAMESPACES, SCHEDULE, SHARED, SURVEY, Right
@@ -32,17 +32,25 @@ class Where:
     schedule: str = "vmatrix-schedule"
 
     def asked(self) -> list[tuple[Right, str | None]]:
-        """Return every right that is needed and the namespace in which (None: in all)."""
+        """Return every right that is needed and the namespace in which (None: in all), each kind of a place once."""
         if self.namespace is not None:
-            needed: list[tuple[Right, str | None]] = [(right, self.namespace) for right in SHARED]
-            return needed + [(right, None) for right in (*SURVEY, *LOOK)]
-        own = tuple(r for r in JOBS if r.resource is not JOB) if self.joins else (*NAMESPACES, *CELL)
-        return [
-            *((right, None) for right in own),
-            *((right, self.images) for right in IMAGES),
-            *((right, self.schedule) for right in SCHEDULE),
-            *((right, None) for right in (*SURVEY, *LOOK)),
-        ]
+            return _once([(self.namespace, SHARED), (None, (*SURVEY, *LOOK))])
+        if not self.joins:
+            return _once([(None, (*NAMESPACES, *CELL, *IMAGES, *SCHEDULE, *SURVEY, *LOOK))])
+        jobs = tuple(right for right in JOBS if right.resource is not JOB)
+        return _once([(None, jobs), (self.images, IMAGES), (self.schedule, SCHEDULE), (None, (*SURVEY, *LOOK))])
+
+
+def _once(places: Sequence[tuple[str | None, Sequence[Right]]]) -> list[tuple[Right, str | None]]:
+    """Return the rights of some places; what is asked of a kind for several reasons is asked once."""
+    each: dict[tuple[str | None, str, bool], Right] = {}
+    for namespace, rights in places:
+        for right in rights:
+            key = namespace, right.plural, right.required
+            before = each.get(key)
+            verbs = tuple(dict.fromkeys((*(before.verbs if before else ()), *right.verbs)))
+            each[key] = replace(before or right, verbs=verbs)
+    return [(right, namespace) for (namespace, _, _), right in each.items()]
 
 
 @dataclass(frozen=True)

@@ -5,31 +5,53 @@ Covers any cluster with KubeVirt and CDI. Every check returns findings; only a s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.errors import BadInput
 from harness.infra.access import check_access
+from harness.infra.clocks import check_clock
+from harness.infra.cluster_kubevirt import check_configuration, check_deployed, check_network
+from harness.infra.cluster_room import check_namespace, check_nodes, check_quota
+from harness.infra.cluster_storage import check_storage
 from harness.infra.findings import Finding
-from harness.infra.nodes import free_for_machines, quantity, usable
-from harness.kube import ApiFailure, Cluster, Resource
-from harness.kube.client import Json, Unreachable
-from harness.kube.resources import CDI, KUBEVIRT, NODE, STORAGE_CLASS, STORAGE_PROFILE
+from harness.infra.need import Need
+from harness.kube import ApiFailure, Cluster
+from harness.kube.client import Unreachable
+from harness.kube.resources import CDI, KUBEVIRT
 
 KUBEVIRT_INSTALL = "https://kubevirt.io/user-guide/cluster_admin/installation/"
 CDI_INSTALL = "https://github.com/kubevirt/containerized-data-importer#deploy-it"
-DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
-DEFAULT_VIRT_CLASS = "storageclass.kubevirt.io/is-default-virt-class"  # CDI prefers it over the former
-DEPLOYED = "Deployed"
 FORBIDDEN = 403
 
 
-def check_cluster(path: Path, context: str | None = None, *, memory_mib: int = 0, cpus: float = 0) -> list[Finding]:
+@dataclass(frozen=True)
+class Use:
+    """What an infra cluster is to be used for.
+
+    namespace: the one that all cells share; without it each has one of its own.
+    storage_class: of machines' disks; the cluster's default without it.
+    need: of the largest cell, as far as it is known.
+    networks: of the guests, by what they are for.
+    now: this host's clock, in seconds since the epoch.
+    """
+
+    namespace: str | None = None
+    storage_class: str | None = None
+    need: Need = field(default_factory=Need)
+    networks: Mapping[str, str] = field(default_factory=dict)
+    now: Callable[[], float] = time.time
+
+
+def check_cluster(path: Path, context: str | None = None, use: Use | None = None) -> list[Finding]:
     """Return what an infra cluster lacks, all at once.
 
     Args:
         path, context: the kubeconfig and the context in it (None: its current one).
-        memory_mib, cpus: what the machines need together, 0 when that is not known yet.
+        use: what it is to be used for.
     """
     try:
         cluster = Cluster.from_kubeconfig(path, context=context)
@@ -40,31 +62,53 @@ def check_cluster(path: Path, context: str | None = None, *, memory_mib: int = 0
         return [_unreachable(path, cluster, error)]
     except ApiFailure as failure:
         return [_refused(path, failure)]
-    checks: list[Callable[[], Iterator[Finding]]] = [lambda: _groups(served)]
+    found = (finding for check in _checks(cluster, served, use or Use()) for finding in _guarded(check))
+    return list(dict.fromkeys(found))  # several checks may not look at the same thing
+
+
+def _checks(cluster: Cluster, served: frozenset[str], use: Use) -> Iterator[Callable[[], Iterator[Finding]]]:
+    yield lambda: _groups(served)
     if KUBEVIRT.api_version in served:
-        checks.append(lambda: _deployed(cluster, KUBEVIRT, "KubeVirt"))
+        yield lambda: check_deployed(cluster, KUBEVIRT, "KubeVirt")
+        yield lambda: check_configuration(cluster, _minor(cluster))
     if CDI.api_version in served:
-        checks += [lambda: _deployed(cluster, CDI, "CDI"), lambda: _storage(cluster)]
-    checks += [lambda: check_access(cluster), lambda: _capacity(cluster, memory_mib, cpus)]
-    return [finding for check in checks for finding in _guarded(check)]
+        yield lambda: check_deployed(cluster, CDI, "CDI")
+        yield lambda: check_storage(cluster, use.storage_class)
+    yield lambda: check_access(cluster, use.namespace)
+    yield lambda: check_nodes(cluster, use.need)
+    yield lambda: check_network(cluster, use.networks)
+    if (shared := use.namespace) is not None:
+        yield lambda: check_namespace(cluster, shared)
+        yield lambda: check_quota(cluster, shared, use.need)
+    yield lambda: check_clock(cluster, use.now)
 
 
 def _guarded(check: Callable[[], Iterator[Finding]]) -> list[Finding]:
     """Carry out a check; one that may not look says so, and does not keep the others from looking."""
+    found: list[Finding] = []
     try:
-        return list(check())
+        found.extend(check())
     except ApiFailure as failure:
         what = f"could not look: {failure.message or failure.summary}"
         advice = failure.code == FORBIDDEN
-        return [Finding(what, "this check was left out", "ask the cluster's owner for read access", fatal=not advice)]
+        found.append(
+            Finding(what, "this check was left out", "ask the cluster's owner for read access", fatal=not advice)
+        )
     except Unreachable as error:
-        return [Finding(error.summary, "the API stopped answering while it was looked at", "try again")]
+        found.append(Finding(error.summary, "the API stopped answering while it was looked at", "try again"))
+    return found
 
 
 def _served(cluster: Cluster) -> frozenset[str]:
     """Return all group/versions that the API serves."""
     groups = cluster.request("GET", "/apis").get("groups", [])
     return frozenset(v["groupVersion"] for group in groups for v in group.get("versions", []))
+
+
+def _minor(cluster: Cluster) -> int:
+    """Return the minor of the cluster's Kubernetes, 0 when it does not say."""
+    found = re.match(r"v?1\.(\d+)", str(cluster.request("GET", "/version").get("gitVersion", "")))
+    return int(found[1]) if found else 0
 
 
 def _unreachable(path: Path, cluster: Cluster, error: Unreachable) -> Finding:
@@ -95,57 +139,3 @@ def _groups(served: frozenset[str]) -> Iterator[Finding]:
         others = sorted(v for v in served if v.startswith(f"{group}/"))
         found = f" (it serves {', '.join(others)})" if others else ""
         yield Finding(f"the API does not serve {api_version}{found}", f"{product}: {why}", f"install it: {install}")
-
-
-def _deployed(cluster: Cluster, resource: Resource, product: str) -> Iterator[Finding]:
-    objects = cluster.list(resource).items
-    phases = [o.get("status", {}).get("phase", "unknown") for o in objects]
-    if DEPLOYED in phases:
-        return
-    see = f"kubectl get {resource.plural}.{resource.group} -A -o yaml"
-    if not objects:
-        yield Finding(f"there is no {resource.kind} object", f"{product} is not installed, only its kinds are", see)
-    else:
-        yield Finding(f"{product} is {', '.join(phases)}, not {DEPLOYED}", "its controllers may not work", see)
-
-
-def _storage(cluster: Cluster) -> Iterator[Finding]:
-    name = _default_class(cluster.list(STORAGE_CLASS).items)
-    if name is None:
-        yield Finding(
-            "there is no default storage class",
-            "disks are asked for without naming one",
-            f"""kubectl annotate storageclass NAME {DEFAULT_CLASS}=true""",
-        )
-        return
-    profile = cluster.get(STORAGE_PROFILE, name)
-    if profile is None or not profile.get("status", {}).get("claimPropertySets"):
-        yield Finding(
-            f"the StorageProfile of storage class {name} has no claimPropertySets",
-            "CDI cannot tell which access mode a disk gets",
-            f"kubectl patch storageprofile {name} --type merge -p "
-            """'{"spec":{"claimPropertySets":[{"accessModes":["ReadWriteOnce"],"volumeMode":"Filesystem"}]}}'""",
-        )
-
-
-def _default_class(classes: list[Json]) -> str | None:
-    for annotation in (DEFAULT_VIRT_CLASS, DEFAULT_CLASS):
-        for storage_class in classes:
-            if (storage_class["metadata"].get("annotations") or {}).get(annotation) == "true":
-                return str(storage_class["metadata"]["name"])
-    return None
-
-
-def _capacity(cluster: Cluster, memory_mib: int, cpus: float) -> Iterator[Finding]:
-    nodes = [n for n in cluster.list(NODE).items if usable(n)]
-    if not nodes:
-        yield Finding("no node is ready and schedulable", "machines need one", "kubectl get nodes")
-        return
-    free = free_for_machines(cluster)
-    if free.memory_mib < memory_mib or free.cpus < cpus:
-        total = sum(quantity(n["status"]["allocatable"].get("memory", "0")) for n in nodes) / 2**20
-        yield Finding(
-            f"{free.memory_mib} MiB and {free.cpus:.1f} CPUs are free on {len(nodes)} nodes ({total:.0f} MiB in all)",
-            f"{memory_mib} MiB and {cpus:.1f} CPUs are needed",
-            "choose a smaller topology, wait for others to end, or see: kubectl describe nodes",
-        )

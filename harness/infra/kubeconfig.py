@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.infra.cluster_checks import check_cluster
+from harness.infra.cluster_checks import Use, check_cluster
 from harness.infra.findings import raise_if_any
 from harness.infra.nodes import free_for_machines
 from harness.kube import ApiFailure, Cluster
@@ -19,8 +19,9 @@ UNKNOWN = Capacity(cpus=1e6, memory_mib=2**40, disk_gib=2**30)
 class KubeconfigProvider:
     """An infra cluster that a kubeconfig leads to."""
 
-    def __init__(self, path: Path, context: str | None, mirror: Mirror) -> None:
+    def __init__(self, path: Path, context: str | None, mirror: Mirror, use: Use | None = None) -> None:
         self.name = "kubeconfig"
+        self._use = use or Use()
         self._path = path
         self._context = context
         self._mirror = mirror
@@ -31,7 +32,7 @@ class KubeconfigProvider:
         Raises:
             BadInput: it lacks something (all of it at once).
         """
-        raise_if_any(check_cluster(self._path, self._context))
+        raise_if_any(check_cluster(self._path, self._context, self._use))
 
     def down(self) -> None:
         """Leave the cluster as it is: it is not ours. What runs left in it is reaped by label."""

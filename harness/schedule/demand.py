@@ -7,10 +7,11 @@ machines whose disks they fill, and end before those start.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from harness.infra.need import Need
 from harness.kube import ApiFailure, Cluster
 from harness.kube.resources import KUBEVIRT
 from harness.model import Cell, PlannedMachine
@@ -93,6 +94,25 @@ def rules_of(cluster: Cluster) -> Rules:
 def demand_of(cell: Cell, rules: Rules | None = None) -> Demand:
     """Return what a cell's launcher pods will request: never less than they then do, little more."""
     return Demand(tuple(pod_of(machine, rules or Rules()) for machine in cell.machines))
+
+
+def need_of(cells: Sequence[Cell], rules: Rules | None = None) -> Need:
+    """Return what the largest of several cells needs: most memory, and of any cell's machines the largest."""
+    if not cells:
+        return Need()
+    demands = {cell.id: demand_of(cell, rules) for cell in cells}
+    cell = max(cells, key=lambda c: demands[c.id].memory_mib)
+    demand = demands[cell.id]
+    pods = [pod for one in demands.values() for pod in one.pods]
+    return Need(
+        what=f"the plan's largest cell {cell.id}",
+        memory_mib=demand.memory_mib,
+        cpus=demand.cpus,
+        machines=demand.machines,
+        storage_gib=sum(machine.disk_gib for machine in cell.machines),
+        largest_mib=max(pod.memory_mib for pod in pods),
+        required=False,
+    )
 
 
 def pod_of(machine: PlannedMachine, rules: Rules) -> PodRequest:

@@ -10,12 +10,13 @@ import yaml
 
 from harness import proc, wiring
 from harness.artifacts.store import Store
-from harness.infra.access import RIGHTS
-from harness.infra.cluster_checks import check_cluster
+from harness.infra.access import Where
+from harness.infra.cluster_checks import Use, check_cluster
 from harness.infra.findings import fatal
 from harness.infra.kubeconfig import KubeconfigProvider
 from harness.infra.local import control_plane, instance, processes
 from harness.infra.local.provider import LocalProvider
+from harness.infra.need import Need
 from harness.kube import Cluster
 from harness.kube.resources import NAMESPACE, SERVICE_ACCOUNT
 from harness.until import Deadline
@@ -49,14 +50,14 @@ def test_the_embedded_infrastructure_lacks_nothing(infra: LocalProvider) -> None
 
 
 def test_more_memory_than_there_is_is_said_before_anything_starts(infra: LocalProvider) -> None:
-    (finding,) = check_cluster(infra.kubeconfig(), memory_mib=2**30)
+    (finding,) = check_cluster(infra.kubeconfig(), use=Use(need=Need(memory_mib=2**30)))
     assert f"{2**30} MiB" in finding.why
 
 
 def test_the_remedies_of_missing_rights_give_them(infra: LocalProvider, poor: Path) -> None:
     kubectl = Store().obtain("kubectl", wiring.INFRA_VERSION).file("kubectl")
     before = [f for f in check_cluster(poor) if f.what.startswith("not allowed")]
-    assert [f.what.split()[-1] for f in before if f.fatal] == [r.plural for r in RIGHTS if r.required]
+    assert [f.what.split()[-1] for f in before if f.fatal] == [r.plural for r, _ in Where().asked() if r.required]
     for finding in before:
         for command in finding.remedy.split(" && "):
             program, *words = shlex.split(command)

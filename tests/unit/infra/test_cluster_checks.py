@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ import pytest
 import yaml
 
 from harness.errors import BadInput
-from harness.infra.cluster_checks import check_cluster
+from harness.infra.cluster_checks import Use, check_cluster
 from harness.infra.findings import Finding, fatal
 from harness.infra.kubeconfig import KubeconfigProvider
+from harness.infra.need import Need
 from harness.model import Mirror
 
 Json = dict[str, Any]
@@ -41,8 +43,13 @@ def groups(*versions: str) -> Json:
 
 def node(memory: str) -> Json:
     ready = {"type": "Ready", "status": "True"}
-    allocatable = {"cpu": "4", "memory": memory, "ephemeral-storage": "100Gi"}
-    return {"metadata": {"name": "n"}, "spec": {}, "status": {"conditions": [ready], "allocatable": allocatable}}
+    allocatable = {"cpu": "4", "memory": memory, "ephemeral-storage": "100Gi", "devices.kubevirt.io/kvm": "1k"}
+    labels = {"kubevirt.io/schedulable": "true"}
+    return {
+        "metadata": {"name": "n", "labels": labels},
+        "spec": {},
+        "status": {"conditions": [ready], "allocatable": allocatable},
+    }
 
 
 def pod(memory: str, phase: str = "Running") -> Json:
@@ -66,7 +73,8 @@ class Api:
 
     def post(self, path: str, body: Json) -> Json:
         if path == WHO_AM_I:
-            return {"status": {"userInfo": {"username": self.user}}}
+            stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            return {"metadata": {"creationTimestamp": stamp}, "status": {"userInfo": {"username": self.user}}}
         asked = body["spec"]["resourceAttributes"]
         return {"status": {"allowed": (asked["verb"], asked["resource"]) not in self.refused}}
 
@@ -83,6 +91,7 @@ def healthy() -> dict[str, Json]:
         CLASSES: items({"metadata": {"name": "fast", "annotations": default}}),
         PROFILE: {"status": {"claimPropertySets": [{"accessModes": ["ReadWriteOnce"]}]}},
         NODES: items(node("8Gi")),
+        "/version": {"gitVersion": "v1.36.3"},
         "/api/v1/pods": items(pod("2Gi"), pod("1Gi", "Succeeded")),
     }
 
@@ -210,7 +219,7 @@ def test_rights_that_are_missing_come_with_the_commands_that_give_them(api: Api)
 
 
 def test_too_little_capacity_says_what_is_free(api: Api) -> None:
-    (finding,) = check_cluster(api.kubeconfig, memory_mib=7 * 1024, cpus=2)
+    (finding,) = check_cluster(api.kubeconfig, use=Use(need=Need(memory_mib=7 * 1024, cpus=2)))
     assert finding.what.startswith("6144 MiB and 3.0 CPUs are free on 1 nodes (8192 MiB in all)")
 
 
@@ -224,5 +233,8 @@ def test_what_may_not_be_looked_at_does_not_hide_the_rest(api: Api) -> None:
     api.codes[NODES] = 403
     api.answers[CLASSES] = items()
     seen = api.seen()
-    assert [f.fatal for f in seen] == [True, False]
+    assert sorted((f.fatal, f.what.partition(":")[0]) for f in seen) == [
+        (False, "could not look"),
+        (True, "there is no default storage class"),
+    ]
     assert KubeconfigProvider(api.kubeconfig, None, Mirror("", "")).capacity().memory_mib > 2**30

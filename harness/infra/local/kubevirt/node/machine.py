@@ -42,6 +42,7 @@ def capacity(state: Path) -> Json:
         "memory": f"{memory_kib(Path('/proc/meminfo').read_text(encoding='ascii'))}Ki",
         "ephemeral-storage": str(shutil.disk_usage(state).total),
         "pods": str(MAX_PODS),
+        "devices.kubevirt.io/kvm": "1k",  # machines run on this host's processors: nothing is emulated
         "devices.kubevirt.io/tun": "1k",
         "devices.kubevirt.io/vhost-net": "1k",
     }

@@ -1,0 +1,40 @@
+"""Whether this host's clock and the infra cluster's agree: tokens, certificates and expiries are judged by both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+
+from harness.infra.findings import Finding
+from harness.kube import Cluster, Resource
+
+REVIEW = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False)
+ADVISED_SECONDS = 30.0
+MOST_SECONDS = 300.0
+
+
+def check_clock(cluster: Cluster, now: Callable[[], float]) -> Iterator[Finding]:
+    """Yield a finding when the clocks differ by more than half a minute.
+
+    The API stamps its answer to a review with its own time, in whole seconds.
+
+    Args:
+        now: this host's clock, in seconds since the epoch.
+    """
+    before = now()
+    answer = cluster.request("POST", REVIEW.path(), body={"apiVersion": REVIEW.api_version, "kind": REVIEW.kind})
+    after = now()
+    stamp = (answer.get("metadata") or {}).get("creationTimestamp")
+    if not stamp:
+        return
+    there = datetime.fromisoformat(stamp).timestamp()
+    ahead = before - (there + 1) if before > there + 1 else min(0.0, after - there)
+    if abs(ahead) < ADVISED_SECONDS:
+        return
+    way = "ahead of" if ahead > 0 else "behind"
+    yield Finding(
+        f"this host's clock is {abs(ahead):.0f} s {way} the API's",
+        "cells expire by the one and are taken away by the other; tokens and certificates are refused",
+        "timedatectl set-ntp true, here and on the cluster's nodes",
+        fatal=abs(ahead) >= MOST_SECONDS,
+    )

@@ -1,0 +1,265 @@
+"""What `vmatrix doctor` can find in a cluster: made on a real API server, found there, and mended by its remedy."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from harness import proc
+from harness.infra.cluster_checks import Use, check_cluster
+from harness.infra.findings import Finding
+from harness.infra.need import Need
+from harness.kube.client import Json
+from harness.kube.resources import (
+    CDI,
+    KUBEVIRT,
+    NAMESPACE,
+    NODE,
+    RESOURCE_QUOTA,
+    SERVICE_ACCOUNT,
+    STORAGE_CLASS,
+    STORAGE_PROFILE,
+    Resource,
+)
+from harness.until import Deadline, NotYet, until
+from tests.local.rights.conftest import DEPLOY, PROJECT, Ground
+
+Seen = Callable[..., dict[str, Finding]]
+DOCTOR_SECONDS = 120.0
+
+
+@pytest.fixture
+def seen(ground: Ground) -> Seen:
+    """Return what the checks find, by what was seen."""
+    path = ground.provider.kubeconfig()
+    return lambda **use: {f.what: f for f in check_cluster(path, use=Use(**use))}
+
+
+@pytest.fixture
+def undo() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+@contextmanager
+def changed(
+    ground: Ground, resource: Resource, patch: Json, back: Json, *, subresource: str | None = None
+) -> Iterator[None]:
+    """Change the only object of a kind for a while."""
+    meta = ground.admin.list(resource).items[0]["metadata"]
+    name, namespace = meta["name"], meta.get("namespace")
+    ground.admin.merge(resource, name, patch, namespace, subresource=subresource)
+    try:
+        yield
+    finally:
+        ground.admin.merge(resource, name, back, namespace, subresource=subresource)
+
+
+def one(found: dict[str, Finding], part: str) -> Finding:
+    (match,) = [f for what, f in found.items() if part in what]
+    assert match.why
+    assert match.remedy
+    return match
+
+
+def test_a_complete_cluster_has_everything(seen: Seen) -> None:
+    assert seen(networks={"pod network": "10.243.0.0/16"}) == {}
+
+
+@pytest.mark.parametrize(("resource", "product"), [(KUBEVIRT, "KubeVirt"), (CDI, "CDI")])
+def test_an_operator_that_is_deployed_and_not_available(
+    ground: Ground, seen: Seen, resource: Resource, product: str
+) -> None:
+    (before,) = ground.admin.list(resource).items
+    conditions = before["status"]["conditions"]
+    broken = [
+        {**c, "status": "False", "message": "virt-api is down"} if c["type"] == "Available" else c for c in conditions
+    ]
+    with changed(
+        ground,
+        resource,
+        {"status": {"conditions": broken}},
+        {"status": {"conditions": conditions}},
+        subresource="status",
+    ):
+        found = one(seen(), f"{product} is not Available: virt-api is down")
+    assert found.fatal
+
+
+def configured(**settings: object) -> Json:
+    return {"spec": {"configuration": settings}}
+
+
+def test_bridge_binding_that_is_not_permitted(ground: Ground, seen: Seen) -> None:
+    off = configured(network={"permitBridgeInterfaceOnPodNetwork": False})
+    on = configured(network={"permitBridgeInterfaceOnPodNetwork": True})
+    with changed(ground, KUBEVIRT, off, on):
+        found = one(seen(), "does not permit bridge binding")
+        assert found.fatal
+        ground.kubectl(*_words(found.remedy))
+        assert seen() == {}
+
+
+def _words(remedy: str) -> list[str]:
+    import shlex
+
+    program, *words = shlex.split(remedy.split(" or: ")[-1])
+    assert program == "kubectl"
+    return words
+
+
+def test_processors_neither_there_nor_emulated_and_then_emulated(ground: Ground, seen: Seen) -> None:
+    kvm = "devices.kubevirt.io/kvm"
+    none, some = ({"status": {"allocatable": {kvm: n}, "capacity": {kvm: n}}} for n in ("0", "1k"))
+    off = configured(developerConfiguration={"useEmulation": False})
+    on = configured(developerConfiguration={"useEmulation": True})
+    with changed(ground, NODE, none, some, subresource="status"), changed(ground, KUBEVIRT, off, on):
+        found = one(seen(), "KubeVirt does not emulate processors")
+        assert found.fatal
+        ground.kubectl(*_words(found.remedy))
+        slow = one(seen(), "KubeVirt emulates processors")
+        assert not slow.fatal
+        assert "--timeout-scale" in slow.remedy
+    assert seen() == {}
+
+
+def test_nodes_on_which_kubevirt_is_not_up(ground: Ground, seen: Seen) -> None:
+    label = "kubevirt.io/schedulable"
+    with changed(ground, NODE, {"metadata": {"labels": {label: "false"}}}, {"metadata": {"labels": {label: "true"}}}):
+        assert one(seen(), f"no usable node has the label {label}=true").fatal
+
+
+def test_a_gate_that_breaks_disks_in_images_on_an_older_kubernetes(ground: Ground, seen: Seen) -> None:
+    from harness.infra.cluster_kubevirt import check_configuration
+
+    (advice,) = check_configuration(ground.admin, 34)
+    assert "ImageVolume" in advice.what
+    assert not advice.fatal
+    back = configured(developerConfiguration={"disabledFeatureGates": None})
+    with changed(ground, KUBEVIRT, {}, back):
+        ground.kubectl(*_words(advice.remedy))
+        assert list(check_configuration(ground.admin, 34)) == []
+
+
+def _class(ground: Ground, undo: ExitStack, name: str, mode: str, sets: list[Json] | None) -> None:
+    body = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name}}
+    ground.admin.create(STORAGE_CLASS, {**body, "provisioner": "example.com/disk", "volumeBindingMode": mode})
+    undo.callback(ground.admin.delete, STORAGE_CLASS, name)
+    profile: Json = {
+        "apiVersion": STORAGE_PROFILE.api_version,
+        "kind": STORAGE_PROFILE.kind,
+        "metadata": {"name": name},
+    }
+    ground.admin.ensure(STORAGE_PROFILE, {**profile, "spec": {}})
+    undo.callback(ground.admin.delete, STORAGE_PROFILE, name)
+    ground.admin.merge(STORAGE_PROFILE, name, {"status": {"claimPropertySets": sets}})
+
+
+def test_storage_that_cannot_be_claimed(ground: Ground, seen: Seen, undo: ExitStack) -> None:
+    shared = [{"accessModes": ["ReadWriteMany"], "volumeMode": "Block"}]
+    _class(ground, undo, "bare", "Immediate", None)
+    _class(ground, undo, "shared", "Immediate", shared)
+    _class(ground, undo, "late", "WaitForFirstConsumer", [{"accessModes": ["ReadWriteOnce"]}])
+
+    assert one(seen(storage_class="nowhere"), "there is no storage class nowhere").fatal
+    assert one(seen(storage_class="bare"), "bare has no claimPropertySets").fatal
+    assert one(seen(storage_class="shared"), "shared has ReadWriteMany and not ReadWriteOnce").fatal
+    late = seen(storage_class="late")
+    assert [f.fatal for f in late.values()] == [False]
+    assert one(late, "binds when a pod comes")
+
+
+def test_a_shared_namespace_its_quota_and_its_pod_security(ground: Ground, seen: Seen, undo: ExitStack) -> None:
+    name = f"shared-{secrets.token_hex(3)}"
+    need = Need("the largest cell", memory_mib=8192, cpus=2.0, machines=4, storage_gib=48)
+    assert one(seen(namespace=name), f"there is no namespace {name}").fatal
+    level = {"pod-security.kubernetes.io/enforce": "restricted"}
+    ground.admin.create(
+        NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": level}}
+    )
+    undo.callback(ground.admin.delete, NAMESPACE, name)
+    hard = {"requests.memory": "4Gi", "pods": "100", "requests.storage": "20Gi"}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": name}}
+    ground.admin.create(RESOURCE_QUOTA, {**quota, "spec": {"hard": hard}})
+
+    found = seen(namespace=name, need=need)
+    security, memory, storage = (
+        one(found, part)
+        for part in ("enforces Pod Security restricted", "4Gi of requests.memory", "20Gi of requests.storage")
+    )
+    assert all(f.fatal for f in (security, memory, storage))
+    assert len(found) == 3
+    for finding in (security, memory, storage):
+        ground.kubectl(*_words(finding.remedy))
+    assert seen(namespace=name, need=need) == {}
+
+
+def test_a_machine_larger_than_any_node(seen: Seen) -> None:
+    found = seen(need=Need("the cell", largest_mib=2**30, required=False))
+    assert not one(found, "the largest node can allocate").fatal
+
+
+def test_networks_that_overlap_and_nodes_of_amazon(ground: Ground, seen: Seen, undo: ExitStack) -> None:
+    spec = {"podCIDR": "10.243.64.0/24", "podCIDRs": ["10.243.64.0/24"], "providerID": "aws:///eu-central-1a/i-0"}
+    ground.admin.create(NODE, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "outer"}, "spec": spec})
+    undo.callback(ground.admin.delete, NODE, "outer")
+    found = seen(networks={"pod network": "10.243.0.0/16", "service network": "10.95.0.0/16"})
+    assert one(found, "pod network 10.243.0.0/16 overlaps with the cluster's own pods (10.243.64.0/24)").fatal
+    assert not one(found, "nodes are Amazon's").fatal
+    assert len(found) == 2
+
+
+@pytest.mark.parametrize(
+    ("off", "way", "fatal"), [(60, "ahead of", False), (3600, "ahead of", True), (-400, "behind", True)]
+)
+def test_clocks_that_differ(seen: Seen, off: int, way: str, fatal: bool) -> None:
+    found = seen(now=lambda: time.time() + off)
+    assert one(found, way).fatal is fatal
+
+
+def test_rights_in_a_shared_namespace_are_asked_for_there(ground: Ground, undo: ExitStack) -> None:
+    name = f"shared-{secrets.token_hex(3)}"
+    ground.admin.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    undo.callback(ground.admin.delete, NAMESPACE, name)
+    meta = {"name": "job", "namespace": name}
+    ground.admin.create(SERVICE_ACCOUNT, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta})
+    job = ground.account(name, "job")
+
+    def missing() -> list[Finding]:
+        found = check_cluster(job.kubeconfig, use=Use(namespace=name))
+        return [f for f in found if f.what.startswith("not allowed") and f.fatal]
+
+    before = missing()
+    assert before
+    assert all(f.what.endswith(f"in namespace {name}") for f in before)
+    for finding in before:
+        for command in finding.remedy.split(" && "):
+            ground.kubectl(*_words(command))
+    until(lambda: not missing() or NotYet("rights are missing"), deadline=Deadline.after(20), what="rights are there")
+
+
+def test_the_command_says_all_of_it_at_once_with_a_jobs_own_rights(ground: Ground, tmp_path: Path) -> None:
+    job = ground.job(PROJECT, "platform/app")
+    command: list[str | Path] = [Path(sys.executable).with_name("vmatrix"), "doctor", "--kubeconfig", job.kubeconfig, "--json"]
+    whole = proc.run(command, timeout=DOCTOR_SECONDS, check=False)
+    broken = configured(network={"permitBridgeInterfaceOnPodNetwork": False})
+    with changed(ground, KUBEVIRT, broken, configured(network={"permitBridgeInterfaceOnPodNetwork": True})):
+        partly = proc.run([*command, "--storage-class", "nowhere"], timeout=DOCTOR_SECONDS, check=False)
+
+    advice = json.loads(whole.stdout)
+    assert whole.returncode == 0, whole.stdout
+    assert all("the plan's largest cell" in f["why"] for f in advice), advice  # this host may be too small for it
+    assert partly.returncode == 2
+    missing = [f["what"] for f in json.loads(partly.stdout) if f["fatal"]]
+    assert missing == [
+        "KubeVirt does not permit bridge binding on the pod network",
+        "there is no storage class nowhere",
+    ]
+    assert (DEPLOY / "README.md").is_file()
