@@ -82,7 +82,8 @@ class Checkout:
         Its output goes into files: it ends without waiting for a pipe to be read.
         """
         # The caches are this machine's: a pipeline that builds Kubernetes first would show nothing more.
-        given = {"XDG_CACHE_HOME": str(cache_dir().parent), **variables}
+        own = {"XDG_CACHE_HOME": str(cache_dir().parent), "CI_PROJECT_DIR": str(self.directory)}
+        given = {**own, **variables}
         argv = [str(NODE), str(PROGRAM), "--force-shell-executor", "--no-color", *words]
         argv += ["--ignore-predefined-vars", ",".join(name for name in given if name.startswith("CI_"))]
         if "CI_MERGE_REQUEST_IID" in given:

@@ -29,7 +29,7 @@ set -o errexit
 : | eval {script}
 exit 0
 """
-CANCELED = "canceled"
+CANCELED = "canceled"  # CI_JOB_STATUS
 
 
 @dataclass

@@ -1,0 +1,229 @@
+"""The pipelines with real cells: passed, failed by the product, failed by the infrastructure, cancelled, killed.
+
+Whole pipelines run in gitlab-ci-local; what it does not do (retry, cancel) is done by the tests as a runner would.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from harness.errors import EXIT_RETRY
+from harness.gitlab import limits
+from harness.infra.local.layout import instances_dir
+from harness.plan.lock import tier_cells
+from harness.proc import run as command
+from harness.record import read
+from harness.report.results import RunResult, load
+from harness.spec import load_spec
+from tests.gitlab.checkout import HISTORY, NIGHTLY, Checkout
+from tests.gitlab.runner import CANCELED, Job
+from tests.local.run.runs import change, wait_until
+
+pytestmark = pytest.mark.cells
+SECONDS = 1800.0
+STEP_SECONDS = 600.0
+# One machine each, and few checks: what is looked at is the pipeline.
+SHORT = {"MATRIX_ONLY": "nodes", "VMATRIX_TIMEOUT_SCALE": "3", **HISTORY}
+TIERS = """
+  two:
+    label: a cell that passes and one that is broken on purpose
+    pinned:
+      - {kubernetes: "1.36.3", os: debian-13, runtime: containerd-2.4, network: flannel,
+         proxy: nftables, topology: all-in-one, scenario: fresh, source: mirror}
+      - {kubernetes: "1.36.3", os: debian-13, runtime: containerd-2.4, network: flannel,
+         proxy: iptables, topology: all-in-one, scenario: fresh, source: mirror}
+    suites: [nodes]
+    budget: {cells: 2, machines: 1, minutes: 30}
+"""
+BREAK = """\
+---
+- name: Break one cell on purpose
+  hosts: all
+  gather_facts: false
+  tasks:
+    - name: Ask the impossible
+      ansible.builtin.fail: {msg: no such flux}
+      when: cluster_kube_proxy_mode == "iptables"
+
+"""
+Start = Callable[..., Job]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left() -> Iterator[None]:
+    """Look, after each test, whether anything of a job is left on this host."""
+    before = instances()
+    yield
+    assert instances() == before
+
+
+def instances() -> set[str]:
+    """Return the embedded infrastructures of jobs, and what is named after them."""
+    names = {folder.name for folder in instances_dir().glob("ci-*/")}
+    spaces = command(["ip", "netns", "list"], timeout=10).stdout.split()
+    return names | {word for word in spaces if "ci-" in word}
+
+
+def processes(word: str) -> list[str]:
+    """Return the command lines that name a word."""
+    lines = command(["ps", "-e", "-ww", "-o", "pid=,args="], timeout=10).stdout.splitlines()
+    return [line for line in lines if word in line and "ps -e" not in line]
+
+
+@pytest.fixture
+def two(project: Checkout) -> Checkout:
+    """Return a checkout with a tier of two cells, whose product fails in one of them."""
+    tiers = project.directory / "matrix" / "tiers.yml"
+    tiers.write_text(tiers.read_text(encoding="utf-8").rstrip() + "\n" + TIERS, encoding="utf-8")
+    playbook = project.directory / "playbooks" / "cluster.yml"
+    playbook.write_text(BREAK + playbook.read_text(encoding="utf-8").removeprefix("---\n"), encoding="utf-8")
+    project.commit("Two cells")
+    return project
+
+
+def results(project: Checkout) -> dict[str, RunResult]:
+    """Return every run of a checkout's jobs, by the cell that it was of."""
+    found = [load(file.parent) for file in (project.directory / "runs").glob("*/results.jsonl")]
+    return {run.cells[0].id: run for run in found}
+
+
+def links(project: Checkout, job: str) -> list[str]:
+    """Return the labels on a job's page."""
+    file = project.directory / ".gitlab-ci-local" / "artifacts" / job / "annotations.json"
+    sections: dict[str, list[dict[str, dict[str, str]]]] = json.loads(file.read_text(encoding="utf-8"))
+    return [entry["external_link"]["label"] for entries in sections.values() for entry in entries]
+
+
+def test_a_merge_requests_pipeline_runs_a_real_smoke_cell(project: Checkout) -> None:
+    (project.directory / "README.md").write_text("# Other words\n", encoding="utf-8")
+    project.commit("Other words")
+    ended = project.call("plan", "smoke", "matrix", "report", variables=project.request(**SHORT), seconds=SECONDS)
+    assert ended.code == 0, ended.said
+    (cell,) = tier_cells(load_spec(project.directory / "matrix"), "smoke", "embedded")
+    (run,) = results(project).values()
+    assert (run.cells[0].id, run.cells[0].outcome, run.exit_code) == (cell.id, "passed", 0)
+    assert run.cells[0].last_checks
+    assert "affects a cell" in ended.stdout, "the child pipeline said why it has no cell"
+    assert f"{cell.id}: passed" in links(project, "smoke")
+    assert "set MATRIX_NOTE_TOKEN" in ended.stdout
+    assert cell.id in (project.directory / "public" / "summary.md").read_text(encoding="utf-8")
+
+
+def test_the_night_goes_on_when_the_product_fails_in_one_cell(two: Checkout) -> None:
+    given = NIGHTLY | SHORT | {"MATRIX_NIGHTLY_TIER": "two"}
+    words = ("plan", "smoke", "matrix", "report", "--concurrency", "1")
+    ended = two.call(*words, variables=given, seconds=SECONDS)
+    assert ended.code != 0, "a failing child fails its parent"
+    passed, broken = tier_cells(load_spec(two.directory / "matrix"), "two", "embedded")
+    found = results(two)
+    assert len(found) == 3, ended.said
+    assert (found[passed.id].exit_code, found[broken.id].exit_code) == (0, 1)
+    (failure,) = found[broken.id].cells[0].last_failures
+    assert (failure.name, failure.blame) == ("deploy", "product")
+    assert "no such flux" in failure.summary
+    assert any(label.startswith("product: deploy: ") for label in links(two, broken.id))
+    assert not any(label.startswith("product:") for label in links(two, passed.id))
+    for cell in (passed.id, broken.id):
+        kept = two.directory / ".gitlab-ci-local" / "artifacts" / cell / "runs" / found[cell].run
+        assert (kept / "junit.xml").is_file()
+        assert (kept / cell / "logs" / "deploy.log").is_file()
+        assert not list(kept.rglob("id_ed25519*"))
+    report = (two.directory / "public" / "summary.md").read_text(encoding="utf-8")
+    assert broken.id in report
+    assert (two.directory / "public" / "index.html").stat().st_size > 10_000
+
+
+@pytest.fixture
+def start(two: Checkout, tmp_path: Path) -> Iterator[Start]:
+    """Return what starts a cell's job of the night's child pipeline; one that still runs is killed and ended."""
+    variables = NIGHTLY | SHORT | {"MATRIX_NIGHTLY_TIER": "two"}
+    ended = two.call("plan", variables=variables, seconds=SECONDS)
+    assert ended.code == 0, ended.said
+    child = two.merged({"CI_PIPELINE_SOURCE": "parent_pipeline"}, "--file", "matrix.yml")
+    started: list[Job] = []
+
+    def begin(number: int = 0, **more: str) -> Job:
+        names = [name for name, job in limits.jobs(child).items() if "timeout" in job]
+        job_id = str(10**10 + secrets.randbelow(10**9))
+        own = {"CI_JOB_ID": job_id, "CI_JOB_URL": f"https://gitlab.example.org/p/-/jobs/{job_id}"}
+        job = Job(two, child[names[number]], {**SHORT, **own, **more}, tmp_path / job_id)
+        job.begin()
+        started.append(job)
+        return job
+
+    yield begin
+    for job in started:
+        if job.step is not None and job.step.poll() is None:
+            job.kill()
+            job.after("failed", STEP_SECONDS)
+
+
+def own_links(job: Job) -> list[str]:
+    """Return the labels that the job's page would show."""
+    content: dict[str, Any] = json.loads((job.checkout.directory / "annotations.json").read_text(encoding="utf-8"))
+    return [entry["external_link"]["label"] for entries in content.values() for entry in entries]
+
+
+def test_a_job_that_is_cancelled_in_the_middle_of_a_deployment_leaves_nothing(start: Start) -> None:
+    job = start()
+    job.run.wait_for("step-start", "deploy", seconds=STEP_SECONDS)
+    log = job.run.results / job.definition["variables"]["MATRIX_CELL"] / "logs" / "deploy.log"
+    wait_until(lambda: log.exists() and "TASK [" in log.read_text(), "the playbook is at work", seconds=STEP_SECONDS)
+    job.cancel()
+    code = job.after(CANCELED, STEP_SECONDS)  # begins at once, beside the run's own end
+    assert code == 0, job.said("after_script") + job.said()
+    assert job.end(seconds=1) == 128 + signal.SIGTERM, "the script had ended before after_script did"
+    (cell,) = load(job.run.results).cells
+    assert cell.outcome == "interrupted"
+    assert read(job.run.results)[-1]["event"] == "run-end"
+    assert (job.run.results / "junit.xml").is_file()
+    assert (log.parent / "objects.yml").is_file(), "what explains it was collected before it went"
+    assert f"{cell.id}: interrupted" in own_links(job)
+    assert processes(job.run.id) == []
+    assert not list(job.run.results.rglob("id_ed25519*"))
+    assert job.after(CANCELED, STEP_SECONDS) == 0, "a second time nothing is left to do"
+
+
+def test_a_job_that_is_killed_is_ended_by_its_after_script(start: Start) -> None:
+    job = start()
+    job.run.wait_for("step-start", "provision", "login", seconds=STEP_SECONDS)
+    job.kill()
+    assert job.after("failed", STEP_SECONDS) == 0, job.said("after_script")
+    said = job.said("after_script")
+    assert f"gone: namespace vmatrix-{job.definition['variables']['MATRIX_CELL']}-{job.run.id}-1" in said
+    (cell,) = load(job.run.results).cells
+    assert cell.outcome == "unfinished"
+    assert (job.run.results / "junit.xml").is_file()
+    assert (job.run.results / "summary.md").is_file()
+    assert (job.run.results / cell.id / "logs" / "objects.yml").is_file()
+    assert processes(job.run.id) == []
+    assert not list(job.run.results.rglob("id_ed25519*"))
+
+
+def test_an_infra_that_fails_asks_for_a_retry_which_is_another_run_and_passes(start: Start, two: Checkout) -> None:
+    timeouts = two.directory / "matrix" / "timeouts.yml"
+    usual = yaml.safe_load(timeouts.read_text(encoding="utf-8"))["timeouts"]["machine_address"]
+    change(timeouts, ("timeouts", "machine_address"), 0.01)
+    failing = start(MATRIX_ONLY="provision")
+    assert failing.end(STEP_SECONDS) == EXIT_RETRY, failing.said()
+    assert failing.after("failed", STEP_SECONDS) == 0, failing.said("after_script")
+    (cell,) = load(failing.run.results).cells
+    assert cell.attempts == (1, 2), "the run itself had tried twice"
+    assert any(label.startswith("infra: provision: ") for label in own_links(failing))
+    assert EXIT_RETRY in failing.definition["retry"]["exit_codes"], "GitLab starts it once more"
+    assert failing.definition["retry"]["max"] == 1
+
+    change(timeouts, ("timeouts", "machine_address"), usual)  # the infrastructure has recovered
+    again = start(MATRIX_ONLY="provision")
+    assert again.end(STEP_SECONDS) == 0, again.said()
+    assert again.after("success", STEP_SECONDS) == 0, again.said("after_script")
+    assert again.run.id != failing.run.id
+    assert load(again.run.results).exit_code == 0
