@@ -64,9 +64,16 @@ def gather_running(hosts: Mapping[str, Any], questions: Mapping[str, Mapping[str
 
 
 def ask_each(
-    hosts: Mapping[str, Any], programs: Mapping[str, tuple[Path | str, ...]], read: Callable[[str], T]
+    hosts: Mapping[str, Any],
+    programs: Mapping[str, tuple[Path | str, ...]],
+    read: Callable[[str], T],
+    *,
+    seconds: float = GATHER_SECONDS,
 ) -> dict[str, T]:
     """Run a program with its arguments on every machine, all at once, and read what each prints.
+
+    Args:
+        seconds: how long each may take.
 
     Raises:
         InfraError: a machine did not answer or answered nonsense.
@@ -74,7 +81,7 @@ def ask_each(
 
     def ask(name: str) -> T:
         program, *arguments = programs[name]
-        return read(_said(name, hosts[name], remote_command(Path(program), *map(str, arguments))))
+        return read(_said(name, hosts[name], remote_command(Path(program), *map(str, arguments), seconds=seconds)))
 
     with ThreadPoolExecutor(max_workers=max(1, len(hosts))) as pool:
         return dict(zip(hosts, pool.map(ask, hosts), strict=True))

@@ -15,6 +15,7 @@ from harness.validate.on_node_state import differences
 State = dict[str, dict[str, str]]
 PROGRAM = Path(__file__).with_name("on_node_state.py")
 KINDS = ("file", "mount", "link", "route", "firewall rule", "unit", "process", "control group", "kernel setting")
+LOOK_SECONDS = 300  # it reads every file of the system, on a host that may have twenty times as much to do as it can
 LISTED = 15  # differences of one machine that a message names
 
 
@@ -24,7 +25,7 @@ def gather_states(hosts: Mapping[str, Any]) -> dict[str, State]:
     Raises:
         InfraError: a machine did not answer or answered nonsense.
     """
-    return ask_each(hosts, dict.fromkeys(hosts, (PROGRAM,)), _read)
+    return ask_each(hosts, dict.fromkeys(hosts, (PROGRAM,)), _read, seconds=LOOK_SECONDS)
 
 
 def not_as_before(names: Sequence[str], before: Mapping[str, State], after: Mapping[str, State]) -> list[Finding]:
