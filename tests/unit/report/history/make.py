@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from harness.report.history.record import CheckNote, CheckRow, CheckTable, Record, Where
+from harness.report.history.record import AttemptRecord, CheckNote, CheckRow, CheckTable, Record, Where
 from tests.unit.report.history.synthetic import NOW
 
 CELL = "k1363-d13-fresh-000001"
@@ -35,6 +35,7 @@ def record(
         "tier": "nightly",
         "infra": "embedded",
         "seconds": 300.0,
+        "attempts": () if outcome == "not started" else (AttemptRecord(1, outcome, 300.0),),  # type: ignore[arg-type]
         "where": Where(
             commit=f"{night:040x}", branch="main", pipeline=str(100 + night), project_url="https://lab.invalid/p"
         ),
