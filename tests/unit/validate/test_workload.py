@@ -8,7 +8,7 @@ import pytest
 
 from harness.errors import ProductError
 from harness.kube.client import Listing
-from harness.kube.resources import CSI_NODE, CSR, DEPLOYMENT, ENDPOINT_SLICE, LEASE, NODE, POD, Resource
+from harness.kube.resources import CONFIG_MAP, CSI_NODE, CSR, DEPLOYMENT, ENDPOINT_SLICE, LEASE, NODE, POD, Resource
 from harness.until import Deadline
 from harness.validate import gone, marks, workload
 from tests.unit.validate.test_gone import CLEAN
@@ -73,9 +73,7 @@ def test_a_workload_that_does_not_run_is_the_products_fault_with_its_events() ->
 def test_marks_are_read_as_they_were_written() -> None:
     api: Any = Api()
     marks.leave(api, "backup", "a1")
-    api.lists = {
-        kind: [api.made["ConfigMap"], {"metadata": {"name": "kube-root-ca.crt"}}] for kind in [marks.CONFIG_MAP]
-    }
+    api.lists = {CONFIG_MAP: [api.made["ConfigMap"], {"metadata": {"name": "kube-root-ca.crt"}}]}
     assert marks.found(api) == {"backup": "a1"}
 
 
@@ -85,8 +83,8 @@ def named(*names: str) -> list[Json]:
 
 def test_traces_of_machines_are_read_as_the_api_says_them() -> None:
     pod = named("coredns-1")[0] | {"spec": {"nodeName": "w-0"}}
-    approved = {"spec": {"username": "system:node:w-1"}, "status": {"conditions": [{"type": "Approved"}]}}
-    lists = {
+    approved: Json = {"spec": {"username": "system:node:w-1"}, "status": {"conditions": [{"type": "Approved"}]}}
+    lists: dict[Resource, list[Json]] = {
         NODE: named("cp-0", "w-0"),
         LEASE: named("cp-0", "w-0"),
         CSI_NODE: named("cp-0", "w-0"),
