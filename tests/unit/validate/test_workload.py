@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -38,7 +39,7 @@ class Api:
     def list(self, resource: Resource, namespace: str | None = None, **_: str) -> Listing:
         return Listing(self.lists.get(resource, []), "1")
 
-    def events_of(self, namespace: str, name: str) -> list[str]:
+    def events_of(self, namespace: str, name: str) -> Sequence[str]:
         return [f"Warning Failed: {name} has no image"]
 
 
