@@ -201,5 +201,5 @@ def project(
     """Put a project together from vmatrix's checkout and another team's product; print its folder."""
     job = read_job(os.environ)
     into = Path(f"{job.directory}.project")
-    made = overlay.assemble(Path(__file__).resolve().parents[2], job.directory, product, into)
+    made = overlay.assemble(Path(__file__).resolve().parents[2], job.directory, product, into, job=job.id)
     sys.stdout.write(f"{made}\n")

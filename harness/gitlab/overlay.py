@@ -12,17 +12,20 @@ from pathlib import Path
 from harness.errors import BadInput
 
 OURS = ("tests", "vm-templates", "pyproject.toml")  # what vmatrix runs with, whatever the team has under these names
-NOT_THEIRS = frozenset((".git", "conftest.py", "pytest.ini", "setup.cfg", "tox.ini"))  # would change how checks run
+NOT_THEIRS = frozenset(
+    (".git", ".job", "conftest.py", "pytest.ini", "setup.cfg", "tox.ini")
+)  # would change how checks run
 MATRIX, PRODUCT = "matrix", "product.yml"
+JOB = ".job"  # says whose project it is
 
 
-def assemble(home: Path, checkout: Path, product: str, into: Path) -> Path:
-    """Make the project and return it; anew each time.
+def assemble(home: Path, checkout: Path, product: str, into: Path, *, job: str) -> Path:
+    """Make the project and return it; anew for each job, but not beside a run that uses it.
 
     Args:
         home: vmatrix's checkout.  checkout: the team's.
         product: its product file, relative to the checkout, as is the playbooks' folder that it names.
-        into: where; nothing but such a project may lie there.
+        into: where; nothing but such a project may lie there.  job: its id.
 
     Raises:
         BadInput: there is no such product file.
@@ -33,6 +36,8 @@ def assemble(home: Path, checkout: Path, product: str, into: Path) -> Path:
             f"the product file {product} does not exist in {checkout}",
             hint="the template's input `product` is relative to the repository; docs/gitlab.md shows one",
         )
+    if (into / JOB).is_file() and (into / JOB).read_text(encoding="utf-8") == job:
+        return into
     if into.exists():
         shutil.rmtree(into)
     into.mkdir(parents=True)
@@ -46,6 +51,7 @@ def assemble(home: Path, checkout: Path, product: str, into: Path) -> Path:
         for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
             _link(into / MATRIX / entry.name, entry)
     _link(into / MATRIX / PRODUCT, file)
+    (into / JOB).write_text(job, encoding="utf-8")
     return into
 
 
