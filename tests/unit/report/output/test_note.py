@@ -1,0 +1,147 @@
+"""The note of a merge request is short, says whose it is, and nothing in it is anybody else's markup."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree as Xml
+
+import pytest
+
+from harness.report.analysis.analyse import Selection, analyse
+from harness.report.analysis.planned import Planned
+from harness.report.history.lines import History, Skipped
+from harness.report.history.record import Record
+from harness.report.output import badges
+from harness.report.output.annotations import MOST, links
+from harness.report.output.badges import Badge, svg
+from harness.report.output.note import MARKER, code, render
+from tests.unit.report.history import synthetic
+from tests.unit.report.history.make import checked, record
+from tests.unit.report.history.synthetic import NOW
+
+EVIL = "E  </details><script>x</script> | @all [a](https://evil.invalid) ``` `x` <!-- \n## heading"
+
+
+def note_of(*records: Record, url: str = "", skipped: tuple[Skipped, ...] = ()) -> str:
+    """Return the note of some records."""
+    return render(analyse(records, Planned(), Selection(), NOW), History(skipped=skipped), url=url)
+
+
+def failing(cell: str, said: str = "E  no answer", night: int = 1) -> Record:
+    """Return a record of a cell whose name resolution failed."""
+    return checked(record(night, cell, of=2, outcome="failed"), {"network: test_dns": "f"}, said)
+
+
+def test_a_night_that_passed_is_two_lines() -> None:
+    lines = [line for line in note_of(record(0, "a"), record(0, "b")).splitlines() if line]
+    assert lines[0] == MARKER
+    assert lines[1] == "## vmatrix: 2 of 2 cells passed"
+    assert len(lines) == 3
+
+
+def test_a_failure_says_what_whose_new_since_when_and_what_to_type() -> None:
+    text = note_of(record(0, "a", of=2), failing("a"))
+    assert "0 of 1 cell passed, 1 new failure" in text
+    assert (
+        "| `a` | `network: test_dns` `no answer` | product | new, just began | 2026-11-20, [`00000000..00000000`]"
+        in text
+    )
+    assert "/-/compare/" in text
+    assert "vmatrix run a --tier nightly" in text
+
+
+def test_cells_that_fail_alike_are_one_row() -> None:
+    before = [record(0, f"c{n}", of=2) for n in range(9)]
+    text = note_of(*before, *(failing(f"c{n}", f"E  no answer in {n} s") for n in range(9)))
+    rows = [line for line in text.splitlines() if line.startswith("| `")]
+    assert len(rows) == 1
+    assert "and 3 more cells" in rows[0]
+
+
+def test_many_kinds_of_failure_are_cut_off() -> None:
+    words = [chr(97 + n) * 5 for n in range(14)]
+    text = note_of(*(failing(f"cell-{word}", f"E  {word} is broken") for word in words))
+    assert text.count("\n| `") == 10
+    assert "and 4 more kinds of failure" in text
+
+
+def test_a_note_of_a_bad_night_stays_short() -> None:
+    assert len(render(synthetic.analysis(90, 60, 2), History())) < 12_000
+
+
+def test_what_a_check_says_is_no_markup() -> None:
+    text = note_of(failing("c|ell`", EVIL))
+    (row,) = [line for line in text.splitlines() if line.startswith("| ") and "product" in line]
+    assert len(re.findall(r"(?<!\\)\|", row)) == 6
+    outside = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", row)
+    assert not any(word in outside for word in ("script", "@all", "evil", "<!--", "details"))
+
+
+@pytest.mark.parametrize("text", ["plain", "`", "``x`", "a ` b `` c", "", "two\nlines", "```"])
+def test_nothing_ends_a_code_span(text: str) -> None:
+    span = code(text)
+    fence = re.match("`+", span)
+    assert fence is not None
+    inner = span[len(fence[0]) : -len(fence[0])]
+    assert fence[0] not in re.findall("`+", inner)
+    assert "\n" not in span
+
+
+def test_a_link_that_is_none_is_left_out() -> None:
+    assert "javascript" not in note_of(record(0), url="javascript:alert(1)")
+    assert "[report](https://pages.invalid/x)" in note_of(record(0), url="https://pages.invalid/x")
+
+
+def test_damage_of_the_history_is_said() -> None:
+    text = note_of(record(0), skipped=(Skipped("h.jsonl", 7, "torn"),))
+    assert "1 line of the history cannot be read; the first: `h.jsonl:7: torn`" in text
+
+
+def test_an_empty_history_is_a_note_too() -> None:
+    assert "nothing has run" in note_of()
+
+
+def test_annotations_link_the_jobs_of_what_failed() -> None:
+    found = links(synthetic.analysis(90, 24, 4), url="https://pages.invalid/")
+    assert list(found) == ["vmatrix"]
+    entries = [entry["external_link"] for entry in found["vmatrix"]]
+    assert entries[0] == {"label": "vmatrix report", "url": "https://pages.invalid/"}
+    assert all(entry["url"].startswith("https://") and entry["label"] for entry in entries)
+    assert 1 < len(entries) <= MOST
+
+
+def test_without_links_there_are_no_annotations() -> None:
+    assert links(analyse([record(0)], Planned(), Selection(), NOW)) == {}
+
+
+def test_badges_say_the_night_in_words() -> None:
+    found = synthetic.analysis(90, 24, 4)
+    for name, text in badges.badges(found).items():
+        root = Xml.fromstring(text)
+        assert root.attrib["aria-label"], name
+        assert root.attrib["role"] == "img"
+    assert "failed" in badges.last_night(found).value
+    assert "one is missing" in badges.last_night(synthetic.analysis(90, 24, 4, NOW.replace(day=25))).value
+
+
+@pytest.mark.parametrize(
+    ("made", "value"),
+    [
+        ([], "never"),
+        ([record(0)], "2026-11-20, nothing failed"),
+        ([record(0, outcome="failed")], "2026-11-20, 1 failed, 1 new"),
+        ([record(0, outcome="quarantined")], "2026-11-20, nothing failed"),
+    ],
+)
+def test_the_last_night_is_said(made: list[Record], value: str) -> None:
+    assert badges.last_night(analyse(made, Planned(), Selection(), NOW)).value == value
+
+
+def test_rates_are_not_rounded_up() -> None:
+    records = [record(0, f"c{n}", axes={"a": str(n), "b": "x"}) for n in range(299)]
+    planned = Planned({f"c{n}": {"a": str(n), "b": "x"} for n in range(300)})
+    assert badges.coverage(analyse(records, planned, Selection(), NOW)).value == "99 %"
+
+
+def test_a_badge_escapes_what_it_says() -> None:
+    assert Xml.fromstring(svg(Badge("<a>", '&"', "#000"))).attrib["aria-label"] == '<a>: &"'

@@ -1,0 +1,154 @@
+"""`vmatrix report` and `vmatrix history` as they are called: from runs to a report, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.cli import main
+from harness.report.history.record import Where, to_line
+from tests.unit.report.history.make import CELL, checked, record
+from tests.unit.report.written import Written
+
+Call = Callable[..., tuple[int, str, str]]
+OUTSIDE = ("VMATRIX_", "CI_", "MATRIX_", "GITLAB_")
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Return what runs the command in an empty directory outside of any job: exit code, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith(OUTSIDE)]:
+        monkeypatch.delenv(name)
+
+    def run(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["vmatrix", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        return int(ended.value.code or 0), said.out, said.err
+
+    return run
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """A directory with two runs, the later of which failed in a check."""
+    for number in range(2):
+        (tmp_path / "runs" / f"r0000{number}").mkdir(parents=True)
+        run = Written(tmp_path / "runs" / f"r0000{number}", seconds=number * 86400.0)
+        where = {"commit": f"{number}" * 40, "branch": "main"}
+        more = {"command": "x", "cells": [CELL], "tier": "pr", "where": where, "infra": "embedded"}
+        run.event("run-start", run=f"r0000{number}", values={CELL: {"os": "debian-13"}}, **more)
+        run.step(CELL, "deploy").check(CELL, "test_dns", "passed" if number == 0 else "failed", blame="product")
+        run.gone(CELL).end(number)
+    return tmp_path / "runs"
+
+
+def test_runs_become_a_report(call: Call, runs: Path) -> None:
+    assert call("history", "add", "runs")[:2] == (0, "runs/history.jsonl: 2 cell runs added, 0 were there\n")
+    assert call("history", "add", "runs")[1] == "runs/history.jsonl: 0 cell runs added, 2 were there\n"
+    code, said, told = call("report", "--output", "out")
+    assert code == 0
+    assert "failed (product), new, just began" in told
+    made = json.loads(Path("out/report.json").read_text(encoding="utf-8"))
+    assert made["cells"][0]["outcomes"] == "pf"
+    assert made["cells"][0]["since"]["good_commit"] == "0" * 40
+    assert sorted(said.split()) == sorted(f"out/{p.name}" for p in Path("out").iterdir())
+    assert {p.name for p in Path("out").iterdir()} >= {"index.html", "summary.md", "badge-coverage.svg"}
+
+
+def test_a_report_needs_no_store(call: Call, runs: Path) -> None:
+    extra = Path("extra.jsonl")
+    extra.write_bytes(to_line(record(0, "other", tier="pr")) + b"torn")
+    code, _, told = call(
+        "report", "--history", "runs", "--history", "extra.jsonl", "--output", "out", "--format", "json"
+    )
+    assert code == 0
+    assert "not read: extra.jsonl:2: Invalid JSON" in told
+    made = json.loads(Path("out/report.json").read_text(encoding="utf-8"))
+    assert {cell["id"] for cell in made["cells"]} == {CELL, "other"}
+    assert [p.name for p in Path("out").iterdir()] == ["report.json"]
+    assert not Path("runs/history.jsonl").exists()
+
+
+def test_nothing_to_report_is_said_and_no_failure(call: Call) -> None:
+    code, _, told = call("report", "--output", "out", "--format", "md")
+    assert code == 0
+    assert "no run is looked at: 0 cell runs" in told
+    assert "nothing has run" in Path("out/summary.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("runs_there", [True, False])
+def test_a_pipeline_without_any_run_adds_nothing(call: Call, runs_there: bool) -> None:
+    if runs_there:
+        Path("runs").mkdir()
+    assert call("history", "add", "runs")[:2] == (0, "runs/history.jsonl: 0 cell runs added, 0 were there\n")
+
+
+def test_results_that_are_damaged_are_named(call: Call, runs: Path) -> None:
+    (runs / "broken").mkdir()
+    (runs / "broken" / "results.jsonl").write_text(
+        '{"event": "run-start", "time": 7}\n{"event": "check", "cell": "x"}\n'
+    )
+    code, said, _ = call("history", "add", "runs")
+    assert code == 0
+    assert "not read: runs/broken/results.jsonl" in said
+    assert "2 cell runs added" in said
+
+
+def test_the_history_is_compacted_and_shown(call: Call) -> None:
+    Path("old.jsonl").write_bytes(to_line(checked(record(0, of=60), {"a: b": "p"})))
+    call("history", "add", "old.jsonl")
+    assert call("history", "compact")[1].startswith("runs/history.jsonl: details of 1 cell runs older than 30 days")
+    said = call("history", "show")[1]
+    assert "1 cell runs (1 without details), 0 duplicates, 0 lines that cannot be read" in said
+
+
+def test_a_merge_requests_pipeline_is_looked_at(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    main_line = [checked(record(n, of=3), {"a: b": "p"}) for n in range(2)]
+    topic = Where(branch="topic", pipeline="777")
+    mine = checked(record(2, of=3, outcome="failed", tier="mr", where=topic), {"a: b": "f"})
+    Path("h.jsonl").write_bytes(b"".join(map(to_line, [*main_line, mine])))
+    given = {"CI_MERGE_REQUEST_IID": "5", "CI_PIPELINE_ID": "777", "CI_DEFAULT_BRANCH": "main"}
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    assert call("report", "--history", "h.jsonl", "--output", "out")[0] == 0
+    made = json.loads(Path("out/report.json").read_text(encoding="utf-8"))
+    assert made["selection"] == {"tier": None, "branch": "main", "infra": "embedded", "days": 365.0, "focus": "777"}
+    assert (made["cells"][0]["outcomes"], made["cells"][0]["news"]) == ("ppf", "new")
+
+
+@pytest.mark.parametrize(
+    ("words", "says", "hint"),
+    [
+        (["report", "--format", "pdf"], "no format pdf", "html, md"),
+        (["report", "--format", ","], "no format", "known"),
+        (["report", "--days", "3", "--since", "2026-01-01"], "--days and --since", "one of them"),
+        (["report", "--since", "yesterday"], "'yesterday' is no date", "2026-11-21"),
+        (["report", "--since", "2999-01-01"], "is not in the past", "first day"),
+        (["report", "--history", "none.jsonl"], "cannot read the history none.jsonl", "--history"),
+        (["report", "--tier", "weekly"], "there is no tier 'weekly'", "nightly"),
+        (["history", "add", "none.jsonl"], "none.jsonl does not exist", "run"),
+        (["report", "--output", "/dev/null/x"], "cannot write to /dev/null/x", "--output"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(call: Call, tmp_path: Path, words: list[str], says: str, hint: str) -> None:
+    code, said, told = call(*words)
+    message, _, advice = told.partition("hint: ")
+    assert (code, said) == (2, "")
+    assert says in message
+    assert hint in advice
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_package_without_gitlab_is_refused(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VMATRIX_REPORT_HISTORY", "package")
+    code, _, told = call("report")
+    assert code == 2
+    assert "CI_API_V4_URL, CI_PROJECT_ID, MATRIX_HISTORY_TOKEN (or CI_JOB_TOKEN)" in told
