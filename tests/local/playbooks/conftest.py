@@ -1,7 +1,8 @@
-"""Fresh machines with a mirror, on instance index 14, and the playbooks run on them as a person would."""
+"""Fresh machines with a mirror, on an instance index of the session's own, and the playbooks run on them by hand."""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import secrets
@@ -33,7 +34,7 @@ from harness.plan.lock import tier_cells
 from harness.spec import load_spec
 from harness.until import Deadline, NotYet, until
 
-INDEX, NETWORK = 14, 1
+INDEXES, NETWORK = (13, 12, 11), 1  # indices that no embedded infra gets: those count from 0
 USER = "debian"
 PKI = "/etc/kubernetes/pki/etcd"
 ETCDCTL = f"etcdctl --cacert {PKI}/ca.crt --cert {PKI}/healthcheck-client.crt --key {PKI}/healthcheck-client.key"
@@ -198,14 +199,28 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def mirror(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mirror]:
+def index() -> Iterator[int]:
+    """Take an instance index; two sessions with the same one would take each other's machines away."""
+    for number in INDEXES:
+        with Path(f"/run/lock/vmatrix-playbook-tests-{number}").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            yield number
+            return
+    pytest.fail(f"{len(INDEXES)} sessions of these tests run already; wait for one of them to end")
+
+
+@pytest.fixture(scope="session")
+def mirror(index: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mirror]:
     """Serve every binary and image of the smoke cell to the machines of this instance."""
     store, logs = Store(), tmp_path_factory.mktemp("mirror")
     smoke = tier_cells(load_spec(paths.project_dir() / "matrix"), "smoke", "embedded")[0]
     version = str(smoke.vars["cluster_kubernetes_version"])
     supply = Supply(version, refs.images(store.catalogue, version, smoke.vars), store)
     store.ensure(refs.for_cell(store.catalogue, smoke.vars), silent)
-    names = Names(INDEX)
+    names = Names(index)
     netns.create_instance_address(names)
     served = Mirror(f"http://{names.instance_address}:8080", f"{names.instance_address}:5000")
     services = []
@@ -224,10 +239,10 @@ def mirror(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mirror]:
 
 
 @pytest.fixture(scope="module")
-def bench(golden: Path, mirror: Mirror, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+def bench(index: int, golden: Path, mirror: Mirror, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """Give a place for machines; nothing of them stays."""
     directory = tmp_path_factory.mktemp("bench")
-    machines = Machines(directory / "state", INDEX)
+    machines = Machines(directory / "state", index)
     proc.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", directory / "id"], timeout=20)
     yield Bench(machines, directory, golden, directory / "id", mirror)
     machines.sweep()
