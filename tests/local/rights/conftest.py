@@ -26,6 +26,7 @@ from tests.local.rights.audit import POLICY, Log
 from tests.local.rights.identity import Issuer, issuing
 
 KUBECTL_SECONDS = 60.0
+UP_SECONDS = 600.0  # also on a host that is busy with other tests
 PROJECT, OTHER = 1001, 2002
 DEPLOY = project_dir() / "deploy"
 
@@ -108,7 +109,7 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
             "authentication-config": login,
         }
         base = wiring.local_provider(f"{PREFIX}{os.getpid()}-rights", Store(), progress=silent)
-        provider = LocalProvider(replace(base.config, api_flags=flags))
+        provider = LocalProvider(replace(base.config, api_flags=flags, up_seconds=UP_SECONDS))
         try:
             provider.up()
             admin = Cluster.from_kubeconfig(provider.kubeconfig())

@@ -70,12 +70,13 @@ def life_of(site: Site, run: str, directory: Path, wanted: Cell | None = None) -
 
 
 def live(site: Site, run: str, directory: Path) -> Life:
-    """Lead a life from the question for room to nothing left; a machine is lost on the way, all logs are collected."""
+    """Lead a life from the question for room to nothing left: taken over once, a machine lost, all logs collected."""
     life = life_of(site, run, directory)
     with Admission(site.cluster, run, namespace=site.namespace) as admission:
         admission.check_possible([life.cell])
         assert isinstance(admission.try_admit(life.cell), Admitted)
         life.provision()
+        life_of(site, run, directory).provision()  # another process takes over: everything is there already
         admission.machines_up(life.cell.id)
         life._lose(life.cell.phases[1])
         life.collect()

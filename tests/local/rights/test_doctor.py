@@ -73,22 +73,16 @@ def test_a_complete_cluster_has_everything(seen: Seen) -> None:
     assert seen(networks={"pod network": "10.243.0.0/16"}) == {}
 
 
-@pytest.mark.parametrize(("resource", "product"), [(KUBEVIRT, "KubeVirt"), (CDI, "CDI")])
+@pytest.mark.parametrize(("resource", "product", "subresource"), [(KUBEVIRT, "KubeVirt", "status"), (CDI, "CDI", None)])
 def test_an_operator_that_is_deployed_and_not_available(
-    ground: Ground, seen: Seen, resource: Resource, product: str
+    ground: Ground, seen: Seen, resource: Resource, product: str, subresource: str | None
 ) -> None:
     (before,) = ground.admin.list(resource).items
     conditions = before["status"]["conditions"]
-    broken = [
-        {**c, "status": "False", "message": "virt-api is down"} if c["type"] == "Available" else c for c in conditions
-    ]
-    with changed(
-        ground,
-        resource,
-        {"status": {"conditions": broken}},
-        {"status": {"conditions": conditions}},
-        subresource="status",
-    ):
+    down = {"status": "False", "message": "virt-api is down"}
+    broken = [{**c, **down} if c["type"] == "Available" else c for c in conditions]
+    patch, back = ({"status": {"conditions": each}} for each in (broken, conditions))
+    with changed(ground, resource, patch, back, subresource=subresource):
         found = one(seen(), f"{product} is not Available: virt-api is down")
     assert found.fatal
 
@@ -159,14 +153,14 @@ def _class(ground: Ground, undo: ExitStack, name: str, mode: str, sets: list[Jso
     }
     ground.admin.ensure(STORAGE_PROFILE, {**profile, "spec": {}})
     undo.callback(ground.admin.delete, STORAGE_PROFILE, name)
-    ground.admin.merge(STORAGE_PROFILE, name, {"status": {"claimPropertySets": sets}})
+    ground.admin.merge(STORAGE_PROFILE, name, {"status": {"claimPropertySets": sets}}, subresource="status")
 
 
 def test_storage_that_cannot_be_claimed(ground: Ground, seen: Seen, undo: ExitStack) -> None:
     shared = [{"accessModes": ["ReadWriteMany"], "volumeMode": "Block"}]
     _class(ground, undo, "bare", "Immediate", None)
     _class(ground, undo, "shared", "Immediate", shared)
-    _class(ground, undo, "late", "WaitForFirstConsumer", [{"accessModes": ["ReadWriteOnce"]}])
+    _class(ground, undo, "late", "WaitForFirstConsumer", [{"accessModes": ["ReadWriteOnce"], "volumeMode": "Block"}])
 
     assert one(seen(storage_class="nowhere"), "there is no storage class nowhere").fatal
     assert one(seen(storage_class="bare"), "bare has no claimPropertySets").fatal
@@ -247,7 +241,8 @@ def test_rights_in_a_shared_namespace_are_asked_for_there(ground: Ground, undo: 
 
 def test_the_command_says_all_of_it_at_once_with_a_jobs_own_rights(ground: Ground, tmp_path: Path) -> None:
     job = ground.job(PROJECT, "platform/app")
-    command: list[str | Path] = [Path(sys.executable).with_name("vmatrix"), "doctor", "--kubeconfig", job.kubeconfig, "--json"]
+    vmatrix = Path(sys.executable).with_name("vmatrix")
+    command: list[str | Path] = [vmatrix, "doctor", "--kubeconfig", job.kubeconfig, "--json"]
     whole = proc.run(command, timeout=DOCTOR_SECONDS, check=False)
     broken = configured(network={"permitBridgeInterfaceOnPodNetwork": False})
     with changed(ground, KUBEVIRT, broken, configured(network={"permitBridgeInterfaceOnPodNetwork": True})):
