@@ -38,8 +38,8 @@ class Elements(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         """Write down what is in a script or a style."""
-        if self.tags[-1:] and self.tags[-1] in self.raw:
-            self.raw[self.tags[-1]][-1] += data
+        if self.cdata_elem in self.raw:
+            self.raw[self.cdata_elem][-1] += data
 
 
 def unpacked(page: str) -> Document:

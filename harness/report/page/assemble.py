@@ -1,0 +1,104 @@
+"""Puts the page together: template, style, script and the packed document, and the policy that lets nothing else run.
+
+No text of the document is ever part of markup: the script's copy is in base64 (see pack), the plain table for readers
+without scripts is escaped by the template. The policy names script and style by their hashes, so that even markup that
+got in would not run.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from harness.report.page.pack import MOST_BYTES, pack
+from harness.report.page.plain import rows
+
+ASSETS = files("harness.report.page") / "assets"
+# In the order in which they build on each other; one scope, so that nothing is left in the window's names.
+SCRIPTS = (
+    "dom",
+    "words",
+    "model",
+    "fragment",
+    "filter",
+    "plot",
+    "headline",
+    "attention",
+    "grid",
+    "versus",
+    "lists",
+    "cell",
+    "main",
+)
+ENDS = ("</script", "</style", "<!--")  # what would end the element that a text is put into
+
+
+def render(document: Mapping[str, Any]) -> str:
+    """Return the whole page of a report's document, in UTF-8 at most `MOST_BYTES` long where `pack` can make it so.
+
+    document: as harness.report.output makes it, and as report.json has it; its texts may be hostile.
+    """
+    style, script = _style(), _script()
+    nights = document["nights"]
+    values: dict[str, Any] = {
+        "document": document,
+        "night": nights[-1] if nights else None,
+        "rows": rows(document),
+        "policy": policy(style, script),
+        "style": Markup(style),  # noqa: S704 - the project's own files, looked through by `_asset`
+        "script": Markup(script),  # noqa: S704
+        "packed": "",
+    }
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string(_asset("page.html.j2", checked=False))
+    frame = len(_encodable(template.render(values)).encode())
+    return _encodable(template.render({**values, "packed": pack(document, MOST_BYTES - frame)}))
+
+
+def policy(style: str, script: str) -> str:
+    """Return the content security policy: this style, this script, nothing from anywhere, no text made markup."""
+    return "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src '{_digest(script)}'",
+            f"style-src '{_digest(style)}'",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "require-trusted-types-for 'script'",
+            "trusted-types 'none'",
+        )
+    )
+
+
+def _style() -> str:
+    return _asset("page.css")
+
+
+def _script() -> str:
+    parts = "\n".join(_asset(f"{name}.js") for name in SCRIPTS)
+    return f'(() => {{\n"use strict";\n{parts}\n}})();'
+
+
+def _asset(name: str, *, checked: bool = True) -> str:
+    """Return a file of the page; newlines as a browser sees them, for the hash."""
+    text = (ASSETS / name).read_text(encoding="utf-8").replace("\r\n", "\n")
+    found = [end for end in ENDS if checked and end in text.lower()]
+    if found:
+        raise ValueError(f"{name} holds {found[0]!r}, which would end the element that it is put into")
+    return text
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _encodable(text: str) -> str:
+    """Return the text without lone surrogates, which JSON may hold and UTF-8 may not."""
+    return text.encode("utf-8", "replace").decode("utf-8")

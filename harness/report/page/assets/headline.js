@@ -1,0 +1,73 @@
+// The first thing that is read: whether the last run is fresh, and what it came to.
+
+const HOUR = 3600e3;
+
+/** Say how long ago the last run was; late, in red and in words, when one is overdue. */
+function showFreshness(report, now = Date.now()) {
+  const { last, every_hours: every, stale_after_hours: limit, missing } = report.freshness;
+  const place = document.getElementById("freshness");
+  if (!last) {
+    place.className = "fresh late";
+    put(place, el("strong", { text: "No run has been recorded." }));
+    return;
+  }
+  const hours = (now - new Date(last).getTime()) / HOUR;
+  const late = limit !== null && hours > limit;
+  place.className = late ? "fresh late" : "fresh";
+  const said = `last run ${span(Math.max(0, hours))} ago`;
+  put(place,
+    el("span", { class: "mark", "aria-hidden": "true", text: late ? "!" : "●" }),
+    el("strong", { text: late ? `A night is missing: ${said}` : said[0].toUpperCase() + said.slice(1) }),
+    late && every && el("span", { text: `, and one is due every ${span(every)}` }),
+    missing.length > 0 && el("span", { class: "quiet", text: ` · ${plural(missing.length, "night")} missing before: ${someOf(missing, 3)}` }));
+}
+
+function someOf(list, most) {
+  const first = list.slice(-most).join(", ");
+  return list.length > most ? `… ${first}` : first;
+}
+
+/** Say in one sentence what the last night came to, with a button for each part of it. */
+function showHeadline(page) {
+  const { report } = page;
+  const night = report.nights[report.nights.length - 1];
+  const { summary } = report;
+  const failing = report.cells.filter((cell) => cell.tags.has("failing"));
+  document.getElementById("headline").textContent = sentence(summary, failing.length);
+  put(document.getElementById("which"), whichNight(report, night));
+  const counts = STATES.map(([tag, text]) => ({ tag, text, count: report.cells.filter((cell) => cell.tags.has(tag)).length }));
+  put(document.getElementById("counts"), counts.filter((one) => one.count).map((one) => el("button", {
+    type: "button", class: `count t-${one.tag}`, "data-state": one.tag,
+    onclick: () => change(page, { state: page.choice.state === one.tag ? "" : one.tag }),
+  }, el("b", { text: one.count }), ` ${one.text}`)));
+  put(document.getElementById("whose"), Object.entries(summary.blames).map(([blame, cells]) => el("button", {
+    type: "button", class: "count whose", "data-blame": blame, onclick: () => change(page, { blame: page.choice.blame === blame ? "" : blame }),
+  }, el("span", { class: `sign ${classOf({ outcome: "failed", blame })}`, "aria-hidden": "true", text: signOf({ outcome: "failed", blame }) }), el("b", { text: cells }), ` ${blame || "not known whose"}`)));
+}
+
+function sentence(summary, failing) {
+  if (!summary.ran) return "Nothing ran in the last night";
+  if (!failing) return summary.ran === summary.cells ? `All ${plural(summary.ran, "cell")} ended well` : `All ${plural(summary.ran, "cell")} that ran ended well`;
+  const parts = [summary.new && `${summary.new} new`, summary.known && `${summary.known} known`].filter(Boolean);
+  return `${failing} of ${plural(summary.ran, "cell")} ${failing === 1 ? "fails" : "fail"}${parts.length ? `: ${parts.join(", ")}` : ""}`;
+}
+
+function whichNight(report, night) {
+  if (!night) return [];
+  const parts = [el("time", { datetime: night.started, text: `Night of ${dateOf(night)}` })];
+  parts.push(" · commit ", link(commitAddress(night), short(night.commit), { class: "mono" }));
+  if (night.branch) parts.push(" · ", night.branch);
+  if (night.url) parts.push(" · ", link(night.url, "pipeline"));
+  if (report.selection.tier) parts.push(` · tier ${report.selection.tier}`);
+  return parts;
+}
+
+/** Show which count is the chosen filter. */
+function showCounts(page) {
+  for (const button of document.querySelectorAll("#counts button")) {
+    button.setAttribute("aria-pressed", String(button.dataset.state === page.choice.state));
+  }
+  for (const button of document.querySelectorAll("#whose button")) {
+    button.setAttribute("aria-pressed", String(button.dataset.blame === page.choice.blame));
+  }
+}

@@ -1,0 +1,82 @@
+// What all parts of the page say in the same words and signs.
+
+const OUTCOMES = {
+  passed: { sign: "✓", word: "passed" },
+  failed: { sign: "✕", word: "failed" },
+  quarantined: { sign: "Q", word: "failed, in quarantine" },
+  interrupted: { sign: "!", word: "interrupted" },
+  unfinished: { sign: "…", word: "unfinished: its end was never written down" },
+  unchecked: { sign: "?", word: "unchecked: no check passed or failed" },
+  "not started": { sign: "–", word: "not started" },
+  "not run": { sign: "", word: "not run" },
+};
+const BLAMES = { product: "P", infra: "I", harness: "H", user: "U" };
+const ENDED_BADLY = new Set(["failed", "interrupted", "unfinished", "unchecked"]);
+
+/** Return the sign of a result: a failure shows whose it is. */
+function signOf(result) {
+  if (result.outcome === "failed" && BLAMES[result.blame]) return BLAMES[result.blame];
+  const sign = (OUTCOMES[result.outcome] || { sign: "?" }).sign;
+  return result.outcome === "passed" && result.attempts > 1 ? `${sign}${result.attempts}` : sign;
+}
+
+/** Return a result in words. */
+function wordsOf(result) {
+  const word = (OUTCOMES[result.outcome] || { word: result.outcome }).word;
+  const whose = result.blame && result.outcome !== "passed" ? ` (${result.blame})` : "";
+  const again = result.attempts > 1 && result.outcome !== "not run" ? `, at attempt ${result.attempts}` : "";
+  return word + whose + again;
+}
+
+/** Return the class that colours a result. */
+function classOf(result) {
+  const outcome = result.outcome in OUTCOMES ? result.outcome.replace(" ", "-") : "unknown";
+  const blame = result.outcome === "failed" && result.blame in BLAMES ? ` b-${result.blame}` : "";
+  return `o-${outcome}${blame}${result.attempts > 1 ? " again" : ""}`;
+}
+
+/** Return seconds as a person reads them. */
+function duration(seconds) {
+  if (seconds === null || seconds === undefined) return "–";
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  if (seconds < 100) return `${Math.round(seconds)} s`;
+  const minutes = Math.floor(Math.round(seconds) / 60);
+  if (minutes < 60) return `${minutes} min ${String(Math.round(seconds) % 60).padStart(2, "0")} s`;
+  return `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")} min`;
+}
+
+/** Return hours as a person reads them: "20 minutes", "6 hours", "2 days 4 hours". */
+function span(hours) {
+  if (hours < 1) return plural(Math.max(0, Math.round(hours * 60)), "minute");
+  const whole = Math.floor(hours);
+  if (whole < 48) return plural(whole, "hour");
+  const rest = whole % 24;
+  return plural(Math.floor(whole / 24), "day") + (rest ? ` ${plural(rest, "hour")}` : "");
+}
+
+function plural(number, what, many = `${what}s`) {
+  return `${number} ${number === 1 ? what : many}`;
+}
+
+function percent(part, whole) {
+  const share = whole ? (100 * part) / whole : 0;
+  return `${share > 0 && share < 1 ? "<1" : Math.round(share)} %`;
+}
+
+const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", timeZone: "UTC" });
+const MONTH = new Intl.DateTimeFormat("en-GB", { month: "short", timeZone: "UTC" });
+const DATE = new Intl.DateTimeFormat("en-GB", { weekday: "short", day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
+const SHORT = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
+const TIME = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", timeZone: "UTC" });
+
+function dateOf(night) {
+  return DATE.format(night.date);
+}
+
+function momentOf(night) {
+  return `${DATE.format(night.date)}, ${TIME.format(night.date)} UTC`;
+}
+
+function short(commit) {
+  return commit ? commit.slice(0, 8) : "unknown commit";
+}

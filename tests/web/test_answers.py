@@ -1,0 +1,145 @@
+"""What a person reads first in the morning: what failed, new or known, how often, since when, whose, what else."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.web.documents import Document, document
+from tests.web.page import Page
+
+
+def test_the_headline_counts_the_failures_new_and_known(shown: Page) -> None:
+    assert shown.text("#headline") == "4 of 8 cells fail: 3 new, 1 known"
+
+
+def test_the_counts_and_whose_they_are_can_be_seen_at_once(shown: Page) -> None:
+    counts = shown.texts("#counts button")
+    assert "4 failing" in counts
+    assert "1 slower" in counts
+    assert "1 not run" in counts
+    assert shown.texts("#whose button") == ["I1 infra", "P3 product"]
+
+
+def test_new_failures_of_the_product_come_first_and_quarantined_ones_last(shown: Page) -> None:
+    names = [text.split("-d13-")[1] for text in shown.texts("#attention-rows .cell-name")]
+    order = ["newly-broken-000001", "sometimes-000003", "infra-fails-000004", "always-fails-000002", "excused-000005"]
+    assert names == order
+
+
+def row(page: Page, name: str) -> str:
+    found = [text for text in page.texts("#attention-rows tr") if name in text]
+    assert len(found) == 1
+    return " ".join(found[0].split())
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("newly-broken", ["product", "new", "for the first time 1 of 40 runs", "no route to 10.244.1.7", "and 1 more"]),
+        (
+            "always-fails",
+            ["product", "known", "always: 6 in a row 6 of 40 runs", "10101010..11111111", "3 other cells"],
+        ),
+        ("sometimes", ["product", "new", "sometimes 10 of 40 runs"]),
+        ("infra-fails", ["infra", "step provision / machines: VM w-1 did not get an address in 300 s"]),
+        ("excused", ["quarantined", "in quarantine until 2030-01-31"]),
+    ],
+)
+def test_a_failing_cell_says_whose_since_when_and_how_often(shown: Page, name: str, said: list[str]) -> None:
+    text = row(shown, name)
+    assert [part for part in said if part not in text] == []
+
+
+def test_the_range_of_commits_links_to_their_comparison(shown: Page) -> None:
+    links = shown.js("return [...document.querySelectorAll('#attention-rows td a.mono')].map((a) => a.href)")
+    assert links == [f"https://gitlab.example/group/project/-/compare/{'10' * 20}...{'11' * 20}"]
+
+
+def test_equal_failures_are_told_once_with_their_cells(shown: Page) -> None:
+    assert len(shown.all("#cluster-rows > li")) == 1
+    assert "4 cells in the last night" in shown.text("#cluster-rows > li")
+
+
+def test_what_was_fixed_is_flaky_slower_not_run_or_in_quarantine_has_its_list(shown: Page) -> None:
+    assert "mended" in shown.text("#fixed-rows")
+    assert "10 of 40" in shown.text("#flaky-rows")
+    assert "25 %" in shown.text("#flaky-rows")
+    assert "1.60\N{MULTIPLICATION SIGN}" in shown.text("#slower-rows")
+    assert "usually 2 min 30 s (20 runs)" in shown.text("#slower-rows")
+    assert "no record for 9 nights" in shown.text("#notrun-rows")
+    quarantine = shown.text("#quarantine-rows")
+    assert "DNS is late after a reboot" in quarantine
+    assert "until 2030-01-31, 3 days left" in quarantine
+    assert str(shown.one("#quarantine-rows a").get_attribute("href")).endswith("/issues/12")
+
+
+def test_too_few_runs_give_no_rate(page: Page, sample: Document) -> None:
+    for cell in sample["cells"]:
+        cell["flaky"] = {**cell["flaky"], "enough": False, "n": 4, "failed": 1}
+    page.show(sample)
+    assert "too few runs for a rate" in page.text("#flaky-rows")
+    assert "%" not in page.text("#flaky-rows")
+
+
+def test_coverage_and_unreadable_lines_are_told(shown: Page) -> None:
+    assert "8 of 9 ran" in shown.text("#coverage-sum")
+    assert "18 of 20 ran" in shown.text("#coverage-sum")
+    assert "history.jsonl:7 not JSON" in shown.text("#history-skipped")
+
+
+def test_a_fresh_report_says_when_it_ran_last(page: Page) -> None:
+    page.show(document(hours_ago=6))
+    assert "Last run 6 hours ago" in page.text("#freshness")
+    assert "late" not in str(page.one("#freshness").get_attribute("class"))
+
+
+def test_a_late_report_says_in_words_that_a_night_is_missing_and_turns_red(page: Page) -> None:
+    page.show(document(hours_ago=55))
+    assert "A night is missing: last run 2 days 7 hours ago, and one is due every 24 hours" in page.text("#freshness")
+    red, green, blue = page.js(
+        "return getComputedStyle(document.getElementById('freshness')).color.match(/\\d+/g).map(Number)"
+    )[:3]
+    assert red > 2 * max(green, blue)
+
+
+def test_the_clock_of_the_reader_decides_how_old_the_report_is(page: Page) -> None:
+    """The page is a file: what it said when it was written must not be what it says two days later."""
+    sample = document(hours_ago=55)
+    sample["freshness"] |= {"hours_ago": 1.0, "stale": False}
+    page.show(sample)
+    assert "A night is missing" in page.text("#freshness")
+
+
+def test_a_history_without_a_rhythm_is_never_late(page: Page) -> None:
+    sample = document(hours_ago=500)
+    sample["freshness"] |= {"every_hours": None, "stale_after_hours": None}
+    page.show(sample)
+    assert "Last run 20 days 20 hours ago" in page.text("#freshness")
+
+
+def test_an_outage_of_the_infrastructure_is_said_first(page: Page, sample: Document) -> None:
+    sample["nights"][-1]["infra_outage"] = True
+    page.show(sample)
+    assert "because of the infrastructure" in page.text("#outage")
+
+
+def test_a_good_night_says_so(page: Page, sample: Document) -> None:
+    for cell in sample["cells"]:
+        cell |= {"outcomes": "p" * 40, "blames": " " * 40, "news": "", "habit": "never", "since": None, "failures": []}
+    empty: Document = {"clusters": [], "not_run": [], "slower": [], "quarantine": []}
+    sample |= empty
+    sample["summary"] |= {"ran": 9, "blames": {}, "new": 0, "known": 0}
+    page.show(sample)
+    assert page.text("#headline") == "All 9 cells ended well"
+    assert "No cell failed" in page.text("#attention-empty")
+
+
+def test_an_empty_history_is_a_page_too(page: Page, sample: Document) -> None:
+    empty: Document = {"nights": [], "cells": [], "clusters": [], "not_run": [], "slower": [], "quarantine": []}
+    sample |= empty
+    sample["freshness"] |= {"last": None}
+    sample["summary"] |= {"cells": 0, "ran": 0, "outcomes": {}, "blames": {}}
+    page.show(sample)
+    assert page.text("#headline") == "Nothing ran in the last night"
+    assert "No run has been recorded" in page.text("#freshness")
+    assert page.complaints() == []
