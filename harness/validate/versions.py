@@ -73,6 +73,13 @@ def not_upgraded(before: Observation | None, after: Observation) -> list[Finding
     return found
 
 
+def side_by_side(before: Observation, after: Observation) -> dict[str, list[str]]:
+    """Return what was seen before and after at every place that counts, for people to look at."""
+    was, now = seen_versions(before), seen_versions(after)
+    places = {**wanted_versions(before.expected), **wanted_versions(after.expected)}
+    return {place: [was.get(place, ""), now.get(place, "")] for place in sorted(places)}
+
+
 def _wrong(wanted: Versions, seen: Versions, when: str) -> list[Finding]:
     return on_every(
         tuple(wanted), seen, lambda place, version: differs(f"{place}, {when}", "version", wanted[place], version)

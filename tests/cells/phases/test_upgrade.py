@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from harness.model import Cell
 from harness.validate import versions
 from harness.validate.findings import require
+from harness.validate.inspection import Inspection
 from harness.validate.observation import Observation
 
 
@@ -19,12 +22,14 @@ def upgrades(cell: Cell, index: int) -> bool:
 
 @pytest.mark.when(phase=upgrades)
 def test_every_component_ran_the_old_version_before_and_runs_the_new_one(
-    before: Observation, after: Observation
+    cell: Cell, phase: int, inspection: Inspection, before: Observation, after: Observation
 ) -> None:
+    seen = json.dumps(versions.side_by_side(before, after), indent=1)
+    (inspection.directory / f"versions-{cell.stage(phase)}.json").write_text(seen, encoding="utf-8")
     require(
         versions.not_upgraded(before, after),
         claim=f"every component was seen as of Kubernetes {before.expected.kubernetes} before the phase and as of "
         f"{after.expected.kubernetes} after it: each process's own file, each pod's image, each API server's answer",
-        look="logs/upgrade.log: was the machine skipped? journalctl -t kubeadm-upgrade -u kubelet on it",
+        look=f"checks/versions-{cell.stage(phase)}.json; logs/{cell.stage(phase)}.log: was the machine skipped? journalctl -t kubeadm-upgrade -u kubelet on it",
         do=f"{after.expected.login()}, then /proc/$(pidof PROGRAM)/exe --version",
     )

@@ -30,6 +30,12 @@ def test_what_has_to_be_seen_is_every_component_on_every_machine() -> None:
     assert not any("w-0: kube-apiserver" in place for place in places)
 
 
+def test_what_was_seen_is_told_side_by_side() -> None:
+    told = versions.side_by_side(moment(OLD), moment(NEW))
+    assert told["w-0: kubelet, running"] == [OLD, NEW]
+    assert told.keys() == versions.wanted_versions(moment(NEW).expected).keys()
+
+
 def test_an_upgrade_before_which_nobody_looked_fails() -> None:
     assert [f.seen for f in versions.not_upgraded(None, moment(NEW))] == ["none"]
 
