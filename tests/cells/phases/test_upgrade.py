@@ -30,6 +30,7 @@ def test_every_component_ran_the_old_version_before_and_runs_the_new_one(
         versions.not_upgraded(before, after),
         claim=f"every component was seen as of Kubernetes {before.expected.kubernetes} before the phase and as of "
         f"{after.expected.kubernetes} after it: each process's own file, each pod's image, each API server's answer",
-        look=f"checks/versions-{cell.stage(phase)}.json; logs/{cell.stage(phase)}.log: was the machine skipped? journalctl -t kubeadm-upgrade -u kubelet on it",
+        look=f"checks/versions-{cell.stage(phase)}.json; logs/{cell.stage(phase)}.log: was the machine "
+        "skipped? journalctl -t kubeadm-upgrade -u kubelet on it",
         do=f"{after.expected.login()}, then /proc/$(pidof PROGRAM)/exe --version",
     )
