@@ -16,6 +16,7 @@ import urllib3.exceptions
 
 from harness.errors import BadInput, InfraError, InfraRetriable
 from harness.kube.resources import EVENT, Resource
+from harness.kube.token import follow_token
 
 Json = dict[str, Any]
 CONNECT_SECONDS = 5.0
@@ -91,6 +92,7 @@ class Cluster:
             raise BadInput(
                 f"kubeconfig {path} cannot be used: {error}", hint="check the file and the context's name"
             ) from error
+        follow_token(settings, path, context)
         settings.retries = False
         return Cluster(kubernetes.client.ApiClient(settings))
 
