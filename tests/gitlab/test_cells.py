@@ -58,18 +58,17 @@ Start = Callable[..., Job]
 
 
 @pytest.fixture(autouse=True)
-def _nothing_left() -> Iterator[None]:
-    """Look, after each test, whether anything of a job is left on this host."""
-    before = instances()
+def _nothing_left(project: Checkout) -> Iterator[None]:
+    """Look, after each test, whether anything of its jobs is left on this host."""
     yield
-    assert instances() == before
-
-
-def instances() -> set[str]:
-    """Return the embedded infrastructures of jobs, and what is named after them."""
-    names = {folder.name for folder in instances_dir().glob("ci-*/")}
-    spaces = command(["ip", "netns", "list"], timeout=10).stdout.split()
-    return names | {word for word in spaces if "ci-" in word}
+    runs = [folder.name for folder in (project.directory / "runs").glob("*/")]
+    assert runs, "a test without a run shows nothing"
+    places = [
+        *(folder.name for folder in instances_dir().iterdir()),
+        *command(["ip", "-o", "link"], timeout=10).stdout.split(),
+    ]
+    places += command(["ip", "netns", "list"], timeout=10).stdout.split()
+    assert [place for place in places for run in runs if run in place] == []
 
 
 def processes(word: str) -> list[str]:
@@ -185,7 +184,8 @@ def test_a_job_that_is_cancelled_in_the_middle_of_a_deployment_leaves_nothing(st
     assert cell.outcome == "interrupted"
     assert read(job.run.results)[-1]["event"] == "run-end"
     assert (job.run.results / "junit.xml").is_file()
-    assert (log.parent / "objects.yml").is_file(), "what explains it was collected before it went"
+    objects = (log.parent / "objects.yml").read_text(encoding="utf-8")  # collected before they went
+    assert f"vmatrix.dev/job: '{job.variables['CI_JOB_ID']}'" in objects, "whoever finds it knows whose it was"
     assert f"{cell.id}: interrupted" in own_links(job)
     assert processes(job.run.id) == []
     assert not list(job.run.results.rglob("id_ed25519*"))

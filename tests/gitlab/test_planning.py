@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ import yaml
 from harness.gitlab import child, limits
 from harness.plan.lock import tier_cells
 from harness.spec import load_spec
-from tests.gitlab.checkout import HISTORY, NIGHTLY, Checkout, Ended
+from tests.gitlab.checkout import HISTORY, NIGHTLY, REAP, Checkout, Ended
 
 ONE_IMAGE = "vm-templates/images/debian-12/recipe.yml"
 SECONDS = 300.0
@@ -99,6 +101,18 @@ def test_without_its_smoke_cell_no_matrix_starts_and_the_report_comes_all_the_sa
 def planned_cells(ended: Ended) -> set[str]:
     """Return the cells that the plan job named, and no other job."""
     return {word for line in ended.stdout.splitlines() if line.startswith("plan") for word in line.split()}
+
+
+def test_the_hourly_schedule_takes_away_what_outlived_its_job(project: Checkout, tmp_path: Path) -> None:
+    instances = tmp_path / "state" / "vmatrix" / "local"
+    for name, hours in (("ci-aaaaaa", 5), ("ci-bbbbbb", 1), ("somebodys", 50)):
+        (instances / name).mkdir(parents=True)
+        os.utime(instances / name, (time.time() - hours * 3600,) * 2)
+    given = REAP | {"XDG_STATE_HOME": str(tmp_path / "state")}
+    ended = project.call("reap", variables=given, seconds=SECONDS)
+    assert ended.code == 0, ended.said
+    assert "gone: infra ci-aaaaaa" in ended.stdout
+    assert {folder.name for folder in instances.glob("*/")} == {"ci-bbbbbb", "somebodys"}
 
 
 PRODUCT_PIPELINE = """\
