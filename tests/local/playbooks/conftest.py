@@ -33,6 +33,7 @@ from harness.plan import make_cell
 from harness.plan.lock import tier_cells
 from harness.spec import load_spec
 from harness.until import Deadline, NotYet, until
+from harness.validate.states import PROGRAM
 
 INDEXES, NETWORK = (13, 12, 11), 1  # indices that no embedded infra gets: those count from 0
 USER = "debian"
@@ -120,9 +121,9 @@ class Bench:
         return done
 
     def state(self, machine: int) -> dict[str, dict[str, str]]:
-        """Return the whole state of a machine (see machine_state.py), by its place in the inventory."""
+        """Return the whole state of a machine (see on_node_state.py), by its place in the inventory."""
         where = f"{USER}@{self._address(machine)}"
-        script = (Path(__file__).parent / "machine_state.py").read_text(encoding="utf-8")
+        script = PROGRAM.read_text(encoding="utf-8")
         done = proc.run(["ssh", "-i", self.key, *SSH, where, "sudo python3 -"], timeout=120, stdin=script)
         found: dict[str, dict[str, str]] = json.loads(done.stdout)
         return found

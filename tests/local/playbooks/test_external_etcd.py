@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from harness.model import Cell
+from harness.validate.on_node_state import differences
 from tests.local.playbooks.conftest import ETCDCTL, Bench, cell_of, external_members, leaving, nodes
-from tests.local.playbooks.machine_state import differences
 
 LOG = logging.getLogger(__name__)
 EVERY = {"etcd-0", "etcd-1", "etcd-2"}

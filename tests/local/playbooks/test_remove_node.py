@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from harness.validate.on_node_state import differences
 from tests.local.playbooks.conftest import Bench, cell_of, leaving, nodes, stacked_members
-from tests.local.playbooks.machine_state import differences
 
 
 @pytest.fixture(scope="module")

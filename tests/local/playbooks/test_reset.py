@@ -6,8 +6,8 @@ import pytest
 
 from harness.kube.client import Cluster
 from harness.kube.resources import NODE
+from harness.validate.on_node_state import differences
 from tests.local.playbooks.conftest import Bench, cell_of
-from tests.local.playbooks.machine_state import differences
 
 
 def test_machines_are_as_they_were_and_can_be_deployed_again(bench: Bench) -> None:

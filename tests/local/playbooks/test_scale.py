@@ -6,8 +6,8 @@ import pytest
 
 from harness.kube.client import Cluster
 from harness.kube.resources import NODE
+from harness.validate.on_node_state import differences
 from tests.local.playbooks.conftest import KUBECTL, Bench, cell_of, leaving, nodes
-from tests.local.playbooks.machine_state import differences
 
 LEAVES = leaving("w-1")
 
