@@ -20,7 +20,7 @@ from rich.console import Console
 
 from harness.cell.steps import flatten
 from harness.errors import BadInput, VmatrixError
-from tests.bench import cells, deploy, infra, machines, parallel, planning, schedule
+from tests.bench import cells, deploy, infra, machines, parallel, planning, report, schedule
 from tests.bench.figures import Ledger, describe_host, show, stretch
 from tests.bench.ground import Ground, clear, lay, warm
 
@@ -36,6 +36,7 @@ MEASUREMENTS: dict[str, Callable[[Ground, Ledger, int], None]] = {
 COMPUTED: dict[str, Callable[[Ledger, int], None]] = {
     "planning": planning.measure,
     "schedule": schedule.measure,
+    "report": report.measure,
 }
 
 
