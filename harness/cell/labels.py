@@ -17,11 +17,12 @@ from harness.model import (
     MANAGED_BY,
 )
 
+LABEL_PROJECT = f"{LABEL_DOMAIN}/project"
 # GitLab's predefined variables -> labels, for jobs' cells
 CI_LABELS = {
     "CI_PIPELINE_ID": f"{LABEL_DOMAIN}/pipeline",
     "CI_JOB_ID": f"{LABEL_DOMAIN}/job",
-    "CI_PROJECT_ID": f"{LABEL_DOMAIN}/project",
+    "CI_PROJECT_ID": LABEL_PROJECT,
 }
 NOT_IN_A_LABEL = re.compile(r"[^A-Za-z0-9_.-]")
 
@@ -47,6 +48,12 @@ def cell_labels(
         if variables.get(variable):
             labels[label] = NOT_IN_A_LABEL.sub("_", variables[variable])[:63]
     return labels
+
+
+def own_project(environment: Mapping[str, str] | None = None) -> str | None:
+    """Return the CI project that this process is a job of, None outside of a CI."""
+    variables = os.environ if environment is None else environment
+    return variables.get("CI_PROJECT_ID") or None
 
 
 def expired(labels: Mapping[str, str], *, at: float | None = None) -> bool:

@@ -20,10 +20,12 @@ from harness.cell.membership import join_namespace
 from harness.cell.place import Place, place_of
 from harness.cell.site import Site
 from harness.cell.steps import Steps
+from harness.kube.client import ApiFailure
 from harness.kube.resources import NAMESPACE, RESOURCE_QUOTA
 from harness.model import Cell, Environment, Machine
 from harness.until import Deadline
 
+FORBIDDEN = 403
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -100,11 +102,16 @@ def provision(site: Site, attempt: Attempt, steps: Steps) -> Environment:
 
 def _make_namespace(site: Site, plan: manifests.CellPlan, attempt: Attempt) -> None:
     """Make the cell's namespace, see to it that this job may work in there, and bound what the cell may take."""
-    site.cluster.create_if_absent(NAMESPACE, manifests.namespace(plan, directory=site.templates))
-    join_namespace(site.cluster, plan.namespace, plan.labels)
-    site.cluster.create_if_absent(
-        RESOURCE_QUOTA, manifests.quota(plan, attempt.cell.machines, directory=site.templates)
-    )
+    namespace = manifests.namespace(plan, directory=site.templates)
+    quota = manifests.quota(plan, attempt.cell.machines, directory=site.templates)
+    try:
+        site.cluster.create_if_absent(NAMESPACE, namespace)
+        join_namespace(site.cluster, plan.namespace, plan.labels)
+        site.cluster.create_if_absent(RESOURCE_QUOTA, quota)
+    except ApiFailure as refused:
+        if refused.code == FORBIDDEN:
+            refused.hint = "`vmatrix doctor` says which right is missing; deploy/rbac/README.md who gives it"
+        raise
 
 
 def _plan(site: Site, attempt: Attempt, public_key: str) -> manifests.CellPlan:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from harness.cell.access import close_connections, control_directory
-from harness.cell.labels import expired
+from harness.cell.labels import LABEL_PROJECT, expired
 from harness.cell.place import selector_of
 from harness.errors import Leaked
 from harness.kube.client import ApiFailure, Cluster, Json
@@ -51,6 +51,7 @@ class Selection:
     """Which cells to take away: of a run, of a cell id, only expired ones, or all; never those in `besides`.
 
     namespace: the one that cells share; without it each has one of its own.
+    project: of a CI whose jobs made them; None: of any, or of none.
     """
 
     run: str | None = None
@@ -58,10 +59,16 @@ class Selection:
     only_expired: bool = False
     besides: frozenset[str] = frozenset()
     namespace: str | None = None
+    project: str | None = None
 
     def labels(self) -> str:
         """Return the label selector."""
-        pairs = [(LABEL_MANAGED, MANAGED_BY), (LABEL_RUN, self.run), (LABEL_CELL, self.cell)]
+        pairs = [
+            (LABEL_MANAGED, MANAGED_BY),
+            (LABEL_RUN, self.run),
+            (LABEL_CELL, self.cell),
+            (LABEL_PROJECT, self.project),
+        ]
         return ",".join([f"{k}={v}" for k, v in pairs if v] + ([] if self.cell else [LABEL_CELL]))
 
 
@@ -110,6 +117,8 @@ def reap(
             remove(cluster, cell, deadline=Deadline.after(seconds))
         except TimedOut as late:
             return Leaked(f"{cell.what} is still there: {late.summary}", detail=late.detail)
+        except ApiFailure as refused:  # one that may not be touched does not keep the others
+            return Leaked(f"{cell.what} could not be taken away: {refused.summary}")
         close_connections(control_directory(cell.run, cell.cell))
         on_gone(cell)
         return None

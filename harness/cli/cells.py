@@ -18,6 +18,7 @@ from harness import wiring
 from harness.cell import teardown
 from harness.cell.access import ssh_command
 from harness.cell.keys import PRIVATE_KEY
+from harness.cell.labels import own_project
 from harness.cell.machines import SSH_PORT, launcher_address
 from harness.cell.place import place_of
 from harness.errors import BadInput
@@ -224,7 +225,7 @@ def reap(
     kubeconfig: Kubeconfig = None,
     namespace: Namespace = None,
 ) -> None:
-    """Take cells away. Idempotent; works from any machine that has the infra cluster's kubeconfig."""
+    """Take cells away; in a job of a CI, those of its project. Idempotent; works from any machine with a kubeconfig."""
     if not (run or cell or expired or all_):
         raise BadInput("reap what?", hint="pass --run RUN, --cell CELL, --expired or --all")
     if all_ and (run or cell or expired):
@@ -235,7 +236,9 @@ def reap(
     settings = _settings(provider, infra_name, kubeconfig, namespace)
     seconds = _spec().timeouts.scaled(settings.timeout_scale).teardown
     cluster = wiring.open_cluster(settings)
-    selection = teardown.Selection(run=run, cell=cell, only_expired=expired, namespace=settings.namespace)
+    selection = teardown.Selection(
+        run=run, cell=cell, only_expired=expired, namespace=settings.namespace, project=own_project()
+    )
     gone = teardown.reap(cluster, selection, seconds=seconds, on_gone=_say_gone)
     out.print(f"{len(gone)} cells taken away" if gone else "nothing to take away")
 

@@ -43,14 +43,13 @@ class Where:
 
 def _once(places: Sequence[tuple[str | None, Sequence[Right]]]) -> list[tuple[Right, str | None]]:
     """Return the rights of some places; what is asked of a kind for several reasons is asked once."""
-    each: dict[tuple[str | None, str, bool], Right] = {}
+    each: dict[tuple[str | None, str], Right] = {}
     for namespace, rights in places:
         for right in rights:
-            key = namespace, right.plural, right.required
-            before = each.get(key)
-            verbs = tuple(dict.fromkeys((*(before.verbs if before else ()), *right.verbs)))
-            each[key] = replace(before or right, verbs=verbs)
-    return [(right, namespace) for (namespace, _, _), right in each.items()]
+            before = each.get((namespace, right.plural), right)
+            verbs = tuple(dict.fromkeys((*before.verbs, *right.verbs)))
+            each[namespace, right.plural] = replace(before, verbs=verbs, required=before.required or right.required)
+    return [(right, namespace) for (namespace, _), right in each.items()]
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import secrets
+import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from harness.cell.machines import create_machine
 from harness.cell.manifests import CellPlan, GoldenImage
@@ -18,7 +21,7 @@ from harness.kube.client import Cluster, Json
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, POD, PVC, SECRET, VM, VMI, Resource
 from harness.model import PlannedMachine
 from harness.until import Deadline, NotYet, until
-from tests.local.rights.conftest import Ground
+from tests.local.rights.conftest import DEPLOY, Ground
 from tests.local.rights.lives import life_of, site_of
 
 IMAGE = GoldenImage("none-000000000000", "http://127.0.0.1:9/none", "sha256:" + "0" * 64, "1Gi", "debian")
@@ -102,3 +105,30 @@ def test_a_machines_secret_goes_with_its_disk(ground: Ground, namespace: str, tm
         return NotYet(str(seen)) if seen else True
 
     until(gone, deadline=Deadline.after(GONE_SECONDS), what="nothing of the machine is left", interval=0.2)
+
+
+def test_the_runners_patch_tells_a_job_which_pod_it_is(ground: Ground, namespace: str, tmp_path: Path) -> None:
+    values = yaml.safe_load((DEPLOY / "runner" / "values.yml").read_text(encoding="utf-8"))
+    (runner,) = tomllib.loads(values["runners"]["config"])["runners"]
+    (patch,) = runner["kubernetes"]["pod_spec"]
+    containers = [
+        {"name": name, "image": "none", "env": [{"name": "CI", "value": "true"}]} for name in ("build", "helper")
+    ]
+    meta = {"name": "runner-1", "namespace": namespace}
+    pod = tmp_path / "pod.yml"
+    pod.write_text(
+        yaml.safe_dump({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": containers}}),
+        encoding="utf-8",
+    )
+
+    said = json.dumps({"spec": yaml.safe_load(patch["patch"])})
+    merged = ground.kubectl(
+        *("patch", "--local", "-f", pod, "--type", patch["patch_type"], "--patch", said, "-o", "yaml")
+    )
+    made = ground.admin.create(POD, yaml.safe_load(merged), dry_run=True)
+
+    build, helper = made["spec"]["containers"]
+    fields = {e["name"]: e["valueFrom"]["fieldRef"]["fieldPath"] for e in build["env"] if "valueFrom" in e}
+    assert fields == {POD_NAME: "metadata.name", POD_UID: "metadata.uid", POD_NAMESPACE: "metadata.namespace"}
+    assert {e["name"] for e in build["env"]} == {"CI", *fields}
+    assert helper["env"] == [{"name": "CI", "value": "true"}]

@@ -8,9 +8,12 @@ import pytest
 
 from harness.cell.labels import cell_labels
 from harness.cell.membership import join_namespace
+from harness.cell.teardown import Selection, reap
+from harness.errors import Leaked
 from harness.infra.rights import CELL_ROLE
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.resources import CLUSTER_ROLE, NAMESPACE, POD, ROLE_BINDING, SECRET, VM
+from harness.model import LABEL_EXPIRES
 from harness.until import Deadline, NotYet, until
 from tests.local.rights.conftest import OTHER, PROJECT, Ground, Person
 
@@ -100,6 +103,25 @@ def test_a_job_does_nothing_in_another_projects_namespace(mine: Person, theirs: 
         lambda: job.delete(POD, "p", theirs),
     ):
         assert "cannot" in refused(work)
+
+
+def test_a_jobs_reaping_leaves_other_projects_alone_and_names_what_it_may_not_touch(
+    ground: Ground, mine: Person, names: Names
+) -> None:
+    other = ground.job(OTHER, "platform/other")
+    made = {}
+    for job, project in ((mine, PROJECT), (other, OTHER)):
+        made[project] = names()
+        job.cluster.create(NAMESPACE, namespace(made[project], {**labelled(project), LABEL_EXPIRES: "1"}))
+        join_namespace(job.cluster, made[project], labelled(project))
+
+    gone = reap(mine.cluster, Selection(only_expired=True, project=str(PROJECT)), seconds=60.0)
+    with pytest.raises(Leaked, match=f"{made[OTHER]} could not be taken away"):
+        reap(mine.cluster, Selection(only_expired=True), seconds=60.0)
+
+    assert [cell.namespace for cell in gone] == [made[PROJECT]]
+    assert ground.admin.get(NAMESPACE, made[OTHER]) is not None
+    reap(other.cluster, Selection(only_expired=True, project=str(OTHER)), seconds=60.0)
 
 
 @pytest.mark.parametrize("name", ["kube-system", "default", "vmatrix-images", "vmatrix-schedule"])
