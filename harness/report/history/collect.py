@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import BadInput
 from harness.record import RESULTS
+from harness.report.history.context import JOB
 from harness.report.history.file import FileStore, content, replace_file
 from harness.report.history.lines import History, Skipped, once, read, united
 from harness.report.history.made import records_of
@@ -34,6 +36,9 @@ def keep(
 ) -> None:
     """Write a run's records beside its results, and into the history if that is a file of this machine.
 
+    Not in a job: its files are its own, and as artifacts of many jobs they would overwrite each other. There the
+    records beside the results are added by the job that has them all.
+
     Args:
         cells: ids of the cells that this call of the run had.
 
@@ -44,7 +49,7 @@ def keep(
     own = run_dir / FILE
     before = content(own) if own.exists() else b""
     replace_file(own, united(before, *map(to_line, records)))
-    if settings.report_history == "file":
+    if settings.report_history == "file" and not os.environ.get(JOB):
         FileStore(file_of(settings)).append(records)
 
 
