@@ -46,10 +46,14 @@ class Bound:
 
 @dataclass(frozen=True)
 class Survey:
-    """What the usable nodes can allocate, and the pods that have not ended."""
+    """What the usable nodes can allocate, and the pods that have not ended.
+
+    quota: the same of the namespace that cells share, its quota taken for a node: cells have to fit into both.
+    """
 
     nodes: Nodes
     pods: tuple[Bound, ...]
+    quota: Survey | None = None
 
     def free(self) -> Nodes:
         """Return what the nodes have left beside all pods that are bound to them."""
@@ -77,7 +81,7 @@ def _less(nodes: Nodes, pods: Iterable[Bound]) -> Nodes:
 
 
 def survey(cluster: Cluster, namespace: str | None = None) -> Survey:
-    """Look at all nodes and pods of an infra cluster; who may not sees what a namespace's quota leaves.
+    """Look at all nodes and pods of an infra cluster, and at a shared namespace's quota, or at what of it one may.
 
     Args:
         namespace: the one that cells share; None when each has its own.
@@ -89,7 +93,8 @@ def survey(cluster: Cluster, namespace: str | None = None) -> Survey:
         if failure.code != FORBIDDEN:
             raise
         return _allotted(cluster, namespace)
-    return Survey(nodes, tuple(_bound(pod) for pod in pods if _lives(pod)))
+    quota = None if namespace is None else _allotted(cluster, namespace)
+    return Survey(nodes, tuple(_bound(pod) for pod in pods if _lives(pod)), quota)
 
 
 def _lives(pod: Json) -> bool:

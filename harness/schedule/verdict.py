@@ -22,6 +22,8 @@ def refusal(seen: Survey, book: Book, wanted: Entry) -> str:
         seen: the cluster, looked at after the book was read.
         book: what counts now.
     """
+    if seen.quota is not None and (why := refusal(seen.quota, book, wanted)):
+        return why
     others = tuple(entry for entry in book.reservations if entry.key != wanted.key)
     coming = [*_to_come(seen, others), *_strays(seen, (*book.reservations, wanted))]
     free, mine = seen.free(), list(_to_come(seen, (wanted,)))
@@ -37,7 +39,8 @@ def refusal(seen: Survey, book: Book, wanted: Entry) -> str:
 
 def possible(seen: Survey, pods: Iterable[PodRequest]) -> bool:
     """Tell whether pods fit on the nodes once everything is gone that ever goes."""
-    return all_fit(seen.empty(), tuple(pods))
+    wanted = tuple(pods)
+    return all_fit(seen.empty(), wanted) and (seen.quota is None or possible(seen.quota, wanted))
 
 
 def check_possible(seen: Survey, demands: Mapping[str, Demand], limits: Limits) -> None:
@@ -67,8 +70,9 @@ def check_possible(seen: Survey, demands: Mapping[str, Demand], limits: Limits) 
 def _impossible(seen: Survey, cell: str, demand: Demand, limits: Limits) -> str:
     if why := limits.refusal((), demand):
         return f"{cell} alone: {why}"
-    if not possible(seen, demand.pods):
-        return f"{cell} wants {demand}; all that the nodes could ever have free is {describe(seen.empty())}"
+    for room in (seen, seen.quota):
+        if room is not None and not all_fit(room.empty(), demand.pods):
+            return f"{cell} wants {demand}; all that could ever be free is {describe(room.empty())}"
     return ""
 
 

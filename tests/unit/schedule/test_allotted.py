@@ -12,17 +12,20 @@ from harness.kube.client import Json, Listing
 from harness.kube.resources import NODE, POD, RESOURCE_QUOTA
 from harness.model import Cell, Phase, PlannedMachine
 from harness.schedule import Limits, demand_of
+from harness.schedule.book import Book, Entry
 from harness.schedule.capacity import survey
-from harness.schedule.verdict import check_possible
+from harness.schedule.verdict import check_possible, possible, refusal
 
 
 class Api:
     """What a service account sees whose rights end at its namespace."""
 
-    def __init__(self, hard: Json | None, pods: list[Json], code: int = 403) -> None:
-        self.hard, self.pods, self.code = hard, pods, code
+    def __init__(self, hard: Json | None, pods: list[Json], code: int = 403, nodes: list[Json] | None = None) -> None:
+        self.hard, self.pods, self.code, self.nodes = hard, pods, code, nodes
 
     def list(self, resource: Resource, namespace: str | None = None, **_: Any) -> Listing:
+        if namespace is None and self.nodes is not None:
+            return Listing(self.nodes if resource is NODE else self.pods, "1")
         if resource is NODE or namespace is None:
             raise ApiFailure(self.code, "Forbidden", "no", [], request="GET")
         quotas = [] if self.hard is None else [{"spec": {"hard": self.hard}}]
@@ -63,3 +66,25 @@ def test_a_cell_that_breaks_the_quota_alone_is_refused_before_anything_is_made()
 def test_an_api_that_fails_otherwise_is_no_quota() -> None:
     with pytest.raises(ApiFailure):
         seen(Api(None, [], code=500))
+
+
+def node(memory: str) -> Json:
+    labels = {"kubevirt.io/schedulable": "true"}
+    allocatable = {"memory": memory, "cpu": "8", "pods": "100"}
+    status = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": allocatable}
+    return {"metadata": {"name": "n", "labels": labels}, "spec": {}, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("quota", "nodes", "said"), [("4Gi", "64Gi", "the quota of cells"), ("64Gi", "4Gi", "n:"), ("64Gi", "64Gi", "")]
+)
+def test_a_cell_has_to_fit_into_the_quota_and_into_the_nodes(quota: str, nodes: str, said: str) -> None:
+    machine = PlannedMachine("m", ("node",), 2, 8 * 1024, 12, "debian-13")
+    cell = Cell("c", {}, "fresh", (Phase("deploy"),), (machine,), {})
+    both = seen(Api({"requests.memory": quota}, [], nodes=[node(nodes)]))
+
+    why = refusal(both, Book(), Entry("h", "r", "c", demand_of(cell)))
+
+    assert said in why
+    assert bool(why) == bool(said)
+    assert possible(both, demand_of(cell).pods) is not bool(said)
