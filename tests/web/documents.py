@@ -119,8 +119,9 @@ def _night(number: int, started: datetime) -> Document:
 
 
 def _rate(letters: str) -> Document:
-    judged = [letter for letter in letters if letter in "pf"]
-    failed = judged.count("f")
+    """Count as the analysis does: the streak that is not over says nothing, three in a row are no chance."""
+    judged = "".join(letter for letter in letters if letter in "pf").rstrip("f")
+    failed = judged.replace("fff", "").count("f")
     rate = failed / len(judged)
     return {
         "rate": rate,

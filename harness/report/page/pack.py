@@ -1,8 +1,8 @@
 """The report's document as text that a page can carry: JSON, compressed, in base64.
 
 The document is columnar already (a letter or a number per night and cell), which compresses to about a fifth. Base64
-has no character that means anything in HTML. What does not fit is left out in steps, the oldest and longest first, and the
-page says so.
+has no character that means anything in HTML. What does not fit is left out in steps, the oldest and longest first, and
+the page says so.
 """
 
 from __future__ import annotations

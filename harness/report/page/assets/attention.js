@@ -72,10 +72,11 @@ function newsOf(cell) {
   return { new: "new", known: "known", fixed: "fixed" }[cell.news] || "–";
 }
 
-/** Return whether a cell fails always or sometimes, and in how many of how many runs. */
+/** Return whether a cell fails always or sometimes, and how often it failed by chance before. */
 function habitOf(cell) {
-  const said = { never: "not in its last runs", new: cell.streak > 1 ? `${cell.streak} in a row` : "for the first time", always: `always: ${cell.streak} in a row`, sometimes: "sometimes" }[cell.habit] || cell.habit;
-  return [said, cell.flaky.n > 0 && [" ", el("span", { class: "sub quiet", text: `${cell.flaky.failed} of ${plural(cell.flaky.n, "run")}` })]];
+  const began = cell.streak > 1 ? `${cell.streak} in a row` : "for the first time";
+  const said = { never: "not in its last runs", new: began, always: `always: ${cell.streak} in a row`, sometimes: "sometimes" }[cell.habit] || cell.habit;
+  return [said, cell.flaky.failed > 0 && [" ", el("span", { class: "sub quiet", text: `flaky in ${cell.flaky.failed} of ${plural(cell.flaky.n, "run")}` })]];
 }
 
 /** Return the commits between which a failure came, with a link to compare them. */
@@ -110,7 +111,7 @@ function clusterRow(page, cluster, last) {
   const { report } = page;
   const where = cluster.now.length ? cluster.now : cluster.cells;
   const days = [cluster.first, cluster.last].map((night) => report.nights[night]).filter(Boolean).map((night) => SHORT.format(night.date));
-  return el("li", { class: cluster.now.length ? "cluster" : "cluster past" },
+  return el("li", { class: cluster.now.length ? "cluster" : "cluster gone" },
     el("p", { class: "message" }, el("span", { class: "where", text: `${cluster.what.slice(0, 3).join(", ")}:` }), " ", firstLine(report.messages[cluster.message])),
     el("p", { class: "quiet" },
       el("b", { text: cluster.now.length ? `${plural(cluster.now.length, "cell")} in the last night` : "not in the last night" }),

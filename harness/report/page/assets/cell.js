@@ -62,7 +62,7 @@ function cellVerdict(page, cell) {
     (cell.attempts[night] || []).length > 1 && el("p", { class: "quiet", text: cell.attempts[night].map((one) => `attempt ${one.number} ${one.outcome}${one.blame ? ` (${one.blame})` : ""}`).join(", ") }),
     el("dl", { class: "facts" },
       fact("news", newsOf(cell), cell.news === "new" ? "new" : ""), fact("fails", habitOf(cell)),
-      cell.since && fact("since", rangeOf(report, cell.since)), fact("rate", rateWords(cell.flaky))),
+      cell.since && fact("since", rangeOf(report, cell.since)), fact("by chance", rateWords(cell.flaky))),
     el("p", { class: "links" }, job && link(job, "job"), report.nights[night].url && link(report.nights[night].url, "pipeline"),
       link(commitAddress(report.nights[night]), `commit ${short(report.nights[night].commit)}`),
       logs.map((one) => one.url || mayFollow(one.path) ? link(one.url || one.path, one.label) : el("span", { text: `${one.label}: ${one.path}` }))));
@@ -142,7 +142,7 @@ function cellPast(page, cell) {
     return el("button", { type: "button", class: `chip small ${classOf(result)}`, title: `${dateOf(one)}: ${wordsOf(result)}`, "aria-label": `${dateOf(one)}: ${wordsOf(result)}`,
       "aria-current": one.number === night ? "true" : null, onclick: () => openCell(page, cell, one.number), text: signOf(result) });
   });
-  return part(`Last ${plural(report.nights.length - from, "night")}`, el("div", { class: "past" }, squares), durationPlot(report, cell.seconds, { from, mark: night }));
+  return part(`Last ${plural(report.nights.length - from, "night")}`, el("div", { class: "past" }, squares), durationPlot(report, cell.seconds, { from, mark: night, width: innerWidth < 700 ? 340 : 640 }));
 }
 
 function cellChecks(page, cell) {
@@ -153,7 +153,7 @@ function cellChecks(page, cell) {
   const names = (numbers) => el("ul", { class: "checks" }, numbers.map((number) => el("li", { text: report.checks[number] ?? "" })));
   return part("Checks of its last run",
     el("p", { class: "quiet", text: `${failed} failed, ${passed} passed, ${cell.not_run_checks.length} not run` }),
-    cell.checks.length > 0 && el("table", { class: "steps" }, el("thead", {}, el("tr", {}, ["ever failed", "", "fails", "last 30 nights"].map((text) => el("th", { scope: "col", text })))),
+    cell.checks.length > 0 && el("table", { class: "steps" }, el("thead", {}, el("tr", {}, ["ever failed", "", "flaky in", "last 30 nights"].map((text) => el("th", { scope: "col", text })))),
       el("tbody", {}, cell.checks.map((one) => el("tr", {}, el("th", { scope: "row", text: report.checks[one.check] ?? "" }),
         el("td", { text: one.outcome }), el("td", { class: "number", title: rateWords(one.flaky), text: `${one.flaky.failed} of ${one.flaky.n}` }), el("td", { class: "wide" }, strip(report, one.history, "", 30)))))),
     cell.not_run_checks.length > 0 && el("details", {}, el("summary", { text: `${cell.not_run_checks.length} not run, and why` }),

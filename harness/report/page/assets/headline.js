@@ -1,6 +1,7 @@
 // The first thing that is read: whether the last run is fresh, and what it came to.
 
 const HOUR = 3600e3;
+const RECENT_DAYS = 14;
 
 /** Say how long ago the last run was; late, in red and in words, when one is overdue. */
 function showFreshness(report, now = Date.now()) {
@@ -11,6 +12,7 @@ function showFreshness(report, now = Date.now()) {
     put(place, el("strong", { text: "No run has been recorded." }));
     return;
   }
+  const recent = missing.filter((date) => new Date(last) - new Date(date) < RECENT_DAYS * 24 * HOUR); // the grid shows the older ones
   const hours = (now - new Date(last).getTime()) / HOUR;
   const late = limit !== null && hours > limit;
   place.className = late ? "fresh late" : "fresh";
@@ -19,7 +21,7 @@ function showFreshness(report, now = Date.now()) {
     el("span", { class: "mark", "aria-hidden": "true", text: late ? "!" : "●" }),
     el("strong", { text: late ? `A night is missing: ${said}` : said[0].toUpperCase() + said.slice(1) }),
     late && every && el("span", { text: `, and one is due every ${span(every)}` }),
-    missing.length > 0 && el("span", { class: "quiet", text: ` · ${plural(missing.length, "night")} missing before: ${someOf(missing, 3)}` }));
+    recent.length > 0 && el("span", { class: "quiet", text: ` · ${plural(recent.length, "night")} missing before: ${someOf(recent, 3)}` }));
 }
 
 function someOf(list, most) {

@@ -25,7 +25,7 @@ function showFlaky(page) {
   const flaky = page.shown.filter((cell) => cell.habit === "sometimes").sort((one, other) => other.flaky.rate - one.flaky.rate);
   rowsInto("flaky", flaky.map((cell) => el("tr", {},
     el("th", { scope: "row" }, cellButton(page, cell, last)),
-    el("td", { class: "number", text: `${cell.flaky.failed} of ${cell.flaky.n}` }),
+    el("td", { class: "number", text: `${cell.flaky.failed} of ${plural(cell.flaky.n, "run")}` }),
     el("td", { class: "number" }, cell.flaky.enough ? rateBar(cell.flaky) : el("span", { class: "quiet", text: "too few runs for a rate" })),
     el("td", { class: "wide" }, strip(page.report, cell.outcomes, cell.blames, 30)))));
 }
@@ -65,10 +65,10 @@ function showSlower(page, visible) {
     const series = (step ? step.seconds : cell.seconds).slice(-60);
     return el("tr", {},
       el("th", { scope: "row" }, cellButton(page, cell, last)),
-      el("td", { text: entry.step || "all of it" }),
+      el("td", { class: "number", text: entry.step || "the whole" }),
       el("td", { class: "number" }, el("b", { text: `${entry.ratio.toFixed(2)}×` })),
-      el("td", { class: "number", text: `${duration(entry.now)}, usually ${duration(entry.usual)} (${plural(entry.n, "run")})` }),
-      el("td", { class: "wide" }, sparkline(series, { width: 140 })));
+      el("td", { class: "number" }, duration(entry.now), " ", el("span", { class: "sub quiet", text: `usually ${duration(entry.usual)} (${plural(entry.n, "run")})` })),
+      el("td", { class: "wide" }, sparkline(series, { width: 120 })));
   }));
 }
 

@@ -25,7 +25,7 @@ function durationPlot(report, series, { from, mark, width = 640, height = 130 })
   const points = [];
   for (let n = from; n < series.length; n += 1) if (series[n] !== null && series[n] !== undefined) points.push([n, series[n]]);
   if (points.length < 2) return el("p", { class: "quiet", text: "Too few runs for a plot." });
-  const left = 64, right = 10, top = 10, bottom = 22;
+  const left = 88, right = 10, top = 10, bottom = 22;
   const high = Math.max(...points.map(([, value]) => value)) * 1.1;
   const x = (n) => left + ((n - from) / Math.max(1, series.length - 1 - from)) * (width - left - right);
   const y = (value) => height - bottom - (value / high) * (height - top - bottom);

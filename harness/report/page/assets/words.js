@@ -38,6 +38,7 @@ function classOf(result) {
 /** Return seconds as a person reads them. */
 function duration(seconds) {
   if (seconds === null || seconds === undefined) return "–";
+  if (seconds === 0) return "0 s";
   if (seconds < 10) return `${seconds.toFixed(1)} s`;
   if (seconds < 100) return `${Math.round(seconds)} s`;
   const minutes = Math.floor(Math.round(seconds) / 60);
