@@ -98,7 +98,14 @@ def selection_of(asked: Asked, records: Sequence[Record], environment: Mapping[s
     if tier is None and focus is None and any(r.tier == NIGHTLY for r in records):
         tier = NIGHTLY
     branch = asked.branch or environment.get("CI_DEFAULT_BRANCH") or ALL
-    chosen = Selection(tier=_one(tier), branch=_one(branch), days=asked.days, focus=focus)
+    chosen = Selection(
+        tier=_one(tier),
+        branch=_one(branch),
+        days=asked.days,
+        focus=focus,
+        scheduled=asked.tier is None,
+        merge_requests=asked.branch is not None,
+    )
     return replace(chosen, infra=_one(asked.infra or _last_infra(chosen, records)))
 
 

@@ -18,6 +18,7 @@ from harness.report.history.record import Record
 
 CHECKS = "checks"  # what a cell's time is beside its steps
 WAITING = "admission"
+SCHEDULE = "schedule"  # CI_PIPELINE_SOURCE
 LEAST_REST = 0.5  # seconds: less is rounding
 
 
@@ -27,6 +28,8 @@ class Selection:
 
     branch, tier, infra: only those of it; None: of all.  days: back from now; None: all.
     focus: a pipeline (or run) that is looked at as the last night, whatever its branch and tier; nothing later is.
+    scheduled: whatever a schedule's pipeline ran is of the tier: a smoke cell may have kept the night from coming.
+    merge_requests: a merge request's runs are of the branch that it comes from, which may be that of a fork.
     """
 
     tier: str | None = None
@@ -34,6 +37,8 @@ class Selection:
     infra: str | None = None
     days: float | None = None
     focus: str | None = None
+    scheduled: bool = False
+    merge_requests: bool = True
 
 
 @dataclass(frozen=True)
@@ -156,15 +161,16 @@ def selected(records: Iterable[Record], selection: Selection, now: datetime) -> 
     found = [r for r in records if _wanted(r, selection, now) or key_of(r) == selection.focus]
     if selection.focus is None:
         return found
-    ends = [r.started for r in found if key_of(r) == selection.focus]
-    begun = min(ends, default="9")
+    begun = min((r.started for r in found if key_of(r) == selection.focus), default="")
     return [r for r in found if r.started < begun or key_of(r) == selection.focus]
 
 
 def _wanted(record: Record, selection: Selection, now: datetime) -> bool:
-    wanted = (selection.tier, selection.infra, selection.branch)
-    had = (record.tier, record.infra, record.where.branch)
-    if any(want is not None and want != has for want, has in zip(wanted, had, strict=True)):
+    tier = selection.tier in (None, record.tier) or (selection.scheduled and record.where.source == SCHEDULE)
+    branch = selection.branch in (None, record.where.branch)
+    if not selection.merge_requests and selection.branch is not None and record.where.merge_request:
+        branch = False
+    if not (tier and branch and selection.infra in (None, record.infra)):
         return False
     return selection.days is None or record.start >= now - timedelta(days=selection.days)
 

@@ -40,7 +40,7 @@ def failures_of(record: Record) -> tuple[Failure, ...]:
     steps = [s for s in record.steps if s.outcome == "failed" and s.attempt == attempt]
     inner = [s for s in steps if not any(o.name.startswith(f"{s.name} / ") for o in steps)]
     found = [
-        Failure(s.name, False, "", s.blame, s.message, signature(s.message), s.quarantine)
+        Failure(s.name, False, "", s.blame, s.message, signature(s.message) or s.name, s.quarantine)
         for s in {s.name: s for s in inner}.values()
     ]
     for note in record.notes:
@@ -52,7 +52,7 @@ def failures_of(record: Record) -> tuple[Failure, ...]:
                     note.stage,
                     note.blame,
                     note.message,
-                    signature(note.message, (title,)),
+                    signature(note.message, (title,)) or title,
                     note.quarantine,
                 )
                 for title in note.checks

@@ -28,6 +28,7 @@ VARIABLES: dict[str, tuple[str, ...]] = {
     "pipeline_url": ("MATRIX_PIPELINE_URL", "CI_PIPELINE_URL"),
     "job": (JOB,),
     "job_url": ("CI_JOB_URL",),
+    "source": ("CI_PIPELINE_SOURCE",),
 }
 
 

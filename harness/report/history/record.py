@@ -34,7 +34,8 @@ class Where:
     """What was run and by whom; empty strings for what is not known.
 
     project: path of the project in GitLab.  commit: of the checkout, 40 hex digits.  merge_request: its number.
-    pipeline: the id of the one that the night's other cells have too.  changed: the checkout had uncommitted changes.
+    pipeline: the id of the one that the night's other cells have too.  source: what began it, "schedule" for one.
+    changed: the checkout had uncommitted changes.
     """
 
     project: str = ""
@@ -46,6 +47,7 @@ class Where:
     pipeline_url: str = ""
     job: str = ""
     job_url: str = ""
+    source: str = ""
     changed: bool = False
 
 

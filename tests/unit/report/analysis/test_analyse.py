@@ -244,6 +244,32 @@ def test_a_merge_requests_pipeline_is_held_against_the_branch_before_it() -> Non
     assert "later" not in [n.key for n in found.nights]
 
 
+def test_a_merge_request_from_a_forks_main_is_not_main() -> None:
+    main = Where(branch="main", pipeline="1")
+    fork = replace(main, merge_request="5", pipeline="2")
+    records = [record(0, of=2, where=main), record(1, of=2, where=fork)]
+    assert [n.key for n in judged(records, branch="main", merge_requests=False).nights] == ["1"]
+    assert [n.key for n in judged(records, branch="main").nights] == ["1", "2"]
+
+
+def test_a_smoke_cell_that_kept_the_night_from_coming_is_its_night() -> None:
+    smoke = replace(record(1, of=2, outcome="failed", tier="smoke"), where=Where(pipeline="2", source="schedule"))
+    push = replace(smoke, id="push", where=Where(pipeline="3", source="push"))
+    records = [record(0, of=2), smoke, push]
+    assert [n.key for n in judged(records, tier="nightly", scheduled=True).nights] == ["100", "2"]
+    assert [n.key for n in judged(records, tier="nightly").nights] == ["100"]
+
+
+def test_a_pipeline_without_any_record_is_no_other_ones_night() -> None:
+    assert judged(nights("ppf"), focus="777").nights == ()
+
+
+def test_failures_without_a_word_are_no_cluster_of_all() -> None:
+    failed = record(0, "a", outcome="failed"), record(0, "b", outcome="failed")
+    records = [checked(failed[0], {DNS: "f"}, ""), checked(failed[1], {READY: "f"}, "")]
+    assert {c.signature for c in judged(records).clusters} == {DNS, READY}
+
+
 def test_the_synthetic_year_is_judged_as_it_was_made() -> None:
     found = synthetic.analysis(120, 30, 5)
     assert len(found.freshness.missing) == 3

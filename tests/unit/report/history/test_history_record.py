@@ -159,7 +159,7 @@ def test_a_run_says_where_it_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         "CI_PIPELINE_ID": "9",
         "CI_PROJECT_URL": "https://lab.invalid/p", "CI_COMMIT_SHA": "a" * 40, "CI_COMMIT_REF_NAME": "main",
         "CI_PIPELINE_URL": "https://lab.invalid/p/-/pipelines/9", "CI_PROJECT_DIR": str(tmp_path),
-        "CI_MERGE_REQUEST_IID": "", "CI_MERGE_REQUEST_SOURCE_BRANCH_NAME": "",
+        "CI_PIPELINE_SOURCE": "schedule", "CI_MERGE_REQUEST_IID": "", "CI_MERGE_REQUEST_SOURCE_BRANCH_NAME": "",
         "CI_REPOSITORY_URL": "https://gitlab-ci-token:s3cr3ts3cr3t@lab.invalid/p.git",
     }  # fmt: skip
     for name, value in ci.items():
@@ -169,7 +169,18 @@ def test_a_run_says_where_it_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         {CELL: {"os": "debian-13"}}, infra="kubevirt", provider="kubeconfig", checkout=tmp_path, directory=run_dir
     )
     assert said["where"] == asdict(
-        Where("g/p", ci["CI_PROJECT_URL"], "a" * 40, "main", "", "9", ci["CI_PIPELINE_URL"], "71", ci["CI_JOB_URL"])
+        Where(
+            "g/p",
+            ci["CI_PROJECT_URL"],
+            "a" * 40,
+            "main",
+            "",
+            "9",
+            ci["CI_PIPELINE_URL"],
+            "71",
+            ci["CI_JOB_URL"],
+            "schedule",
+        )
     )
     assert said["logs"] == "runs/abc123"
     assert "s3cr3t" not in json.dumps(said)
