@@ -32,17 +32,6 @@ SECONDS = 1800.0
 STEP_SECONDS = 600.0
 # One machine each, and few checks: what is looked at is the pipeline.
 SHORT = {"MATRIX_ONLY": "nodes", "VMATRIX_TIMEOUT_SCALE": "3", **HISTORY}
-TIERS = """
-  two:
-    label: a cell that passes and one that is broken on purpose
-    pinned:
-      - {kubernetes: "1.36.3", os: debian-13, runtime: containerd-2.4, network: flannel,
-         proxy: nftables, topology: all-in-one, scenario: fresh, source: mirror}
-      - {kubernetes: "1.36.3", os: debian-13, runtime: containerd-2.4, network: flannel,
-         proxy: iptables, topology: all-in-one, scenario: fresh, source: mirror}
-    suites: [nodes]
-    budget: {cells: 2, machines: 1, minutes: 30}
-"""
 BREAK = """\
 ---
 - name: Break one cell on purpose
@@ -81,7 +70,10 @@ def processes(word: str) -> list[str]:
 def two(project: Checkout) -> Checkout:
     """Return a checkout with a tier of two cells, whose product fails in one of them."""
     tiers = project.directory / "matrix" / "tiers.yml"
-    tiers.write_text(tiers.read_text(encoding="utf-8").rstrip() + "\n" + TIERS, encoding="utf-8")
+    (passes, *_) = yaml.safe_load(tiers.read_text(encoding="utf-8"))["tiers"]["single"]["pinned"]
+    cells = [passes, passes | {"proxy": "iptables"}]
+    budget = {"cells": 2, "machines": 1, "minutes": 30}
+    change(tiers, ("tiers", "two"), {"label": "two", "pinned": cells, "suites": ["nodes"], "budget": budget})
     playbook = project.directory / "playbooks" / "cluster.yml"
     playbook.write_text(BREAK + playbook.read_text(encoding="utf-8").removeprefix("---\n"), encoding="utf-8")
     project.commit("Two cells")
@@ -189,6 +181,17 @@ def test_a_job_that_is_cancelled_in_the_middle_of_a_deployment_leaves_nothing(st
     assert f"{cell.id}: interrupted" in own_links(job)
     assert processes(job.run.id) == []
     assert not list(job.run.results.rglob("id_ed25519*"))
+    assert job.after(CANCELED, STEP_SECONDS) == 0, "a second time nothing is left to do"
+
+
+def test_a_job_that_is_cancelled_while_its_infra_comes_up_leaves_nothing(start: Start) -> None:
+    job = start()
+    job.run.wait_for("run-start", seconds=STEP_SECONDS)
+    job.cancel()
+    assert job.after(CANCELED, STEP_SECONDS) == 0, job.said("after_script") + job.said()
+    assert job.end(seconds=1) == 128 + signal.SIGTERM
+    assert [event["event"] for event in read(job.run.results)] == ["run-start", "signal", "run-end"]
+    assert processes(job.run.id) == []
     assert job.after(CANCELED, STEP_SECONDS) == 0, "a second time nothing is left to do"
 
 
