@@ -35,7 +35,7 @@ def row(page: Page, name: str) -> str:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("newly-broken", ["product", "new", "for the first time", "no route to 10.244.1.7", "and 1 more"]),
+        ("newly-broken", ["product", "new", "just began", "no route to 10.244.1.7", "and 1 more"]),
         (
             "always-fails",
             ["product", "known", "always: 6 in a row", "10101010..11111111", "3 other cells"],
@@ -53,6 +53,10 @@ def test_a_failing_cell_says_whose_since_when_and_how_often(shown: Page, name: s
 def test_the_range_of_commits_links_to_their_comparison(shown: Page) -> None:
     links = shown.js("return [...document.querySelectorAll('#attention-rows td a.mono')].map((a) => a.href)")
     assert links == [f"https://gitlab.example/group/project/-/compare/{'10' * 20}...{'11' * 20}"]
+
+
+def test_equal_failures_count_once(shown: Page) -> None:
+    assert shown.text("#attention-sum") == "5 cells, 3 different failures"
 
 
 def test_equal_failures_are_told_once_with_their_cells(shown: Page) -> None:

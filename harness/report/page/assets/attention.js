@@ -14,12 +14,22 @@ function showAttention(page) {
   document.getElementById("outage").hidden = !outage;
   document.getElementById("attention-table").hidden = rows.length === 0;
   put(place, (all ? rows : rows.slice(0, FIRST)).map((cell) => attentionRow(page, cell, night)));
+  document.getElementById("attention-sum").textContent = rows.length ? `${plural(rows.length, "cell")}, ${plural(differentFailures(rows, night), "different failure")}` : "";
   const empty = document.getElementById("attention-empty");
   empty.hidden = rows.length > 0;
   empty.textContent = shown.length < report.cells.length ? "No cell that the filter leaves failed in the last night." : "No cell failed in the last night.";
   const more = document.getElementById("attention-more");
   more.hidden = all;
   more.textContent = `Show all ${rows.length}`;
+}
+
+/** Count the failures of cells that say something different: those of one cluster count once. */
+function differentFailures(cells, night) {
+  const found = new Set();
+  for (const cell of cells) {
+    for (const item of itemsAt(cell, night)) found.add(item.cluster >= 0 ? item.cluster : `${cell.number} ${item.check} ${item.step}`);
+  }
+  return found.size;
 }
 
 function byUrgency(one, other) {
@@ -74,7 +84,7 @@ function newsOf(cell) {
 
 /** Return whether a cell fails always or sometimes, and how often it failed by chance before. */
 function habitOf(cell) {
-  const began = cell.streak > 1 ? `${cell.streak} in a row` : "for the first time";
+  const began = cell.streak > 1 ? `${cell.streak} in a row` : "just began";
   const said = { never: "not in its last runs", new: began, always: `always: ${cell.streak} in a row`, sometimes: "sometimes" }[cell.habit] || cell.habit;
   return [said, cell.flaky.failed > 0 && [" ", el("span", { class: "sub quiet", text: `flaky in ${cell.flaky.failed} of ${plural(cell.flaky.n, "run")}` })]];
 }

@@ -7,7 +7,7 @@ const WINDOWS = ["14", "30", "90"]; // more would take long to draw; older night
 function fitting() {
   const wide = document.getElementById("grid-scroll").clientWidth || 900;
   const narrow = wide < 640;
-  const besides = narrow ? 156 : 330 + 232;
+  const besides = narrow ? 156 : 330 + 252;
   return Math.max(5, Math.floor((wide - besides) / COLUMN));
 }
 
