@@ -72,7 +72,7 @@ def render(topology: str, directory: Path, only: frozenset[str] = frozenset(), *
     extra = [word for source in sources if source.exists() for word in ("-e", f"@{source}")]
     proc.run(
         [ANSIBLE, "-i", HERE / f"inventories/{topology}.yml", *extra, "-e", json.dumps(chosen), HERE / "render.yml"],
-        timeout=120,
+        timeout=300,
         env={"ANSIBLE_LOCALHOST_WARNING": "0", "ANSIBLE_HOME": str(directory / "ansible")},
     )
     for name, text in json.loads((directory / "rendered.json").read_text(encoding="utf-8")).items():
@@ -131,8 +131,12 @@ def test_a_single_control_plane_is_reached_without_asking_whether_it_is_there(re
 
 def test_several_control_planes_are_asked_whether_they_are_ready(tmp_path: Path) -> None:
     config = (render("cp3-w1", tmp_path, frozenset({"haproxy.cfg"})) / "haproxy.cfg").read_text()
-    assert re.findall(r"^  server (\S+)", config, re.M) == ["cp", "cp-1", "cp-2"]
-    assert "option httpchk GET /readyz" in config
+    checked, _, unchecked = config.partition("backend any_control_plane\n")
+    assert re.findall(r"^  server (\S+)", checked, re.M) == ["cp", "cp-1", "cp-2"]
+    assert "option httpchk GET /readyz" in checked
+    assert re.findall(r"^  server (\S+)", unchecked, re.M) == ["cp", "cp-1", "cp-2"]
+    assert "check" not in unchecked
+    assert "use_backend any_control_plane if { nbsrv(control_planes) eq 0 }" in checked
     assert "check-ssl verify none" in config
 
 
