@@ -1,0 +1,64 @@
+"""A run keeps its cells for the report by itself, with where it ran; and stays what it is when that fails."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+from harness import wiring
+from harness.report.history.file import FileStore
+from harness.session import plan_run
+from harness.session import run as running
+from harness.session.run import Run
+from tests.unit.report.written import Written
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
+    """A run of one planned cell that brings nothing up and has nothing to take away."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    for name in [name for name in os.environ if name.startswith(("CI_", "VMATRIX_", "MATRIX_"))]:
+        monkeypatch.delenv(name)
+    site = SimpleNamespace(cluster=None, timeouts=SimpleNamespace(teardown=1.0))
+    monkeypatch.setattr(wiring, "open_site", lambda *_, **__: site)
+    monkeypatch.setattr(running, "reap", lambda *_, **__: None)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield Run(plan_run(tier="single", patterns=[], options={}), console=Console(file=io.StringIO(), width=400))
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def goes_well(run: Run) -> int:
+    """Let the run's cell pass; return the exit code."""
+    run.start()
+    cell = run.plan.cells[0].id
+    Written(run.plan.directory).step(cell, "deploy").check(cell).gone(cell)
+    return run.finish(0)
+
+
+def test_a_run_that_ended_is_in_the_history(run: Run) -> None:
+    assert goes_well(run) == 0
+    (kept,) = FileStore(Path("runs/history.jsonl")).load().records
+    cell = run.plan.cells[0]
+    assert (kept.cell, kept.outcome, kept.tier, kept.infra) == (cell.id, "passed", "single", "embedded")
+    assert kept.axes == cell.values
+    assert len(kept.where.commit) == 40
+    assert kept.logs == f"runs/{run.plan.run}/{cell.id}/logs"
+    assert FileStore(run.plan.directory / "history.jsonl").load().records == (kept,)
+
+
+def test_a_history_that_cannot_be_written_changes_nothing_else(run: Run) -> None:
+    Path("runs/history.jsonl").mkdir(parents=True)
+    assert goes_well(run) == 0
+    assert (run.plan.directory / "junit.xml").exists()
+    said = run.console.file.getvalue()  # type: ignore[attr-defined]  # it is a StringIO
+    assert "the history has nothing of this run: cannot write the history" in said
+    assert f"vmatrix history add {run.plan.directory}" in said
