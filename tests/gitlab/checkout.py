@@ -76,6 +76,16 @@ class Checkout:
         """Return the variables of a merge request's pipeline: what was committed last is the change."""
         return {**REQUEST, "CI_MERGE_REQUEST_DIFF_BASE_SHA": self.git("rev-parse", "HEAD~1").strip(), **more}
 
+    def only_cells(self) -> None:
+        """Let the jobs that run tox end at once: linters and unit tests are not what a pipeline's test is about.
+
+        To leave them out by naming the others is not possible: gitlab-ci-local looks for the names in the child, too.
+        """
+        file = self.directory / ".gitlab-ci.yml"
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        content[".tox"] |= {"before_script": [], "script": ["true"]}
+        file.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+
     def call(self, *words: str, variables: Mapping[str, str], seconds: float = SECONDS) -> Ended:
         """Call gitlab-ci-local and wait for its end.
 

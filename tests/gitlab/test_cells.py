@@ -75,6 +75,7 @@ def two(project: Checkout) -> Checkout:
     budget = {"cells": 2, "machines": 1, "minutes": 30}
     change(tiers, ("tiers", "two"), {"label": "two", "pinned": cells, "suites": ["nodes"], "budget": budget})
     playbook = project.directory / "playbooks" / "cluster.yml"
+    project.only_cells()
     playbook.write_text(BREAK + playbook.read_text(encoding="utf-8").removeprefix("---\n"), encoding="utf-8")
     project.commit("Two cells")
     return project
@@ -94,9 +95,11 @@ def links(project: Checkout, job: str) -> list[str]:
 
 
 def test_a_merge_requests_pipeline_runs_a_real_smoke_cell(project: Checkout) -> None:
+    project.only_cells()
+    project.commit("Cells alone")
     (project.directory / "README.md").write_text("# Other words\n", encoding="utf-8")
     project.commit("Other words")
-    ended = project.call("plan", "smoke", "matrix", "report", variables=project.request(**SHORT), seconds=SECONDS)
+    ended = project.call(variables=project.request(**SHORT), seconds=SECONDS)
     assert ended.code == 0, ended.said
     (cell,) = tier_cells(load_spec(project.directory / "matrix"), "smoke", "embedded")
     (run,) = results(project).values()
@@ -110,8 +113,7 @@ def test_a_merge_requests_pipeline_runs_a_real_smoke_cell(project: Checkout) -> 
 
 def test_the_night_goes_on_when_the_product_fails_in_one_cell(two: Checkout) -> None:
     given = NIGHTLY | SHORT | {"MATRIX_NIGHTLY_TIER": "two"}
-    words = ("plan", "smoke", "matrix", "report", "--concurrency", "1")
-    ended = two.call(*words, variables=given, seconds=SECONDS)
+    ended = two.call("--concurrency", "1", variables=given, seconds=SECONDS)
     assert ended.code != 0, "a failing child fails its parent"
     passed, broken = tier_cells(load_spec(two.directory / "matrix"), "two", "embedded")
     found = results(two)

@@ -86,6 +86,24 @@ def test_a_schedule_without_a_purpose_is_refused(project: Checkout) -> None:
     assert not (project.directory / "matrix.yml").exists()
 
 
+def test_a_whole_pipeline_without_a_cell_goes_from_the_plan_to_the_report(project: Checkout) -> None:
+    """The smoke job's script is replaced: what is looked at is that each job gets from the others what it needs."""
+    project.only_cells()
+    template = project.directory / "templates" / "vmatrix.yml"
+    text = template.read_text(encoding="utf-8")
+    template.write_text(text.replace("  timeout: 250m", "  script: ['true']\n  timeout: 250m"), encoding="utf-8")
+    project.commit("No cell")
+    (project.directory / "README.md").write_text("# Other words\n", encoding="utf-8")
+    project.commit("Other words")
+    ended = project.call(variables=project.request(**HISTORY), seconds=SECONDS)
+    assert ended.code == 0, ended.said
+    said = [line for line in ended.stdout.splitlines() if "affects a cell" in line]
+    assert len(said) >= 2, "the plan said it, and so did the child pipeline"
+    assert "set MATRIX_NOTE_TOKEN" in ended.stdout
+    links = json.loads((project.directory / "public" / "annotations.json").read_text(encoding="utf-8"))
+    assert any("no note on the merge request" in str(entry) for entry in links["vmatrix"])
+
+
 def test_without_its_smoke_cell_no_matrix_starts_and_there_is_a_report_all_the_same(project: Checkout) -> None:
     """The smoke job is refused at once: the infra cluster that it is to run on cannot be reached.
 
