@@ -79,10 +79,15 @@ def _letters(
     failures: Mapping[int, tuple[Failure, ...]],
     nights: int,
 ) -> dict[str, str]:
-    """Return each check's letter per night; of a forgotten record only failures are known."""
+    """Return each check's letter per night.
+
+    Of a record without details only the failures are known: a check that there was then (it is in the oldest record
+    with details, or failed before) and that is not among them is taken for passed, if checks passed at all.
+    """
     found = {title: [ABSENT] * nights for title in titles}
     if not titles:
         return {}
+    oldest = next((night for night, record in records if record.checks.names), nights)
     for night, record in records:
         names = record.checks.names
         if names:
@@ -94,7 +99,20 @@ def _letters(
         for failure in failures.get(night, ()):
             if failure.check:
                 found[failure.title][night] = "q" if failure.quarantine else "f"
-    return {title: "".join(letters) for title, letters in found.items()}
+    silent = [night for night, record in records if record.forgotten and record.counts.get("passed")]
+    return {title: "".join(_presumed(letters, silent, oldest)) for title, letters in found.items()}
+
+
+def _presumed(letters: Sequence[str], silent: Sequence[int], oldest: int) -> list[str]:
+    """Return a check's letters with those of nights filled in of which only failures are known.
+
+    Args:
+        silent: these nights.  oldest: the first night with all details.
+    """
+    first = next((night for night, letter in enumerate(letters) if letter != ABSENT), len(letters))
+    since = 0 if first == oldest else first
+    presumed = {night for night in silent if night >= since and letters[night] == ABSENT}
+    return ["p" if night in presumed else letter for night, letter in enumerate(letters)]
 
 
 def _story(title: str, history: str, now: str, reason: str, new: bool) -> CheckStory:

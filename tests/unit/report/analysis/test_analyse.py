@@ -216,6 +216,16 @@ def test_old_records_without_details_still_tell_what_failed() -> None:
     assert cell.checks.stories[0].history == "...ff"
 
 
+def test_of_records_without_details_a_check_that_did_not_fail_passed() -> None:
+    known = [replace(r, counts={"passed": 1}) for r in nights("fpppfpp" + "p" * 4)]
+    whole = [forget(r) for r in known[:7]] + known[7:]
+    assert judged(whole).cells[0].checks.stories[0].history == "fpppfpp" + "p" * 4
+    # one that came later did not pass before it was there
+    late = nights("pppp", title=READY)[:2] + nights("pppf")[2:]
+    late = [forget(replace(late[0], counts={"passed": 1})), *late[1:]]
+    assert judged(late).cells[0].checks.stories[0].history == "..pf"
+
+
 @pytest.mark.parametrize(
     ("selection", "left"),
     [
