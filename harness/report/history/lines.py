@@ -87,31 +87,44 @@ def with_records(history: History, more: Iterable[Record]) -> History:
 
 
 def once(records: Iterable[Record]) -> tuple[Record, ...]:
-    """Return records in order of their start, each id once: of several the one that remembers more, then the first."""
+    """Return records in order of their start, each id once.
+
+    Of several the one that has its details; then the one that ended last: a run may have been added while it went on;
+    then the first.
+    """
     by_id: dict[str, Record] = {}
     for record in records:
         known = by_id.get(record.id)
-        if known is None or (known.forgotten and not record.forgotten):
+        if known is None or _worth(record) > _worth(known):
             by_id[record.id] = record
     return tuple(sorted(by_id.values(), key=lambda r: (r.started, r.id)))
+
+
+def _worth(record: Record) -> tuple[bool, str]:
+    return not record.forgotten, record.finished
 
 
 def united(*contents: bytes) -> bytes:
     """Return the union of several files' lines: each record once, by start; then what cannot be read, each once."""
     lines = [line for content in contents for line in parse(content)]
-    raw_of: dict[str, bytes] = {}
+    raw_of: dict[tuple[str, bool, str], bytes] = {}
     for line in lines:
         if line.record is not None:
-            raw_of.setdefault(f"{line.record.id}{line.record.forgotten}", line.raw)
+            raw_of.setdefault((line.record.id, *_worth(line.record)), line.raw)
     records = once(line.record for line in lines if line.record is not None)
     unreadable = dict.fromkeys(line.raw for line in lines if line.record is None)
-    return b"".join(raw + b"\n" for raw in (*(raw_of[f"{r.id}{r.forgotten}"] for r in records), *unreadable))
+    return b"".join(raw + b"\n" for raw in (*(raw_of[r.id, *_worth(r)] for r in records), *unreadable))
 
 
 def missing(records: Iterable[Record], content: bytes) -> tuple[Record, ...]:
-    """Return those of the records that a file does not have yet."""
-    known = {line.record.id for line in parse(content) if line.record is not None}
-    return tuple(record for record in once(records) if record.id not in known)
+    """Return those of the records that a file does not have yet, or only as they were while their run went on."""
+    known = {r.id: r for r in once(line.record for line in parse(content) if line.record is not None)}
+
+    def has(record: Record) -> bool:
+        there = known.get(record.id)
+        return there is not None and not (there.outcome == "unfinished" and there.finished < record.finished)
+
+    return tuple(record for record in once(records) if not has(record))
 
 
 def cut_down(content: bytes, *, days: float, now: datetime) -> tuple[bytes, int]:

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from harness.report.analysis.analyse import Analysis, CellStory
 from harness.report.analysis.failures import Failure
 from harness.report.analysis.nights import Night
+from harness.report.analysis.planned import RAN
 from harness.report.history.lines import History
 from harness.report.history.text import telling
 from harness.report.output.command import reproduce
@@ -132,7 +133,11 @@ def _since(analysis: Analysis, cell: CellStory) -> str:
 def _asides(analysis: Analysis) -> list[str]:
     ending = [q.entry for q in analysis.quarantine if q.days_left <= SOON]
     slower = [f"{s.cell} {s.step}".strip() + f" x{s.trend.ratio:.2f}" for s in analysis.slower]
+    open_ended = [
+        f"{c.id} {c.last.outcome}" for c in analysis.tonight if c.last is not None and c.last.outcome not in RAN
+    ]
     said = [
+        _list("without a verdict", open_ended),
         _list("now passes", [c.id for c in analysis.tonight if c.news == "fixed"]),
         _list("did not run", [n.cell for n in analysis.not_run]),
         _list("slower than usual", slower),

@@ -77,6 +77,18 @@ def test_what_is_missing_of_a_file_is_said() -> None:
     assert missing(YEAR, WHOLE[: len(to_line(YEAR[0])) * 3]) == tuple(YEAR[3:])
 
 
+def test_a_run_that_was_added_while_it_went_on_is_added_again() -> None:
+    ended = record(outcome="passed")
+    going = replace(ended, outcome="unfinished", finished=ended.started)
+    assert missing([ended], to_line(going)) == (ended,)
+    assert missing([going], to_line(ended)) == ()
+    assert missing([going], to_line(going)) == ()
+    for lines in ([going, ended], [ended, going]):
+        content = b"".join(map(to_line, lines))
+        assert read([("x", content)]).records == (ended,)
+        assert united(content) == to_line(ended)
+
+
 def test_cutting_down_drops_only_old_details() -> None:
     old, new = checked(record(0, of=40), {"a: b": "f", "a: c": "p"}), checked(record(39, of=40), {"a: b": "f"})
     after, dropped = cut_down(to_line(old) + to_line(new), days=30, now=NOW)

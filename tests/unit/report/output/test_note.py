@@ -58,6 +58,12 @@ def test_cells_that_fail_alike_are_one_row() -> None:
     assert "and 3 more cells" in rows[0]
 
 
+def test_cells_that_came_to_no_end_are_named() -> None:
+    text = note_of(record(0, "a"), record(0, "b", outcome="interrupted"), record(0, "c", outcome="unfinished"))
+    assert "1 of 3 cells passed" in text
+    assert "- without a verdict: 2: `b interrupted`, `c unfinished`" in text
+
+
 def test_many_kinds_of_failure_are_cut_off() -> None:
     words = [chr(97 + n) * 5 for n in range(14)]
     text = note_of(*(failing(f"cell-{word}", f"E  {word} is broken") for word in words))
