@@ -64,6 +64,25 @@ def test_equal_failures_are_told_once_with_their_cells(shown: Page) -> None:
     assert "4 cells in the last night" in shown.text("#cluster-rows > li")
 
 
+def test_failures_of_nights_before_are_folded_away(page: Page, sample: Document) -> None:
+    sample["clusters"].append({**sample["clusters"][0], "now": [], "last": 20})
+    page.show(sample)
+    assert len(page.all("#cluster-rows > li")) == 1
+    assert page.text("#gone summary") == "1 failure of nights before"
+    page.one("#gone summary").click()
+    assert "not in the last night" in page.text("#gone-rows > li")
+
+
+def test_what_a_cell_came_to_before_is_no_news_of_a_night_in_which_it_did_not_run(page: Page, sample: Document) -> None:
+    absent = next(cell for cell in sample["cells"] if "-absent-" in cell["id"])
+    absent |= {"news": "new", "habit": "new", "outcomes": "p" * 30 + "f" + "." * 9}
+    sample["not_run"][0]["last"] = 30
+    page.show(sample)
+    assert "3 newly failing" in page.texts("#counts button")
+    assert "last ran" in page.text("#notrun-rows")
+    assert "failed" in page.text("#notrun-rows")
+
+
 def test_what_was_fixed_is_flaky_slower_not_run_or_in_quarantine_has_its_list(shown: Page) -> None:
     assert "mended" in shown.text("#fixed-rows")
     assert "9 of 39 runs" in shown.text("#flaky-rows")

@@ -126,3 +126,13 @@ def test_one_night_by_two_axes_of_choice(shown: Page) -> None:
     shown.one("#night-before").click()
     assert "night=1038" in shown.fragment()
     assert len(shown.all("#versus-table .chip.o-failed")) == 2
+
+
+def test_nights_of_one_date_are_told_apart_by_their_time(page: Page, sample: Document) -> None:
+    before, last = sample["nights"][-2:]
+    before |= {"date": last["date"], "started": f"{last['date']}T03:15:00Z"}
+    page.show(sample)
+    options = page.texts("#night option")[:3]
+    assert options[1].endswith(", 03:15")
+    assert len(set(options)) == 3
+    assert not options[2].endswith(":15")

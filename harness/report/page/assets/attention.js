@@ -2,6 +2,7 @@
 
 const BLAME_ORDER = ["product", "harness", "infra", "user", ""];
 const FIRST = 12; // rows before "show all"
+const MOST_GONE = 50; // equal failures of nights before
 
 /** Show the failing cells of the last night that the filter leaves. */
 function showAttention(page) {
@@ -109,12 +110,13 @@ function showClusters(page) {
   const last = report.nights.length - 1;
   const rows = report.clusters.filter((cluster) => cluster.cells.some((cell) => visible.has(cell)))
     .sort((one, other) => other.now.length - one.now.length || other.last - one.last || other.runs - one.runs);
-  const all = page.everything || rows.length <= FIRST;
-  put(document.getElementById("cluster-rows"), (all ? rows : rows.slice(0, FIRST)).map((cluster) => clusterRow(page, cluster, last)));
+  const now = rows.filter((cluster) => cluster.now.length);
+  const gone = rows.filter((cluster) => !cluster.now.length);
+  put(document.getElementById("cluster-rows"), now.map((cluster) => clusterRow(page, cluster, last)));
+  put(document.getElementById("gone-rows"), gone.slice(0, MOST_GONE).map((cluster) => clusterRow(page, cluster, last)));
+  document.getElementById("gone").hidden = gone.length === 0;
+  document.getElementById("gone-count").textContent = `${plural(gone.length, "failure")} of nights before${gone.length > MOST_GONE ? `, the latest ${MOST_GONE}` : ""}`;
   document.getElementById("clusters").hidden = rows.length === 0;
-  const more = document.getElementById("clusters-more");
-  more.hidden = all;
-  more.textContent = `Show all ${rows.length}`;
 }
 
 function clusterRow(page, cluster, last) {

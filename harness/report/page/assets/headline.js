@@ -49,7 +49,7 @@ function showHeadline(page) {
 
 function sentence(summary, failing) {
   if (!summary.ran) return "Nothing ran in the last night";
-  if (!failing) return summary.ran === summary.cells ? `All ${plural(summary.ran, "cell")} ended well` : `All ${plural(summary.ran, "cell")} that ran ended well`;
+  if (!failing) return summary.ran === summary.cells ? `All ${plural(summary.ran, "cell")} ended well` : `${summary.ran} of ${plural(summary.cells, "cell")} ran, and ended well`;
   const parts = [summary.new && `${summary.new} new`, summary.known && `${summary.known} known`].filter(Boolean);
   return `${failing} of ${plural(summary.ran, "cell")} ${failing === 1 ? "fails" : "fail"}${parts.length ? `: ${parts.join(", ")}` : ""}`;
 }

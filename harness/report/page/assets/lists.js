@@ -77,7 +77,8 @@ function showNotRun(page, visible) {
   rowsInto("notrun", report.not_run.filter((entry) => visible.has(entry.cell)).map((entry) => {
     const before = report.nights[entry.last];
     return el("tr", {}, el("th", { scope: "row" }, cellButton(page, report.cells[entry.cell], report.nights.length - 1)),
-      el("td", { text: entry.why }), el("td", { class: "number", text: before ? `last ran ${SHORT.format(before.date)}` : "never ran" }));
+      el("td", { text: entry.why }),
+      el("td", { class: "number", text: before ? `last ran ${SHORT.format(before.date)}: ${wordsOf(resultAt(page.report.cells[entry.cell], entry.last))}` : "never ran" }));
   }));
 }
 

@@ -59,13 +59,10 @@ function setUpPage(page) {
   setUpVersus(page);
   setUpCell(page);
   for (const anchor of document.querySelectorAll("a[data-go]")) anchor.addEventListener("click", (event) => goTo(event, anchor.dataset.go));
-  for (const id of ["attention-more", "clusters-more"]) {
-    document.getElementById(id).addEventListener("click", () => {
-      page.everything = true;
-      page.drawn.filter = "";
-      draw(page);
-    });
-  }
+  document.getElementById("attention-more").addEventListener("click", () => {
+    page.everything = true;
+    showAttention(page);
+  });
   const follow = () => {
     page.choice = readChoice();
     draw(page);

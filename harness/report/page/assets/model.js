@@ -17,12 +17,15 @@ async function unpack(text) {
 /** Make the model of a document: the document itself with dates parsed and every cell's tags. */
 function modelOf(report) {
   const last = report.nights.length - 1;
+  const dates = new Map();
+  for (const night of report.nights) dates.set(night.date, (dates.get(night.date) || 0) + 1);
   report.nights.forEach((night, number) => {
     night.number = number;
+    night.shared = dates.get(night.date) > 1;
     night.at = new Date(night.started);
     night.date = new Date(/^\d{4}-\d\d-\d\d$/.test(night.date) ? `${night.date}T12:00:00Z` : night.started);
     night.key = night.pipeline || night.run || night.started;
-    night.short = SHORT.format(night.date);
+    night.short = shortDateOf(night);
     night.gap = gapBefore(report, night);
   });
   const slower = new Set(report.slower.map((entry) => entry.cell));
@@ -51,7 +54,7 @@ function tagsOf(cell, { slower, missed }) {
   if (outcome === "passed") tags.add("passing");
   if (outcome === "quarantined") tags.add("quarantined");
   if (missed || outcome === "not started" || outcome === "not run") tags.add("notrun");
-  if (cell.news) tags.add(cell.news);
+  if (cell.news && outcome !== "not run") tags.add(cell.news); // what it says is of the cell's latest run, whichever night
   if (cell.habit === "sometimes") tags.add("sometimes");
   if (slower) tags.add("slower");
   return tags;

@@ -70,8 +70,17 @@ const DATE = new Intl.DateTimeFormat("en-GB", { weekday: "short", day: "numeric"
 const SHORT = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
 const TIME = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", timeZone: "UTC" });
 
+/** Return a night's date; with the time where the date alone does not say which it is. */
 function dateOf(night) {
-  return DATE.format(night.date);
+  return DATE.format(night.date) + timeOf(night);
+}
+
+function shortDateOf(night) {
+  return SHORT.format(night.date) + timeOf(night);
+}
+
+function timeOf(night) {
+  return night.shared ? `, ${TIME.format(night.at)}` : "";
 }
 
 function momentOf(night) {
@@ -79,5 +88,5 @@ function momentOf(night) {
 }
 
 function short(commit) {
-  return commit ? commit.slice(0, 8) : "unknown commit";
+  return commit ? commit.slice(0, 8) : "unknown";
 }
