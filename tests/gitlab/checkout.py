@@ -33,6 +33,7 @@ REQUEST = {"CI_PIPELINE_SOURCE": "merge_request_event", "CI_MERGE_REQUEST_IID": 
 NIGHTLY = {"CI_PIPELINE_SOURCE": "schedule", "MATRIX_SCHEDULE": "nightly"}
 REAP = {"CI_PIPELINE_SOURCE": "schedule", "MATRIX_SCHEDULE": "reap"}
 PUSH = {"CI_PIPELINE_SOURCE": "push"}
+VARIABLES = ".gitlab-ci-local-variables.yml"
 HISTORY = {"VMATRIX_REPORT_HISTORY": "file"}
 
 
@@ -86,6 +87,19 @@ class Checkout:
         content[".tox"] |= {"before_script": [], "script": ["true"]}
         file.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
 
+    def two_cells(self) -> None:
+        """Add a tier `two` of two cells with one machine each, which differ in kube-proxy's mode."""
+        tiers = self.directory / "matrix" / "tiers.yml"
+        content = yaml.safe_load(tiers.read_text(encoding="utf-8"))
+        first = content["tiers"]["single"]["pinned"][0]
+        content["tiers"]["two"] = {
+            "label": "two cells",
+            "pinned": [first | {"proxy": "nftables"}, first | {"proxy": "iptables"}],
+            "suites": ["nodes"],
+            "budget": {"cells": 2, "machines": 1, "minutes": 30},
+        }
+        tiers.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+
     def call(self, *words: str, variables: Mapping[str, str], seconds: float = SECONDS) -> Ended:
         """Call gitlab-ci-local and wait for its end.
 
@@ -93,12 +107,16 @@ class Checkout:
         """
         # The caches are this machine's: a pipeline that builds Kubernetes first would show nothing more.
         own = {"XDG_CACHE_HOME": str(cache_dir().parent), "CI_PROJECT_DIR": str(self.directory)}
-        given = {**own, **variables}
+        said = own | {name: value for name, value in variables.items() if name.startswith("CI_")}
+        # The others as the project's own, because gitlab-ci-local forgets a call's in child pipelines. No image: with
+        # one it takes the checkout to be elsewhere.
+        others = {"MATRIX_IMAGE": ""} | {name: value for name, value in variables.items() if name not in said}
+        (self.directory / VARIABLES).write_text(yaml.safe_dump(others), encoding="utf-8")
         argv = [str(NODE), str(PROGRAM), "--force-shell-executor", "--no-color", *words]
-        argv += ["--ignore-predefined-vars", ",".join(name for name in given if name.startswith("CI_"))]
-        if "CI_MERGE_REQUEST_IID" in given:
+        argv += ["--ignore-predefined-vars", ",".join(name for name in said if name.startswith("CI_"))]
+        if "CI_MERGE_REQUEST_IID" in said:
             argv += ["--unset-variable", "CI_COMMIT_BRANCH"]  # GitLab does not set it in these pipelines
-        for name, value in given.items():
+        for name, value in said.items():
             argv += ["--variable", f"{name}={value}"]
         with tempfile.TemporaryDirectory() as folder:
             out, err = Path(folder) / "out", Path(folder) / "err"
@@ -106,7 +124,7 @@ class Checkout:
                 done = subprocess.run(
                     argv,
                     cwd=self.directory,
-                    env=without_ci(os.environ),
+                    env=without_ci(os.environ) | {"XDG_CACHE_HOME": own["XDG_CACHE_HOME"]},
                     stdin=subprocess.DEVNULL,
                     stdout=stdout,
                     stderr=stderr,
@@ -158,6 +176,7 @@ def make(directory: Path) -> Checkout:
     made.git("init", "--quiet", "--initial-branch", "main")
     made.git("remote", "add", "origin", ORIGIN)
     (directory / ".venv").symlink_to(sys.prefix)
+    (directory / ".git" / "info" / "exclude").write_text(f"{VARIABLES}\n.gitlab-ci-local/\n", encoding="utf-8")
     made.git("add", "--force", ".venv")
     made.commit("The project")
     made.git("update-ref", "refs/remotes/origin/main", "HEAD")

@@ -86,12 +86,37 @@ def test_a_schedule_without_a_purpose_is_refused(project: Checkout) -> None:
     assert not (project.directory / "matrix.yml").exists()
 
 
-def test_a_whole_pipeline_without_a_cell_goes_from_the_plan_to_the_report(project: Checkout) -> None:
-    """The smoke job's script is replaced: what is looked at is that each job gets from the others what it needs."""
+def without_smoke(project: Checkout) -> None:
+    """Let the smoke job do nothing and pass."""
     project.only_cells()
     template = project.directory / "templates" / "vmatrix.yml"
     text = template.read_text(encoding="utf-8")
     template.write_text(text.replace("  timeout: 250m", "  script: ['true']\n  timeout: 250m"), encoding="utf-8")
+
+
+def test_each_cell_of_the_night_is_a_job_that_becomes_a_run_and_ends_by_itself(project: Checkout) -> None:
+    """No check fits the filter, so each run refuses before it makes anything: what is looked at is the way there."""
+    without_smoke(project)
+    project.two_cells()
+    project.commit("Two cells")
+    given = NIGHTLY | HISTORY | {"MATRIX_NIGHTLY_TIER": "two", "MATRIX_ONLY": "nosuchcheck"}
+    ended = project.call("--concurrency", "1", variables=given, seconds=SECONDS)
+    ids = tier(project, "two")
+    assert len(ids) == 2
+    for cell in ids:
+        said = "\n".join(line for line in ended.said.splitlines() if f"[matrix] -> {cell}" in line)
+        assert "--tier two --provider local --infra-kind embedded --infra-name ci-" in said
+        assert f"-k nosuchcheck --cell {cell}" in said
+        assert "no check was selected" in said
+        assert "FAIL 4" in said
+        assert "nothing of run" in said
+    assert "cell runs added" in ended.stdout.partition("[matrix] -> report")[2]
+    assert (project.directory / "public" / "index.html").is_file()
+
+
+def test_a_whole_pipeline_without_a_cell_goes_from_the_plan_to_the_report(project: Checkout) -> None:
+    """The smoke job's script is replaced: what is looked at is that each job gets from the others what it needs."""
+    without_smoke(project)
     project.commit("No cell")
     (project.directory / "README.md").write_text("# Other words\n", encoding="utf-8")
     project.commit("Other words")
