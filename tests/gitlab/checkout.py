@@ -85,6 +85,7 @@ class Checkout:
         file = self.directory / ".gitlab-ci.yml"
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
         content[".tox"] |= {"before_script": [], "script": ["true"]}
+        content["variables"]["XDG_CACHE_HOME"] = str(cache_dir().parent)  # goes on to the child pipeline
         file.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
 
     def two_cells(self) -> None:
@@ -107,9 +108,9 @@ class Checkout:
         """
         # The caches are this machine's: a pipeline that builds Kubernetes first would show nothing more.
         own = {"XDG_CACHE_HOME": str(cache_dir().parent), "CI_PROJECT_DIR": str(self.directory)}
-        said = own | {name: value for name, value in variables.items() if name.startswith("CI_")}
-        # The others as the project's own, because gitlab-ci-local forgets a call's in child pipelines. No image: with
-        # one it takes the checkout to be elsewhere.
+        said = own | {n: value for n, value in variables.items() if n.startswith("CI_") or value.startswith("/")}
+        # The others as the project's own, because gitlab-ci-local forgets a call's in child pipelines (no paths: it
+        # takes them for file variables). No image: with one it takes the checkout to be elsewhere.
         others = {"MATRIX_IMAGE": ""} | {name: value for name, value in variables.items() if name not in said}
         (self.directory / VARIABLES).write_text(yaml.safe_dump(others), encoding="utf-8")
         argv = [str(NODE), str(PROGRAM), "--force-shell-executor", "--no-color", *words]
