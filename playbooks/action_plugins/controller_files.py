@@ -18,7 +18,10 @@ MODE = 0o600
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
-    """Write each of `files` ({path, content}) with mode 0600; atomic, check mode, reports changes."""
+    """Have each of `files` with mode 0600: {path, content}, or {path, source}, a file there that takes its place.
+
+    Atomic, with check mode; reports changes.
+    """
 
     TRANSFERS_FILES = False
     _requires_connection = False
@@ -35,8 +38,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                     "required": True,
                     "options": {
                         "path": {"type": "str", "required": True},
-                        "content": {"type": "str", "required": True, "no_log": True},
+                        "content": {"type": "str", "no_log": True},
+                        "source": {"type": "str"},
                     },
+                    "mutually_exclusive": [("content", "source")],
+                    "required_one_of": [("content", "source")],
                 },
             }
         )
@@ -44,7 +50,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         for file in given["files"]:
             path = Path(file["path"]).expanduser()
             try:
-                if _differs(path, file["content"]):
+                if file["source"] is not None:
+                    result["changed"] = True
+                    if not self._task.check_mode:
+                        _take(path, Path(file["source"]).expanduser())
+                elif _differs(path, file["content"]):
                     result["changed"] = True
                     if not self._task.check_mode:
                         _write(path, file["content"])
@@ -55,9 +65,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]
 
 def _differs(path: Path, content: str) -> bool:
     try:
-        return path.read_text(encoding="utf-8") != content or path.stat().st_mode & 0o7777 != MODE
+        return path.read_bytes() != content.encode() or path.stat().st_mode & 0o7777 != MODE
     except FileNotFoundError:
         return True
+
+
+def _take(path: Path, source: Path) -> None:
+    os.chmod(source, MODE)
+    os.replace(source, path)
 
 
 def _write(path: Path, content: str) -> None:
