@@ -143,14 +143,16 @@ def _failures(cell: CellResult) -> Iterator[str]:
 
 def reap(context: JobContext, *, console: Console) -> None:
     """Take away expired cells of the infra cluster, or jobs' embedded infrastructures older than cells may become."""
+    timeouts = context.spec.timeouts.scaled(context.settings.timeout_scale)
     if context.settings.provider == LOCAL:
-        names = sorted(_stale(context.settings.expiry_hours * 3600))
+        # a job's infra is older than its cell: it prepares, and waits for room, first
+        oldest = context.settings.expiry_hours * 3600 + timeouts.job_prepare + timeouts.admission
+        names = sorted(_stale(oldest))
         for name in names:
             _embedded(name).down()
             console.print(f"gone: infra {name}", markup=False)
         console.print(f"{len(names)} embedded infrastructures taken away", markup=False)
         return
-    timeouts = context.spec.timeouts.scaled(context.settings.timeout_scale)
     selection = teardown.Selection(only_expired=True, namespace=context.settings.namespace)
     gone = teardown.reap(
         wiring.open_cluster(context.settings),

@@ -148,7 +148,7 @@ def test_without_its_smoke_cell_no_matrix_starts_and_there_is_a_report_all_the_s
 
 def test_the_hourly_schedule_takes_away_what_outlived_its_job(project: Checkout, tmp_path: Path) -> None:
     instances = tmp_path / "state" / "vmatrix" / "local"
-    for name, hours in (("ci-aaaaaa", 5), ("ci-bbbbbb", 1), ("somebodys", 50)):
+    for name, hours in (("ci-aaaaaa", 8), ("ci-bbbbbb", 5), ("somebodys", 50)):
         (instances / name).mkdir(parents=True)
         os.utime(instances / name, (time.time() - hours * 3600,) * 2)
     given = REAP | {"XDG_STATE_HOME": str(tmp_path / "state")}
