@@ -18,6 +18,9 @@ from harness.validate.inspection import Inspection
 from harness.validate.running import Running
 from harness.validate.view import ClusterView, Json
 
+# Services of whose addresses DNS is asked the names: another one after a phase than before it, so that no answer is one
+# that was cached under the settings of before.
+BEFORE, AFTER = ("default", "kubernetes"), ("kube-system", "kube-dns")
 DNS_LABELS = {"k8s-app": "kube-dns"}
 CACHE = re.compile(r"^\s*cache\s+(\d+)", re.MULTILINE)
 
@@ -43,15 +46,18 @@ class Observation:
         return {name: facts.etcd for name, facts in self.facts.items() if facts.etcd is not None}
 
 
-def observe(inspection: Inspection) -> Observation:
+def observe(inspection: Inspection, service: tuple[str, str] = BEFORE) -> Observation:
     """Look at a guest that has settled, or has not within its time.
+
+    Args:
+        service: the namespace and name of the Service of whose address DNS is asked the name.
 
     Raises:
         VmatrixError: a machine or the API does not answer.
     """
     view, expected = inspection.view, inspection.expected
     servers = dns_servers(view)
-    address = _api_address(inspection.api)
+    address = _address_of(inspection.api, *service)
     questions = {
         name: {"dns": servers if name in expected.nodes else [], "address": address} for name in expected.machines
     }
@@ -86,6 +92,6 @@ def _runs(pod: Json) -> bool:
     return pod["status"].get("phase") == "Running" and bool(pod["status"].get("podIP")) and not leaving
 
 
-def _api_address(api: Cluster) -> str:
-    service = api.get(SERVICE, "kubernetes", "default") or {"spec": {}}
+def _address_of(api: Cluster, namespace: str, name: str) -> str:
+    service = api.get(SERVICE, name, namespace) or {"spec": {}}
     return str(service["spec"].get("clusterIP", "127.0.0.1"))

@@ -7,7 +7,7 @@ import pytest
 from harness.model import Cell
 from harness.validate.gone import gone_by
 from harness.validate.inspection import Inspection
-from harness.validate.observation import Observation, observe
+from harness.validate.observation import AFTER, Observation, observe
 from harness.validate.witness import Record, Witness
 
 
@@ -28,7 +28,7 @@ def before(record: Record) -> Observation:
 @pytest.fixture(scope="session")
 def after(inspection: Inspection) -> Observation:
     """The guest after the phase, once it has settled."""
-    return observe(inspection)
+    return observe(inspection, AFTER)
 
 
 @pytest.fixture(scope="session")
