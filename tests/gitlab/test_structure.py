@@ -15,7 +15,7 @@ from harness.gitlab import child, limits
 from tests.gitlab.checkout import NIGHTLY, PUSH, REAP, REQUEST, Checkout, flat
 from tests.unit.gitlab.pipelines import TEMPLATE, cell_jobs, written
 
-LINT = {"lint", "type", "unit", "pipelines"}
+LINT = {"lint", "type", "unit", "pipelines", "web"}
 MATRIX = {"plan", "smoke", "matrix", "report"}
 NIGHT = {"contract", "embedded", "pipelines with cells", "artifacts"}
 NEEDS: dict[str, list[str] | None] = {  # None: by stages, after everything before
