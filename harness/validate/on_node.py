@@ -277,7 +277,12 @@ def main() -> None:
         "disk_free": disk.free,
         "disk_total": disk.total,
         "listening": listening(),
-        "nft_tables": (said(["nft", "list", "tables"]) or "").splitlines(),
+        # not by `list tables`: Debian 12's nft 1.0.6 crashes on what a newer one, kube-proxy's, has written
+        "nft_tables": [
+            line.removesuffix(" {")
+            for line in (said(["nft", "list", "chains"]) or "").splitlines()
+            if line.startswith("table ")
+        ],
         "routes": listed(["ip", "-json", "-4", "route", "show"]),
         "links": listed(["ip", "-json", "-details", "link", "show"]),
         "endpoints": {name: answer.result() for name, answer in fetched.items()},
