@@ -27,7 +27,8 @@ from tests.unit.validate.moments import moment
 TIMEOUTS = Timeouts(**dict.fromkeys(Timeouts.model_fields, 5.0))
 DEPLOY, UPGRADE = Phase("deploy"), Phase("upgrade", workload=KEEPS_ANSWERING)
 ROOT = Machine(replace(guests.guest().environment.machines[0].planned, name="w-0"), "127.0.0.1", 22, "root")
-HERE = ("/bin/sh", "-c")  # in place of ssh: the command that is appended runs on this machine
+# in place of ssh: the command that is appended runs here; bash becomes its only command, so that stopping it stops that
+HERE = ("/bin/bash", "-c")
 
 
 class Silent:
