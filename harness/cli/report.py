@@ -16,9 +16,9 @@ from harness.paths import project_dir
 from harness.report.analysis.analyse import Analysis
 from harness.report.history.file import replace_file
 from harness.report.history.lines import History, Skipped
-from harness.report.output.document import summary
 from harness.report.output.files import FORMATS, files
 from harness.report.output.note import lines_of
+from harness.report.output.numbers import summary
 from harness.report.output.serve import server
 from harness.session.reporting import ALL, DAYS, NIGHTLY, Asked, days_of, looked_at
 from harness.spec import load_spec

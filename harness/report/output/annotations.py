@@ -7,7 +7,7 @@ Source: GitLab documentation, "GitLab CI/CD artifacts reports types", annotation
 from __future__ import annotations
 
 from harness.report.analysis.analyse import Analysis, CellStory
-from harness.report.output.document import commits, compare_url
+from harness.report.output.numbers import commits, compare_url
 
 SECTION = "vmatrix"
 MOST = 50  # links: a list that nobody scrolls to the end of

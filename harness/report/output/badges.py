@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 
 from harness.report.analysis.analyse import Analysis
-from harness.report.output.document import summary
+from harness.report.output.numbers import summary
 
 WIDE = 6.6  # pixels of a character at 11 px, on the safe side
 PADDING = 12

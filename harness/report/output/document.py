@@ -5,21 +5,18 @@ Texts are as they were said: whoever shows them escapes them. What is the same f
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.report.analysis.analyse import Analysis, CellStory, Slower
 from harness.report.analysis.checks import CheckStory
 from harness.report.analysis.failures import Failure
-from harness.report.analysis.flaky import Rate
-from harness.report.analysis.nights import Night
-from harness.report.analysis.planned import Counted, Quarantined
+from harness.report.analysis.planned import Quarantined
 from harness.report.analysis.streaks import Range
-from harness.report.analysis.trend import Trend
 from harness.report.history.lines import History
-from harness.report.history.record import Record
 from harness.report.history.text import cut, telling
+from harness.report.output import pieces
 from harness.report.output.command import reproduce
+from harness.report.output.numbers import commits, compare_url, summary
 
 VERSION = 1
 OUTCOMES = {
@@ -35,9 +32,7 @@ BLAMES = {"product": "p", "infra": "i", "harness": "h", "user": "u"}
 ABSENT = "."
 NOBODY = " "
 MOST_MESSAGE = 4000  # characters of a failure's text
-MOST_SKIPPED = 100  # lines that could not be read, of which each is named
 MOST_CLUSTERS = 200
-ARTIFACTS = "/artifacts/browse/"  # of a job's page
 
 
 class _Table:
@@ -65,7 +60,7 @@ class _Document:
         self.title = title
         self.checks = _Table()
         self.messages = _Table()
-        self.axes = _axes(analysis)
+        self.axes = pieces.axes(analysis)
         self.places = {cell.id: number for number, cell in enumerate(analysis.cells)}
         shown = analysis.clusters[:MOST_CLUSTERS]
         self.clusters = {cluster.signature: number for number, cluster in enumerate(shown)}
@@ -88,7 +83,7 @@ class _Document:
             },
             "freshness": self.freshness(),
             "axes": [{"name": name, "values": list(values)} for name, values in self.axes.items()],
-            "nights": [_night(night) for night in found.nights],
+            "nights": [pieces.night(night) for night in found.nights],
             "summary": summary(found),
             "cells": cells,
             "checks": self.checks.texts(),
@@ -98,7 +93,7 @@ class _Document:
             "slower": [self.slower(slower) for slower in found.slower],
             "quarantine": [self.quarantined(entry) for entry in found.quarantine],
             "coverage": self.coverage(),
-            "history": _history(self.history),
+            "history": pieces.history(self.history),
         }
 
     def freshness(self) -> dict[str, Any]:
@@ -118,30 +113,30 @@ class _Document:
         last = cell.last
         return {
             "id": cell.id,
-            "values": [_index(values, cell.axes.get(axis)) for axis, values in self.axes.items()],
+            "values": [pieces.index(values, cell.axes.get(axis)) for axis, values in self.axes.items()],
             "planned": cell.planned,
             "outcomes": "".join(OUTCOMES.get(r.outcome, ABSENT) if r is not None else ABSENT for r in records),
             "blames": "".join(BLAMES.get(r.blame, NOBODY) if r is not None else NOBODY for r in records),
-            "seconds": [_rounded(r.seconds) if r is not None else None for r in records],
+            "seconds": [pieces.rounded(r.seconds) if r is not None else None for r in records],
             "jobs": [r.where.job if r is not None else "" for r in records],
             "steps": [
-                {"name": s.name, "seconds": [_rounded(x) for x in s.seconds], "trend": _trend(s.trend)}
+                {"name": s.name, "seconds": [pieces.rounded(x) for x in s.seconds], "trend": pieces.trend(s.trend)}
                 for s in cell.steps
             ],
-            "trend": _trend(cell.trend),
+            "trend": pieces.trend(cell.trend),
             "last": {"night": cell.last_night, "outcome": last.outcome, "blame": last.blame} if last else None,
             "habit": cell.habit,
             "news": cell.news,
             "streak": cell.streak,
             "since": self.range(cell.since),
-            "flaky": _rate(cell.flaky),
+            "flaky": pieces.rate(cell.flaky),
             "failures": [
                 {"night": night, "items": [self.failure(cell.id, night, f) for f in found]}
                 for night, found in sorted(cell.failures.items())
             ],
-            "attempts": {str(n): _attempts(r) for n, r in cell.records.items() if len(r.attempts) > 1},
+            "attempts": {str(n): pieces.attempts(r) for n, r in cell.records.items() if len(r.attempts) > 1},
             "logs": {
-                str(n): _logs(r)
+                str(n): pieces.logs(r)
                 for n, r in cell.records.items()
                 if r.logs and (r.outcome != "passed" or n == cell.last_night)
             },
@@ -173,7 +168,7 @@ class _Document:
             "news": check.news,
             "streak": check.streak,
             "since": self.range(check.since),
-            "flaky": _rate(check.flaky),
+            "flaky": pieces.rate(check.flaky),
             "history": check.history,
             "reason": self.message(check.reason) if check.reason else -1,
         }
@@ -215,7 +210,7 @@ class _Document:
         ]
 
     def slower(self, slower: Slower) -> dict[str, Any]:
-        return {"cell": self.places[slower.cell], "step": slower.step, **(_trend(slower.trend) or {})}
+        return {"cell": self.places[slower.cell], "step": slower.step, **(pieces.trend(slower.trend) or {})}
 
     def quarantined(self, found: Quarantined) -> dict[str, Any]:
         return {
@@ -234,141 +229,10 @@ class _Document:
     def coverage(self) -> dict[str, Any]:
         found = self.analysis.coverage
         return {
-            **_counted(found.cells),
-            "pairs": _counted(found.pairs),
+            **pieces.counted(found.cells),
+            "pairs": pieces.counted(found.pairs),
             "axes": [
-                {"name": axis, "values": [{"value": value, **_counted(c)} for value, c in values.items()]}
+                {"name": axis, "values": [{"value": value, **pieces.counted(c)} for value, c in values.items()]}
                 for axis, values in found.values.items()
             ],
         }
-
-
-def summary(analysis: Analysis) -> dict[str, Any]:
-    """Return the numbers of the last night."""
-    tonight = analysis.tonight
-    failing = [cell for cell in tonight if cell.failing]
-    blames: dict[str, int] = {}
-    for cell in failing:
-        if cell.last is not None and cell.last.outcome == "failed":
-            blames[cell.last.blame or "unknown"] = blames.get(cell.last.blame or "unknown", 0) + 1
-    return {
-        "cells": len(analysis.planned.cells) if analysis.planned.cells is not None else len(analysis.cells),
-        "ran": len(tonight),
-        "outcomes": analysis.last.counts if analysis.last is not None else {},
-        "blames": blames,
-        "new": sum(cell.news == "new" for cell in failing),
-        "known": sum(cell.news == "known" for cell in failing),
-        "fixed": sum(cell.news == "fixed" for cell in tonight),
-        "sometimes": sum(cell.habit == "sometimes" for cell in tonight),
-        "slower": len({slower.cell for slower in analysis.slower}),
-        "not_run": len(analysis.not_run),
-        "quarantined": sum(cell.last is not None and cell.last.outcome == "quarantined" for cell in tonight),
-    }
-
-
-def commits(nights: Sequence[Night], found: Range) -> tuple[str, str]:
-    """Return the last good and the first bad commit; an empty text for what is not known."""
-    good = nights[found.good].where.commit if found.good >= 0 else ""
-    return good, nights[found.bad].where.commit
-
-
-def compare_url(night: Night, good: str, bad: str) -> str:
-    """Return GitLab's page of what changed between two commits; empty when there is none."""
-    if not (night.where.project_url and good and bad) or good == bad:
-        return ""
-    return f"{night.where.project_url}/-/compare/{good}...{bad}"
-
-
-def _axes(analysis: Analysis) -> dict[str, tuple[str, ...]]:
-    """Return the axes and those of their values that some cell has, in the matrix's order."""
-    used: dict[str, dict[str, None]] = {axis: {} for axis in analysis.planned.axes}
-    for cell in analysis.cells:
-        for axis, value in cell.axes.items():
-            used.setdefault(axis, {})[value] = None
-    ordered: dict[str, tuple[str, ...]] = {}
-    for axis, values in used.items():
-        known = [v for v in analysis.planned.axes.get(axis, ()) if v in values]
-        ordered[axis] = (*known, *sorted(v for v in values if v not in known))
-    return {axis: values for axis, values in ordered.items() if values}
-
-
-def _night(night: Night) -> dict[str, Any]:
-    where = night.where
-    return {
-        "date": night.start.date().isoformat(),
-        "started": night.started,
-        "finished": night.finished,
-        "commit": where.commit,
-        "branch": where.branch,
-        "pipeline": where.pipeline,
-        "url": where.pipeline_url,
-        "project_url": where.project_url,
-        "run": night.run,
-        "tier": night.tier,
-        "counts": night.counts,
-        "infra_outage": night.outage,
-    }
-
-
-def _history(history: History) -> dict[str, Any]:
-    return {
-        "records": len(history.records),
-        "duplicates": history.duplicates,
-        "skipped": [{"source": s.source, "line": s.line, "why": s.why} for s in history.skipped[:MOST_SKIPPED]],
-        "skipped_total": len(history.skipped),
-        "sources": list(history.sources),
-        "forgotten": sum(r.forgotten for r in history.records),
-    }
-
-
-def _attempts(record: Record) -> list[dict[str, Any]]:
-    return [{"number": a.number, "outcome": a.outcome, "blame": a.blame} for a in record.attempts]
-
-
-def _logs(record: Record) -> list[dict[str, str]]:
-    relative = record.where.job_url and not record.logs.startswith("/")
-    return [
-        {
-            "label": "logs",
-            "url": f"{record.where.job_url}{ARTIFACTS}{record.logs}" if relative else "",
-            "path": record.logs,
-        }
-    ]
-
-
-def _index(values: Sequence[str], value: str | None) -> int:
-    return values.index(value) if value in values else -1
-
-
-def _rounded(seconds: float | None) -> float | None:
-    """Return seconds, whole from 10 on: nobody reads more, and the page is smaller."""
-    return None if seconds is None else round(seconds) if seconds >= 10 else round(seconds, 1)
-
-
-def _trend(trend: Trend | None) -> dict[str, Any] | None:
-    if trend is None:
-        return None
-    return {
-        "now": trend.now,
-        "usual": trend.usual,
-        "mad": trend.mad,
-        "ratio": round(trend.ratio, 2),
-        "n": trend.n,
-        "n_now": trend.n_now,
-        "notable": trend.notable,
-    }
-
-
-def _rate(rate: Rate) -> dict[str, Any]:
-    return {
-        "rate": rate.rate,
-        "low": rate.low,
-        "high": rate.high,
-        "failed": rate.failed,
-        "n": rate.n,
-        "enough": rate.enough,
-    }
-
-
-def _counted(counted: Counted) -> Mapping[str, int]:
-    return {"planned": counted.planned, "ran": counted.ran, "passed": counted.passed}

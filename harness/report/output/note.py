@@ -15,7 +15,7 @@ from harness.report.analysis.planned import RAN
 from harness.report.history.lines import History
 from harness.report.history.text import telling
 from harness.report.output.command import reproduce
-from harness.report.output.document import commits, compare_url, summary
+from harness.report.output.numbers import commits, compare_url, summary
 
 MARKER = "<!-- vmatrix -->"
 MOST_ROWS = 10  # a note is read, a report is searched

@@ -1,0 +1,46 @@
+"""The numbers of the last night, and what changed since the last good one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from harness.report.analysis.analyse import Analysis
+from harness.report.analysis.nights import Night
+from harness.report.analysis.streaks import Range
+
+
+def summary(analysis: Analysis) -> dict[str, Any]:
+    """Return the numbers of the last night."""
+    tonight = analysis.tonight
+    failing = [cell for cell in tonight if cell.failing]
+    blames: dict[str, int] = {}
+    for cell in failing:
+        if cell.last is not None and cell.last.outcome == "failed":
+            blames[cell.last.blame or "unknown"] = blames.get(cell.last.blame or "unknown", 0) + 1
+    return {
+        "cells": len(analysis.planned.cells) if analysis.planned.cells is not None else len(analysis.cells),
+        "ran": len(tonight),
+        "outcomes": analysis.last.counts if analysis.last is not None else {},
+        "blames": blames,
+        "new": sum(cell.news == "new" for cell in failing),
+        "known": sum(cell.news == "known" for cell in failing),
+        "fixed": sum(cell.news == "fixed" for cell in tonight),
+        "sometimes": sum(cell.habit == "sometimes" for cell in tonight),
+        "slower": len({slower.cell for slower in analysis.slower}),
+        "not_run": len(analysis.not_run),
+        "quarantined": sum(cell.last is not None and cell.last.outcome == "quarantined" for cell in tonight),
+    }
+
+
+def commits(nights: Sequence[Night], found: Range) -> tuple[str, str]:
+    """Return the last good and the first bad commit; an empty text for what is not known."""
+    good = nights[found.good].where.commit if found.good >= 0 else ""
+    return good, nights[found.bad].where.commit
+
+
+def compare_url(night: Night, good: str, bad: str) -> str:
+    """Return GitLab's page of what changed between two commits; empty when there is none."""
+    if not (night.where.project_url and good and bad) or good == bad:
+        return ""
+    return f"{night.where.project_url}/-/compare/{good}...{bad}"
