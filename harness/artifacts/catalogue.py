@@ -20,6 +20,7 @@ CATALOGUE = HERE / "catalogue.yml"
 MODULES = HERE / "modules"
 KUBERNETES = "kubernetes"
 IMAGE_PREFIX = "image/"
+SUITE = "trixie"  # whose packages an image has that names no other
 
 # Go's and Debian's word for each machine that uname(2) names, and the word of projects that mix both
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -89,11 +90,12 @@ class Program(Recipes):
 
 
 class Image(_Strict):
-    """One OCI image: a Debian layer (when there are packages) below a layer with our files."""
+    """One OCI image: a layer of Debian packages of a suite (when there are any) below a layer with our files."""
 
     tags: Literal["kubernetes"] | dict[str, str]
     files: dict[str, str] = {}
     debian: list[str] = []
+    suite: str = SUITE
     links: dict[str, str] = {}
     applets: str = ""
     entrypoint: list[str] = []

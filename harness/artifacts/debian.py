@@ -12,20 +12,19 @@ from pathlib import Path
 from harness import proc
 from harness.errors import BadInput
 
-SUITE = "trixie"
 SECONDS = 60.0  # expected, for the progress display
 LIMIT = 900.0
 
 
-def unpack(packages: Sequence[str], target: Path, log: Path) -> None:
-    """Write a tar archive of packages and their dependencies.
+def unpack(packages: Sequence[str], target: Path, log: Path, suite: str) -> None:
+    """Write a tar archive of a suite's packages and their dependencies.
 
     Raises:
         BadInput: mmdebstrap is not installed.  InfraError: it failed.
     """
     if shutil.which("mmdebstrap") is None:
         raise BadInput("images with Debian packages in them need mmdebstrap", hint="apt-get install --yes mmdebstrap")
-    argv = ["mmdebstrap", "--variant=extract", f"--include={','.join(packages)}", SUITE, str(target)]
+    argv = ["mmdebstrap", "--variant=extract", f"--include={','.join(packages)}", suite, str(target)]
     hint = "can this machine install Debian packages at all? apt-get update"
     with proc.failing_as_infra(f"Debian packages could not be had ({', '.join(packages)})", hint=hint):
         proc.run(argv, timeout=LIMIT, log=log, env={"SOURCE_DATE_EPOCH": "0", "TMPDIR": str(target.parent)})

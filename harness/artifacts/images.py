@@ -50,8 +50,8 @@ class Assembly:
         """Return the entry, and the recipes of the programs in it."""
         return {
             "format": FORMAT,
-            "image": self.image.model_dump(exclude={"tags"}),
-            "suite": debian.SUITE if self.image.debian else "",
+            "image": self.image.model_dump(exclude={"tags", "suite"}),
+            "suite": self.image.suite if self.image.debian else "",
             "inputs": {str(ref): found for ref, (found, _) in self.inputs.items()},
             "arch": architecture(),
         }
@@ -67,7 +67,7 @@ class Assembly:
             base = None
             if self.image.debian:
                 base = Path(temporary) / "debian.tar"
-                debian.unpack(self.image.debian, base, log)
+                debian.unpack(self.image.debian, base, log, self.image.suite)
             links = {**self.image.links, **self._applets(base, Path(temporary))}
             made = Path(temporary) / "layer.tar"
             layer.write(made, files=files, links=links, base=base, directories=FOLDERS)

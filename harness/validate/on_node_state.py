@@ -103,9 +103,18 @@ def as_keys(lines: list[str]) -> dict[str, str]:
     return {line.strip(): "" for line in lines if line.strip()}
 
 
+def nftables() -> list[str]:
+    """Return nft's listing of all rules; where nft crashes, as an old one does on a newer one's sets, the chains."""
+    listing = ("nft", "--stateless", "list", "ruleset")
+    done = subprocess.run(listing, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return done.stdout.splitlines()
+    return [f"{' '.join(listing)} ended with status {done.returncode}", *output("nft", "list", "chains")]
+
+
 def firewall() -> dict[str, str]:
     """Return the rules of nftables (iptables-nft's are among them) and of the older tables."""
-    rules = {f"{number}: {line}": "" for number, line in enumerate(output("nft", "--stateless", "list", "ruleset"))}
+    rules = {f"{number}: {line}": "" for number, line in enumerate(nftables())}
     for family in ("ip", "ip6"):
         names = Path(f"/proc/net/{family}_tables_names")
         for table in names.read_text(encoding="utf-8").split() if names.exists() else ():

@@ -4,13 +4,21 @@
 Of the firewall it covers whole tables of nftables, chains by the beginning of their name with every rule that leads to
 them (also where iptables-nft made them), tables of iptables that are empty afterwards, and the same chains in the
 older tables of the kernel (iptables-legacy). Everybody else's rules stay. Does not cover ipsets.
+
+Whole tables are found and deleted without nft: an older one (Debian 12's 1.0.6) crashes on the sets of a newer one,
+such as the one in a container image, whatever it is asked; without those tables it can list the rest.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
+import socket
+import struct
 import subprocess
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -50,6 +58,17 @@ removed: {description: What went., returned: always, type: list, elements: str}
 OF_IPTABLES = {"filter", "nat", "mangle", "raw", "security"}
 LEGACY_NAMES = "/proc/net/{family}_tables_names"
 
+# of the kernel's headers: netlink.h, nfnetlink.h, nf_tables.h
+NETFILTER = 12  # netlink's number of the firewall
+NFTABLES = 10  # the firewall's number of nftables
+LIST_TABLES, DELETE_TABLE, TABLE = NFTABLES << 8 | 1, NFTABLES << 8 | 2, NFTABLES << 8
+BEGIN, END = 0x10, 0x11  # of a transaction
+ERROR, DONE = 2, 3  # kinds of answers; an error of number 0 says that it is done
+REQUEST, ACKNOWLEDGE, ALL = 1, 4, 0x300
+NAME = 1  # the attribute
+FAMILIES = {1: "inet", 2: "ip", 3: "arp", 5: "netdev", 7: "bridge", 10: "ip6"}
+SECONDS = 30  # for one answer of the kernel
+
 
 def interfaces(names: list[str]) -> list[str]:
     """Return the interfaces of those names and the ports of those that are bridges, ports first."""
@@ -77,36 +96,84 @@ def target(rule: dict[str, Any]) -> str:
     return ""
 
 
-def key(thing: dict[str, Any]) -> str:
-    """Return a table as nft's commands name it."""
-    return f"{thing['family']} {thing['name']}"
+def message(kind: int, flags: int, family: int, resource: int = 0, attributes: bytes = b"") -> bytes:
+    """Return a message to the kernel's firewall."""
+    body = struct.pack("!BBH", family, 0, resource) + attributes
+    return struct.pack("=IHHII", 16 + len(body), kind, REQUEST | flags, 0, 0) + body
 
 
-def commands(
-    ruleset: list[dict[str, Any]], tables: list[str], prefixes: tuple[str, ...]
-) -> tuple[list[str], list[str]]:
-    """Return what goes and nft's commands for it, from `nft --json list ruleset`."""
-    every = [entry["table"] for entry in ruleset if "table" in entry]
-    whole = {key(table) for table in every if table["name"] in tables}
+def ask(request: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the kernel's answers, each its kind and content, until the last. Raises OSError when it refuses."""
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETFILTER) as link:
+        link.settimeout(SECONDS)
+        link.bind((0, 0))
+        link.send(request)
+        while True:
+            received = link.recv(1 << 18)
+            while received:
+                length, kind = struct.unpack_from("=IH", received)
+                content, received = received[16:length], received[(length + 3) & ~3 :]
+                number = -struct.unpack_from("=i", content)[0] if kind == ERROR else 0
+                if number:
+                    raise OSError(number, os.strerror(number))
+                if kind in {ERROR, DONE}:
+                    return
+                yield kind, content
+
+
+def attribute(wanted: int, attributes: bytes) -> bytes:
+    """Return the content of one attribute, without it b""."""
+    while attributes:
+        length, kind = struct.unpack_from("=HH", attributes)
+        if kind == wanted:
+            return attributes[4:length]
+        attributes = attributes[(length + 3) & ~3 :]
+    return b""
+
+
+def present(names: list[str]) -> list[tuple[int, str]]:
+    """Return the tables of nftables that have such a name, each its family's number and its name, sorted."""
+    answers = ask(message(LIST_TABLES, ALL, 0))
+    found = [
+        (content[0], attribute(NAME, content[4:]).rstrip(b"\0").decode()) for kind, content in answers if kind == TABLE
+    ]
+    return sorted(table for table in found if table[1] in names)
+
+
+def delete(tables: list[tuple[int, str]]) -> None:
+    """Delete tables of nftables with all that is in them, in one transaction."""
+    transaction = message(BEGIN, 0, 0, NFTABLES)
+    for number, (family, name) in enumerate(tables, start=1):
+        content = name.encode() + b"\0"
+        padding = b"\0" * (-len(content) % 4)
+        named = struct.pack("=HH", 4 + len(content), NAME) + content + padding
+        last = ACKNOWLEDGE if number == len(tables) else 0
+        transaction += message(DELETE_TABLE, last, family, attributes=named)
+    for _ in ask(transaction + message(END, 0, 0, NFTABLES)):
+        pass
+
+
+def commands(ruleset: list[dict[str, Any]], prefixes: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """Return the chains that go and nft's commands for it, from `nft --json list ruleset`.
+
+    From `list chains` the former are the same.
+    """
     chains = [entry["chain"] for entry in ruleset if "chain" in entry]
     rules = [entry["rule"] for entry in ruleset if "rule" in entry]
     table_of = {id(thing): f"{thing['family']} {thing['table']}" for thing in (*chains, *rules)}
-    ours = [chain for chain in chains if table_of[id(chain)] not in whole and chain["name"].startswith(prefixes)]
-    places = {(table_of[id(chain)], chain["name"]) for chain in ours}
-    removed, script = [f"table {name}" for name in sorted(whole)], [f"delete table {name}" for name in sorted(whole)]
+    places = {(table_of[id(chain)], chain["name"]) for chain in chains if chain["name"].startswith(prefixes)}
     others = [rule for rule in rules if (table_of[id(rule)], rule["chain"]) not in places]
     leading = [rule for rule in others if (table_of[id(rule)], target(rule)) in places]
-    script += [f"delete rule {table_of[id(rule)]} {rule['chain']} handle {rule['handle']}" for rule in leading]
+    script = [f"delete rule {table_of[id(rule)]} {rule['chain']} handle {rule['handle']}" for rule in leading]
     script += [f"flush chain {table} {name}" for table, name in sorted(places)]
     script += [f"delete chain {table} {name}" for table, name in sorted(places)]
-    removed += [f"chain {table} {name}" for table, name in sorted(places)]
     for table in sorted({table for table, _ in places}):
         rest = [chain for chain in chains if table_of[id(chain)] == table and (table, chain["name"]) not in places]
         busy = [rule for rule in others if table_of[id(rule)] == table and rule not in leading]
         bare = all(chain.get("hook") and chain.get("policy") == "accept" for chain in rest)
         if table.split()[1] in OF_IPTABLES and bare and not busy:
             script.append(f"delete table {table}")
-    return removed, script
+    return [f"chain {table} {name}" for table, name in sorted(places)], script
 
 
 def without(saved: str, prefixes: tuple[str, ...]) -> str:
@@ -151,15 +218,20 @@ def sweep_links(names: list[str], protocols: list[int], *, dry: bool) -> list[st
     return removed
 
 
-def sweep_nftables(tables: list[str], prefixes: tuple[str, ...], *, dry: bool) -> list[str]:
+def sweep_nftables(names: list[str], prefixes: tuple[str, ...], *, dry: bool) -> list[str]:
     """Remove from nftables."""
     if shutil.which("nft") is None:
         return []
-    ruleset = json.loads(output("nft", "--json", "list", "ruleset") or "{}").get("nftables", [])
-    removed, script = commands(ruleset, tables, prefixes)
+    whole = present(names)
+    if whole and not dry:
+        delete(whole)
+    listed = json.loads(output("nft", "--json", "list", "chains" if dry else "ruleset") or "{}").get("nftables", [])
+    removed, script = commands(
+        [entry for entry in listed if next(iter(entry.values())).get("table") not in names], prefixes
+    )
     if script and not dry:
         feed("\n".join(script) + "\n", "nft", "--file", "-")
-    return removed
+    return [f"table {FAMILIES.get(family, family)} {name}" for family, name in whole] + removed
 
 
 def sweep_legacy(prefixes: tuple[str, ...], *, dry: bool) -> list[str]:
@@ -179,6 +251,18 @@ def sweep_legacy(prefixes: tuple[str, ...], *, dry: bool) -> list[str]:
     return removed
 
 
+def complaint(error: subprocess.CalledProcessError) -> str:
+    """Say how a command ended, and what to do about a crash of nft."""
+    command = " ".join(error.cmd)
+    if error.cmd[0] == "nft" and error.returncode == -signal.SIGSEGV:
+        return (
+            f"`{command}` crashed: a newer nft than this machine's has written a table that it cannot read, and it is "
+            "none of the cluster's; install a newer nftables, or remove that table (`nft list chains` names "
+            "them), then repeat"
+        )
+    return f"`{command}` ended with status {error.returncode}: {error.stderr.strip()}"
+
+
 def main() -> None:
     """Run as an Ansible module."""
     kinds = {"interfaces": "str", "route_protocols": "int", "tables": "str", "chains": "str"}
@@ -191,7 +275,9 @@ def main() -> None:
         removed += sweep_nftables(given["tables"], prefixes, dry=dry)
         removed += sweep_legacy(prefixes, dry=dry)
     except subprocess.CalledProcessError as error:
-        module.fail_json(msg=f"{error.cmd[0]} ended with status {error.returncode}: {error.stderr.strip()}")
+        module.fail_json(msg=complaint(error))
+    except OSError as error:
+        module.fail_json(msg=f"the kernel did not list or delete tables of nftables: {error}")
     module.exit_json(changed=bool(removed), removed=removed)
 
 

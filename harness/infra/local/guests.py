@@ -28,11 +28,15 @@ def look() -> Host:
     )
 
 
+ETCD_TIMES = {"heartbeat-interval": "500", "election-timeout": "5000"}  # ms; etcd's own are 100 and 1000
+
+
 def guest_vars(host: Host | None = None) -> Mapping[str, Any]:
     """Return the variables of the playbooks.
 
-    Three things hold on every host: kubeadm cannot verify a kernel whose configuration a guest does not see, guests
-    may be smaller than kubeadm's minimum, and the size of the connection tracking table is the host's to set.
+    Four things hold on every host: kubeadm cannot verify a kernel whose configuration a guest does not see, guests
+    may be smaller than kubeadm's minimum, the size of the connection tracking table is the host's to set, and a dozen
+    guests share a few processors, so that etcd's members must not elect another leader when one is late by a second.
     """
     host = host if host is not None else look()
     kubelet: dict[str, Any] = {"cgroupDriver": "systemd" if host.unified_cgroups else "cgroupfs"}
@@ -45,6 +49,7 @@ def guest_vars(host: Host | None = None) -> Mapping[str, Any]:
     return {
         "cluster_kubelet_config": kubelet,
         "cluster_kube_proxy_config": {"conntrack": {"maxPerCore": 0, "min": 0}},
+        "cluster_etcd_extra_args": ETCD_TIMES,
         "cluster_kubeadm_ignore_preflight_errors": ignored,
         "cluster_containerd_systemd_cgroup": host.unified_cgroups,
         "cluster_containerd_restrict_oom_score_adj": not host.may_raise_limits,

@@ -11,6 +11,7 @@ from harness.artifacts import refs
 from harness.artifacts.recipe import silent
 from harness.artifacts.store import Store
 from harness.artifacts.supply import Supply
+from harness.cell.life import merged
 from harness.kube.client import Cluster
 from harness.kube.resources import NODE
 from harness.model import Cell
@@ -49,9 +50,9 @@ def given(bench: Bench) -> dict[str, Any]:
 
 
 def give(bench: Bench, **variables: Any) -> None:
-    """Change what the playbooks are given from now on."""
+    """Change what the playbooks are given from now on; mappings gain or change keys."""
     path = bench.directory / "extra-vars.yml"
-    path.write_text(yaml.safe_dump({**given(bench), **variables}), encoding="utf-8")
+    path.write_text(yaml.safe_dump(merged(given(bench), variables)), encoding="utf-8")
 
 
 def versions_of(cell: Cell) -> dict[str, Any]:

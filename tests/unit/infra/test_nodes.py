@@ -49,4 +49,9 @@ def test_an_old_host_s_properties_reach_the_playbooks() -> None:
 
 
 def test_this_host_can_be_looked_at() -> None:
-    assert guest_vars(look())["cluster_kube_proxy_config"] == {"conntrack": {"maxPerCore": 0, "min": 0}}
+    found = guest_vars(look())
+    assert found["cluster_kube_proxy_config"] == {"conntrack": {"maxPerCore": 0, "min": 0}}
+    heartbeat, election = (
+        int(found["cluster_etcd_extra_args"][name]) for name in ("heartbeat-interval", "election-timeout")
+    )
+    assert 5 * heartbeat <= election, "etcd refuses to start otherwise"

@@ -107,12 +107,6 @@ BASE = {"hook": "input", "policy": "accept"}
 JUMP = {"jump": {"target": "KUBE-FIREWALL"}}
 
 
-def test_whole_tables_go_by_name() -> None:
-    rules = [table("kube-proxy"), table("kube-proxy", "ip6"), table("theirs"), chain("kube-proxy", "KUBE-x")]
-    _, script = network.commands(rules, ["kube-proxy"], ("KUBE-",))
-    assert script == ["delete table ip kube-proxy", "delete table ip6 kube-proxy"]
-
-
 def test_a_table_of_iptables_that_held_only_our_chains_goes() -> None:
     rules = [
         table("filter"),
@@ -121,7 +115,7 @@ def test_a_table_of_iptables_that_held_only_our_chains_goes() -> None:
         rule("filter", "INPUT", 7, JUMP),
         rule("filter", "KUBE-FIREWALL", 8, {"drop": None}),
     ]
-    removed, script = network.commands(rules, [], ("KUBE-",))
+    removed, script = network.commands(rules, ("KUBE-",))
     assert removed == ["chain ip filter KUBE-FIREWALL"]
     assert script == [
         "delete rule ip filter INPUT handle 7",
@@ -141,13 +135,13 @@ def test_a_table_of_iptables_that_held_only_our_chains_goes() -> None:
 )
 def test_a_table_in_which_others_have_something_stays(theirs: dict[str, Any]) -> None:
     rules = [table("filter"), chain("filter", "INPUT", **BASE), chain("filter", "KUBE-FIREWALL"), theirs]
-    _, script = network.commands(rules, [], ("KUBE-",))
+    _, script = network.commands(rules, ("KUBE-",))
     assert script == ["flush chain ip filter KUBE-FIREWALL", "delete chain ip filter KUBE-FIREWALL"]
 
 
 def test_without_rules_of_ours_there_is_nothing_to_do() -> None:
     rules = [table("filter"), chain("filter", "INPUT", **BASE), rule("filter", "INPUT", 3, {"accept": None})]
-    assert network.commands(rules, ["kube-proxy"], ("KUBE-",)) == ([], [])
+    assert network.commands(rules, ("KUBE-",)) == ([], [])
 
 
 def test_the_older_tables_lose_our_chains_and_what_leads_to_them() -> None:

@@ -1,0 +1,101 @@
+"""The firewall of a network namespace of its own, in which a newer nft has written what this host's may not read."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import paths, proc
+from harness.artifacts.recipe import Ref
+from harness.artifacts.store import Store
+
+NAMESPACE = "vmatrix-leftovers-test"
+SECONDS = 60.0
+FLANNEL = Ref("image/flannel", "v0.28.4")  # has the nft of a later Debian
+SWEEP = """
+import importlib.util, json, sys
+spec = importlib.util.spec_from_file_location("network_leftovers", sys.argv[1])
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+print(json.dumps(module.sweep_nftables(["kube-proxy", "cni_hostport"], ("KUBE-",), dry=sys.argv[2] == "dry")))
+"""
+RULES = """
+table {family} kube-proxy {{
+  comment "rules for kube-proxy"
+  set cluster-ips {{ type {kind}; comment "Active ClusterIPs"; }}
+  map service-ips {{ type {kind} . inet_proto . inet_service : verdict; }}
+  chain services {{ {family} daddr . meta l4proto . th dport vmap @service-ips; }}
+  chain prerouting {{ type nat hook prerouting priority dstnat; jump services; }}
+}}
+"""
+THEIRS = """
+table inet cni_hostport { }
+table ip theirs {
+  chain input { type filter hook input priority filter; tcp dport 22 accept; }
+}
+table ip filter {
+  chain KUBE-FIREWALL { drop; }
+  chain INPUT { type filter hook input priority filter; jump KUBE-FIREWALL; ip saddr 192.0.2.1 accept; }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def newer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the tree of an image with a newer nft in it."""
+    tree = tmp_path_factory.mktemp("tree")
+    layout = Store().obtain(FLANNEL.name, FLANNEL.version).file("index.json").parent
+    entry = json.loads((layout / "index.json").read_text(encoding="utf-8"))["manifests"][0]
+    manifest = json.loads(blob(layout, entry["digest"]).read_text(encoding="utf-8"))
+    for layer in manifest["layers"]:
+        proc.run(["tar", "-xf", blob(layout, layer["digest"]), "-C", tree], timeout=SECONDS)
+    return tree
+
+
+@pytest.fixture
+def namespace() -> Iterator[None]:
+    """Give an empty network namespace."""
+    proc.run(["ip", "netns", "add", NAMESPACE], timeout=SECONDS)
+    try:
+        yield
+    finally:
+        proc.run(["ip", "netns", "delete", NAMESPACE], timeout=SECONDS)
+
+
+def blob(layout: Path, digest: str) -> Path:
+    return layout / "blobs" / Path(*digest.split(":"))
+
+
+def within(*argv: str | Path, stdin: str = "") -> str:
+    """Run a command in the namespace."""
+    return proc.run(["ip", "netns", "exec", NAMESPACE, *argv], timeout=SECONDS, stdin=stdin).stdout
+
+
+def sweep(mode: str) -> Any:
+    module = paths.project_dir() / "playbooks" / "library" / "network_leftovers.py"
+    return json.loads(within(sys.executable, "-c", SWEEP, module, mode))
+
+
+@pytest.mark.usefixtures("namespace")
+def test_tables_go_whatever_nft_wrote_them_and_others_rules_stay(newer: Path) -> None:
+    ours = RULES.format(family="ip", kind="ipv4_addr") + RULES.format(family="ip6", kind="ipv6_addr")
+    within("chroot", newer, "nft", "-f", "-", stdin=THEIRS + ours)
+    gone = [
+        "table inet cni_hostport",
+        "table ip kube-proxy",
+        "table ip6 kube-proxy",
+        "chain ip filter KUBE-FIREWALL",
+    ]
+    assert sweep("dry") == gone
+    assert sweep("really") == gone
+    left = within("nft", "list", "ruleset")
+    assert "tcp dport 22 accept" in left
+    assert "192.0.2.1" in left
+    assert "KUBE-" not in left
+    assert "kube-proxy" not in left
+    assert sweep("really") == []
