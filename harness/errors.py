@@ -42,6 +42,11 @@ class VmatrixError(Exception):
         self.paths = tuple(paths)
         self.detail = detail
 
+    @property
+    def passing(self) -> bool:
+        """Tell whether the same may succeed a moment later, so that a wait goes on in spite of it."""
+        return False
+
 
 class BadInput(VmatrixError):
     """What the user gave cannot be used; nothing was changed."""

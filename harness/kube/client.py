@@ -12,49 +12,28 @@ from pathlib import Path
 from typing import Any
 
 import kubernetes
-import urllib3.exceptions
 
-from harness.errors import BadInput, InfraError, InfraRetriable
+from harness.errors import BadInput
 from harness.kube.resources import EVENT, Resource
 from harness.kube.token import follow_token
+from harness.kube.transport import (
+    HASTY,
+    Answer,
+    ApiFailure,
+    Json,
+    Patience,
+    Unreachable,
+    decode,
+    failure_of,
+    repeatable,
+    seconds_of,
+    timeouts,
+    told,
+    with_patience,
+)
 
-Json = dict[str, Any]
-CONNECT_SECONDS = 5.0
-READ_SECONDS = 30.0
+__all__ = ["Answer", "ApiFailure", "Cluster", "Json", "Listing", "Unreachable"]
 FIELD_MANAGER = "vmatrix"
-RETRIABLE_CODES = frozenset({429, 500, 502, 503, 504})
-
-
-class ApiFailure(InfraError):
-    """The API answered with an error.
-
-    Attributes: code (HTTP), reason (machine readable, may be empty), message, causes ({reason, message, field} each).
-    """
-
-    def __init__(self, code: int, reason: str, message: str, causes: list[Json], *, request: str) -> None:
-        super().__init__(f"{request}: {code} {reason}: {message}")
-        self.code = code
-        self.reason = reason
-        self.message = message
-        self.causes = causes
-
-    @property
-    def retriable(self) -> bool:
-        """Tell whether the same request may succeed a moment later."""
-        return self.code in RETRIABLE_CODES
-
-
-class Unreachable(InfraRetriable):
-    """Nobody answers at the API's address."""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A raw answer: HTTP status, decoded body (dict, list, text or None) and the Warning headers."""
-
-    code: int
-    body: Any
-    warnings: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -68,12 +47,16 @@ class Listing:
 class Cluster:
     """A client of one Kubernetes API; thread-safe."""
 
-    def __init__(self, api: Any) -> None:
+    def __init__(self, api: Any, patience: Patience = HASTY) -> None:
         self._api = api
+        self.patience = patience
 
     @staticmethod
-    def from_kubeconfig(path: Path, *, context: str | None = None) -> Cluster:
+    def from_kubeconfig(path: Path, *, context: str | None = None, patience: Patience = HASTY) -> Cluster:
         """Open a kubeconfig file.
+
+        Args:
+            patience: what to do while the API has trouble; without it each request is made once.
 
         Raises:
             BadInput: the file is missing, malformed, or has no such context.
@@ -94,7 +77,7 @@ class Cluster:
             ) from error
         follow_token(settings, path, context)
         settings.retries = False
-        return Cluster(kubernetes.client.ApiClient(settings))
+        return Cluster(kubernetes.client.ApiClient(settings), patience)
 
     @property
     def server(self) -> str:
@@ -109,16 +92,23 @@ class Cluster:
         body: Any = None,
         query: Mapping[str, str] | None = None,
         content_type: str = "application/json",
-        read_seconds: float = READ_SECONDS,
+        read_seconds: float | None = None,
     ) -> Answer:
-        """Send one request and return status, decoded body and warnings, whatever the status.
+        """Send one request, once, and return status, decoded body and warnings, whatever the status.
+
+        Args:
+            read_seconds: the longest silence; None for the client's own.
 
         Raises:
             Unreachable: nobody answered.
         """
-        answer = self._exchange(method, path, body, query, content_type, read_seconds)
-        data = answer.response.data
-        return Answer(answer.status, _decode(data), tuple(answer.response.headers.getlist("Warning")))
+        with told(f"{method} {path}", self.server):
+            limits = timeouts(self.patience, read_seconds)
+            answer = self._exchange(method, path, body, query, content_type, limits).response
+            retry_after = seconds_of(answer.headers.get("Retry-After"))
+            return Answer(
+                answer.status, decode(answer.data), tuple(answer.headers.getlist("Warning")), retry_after=retry_after
+            )
 
     def request(
         self,
@@ -128,35 +118,42 @@ class Cluster:
         body: Any = None,
         query: Mapping[str, str] | None = None,
         content_type: str = "application/json",
-        read_seconds: float = READ_SECONDS,
+        read_seconds: float | None = None,
     ) -> Any:
-        """Send one request and return the decoded JSON.
+        """Send one request and return the decoded JSON; while the API has trouble, as often as the patience allows.
 
         Raises:
             ApiFailure: the API refused.  Unreachable: nobody answered.
         """
-        answer = self.send(method, path, body=body, query=query, content_type=content_type, read_seconds=read_seconds)
-        if answer.code >= 400:
-            raise _failure(answer, f"{method} {path}")
-        return answer.body
+
+        def attempt() -> Any:
+            answer = self.send(
+                method, path, body=body, query=query, content_type=content_type, read_seconds=read_seconds
+            )
+            if answer.code >= 400:
+                raise failure_of(answer, f"{method} {path}")
+            return answer.body
+
+        return with_patience(attempt, self.patience, repeatable=repeatable(method, body))
 
     def _exchange(
-        self, method: str, path: str, body: Any, query: Mapping[str, str] | None, content_type: str, read_seconds: float
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        query: Mapping[str, str] | None,
+        content_type: str,
+        limits: tuple[float, float],
     ) -> Any:
-        try:
-            serialized = self._api.param_serialize(
-                method=method,
-                resource_path=path,
-                query_params=list((query or {}).items()),
-                header_params={"Accept": "application/json", "Content-Type": content_type},
-                body=body,
-                auth_settings=["BearerToken"],
-            )
-            return self._api.call_api(*serialized, _request_timeout=(CONNECT_SECONDS, read_seconds))
-        except (kubernetes.client.ApiException, urllib3.exceptions.HTTPError, OSError) as error:
-            raise Unreachable(
-                f"{method} {self.server}{path}: {error}", hint="is the cluster up? `vmatrix infra status` tells"
-            ) from error
+        serialized = self._api.param_serialize(
+            method=method,
+            resource_path=path,
+            query_params=list((query or {}).items()),
+            header_params={"Accept": "application/json", "Content-Type": content_type},
+            body=body,
+            auth_settings=["BearerToken"],
+        )
+        return self._api.call_api(*serialized, _request_timeout=limits)
 
     def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json | None:
         """Return an object, None when it does not exist."""
@@ -280,19 +277,18 @@ class Cluster:
         }
         if labels:
             query["labelSelector"] = labels
-        answer = self._exchange("GET", resource.path(namespace), None, query, "application/json", seconds + 30.0)
-        if answer.status >= 400:
-            body = _decode(answer.response.data)
-            raise _failure(Answer(answer.status, body, ()), f"WATCH {resource.path(namespace)}")
-        try:
-            for line in _lines(answer.response):
-                event = json.loads(line)
-                yield event["type"], event["object"]
-        except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise Unreachable(f"WATCH {self.server}{resource.path(namespace)}: {error}") from error
-        finally:
-            answer.response.close()
-            answer.response.release_conn()
+        request = f"WATCH {resource.path(namespace)}"
+        with told(request, self.server):
+            limits = (self.patience.connect_seconds, self.patience.watch_silence_seconds)
+            answer = self._exchange("GET", resource.path(namespace), None, query, "application/json", limits)
+            if answer.status >= 400:
+                raise failure_of(Answer(answer.status, decode(answer.response.data), ()), request)
+            try:
+                for line in _lines(answer.response):
+                    yield _event(line, f"{self.server}{resource.path(namespace)}")
+            finally:
+                answer.response.close()
+                answer.response.release_conn()
 
     def pod_log(self, namespace: str, name: str, *, container: str, tail: int | None = None) -> str:
         """Return a container's log; the whole, or its last `tail` lines."""
@@ -307,25 +303,16 @@ class Cluster:
         return [f"{e.get('type', '')} {e.get('reason', '')}: {e.get('message', '')}" for e in found]
 
 
+def _event(line: bytes, where: str) -> tuple[str, Json]:
+    try:
+        event = json.loads(line)
+        return event["type"], event["object"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise Unreachable(f"WATCH {where}: this is no event: {line[:200]!r}") from error
+
+
 def _lines(answer: Any) -> Iterator[bytes]:
     rest = b""
     for chunk in answer.stream(amt=None, decode_content=False):
         *whole, rest = (rest + chunk).split(b"\n")
         yield from (line for line in whole if line)
-
-
-def _decode(data: bytes) -> Any:
-    """Decode a body: JSON where it is JSON, text otherwise, None when empty."""
-    if not data:
-        return None
-    try:
-        return json.loads(data)
-    except ValueError:
-        return data.decode(errors="replace")
-
-
-def _failure(answer: Answer, request: str) -> ApiFailure:
-    """Turn an error answer into an exception; the body is a Status object, or text of a proxy on the way."""
-    status: Json = answer.body if isinstance(answer.body, dict) else {"message": str(answer.body or "")[:500]}
-    causes = (status.get("details") or {}).get("causes") or []
-    return ApiFailure(answer.code, status.get("reason") or "", status.get("message") or "", causes, request=request)

@@ -9,13 +9,16 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 
-from harness.kube.client import ApiFailure, Cluster, Json, Unreachable
+from harness.kube.client import Cluster
 from harness.kube.resources import Resource
+from harness.kube.transport import Answer, ApiFailure, Json, Unreachable, failure_of
+from harness.until import grown
 
 log = logging.getLogger(__name__)
 Key = tuple[str, str]
 Listener = Callable[[str, Json], None]
-RETRY_SECONDS = 0.5
+FIRST_RETRY_SECONDS = 0.3
+LAST_RETRY_SECONDS = 10.0
 
 
 def key_of(obj: Json) -> Key:
@@ -37,6 +40,8 @@ class Informer:
         self._labels = labels
         self._objects: dict[Key, Json] = {}
         self._listeners: list[Listener] = []
+        self._version = ""  # to watch from; "" to list anew
+        self._failures = 0  # in a row
         self._seen = 0  # the newest version that list or watch brought
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -76,17 +81,18 @@ class Informer:
         self._stopping.set()
 
     def _run(self) -> None:
-        version = ""
         while not self._stopping.is_set():
             try:
-                if not version:
-                    version = self._relist()
-                version = self._follow(version)
+                if not self._version:
+                    self._version = self._relist()
+                self._follow()
+                self._failures = 0
             except (ApiFailure, Unreachable) as failure:
                 log.debug("watch of %s broke: %s", self.resource.plural, failure)
-                if isinstance(failure, ApiFailure):
-                    version = ""
-                self._stopping.wait(RETRY_SECONDS)
+                if not failure.passing:  # 410 above all: the version is too old to go on from
+                    self._version = ""
+                self._failures += 1
+                self._stopping.wait(grown(FIRST_RETRY_SECONDS, self._failures, LAST_RETRY_SECONDS))
 
     def _relist(self) -> str:
         listing = self._cluster.list(self.resource, labels=self._labels)
@@ -106,17 +112,22 @@ class Informer:
         self.synced.set()
         return listing.resource_version
 
-    def _follow(self, version: str) -> str:
-        """Apply one watch's events; return the version to go on from, "" to list again."""
-        for kind, obj in self._cluster.watch(self.resource, resource_version=version, labels=self._labels):
+    def _follow(self) -> None:
+        """Apply one watch's events; each moves the version from which the next watch goes on.
+
+        Raises:
+            ApiFailure: the server ended the watch with an error.  Unreachable: it was cut.
+        """
+        for kind, obj in self._cluster.watch(self.resource, resource_version=self._version, labels=self._labels):
             if kind == "ERROR":
-                return ""
-            version = obj["metadata"]["resourceVersion"]
+                code = int(obj.get("code") or 410)
+                raise failure_of(Answer(code, obj, ()), f"WATCH {self.resource.path()}")
+            self._version = obj["metadata"]["resourceVersion"]
+            self._failures = 0
             if kind != "BOOKMARK":
                 self._store(kind, obj)
             if self._stopping.is_set():
                 break
-        return version
 
     def _store(self, kind: str, obj: Json) -> None:
         key, version = key_of(obj), revision_of(obj)
