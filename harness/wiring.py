@@ -26,6 +26,7 @@ from harness.infra.local.layout import layout_of
 from harness.infra.local.provider import LocalProvider
 from harness.infra.provider import Provider
 from harness.kube.client import Cluster
+from harness.kube.transport import PATIENT
 from harness.model import Cell, Mirror
 from harness.spec import Spec
 from harness.spec.images import UrlSource
@@ -83,14 +84,14 @@ def open_cluster(settings: Settings) -> Cluster:
         BadInput: there is none.
     """
     if settings.provider == "kubeconfig":
-        return Cluster.from_kubeconfig(kubeconfig_of(settings), context=settings.context)
+        return Cluster.from_kubeconfig(kubeconfig_of(settings), context=settings.context, patience=PATIENT)
     path = layout_of(settings.infra_name).kubeconfig
     if not path.is_file():
         raise BadInput(
             f"the embedded infrastructure {settings.infra_name!r} is not up",
             hint=f"vmatrix infra up --name {settings.infra_name}",
         )
-    return Cluster.from_kubeconfig(path)
+    return Cluster.from_kubeconfig(path, patience=PATIENT)
 
 
 def kubeconfig_of(settings: Settings) -> Path:
@@ -152,7 +153,7 @@ def join_site(settings: Settings, spec: Spec) -> Site:
 
 def _site(settings: Settings, spec: Spec, provider: Provider, progress: OnProgress) -> Site:
     return Site(
-        cluster=Cluster.from_kubeconfig(provider.kubeconfig(), context=settings.context),
+        cluster=Cluster.from_kubeconfig(provider.kubeconfig(), context=settings.context, patience=PATIENT),
         spec=spec,
         timeouts=spec.timeouts.scaled(settings.timeout_scale),
         mirror=provider.mirror(),
