@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from harness.infra.local.kubevirt.events import Events
+from harness.infra.local.kubevirt.faults import Faults
 from harness.kube.client import Cluster
 from harness.kube.informer import Informer
 from harness.kube.reconcile import Controller
@@ -88,7 +89,8 @@ class Context:
     """The shared world of all controllers of one process.
 
     Attributes: state (the instance's state directory; disks are `state/disks/<pv>.raw`), index (of the instance: it
-    owns 10.(213+index).0.0/16), node (name of the Node that stands for this host), stopping (set once on SIGTERM).
+    owns 10.(213+index).0.0/16), node (name of the Node that stands for this host), stopping (set once on SIGTERM),
+    faults (those that objects ask for).
     """
 
     cluster: Cluster
@@ -98,6 +100,7 @@ class Context:
     index: int
     node: str
     stopping: threading.Event = field(default_factory=threading.Event)
+    faults: Faults = field(default_factory=Faults)
     _controllers: list[Controller] = field(default_factory=list)
     _stoppers: list[Callable[[], None]] = field(default_factory=list)
 

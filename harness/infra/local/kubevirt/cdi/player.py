@@ -13,6 +13,7 @@ from harness.infra.local.kubevirt.cdi.provisioner import CONFIG_NAME, disk_path,
 from harness.infra.local.kubevirt.cdi.sources import SourceMissing, work_for
 from harness.infra.local.kubevirt.cdi.transfers import Outcome, Transfer, Transfers
 from harness.infra.local.kubevirt.context import Context
+from harness.infra.local.kubevirt.faults import transfers as befallen
 from harness.infra.local.kubevirt.objects import deleting, dig, phase
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of
@@ -90,20 +91,22 @@ class Player:
     def _begin(self, key: Key, pod: Json) -> float | None:
         """Start a pod's transfer, for the first time or again, when it is time and there is a place."""
         was = podstatus.container_of(pod)
-        wait = podstatus.wait_before(was)
+        name = dig(pod["spec"]["volumes"][0], "persistentVolumeClaim", "claimName")
+        claim = self._claims.get(key[0], name)
+        wait = befallen.wait_before(self._context.faults, claim, podstatus.wait_before(was))
         if wait > 0:
             waiting = podstatus.backing_off(pod)
             if waiting is not None:
                 self._write(pod, waiting)
             return wait
-        claim = self._claims.get(key[0], dig(pod["spec"]["volumes"][0], "persistentVolumeClaim", "claimName"))
-        if claim is None or phase(claim) != "Bound":
+        if claim is None or phase(claim) != "Bound" or self._held(pod, claim):
             return SOON_SECONDS
         try:
             work = work_for(self._context, claim, self._room(claim))
         except SourceMissing as missing:
             self._write(pod, podstatus.terminated(pod, Outcome(missing.summary)))
             return None
+        work = befallen.work(self._context.faults, claim, work, int(was.get("restartCount") or 0))
         scratch = scratch_dir(self._context.state) / secrets.token_hex(8)
         transfer = Transfer(work, disk_path(self._context.disks, claim["spec"]["volumeName"]), scratch)
         uid = pod["metadata"]["uid"]
@@ -117,6 +120,16 @@ class Player:
         self._running[key] = uid
         self._transfers.start(transfer, lambda: self._look_again(key))
         return None
+
+    def _held(self, pod: Json, claim: Json) -> bool:
+        """Tell whether a fault keeps a pod without its container; the pod's status then says why."""
+        asked = befallen.waiting(self._context.faults, claim)
+        if asked is None:
+            return False
+        if not podstatus.container_of(pod):
+            self._write(pod, podstatus.waiting(pod, asked["reason"], asked["message"]))
+            self._context.events.warning(pod, "Failed", f"Error: {asked['message']}", component="kubelet")
+        return True
 
     def _look_again(self, ended: Key) -> None:
         self.controller.queue.add(ended)

@@ -64,6 +64,13 @@ def started(pod: Json, was: Json, address: str) -> Json:
     return {"hostIP": address, "podIP": address, "podIPs": [{"ip": address}], **around(pod, container)}
 
 
+def waiting(pod: Json, reason: str, message: str) -> Json:
+    """Return the status of a pod whose container cannot be created."""
+    state = {"waiting": {"reason": reason, "message": message}}
+    container = {**_named(pod), "ready": False, "started": False, "restartCount": 0, "state": state, "lastState": {}}
+    return {**around(pod, container), "phase": "Pending"}
+
+
 def terminated(pod: Json, outcome: Outcome) -> Json:
     """Return the status of a pod whose transfer ended; only a retriable failure keeps the pod alive."""
     failed = bool(outcome.message) and not outcome.fatal

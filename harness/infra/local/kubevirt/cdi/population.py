@@ -11,6 +11,7 @@ from harness.infra.local.kubevirt.cdi.podspecs import clone_pod, importer_pod
 from harness.infra.local.kubevirt.cdi.provisioner import CONFIG_NAME
 from harness.infra.local.kubevirt.cdi.status import POD_RUNNING_REASON
 from harness.infra.local.kubevirt.context import Context
+from harness.infra.local.kubevirt.faults import transfers
 from harness.infra.local.kubevirt.objects import condition, controller_of, deleting, dig, phase
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of
@@ -93,6 +94,12 @@ class Population:
         meta = claim["metadata"]
         cloned = names.annotations_of(claim).get(names.CLONE_REQUEST)
         if cloned and not self._source_ready(claim, cloned):
+            return BUSY_SECONDS
+        befallen = transfers.without_pod(self._context.faults, claim, cloned)
+        if befallen is not None:
+            for about in (claim, self._volumes.get(*key_of(claim))):
+                if about is not None:
+                    self._context.events.warning(about, *befallen, component=IMPORT_COMPONENT)
             return BUSY_SECONDS
         users = self._users(meta["namespace"], meta["name"])
         if users:

@@ -13,6 +13,7 @@ from harness.errors import InfraError
 from harness.infra.local.kubevirt.cdi import sizes
 from harness.infra.local.kubevirt.cdi.names import annotations_of
 from harness.infra.local.kubevirt.context import Context
+from harness.infra.local.kubevirt.faults import transfers
 from harness.infra.local.kubevirt.objects import deleting, dig, phase
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.informer import Key, key_of
@@ -26,6 +27,7 @@ SELECTED_NODE = "volume.kubernetes.io/selected-node"
 FINALIZER = "vmatrix.dev/disk-file"
 COMPONENT = PROVISIONER
 CONFIG_NAME = "config"
+REFUSED_SECONDS = 2.0
 
 
 def disk_path(disks: Path, volume: str) -> Path:
@@ -77,6 +79,10 @@ class Provisioner:
         storage_class = self._classes.get("", claim["spec"].get("storageClassName") or "")
         if storage_class is None or not self._is_ours(claim, storage_class):
             return None
+        if refused := transfers.without_volume(self._context.faults, claim):
+            message = f'failed to provision volume with StorageClass "{storage_class["metadata"]["name"]}": {refused}'
+            self._context.events.warning(claim, "ProvisioningFailed", message, component=COMPONENT)
+            return REFUSED_SECONDS
         try:
             volume = self._make(claim, storage_class)
         except OSError as error:

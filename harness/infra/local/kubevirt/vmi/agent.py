@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from harness.errors import VmatrixError
 from harness.infra.local.kubevirt.context import Context
+from harness.infra.local.kubevirt.faults import instances
 from harness.infra.local.kubevirt.node.addresses import Addresses
 from harness.infra.local.kubevirt.node.guests import Guests, ended_well, machine_id
 from harness.infra.local.kubevirt.objects import deleting, dig, phase
@@ -49,7 +50,12 @@ class Agent:
             latest = self._vmis.get(*key_of(vmi))
             return latest is not None and not deleting(latest) and not is_final(latest)
 
+        faults = self._context.faults
+        if instances.without_guest(faults, vmi):
+            return None
         try:
+            if failing := instances.sync_failure(faults, vmi):
+                raise volumes.Unbootable(failing)
             self._guests.start(self._machine(vmi, pod), wanted)
         except (volumes.Unbootable, VmatrixError) as error:
             detail = f": {error.detail}" if isinstance(error, VmatrixError) and error.detail else ""
@@ -98,9 +104,10 @@ class Agent:
 
     def ended(self, vmi: Json) -> Json | None:
         """Return the status of a Running instance whose machine is gone; None while it runs."""
-        if self._guests.supervised(vmi["metadata"]["uid"]):
+        uid = vmi["metadata"]["uid"]
+        if self._guests.supervised(uid) or instances.without_guest(self._context.faults, vmi):
             return None
-        seen = self._guests.status(vmi["metadata"]["uid"])
+        seen = self._guests.status(uid)
         if seen.phase in {"booting", "running"}:
             return None
         well = ended_well(seen)
