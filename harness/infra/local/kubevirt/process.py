@@ -18,6 +18,7 @@ from harness.infra.local.kubevirt import cdi
 from harness.infra.local.kubevirt.admission import serve
 from harness.infra.local.kubevirt.context import Context, Informers
 from harness.infra.local.kubevirt.events import Events
+from harness.infra.local.kubevirt.faults import Faults
 from harness.infra.local.kubevirt.install import install
 from harness.infra.local.kubevirt.node import heartbeat, logs, machine
 from harness.infra.local.kubevirt.node.addresses import Addresses
@@ -68,6 +69,7 @@ def run(options: Options) -> None:
         state=options.state,
         index=options.index,
         node=options.node_name,
+        faults=Faults(options.state),
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: context.stopping.set())

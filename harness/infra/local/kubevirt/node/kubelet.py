@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from harness.infra.local.kubevirt.context import Context
+from harness.infra.local.kubevirt.faults import launchers
 from harness.infra.local.kubevirt.node import pods
 from harness.infra.local.kubevirt.node.addresses import Addresses
 from harness.infra.local.kubevirt.node.guests import Guests
@@ -22,6 +23,7 @@ log = logging.getLogger(__name__)
 WORKERS = 4
 LOOK_SECONDS = 0.2  # how often a machine that shuts down is looked at
 AGENT = "virt-handler"
+COMPONENT = "kubelet"
 
 
 def _grace_left(pod: Json, moment: datetime) -> float:
@@ -84,10 +86,40 @@ class Kubelet:
         if deleting(pod):
             return self._end(pod)
         if phase(pod) == "Pending" and is_condition(pod, UNPAUSED, "True"):
-            self._run(pod)
-        elif phase(pod) == "Running":
+            return self._start(pod)
+        if phase(pod) == "Running":
             self._end_with_instance(pod)
+            return self._befall(pod)
         return None
+
+    def _start(self, pod: Json) -> float | None:
+        """Run a pod, unless something keeps it from it that is looked at again soon."""
+        held = launchers.not_started(self._context.faults, pod)
+        if not held:
+            self._run(pod)
+            return None
+        if isinstance(held, dict) and dig(pod, "status", "containerStatuses") is None:
+            self._pods.observe(pods.write_status(self._context.cluster, pod, held))
+            waiting = held["containerStatuses"][0]["state"]["waiting"]
+            self._context.events.warning(pod, "Failed", f"Error: {waiting['reason']}", component=COMPONENT)
+            self._context.events.warning(pod, "Failed", waiting["message"], component=COMPONENT)
+        return LOOK_SECONDS
+
+    def _befall(self, pod: Json) -> float | None:
+        """End a running pod, or take it away, when a fault says so."""
+        faults = self._context.faults
+        ended = launchers.crash(faults, pod)
+        if ended is not None:
+            self._guests.kill(instance_uid(pod))
+            status = pods.ended(
+                pod, exit_code=int(ended["exit_code"]), reason=ended["reason"], message=ended["message"]
+            )
+            self._pods.observe(pods.write_status(self._context.cluster, pod, status))
+            return None
+        if launchers.vanishes(faults, pod):
+            pods.remove(self._context.cluster, pod)
+            return None
+        return launchers.due(faults, pod)
 
     def _end(self, pod: Json) -> float | None:
         """Shut the machine down within the instance's grace period, then take it and the pod away."""
@@ -101,6 +133,8 @@ class Kubelet:
                 message = "Signaled Graceful Shutdown"
                 self._context.events.normal(vmi, "ShuttingDown", message, component=AGENT)
             return min(left, LOOK_SECONDS)
+        if self._context.faults.of(pod, "launcher-stays") is not None:
+            return LOOK_SECONDS
         self._asked.discard(uid)
         self._guests.kill(uid)
         pods.remove(self._context.cluster, pod)
@@ -115,7 +149,7 @@ class Kubelet:
     def _run(self, pod: Json) -> None:
         namespace = pod["metadata"]["namespace"]
         network = self._addresses.network(namespace, on_host=self._networks_on_host())
-        address = self._addresses.address(pod, network)
+        address = launchers.address(self._context.faults, pod, self._addresses.address(pod, network))
         status = pods.running(pod, address=address, host_address=self._context.host_address)
         self._pods.observe(pods.write_status(self._context.cluster, pod, status))
 

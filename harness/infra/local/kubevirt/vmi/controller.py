@@ -6,6 +6,7 @@ import time
 from datetime import UTC, datetime
 
 from harness.infra.local.kubevirt.context import Context
+from harness.infra.local.kubevirt.faults import instances, launchers
 from harness.infra.local.kubevirt.node.pods import patch_conditions
 from harness.infra.local.kubevirt.objects import condition, controller_of, deleting, dig, is_condition, phase
 from harness.infra.local.kubevirt.vm import volumes as named
@@ -81,6 +82,10 @@ class VmiController:
             error, pod = self._launch(vmi)
         elif phase(vmi) == "Scheduled" and is_condition(vmi, "Synchronized", "False"):
             error = _error_of(vmi)
+        elif pod is not None:
+            error = phases.image_error(pod)
+        elif instances.forsaken(self._context.faults, vmi):
+            return None
         vmi = self._write(vmi, pod, error)
         if pod is None or is_final(vmi):
             return None
@@ -120,7 +125,7 @@ class VmiController:
     def _create_pod(self, vmi: Json) -> Json:
         uid = vmi["metadata"]["uid"]
         try:
-            pod = self._cluster.create(POD, launcher_pod(vmi))
+            pod = self._cluster.create(POD, launchers.asking(self._context.faults, launcher_pod(vmi)))
         except ApiFailure as failure:
             if failure.reason == "AlreadyExists":
                 raise
@@ -171,7 +176,8 @@ class VmiController:
             self._pods.observe(self._cluster.merge(POD, meta["name"], patch, meta["namespace"]))
 
     def _drive_machine(self, vmi: Json, pod: Json) -> float | None:
-        if deleting(pod) or not self._agent.mine(pod):
+        faults = self._context.faults
+        if deleting(pod) or not self._agent.mine(pod) or instances.unattended(faults, vmi):
             return None
         if phase(vmi) == "Scheduled":
             return self._boot(vmi, pod)
@@ -179,6 +185,9 @@ class VmiController:
             return None
         ended = self._agent.ended(vmi)
         if ended is None:
+            told = instances.told(faults, vmi)
+            if told is not None:
+                self._replace({**vmi, "status": told})
             return LOOK_SECONDS
         self._replace({**vmi, "status": ended})
         return None
@@ -214,7 +223,7 @@ class VmiController:
             )
             return
         vmi = self._write(vmi, pod, None)
-        if pod is None and is_final(vmi):
+        if pod is None and is_final(vmi) and not instances.stays(self._context.faults, vmi):
             self._release(vmi)
 
     def _release(self, vmi: Json) -> None:

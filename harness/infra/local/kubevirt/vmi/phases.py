@@ -27,6 +27,8 @@ from harness.kube.client import Json
 NODE_LABEL = "kubevirt.io/nodeName"
 UNPAUSED = "kubevirt.io/virtual-machine-unpaused"
 
+IMAGE_ERRORS = frozenset({"ErrImagePull", "ImagePullBackOff"})
+
 
 @dataclass(frozen=True)
 class SyncError:
@@ -153,6 +155,15 @@ def _synchronized(conditions: list[Json], error: SyncError | None, moment: datet
             "lastTransitionTime": stamp(moment),
         },
     )
+
+
+def image_error(pod: Json) -> SyncError | None:
+    """Return why a launcher's container waits for its image, None when none does."""
+    for container in dig(pod, "status", "containerStatuses") or []:
+        waiting = dig(container, "state", "waiting") or {}
+        if waiting.get("reason") in IMAGE_ERRORS:
+            return SyncError(waiting["reason"], waiting.get("message", ""))
+    return None
 
 
 def placed(status: Json, vmi: Json, pod: Json, claims: dict[str, Json]) -> None:
