@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
+from tests.unit.playbooks.mirror import serving
 from tests.unit.playbooks.playbook_files import module
 
 request_ = module("action_plugins/deployment_request.py")
@@ -107,32 +106,9 @@ def test_refuses_what_it_does_not_know() -> None:
 @pytest.fixture
 def mirror() -> Iterator[str]:
     """Serve one file, /bin/kubelet/1/kubelet, and the manifest of one image."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def answer(self, *, body: bytes) -> None:
-            there = self.path in ("/bin/kubelet/1/kubelet", "/v2/pause/manifests/3")
-            self.send_response(200 if there else 404)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            if self.command == "GET":
-                self.wfile.write(body)
-
-        def do_GET(self) -> None:
-            self.answer(body=b"one")
-
-        def do_HEAD(self) -> None:
-            self.answer(body=b"one")
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-            return
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield f"127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    there = ("/bin/kubelet/1/kubelet", "/v2/pause/manifests/3")
+    with serving(lambda path: path in there, b"one") as address:
+        yield address
 
 
 def wanted(mirror: str, version: str, image: str, sha256: str | None = None) -> list[dict[str, Any]]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import pytest
 import yaml
 
 from harness import proc
+from tests.unit.playbooks.mirror import serving
 from tests.unit.playbooks.playbook_files import PLAYBOOKS, load
 from tests.unit.playbooks.test_templates import ANSIBLE, HERE
 
@@ -33,28 +32,8 @@ class Attempt:
 @pytest.fixture(scope="module")
 def mirror() -> Iterator[str]:
     """Serve the letter x wherever a mirror has something, but no kubelet at all."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(404 if "/kubelet/" in self.path else 200)
-            self.send_header("Content-Length", "1")
-            self.end_headers()
-            if self.command == "GET":
-                self.wfile.write(b"x")
-
-        def do_HEAD(self) -> None:
-            self.do_GET()
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-            return
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield f"127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(lambda path: "/kubelet/" not in path, b"x") as address:
+        yield address
 
 
 def attempt(directory: Path, entry: str, groups: dict[str, list[str]], **variables: Any) -> Attempt:
@@ -82,7 +61,6 @@ def attempt(directory: Path, entry: str, groups: dict[str, list[str]], **variabl
         },
     )
     text = spoken.read_text(encoding="utf-8") if spoken.exists() else ""
-        cluster_metrics_server_version="v0.9.0",
     return Attempt(done.returncode, done.stdout, text)
 
 
@@ -95,7 +73,6 @@ def served(mirror: str) -> Json:
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
-        "cluster_metrics_server_version 'v0.9.0' is not a version such as 1.36.3",
 def test_every_mistake_is_said_at_once_before_any_machine_is_touched(tmp_path: Path, entry: str) -> None:
     ended = attempt(
         tmp_path,
@@ -105,6 +82,7 @@ def test_every_mistake_is_said_at_once_before_any_machine_is_touched(tmp_path: P
         cluster_pod_cidr="10.0.0.0/16",
         cluster_service_cidr="10.0.128.0/20",
         cluster_network_plugin="cilium",
+        cluster_metrics_server_version="v0.9.0",
     )
     assert ended.status == REFUSED
     assert ended.spoken_to == ""
@@ -117,6 +95,7 @@ def test_every_mistake_is_said_at_once_before_any_machine_is_touched(tmp_path: P
         "choose a network that no machine is in",
         "cluster_pod_cidr 10.0.0.0/16 overlaps cluster_service_cidr 10.0.128.0/20: choose networks apart",
         "cluster_network_plugin 'cilium' is not known here: choose one of flannel, routes",
+        "cluster_metrics_server_version 'v0.9.0' is not a version such as 1.36.3",
     ):
         assert mistake in ended.said
 
