@@ -17,7 +17,7 @@ from harness.cell import manifests
 from harness.cell.manifests import GoldenImage
 from harness.cell.site import Site
 from harness.errors import BadInput
-from harness.infra import preflight
+from harness.infra import nested, preflight
 from harness.infra.cluster_checks import Use
 from harness.infra.findings import raise_if_any
 from harness.infra.kubeconfig import KubeconfigProvider
@@ -25,6 +25,7 @@ from harness.infra.local.config import LocalConfig
 from harness.infra.local.layout import layout_of
 from harness.infra.local.provider import LocalProvider
 from harness.infra.provider import Provider
+from harness.infra.need import Need
 from harness.kube.client import Cluster
 from harness.kube.transport import PATIENT
 from harness.model import Cell, Mirror
@@ -132,8 +133,8 @@ def open_site(settings: Settings, spec: Spec, cells: Sequence[Cell], *, progress
         images = [ref for given in moments for ref in refs.images(store.catalogue, _version(given), given)]
         provider = local_provider(settings.infra_name, store, progress=tell, images=tuple(dict.fromkeys(images)))
     else:
-        provider = kubeconfig_provider(settings)
-    if settings.provider == "local":
+        provider = kubeconfig_provider(settings, paths.project_dir() / spec.product.directory)
+    if settings.provider != "kubeconfig":
         largest = max(sum(m.memory_mib for m in cell.machines) for cell in cells)
         raise_if_any(preflight.check_memory(largest))
     store.ensure(tuple(dict.fromkeys(wanted)), tell)
@@ -147,7 +148,7 @@ def join_site(settings: Settings, spec: Spec) -> Site:
     if settings.provider == "local":
         provider = local_provider(settings.infra_name, store_of(settings), progress=lambda _: None)
     else:
-        provider = kubeconfig_provider(settings)
+        provider = kubeconfig_provider(settings, paths.project_dir() / spec.product.directory)
     return _site(settings, spec, provider, lambda _: None)
 
 
@@ -175,13 +176,37 @@ def most_cells(settings: Settings, cells: Sequence[Cell]) -> int:
 
     On the embedded infrastructure that is how many of the smallest fit into this host's free memory.
     """
-    if settings.provider != "local":
+        access=settings.access or provider.access(),
+        kubeconfig=provider.kubeconfig().resolve(),
+        context=settings.context,
+        binding=settings.binding,
+    if settings.provider == "kubeconfig":
         return MOST_WORKERS
     smallest = min(sum(m.memory_mib for m in cell.machines) for cell in cells)
     return max(1, min(MOST_WORKERS, preflight.memory_available_mib() // smallest))
 
 
-def kubeconfig_provider(settings: Settings) -> KubeconfigProvider:
+def use_of(settings: Settings, product: Path, need: Need | None = None) -> Use:
+    """Return what a cluster that exists is to be used for, as its checks need to know it.
+
+    Args:
+        product: the product's directory.
+        need: of the largest cell, as far as it is known.
+
+    Raises:
+        BadInput: the file of guests' variables cannot be used.
+    """
+    return Use(
+        namespace=settings.namespace,
+        storage_class=settings.storage_class,
+        need=need or Need(),
+        networks=nested.networks(product, nested.read_vars(settings.guest_vars)),
+        outer=tuple(n.strip() for n in (settings.outer_networks or "").split(",") if n.strip()),
+        bridged=settings.binding == "bridge",
+    )
+
+
+def kubeconfig_provider(settings: Settings, product: Path | None = None) -> KubeconfigProvider:
     """Return the provider of a cluster that exists.
 
     Raises:
@@ -194,11 +219,15 @@ def kubeconfig_provider(settings: Settings) -> KubeconfigProvider:
             hint="guests pull binaries and images from a mirror: `vmatrix artifacts serve` runs one",
         )
     mirror = Mirror(http=str(settings.mirror_http), registry=str(settings.registry))
-    use = Use(namespace=settings.namespace, storage_class=settings.storage_class)
-    return KubeconfigProvider(kubeconfig_of(settings), settings.context, mirror, use)
+    use = use_of(settings, product or Path())
+    given = nested.read_vars(settings.guest_vars)
+    return KubeconfigProvider(kubeconfig_of(settings), settings.context, mirror, use, given)
 
 
 def golden_image(settings: Settings, name: str, mirror: Mirror, *, progress: OnProgress) -> GoldenImage:
+    Args:
+        product: the product's directory; without it the guests' networks are not looked at.
+
     """Return a disk image as the infra cluster imports it: built here and served by the mirror, or an upstream URL."""
     entry = catalogue.load(paths.project_dir() / "matrix" / "images.yml").find(name)
     if isinstance(entry.source, UrlSource):

@@ -16,6 +16,7 @@ from harness.kube.client import Json
 from harness.model import LABEL_MACHINE, PlannedMachine
 
 GOLDEN_NAMESPACE = "vmatrix-images"
+BRIDGE, MASQUERADE = "bridge", "masquerade"
 # KubeVirt's share of a launcher pod: about 220 MiB and 8 MiB per vCPU (KubeVirt docs, "memory overhead"); rounded up
 LAUNCHER_OVERHEAD_MIB = 512
 IMPORTER_MIB = 1024
@@ -42,6 +43,7 @@ class CellPlan:
     prefix: of the names of a machine's objects, where cells share a namespace.
     owner: the reference to the pod with which a machine's objects end.
     images: the namespace of the golden images.
+    binding: of machines to the pod network.
     """
 
     namespace: str
@@ -53,6 +55,7 @@ class CellPlan:
     prefix: str = ""
     owner: Mapping[str, str] | None = None
     images: str = GOLDEN_NAMESPACE
+    binding: str = BRIDGE
 
     def owned(self, obj: Json) -> Json:
         """Return an object with its owner: whoever it ends with besides its own deletion."""
@@ -133,6 +136,7 @@ def machine(plan: CellPlan, planned: PlannedMachine, image: GoldenImage, *, dire
         "user": image.user,
         "public_key": plan.public_key,
         "dns_domain": plan.dns_domain,
+        "binding": plan.binding,
     }
     user_data = "#cloud-config\n" + yaml.safe_dump(
         render("cloud-init.yml.j2", values, directory=directory), sort_keys=False, width=4096

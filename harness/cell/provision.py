@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-from harness.cell import manifests
+from harness.cell import manifests, ways
 from harness.cell.access import control_directory, wait_for_cloud_init, wait_for_login
 from harness.cell.golden import ensure_golden
 from harness.cell.keys import PRIVATE_KEY, make_key_pair
@@ -87,6 +87,7 @@ def provision(site: Site, attempt: Attempt, steps: Steps) -> Environment:
         machines = in_parallel(
             lambda m: wait_for_address(site, attempt.place, m, images[m.image].user), attempt.cell.machines
         )
+    machines = ways.record(site, attempt.place, machines, attempt.directory)
     with steps.step("login"):
         in_parallel(lambda m: _log_in(site, attempt, m, private_key), machines)
     return Environment(
@@ -127,6 +128,7 @@ def _plan(site: Site, attempt: Attempt, public_key: str) -> manifests.CellPlan:
         prefix=place.prefix,
         owner=place.owner,
         images=site.images_namespace,
+        binding=site.binding,
     )
 
 

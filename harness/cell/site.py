@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.cell.manifests import GOLDEN_NAMESPACE, GoldenImage
+from harness.cell.manifests import BRIDGE, GOLDEN_NAMESPACE, GoldenImage
 from harness.kube.client import Cluster
-from harness.model import Mirror
+from harness.model import Access, Mirror
 from harness.spec.models import Spec, Timeouts
 
 
@@ -20,7 +20,9 @@ class Site:
     image: gives a disk image's source for this infra cluster, by its name in matrix/images.yml.
     guest_vars: the variables that the infra's machines need of the playbooks.
     project: the checkout with vm-templates/ and the product.
+    access: how machines are reached.  kubeconfig, context: of the infra cluster, for ways through its API.
     namespace: the one that all cells share; without it each cell has one of its own.
+    binding: of machines to the pod network.
     """
 
     cluster: Cluster
@@ -33,6 +35,10 @@ class Site:
     project: Path
     expiry_hours: float
     namespace: str | None = None
+    access: Access = "direct"
+    kubeconfig: Path | None = None
+    context: str | None = None
+    binding: str = BRIDGE
 
     @property
     def images_namespace(self) -> str:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
 from rich.console import Console
 from rich.table import Column, Table
 
@@ -27,7 +26,6 @@ from harness.spec import load_spec
 from harness.spec.settings import Settings, load_settings
 
 APT = "apt-get"
-NETWORKS = {"cluster_pod_cidr": "pod network", "cluster_service_cidr": "service network"}
 INSTALL_SECONDS = 900.0
 out = Console(soft_wrap=True, highlight=False)
 
@@ -81,19 +79,8 @@ def _use(settings: Settings, memory: int | None) -> Use:
     """Return what a cluster is to be used for: the plan's largest cell on its kind of infra, the guests' networks."""
     spec = load_spec(project_dir() / "matrix")
     need = need_of([selected.cell for selected in choose(spec, settings)])
-    return Use(
-        namespace=settings.namespace,
-        storage_class=settings.storage_class,
-        need=need if memory is None else Need(f"a cell of {memory} MiB", memory_mib=memory),
-        networks=_networks(project_dir() / spec.product.directory),
-    )
-
-
-def _networks(product: Path) -> dict[str, str]:
-    """Return the networks that the product's variables give to guests, by what they are for."""
-    file = product / "group_vars" / "all.yml"
-    variables = yaml.safe_load(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    return {what: str(variables[name]) for name, what in NETWORKS.items() if name in (variables or {})}
+    asked = need if memory is None else Need(f"a cell of {memory} MiB", memory_mib=memory)
+    return wiring.use_of(settings, project_dir() / spec.product.directory, asked)
 
 
 def _install(findings: Sequence[Finding]) -> bool:

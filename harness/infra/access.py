@@ -116,7 +116,8 @@ def _refused(cluster: Cluster, right: Right, namespace: str | None) -> list[str]
 
 def allowed(cluster: Cluster, right: Right, verb: str, namespace: str | None = None) -> bool:
     """Ask the API whether a verb of a right is allowed, on all of the objects that it is needed on."""
-    return all(_allowed(cluster, right, verb, namespace, name) for name in right.names or ("",))
+    places = right.within or (namespace,)
+    return all(_allowed(cluster, right, verb, place, name) for place in places for name in right.names or ("",))
 
 
 def _allowed(cluster: Cluster, right: Right, verb: str, namespace: str | None, name: str) -> bool:

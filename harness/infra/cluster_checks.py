@@ -14,7 +14,8 @@ from pathlib import Path
 from harness.errors import BadInput
 from harness.infra.access import check_access
 from harness.infra.clocks import check_clock
-from harness.infra.cluster_kubevirt import check_configuration, check_deployed, check_network
+from harness.infra.cluster_kubevirt import check_configuration, check_deployed
+from harness.infra.cluster_network import check_binding, check_networks, check_plugin
 from harness.infra.cluster_room import check_namespace, check_nodes, check_quota
 from harness.infra.cluster_storage import check_storage
 from harness.infra.findings import Finding
@@ -35,7 +36,8 @@ class Use:
     namespace: the one that all cells share; without it each has one of its own.
     storage_class: of machines' disks; the cluster's default without it.
     need: of the largest cell, as far as it is known.
-    networks: of the guests, by what they are for.
+    networks: of the guests, by what they are for.  outer: the cluster's own, as far as the settings name them.
+    bridged: whether machines are to be bridged to the pod network.
     now: this host's clock, in seconds since the epoch.
     """
 
@@ -43,6 +45,8 @@ class Use:
     storage_class: str | None = None
     need: Need = field(default_factory=Need)
     networks: Mapping[str, str] = field(default_factory=dict)
+    outer: tuple[str, ...] = ()
+    bridged: bool = True
     now: Callable[[], float] = time.time
 
 
@@ -71,12 +75,15 @@ def _checks(cluster: Cluster, served: frozenset[str], use: Use) -> Iterator[Call
     if KUBEVIRT.api_version in served:
         yield lambda: check_deployed(cluster, KUBEVIRT, "KubeVirt")
         yield lambda: check_configuration(cluster, _minor(cluster))
+        if use.bridged:
+            yield lambda: check_binding(cluster)
     if CDI.api_version in served:
         yield lambda: check_deployed(cluster, CDI, "CDI")
         yield lambda: check_storage(cluster, use.storage_class)
     yield lambda: check_access(cluster, use.namespace)
     yield lambda: check_nodes(cluster, use.need)
-    yield lambda: check_network(cluster, use.networks)
+    yield lambda: check_plugin(cluster, served)
+    yield lambda: check_networks(cluster, use.networks, use.outer)
     if (shared := use.namespace) is not None:
         yield lambda: check_namespace(cluster, shared)
         yield lambda: check_quota(cluster, shared, use.need)

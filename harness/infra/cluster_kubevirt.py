@@ -1,10 +1,9 @@
-"""Whether KubeVirt and CDI work, and whether KubeVirt is set up for machines that are nodes of a cluster."""
+"""Whether KubeVirt and CDI work, and whether KubeVirt is set up to start machines."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from ipaddress import ip_network
 from typing import Any
 
 from harness.infra.findings import Finding
@@ -19,7 +18,6 @@ SCHEDULABLE = "kubevirt.io/schedulable"
 IMAGE_VOLUME = "ImageVolume"
 IMAGE_VOLUME_SINCE = 35  # the minor of Kubernetes from which its kubelet mounts images as volumes
 IMAGE_VOLUME_DEFAULT = (1, 9)  # the release of KubeVirt from which the gate is on by default
-AWS = "aws://"
 
 
 def check_deployed(cluster: Cluster, resource: Resource, product: str) -> Iterator[Finding]:
@@ -40,7 +38,7 @@ def check_deployed(cluster: Cluster, resource: Resource, product: str) -> Iterat
 
 
 def check_configuration(cluster: Cluster, minor: int) -> Iterator[Finding]:
-    """Yield what of KubeVirt's settings and of the nodes keeps machines from starting or from reaching each other.
+    """Yield what of KubeVirt's settings and of the nodes keeps machines from starting.
 
     Args:
         minor: of the cluster's Kubernetes.
@@ -50,19 +48,8 @@ def check_configuration(cluster: Cluster, minor: int) -> Iterator[Finding]:
         developer: Mapping[str, Any] = configuration.get("developerConfiguration") or {}
         meta = kubevirt["metadata"]
         patch = f"kubectl patch kubevirt {meta['name']} -n {meta.get('namespace', 'kubevirt')} --type merge -p"
-        yield from _binding(configuration, patch)
         yield from _processors(cluster, developer, patch)
         yield from _image_volume(kubevirt, developer, minor, patch)
-
-
-def _binding(configuration: Mapping[str, Any], patch: str) -> Iterator[Finding]:
-    network = configuration.get("network") or {}
-    if network.get("permitBridgeInterfaceOnPodNetwork") is False:
-        yield Finding(
-            "KubeVirt does not permit bridge binding on the pod network",
-            "machines are bridged to it: with masquerade every one of them would be 10.0.2.2",
-            f"""{patch} '{{"spec":{{"configuration":{{"network":{{"permitBridgeInterfaceOnPodNetwork":true}}}}}}}}'""",
-        )
 
 
 def _processors(cluster: Cluster, developer: Mapping[str, Any], patch: str) -> Iterator[Finding]:
@@ -113,35 +100,3 @@ def _image_volume(kubevirt: Json, developer: Mapping[str, Any], minor: int, patc
             f"{patch} '{said}'",
             fatal=False,
         )
-
-
-def check_network(cluster: Cluster, guests: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield what of the cluster's own network keeps guest clusters from working on it.
-
-    Args:
-        guests: the networks that guests use, by what they are for.
-    """
-    nodes = cluster.list(NODE).items
-    amazon = [n["metadata"]["name"] for n in nodes if str((n.get("spec") or {}).get("providerID", "")).startswith(AWS)]
-    if amazon:
-        yield Finding(
-            f"nodes are Amazon's ({amazon[0]})",
-            "with the AWS VPC network plugin bridged machines have no network; with another plugin they do",
-            "see which it is: kubectl get daemonsets -A; aws-node is AWS VPC's",
-            fatal=False,
-        )
-    yield from _overlaps(nodes, guests)
-
-
-def _overlaps(nodes: list[Json], guests: Mapping[str, str]) -> Iterator[Finding]:
-
-    outer = {c for n in nodes for c in (n.get("spec") or {}).get("podCIDRs") or []}
-    for what, inner in guests.items():
-        network = ip_network(inner)
-        hit = sorted(c for c in outer if ip_network(c).version == network.version and ip_network(c).overlaps(network))
-        if hit:
-            yield Finding(
-                f"the guests' {what} {inner} overlaps with the cluster's own pods ({', '.join(hit)})",
-                "guests could not reach each other: machines' addresses are pods' addresses",
-                "choose another network in the playbooks' variables (playbooks/group_vars/all.yml)",
-            )

@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+from harness.infra import nested
 from harness.infra.cluster_checks import Use, check_cluster
 from harness.infra.findings import raise_if_any
 from harness.infra.nodes import free_for_machines
 from harness.kube import ApiFailure, Cluster
-from harness.model import Capacity, Mirror
+from harness.model import Access, Capacity, Mirror
 
 FORBIDDEN = 403
+IN_CLUSTER_NAMES = frozenset({"kubernetes", "kubernetes.default", "kubernetes.default.svc"})
 UNKNOWN = Capacity(cpus=1e6, memory_mib=2**40, disk_gib=2**30)
 
 
 class KubeconfigProvider:
-    """An infra cluster that a kubeconfig leads to."""
+    """An infra cluster that a kubeconfig leads to.
 
-    def __init__(self, path: Path, context: str | None, mirror: Mirror, use: Use | None = None) -> None:
+    given: variables of the playbooks that the user says its machines need.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        context: str | None,
+        mirror: Mirror,
+        use: Use | None = None,
+        given: Mapping[str, Any] | None = None,
+    ) -> None:
         self.name = "kubeconfig"
+        self._given = given or {}
         self._use = use or Use()
         self._path = path
         self._context = context
@@ -50,9 +66,21 @@ class KubeconfigProvider:
                 return UNKNOWN
             raise
 
+    def access(self) -> Access:
+        """Return `direct` where this process is a pod of that very cluster: pods reach machines' addresses."""
+        return "direct" if within(self._cluster().server) else "portforward"
+
     def guest_vars(self) -> Mapping[str, Any]:
-        """Return nothing: machines with a kernel of their own need no special treatment."""
-        return {}
+        """Return what keeps guests' networks apart from the cluster's own, and what the user adds.
+
+        Raises:
+            ApiFailure, Unreachable: the cluster cannot be asked.
+        """
+        return self._nested
+
+    @cached_property
+    def _nested(self) -> Mapping[str, Any]:
+        return nested.variables(self._cluster(), self._given, self._use.outer)
 
     def mirror(self) -> Mirror:
         """Return the mirror that was given."""
@@ -71,3 +99,14 @@ class KubeconfigProvider:
 
     def _cluster(self) -> Cluster:
         return Cluster.from_kubeconfig(self._path, context=self._context)
+
+
+def within(server: str, environment: Mapping[str, str] | None = None) -> bool:
+    """Tell whether a server's URL is that of the API of the cluster in which this process is a pod.
+
+    Args:
+        environment: variables; those of this process without it. A kubelet gives every pod the API's address in them:
+            https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
+    """
+    own = (os.environ if environment is None else environment).get("KUBERNETES_SERVICE_HOST", "")
+    return bool(own) and urlsplit(server).hostname in {own.strip("[]"), *IN_CLUSTER_NAMES}

@@ -10,8 +10,11 @@ from dataclasses import dataclass
 
 from harness.kube import Resource
 from harness.kube.resources import (
+    CALICO_FELIX,
+    CALICO_POOL,
     CDI,
     CLUSTER_ROLE,
+    CONFIG_MAP,
     DATA_VOLUME,
     EVENT,
     KUBEVIRT,
@@ -23,6 +26,8 @@ from harness.kube.resources import (
     RESOURCE_QUOTA,
     ROLE_BINDING,
     SECRET,
+    SERVICE,
+    SERVICE_CIDR,
     STORAGE_CLASS,
     STORAGE_PROFILE,
     VM,
@@ -42,6 +47,7 @@ class Right:
     """Verbs on a kind, or on one of its subresources, and what they are for.
 
     names: of the only objects that they are needed on; all without any.
+    within: the namespaces in which it is needed, of a right that is not about the cells' own.
     required: whether nothing works without it.
     inside: asked while a request is admitted, by the API server, CDI or a policy; no request of ours names it.
     """
@@ -51,6 +57,7 @@ class Right:
     why: str
     subresource: str = ""
     names: tuple[str, ...] = ()
+    within: tuple[str, ...] = ()
     required: bool = True
     inside: bool = False
 
@@ -118,4 +125,29 @@ LOOK = (
     Right(STORAGE_CLASS, ("list",), "the default storage class is looked up", required=False),
     Right(STORAGE_PROFILE, ("get",), "the storage profile is looked up", required=False),
     Right(CDI, ("list",), "whether CDI works is looked up", required=False),
+    Right(
+        CONFIG_MAP,
+        ("get",),
+        "the cluster's own networks are read from its network's settings",
+        names=("kubeadm-config", "kube-flannel-cfg", "cilium-config"),
+        within=("kube-system", "kube-flannel"),
+        required=False,
+    ),
+    Right(
+        SERVICE,
+        ("get",),
+        "its own service network is looked up",
+        names=("kubernetes",),
+        within=("default",),
+        required=False,
+    ),
+    Right(SERVICE_CIDR, ("list",), "its own service networks are looked up", required=False),
+    Right(CALICO_POOL, ("list",), "Calico's pod networks are looked up", required=False),
+    Right(
+        CALICO_FELIX,
+        ("get",),
+        "the port of Calico's VXLAN is looked up",
+        names=("default",),
+        required=False,
+    ),
 )

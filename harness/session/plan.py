@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import wiring
+from harness.cell.binding import refuse_masquerade
 from harness.errors import BadInput, NothingSelected
 from harness.model import Cell
 from harness.paths import project_dir
@@ -99,15 +100,19 @@ def plan_run(
     Raises:
         BadInput: settings, matrix, tier, cell, shard or run id are wrong.  NothingSelected: no cell is left.
     """
-    settings = load_settings(Path.cwd(), options=options).settings
+    sourced = load_settings(Path.cwd(), options=options)
+    settings = sourced.settings
     spec = load_spec(project_dir() / "matrix")
     if rerun is not None:
-        return _again(spec, settings, options, rerun, command, patterns)
+        again = _again(spec, settings, options, rerun, command, patterns)
+        refuse_masquerade(sourced, again.cells)
+        return again
     cells = tuple(s.cell for s in choose(spec, settings, patterns, tier=tier, failed=failed, changed=changed))
     if shard is not None:
         cells = shards.shard(cells, shards.parse_shard(shard))
     if not cells:
         raise NothingSelected(f"shard {shard} has no cell", hint="there are fewer cells than shards")
+    refuse_masquerade(sourced, cells)
     wiring.refuse_unusable(settings)
     run = run_id if run_id is not None else "".join(secrets.choice(ALPHABET) for _ in range(RUN_ID_LENGTH))
     if len(run) != RUN_ID_LENGTH or not set(run) <= set(ALPHABET):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, Field, StringConstraints, ValidationError
 
 from harness.errors import BadInput
 from harness.spec import lines
@@ -21,16 +22,30 @@ DEFAULT = "default"
 NOT_SETTINGS = frozenset({"VMATRIX_PROJECT", "VMATRIX_INSTANCE"})
 
 
+def _networks(text: str) -> str:
+    for network in text.split(","):
+        ip_network(network.strip())
+    return text
+
+
 class Settings(Model):
     """What a person may choose.
 
-    provider: `local` (embedded) or `kubeconfig` (any cluster with KubeVirt and CDI).
-    infra_name: the embedded infrastructure's name.
+    provider: `local` (embedded), `kind` (a cluster in a container) or `kubeconfig` (any cluster with KubeVirt and CDI).
+    infra_name: the embedded infrastructure's or kind instance's name.
+    kubevirt: for provider `kind`: a `release` in the cluster, or the `embedded` one; what the instance has without it.
     infra_kind: of matrix/infras.yml, what the infra cluster is; by default the first that names the provider.
     kubeconfig, context: of the infra cluster, for provider `kubeconfig`.
     mirror_http, registry: where guests find binaries and images, for provider `kubeconfig`.
     image_url: base URL of disk images, for provider `kubeconfig`.
+    access: how machines are reached, `direct` or `portforward`; the provider's own choice without it.
     storage_class: for machines' disks; the infra's default without it.
+    binding: of machines to the pod network; `masquerade` is for clusters of one machine, the others would all be
+        10.0.2.2.
+    guest_vars: a YAML file of playbook variables that machines of provider `kubeconfig` need: nested networks, a
+        VXLAN port, whatever their kernel asks for.
+    outer_networks: the infra cluster's own pod and service networks, for provider `kubeconfig`, as CIDRs with commas
+        between; those that can be read there are found without.
     artifact_source: where binaries come from.
     runs: directory of the runs' results.
     history: file of what cells took, by which runs are ordered; in the state directory without it.
@@ -47,15 +62,20 @@ class Settings(Model):
     namespace: one that exists, for all cells, their images and reservations; without it each cell gets one of its own.
     """
 
-    provider: Literal["local", "kubeconfig"] = "local"
+    provider: Literal["local", "kubeconfig", "kind"] = "local"
     infra_name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?$")] = "default"
+    kubevirt: Literal["release", "embedded"] | None = None
     infra_kind: str | None = None
     kubeconfig: Path | None = None
     context: str | None = None
     mirror_http: str | None = None
     registry: str | None = None
     image_url: str | None = None
+    access: Literal["direct", "portforward"] | None = None
     storage_class: str | None = None
+    binding: Literal["bridge", "masquerade"] = "bridge"
+    guest_vars: Path | None = None
+    outer_networks: Annotated[str, AfterValidator(_networks)] | None = None
     artifact_source: Literal["auto", "gomod", "release"] = "auto"
     runs: Path = Path("runs")
     history: Path | None = None

@@ -107,5 +107,5 @@ def granted(rights: Iterable[Right], namespaces: Sequence[str] = ("",)) -> froze
         )
         for right in logged
         for verb in right.verbs
-        for namespace in namespaces
+        for namespace in (right.within or namespaces)
     )
