@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+# How machines are reached: at their own addresses, or through the infra cluster's API.
+Access = Literal["direct", "portforward"]
 LABEL_DOMAIN = "vmatrix.dev"
 LABEL_RUN = f"{LABEL_DOMAIN}/run"
 LABEL_CELL = f"{LABEL_DOMAIN}/cell"
@@ -81,12 +83,16 @@ class Cell:
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine that exists and can be logged in to."""
+    """A machine that exists and can be logged in to.
+
+    tunnels: the file that says how it is reached through the infra cluster's API; None: at its own address.
+    """
 
     planned: PlannedMachine
     address: str
     port: int
     user: str
+    tunnels: Path | None = None
 
     @property
     def name(self) -> str:
@@ -113,6 +119,11 @@ class Environment:
     machines: tuple[Machine, ...]
     directory: Path
     private_key: Path
+
+    @property
+    def tunnels(self) -> Path | None:
+        """Return the file that says how the machines are reached through the infra cluster's API."""
+        return next((m.tunnels for m in self.machines), None)
 
     def only(self, names: Collection[str]) -> Environment:
         """Return the same environment with only these machines."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from harness.model import Capacity, Mirror
+from harness.model import Access, Capacity, Mirror
 
 
 class Provider(Protocol):
@@ -29,6 +29,9 @@ class Provider(Protocol):
 
     def capacity(self) -> Capacity:
         """Return what is free for machines now."""
+
+    def access(self) -> Access:
+        """Return how this host reaches the infra's machines."""
 
     def guest_vars(self) -> Mapping[str, Any]:
         """Return the variables that the playbooks need because of how this infra's machines are made."""

@@ -23,6 +23,7 @@ SCHEDULER_PORT = 10259
 MIRROR_PORT = 8080
 REGISTRY_PORT = 5000
 WEBHOOK_PORT = 8443
+SUBRESOURCES_PORT = 8444  # KubeVirt's aggregated API
 KUBELET_PORT = 10250  # what the API server asks for launchers' logs
 PORTS = {  # by program
     "etcd": (ETCD_PORT, ETCD_PEER_PORT),
@@ -31,7 +32,7 @@ PORTS = {  # by program
     "kube-scheduler": (SCHEDULER_PORT,),
     "mirror": (MIRROR_PORT,),
     "registry": (REGISTRY_PORT,),
-    "kubevirt": (WEBHOOK_PORT, KUBELET_PORT),
+    "kubevirt": (WEBHOOK_PORT, SUBRESOURCES_PORT, KUBELET_PORT),
 }
 
 

@@ -24,13 +24,14 @@ BACKDATE = timedelta(hours=1)  # clocks of guests may lag behind the host's
 CA = "ca"
 FRONT_PROXY_CA = "front-proxy-ca"
 SERVICE_ACCOUNT_KEY = "service-account"
+VIRT_API = "virt-api.kubevirt.svc"  # what an API server expects of KubeVirt's aggregated API
 
 Key = ec.EllipticCurvePrivateKey
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """A certificate to be had: file name stem, subject, and what it is for."""
+    """A certificate to be had: file name stem, subject, what it is for, and names that it alone is valid for."""
 
     stem: str
     common_name: str
@@ -38,6 +39,7 @@ class Leaf:
     server: bool = False
     client: bool = False
     issuer: str = CA
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def leaves(node: str) -> tuple[Leaf, ...]:
         Leaf("kube-controller-manager", "system:kube-controller-manager", server=True, client=True),
         Leaf("kube-scheduler", "system:kube-scheduler", server=True, client=True),
         Leaf("kubevirt", f"vmatrix:kubevirt:{node}", masters, client=True),
-        Leaf("webhook", "kubevirt-webhook", server=True),
+        Leaf("webhook", "kubevirt-webhook", server=True, names=(VIRT_API,)),
         Leaf("admin", "vmatrix-admin", masters, client=True),
     )
 
@@ -82,10 +84,10 @@ def ensure(folder: Path, *, addresses: Sequence[str], names: Sequence[str], node
             renewed.add(authority)
     wanted = frozenset(addresses) | frozenset(names)
     for leaf in leaves(node):
-        expected = wanted if leaf.server else frozenset()
+        expected = wanted | frozenset(leaf.names) if leaf.server else frozenset()
         files = issued(folder, leaf.stem)
         if leaf.issuer in renewed or not _fits(files, issued(folder, leaf.issuer), leaf.common_name, expected):
-            _make_leaf(folder, leaf, addresses, names)
+            _make_leaf(folder, leaf, addresses, (*names, *leaf.names))
             changed = True
     key, public = folder / f"{SERVICE_ACCOUNT_KEY}.key", folder / f"{SERVICE_ACCOUNT_KEY}.pub"
     if not (key.is_file() and public.is_file()):

@@ -15,13 +15,21 @@ from harness.infra import preflight
 from harness.infra.local import control_plane, guests, instance, kernel, leftovers, locks, network, processes, status
 from harness.infra.local.config import LocalConfig
 from harness.infra.local.instance import Instance
-from harness.infra.local.layout import MIRROR_PORT, PORTS, REGISTRY_PORT, WEBHOOK_PORT, Layout, address_of
+from harness.infra.local.layout import (
+    MIRROR_PORT,
+    PORTS,
+    REGISTRY_PORT,
+    SUBRESOURCES_PORT,
+    WEBHOOK_PORT,
+    Layout,
+    address_of,
+)
 from harness.infra.local.machines import Machines
 from harness.infra.local.programs import Program, Start, accepts, answers, exists
 from harness.infra.local.status import InstanceStatus
 from harness.infra.nodes import free_for_machines
 from harness.kube import Cluster
-from harness.model import Capacity, Mirror
+from harness.model import Access, Capacity, Mirror
 from harness.until import Deadline, NotYet, TimedOut, until
 
 KUBEVIRT = "kubevirt"
@@ -95,6 +103,10 @@ class LocalProvider:
         disk = shutil.disk_usage(self.layout.root).free // 2**30
         return free_for_machines(Cluster.from_kubeconfig(self.layout.kubeconfig), disk_gib=disk)
 
+    def access(self) -> Access:
+        """Return that machines are reached at their addresses: they live on this host."""
+        return "direct"
+
     def guest_vars(self) -> Mapping[str, Any]:
         """Return what the playbooks need to know about machines that share this host's kernel."""
         return guests.guest_vars()
@@ -158,6 +170,7 @@ class LocalProvider:
             f"--index={index}",
             f"--node-name={node_of(layout)}",
             f"--webhook-address={address_of(index)}:{WEBHOOK_PORT}",
+            f"--subresources-address={address_of(index)}:{SUBRESOURCES_PORT}",
             f"--pki={layout.pki}",
         )
         package = str(Path(harness.__file__).resolve().parents[1])

@@ -29,10 +29,24 @@ def options_of(arguments: Sequence[str]) -> Options:
     parser.add_argument("--index", type=int, required=True, help="the instance's index: it owns 10.(213+index).0.0/16")
     parser.add_argument("--node-name", required=True, help="name of the Node that stands for this host")
     parser.add_argument("--webhook-address", type=_address, required=True, help="HOST:PORT to serve the webhooks on")
+    parser.add_argument(
+        "--subresources-address",
+        type=_address,
+        help="HOST:PORT to serve the subresources API on; by default the webhooks' host and the port after theirs",
+    )
     parser.add_argument("--pki", type=Path, required=True, help="folder with ca.crt, webhook.crt and webhook.key")
     given = parser.parse_args(arguments)
     host, port = given.webhook_address
-    return Options(given.kubeconfig, given.state.resolve(), given.index, given.node_name, host, port, given.pki)
+    return Options(
+        given.kubeconfig,
+        given.state.resolve(),
+        given.index,
+        given.node_name,
+        host,
+        port,
+        given.pki,
+        given.subresources_address or (host, port + 1),
+    )
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -14,7 +14,7 @@ from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 from harness.errors import InfraError
-from harness.infra.local.kubevirt import cdi
+from harness.infra.local.kubevirt import cdi, subresources
 from harness.infra.local.kubevirt.admission import serve
 from harness.infra.local.kubevirt.context import Context, Informers
 from harness.infra.local.kubevirt.events import Events
@@ -25,6 +25,7 @@ from harness.infra.local.kubevirt.node.addresses import Addresses
 from harness.infra.local.kubevirt.node.guests import Guests, Runtime, machine_id, networks_on_host
 from harness.infra.local.kubevirt.node.housekeeping import Housekeeping
 from harness.infra.local.kubevirt.node.kubelet import Kubelet
+from harness.infra.local.kubevirt.subresources import registration
 from harness.infra.local.kubevirt.vm.controller import VmController
 from harness.infra.local.kubevirt.vmi.agent import Agent
 from harness.infra.local.kubevirt.vmi.controller import VmiController
@@ -53,6 +54,7 @@ class Options:
     webhook_host: str
     webhook_port: int
     pki: Path
+    subresources: tuple[str, int]
 
 
 def run(options: Options) -> None:
@@ -113,7 +115,8 @@ def _start(context: Context, options: Options) -> None:
     machine.register(context)
     heartbeat.start(context)
     machines = Machines(options.state, options.index)
-    attach(context, machines, lambda: networks_on_host(machines))
+    guests = attach(context, machines, lambda: networks_on_host(machines))
+    _serve_subresources(context, options, guests)
     server = logs.serve(options.webhook_host, options.pki, _console(context, machines))
     context.on_stop(server.shutdown)
     cdi.start(context)
@@ -122,6 +125,16 @@ def _start(context: Context, options: Options) -> None:
     for controller in context.controllers():
         controller.start()
     _wait_for_node(context)
+    registration.wait_until_available(context.cluster)
+
+
+def _serve_subresources(context: Context, options: Options, guests: Guests) -> None:
+    """Serve the aggregated API and have the cluster's API server know of it."""
+    certificate, key = options.pki / "webhook.crt", options.pki / "webhook.key"
+    server = subresources.serve(options.subresources, context.cluster, guests, certificate=certificate, key=key)
+    context.on_stop(server.stop)
+    signal.signal(signal.SIGUSR1, lambda *_: server.cut())  # for tests: a network that drops connections
+    registration.register(context.cluster, options.subresources, (options.pki / "ca.crt").read_bytes())
 
 
 def _console(context: Context, machines: Machines) -> logs.Console:
@@ -136,11 +149,13 @@ def _console(context: Context, machines: Machines) -> logs.Console:
     return console
 
 
-def attach(context: Context, machines: Runtime, on_host: Callable[[], set[int]]) -> None:
+def attach(context: Context, machines: Runtime, on_host: Callable[[], set[int]]) -> Guests:
     """Connect the controllers of virtual machines and of this node to the context.
 
     Args:
         on_host: returns the indices of the VM networks that are on the host.
+
+    Returns: the machines, as the controllers drive them.
     """
     context.run(heartbeat.NodeStatus(context).controller)
     guests = Guests(machines)
@@ -150,6 +165,7 @@ def attach(context: Context, machines: Runtime, on_host: Callable[[], set[int]])
     context.run(VmiController(context, Agent(context, guests, addresses)).controller)
     context.run(Kubelet(context, guests, addresses, on_host).controller)
     context.run(Housekeeping(context, guests, machines, addresses, on_host).controller)
+    return guests
 
 
 def _wait_for_node(context: Context) -> None:

@@ -15,6 +15,9 @@ from pathlib import Path
 ROOT = Path("/sys/fs/cgroup")
 PERIOD_US = 100_000  # the kernel's default CFS period
 V2_CONTROLLERS = ("cpuset", "cpu", "io", "memory", "pids", "hugetlb")
+# What is written to let go on and to freeze, on v1 and on v2, and where the outcome is read.
+FREEZERS = (("freezer.state", ("THAWED", "FROZEN")), ("cgroup.freeze", ("0", "1")))
+FROZEN = ("freezer.state", "cgroup.events")
 
 
 @dataclass(frozen=True)
@@ -141,6 +144,22 @@ def kill_all(groups: Sequence[Path]) -> set[int]:
         except ProcessLookupError:
             continue
     return victims
+
+
+def freeze(groups: Sequence[Path], *, frozen: bool) -> None:
+    """Have everything in the groups stop where it is, or go on; the kernel takes a moment (see is_frozen)."""
+    for group in groups:
+        for knob, values in FREEZERS:
+            if (group / knob).exists():
+                (group / knob).write_text(values[frozen], encoding="utf-8")
+
+
+def is_frozen(groups: Sequence[Path]) -> bool:
+    """Tell whether everything in the groups stands still."""
+    found = [
+        (group / knob).read_text(encoding="utf-8") for group in groups for knob in FROZEN if (group / knob).exists()
+    ]
+    return any(text == "FROZEN\n" or "frozen 1" in text for text in found)
 
 
 def remove(groups: Sequence[Path]) -> list[Path]:

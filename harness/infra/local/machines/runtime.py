@@ -19,6 +19,7 @@ from harness.infra.local.machines.names import Names
 from harness.until import Deadline, NotYet, until
 
 START_SECONDS = 30.0
+PAUSE_SECONDS = 10.0
 KILL_SECONDS = 60.0
 CONSOLE_TAIL = 10
 CONSOLE_TAIL_BYTES = 8192
@@ -141,6 +142,29 @@ class Machines:
             return "its console log is gone"
         return "\n".join(text.splitlines()[-CONSOLE_TAIL:])
 
+    def pause(self, machine_id: str) -> None:
+        """Have a machine stand still: memory and connections stay as they are. Nothing to do when it does already.
+
+        Raises:
+            TimedOut: the kernel does not stop it.
+        """
+        groups = self._groups(machine_id)
+        cgroups.freeze(groups, frozen=True)
+
+        def stands() -> bool | NotYet:
+            return cgroups.is_frozen(groups) or NotYet("some of its processes still run")
+
+        what = f"machine {machine_id} stands still"
+        until(stands, deadline=Deadline.after(PAUSE_SECONDS), what=what, interval=0.02)
+
+    def resume(self, machine_id: str) -> None:
+        """Let a machine go on. Nothing to do when it does."""
+        cgroups.freeze(self._groups(machine_id), frozen=False)
+
+    def paused(self, machine_id: str) -> bool:
+        """Tell whether a machine stands still."""
+        return cgroups.is_frozen(self._groups(machine_id))
+
     def list(self) -> list[str]:
         """Return the ids of all machines that have anything on the host (files alone do not count), sorted."""
         found = {self.names.machine_id(name) for name in cgroups.names(cgroups.hierarchies())}
@@ -163,6 +187,7 @@ class Machines:
         """Do what `kill` does, but leave the console log to be read."""
         groups = self._groups(machine_id)
         deadline = Deadline.after(KILL_SECONDS)
+        cgroups.freeze(groups, frozen=False)  # what is frozen by cgroup v1 does not die
         self._end_processes(machine_id, groups, deadline)
         # Only now: a root unmounted under its processes leaves a loop device that is deleted and still attached.
         self._unmount(machine_id, deadline)

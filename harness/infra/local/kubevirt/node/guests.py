@@ -39,6 +39,12 @@ class Runtime(Protocol):
     def kill(self, machine_id: str) -> None:
         """Take a machine away at once."""
 
+    def pause(self, machine_id: str) -> None:
+        """Have a machine stand still."""
+
+    def resume(self, machine_id: str) -> None:
+        """Let a machine go on."""
+
     def console(self, machine_id: str) -> Path:
         """Return the file with what the machine wrote to its console."""
 
@@ -96,6 +102,20 @@ class Guests:
         service = Service.load(self._machines.console(machine_id(uid)).with_name(PID_FILE))
         if service is not None and service.alive():
             os.kill(service.pid, signal.SIGTERM)  # systemd-nspawn passes it on as the guest's power button
+
+    def pause(self, uid: str, *, paused: bool) -> None:
+        """Have an instance's machine stand still, or go on."""
+        identity = machine_id(uid)
+        with self._lock(identity):
+            (self._machines.pause if paused else self._machines.resume)(identity)
+
+    def console(self, uid: str) -> Path:
+        """Return the file with what an instance's machine wrote to its console."""
+        return self._machines.console(machine_id(uid))
+
+    def root(self, uid: str) -> Path:
+        """Return where the root of an instance's machine is mounted."""
+        return self.console(uid).with_name("root")
 
     def kill(self, uid: str) -> None:
         """Take an instance's machine away."""

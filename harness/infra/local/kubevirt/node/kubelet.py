@@ -88,6 +88,7 @@ class Kubelet:
         if phase(pod) == "Pending" and is_condition(pod, UNPAUSED, "True"):
             return self._start(pod)
         if phase(pod) == "Running":
+            self._follow_gate(pod)
             self._end_with_instance(pod)
             return self._befall(pod)
         return None
@@ -120,6 +121,12 @@ class Kubelet:
             pods.remove(self._context.cluster, pod)
             return None
         return launchers.due(faults, pod)
+
+    def _follow_gate(self, pod: Json) -> None:
+        """Keep a running pod's Ready in line with its readiness gate, which closes while the machine is paused."""
+        conditions = pods.ready_by_gate(pod, UNPAUSED)
+        if conditions is not None:
+            self._pods.observe(pods.patch_conditions(self._context.cluster, pod, conditions))
 
     def _end(self, pod: Json) -> float | None:
         """Shut the machine down within the instance's grace period, then take it and the pod away."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from harness.infra.local.kubevirt.objects import dig, now, without_condition
+from harness.infra.local.kubevirt.objects import dig, is_condition, now, without_condition
 from harness.kube.client import Cluster, Json
 from harness.kube.resources import POD
 
@@ -75,6 +75,19 @@ def _with_conditions(status: Json, pod: Json, moment: str, *, ready: str, reason
         made.append({**new, "reason": reason} if reason and kind != "Initialized" else new)
     status["conditions"] = [*kept, *made]
     return status
+
+
+def ready_by_gate(pod: Json, gate: str) -> list[Json] | None:
+    """Return the Ready condition that a running pod must get for its readiness gate, as a list; None when it has it."""
+    passed = is_condition(pod, gate, "True")
+    if is_condition(pod, "Ready", "True" if passed else "False"):
+        return None
+    moment = now()
+    ready: Json = {"type": "Ready", "status": "True", "lastProbeTime": None, "lastTransitionTime": moment}
+    if passed:
+        return [{**ready, "reason": None, "message": None}]
+    message = f'corresponding condition of pod readiness gate "{gate}" does not exist or is not "True"'
+    return [{**ready, "status": "False", "reason": "ReadinessGatesNotReady", "message": message}]
 
 
 def write_status(cluster: Cluster, pod: Json, status: Json) -> Json:

@@ -89,7 +89,7 @@ class VmiController:
         vmi = self._write(vmi, pod, error)
         if pod is None or is_final(vmi):
             return None
-        self._open_gate(pod)
+        self._set_gate(vmi, pod)
         self._label_node(vmi, pod)
         return self._drive_machine(vmi, pod)
 
@@ -160,11 +160,11 @@ class VmiController:
             self._vmis.observe(made)
         return made
 
-    def _open_gate(self, pod: Json) -> None:
-        """Open the readiness gate of a launcher that the scheduler has looked at; the kubelet waits for it."""
+    def _set_gate(self, vmi: Json, pod: Json) -> None:
+        """Open the readiness gate of a launcher that the scheduler has looked at, while its instance is not paused."""
         if condition(pod, "PodScheduled") is None or deleting(pod):
             return
-        conditions = phases.unpaused_condition(pod, datetime.now(UTC))
+        conditions = phases.unpaused_condition(vmi, pod, datetime.now(UTC))
         if conditions is not None:
             self._pods.observe(patch_conditions(self._cluster, pod, conditions))
 

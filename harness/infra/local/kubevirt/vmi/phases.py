@@ -26,6 +26,7 @@ from harness.kube.client import Json
 
 NODE_LABEL = "kubevirt.io/nodeName"
 UNPAUSED = "kubevirt.io/virtual-machine-unpaused"
+PAUSED = "Paused"
 
 IMAGE_ERRORS = frozenset({"ErrImagePull", "ImagePullBackOff"})
 
@@ -199,16 +200,18 @@ def _volume_status(volume: Json, claims: dict[str, Json]) -> Json:
     return found
 
 
-def unpaused_condition(pod: Json, moment: datetime) -> list[Json] | None:
-    """Return the condition that opens a pod's readiness gate, as a list; None when it is open already."""
-    if is_condition(pod, UNPAUSED, "True"):
+def unpaused_condition(vmi: Json, pod: Json, moment: datetime) -> list[Json] | None:
+    """Return the condition by which a pod's readiness gate follows its instance, as a list; None when it does."""
+    paused = is_condition(vmi, PAUSED, "True")
+    status, reason, said = ("False", "Paused", "paused") if paused else ("True", "NotPaused", "not paused")
+    if is_condition(pod, UNPAUSED, status):
         return None
     return [
         {
             "type": UNPAUSED,
-            "status": "True",
-            "reason": "NotPaused",
-            "message": "the virtual machine is not paused",
+            "status": status,
+            "reason": reason,
+            "message": f"the virtual machine is {said}",
             "lastProbeTime": stamp(moment),
             "lastTransitionTime": stamp(moment),
         }
