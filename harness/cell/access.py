@@ -1,15 +1,20 @@
-"""Log in to machines: SSH options, one probe for "can log in", and cloud-init's end."""
+"""Log in to machines, directly or through the infra cluster's API: SSH options, one probe for "can log in"."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 import shutil
 import socket
+import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
-from harness.errors import InfraError
+from harness.errors import InfraError, VmatrixError
+from harness.kube import tunnels
+from harness.kube.tunnels import Tunnels
 from harness.model import Machine
 from harness.proc import Completed, run
 from harness.until import Deadline, NotYet, until
@@ -29,10 +34,14 @@ def control_directory(run_id: str, cell: str) -> Path:
     return Path(tempfile.gettempdir()) / f"vmx-{digest}"
 
 
-def ssh_options(private_key: Path, control: Path | None = None) -> list[str]:
+def ssh_options(private_key: Path, control: Path | None = None, through: Path | None = None) -> list[str]:
     """Return the options with which every part of the harness connects.
 
     Host keys are made by each machine at its first boot and nobody could know them: they are not checked.
+
+    Args:
+        control: the folder of shared connections' sockets.
+        through: the file that says how machines are reached through the infra cluster's API; without it directly.
     """
     options = [
         *("-i", str(private_key), "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes"),
@@ -41,13 +50,25 @@ def ssh_options(private_key: Path, control: Path | None = None) -> list[str]:
     ]
     if control is not None:
         options += ["-o", "ControlMaster=auto", "-o", "ControlPersist=60s", "-o", f"ControlPath={control}/%C"]
+    if through is not None:
+        options += ["-o", f"ProxyCommand={proxy_command(through)}"]
     return options
+
+
+def proxy_command(through: Path) -> str:
+    """Return the ProxyCommand that leads to whichever machine ssh is asked for.
+
+    It is not tied to its parent's life: the ssh that starts it leaves it to the one that keeps the connection open, and
+    it ends when nobody has the other end of its pipes any more.
+    """
+    words = [sys.executable, "-P", "-m", tunnels.__name__, str(through)]
+    return f"{shlex.join(words).replace('%', '%%')} %h %p"
 
 
 def ssh_command(machine: Machine, private_key: Path, control: Path | None = None) -> list[str]:
     """Return the command that logs in to a machine; append the remote command."""
     target = f"{machine.user}@{machine.address}"
-    return ["ssh", *ssh_options(private_key, control), "-p", str(machine.port), target]
+    return ["ssh", *ssh_options(private_key, control, machine.tunnels), "-p", str(machine.port), target]
 
 
 def run_on(
@@ -64,15 +85,26 @@ def wait_for_login(machine: Machine, private_key: Path, *, deadline: Deadline, c
     A refused key is "not yet": cloud-init installs it after sshd is up.
     """
 
+    knock = _knocking(machine)
+
     def probe() -> bool | NotYet:
         try:
-            socket.create_connection((machine.address, machine.port), timeout=2).close()
-        except OSError as error:
+            knock()
+        except (OSError, VmatrixError) as error:
             return NotYet(f"{machine.address}:{machine.port}: {error}")
         done = run_on(machine, "true", private_key=private_key, timeout=20, control=control)
         return True if done.returncode == 0 else NotYet(f"ssh: {done.stderr.strip() or done.returncode}")
 
     until(probe, deadline=deadline, what=f"{machine.name} can be logged in to", interval=0.2)
+
+
+def _knocking(machine: Machine) -> Callable[[], None]:
+    """Return what connects to a machine's SSH port and lets go; cheaper than an ssh that cannot get through."""
+    if machine.tunnels is None:
+        return lambda: socket.create_connection((machine.address, machine.port), timeout=2).close()
+    ways = Tunnels.load(machine.tunnels)
+    cluster = ways.cluster()
+    return lambda: ways.open(cluster, machine.address, machine.port).close()
 
 
 def wait_for_cloud_init(machine: Machine, private_key: Path, *, deadline: Deadline, control: Path) -> None:

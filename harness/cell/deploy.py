@@ -6,12 +6,14 @@ import json
 import os
 import re
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.cell.access import DIES_WITH_US, control_directory
-from harness.errors import InfraError, ProductError
+from harness.errors import InfraError, InfraRetriable, ProductError
+from harness.kube.tunnels import Tunnels
 from harness.model import Environment
 from harness.proc import CommandFailed, Completed, pasteable, run
 
@@ -61,8 +63,10 @@ def run_playbook(
         on_task: told each task's name as it begins.
 
     Raises:
-        ProductError: a task failed, or time is up.  InfraError: a machine could not be reached.
+        ProductError: a task failed, or time is up.  InfraError: a machine could not be reached, or the way to the one
+            that failed was cut meanwhile.
     """
+    began = time.time()
     argv = playbook_argv(playbook, hosts, extra)
     control = control_directory(environment.run, environment.cell.id)
     control.mkdir(mode=0o700, exist_ok=True)
@@ -100,7 +104,7 @@ def run_playbook(
             hint=f"look at the end of {log}",
         ) from failure
     if done.returncode != 0:
-        raise failure_of(done, playbook, log)
+        raise blamed(failure_of(done, playbook, log), done, environment, began)
     return recap(done.stdout)
 
 
@@ -131,6 +135,32 @@ def failure_of(done: Completed, playbook: Path, log: Path) -> ProductError | Inf
         paths=(log,),
         hint="is it valid? run ansible-playbook --syntax-check",
         detail="\n".join(done.stdout.splitlines()[-15:]),
+    )
+
+
+def blamed(
+    failure: ProductError | InfraError, done: Completed, environment: Environment, began: float
+) -> ProductError | InfraError:
+    """Return a failed playbook's error, or the infrastructure's if the way to the machine that failed was cut.
+
+    Ansible connects again and runs the task once more; a task that was cut in the middle can then fail for no fault of
+    the product.
+
+    Args:
+        began: when the playbook did, in seconds since the epoch.
+    """
+    lost = Tunnels.load(environment.tunnels).lost_since(began) if environment.tunnels is not None else []
+    failed = {match["host"] for line in done.stdout.splitlines() if (match := FATAL.match(line)) is not None}
+    machines = {m.address: m.name for m in environment.machines if m.name in failed or not failed}
+    cuts = [cut for cut in lost if cut.address in machines]
+    if not cuts:
+        return failure
+    first = cuts[0]
+    return InfraRetriable(
+        f"the way to {machines[first.address]} was cut {len(cuts)} times during the playbook: {first.why}",
+        paths=failure.paths,
+        hint="the verdict says nothing about the product; run the cell again, with --access direct where that can be",
+        detail=f"Ansible's own words: {failure.summary}\n{failure.detail}".rstrip(),
     )
 
 

@@ -32,7 +32,7 @@ def _host(machine: Machine, private_key: Path) -> dict[str, Any]:
         "ansible_port": machine.port,
         "ansible_user": machine.user,
         "ansible_ssh_private_key_file": str(private_key),
-        "ansible_ssh_common_args": shlex.join(ssh_options(private_key)[2:]),
+        "ansible_ssh_common_args": shlex.join(ssh_options(private_key, through=machine.tunnels)[2:]),
     }
 
 

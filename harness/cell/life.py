@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.cell import diagnose, inventory, provision
+from harness.cell import diagnose, inventory, provision, ways
 from harness.cell.deploy import run_playbook
 from harness.cell.keys import PRIVATE_KEY
 from harness.cell.place import selector_of
@@ -17,6 +17,8 @@ from harness.cell.site import Site
 from harness.cell.steps import Steps, flatten
 from harness.cell.teardown import Selection, destroy, reap
 from harness.errors import InfraRetriable, ProductError, VmatrixError
+from harness.kube.forwarder import Forwarder
+from harness.kube.tunnels import Tunnels
 from harness.model import Cell, Environment, GuestCluster, Phase
 from harness.until import Deadline
 
@@ -43,6 +45,7 @@ class Life:
     torn_down: bool = False
     attempts: int = 1  # of provisioning, in this life
     checks_failed: list[str] = field(default_factory=list)
+    _forwarder: Forwarder | None = None
 
     @property
     def cell(self) -> Cell:
@@ -134,7 +137,16 @@ class Life:
                 hint="the playbook must write the admin kubeconfig to cluster_kubeconfig_path",
             )
         left = tuple(name for name in phase.machines if name not in (*phase.removed, *phase.lost))
-        return GuestCluster(environment=environment.only(left), kubeconfig=kubeconfig, expected=variables)
+        reached = self._reached(environment, kubeconfig) if phase.cluster else kubeconfig
+        return GuestCluster(environment=environment.only(left), kubeconfig=reached, expected=variables)
+
+    def _reached(self, environment: Environment, kubeconfig: Path) -> Path:
+        """Return a kubeconfig by which this process, and what it starts, reaches the guest's API."""
+        if environment.tunnels is None:
+            return kubeconfig
+        if self._forwarder is None:
+            self._forwarder = Forwarder(Tunnels.load(environment.tunnels))
+        return ways.through(kubeconfig, self._forwarder.url)
 
     def _lose(self, phase: Phase) -> None:
         """Destroy the machines that the phase has to do without: at once, as a broken host would."""
@@ -190,6 +202,9 @@ class Life:
         """
         if self.torn_down:
             return
+        if self._forwarder is not None:
+            self._forwarder.close()
+            self._forwarder = None
         with self.steps.step("teardown"):
             selection = Selection(run=self.attempt.run, cell=self.cell.id, namespace=self.site.namespace)
             reap(self.site.cluster, selection, seconds=self.site.timeouts.teardown)

@@ -35,6 +35,9 @@ def run(
     infra_name: Annotated[str | None, typer.Option(help="Name of the embedded infrastructure.")] = None,
     kubeconfig: Annotated[Path | None, typer.Option(help="Kubeconfig of the infra cluster.")] = None,
     namespace: Annotated[str | None, typer.Option(help="One that exists, for all cells.")] = None,
+    access: Annotated[
+        str | None, typer.Option(help="How machines are reached: direct or portforward; the provider's choice.")
+    ] = None,
     runs: Annotated[Path | None, typer.Option(help="Directory of the runs' results.")] = None,
     run_id: Annotated[str | None, typer.Option(help="Six lower-case letters or digits.")] = None,
     timeout_scale: Annotated[float | None, typer.Option(help="Factor on every timeout.")] = None,
@@ -64,6 +67,7 @@ def run(
         "infra_name": infra_name,
         "kubeconfig": kubeconfig,
         "namespace": namespace,
+        "access": access,
         "runs": runs,
         "timeout_scale": timeout_scale,
         "max_memory_mib": max_memory_mib,

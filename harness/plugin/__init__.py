@@ -35,6 +35,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--infra-name", help="name of the embedded infrastructure")
     group.addoption("--infra-kubeconfig", dest="kubeconfig", help="kubeconfig of the infra cluster")
     group.addoption("--infra-namespace", dest="namespace", help="a namespace that exists, for all cells")
+    group.addoption(
+        "--access", choices=("direct", "portforward"), help="how machines are reached; the provider's choice"
+    )
     group.addoption("--run-id", help="the run's id (6 lower-case letters or digits); made up without it")
     group.addoption("--runs", help="directory of the runs' results")
     group.addoption("--timeout-scale", type=float, help="factor on every number in matrix/timeouts.yml")

@@ -24,6 +24,7 @@ SETTINGS = (
     "infra_name",
     "kubeconfig",
     "namespace",
+    "access",
     "runs",
     "timeout_scale",
     "keep_on_failure",

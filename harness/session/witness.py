@@ -26,4 +26,4 @@ def inspection_options(environment: Environment) -> list[str]:
     """Return how checks connect to a cell's machines: over shared connections, whose directory is there then."""
     control = control_directory(environment.run, environment.cell.id)
     control.mkdir(mode=0o700, exist_ok=True)
-    return ssh_options(environment.private_key, control)
+    return ssh_options(environment.private_key, control, environment.tunnels)

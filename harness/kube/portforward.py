@@ -1,0 +1,216 @@
+"""A machine's port through the Kubernetes API: KubeVirt's portforward subresource, a WebSocket of raw bytes.
+
+A lost connection is told from one that has ended: the bytes on their way are gone, and whoever waited for them must be
+told whose fault that is. Nothing is resumed; a new connection is a new tunnel.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import ssl
+import time
+from enum import Enum
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import websocket
+
+from harness.errors import InfraRetriable
+from harness.kube.client import ApiFailure, Cluster, Unreachable
+from harness.kube.resources import Resource
+
+PORT_FORWARD = Resource("subresources.kubevirt.io", "v1", "virtualmachineinstances", "VirtualMachineInstance")
+SUBPROTOCOL = "plain.kubevirt.io"
+CHUNK = 64 * 1024  # bytes
+OPEN_SECONDS = 20.0  # for the API server, KubeVirt behind it and the machine's own answer
+STUCK_SECONDS = 30.0  # a message that takes longer to come or to go is not coming or going
+PING_SECONDS = 5.0
+SILENT_SECONDS = 30.0  # KubeVirt pings each second, and answers pings
+GRACE_MS = 500  # between the machine's end and ours, when a connection is closed by both
+GONE = select.POLLERR | select.POLLHUP | select.POLLNVAL
+
+
+class Cut(InfraRetriable):
+    """A connection through the API was lost while both of its ends were still there."""
+
+
+class End(Enum):
+    """Who ended a connection: we, or the machine."""
+
+    OURS = "ours"
+    MACHINE = "machine"
+
+
+def open_tunnel(cluster: Cluster, namespace: str, instance: str, port: int) -> websocket.WebSocket:
+    """Open a connection to a port of a machine.
+
+    Raises:
+        ApiFailure: the API, or KubeVirt, refused (500 `dialing VM`: nobody listens in the machine).
+        Unreachable: nobody answered.
+    """
+    path = f"{PORT_FORWARD.path(namespace, instance, 'portforward')}/{port}/tcp"
+    settings = cluster._api.configuration  # the client's own: the only one that knows every way to log in
+    tunnel = websocket.WebSocket(sslopt={"context": tls(settings), **_server_name(settings)}, skip_utf8_validation=True)
+    tunnel.settimeout(OPEN_SECONDS)
+    url = f"ws{settings.host.removeprefix('http')}{path}"
+    try:
+        tunnel.connect(  # type: ignore[no-untyped-call]
+            url, header=_headers(settings), subprotocols=[SUBPROTOCOL], suppress_origin=True, **_proxy(settings)
+        )
+    except websocket.WebSocketBadStatusException as refused:
+        raise _failure(refused, path) from refused
+    except (websocket.WebSocketException, OSError) as error:
+        raise Unreachable(f"GET {settings.host}{path}: {error}", hint="`vmatrix doctor` looks at the way") from error
+    tunnel.settimeout(STUCK_SECONDS)
+    return tunnel
+
+
+def tls(settings: Any) -> ssl.SSLContext:
+    """Return how to speak TLS with an API server, from the Kubernetes client's configuration."""
+    context = ssl.create_default_context(cafile=settings.ssl_ca_cert or None)
+    if not settings.verify_ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif settings.assert_hostname is False:
+        context.check_hostname = False
+    if settings.cert_file:
+        context.load_cert_chain(settings.cert_file, settings.key_file)
+    return context
+
+
+def _server_name(settings: Any) -> dict[str, str]:
+    return {"server_hostname": settings.tls_server_name} if settings.tls_server_name else {}
+
+
+def _headers(settings: Any) -> list[str]:
+    """Return the headers that log in; a token that is a file, or that a command gives, is had anew when it is old."""
+    return [f"{auth['key']}: {auth['value']}" for auth in settings.auth_settings().values() if auth["value"]]
+
+
+def _proxy(settings: Any) -> dict[str, Any]:
+    """Return the options of a proxy before the API server; one of the environment counts as it does for the client."""
+    if not settings.proxy:
+        return {"http_no_proxy": ["*"]}
+    parts = urlsplit(settings.proxy)
+    found: dict[str, Any] = {
+        "http_proxy_host": parts.hostname,
+        "http_proxy_port": parts.port or 3128,
+        "http_no_proxy": [word.strip() for word in (settings.no_proxy or "").split(",") if word.strip()],
+        "proxy_type": parts.scheme if parts.scheme.startswith("socks") else "http",
+    }
+    if parts.username:
+        found["http_proxy_auth"] = (parts.username, parts.password or "")
+    return found
+
+
+def _failure(refused: websocket.WebSocketBadStatusException, path: str) -> ApiFailure:
+    body = refused.resp_body or b""
+    try:
+        status = json.loads(body)
+    except ValueError:
+        status = None
+    if not isinstance(status, dict):
+        status = {"message": body.decode(errors="replace")[:500]}
+    causes = (status.get("details") or {}).get("causes") or []
+    code = int(refused.status_code or 0)
+    return ApiFailure(code, status.get("reason") or "", status.get("message") or "", causes, request=f"GET {path}")
+
+
+def bridge(tunnel: websocket.WebSocket, source: int, sink: int) -> End:
+    """Carry bytes both ways until one side has ended. Closes the tunnel; the caller closes the other side.
+
+    Args:
+        source, sink: file descriptors, blocking: what is read from one goes to the machine, what comes from there goes
+            to the other. They may be the same, of a socket.
+
+    Raises:
+        Cut: the connection was lost.
+    """
+    try:
+        end = _Bridge(tunnel, source, sink).carry()
+        tunnel.send_close()
+        return end
+    except (websocket.WebSocketException, OSError) as error:
+        if _ended(source, sink, GRACE_MS):
+            return End.OURS
+        raise Cut(f"the connection through the Kubernetes API was lost: {error or type(error).__name__}") from error
+    finally:
+        tunnel.shutdown()  # type: ignore[no-untyped-call]
+
+
+def _ended(source: int, sink: int, milliseconds: int) -> bool:
+    """Tell whether our own side has gone: nothing more to read, or nobody who reads."""
+    poller = select.poll()
+    poller.register(source, select.POLLIN)
+    poller.register(sink, select.POLLIN if sink == source else 0)
+    for descriptor, event in poller.poll(milliseconds):
+        if event & GONE or (descriptor == source and not os.read(source, CHUNK)):
+            return True
+    return False
+
+
+class _Bridge:
+    """One tunnel with two descriptors: waits for whichever has something."""
+
+    def __init__(self, tunnel: websocket.WebSocket, source: int, sink: int) -> None:
+        self._tunnel, self._source, self._sink = tunnel, source, sink
+        self._socket: int = tunnel.fileno()  # type: ignore[no-untyped-call]
+        self._heard = self._pinged = time.monotonic()
+        self._poller = select.poll()
+        self._poller.register(self._socket, select.POLLIN)
+        self._poller.register(source, select.POLLIN)
+        if sink != source:
+            self._poller.register(sink, 0)
+
+    def carry(self) -> End:
+        """Carry until the end."""
+        while True:
+            waiting = self._decrypted()
+            ready = dict(self._poller.poll(0 if waiting else PING_SECONDS * 1000))
+            if (waiting or self._socket in ready) and not self._receive():
+                return End.MACHINE
+            if self._source in ready and not self._send():
+                return End.OURS
+            if ready.get(self._sink, 0) & GONE and self._sink != self._source:
+                return End.OURS
+            self._keep_alive()
+
+    def _decrypted(self) -> bool:
+        """Tell whether bytes wait in TLS, where poll does not see them."""
+        pending = getattr(self._tunnel.sock, "pending", None)
+        return pending is not None and pending() > 0
+
+    def _receive(self) -> bool:
+        opcode, content = self._tunnel.recv_data(control_frame=True)
+        self._heard = time.monotonic()
+        if opcode == websocket.ABNF.OPCODE_CLOSE:
+            return False
+        if opcode in {websocket.ABNF.OPCODE_BINARY, websocket.ABNF.OPCODE_TEXT}:
+            left = memoryview(content)
+            while left:
+                left = left[os.write(self._sink, left) :]
+        return True
+
+    def _send(self) -> bool:
+        content = os.read(self._source, CHUNK)
+        if content:
+            self._tunnel.send_binary(content)
+        return bool(content)
+
+    def _keep_alive(self) -> None:
+        now = time.monotonic()
+        if now - self._heard > SILENT_SECONDS:
+            raise websocket.WebSocketTimeoutException(f"nothing was heard for {SILENT_SECONDS:.0f} s")
+        if now - self._pinged > PING_SECONDS:
+            self._pinged = now
+            self._tunnel.ping()
+
+
+def note(log: Path, address: str, port: int, why: str) -> None:
+    """Write down, for whoever looks for the cause of a failure, that a connection was lost or could not be had."""
+    line = json.dumps({"at": time.time(), "address": address, "port": port, "why": why})
+    with log.open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
