@@ -161,6 +161,10 @@ def _site(settings: Settings, spec: Spec, provider: Provider, progress: OnProgre
         guest_vars=provider.guest_vars(),
         image=lambda name: golden_image(settings, name, provider.mirror(), progress=progress),
         storage_class=settings.storage_class,
+        access=settings.access or provider.access(),
+        kubeconfig=provider.kubeconfig().resolve(),
+        context=settings.context,
+        binding=settings.binding,
         project=paths.project_dir(),
         expiry_hours=settings.expiry_hours,
         namespace=settings.namespace,
@@ -176,10 +180,6 @@ def most_cells(settings: Settings, cells: Sequence[Cell]) -> int:
 
     On the embedded infrastructure that is how many of the smallest fit into this host's free memory.
     """
-        access=settings.access or provider.access(),
-        kubeconfig=provider.kubeconfig().resolve(),
-        context=settings.context,
-        binding=settings.binding,
     if settings.provider == "kubeconfig":
         return MOST_WORKERS
     smallest = min(sum(m.memory_mib for m in cell.machines) for cell in cells)
@@ -209,6 +209,9 @@ def use_of(settings: Settings, product: Path, need: Need | None = None) -> Use:
 def kubeconfig_provider(settings: Settings, product: Path | None = None) -> KubeconfigProvider:
     """Return the provider of a cluster that exists.
 
+    Args:
+        product: the product's directory; without it the guests' networks are not looked at.
+
     Raises:
         BadInput: settings that it needs are missing.
     """
@@ -225,9 +228,6 @@ def kubeconfig_provider(settings: Settings, product: Path | None = None) -> Kube
 
 
 def golden_image(settings: Settings, name: str, mirror: Mirror, *, progress: OnProgress) -> GoldenImage:
-    Args:
-        product: the product's directory; without it the guests' networks are not looked at.
-
     """Return a disk image as the infra cluster imports it: built here and served by the mirror, or an upstream URL."""
     entry = catalogue.load(paths.project_dir() / "matrix" / "images.yml").find(name)
     if isinstance(entry.source, UrlSource):
