@@ -20,18 +20,20 @@ from harness.errors import BadInput
 from harness.infra import nested, preflight
 from harness.infra.cluster_checks import Use
 from harness.infra.findings import raise_if_any
+from harness.infra.kind.provider import KindProvider
 from harness.infra.kubeconfig import KubeconfigProvider
 from harness.infra.local.config import LocalConfig
 from harness.infra.local.layout import layout_of
 from harness.infra.local.provider import LocalProvider
-from harness.infra.provider import Provider
 from harness.infra.need import Need
+from harness.infra.provider import Provider
 from harness.kube.client import Cluster
 from harness.kube.transport import PATIENT
 from harness.model import Cell, Mirror
 from harness.spec import Spec
 from harness.spec.images import UrlSource
 from harness.spec.settings import Settings
+from harness.wiring_kind import kind_layout, kind_provider
 
 INFRA_VERSION = "1.36.3"  # of the embedded control plane itself
 MOST_WORKERS = 16  # a worker is a Python process of about 100 MiB
@@ -70,11 +72,23 @@ def local_provider(name: str, store: Store, *, progress: Progress, images: Seque
     )
 
 
+def own_provider(
+    settings: Settings, store: Store, *, progress: Progress, say: OnProgress, images: Sequence[Ref] = ()
+) -> LocalProvider | KindProvider:
+    """Return the infra cluster of this host that the settings name: the embedded one, or one of kind."""
+    name = settings.infra_name
+    if settings.provider == "kind":
+        return kind_provider(name, store, progress=progress, say=say, images=images, kubevirt=settings.kubevirt)
+    return local_provider(name, store, progress=progress, images=images)
+
+
 def provider_options(settings: Settings) -> list[str]:
     """Return the options that name the same infra cluster to another vmatrix command."""
     within = ["--namespace", settings.namespace] if settings.namespace is not None else []
     if settings.provider == "kubeconfig":
         return ["--provider", "kubeconfig", "--kubeconfig", str(settings.kubeconfig), *within]
+    if settings.provider == "kind":
+        within = ["--provider", "kind", *within]
     return [*(["--infra-name", settings.infra_name] if settings.infra_name != "default" else []), *within]
 
 
@@ -86,11 +100,12 @@ def open_cluster(settings: Settings) -> Cluster:
     """
     if settings.provider == "kubeconfig":
         return Cluster.from_kubeconfig(kubeconfig_of(settings), context=settings.context, patience=PATIENT)
-    path = layout_of(settings.infra_name).kubeconfig
+    kind = settings.provider == "kind"
+    path = (kind_layout if kind else layout_of)(settings.infra_name).kubeconfig
     if not path.is_file():
         raise BadInput(
-            f"the embedded infrastructure {settings.infra_name!r} is not up",
-            hint=f"vmatrix infra up --name {settings.infra_name}",
+            f"the {'kind instance' if kind else 'embedded infrastructure'} {settings.infra_name!r} is not up",
+            hint=f"vmatrix infra up --provider {settings.provider} --name {settings.infra_name}",
         )
     return Cluster.from_kubeconfig(path, patience=PATIENT)
 
@@ -129,9 +144,9 @@ def open_site(settings: Settings, spec: Spec, cells: Sequence[Cell], *, progress
     moments = [phase.vars for cell in cells for phase in cell.phases]
     wanted = [ref for given in moments for ref in refs.for_cell(store.catalogue, given, infra_version=below)]
     provider: Provider
-    if settings.provider == "local":
+    if settings.provider != "kubeconfig":
         images = [ref for given in moments for ref in refs.images(store.catalogue, _version(given), given)]
-        provider = local_provider(settings.infra_name, store, progress=tell, images=tuple(dict.fromkeys(images)))
+        provider = own_provider(settings, store, progress=tell, say=progress, images=tuple(dict.fromkeys(images)))
     else:
         provider = kubeconfig_provider(settings, paths.project_dir() / spec.product.directory)
     if settings.provider != "kubeconfig":
@@ -145,8 +160,8 @@ def open_site(settings: Settings, spec: Spec, cells: Sequence[Cell], *, progress
 def join_site(settings: Settings, spec: Spec) -> Site:
     """Return the infra cluster that another process of this run has brought up; nothing is obtained or started."""
     provider: Provider
-    if settings.provider == "local":
-        provider = local_provider(settings.infra_name, store_of(settings), progress=lambda _: None)
+    if settings.provider != "kubeconfig":
+        provider = own_provider(settings, store_of(settings), progress=lambda _: None, say=lambda _: None)
     else:
         provider = kubeconfig_provider(settings, paths.project_dir() / spec.product.directory)
     return _site(settings, spec, provider, lambda _: None)

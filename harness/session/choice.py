@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness import wiring_kind
 from harness.errors import BadInput
 from harness.paths import project_dir
 from harness.plan.changed import changed_since
@@ -53,13 +54,21 @@ def kind_of(spec: Spec, settings: Settings) -> str:
     """
     if settings.infra_kind is not None:
         return settings.infra_kind
-    found = [name for name, infra in spec.infras.items() if infra.provider == settings.provider]
+    provider = _like(settings)
+    found = [name for name, infra in spec.infras.items() if infra.provider == provider]
     if not found:
         raise BadInput(
             f"no kind of infra cluster in matrix/infras.yml is that of provider {settings.provider}",
             hint="give one of them `provider`, or set infra_kind",
         )
     return found[0]
+
+
+def _like(settings: Settings) -> str:
+    """Return the provider whose machines a provider's are like: kind's are what its KubeVirt is."""
+    if settings.provider != "kind":
+        return settings.provider
+    return "local" if wiring_kind.is_embedded(settings.infra_name, settings.kubevirt) else "kubeconfig"
 
 
 def failures(spec: Spec, runs: Path, run: str) -> Failed:

@@ -53,12 +53,21 @@ def build(recipe: Recipe, *, size_gib: int, work: Path, log: Path, say: Say, mir
     hint = "can this machine install Debian packages at all? apt-get update. Is its disk full? df -h"
     with proc.failing_as_infra(f"disk image {recipe.name} could not be built", hint=hint):
         say(f"installing {len(recipe.packages)} packages and what they need (about {INSTALL_SECONDS:.0f} s)")
-        _install(recipe, root, log, mirror)
-        _arrange(recipe, root)
+        root_file_system(recipe, root, log, mirror=mirror)
         say(f"packing the disk (about {PACK_SECONDS:.0f} s)")
         raw_disk(root, raw, size_gib=size_gib, identity=recipe.key(size_gib=size_gib), log=log)
         _compress(raw, image, log)
     return image
+
+
+def root_file_system(recipe: Recipe, root: Path, log: Path, *, mirror: str = "") -> None:
+    """Install a recipe's packages below a folder that is not there yet, and arrange it as the recipe says.
+
+    Raises:
+        CommandFailed: the packages could not be installed.
+    """
+    _install(recipe, root, log, mirror)
+    _arrange(recipe, root)
 
 
 def _compress(raw: Path, image: Path, log: Path) -> None:

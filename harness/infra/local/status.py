@@ -109,9 +109,17 @@ def _program(layout: Layout, program: Program) -> ProgramStatus:
     if not service.alive():
         return ProgramStatus(program.name, None, 0, 0, f"ended; {layout.logfile(program.name)}")
     answer = program.ready()
-    uptime = float(Path("/proc/uptime").read_text(encoding="utf-8").split()[0])
-    up_seconds = int(uptime - service.started / os.sysconf("SC_CLK_TCK"))
-    return ProgramStatus(program.name, service.pid, up_seconds, _rss_mib(service.pid), answer.reason if answer else "")
+    return ProgramStatus(program.name, service.pid, *seen_process(service.pid), answer.reason if answer else "")
+
+
+def seen_process(pid: int) -> tuple[int, int]:
+    """Return for how long a process has run (seconds) and its resident memory (MiB); zeros when it is gone."""
+    try:
+        started = int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19])
+        uptime = float(Path("/proc/uptime").read_text(encoding="utf-8").split()[0])
+    except (OSError, IndexError):
+        return 0, 0
+    return int(uptime - started / os.sysconf("SC_CLK_TCK")), _rss_mib(pid)
 
 
 def _rss_mib(pid: int) -> int:

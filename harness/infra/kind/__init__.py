@@ -1,0 +1,1 @@
+"""The provider `kind`: a cluster in a container of this host, with KubeVirt and CDI in it."""

@@ -1,0 +1,156 @@
+"""The embedded KubeVirt and CDI part attached to a kind cluster: who it acts as, whom it trusts, what it keeps apart.
+
+The part runs on this host, and so do its machines: a Node object of the cluster stands for the host. What the cluster
+itself runs stays on the node that is a container, and no machine is ever scheduled there.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness.errors import InfraError
+from harness.infra.local import pki
+from harness.kube.client import Cluster, Json
+from harness.kube.resources import (
+    CLUSTER_ROLE_BINDING,
+    DAEMON_SET,
+    DEPLOYMENT,
+    NODE,
+    SECRET,
+    SERVICE_ACCOUNT,
+    STORAGE_CLASS,
+)
+from harness.until import Deadline, NotYet, until
+
+ACCOUNT = "vmatrix-kubevirt"
+NAMESPACE = "kube-system"
+TOKEN_SECONDS = 30.0
+CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
+UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+
+
+def ensure_certificates(folder: Path, *, address: str, node: str, kubeconfig: Path) -> None:
+    """Make the certificates of the part's services, and have it trust the cluster's own authority besides.
+
+    Args:
+        address: what the services listen on.
+        node: the Node that stands for this host.
+        kubeconfig: of the cluster; its API server shows certificates of its authority when it asks for logs.
+    """
+    pki.ensure(folder, addresses=[address], names=[], node=node)
+    bundle = folder / f"{pki.CA}.crt"
+    theirs = authority(kubeconfig)
+    if theirs not in bundle.read_bytes():
+        temporary = bundle.with_suffix(".tmp")
+        temporary.write_bytes(bundle.read_bytes().rstrip(b"\n") + b"\n" + theirs)
+        temporary.replace(bundle)
+
+
+def authority(kubeconfig: Path) -> bytes:
+    """Return the certificate authority of a kubeconfig's cluster in PEM."""
+    return base64.b64decode(_cluster(kubeconfig)["certificate-authority-data"])
+
+
+def ensure_kubeconfig(cluster: Cluster, admin: Path, target: Path) -> None:
+    """Write the part's own kubeconfig: a service account of its own, which nobody who uses the cluster acts as.
+
+    The webhooks let this identity alone change what real operators would.
+
+    Raises:
+        TimedOut: the cluster made no token.
+    """
+    meta = {"name": ACCOUNT, "namespace": NAMESPACE}
+    cluster.ensure(SERVICE_ACCOUNT, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta})
+    cluster.ensure(
+        CLUSTER_ROLE_BINDING,
+        {
+            "apiVersion": CLUSTER_ROLE_BINDING.api_version,
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": ACCOUNT},
+            "roleRef": {"apiGroup": CLUSTER_ROLE_BINDING.group, "kind": "ClusterRole", "name": "cluster-admin"},
+            "subjects": [{"kind": "ServiceAccount", **meta}],
+        },
+    )
+    cluster.ensure(
+        SECRET,
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "type": "kubernetes.io/service-account-token",
+            "metadata": {**meta, "annotations": {"kubernetes.io/service-account.name": ACCOUNT}},
+        },
+    )
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "kind", "cluster": _cluster(admin)}],
+        "users": [{"name": ACCOUNT, "user": {"token": _token(cluster)}}],
+        "contexts": [{"name": ACCOUNT, "context": {"cluster": "kind", "user": ACCOUNT}}],
+        "current-context": ACCOUNT,
+    }
+    text = yaml.safe_dump(config, sort_keys=False)
+    if target.is_file() and target.read_text(encoding="utf-8") == text:
+        return
+    temporary = target.with_name(target.name + ".tmp")
+    temporary.touch(mode=0o600)
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(target)
+
+
+def _token(cluster: Cluster) -> str:
+    def token() -> str | NotYet:
+        found = cluster.get(SECRET, ACCOUNT, NAMESPACE) or {}
+        encoded = (found.get("data") or {}).get("token")
+        return base64.b64decode(encoded).decode() if encoded else NotYet("the secret has none")
+
+    return until(token, deadline=Deadline.after(TOKEN_SECONDS), what=f"account {ACCOUNT} has a token", interval=0.2)
+
+
+def keep_apart(cluster: Cluster, node: str) -> None:
+    """Keep the cluster's own pods on the node that is a container, and everybody else's off it.
+
+    That node's memory and CPU are this host's: to count them twice would promise machines what is not there. And a pod
+    on the Node that stands for the host would wait for ever: only machines run there.
+
+    Args:
+        node: the name of the node that is a container.
+    """
+    for resource in (DEPLOYMENT, DAEMON_SET):
+        for found in cluster.list(resource).items:
+            patch = _staying(found)
+            if patch is not None:
+                meta = found["metadata"]
+                cluster.merge(resource, meta["name"], patch, meta["namespace"])
+    cluster.merge(NODE, node, {"spec": {"unschedulable": True}})
+    for found in cluster.list(STORAGE_CLASS).items:
+        annotations = found["metadata"].get("annotations") or {}
+        if annotations.get(DEFAULT_CLASS) == "true" and "vmatrix" not in str(found.get("provisioner")):
+            cluster.merge(
+                STORAGE_CLASS, found["metadata"]["name"], {"metadata": {"annotations": {DEFAULT_CLASS: "false"}}}
+            )
+
+
+def _staying(workload: Mapping[str, Any]) -> Json | None:
+    """Return the patch that keeps a workload's pods on the control plane's node, None when they stay already."""
+    spec = workload["spec"]["template"]["spec"]
+    if CONTROL_PLANE in (spec.get("nodeSelector") or {}):
+        return None
+    tolerations = [*(spec.get("tolerations") or []), {"key": UNSCHEDULABLE, "operator": "Exists"}]
+    return {"spec": {"template": {"spec": {"nodeSelector": {CONTROL_PLANE: ""}, "tolerations": tolerations}}}}
+
+
+def _cluster(kubeconfig: Path) -> dict[str, Any]:
+    """Return what a kubeconfig says of its one cluster."""
+    config = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))
+    try:
+        return dict(config["clusters"][0]["cluster"])
+    except (KeyError, IndexError, TypeError) as error:
+        raise InfraError(
+            f"{kubeconfig} names no cluster", hint="vmatrix infra down --provider kind", paths=[kubeconfig]
+        ) from error

@@ -1,0 +1,159 @@
+"""One kind cluster: how it is configured, created, found and removed. State is the engine's, found by label."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness import proc
+from harness.errors import InfraError
+from harness.infra.kind.engine import Engine
+from harness.until import Deadline, NotYet, until
+
+CREATE_SECONDS = 600.0  # slow disks and busy hosts; 14 s were measured on an idle one
+READY_SECONDS = 300
+GONE_SECONDS = 60.0
+EXPORT_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Host:
+    """What of this host a node has to be told: cgroup v2 or v1, and whether limits may be raised."""
+
+    unified_cgroups: bool
+    may_raise_limits: bool
+
+
+@dataclass(frozen=True)
+class Node:
+    """The image of a cluster's node.
+
+    own: it was built from our artifacts: its images' repository is `repository`, and it brings its own pod network.
+    """
+
+    image: str
+    own: bool
+    repository: str = ""
+
+
+def configuration(name: str, node: Node, host: Host) -> str:
+    """Render kind's configuration file of a cluster of one node."""
+    networking: dict[str, Any] = {"kubeProxyMode": "nftables"}
+    if node.own:
+        networking["disableDefaultCNI"] = True  # the network is a file in the image
+    document = {
+        "kind": "Cluster",
+        "apiVersion": "kind.x-k8s.io/v1alpha4",
+        "name": name,
+        "networking": networking,
+        "nodes": [{"role": "control-plane", "image": node.image}],
+        "kubeadmConfigPatches": [yaml.safe_dump(patch, sort_keys=False) for patch in _kubeadm(node, host)],
+        "containerdConfigPatches": _containerd(host),
+    }
+    return yaml.safe_dump(document, sort_keys=False)
+
+
+def _kubeadm(node: Node, host: Host) -> list[Mapping[str, Any]]:
+    kubelet: dict[str, Any] = {"kind": "KubeletConfiguration"}
+    if not host.unified_cgroups:
+        # kubelet refuses cgroup v1 by default since 1.35; systemd in the node has none of its slices there.
+        kubelet |= {"failCgroupV1": False, "cgroupDriver": "cgroupfs", "cgroupRoot": "/kubelet"}
+    # The size of the connection tracking table is the host's to set.
+    proxy = {"kind": "KubeProxyConfiguration", "conntrack": {"maxPerCore": 0, "min": 0}}
+    patches: list[Mapping[str, Any]] = [kubelet, proxy] if len(kubelet) > 1 else [proxy]
+    if node.own:
+        patches.append({"kind": "ClusterConfiguration", "imageRepository": node.repository})
+    return patches
+
+
+def _containerd(host: Host) -> list[str]:
+    patches = []
+    plugin = 'plugins."io.containerd.grpc.v1.cri"'
+    if not host.may_raise_limits:
+        patches.append(f"[{plugin}]\n  restrict_oom_score_adj = true\n")
+    if not host.unified_cgroups:
+        runtimes = (f"{plugin}.containerd.runtimes.{name}.options" for name in ("runc", "test-handler"))
+        patches += [f"[{table}]\n  SystemdCgroup = false\n" for table in runtimes]
+    return patches
+
+
+@dataclass(frozen=True)
+class KindCluster:
+    """A cluster by its name, in an engine, made by a `kind` program."""
+
+    name: str
+    engine: Engine
+
+    @property
+    def node(self) -> str:
+        """Return the name of the one node: the container's, and the Node object's."""
+        return f"{self.name}-control-plane"
+
+    def running(self) -> bool:
+        """Tell whether the node's container runs."""
+        return any((c.get("State") or {}).get("Running") for c in self.engine.containers(self.name))
+
+    def pid(self) -> int | None:
+        """Return the process id of the node's init, None when it does not run."""
+        states = [c.get("State") or {} for c in self.engine.containers(self.name)]
+        return next((int(s["Pid"]) for s in states if s.get("Running")), None)
+
+    def create(self, kind: Path, config: str, kubeconfig: Path, log: Path) -> None:
+        """Create the cluster and wait until its node is ready.
+
+        Raises:
+            InfraError: kind failed; what it said is in the log, with the node's own log.
+        """
+        file = log.with_name("kind.yml")
+        file.write_text(config, encoding="utf-8")
+        words: list[str | Path] = ["create", "cluster", "--config", file, "--kubeconfig", kubeconfig]
+        env = {**self.engine.environment, self.engine.network_variable(): self.name}
+        with proc.failing_as_infra(f"kind did not create cluster {self.name}", hint="the log says at which step"):
+            argv = [*_ending_with_us(), kind, *words, "--wait", f"{READY_SECONDS}s", "--retain", "-v", "1"]
+            proc.run(argv, timeout=CREATE_SECONDS, env=env, log=log)
+        kubeconfig.chmod(0o600)
+
+    def ready(self, kubeconfig: Path) -> bool:
+        """Tell whether `create` came to its end for the cluster that is there: only then its kubeconfig was written."""
+        return kubeconfig.is_file() and self.running()
+
+    def remove(self) -> None:
+        """Remove the cluster's containers, their volumes and their network, whatever state they are in.
+
+        Raises:
+            InfraError: something of it is still there.
+        """
+
+        def none_left() -> bool | NotYet:
+            self.engine.remove_containers(self.name)
+            left = [str(c.get("Name", c["Id"])).lstrip("/") for c in self.engine.containers(self.name)]
+            if left:
+                return NotYet(f"containers {', '.join(left)} are left")
+            self.engine.remove_network(self.name)
+            return NotYet(f"network {self.name} is left") if self.name in self.engine.networks() else True
+
+        until(none_left, deadline=Deadline.after(GONE_SECONDS), what=f"kind cluster {self.name} is gone")
+
+    def require_way_to(self, url: str) -> None:
+        """Look whether the node reaches a service of this host.
+
+        Raises:
+            InfraError: it does not: admission by webhooks, and machines' images, would fail later.
+        """
+        words = ("curl", "--silent", "--output", "/dev/null", "--max-time", "10", url)
+        done = self.engine.inside(self.node, *words, check=False)
+        if done.returncode != 0:
+            raise InfraError(
+                f"the node {self.node} does not reach {url} on this host (curl ended with {done.returncode})",
+                hint="does a firewall drop what containers send to this host? nft list ruleset",
+            )
+
+
+def _ending_with_us() -> list[str]:
+    """Return what to put before a command so that it ends when this process is killed, where util-linux is there."""
+    return ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []

@@ -1,0 +1,46 @@
+"""What a kind instance is made of, given by the caller: where programs and images come from is not known here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+KubeVirt = Literal["release", "embedded"]
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class OwnNode:
+    """A node's root file system of our making: its image's name, the archive, the repository of the images in it."""
+
+    image: str
+    archive: Path
+    repository: str
+
+
+@dataclass(frozen=True)
+class KindConfig:
+    """One instance's settings.
+
+    Attributes:
+        kubevirt: `release` installs KubeVirt and CDI, `embedded` attaches our own part; None: what the instance has,
+            or else `release`.
+        version: of Kubernetes.
+        node_image: one that the engine has or can pull; None: a published one of that version, or else our own.
+        releases: the file that names KubeVirt's and CDI's releases.
+        kind: returns the program `kind`, obtained first if need be.
+        own_node: returns our own node, made first if need be; may take minutes.
+        own_node_made: tells whether `own_node` has nothing to do.
+        say: is told each step in one line.
+    """
+
+    kubevirt: KubeVirt | None
+    version: str
+    node_image: str | None
+    releases: Path
+    kind: Callable[[], Path]
+    own_node: Callable[[], OwnNode]
+    own_node_made: Callable[[], bool]
+    say: Say

@@ -1,0 +1,152 @@
+"""The container engine that kind's nodes run in: Docker or podman, whichever answers, through its own client.
+
+Only an engine that runs is used; none is started here.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness import proc
+from harness.infra.findings import Finding
+
+CLIENTS = ("docker", "podman")
+ASK_SECONDS = 30.0
+PULL_SECONDS = 600.0
+IMPORT_SECONDS = 900.0
+REMOVE_SECONDS = 120.0
+CLUSTER_LABEL = "io.x-k8s.kind.cluster"  # kind puts it on every container of a cluster
+ENTRYPOINT = ("/usr/local/bin/entrypoint", "/sbin/init")
+# What an archive of a file system does not tell: how kind's nodes are started and stopped (its images/base/Dockerfile).
+CHANGES = (f"ENTRYPOINT {json.dumps(list(ENTRYPOINT))}", "ENV container=docker", "STOPSIGNAL SIGRTMIN+3")
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An engine that answers.
+
+    client: docker or podman.  program: its client.  version: the engine's.  unified: whether containers get cgroup v2.
+    """
+
+    client: str
+    program: Path
+    version: str
+    unified: bool
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Return what tells kind to use this engine."""
+        return {"KIND_EXPERIMENTAL_PROVIDER": self.client}
+
+    def network_variable(self) -> str:
+        """Return the variable by which kind is told the network's name."""
+        return f"KIND_EXPERIMENTAL_{self.client.upper()}_NETWORK"
+
+    def has_image(self, reference: str) -> bool:
+        """Tell whether an image is there."""
+        return self._run("image", "inspect", "--format", "{{.Id}}", reference, check=False).returncode == 0
+
+    def pull(self, reference: str) -> str:
+        """Pull an image; return why not, "" when it is there."""
+        try:
+            done = self._run("pull", "--quiet", reference, check=False, seconds=PULL_SECONDS)
+        except proc.CommandFailed as failure:
+            return failure.summary
+        return "" if done.returncode == 0 else (done.stderr.strip() or done.stdout.strip())[-300:]
+
+    def take_in(self, archive: Path, reference: str) -> None:
+        """Make an image of an archived root file system of a node.
+
+        Raises:
+            InfraError: the engine refused it.
+        """
+        changes = [word for change in CHANGES for word in ("--change", change)]
+        with proc.failing_as_infra(f"{self.client} did not take the node image", hint="has its disk room? df -h"):
+            self._run("import", *changes, str(archive), reference, seconds=IMPORT_SECONDS)
+
+    def inside(self, container: str, *words: str, check: bool = True) -> proc.Completed:
+        """Run a command in a container."""
+        return self._run("exec", container, *words, check=check)
+
+    def containers(self, cluster: str) -> list[Mapping[str, Any]]:
+        """Return the containers of a kind cluster: their `Id`, `Name` and `State`, as the engine describes them."""
+        found = self._run("ps", "--all", "--quiet", "--filter", f"label={CLUSTER_LABEL}={cluster}").stdout.split()
+        if not found:
+            return []
+        described = self._run("inspect", *found, check=False).stdout  # one may have gone meanwhile
+        return list(json.loads(described or "[]"))
+
+    def remove_containers(self, cluster: str) -> None:
+        """Remove a kind cluster's containers with their volumes, running or not; none is fine."""
+        found = [str(c["Id"]) for c in self.containers(cluster)]
+        if found:
+            self._run("rm", "--force", "--volumes", *found, check=False, seconds=REMOVE_SECONDS)
+
+    def remove_network(self, name: str) -> None:
+        """Remove a network if it is there."""
+        if name in self.networks():
+            self._run("network", "rm", name, check=False)
+
+    def networks(self) -> list[str]:
+        """Return the names of the engine's networks."""
+        return self._run("network", "ls", "--format", "{{.Name}}").stdout.split()
+
+    def _run(self, *words: str, check: bool = True, seconds: float = ASK_SECONDS) -> proc.Completed:
+        return proc.run([self.program, *words], timeout=seconds, check=check)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the search for an engine came to: one, or what each client said."""
+
+    engine: Engine | None
+    said: Mapping[str, str] = field(default_factory=dict)
+
+
+def find() -> Found:
+    """Ask every client on PATH for an engine; the first that answers is taken, Docker before podman."""
+    said: dict[str, str] = {}
+    for client in CLIENTS:
+        program = shutil.which(client)
+        if program is None:
+            said[client] = "not installed"
+            continue
+        try:
+            done = proc.run([program, "info", "--format", "{{json .}}"], timeout=ASK_SECONDS, check=False)
+        except proc.CommandFailed as failure:
+            said[client] = failure.summary
+            continue
+        engine, why = read_info(client, Path(program), done.stdout)
+        if engine is not None:
+            return Found(engine)
+        said[client] = why or (done.stderr.strip() or "it does not answer").splitlines()[-1]
+    return Found(None, said)
+
+
+def read_info(client: str, program: Path, text: str) -> tuple[Engine | None, str]:
+    """Read what `docker info` or `podman info` says in JSON; return the engine, or what is wrong with it."""
+    try:
+        info = json.loads(text or "{}")
+    except ValueError:
+        return None, "its answer cannot be read"
+    if client == "podman" and "host" in info:
+        version = str((info.get("version") or {}).get("Version", ""))
+        return Engine(client, program, version, str(info["host"].get("cgroupVersion", "")) == "v2"), ""
+    if info.get("ServerErrors") or not info.get("ServerVersion"):
+        return None, "; ".join(info.get("ServerErrors") or [])
+    return Engine(client, program, str(info["ServerVersion"]), str(info.get("CgroupVersion", "1")) == "2"), ""
+
+
+def missing(said: Mapping[str, str]) -> Finding:
+    """Return the finding that no engine answers."""
+    installed: Sequence[str] = [client for client, what in said.items() if what != "not installed"]
+    heard = "; ".join(f"{client}: {what}" for client, what in said.items())
+    start = f"start it: systemctl start {installed[0]}" if installed else "apt-get install --yes docker.io"
+    if installed == ["podman"]:
+        start = "run it as root, as vmatrix runs: sudo podman info"
+    return Finding(f"no container engine answers ({heard})", "kind's nodes are its containers", start)

@@ -1,0 +1,162 @@
+"""KubeVirt and CDI of a release put into a cluster, with what such a cluster needs of them. Idempotent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.infra.kind import manifests, releases
+from harness.infra.kind.releases import Manifest, Release, Releases
+from harness.infra.nodes import usable
+from harness.kube.client import Cluster, Json
+from harness.kube.resources import CDI, KUBEVIRT, NODE, POD, STORAGE_CLASS, STORAGE_PROFILE, Resource
+from harness.until import Deadline, NotYet, until
+
+AVAILABLE_SECONDS = 900.0  # two operators and their pods pull a dozen images
+PROFILE_SECONDS = 60.0
+IMAGE_VOLUME = "ImageVolume"
+IMAGE_VOLUME_SINCE = (1, 35)  # with older clusters, or an older containerd, a container disk is mounted empty
+CONTAINERD_SINCE = (2, 1)  # CRI image volumes: https://github.com/containerd/containerd/releases/tag/v2.1.0
+LOCAL_PATH = "rancher.io/local-path"
+CLAIM_PROPERTIES = [{"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem"}]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is installed: the releases, whether processors are emulated, and how long all may take (seconds)."""
+
+    releases: Releases
+    emulation: bool
+    seconds: float = AVAILABLE_SECONDS
+
+
+def install(cluster: Cluster, wanted: Wanted) -> None:
+    """Install KubeVirt and CDI, wait until both are available, and complete the storage profiles.
+
+    Raises:
+        BadInput: a manifest has no recorded checksum; nothing was changed.
+        InfraError: a manifest cannot be had or has another checksum.
+        TimedOut: one of them did not become available; with its conditions and the pods that are not ready.
+    """
+    releases.require_pinned(wanted.releases)
+    texts = {m.url: releases.obtain(m) for r in (wanted.releases.kubevirt, wanted.releases.cdi) for m in r.manifests}
+    settings = kubevirt_settings(emulation=wanted.emulation, image_volume=image_volumes(cluster))
+    _put(cluster, wanted.releases.kubevirt, texts, settings)
+    _put(cluster, wanted.releases.cdi, texts, {})
+    deadline = Deadline.after(wanted.seconds)
+    for resource, release in ((KUBEVIRT, wanted.releases.kubevirt), (CDI, wanted.releases.cdi)):
+        wait_available(cluster, resource, release.version, deadline)
+    complete_profiles(cluster)
+
+
+def _put(cluster: Cluster, release: Release, texts: Mapping[str, str], settings: Json) -> None:
+    def objects(manifest: Manifest) -> list[Json]:
+        return manifests.documents(texts[manifest.url], source=manifest.name)
+
+    manifests.apply(cluster, objects(release.operator))
+    manifests.apply(cluster, [merged(body, settings) for body in objects(release.resource)])
+
+
+def kubevirt_settings(*, emulation: bool, image_volume: bool) -> Json:
+    """Return what of the KubeVirt object differs from the release's."""
+    developer: Json = {"useEmulation": True} if emulation else {}
+    if not image_volume:
+        developer["disabledFeatureGates"] = [IMAGE_VOLUME]
+    return {"spec": {"configuration": {"developerConfiguration": developer}}} if developer else {}
+
+
+def image_volumes(cluster: Cluster) -> bool:
+    """Tell whether pods of every node can mount images, as KubeVirt's container disks do by default."""
+    return all(mounts_images(n["status"]["nodeInfo"]) for n in cluster.list(NODE).items if usable(n))
+
+
+def mounts_images(node: Mapping[str, Any]) -> bool:
+    """Tell whether a node with these versions (`status.nodeInfo`) can mount images."""
+    runtime = str(node.get("containerRuntimeVersion", ""))
+    if _numbers(str(node.get("kubeletVersion", ""))) < IMAGE_VOLUME_SINCE:
+        return False
+    return not runtime.startswith("containerd://") or _numbers(runtime) >= CONTAINERD_SINCE
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    found = re.search(r"(\d+)\.(\d+)", version)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def merged(body: Json, more: Json) -> Json:
+    """Return an object with more in it: mappings are joined, lists of words united, anything else replaced."""
+    answer = dict(body)
+    for name, value in more.items():
+        had = answer.get(name)
+        if isinstance(value, dict) and isinstance(had, dict):
+            answer[name] = merged(had, value)
+        elif isinstance(value, list) and isinstance(had, list):
+            answer[name] = [*had, *(item for item in value if item not in had)]
+        else:
+            answer[name] = value
+    return answer
+
+
+def wait_available(cluster: Cluster, resource: Resource, version: str, deadline: Deadline) -> None:
+    """Wait until an operator says that what it deploys is available, in the version that was asked for.
+
+    Raises:
+        TimedOut: with the conditions, and what keeps pods of its namespaces from being ready.
+    """
+
+    def available() -> bool | NotYet:
+        for found in cluster.list(resource).items:
+            status = found.get("status") or {}
+            conditions = {c["type"]: c for c in status.get("conditions") or []}
+            seen = str(status.get("observedKubeVirtVersion") or status.get("observedVersion") or "")
+            if (conditions.get("Available") or {}).get("status") != "True":
+                return NotYet(_said(conditions) or f"phase {status.get('phase', 'unknown')}")
+            if seen != version:
+                return NotYet(f"it is {seen or 'of no version yet'}")
+            return True
+        return NotYet(f"there is no {resource.kind}")
+
+    what = f"{resource.kind} {version} is available"
+    until(available, deadline=deadline, what=what, interval=2.0, describe=lambda: "\n".join(waiting_pods(cluster)))
+
+
+def _said(conditions: Mapping[str, Mapping[str, Any]]) -> str:
+    said = [
+        f"{c['type']}={c['status']} {c.get('message') or c.get('reason') or ''}".strip() for c in conditions.values()
+    ]
+    return "; ".join(said)
+
+
+def waiting_pods(cluster: Cluster) -> list[str]:
+    """Return one line for each container that waits, anywhere: the image that cannot be pulled is among them."""
+    lines = []
+    for pod in cluster.list(POD).items:
+        name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        for status in (pod.get("status") or {}).get("containerStatuses") or []:
+            waiting = (status.get("state") or {}).get("waiting")
+            if waiting:
+                lines.append(
+                    f"{name} {status['name']}: {waiting.get('reason', '')} {waiting.get('message', '')}".strip()
+                )
+    return lines
+
+
+def complete_profiles(cluster: Cluster) -> None:
+    """Say of local-path classes what CDI does not know: claims without an access mode would stay pending for ever.
+
+    Raises:
+        TimedOut: CDI made no profile of one of them.
+    """
+    for found in cluster.list(STORAGE_CLASS).items:
+        if found.get("provisioner") != LOCAL_PATH:
+            continue
+        name = found["metadata"]["name"]
+        profile = until(
+            lambda name=name: cluster.get(STORAGE_PROFILE, name) or NotYet("there is none"),  # type: ignore[misc]
+            deadline=Deadline.after(PROFILE_SECONDS),
+            what=f"CDI has made a profile of storage class {name}",
+        )
+        if not (profile.get("status") or {}).get("claimPropertySets"):
+            cluster.merge(STORAGE_PROFILE, name, {"spec": {"claimPropertySets": CLAIM_PROPERTIES}})

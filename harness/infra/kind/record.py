@@ -1,0 +1,51 @@
+"""What an instance was made with, so that a second `up`, a run and `down` agree with the first."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+from harness.errors import BadInput
+from harness.infra.kind.config import KindConfig, KubeVirt
+from harness.infra.local.layout import Layout
+
+
+@dataclass(frozen=True)
+class Made:
+    """Which KubeVirt an instance has, of which Kubernetes version it is."""
+
+    kubevirt: KubeVirt
+    version: str
+
+
+def load(layout: Layout) -> Made | None:
+    """Read it; None when there is none or it is unreadable."""
+    try:
+        raw = json.loads((layout.root / "kind.json").read_text(encoding="utf-8"))
+        return Made("embedded" if raw["kubevirt"] == "embedded" else "release", str(raw["version"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def save(layout: Layout, made: Made) -> None:
+    """Write it, atomically."""
+    temporary = layout.root / "kind.json.tmp"
+    temporary.write_text(json.dumps(asdict(made)) + "\n", encoding="utf-8")
+    temporary.replace(layout.root / "kind.json")
+
+
+def wanted(layout: Layout, config: KindConfig) -> Made:
+    """Return what an instance is, or is to be.
+
+    Raises:
+        BadInput: it is there with another KubeVirt than the one that is asked for.
+    """
+    found = load(layout)
+    if found is None:
+        return Made(config.kubevirt or "release", config.version)
+    if config.kubevirt not in (None, found.kubevirt):
+        raise BadInput(
+            f"instance {layout.name} was made with --kubevirt {found.kubevirt}, not {config.kubevirt}",
+            hint=f"vmatrix infra down --provider kind --name {layout.name}, then up again",
+        )
+    return found

@@ -1,0 +1,183 @@
+"""Which releases of KubeVirt and CDI are installed: deploy/kind/releases.yml, with the checksum of every manifest.
+
+A checksum is recorded once, on purpose, by `vmatrix infra pin`, and committed; from then on every download has to have
+it. Nothing is ever installed that has none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import StringConstraints
+
+from harness import paths
+from harness.errors import BadInput, InfraError, InfraRetriable
+from harness.spec import lines
+from harness.spec.loader import refuse, validate
+from harness.spec.models import Model
+
+READ_SECONDS = 60.0
+LARGEST = 64 << 20  # bytes; KubeVirt's operator manifest has 0.5 MiB
+PIN = "vmatrix infra pin"
+
+
+class Manifest(Model):
+    """One file of a release; `sha256` is empty until it is pinned."""
+
+    url: Annotated[str, StringConstraints(pattern=r"^https?://\S+$")]
+    sha256: Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{64})?$")] = ""
+
+    @property
+    def name(self) -> str:
+        """Return the file's name."""
+        return PurePosixPath(urlsplit(self.url).path).name
+
+
+class Release(Model):
+    """One project's release: its operator, and the custom resource that makes the operator deploy."""
+
+    version: str
+    operator: Manifest
+    resource: Manifest
+
+    @property
+    def manifests(self) -> tuple[Manifest, ...]:
+        """Return its files."""
+        return (self.operator, self.resource)
+
+
+class ReleasesFile(Model):
+    """deploy/kind/releases.yml."""
+
+    kubevirt: Release
+    cdi: Release
+
+
+@dataclass(frozen=True)
+class Releases:
+    """The file as it was read, and what its lines are."""
+
+    file: Path
+    kubevirt: Release
+    cdi: Release
+    document: lines.Document
+
+    def unpinned(self) -> list[lines.Problem]:
+        """Return the manifests without a checksum, by line."""
+        answer = []
+        for project in ("kubevirt", "cdi"):
+            for part in ("operator", "resource"):
+                manifest: Manifest = getattr(getattr(self, project), part)
+                if not manifest.sha256:
+                    answer.append(self.document.problem((project, part), f"{manifest.name} has no sha256"))
+        return answer
+
+
+def default_file() -> Path:
+    """Return the file that the project ships."""
+    return paths.project_dir() / "deploy" / "kind" / "releases.yml"
+
+
+def load(file: Path) -> Releases:
+    """Read the releases.
+
+    Raises:
+        BadInput: every mistake with its line.
+    """
+    document, problems = lines.read(file)
+    if not problems:
+        parsed, problems = validate(document, ReleasesFile)
+        if parsed is not None:
+            return Releases(file, parsed.kubevirt, parsed.cdi, document)
+    raise refuse(problems)
+
+
+def require_pinned(releases: Releases) -> None:
+    """Refuse releases of which a manifest has no checksum.
+
+    Raises:
+        BadInput: with the lines, and the command that records them.
+    """
+    missing = releases.unpinned()
+    if missing:
+        raise BadInput(
+            f"{missing[0]}" + (f", and {len(missing) - 1} more" if len(missing) > 1 else ""),
+            hint=f"{PIN} downloads and records them; compare with what the projects publish, then commit the file",
+            detail="\n".join(map(str, missing)),
+            paths=[releases.file],
+        )
+
+
+def pin(file: Path) -> Iterator[tuple[Manifest, str]]:
+    """Download every manifest without a checksum, record its checksum in the file, and yield both.
+
+    Raises:
+        BadInput: the file is wrong.  InfraError: a manifest cannot be had.
+    """
+    releases = load(file)
+    for manifest in (*releases.kubevirt.manifests, *releases.cdi.manifests):
+        if manifest.sha256:
+            continue
+        found = hashlib.sha256(_download(manifest.url)).hexdigest()
+        text = file.read_text(encoding="utf-8")
+        changed, count = re.subn(_line_of(manifest.url), rf'\g<1>"{found}"', text)
+        if count != 1:
+            raise BadInput(
+                f"{file} names {manifest.url} in a way that cannot be completed",
+                hint=f'write it as {{url: {manifest.url}, sha256: ""}} on one line',
+            )
+        file.write_text(changed, encoding="utf-8")
+        yield manifest, found
+
+
+def _line_of(url: str) -> str:
+    return rf'(\burl: {re.escape(url)}, sha256: )""'
+
+
+def obtain(manifest: Manifest, cache: Path | None = None) -> str:
+    """Return a manifest's text, downloaded at most once, whole and with its checksum.
+
+    Raises:
+        InfraError: it cannot be had, or has another checksum.
+    """
+    folder = cache if cache is not None else paths.cache_dir() / "releases"
+    kept = folder / manifest.sha256
+    if kept.is_file() and hashlib.sha256(kept.read_bytes()).hexdigest() == manifest.sha256:
+        return kept.read_text(encoding="utf-8")
+    content = _download(manifest.url)
+    found = hashlib.sha256(content).hexdigest()
+    if found != manifest.sha256:
+        raise InfraError(
+            f"{manifest.url} has the wrong checksum: expected sha256 {manifest.sha256}, got {found}",
+            hint="nothing was installed; was the release replaced? Ask its makers before you record another checksum",
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    temporary = kept.with_suffix(".tmp")
+    temporary.write_bytes(content)
+    temporary.replace(kept)
+    return content.decode("utf-8", errors="replace")
+
+
+def _download(url: str) -> bytes:
+    try:
+        with urllib.request.urlopen(url, timeout=READ_SECONDS) as answer:  # noqa: S310 - http(s) only, by the model
+            content: bytes = answer.read(LARGEST + 1)
+    except urllib.error.HTTPError as error:
+        with error:
+            kind = InfraRetriable if error.code >= http.client.INTERNAL_SERVER_ERROR else InfraError
+            raise kind(f"{url} answered {error.code} {error.reason}", hint="is it the release's address?") from error
+    except (OSError, http.client.HTTPException) as error:
+        hint = "is this machine online? Without internet: --kubevirt embedded"
+        raise InfraRetriable(f"{url} cannot be had: {getattr(error, 'reason', error)}", hint=hint) from error
+    if len(content) > LARGEST:
+        raise InfraError(f"{url} is larger than {LARGEST >> 20} MiB: that is no manifest")
+    return content
