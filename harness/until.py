@@ -22,6 +22,7 @@ from harness.errors import InfraRetriable, VmatrixError
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 DESCRIBE_SECONDS = 15.0  # for all that is asked once time is up
+GROWTH = 1.2
 LONGEST_TROUBLED_PAUSE = 2.0  # between probes that fail
 
 
@@ -85,6 +86,7 @@ def until(
     what: str,
     describe: Callable[[], str] | None = None,
     interval: float = 0.5,
+    slowest: float | None = None,
 ) -> T:
     """Probe until the probe returns a value.
 
@@ -95,12 +97,15 @@ def until(
         what: the thing waited for, as a sentence: "VM cp-0 has an address".
         describe: asked for more detail (last conditions, last events) only when time is up.
         interval: seconds between probes.
+        slowest: up to which the interval grows, by a fifth from probe to probe; None for one that stays. What comes
+            soon is seen soon, and what takes long costs an API few requests.
 
     Raises:
         TimedOut: with `what`, the last reason, and what `describe` said.
     """
     reasons: list[str] = []
     troubles = 0
+    current = interval
 
     def attempt() -> T | NotYet:
         nonlocal troubles
@@ -119,7 +124,9 @@ def until(
         return answer
 
     def pause() -> float:
-        wanted = interval if not troubles else grown(max(interval, 0.1), troubles, LONGEST_TROUBLED_PAUSE)
+        nonlocal current
+        wanted = current if not troubles else grown(max(interval, 0.1), troubles, LONGEST_TROUBLED_PAUSE)
+        current = min(current * GROWTH, slowest) if slowest is not None else interval
         return min(wanted, deadline.remaining() + 0.001)
 
     began = time.monotonic()

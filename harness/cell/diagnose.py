@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import yaml
 
 from harness.cell.access import control_directory, run_on
-from harness.cell.machines import launcher_pod
+from harness.cell.launchers import died_of, launcher_pod
 from harness.cell.place import Place
 from harness.errors import VmatrixError
 from harness.kube.client import Cluster, Json
@@ -19,6 +20,8 @@ from harness.model import Environment, Machine
 
 log = logging.getLogger(__name__)
 OBJECTS = (VM, VMI, POD, DATA_VOLUME, PVC)
+LAUNCHER_LOGS = {"guest-console-log": "console", "compute": "launcher"}  # container -> the end of its file's name
+LOG_LINES = 20_000
 
 # One script per machine: each section's output becomes a file. A command that does not exist yet says so.
 SECTIONS = {
@@ -97,19 +100,26 @@ def _events(cluster: Cluster, place: Place, target: Path) -> list[Path]:
 
 
 def _consoles(cluster: Cluster, place: Place, target: Path) -> list[Path]:
-    """Save each launcher pod's log of the guest's serial console."""
-    written = []
+    """Save each launcher pod's logs: the guest's serial console, and KubeVirt's own words about it."""
+    written: list[Path] = []
     namespace = place.namespace
     for vmi in cluster.list(VMI, namespace, labels=place.selector).items:
         name = vmi["metadata"]["name"].removeprefix(place.prefix)
         pod = launcher_pod(cluster, namespace, vmi)
         if pod is None:
             continue
-        text = cluster.pod_log(namespace, pod["metadata"]["name"], container="guest-console-log")
-        path = target / f"{name}-console.log"
-        path.write_text(text, encoding="utf-8")
-        written.append(path)
+        for container, ending in LAUNCHER_LOGS.items():
+            written += _survive(partial(_log, cluster, pod, container, target / f"{name}-{ending}.log"))
     return written
+
+
+def _log(cluster: Cluster, pod: Json, container: str, path: Path) -> list[Path]:
+    """Save one container's log, behind what the pod's status says of how it ended."""
+    meta = pod["metadata"]
+    text = cluster.pod_log(meta["namespace"], meta["name"], container=container, tail=LOG_LINES)
+    ended = died_of(pod)
+    path.write_text((f"{meta['name']}: {ended}\n" if ended else "") + text, encoding="utf-8")
+    return [path]
 
 
 def _machine_job(machine: Machine, environment: Environment, target: Path, seconds: float) -> Callable[[], list[Path]]:

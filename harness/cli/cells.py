@@ -19,7 +19,8 @@ from harness.cell import teardown
 from harness.cell.access import ssh_command
 from harness.cell.keys import PRIVATE_KEY
 from harness.cell.labels import own_project
-from harness.cell.machines import SSH_PORT, launcher_address
+from harness.cell.launchers import launcher_address
+from harness.cell.machines import SSH_PORT
 from harness.cell.place import place_of
 from harness.errors import BadInput
 from harness.kube.client import Cluster, Json

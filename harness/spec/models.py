@@ -311,6 +311,7 @@ class Timeouts(Model):
     golden_stall: Seconds
     clone: Seconds
     machine_address: Seconds
+    machine_phase: Seconds
     unschedulable: Seconds
     ssh: Seconds
     cloud_init: Seconds

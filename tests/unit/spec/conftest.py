@@ -95,6 +95,7 @@ timeouts:
   golden_stall: 120
   clone: 300
   machine_address: 180
+  machine_phase: 90
   unschedulable: 60
   ssh: 180
   cloud_init: 300
