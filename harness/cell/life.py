@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,10 +13,11 @@ from harness.cell import diagnose, inventory, provision, ways
 from harness.cell.deploy import run_playbook
 from harness.cell.keys import PRIVATE_KEY
 from harness.cell.place import selector_of
+from harness.cell.sighting import Sighting, changes, sight
 from harness.cell.site import Site
 from harness.cell.steps import Steps, flatten
 from harness.cell.teardown import Selection, destroy, reap
-from harness.errors import InfraRetriable, ProductError, VmatrixError
+from harness.errors import InfraError, InfraRetriable, ProductError, VmatrixError
 from harness.kube.forwarder import Forwarder
 from harness.kube.tunnels import Tunnels
 from harness.model import Cell, Environment, GuestCluster, Phase
@@ -44,6 +45,7 @@ class Life:
     failure: VmatrixError | None = None
     torn_down: bool = False
     attempts: int = 1  # of provisioning, in this life
+    sightings: tuple[Sighting, ...] = ()  # of the machines as they came up
     checks_failed: list[str] = field(default_factory=list)
     _forwarder: Forwarder | None = None
 
@@ -75,6 +77,7 @@ class Life:
 
     def _provision(self) -> Environment:
         made: Environment = self._step("provision", lambda: provision.provision(self.site, self.attempt, self.steps))
+        self.sightings = sight(self.site.cluster, self.attempt.place, made.machines)
         return made
 
     def _start_over(self) -> None:
@@ -107,8 +110,34 @@ class Life:
 
     def _watched(self, whole: Environment, index: int) -> GuestCluster:
         before = self.guests[index - 1] if index and self.cell.phases[index - 1].cluster else None
-        with self.watch(index, whole, before):
-            return self._apply(whole, index)
+        phase, stage = self.cell.phases[index], self.cell.stage(index)
+        there = set(phase.machines) - set(phase.lost)
+        if changed := self.machines_changed(there):
+            raise self._not_the_products(changed, f"before the phase {stage}")
+        try:
+            with self.watch(index, whole, before):
+                return self._apply(whole, index)
+        except VmatrixError as failure:
+            if changed := self.machines_changed(there):
+                raise self._not_the_products(changed, f"during the phase {stage}", failure) from failure
+            raise
+
+    def machines_changed(self, names: Collection[str]) -> str:
+        """Say which of some machines are not what they were when they came up; "" when all are, or nobody can tell."""
+        if not self.sightings:
+            return ""
+        try:
+            return "; ".join(changes(self.site.cluster, self.attempt.place, self.sightings, names))
+        except VmatrixError:  # an API in trouble hides no failure of something else
+            return ""
+
+    def _not_the_products(self, changed: str, when: str, failure: VmatrixError | None = None) -> InfraError:
+        return InfraError(
+            f"the infra cluster changed machines {when}: {changed}",
+            hint="not the product's fault: run the cell again; if it recurs, look at that node's evictions and memory",
+            paths=failure.paths if failure is not None else (),
+            detail=f"what failed then: {failure}\n{failure.detail}".strip() if failure is not None else "",
+        )
 
     def _apply(self, whole: Environment, index: int) -> GuestCluster:
         phase = self.cell.phases[index]

@@ -110,12 +110,16 @@ class Cells:
     ) -> None:
         """Write a check's outcome down.
 
-        A failure is the blame of its error if that has one; the product's if the check asserted it; else the harness's.
+        A failure is the blame of its error if that has one; the product's if the check asserted it, unless the machines
+        are not what they were; else the harness's.
         """
         life = self.life(cell)
         blame = ""
         if outcome == "failed":
             blame = Blame.PRODUCT.value if asserted else str(describe(error or HarnessBug(name))["blame"])
+            if asserted and (changed := life.machines_changed(_there(life))):
+                blame = Blame.INFRA.value
+                detail = f"the infra cluster changed machines in the meantime: {changed}\n{detail}"
             life.checks_failed.append(f"{suite}: {name}")
             self.console.print(f"{cell.id}: {suite}: {name} FAILED ({seconds:.1f} s)", markup=False)
         self.recorder.write(
@@ -165,3 +169,8 @@ class Cells:
     def _login(self, cell: Cell) -> str:
         options = shlex.join(wiring.provider_options(self.plan.settings))
         return " ".join(word for word in ("vmatrix login", options, cell.id, "MACHINE") if word)
+
+
+def _there(life: Life) -> set[str]:
+    """Return the machines that a cell should have now."""
+    return {machine.name for machine in life.guests[-1].environment.machines} if life.guests else set()
