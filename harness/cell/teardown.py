@@ -10,12 +10,13 @@ from harness.cell.access import close_connections, control_directory
 from harness.cell.labels import LABEL_PROJECT, expired
 from harness.cell.place import selector_of
 from harness.errors import Leaked
-from harness.kube.client import ApiFailure, Cluster, Json
+from harness.kube.client import ApiFailure, Cluster, Json, Unreachable
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, POD, PVC, VM, VMI, Resource
 from harness.model import LABEL_ATTEMPT, LABEL_CELL, LABEL_EXPIRES, LABEL_MANAGED, LABEL_RUN, MANAGED_BY
 from harness.until import Deadline, NotYet, TimedOut, until
 
 ORDER = (VM, VMI, DATA_VOLUME, PVC, POD)
+FIRST_LOOK_SECONDS, LAST_LOOK_SECONDS = 0.1, 2.0
 MADE = (VM, DATA_VOLUME)  # what a cell is told by where it has no namespace of its own
 
 
@@ -117,7 +118,7 @@ def reap(
             remove(cluster, cell, deadline=Deadline.after(seconds))
         except TimedOut as late:
             return Leaked(f"{cell.what} is still there: {late.summary}", detail=late.detail)
-        except ApiFailure as refused:  # one that may not be touched does not keep the others
+        except (ApiFailure, Unreachable) as refused:  # one that may not be touched does not keep the others
             return Leaked(f"{cell.what} could not be taken away: {refused.summary}")
         close_connections(control_directory(cell.run, cell.cell))
         on_gone(cell)
@@ -128,7 +129,8 @@ def reap(
     if leaks:
         raise Leaked(
             "; ".join(leak.summary for leak in leaks),
-            hint="repeat `vmatrix reap` with the same options; if it stays, the detail names what holds it",
+            hint="repeat `vmatrix reap` with the same options; if it stays, the detail names what holds it, and "
+            "--remove-finalizers gives that up",
             detail="\n".join(leak.detail for leak in leaks),
         )
     return found
@@ -142,14 +144,14 @@ def remove(cluster: Cluster, cell: Found, *, deadline: Deadline) -> None:
     """
     namespace = cell.namespace
     destroy(cluster, namespace, cell.selector, deadline=deadline)
-    for obj in _items(cluster, DATA_VOLUME, namespace, cell.selector):
+    for obj in items(cluster, DATA_VOLUME, namespace, cell.selector):
         cluster.delete(DATA_VOLUME, obj["metadata"]["name"], namespace)
     if not cell.shared:
         cluster.delete(NAMESPACE, namespace)
 
     def gone() -> bool | NotYet:
         if cell.shared:  # a disk's claim and its machine's secret are the garbage collector's
-            disks = (o for kind in (DATA_VOLUME, PVC) for o in _items(cluster, kind, namespace, cell.selector))
+            disks = (o for kind in (DATA_VOLUME, PVC) for o in items(cluster, kind, namespace, cell.selector))
             left = {o["metadata"]["name"] for o in disks}
             return NotYet(f"left: {', '.join(sorted(left))}") if left else True
         found = cluster.get(NAMESPACE, namespace)
@@ -160,7 +162,8 @@ def remove(cluster: Cluster, cell: Found, *, deadline: Deadline) -> None:
         deadline=deadline,
         what=f"{cell.what} is gone",
         describe=lambda: describe(cluster, namespace, cell.selector),
-        interval=0.2,
+        interval=FIRST_LOOK_SECONDS,
+        slowest=LAST_LOOK_SECONDS,
     )
 
 
@@ -172,7 +175,7 @@ def destroy(cluster: Cluster, namespace: str, selector: str, *, deadline: Deadli
     """
 
     def there(resource: Resource) -> list[str]:
-        return [o["metadata"]["name"] for o in _items(cluster, resource, namespace, selector)]
+        return [o["metadata"]["name"] for o in items(cluster, resource, namespace, selector)]
 
     for name in there(VM):
         cluster.delete(VM, name, namespace, grace=0)
@@ -186,12 +189,13 @@ def destroy(cluster: Cluster, namespace: str, selector: str, *, deadline: Deadli
         deadline=deadline,
         what=f"the machines of {namespace} are gone",
         describe=lambda: describe(cluster, namespace, selector),
-        interval=0.1,
+        interval=FIRST_LOOK_SECONDS,
+        slowest=LAST_LOOK_SECONDS,
     )
 
 
-def _items(cluster: Cluster, resource: Resource, namespace: str, selector: str) -> Iterable[Json]:
-    """List, but an API that does not serve the kind has none of it."""
+def items(cluster: Cluster, resource: Resource, namespace: str, selector: str) -> Iterable[Json]:
+    """Return a cell's objects of a kind; an API that does not serve the kind has none of it."""
     try:
         return cluster.list(resource, namespace, labels=selector).items
     except ApiFailure as failure:
@@ -209,7 +213,7 @@ def describe(cluster: Cluster, namespace: str, selector: str) -> str:
         if condition["status"] == "True"
     ]
     for resource in ORDER:
-        for obj in _items(cluster, resource, namespace, selector):
+        for obj in items(cluster, resource, namespace, selector):
             meta = obj["metadata"]
             lines.append(f"{resource.kind} {meta['name']}: finalizers {', '.join(meta.get('finalizers') or ['none'])}")
     return "\n".join(lines)

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from harness import wiring
-from harness.cell import teardown
+from harness.cell import release, teardown
 from harness.cell.access import ssh_command
 from harness.cell.keys import PRIVATE_KEY
 from harness.cell.labels import own_project
@@ -221,6 +221,9 @@ def reap(
     cell: Annotated[str | None, typer.Option(help="Cells with this id.")] = None,
     expired: Annotated[bool, typer.Option(help="Cells whose expiry has passed.")] = False,
     all_: Annotated[bool, typer.Option("--all", help="Every cell.")] = False,
+    remove_finalizers: Annotated[
+        bool, typer.Option(help="Off what stays all the same, take the finalizers: what they stand for is left behind.")
+    ] = False,
     provider: Provider = None,
     infra_name: InfraName = None,
     kubeconfig: Kubeconfig = None,
@@ -240,7 +243,16 @@ def reap(
     selection = teardown.Selection(
         run=run, cell=cell, only_expired=expired, namespace=settings.namespace, project=own_project()
     )
-    gone = teardown.reap(cluster, selection, seconds=seconds, on_gone=_say_gone)
+    if remove_finalizers:
+        gone = release.reap_by_force(
+            cluster,
+            selection,
+            seconds=seconds,
+            on_gone=_say_gone,
+            on_released=lambda told: out.print(f"released: {told}"),
+        )
+    else:
+        gone = teardown.reap(cluster, selection, seconds=seconds, on_gone=_say_gone)
     out.print(f"{len(gone)} cells taken away" if gone else "nothing to take away")
 
 
