@@ -76,6 +76,7 @@ class Probe:
     timeout: float = 2.0
     interval: float = 0.2
     longest: float = 0.0
+    longest_until: str = ""  # the time of day when it ended
     asked: int = 0
     failed: int = 0
     reasons: list[str] = field(default_factory=list)
@@ -101,8 +102,9 @@ class Probe:
 
     def __str__(self) -> str:
         """Return what a person wants to read of it."""
+        ended = f" until {self.longest_until}" if self.reasons else ""
         said = f"; {', '.join(dict.fromkeys(self.reasons))}" if self.reasons else ""
-        return f"{self.asked} requests, {self.failed} without an answer, longest outage {self.longest:.1f} s{said}"
+        return f"{self.asked} requests, {self.failed} without an answer, longest outage {self.longest:.1f} s{ended}{said}"
 
     def _answers(self) -> bool | NotYet:
         try:
@@ -117,7 +119,8 @@ class Probe:
             self.asked += 1
             answer = self._answers()
             now = time.monotonic()
-            self.longest = max(self.longest, now - last)
+            if now - last > self.longest:
+                self.longest, self.longest_until = now - last, time.strftime("%H:%M:%S")
             if answer is True:
                 last = now
             else:
