@@ -104,7 +104,9 @@ class Probe:
         """Return what a person wants to read of it."""
         ended = f" until {self.longest_until}" if self.reasons else ""
         said = f"; {', '.join(dict.fromkeys(self.reasons))}" if self.reasons else ""
-        return f"{self.asked} requests, {self.failed} without an answer, longest outage {self.longest:.1f} s{ended}{said}"
+        return (
+            f"{self.asked} requests, {self.failed} without an answer, longest outage {self.longest:.1f} s{ended}{said}"
+        )
 
     def _answers(self) -> bool | NotYet:
         try:
