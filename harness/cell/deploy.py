@@ -151,13 +151,13 @@ def blamed(
     """
     lost = Tunnels.load(environment.tunnels).lost_since(began) if environment.tunnels is not None else []
     failed = {match["host"] for line in done.stdout.splitlines() if (match := FATAL.match(line)) is not None}
-    machines = {m.address: m.name for m in environment.machines if m.name in failed or not failed}
-    cuts = [cut for cut in lost if cut.address in machines]
+    machines = {(m.address, m.port): m.name for m in environment.machines if m.name in failed or not failed}
+    cuts = [cut for cut in lost if (cut.address, cut.port) in machines]
     if not cuts:
         return failure
     first = cuts[0]
     return InfraRetriable(
-        f"the way to {machines[first.address]} was cut {len(cuts)} times during the playbook: {first.why}",
+        f"the way to {machines[first.address, first.port]} was cut {len(cuts)} times during the playbook: {first.why}",
         paths=failure.paths,
         hint="the verdict says nothing about the product; run the cell again, with --access direct where that can be",
         detail=f"Ansible's own words: {failure.summary}\n{failure.detail}".rstrip(),

@@ -131,7 +131,9 @@ def _start(context: Context, options: Options) -> None:
 def _serve_subresources(context: Context, options: Options, guests: Guests) -> None:
     """Serve the aggregated API and have the cluster's API server know of it."""
     certificate, key = options.pki / "webhook.crt", options.pki / "webhook.key"
-    server = subresources.serve(options.subresources, context.cluster, guests, certificate=certificate, key=key)
+    server = subresources.serve(
+        options.subresources, context.cluster, guests, context.faults, certificate=certificate, key=key
+    )
     context.on_stop(server.stop)
     signal.signal(signal.SIGUSR1, lambda *_: server.cut())  # for tests: a network that drops connections
     registration.register(context.cluster, options.subresources, (options.pki / "ca.crt").read_bytes())

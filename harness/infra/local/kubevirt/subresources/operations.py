@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Protocol, TypeVar
 
 from aiohttp import web
 
+from harness.infra.local.kubevirt.faults import Faults
 from harness.infra.local.kubevirt.node.guests import Guests
 from harness.infra.local.kubevirt.objects import condition, controller_of, dig, phase
 from harness.infra.local.kubevirt.subresources import answers, console, instances, machines, tunnel
-from harness.infra.local.kubevirt.subresources.tunnel import Tunnels
+from harness.infra.local.kubevirt.subresources.tunnel import Dropping, Stream, Tunnels
 from harness.infra.local.kubevirt.vmi.phases import PAUSED
 from harness.kube.client import Cluster, Json
+from harness.kube.resources import VMI
 
 T = TypeVar("T")
 VMS, VMIS = "virtualmachines", "virtualmachineinstances"
@@ -29,6 +32,8 @@ class Parts:
     cluster: Cluster
     guests: Guests
     tunnels: Tunnels
+    faults: Faults
+    drops: Counter[str] = field(default_factory=Counter)  # tunnels that were cut on request, by instance
 
 
 @dataclass(frozen=True)
@@ -89,7 +94,17 @@ async def _port_forward(parts: Parts, call: Call, blocking: Blocking) -> web.Str
         raise answers.bad_request("port must not be empty")
     protocol = call.rest[1] if len(call.rest) > 1 else "tcp"
     port = await tunnel.dial(str(interfaces[0].get("ipAddress", "")), call.rest[0], protocol)
-    return await parts.tunnels.carry(call.request, port)
+    return await parts.tunnels.carry(call.request, _faulty(parts, vmi, port))
+
+
+def _faulty(parts: Parts, vmi: Json, stream: Stream) -> Stream:
+    """Return the stream as it is, or one that is cut where that was asked for."""
+    asked = parts.faults.of({**vmi, "kind": VMI.kind}, "portforward-drops")
+    uid = vmi["metadata"]["uid"]
+    if asked is None or parts.drops[uid] >= int(asked["times"]):
+        return stream
+    parts.drops[uid] += 1
+    return Dropping(stream, int(asked["after_bytes"]))
 
 
 def _instance(cluster: Cluster, call: Call) -> Json:

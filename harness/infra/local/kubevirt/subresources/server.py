@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from aiohttp import web
 
 from harness.errors import InfraError, VmatrixError
+from harness.infra.local.kubevirt.faults import Faults
 from harness.infra.local.kubevirt.node.guests import Guests
 from harness.infra.local.kubevirt.subresources import answers, discovery, identity
 from harness.infra.local.kubevirt.subresources.answers import Refused
@@ -207,10 +208,13 @@ async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         return web.json_response(failed.status, status=failed.code)
 
 
-def serve(address: tuple[str, int], cluster: Cluster, guests: Guests, *, certificate: Path, key: Path) -> Server:
+def serve(
+    address: tuple[str, int], cluster: Cluster, guests: Guests, faults: Faults, *, certificate: Path, key: Path
+) -> Server:
     """Listen for what the cluster's API server hands on.
 
     Args:
+        faults: says which tunnels are to be cut.
         certificate: the server's, PEM; it covers discovery.SERVER_NAME.
 
     Raises:
@@ -218,6 +222,6 @@ def serve(address: tuple[str, int], cluster: Cluster, guests: Guests, *, certifi
     """
     trust = identity.trust_of(cluster)
     context = identity.tls(trust, certificate, key)
-    server = Server(address, context, trust, Parts(cluster, guests, Tunnels()))
+    server = Server(address, context, trust, Parts(cluster, guests, Tunnels(), faults))
     server.start()
     return server

@@ -61,6 +61,43 @@ class Port:
         self._socket.close()
 
 
+class Dropped(ConnectionError):
+    """A connection was cut on request."""
+
+
+class Dropping:
+    """A stream whose connection is cut after so many bytes, either way."""
+
+    def __init__(self, stream: Stream, after_bytes: int) -> None:
+        self._stream, self._left = stream, after_bytes
+
+    async def read(self) -> bytes:
+        """Return what comes next.
+
+        Raises:
+            Dropped: that was enough.
+        """
+        return self._counted(await self._stream.read())
+
+    async def write(self, content: bytes) -> None:
+        """Hand on what has come.
+
+        Raises:
+            Dropped: that was enough.
+        """
+        await self._stream.write(self._counted(content))
+
+    def close(self) -> None:
+        """Let go of the stream."""
+        self._stream.close()
+
+    def _counted(self, content: bytes) -> bytes:
+        self._left -= len(content)
+        if content and self._left < 0:
+            raise Dropped(f"after {-self._left} bytes too many")
+        return content
+
+
 async def dial(address: str, port: str, protocol: str) -> Port:
     """Connect to a guest's port.
 
@@ -115,6 +152,9 @@ class Tunnels:
             assert isinstance(transport, asyncio.Transport)  # noqa: S101 - the request has just come over it
             self._open.add(transport)
             await _carry(answer, stream)
+        except Dropped:
+            assert isinstance(transport, asyncio.Transport)  # noqa: S101 - see above
+            transport.abort()
         finally:
             stream.close()
             if isinstance(transport, asyncio.Transport):
@@ -124,6 +164,11 @@ class Tunnels:
 
 
 async def _carry(answer: web.WebSocketResponse, stream: Stream) -> None:
+    """Carry until one side has ended.
+
+    Raises:
+        Dropped: the connection is to be cut.
+    """
     heard = asyncio.Event()
     works = (_to_client(answer, stream), _to_guest(answer, stream, heard), _keep_alive(answer), _watch(heard))
     tasks = [asyncio.create_task(work) for work in works]
@@ -133,6 +178,8 @@ async def _carry(answer: web.WebSocketResponse, stream: Stream) -> None:
         for task in tasks:
             task.cancel()
         for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(outcome, Dropped):
+                raise outcome
             if isinstance(outcome, Exception) and not isinstance(outcome, ConnectionError):
                 log.debug("a tunnel ended: %r", outcome)
 
