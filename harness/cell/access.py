@@ -9,6 +9,7 @@ import shutil
 import socket
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,13 +17,15 @@ from harness.errors import InfraError, VmatrixError
 from harness.kube import tunnels
 from harness.kube.tunnels import Tunnels
 from harness.model import Machine
-from harness.proc import Completed, run
+from harness.proc import CommandFailed, Completed, run
 from harness.until import Deadline, NotYet, until
 
 SSH_FAILED = 255  # ssh's own exit status when it could not connect or log in
 # setpriv(1) of util-linux: the kernel ends the command when the thread that started it is gone, whatever ended that.
 DIES_WITH_US = ("setpriv", "--pdeathsig", "TERM")
 CLOUD_INIT_RECOVERABLE = 2  # `cloud-init status`: done, with warnings
+CLOUD_INIT_ASKED_SECONDS = 60.0  # for one question; a machine that dies meanwhile is noticed after it
+ALIVE_SECONDS = 3.0
 
 
 def control_directory(run_id: str, cell: str) -> Path:
@@ -79,21 +82,31 @@ def run_on(
     return run(argv, timeout=timeout, check=False)
 
 
-def wait_for_login(machine: Machine, private_key: Path, *, deadline: Deadline, control: Path) -> None:
+def wait_for_login(
+    machine: Machine, private_key: Path, *, deadline: Deadline, control: Path, alive: Callable[[], None] = lambda: None
+) -> None:
     """Wait until a machine's SSH port answers and the key opens it.
 
     A refused key is "not yet": cloud-init installs it after sshd is up.
+
+    Args:
+        alive: asked now and then while there is no login; raises when the machine is not there any more.
     """
 
     knock = _knocking(machine)
+    look = _now_and_then(alive)
 
     def probe() -> bool | NotYet:
         try:
             knock()
         except (OSError, VmatrixError) as error:
+            look()
             return NotYet(f"{machine.address}:{machine.port}: {error}")
-        done = run_on(machine, "true", private_key=private_key, timeout=20, control=control)
-        return True if done.returncode == 0 else NotYet(f"ssh: {done.stderr.strip() or done.returncode}")
+        done = _asked(machine, "true", private_key=private_key, timeout=20, control=control)
+        if isinstance(done, NotYet) or done.returncode != 0:
+            look()
+            return done if isinstance(done, NotYet) else NotYet(f"ssh: {done.stderr.strip() or done.returncode}")
+        return True
 
     until(probe, deadline=deadline, what=f"{machine.name} can be logged in to", interval=0.2)
 
@@ -107,23 +120,30 @@ def _knocking(machine: Machine) -> Callable[[], None]:
     return lambda: ways.open(cluster, machine.address, machine.port).close()
 
 
-def wait_for_cloud_init(machine: Machine, private_key: Path, *, deadline: Deadline, control: Path) -> None:
+def wait_for_cloud_init(
+    machine: Machine, private_key: Path, *, deadline: Deadline, control: Path, alive: Callable[[], None] = lambda: None
+) -> None:
     """Wait until cloud-init has ended on a machine.
+
+    Args:
+        alive: asked now and then while it has not; raises when the machine is not there any more.
 
     Raises:
         InfraError: cloud-init ended in an error.
     """
+    look = _now_and_then(alive)
 
     def probe() -> bool | NotYet:
-        done = run_on(
+        done = _asked(
             machine,
             "sudo cloud-init status --wait --format json",
             private_key=private_key,
-            timeout=max(1.0, deadline.remaining()),
+            timeout=max(1.0, min(CLOUD_INIT_ASKED_SECONDS, deadline.remaining())),
             control=control,
         )
-        if done.returncode == SSH_FAILED:
-            return NotYet(f"ssh: {done.stderr.strip()}")
+        if isinstance(done, NotYet) or done.returncode == SSH_FAILED:
+            look()
+            return done if isinstance(done, NotYet) else NotYet(f"ssh: {done.stderr.strip()}")
         if done.returncode in {0, CLOUD_INIT_RECOVERABLE}:
             return True
         raise InfraError(
@@ -132,6 +152,27 @@ def wait_for_cloud_init(machine: Machine, private_key: Path, *, deadline: Deadli
         )
 
     until(probe, deadline=deadline, what=f"cloud-init has ended on {machine.name}", interval=0.3)
+
+
+def _asked(machine: Machine, command: str, *, private_key: Path, timeout: float, control: Path) -> Completed | NotYet:
+    """Run a command on a machine; one that does not end in time has not ended yet."""
+    try:
+        return run_on(machine, command, private_key=private_key, timeout=timeout, control=control)
+    except CommandFailed as late:
+        return NotYet(f"`{command}` has not ended within {timeout:.0f} s: {late.detail or 'it said nothing'}")
+
+
+def _now_and_then(alive: Callable[[], None]) -> Callable[[], None]:
+    """Return the same question, asked at most every few seconds."""
+    asked_at = time.monotonic()
+
+    def look() -> None:
+        nonlocal asked_at
+        if time.monotonic() - asked_at >= ALIVE_SECONDS:
+            asked_at = time.monotonic()
+            alive()
+
+    return look
 
 
 def _cloud_init_errors(text: str) -> str:

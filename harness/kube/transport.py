@@ -140,6 +140,8 @@ def _why(error: BaseException) -> str:
     refused = isinstance(error, urllib3.exceptions.NewConnectionError)  # which is a ConnectTimeoutError, too
     if isinstance(error, urllib3.exceptions.ConnectTimeoutError) and not refused:
         return "no connection in time"
+    if isinstance(error, kubernetes.client.ApiException):  # the client's own word for errors of TLS
+        return " ".join(str(error.reason).split())
     return str(error)
 
 
@@ -148,7 +150,7 @@ def _mistrusted(error: BaseException | None) -> bool:
         if isinstance(error, ssl.SSLCertVerificationError):
             return True
         reason = error.args[0] if error.args and isinstance(error.args[0], BaseException) else None
-        error = reason or error.__cause__
+        error = reason or error.__cause__ or error.__context__
     return False
 
 
