@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,11 +16,13 @@ from harness.cell.access import control_directory, wait_for_cloud_init, wait_for
 from harness.cell.golden import ensure_golden
 from harness.cell.keys import PRIVATE_KEY, make_key_pair
 from harness.cell.labels import cell_labels
-from harness.cell.machines import create_machine, wait_for_address
+from harness.cell.machines import create_machine, create_own, wait_for_address
 from harness.cell.membership import join_namespace
 from harness.cell.place import Place, place_of
+from harness.cell.sighting import Sighting, changes, sight
 from harness.cell.site import Site
 from harness.cell.steps import Steps
+from harness.errors import InfraRetriable
 from harness.kube.client import ApiFailure
 from harness.kube.resources import NAMESPACE, RESOURCE_QUOTA
 from harness.model import Cell, Environment, Machine
@@ -72,6 +75,28 @@ def provision(site: Site, attempt: Attempt, steps: Steps) -> Environment:
         InfraError (or an ExceptionGroup of several machines' errors): a machine cannot come up.
     """
     private_key = attempt.directory / PRIVATE_KEY
+    machines = bring_up(site, attempt, steps, private_key)
+    alive = partial(refuse_changed, site, attempt.place, sight(site.cluster, attempt.place, machines))
+    machines = ways.record(site, attempt.place, machines, attempt.directory)
+    with steps.step("login"):
+        in_parallel(lambda m: _log_in(site, attempt, m, private_key, partial(alive, m.name)), machines)
+    return Environment(
+        run=attempt.run,
+        cell=attempt.cell,
+        attempt=attempt.number,
+        namespace=attempt.namespace,
+        machines=tuple(machines),
+        directory=attempt.directory,
+        private_key=private_key,
+    )
+
+
+def bring_up(site: Site, attempt: Attempt, steps: Steps, private_key: Path) -> list[Machine]:
+    """Create a cell's machines and wait until each runs and has an address; `private_key` will open them.
+
+    Raises:
+        InfraError (or an ExceptionGroup of several machines' errors): a machine cannot come up.
+    """
     attempt.directory.mkdir(parents=True, exist_ok=True)
     plan = _plan(site, attempt, make_key_pair(private_key, comment=attempt.namespace))
     if not attempt.place.shared:
@@ -84,21 +109,21 @@ def provision(site: Site, attempt: Attempt, steps: Steps) -> Environment:
         step.note(images=[image.name for image in images.values()])
     with steps.step("machines"):
         in_parallel(lambda m: create_machine(site, plan, m, images[m.image]), attempt.cell.machines)
-        machines = in_parallel(
+        return in_parallel(
             lambda m: wait_for_address(site, attempt.place, m, images[m.image].user), attempt.cell.machines
         )
-    machines = ways.record(site, attempt.place, machines, attempt.directory)
-    with steps.step("login"):
-        in_parallel(lambda m: _log_in(site, attempt, m, private_key), machines)
-    return Environment(
-        run=attempt.run,
-        cell=attempt.cell,
-        attempt=attempt.number,
-        namespace=attempt.namespace,
-        machines=tuple(machines),
-        directory=attempt.directory,
-        private_key=private_key,
-    )
+
+
+def refuse_changed(site: Site, place: Place, seen: Sequence[Sighting], machine: str) -> None:
+    """Raise when a machine that is not yet in use has died, or is another one than the one that came up.
+
+    Raises:
+        InfraRetriable: what became of it.
+    """
+    told = changes(site.cluster, place, seen, {machine})
+    if told:
+        hint = "its launcher's and its console's logs are collected; look at the node that it was on"
+        raise InfraRetriable(f"{told[0]}, before anybody had logged in to it", hint=hint)
 
 
 def _make_namespace(site: Site, plan: manifests.CellPlan, attempt: Attempt) -> None:
@@ -106,7 +131,7 @@ def _make_namespace(site: Site, plan: manifests.CellPlan, attempt: Attempt) -> N
     namespace = manifests.namespace(plan, directory=site.templates)
     quota = manifests.quota(plan, attempt.cell.machines, directory=site.templates)
     try:
-        site.cluster.create_if_absent(NAMESPACE, namespace)
+        create_own(site, NAMESPACE, namespace)
         join_namespace(site.cluster, plan.namespace, plan.labels)
         site.cluster.create_if_absent(RESOURCE_QUOTA, quota)
     except ApiFailure as refused:
@@ -132,11 +157,13 @@ def _plan(site: Site, attempt: Attempt, public_key: str) -> manifests.CellPlan:
     )
 
 
-def _log_in(site: Site, attempt: Attempt, machine: Machine, private_key: Path) -> None:
+def _log_in(site: Site, attempt: Attempt, machine: Machine, private_key: Path, alive: Callable[[], None]) -> None:
     control = control_directory(attempt.run, attempt.cell.id)
     control.mkdir(mode=0o700, exist_ok=True)
-    wait_for_login(machine, private_key, deadline=Deadline.after(site.timeouts.ssh), control=control)
-    wait_for_cloud_init(machine, private_key, deadline=Deadline.after(site.timeouts.cloud_init), control=control)
+    wait_for_login(machine, private_key, deadline=Deadline.after(site.timeouts.ssh), control=control, alive=alive)
+    wait_for_cloud_init(
+        machine, private_key, deadline=Deadline.after(site.timeouts.cloud_init), control=control, alive=alive
+    )
 
 
 def in_parallel(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
