@@ -120,6 +120,21 @@ def run(
     return done
 
 
+def attend(argv: Argv, *, env: Mapping[str, str] | None = None) -> int:
+    """Run a command with this process's own input and output until it ends; return its exit status.
+
+    Raises:
+        CommandFailed: it cannot be started.
+    """
+    words = tuple(str(a) for a in argv)
+    try:
+        with subprocess.Popen(words, env={**os.environ, **(env or {})}) as child:
+            return child.wait()
+    except OSError as error:
+        done = Completed(words, 127, "", str(error), 0.0)
+        raise CommandFailed(done, why=f"could not be started: {error.strerror}") from error
+
+
 def _collect(
     child: subprocess.Popen[str],
     stdin: str | None,

@@ -98,8 +98,18 @@ def open_cluster(settings: Settings) -> Cluster:
     Raises:
         BadInput: there is none.
     """
+    path, context = way_in(settings)
+    return Cluster.from_kubeconfig(path, context=context, patience=PATIENT)
+
+
+def way_in(settings: Settings) -> tuple[Path, str | None]:
+    """Return the kubeconfig of the infra cluster that exists, and the context in it (None: its current one).
+
+    Raises:
+        BadInput: there is none.
+    """
     if settings.provider == "kubeconfig":
-        return Cluster.from_kubeconfig(kubeconfig_of(settings), context=settings.context, patience=PATIENT)
+        return kubeconfig_of(settings), settings.context
     kind = settings.provider == "kind"
     path = (kind_layout if kind else layout_of)(settings.infra_name).kubeconfig
     if not path.is_file():
@@ -107,7 +117,7 @@ def open_cluster(settings: Settings) -> Cluster:
             f"the {'kind instance' if kind else 'embedded infrastructure'} {settings.infra_name!r} is not up",
             hint=f"vmatrix infra up --provider {settings.provider} --name {settings.infra_name}",
         )
-    return Cluster.from_kubeconfig(path, patience=PATIENT)
+    return path, None
 
 
 def kubeconfig_of(settings: Settings) -> Path:
@@ -245,14 +255,17 @@ def kubeconfig_provider(settings: Settings, product: Path | None = None) -> Kube
 def golden_image(settings: Settings, name: str, mirror: Mirror, *, progress: OnProgress) -> GoldenImage:
     """Return a disk image as the infra cluster imports it: built here and served by the mirror, or an upstream URL."""
     entry = catalogue.load(paths.project_dir() / "matrix" / "images.yml").find(name)
+    needed: Mapping[str, str] = {}
     if isinstance(entry.source, UrlSource):
         url, checksum = entry.source.url, fetch.checksum(entry.source)
+        named = {"credentials": entry.source.credentials, "certificates": entry.source.certificates}
+        needed = {key: value for key, value in named.items() if value}
     else:
         built = ImageCache().ensure(entry, progress)
         url = f"{settings.image_url or mirror.http + '/images'}/{built.file}"
         checksum = f"sha256:{built.sha256}"
     digest = checksum.partition(":")[2]
-    return GoldenImage(f"{name}-{digest[:12]}", url, checksum, f"{entry.size_gib}Gi", entry.user)
+    return GoldenImage(f"{name}-{digest[:12]}", url, checksum, f"{entry.size_gib}Gi", entry.user, **needed)
 
 
 def artifact(settings: Settings, name: str, version: str) -> Path:

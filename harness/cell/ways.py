@@ -38,15 +38,15 @@ def record(site: Site, place: Place, machines: Sequence[Machine], directory: Pat
     return [replace(machine, tunnels=path) for machine in machines]
 
 
-def through(kubeconfig: Path, url: str) -> Path:
-    """Write a copy of a guest's kubeconfig whose requests go through a proxy; return its path.
+def through(kubeconfig: Path, url: str, name: str = PROXIED) -> Path:
+    """Write a copy of a guest's kubeconfig whose requests go through a proxy; return its path, beside the original's.
 
     Server and certificates stay as they are: who reads it sees the same cluster.
     """
     content = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))
     for entry in content.get("clusters") or []:
         entry["cluster"]["proxy-url"] = url
-    path = kubeconfig.with_name(PROXIED)
+    path = kubeconfig.with_name(name)
     path.touch(mode=0o600)
     path.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
     return path

@@ -9,7 +9,21 @@ import typer
 from rich.console import Console
 
 from harness import __version__
-from harness.cli import artifacts, cells, doctor, explain, gitlab, history, image, infra, plan, report, run, settings
+from harness.cli import (
+    artifacts,
+    cells,
+    doctor,
+    explain,
+    gitlab,
+    history,
+    image,
+    infra,
+    plan,
+    reach,
+    report,
+    run,
+    settings,
+)
 from harness.errors import EXIT_HARNESS, VmatrixError
 
 app = typer.Typer(
@@ -26,6 +40,7 @@ app.add_typer(gitlab.app, name="gitlab")
 app.add_typer(history.app, name="history")
 run.register(app)
 cells.register(app)
+reach.register(app)
 explain.register(app)
 plan.register(app)
 report.register(app)

@@ -1,9 +1,8 @@
-"""`vmatrix list | status | login | reap`: look at cells, planned and alive, and take them away."""
+"""`vmatrix list | status | reap`: look at cells, planned and alive, and take them away."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 import time
@@ -16,16 +15,12 @@ from rich.table import Table
 
 from harness import wiring
 from harness.cell import release, teardown
-from harness.cell.access import ssh_command
-from harness.cell.keys import PRIVATE_KEY
 from harness.cell.labels import own_project
 from harness.cell.launchers import launcher_address
-from harness.cell.machines import SSH_PORT
-from harness.cell.place import place_of
 from harness.errors import BadInput
-from harness.kube.client import Cluster, Json
+from harness.kube.client import Cluster
 from harness.kube.resources import VM, VMI
-from harness.model import ANNOTATION_USER, LABEL_MACHINE, Machine, PlannedMachine
+from harness.model import LABEL_MACHINE
 from harness.paths import project_dir
 from harness.plan.goal import needing
 from harness.plan.lock import not_runnable
@@ -48,7 +43,6 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command(name="list")(list_cells)
     app.command()(status)
-    app.command()(login)
     app.command()(reap)
 
 
@@ -165,55 +159,6 @@ def _machines(cluster: Cluster, cell: teardown.Found) -> list[tuple[str, str, st
         address = launcher_address(cluster, cell.namespace, vmis[name]) if name in vmis else ""
         rows.append(((vm["metadata"].get("labels") or {}).get(LABEL_MACHINE, name), word, address or "-"))
     return rows
-
-
-def login(
-    cell: Annotated[str, typer.Argument(help="Cell id.")],
-    machine: Annotated[str, typer.Argument(help="Machine, such as cp-0.")],
-    command: Annotated[list[str] | None, typer.Argument(help="Command to run instead of a shell.")] = None,
-    provider: Provider = None,
-    infra_name: InfraName = None,
-    kubeconfig: Kubeconfig = None,
-    namespace: Namespace = None,
-) -> None:
-    """Log in to a machine of a cell that exists."""
-    settings = _settings(provider, infra_name, kubeconfig, namespace)
-    cluster = wiring.open_cluster(settings)
-    found = teardown.find(cluster, teardown.Selection(cell=cell, namespace=settings.namespace))
-    if not found:
-        raise BadInput(f"no cell {cell!r} exists in the infra cluster", hint="`vmatrix status` shows those that do")
-    newest = found[-1]
-    place = place_of(newest.run, newest.cell, newest.attempt, shared=settings.namespace)
-    vmi = cluster.get(VMI, place.name(machine), newest.namespace)
-    if vmi is None:
-        names = ", ".join(name for name, _, _ in _machines(cluster, newest)) or "none"
-        raise BadInput(f"cell {cell} has no running machine {machine!r}", hint=f"its machines: {names}")
-    reached = _reached(cluster, newest.namespace, vmi)
-    key = _private_key(settings.runs.resolve() / newest.run / cell, newest.attempt)
-    argv = ssh_command(reached, key)
-    os.execvp(argv[0], [*argv[:1], "-t", *argv[1:], *(command or [])])  # noqa: S606 - replaces this process
-
-
-def _reached(cluster: Cluster, namespace: str, vmi: Json) -> Machine:
-    name = vmi["metadata"]["name"]
-    labels = vmi["metadata"].get("labels") or {}
-    planned = PlannedMachine(labels.get(LABEL_MACHINE, name), (), 0, 0, 0, "")
-    address = launcher_address(cluster, namespace, vmi)
-    if not address:
-        raise BadInput(f"machine {name} has no address yet", hint="`vmatrix status` shows its state")
-    vm = cluster.get(VM, name, namespace) or {"metadata": {}}
-    user = (vm["metadata"].get("annotations") or {}).get(ANNOTATION_USER, "debian")
-    return Machine(planned, address, SSH_PORT, user)
-
-
-def _private_key(directory: Path, attempt: int) -> Path:
-    key = (directory / f"attempt-{attempt}" if attempt > 1 else directory) / PRIVATE_KEY
-    if not key.is_file():
-        raise BadInput(
-            f"the cell's private key {key} is not on this machine",
-            hint="log in from the machine and the directory that the run was started in, or pass VMATRIX_RUNS",
-        )
-    return key
 
 
 def reap(
