@@ -145,9 +145,11 @@ class Witness:
         began = time.monotonic()
         try:
             yield
-        except BaseException:
+        except BaseException as failure:
             if asking is not None:
                 asking.stop()
+                if isinstance(failure, VmatrixError):
+                    self._tell(failure, record, asking)
             raise
         record.seconds = time.monotonic() - began
         if asking is not None:
@@ -195,6 +197,13 @@ class Witness:
             asking.stop()
             raise
         return asking
+
+    def _tell(self, failure: VmatrixError, record: Record, asking: Asking) -> None:
+        """Add to a phase's failure what was answered meanwhile."""
+        bounds = {WORKLOAD: None if record.single else self.timeouts.workload_outage, API: self.timeouts.api_outage}
+        answers = read_answers(asking.said())
+        told = [f"meanwhile {answers[name].told(bound)}" for name, bound in bounds.items() if name in answers]
+        failure.detail = "\n".join(filter(None, (failure.detail, *told)))
 
     def _conclude(self, record: Record, asking: Asking) -> None:
         """Wait until both answer again, then stop asking."""

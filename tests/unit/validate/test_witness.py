@@ -114,6 +114,23 @@ def test_questions_stop_when_the_phase_fails(
     assert stopped == [True]
 
 
+def test_a_phase_that_fails_says_what_was_answered_meanwhile(
+    marked: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failure = ProductError("upgrade.yml failed", detail="as it said")
+    with answering() as url:
+        asking = ask_from(ROOT, HERE, {module.WORKLOAD: (url, "")}, tmp_path / "log")
+        monkeypatch.setattr(Witness, "_ask", lambda *_: asking)
+        asking.wait_for_good_answers(Deadline.after(30), what="it answers")
+        watched = witness(DEPLOY, UPGRADE).watch(1, environment(tmp_path), guests.guest())
+        with pytest.raises(ProductError) as raised, watched:
+            raise failure
+    first, told = raised.value.detail.splitlines()
+    assert first == "as it said"
+    assert told.startswith("meanwhile workload: longest outage ")
+    assert not asking.service.alive()
+
+
 def test_machines_are_looked_at_bare_only_where_they_have_to_become_so_again() -> None:
     def cell(*phases: Phase) -> Cell:
         return Cell("c", {}, "s", phases, (), {})
