@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.kube import Resource
+from harness.kube.portforward import PORT_FORWARD
 from harness.kube.resources import (
     CALICO_FELIX,
     CALICO_POOL,
@@ -90,6 +91,7 @@ _MACHINES = (
     Right(VMI, ("get", "list"), "a machine's state is read from its instance"),
     Right(POD, ("list",), "a machine's address is its launcher pod's"),
     Right(POD, ("get",), "a machine's console is its launcher pod's log", subresource="log"),
+    Right(PORT_FORWARD, ("get",), "machines are reached through the API", subresource="portforward", required=False),
     Right(PVC, ("list",), "what is left of disks is told"),
     Right(EVENT, ("list",), "failures are explained by events"),
 )
