@@ -32,8 +32,19 @@ def cell(name: str = "rights") -> Cell:
     return Cell(name, {"topology": "t"}, "fresh", phases, planned, {})
 
 
-def site_of(ground: Ground, cluster: Cluster, *, namespace: str | None, image: Callable[[str], GoldenImage]) -> Site:
-    """Return the infra cluster as somebody's cells see it."""
+def site_of(
+    ground: Ground,
+    cluster: Cluster,
+    *,
+    namespace: str | None,
+    image: Callable[[str], GoldenImage],
+    kubeconfig: Path | None = None,
+) -> Site:
+    """Return the infra cluster as somebody's cells see it.
+
+    Args:
+        kubeconfig: theirs, by which machines are then reached through the API; without it directly.
+    """
     spec = load_spec(project_dir() / "matrix")
     return Site(
         cluster=cluster,
@@ -46,6 +57,8 @@ def site_of(ground: Ground, cluster: Cluster, *, namespace: str | None, image: C
         project=project_dir(),
         expiry_hours=1.0,
         namespace=namespace,
+        access="direct" if kubeconfig is None else "portforward",
+        kubeconfig=kubeconfig,
     )
 
 

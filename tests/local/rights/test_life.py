@@ -42,7 +42,8 @@ def test_a_cell_in_a_namespace_of_its_own_uses_every_right_and_needs_no_other(gr
     ground.admin.delete(LEASE, LEASE_NAME, RESERVATIONS_NAMESPACE)
     since = ground.log.size()
 
-    life = live(site_of(ground, job.cluster, namespace=None, image=images(ground)), "own111", tmp_path)
+    site = site_of(ground, job.cluster, namespace=None, image=images(ground), kubeconfig=job.kubeconfig)
+    life = live(site, "own111", tmp_path)
     broken = life_of(site_of(ground, job.cluster, namespace=None, image=spoilt(ground)), "own222", tmp_path / "2")
     with pytest.raises(InfraError):
         broken.provision()
@@ -66,7 +67,7 @@ def test_a_cell_in_a_namespace_of_its_own_uses_every_right_and_needs_no_other(gr
 def test_a_cell_in_a_shared_namespace_uses_every_right_and_needs_no_other(ground: Ground, tmp_path: Path) -> None:
     job = ground.account(SHARED, "vmatrix-job")
     since = ground.log.size()
-    site = site_of(ground, job.cluster, namespace=SHARED, image=images(ground))
+    site = site_of(ground, job.cluster, namespace=SHARED, image=images(ground), kubeconfig=job.kubeconfig)
 
     other = life_of(site, "other1", tmp_path / "other")
     other.provision()
