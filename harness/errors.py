@@ -61,6 +61,10 @@ class NothingSelected(BadInput):
     exit_code = EXIT_NOTHING_SELECTED
 
 
+class BadImage(BadInput):
+    """A disk image that the user named is not what it is said to be: found out while it was imported."""
+
+
 class ProductError(VmatrixError):
     """The deployment code under test failed. Never retried."""
 

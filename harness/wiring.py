@@ -255,14 +255,17 @@ def kubeconfig_provider(settings: Settings, product: Path | None = None) -> Kube
 def golden_image(settings: Settings, name: str, mirror: Mirror, *, progress: OnProgress) -> GoldenImage:
     """Return a disk image as the infra cluster imports it: built here and served by the mirror, or an upstream URL."""
     entry = catalogue.load(paths.project_dir() / "matrix" / "images.yml").find(name)
+    needed: Mapping[str, str] = {}
     if isinstance(entry.source, UrlSource):
         url, checksum = entry.source.url, fetch.checksum(entry.source)
+        named = {"credentials": entry.source.credentials, "certificates": entry.source.certificates}
+        needed = {key: value for key, value in named.items() if value}
     else:
         built = ImageCache().ensure(entry, progress)
         url = f"{settings.image_url or mirror.http + '/images'}/{built.file}"
         checksum = f"sha256:{built.sha256}"
     digest = checksum.partition(":")[2]
-    return GoldenImage(f"{name}-{digest[:12]}", url, checksum, f"{entry.size_gib}Gi", entry.user)
+    return GoldenImage(f"{name}-{digest[:12]}", url, checksum, f"{entry.size_gib}Gi", entry.user, **needed)
 
 
 def artifact(settings: Settings, name: str, version: str) -> Path:

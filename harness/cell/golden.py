@@ -1,91 +1,139 @@
-"""Golden images: each disk image is imported once per infra cluster, verified, and shared by all cells."""
+"""Golden images: each disk image is imported once per infra cluster, verified, and shared by all cells.
+
+A name is never used again for another import: what failed stays as it is for whoever wants to look, and the next import
+goes into the next name. So nobody ever clones what an earlier import left behind.
+"""
 
 from __future__ import annotations
 
-import time
+import logging
+from dataclasses import replace
 
-from harness.cell.manifests import GoldenImage, golden
+from harness.cell.disk_trouble import import_failure
+from harness.cell.disks import DiskWatch, Patience, hopeless, said
+from harness.cell.manifests import GoldenImage, Origin, golden
+from harness.cell.references import refuse_missing
 from harness.cell.site import Site
-from harness.errors import InfraError
-from harness.kube.client import Cluster, Json
+from harness.cell.snapshots import snapshot_of
+from harness.errors import InfraRetriable
+from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.resources import DATA_VOLUME, NAMESPACE
 from harness.model import LABEL_DOMAIN, LABEL_MANAGED, MANAGED_BY
-from harness.until import Deadline, NotYet, TimedOut, until
+from harness.until import Deadline, until
 
+log = logging.getLogger(__name__)
 LABEL_IMAGES = f"{LABEL_DOMAIN}/golden-images"
-# An import that cannot succeed restarts for ever (CDI never says Failed for a 404 or a bad certificate).
-MOST_RESTARTS = 3
+MOST_IMPORTS = 3  # of one image, all names of it together
+LOOK_SECONDS = 0.2
 
 
-def ensure_golden(site: Site, image: GoldenImage) -> None:
+def ensure_golden(site: Site, image: GoldenImage) -> Origin:
     """Import a golden image unless the infra cluster has it; wait until it is whole.
 
+    A failure that may pass (network, storage) is tried once more, under a new name.
+
+    Returns:
+        What machines' disks are to be cloned from.
+
     Raises:
-        InfraError: the import can never succeed (wrong checksum, or it restarted three times).
-        TimedOut: it took too long, or made no progress for too long.
+        BadImage: the image is not what the user says it is.  InfraError: it can never come right.
+        InfraRetriable: no room, no way to the image; TimedOut: it took too long, or made no progress for too long.
     """
-    labels = {LABEL_MANAGED: MANAGED_BY, LABEL_IMAGES: "true"}
+    _make_namespace(site)
+    refuse_missing(site, image)
+    deadline = Deadline.after(site.timeouts.golden_image)
+    failures: list[InfraRetriable] = []
+    for name in names(image):
+        if not _begin(site, replace(image, name=name)):
+            continue
+        try:
+            wait_for_volume(
+                site.cluster,
+                site.images_namespace,
+                name,
+                deadline=deadline,
+                stall_seconds=site.timeouts.golden_stall,
+                trouble_seconds=site.timeouts.unschedulable,
+            )
+        except InfraRetriable as failure:
+            failures.append(failure)
+            if len(failures) > 1 or deadline.remaining() <= 0:
+                raise
+            log.warning("%s; once more under a new name", failure.summary)
+            continue
+        return snapshot_of(site, name) or Origin.claim(site.images_namespace, name)
+    if failures:
+        raise failures[-1]
+    raise _exhausted(site, image)
+
+
+def names(image: GoldenImage) -> list[str]:
+    """Return the names that imports of an image take, one after the other."""
+    return [image.name, *(f"{image.name}-{number}" for number in range(2, MOST_IMPORTS + 1))]
+
+
+def _make_namespace(site: Site) -> None:
     namespace = site.images_namespace
     if site.namespace is None and site.cluster.get(NAMESPACE, namespace) is None:
-        meta = {"name": namespace, "labels": {**labels, "pod-security.kubernetes.io/enforce": "privileged"}}
+        labels = {LABEL_MANAGED: MANAGED_BY, LABEL_IMAGES: "true", "pod-security.kubernetes.io/enforce": "privileged"}
+        meta = {"name": namespace, "labels": labels}
         site.cluster.create_if_absent(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
+
+
+def _begin(site: Site, image: GoldenImage) -> bool:
+    """Begin an import, or join one under way; False when that name is used up."""
+    namespace = site.images_namespace
+    labels = {LABEL_MANAGED: MANAGED_BY, LABEL_IMAGES: "true"}
     manifest = golden(
         image, labels=labels, storage_class=site.storage_class, directory=site.templates, namespace=namespace
     )
-    site.cluster.create_if_absent(DATA_VOLUME, manifest)
-    wait_for_volume(
-        site.cluster,
-        namespace,
-        image.name,
-        deadline=Deadline.after(site.timeouts.golden_image),
-        stall_seconds=site.timeouts.golden_stall,
+    try:
+        if site.cluster.create_if_absent(DATA_VOLUME, manifest):
+            return True
+    except ApiFailure as refused:
+        if "already exists" in refused.message:  # CDI: a claim of that name is there, of an import that was taken away
+            return False
+        raise
+    found = site.cluster.get(DATA_VOLUME, image.name, namespace)
+    return found is not None and not hopeless(found)
+
+
+def _exhausted(site: Site, image: GoldenImage) -> Exception:
+    namespace, used = site.images_namespace, names(image)
+    last: Json = site.cluster.get(DATA_VOLUME, used[-1], namespace) or {}
+    url = ((last.get("spec") or {}).get("source") or {}).get("http", {}).get("url", image.url)
+    failure = import_failure(
+        f"{len(used)} imports of {image.name} in {namespace} have failed, the last one from {url}",
+        said(last),
+        namespace=namespace,
     )
+    remedy = f"then: kubectl delete datavolume -n {namespace} {' '.join(used)}"
+    return type(failure)(failure.summary, hint=f"{failure.hint}; {remedy}", detail=failure.detail)
 
 
-def wait_for_volume(cluster: Cluster, namespace: str, name: str, *, deadline: Deadline, stall_seconds: float) -> None:
-    """Wait until a DataVolume has succeeded; fail as soon as it cannot any more.
+def wait_for_volume(
+    cluster: Cluster,
+    namespace: str,
+    name: str,
+    *,
+    deadline: Deadline,
+    stall_seconds: float,
+    trouble_seconds: float = 60.0,
+) -> None:
+    """Wait until a DataVolume without a machine has succeeded; fail as soon as it cannot any more.
+
+    Args:
+        stall_seconds: how long it may be without progress.
+        trouble_seconds: how long with a trouble that may come right by itself, such as a used-up quota.
 
     Raises:
-        InfraError: phase Failed, or too many restarts.  TimedOut: deadline, or no progress for `stall_seconds`.
+        See `DiskWatch.look`.  TimedOut: at the deadline.
     """
-    seen: tuple[str, str, int] = ("", "", 0)
-    seen_at = time.monotonic()
-
-    def probe() -> bool | NotYet:
-        nonlocal seen, seen_at
-        volume = cluster.get(DATA_VOLUME, name, namespace)
-        if volume is None:
-            raise InfraError(f"DataVolume {namespace}/{name} was deleted while it was waited for")
-        status = volume.get("status") or {}
-        now_seen = (status.get("phase", ""), status.get("progress", ""), int(status.get("restartCount") or 0))
-        if now_seen != seen:
-            seen, seen_at = now_seen, time.monotonic()
-        phase, progress, restarts = now_seen
-        if phase == "Succeeded":
-            return True
-        if phase == "Failed" or restarts >= MOST_RESTARTS:
-            raise _hopeless(cluster, namespace, name, volume, restarts)
-        if time.monotonic() - seen_at > stall_seconds:
-            raise TimedOut(
-                f"DataVolume {namespace}/{name} made no progress for {stall_seconds:.0f} s: {phase} {progress}",
-                detail="\n".join(cluster.events_of(namespace, name)),
-            )
-        return NotYet(f"{phase or 'new'} {progress}".strip())
-
+    watch = DiskWatch(cluster, namespace, name, Patience(stall_seconds, trouble_seconds))
     until(
-        probe,
+        watch.look,
         deadline=deadline,
         what=f"DataVolume {namespace}/{name} has succeeded",
-        describe=lambda: "\n".join(cluster.events_of(namespace, name)),
-        interval=0.2,
-    )
-
-
-def _hopeless(cluster: Cluster, namespace: str, name: str, volume: Json, restarts: int) -> InfraError:
-    running: Json = next((c for c in volume["status"].get("conditions", []) if c["type"] == "Running"), {})
-    why = running.get("message") or running.get("reason") or "no reason given"
-    return InfraError(
-        f"DataVolume {namespace}/{name} cannot be imported ({restarts} restarts): {why}",
-        hint="check the image's URL and checksum in matrix/images.yml, and that the infra cluster reaches it",
-        detail="\n".join(cluster.events_of(namespace, name)),
+        describe=watch.events,
+        interval=LOOK_SECONDS,
     )

@@ -86,7 +86,7 @@ class Life:
             self.collect()
             self.teardown()
         self.attempts += 1
-        self.attempt = self.attempt.next()
+        self.attempt = self.attempt.next(self.failure)
         number = self.attempt.number
         self.steps.attempt = number
         self.failure = None

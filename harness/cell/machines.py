@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from harness.cell.admitted import admitted
+from harness.cell.disks import DiskWatch, Patience
 from harness.cell.launchers import address_of, useless
-from harness.cell.manifests import CellPlan, GoldenImage, machine
+from harness.cell.manifests import CellPlan, GoldenImage, Origin, machine
 from harness.cell.place import Place, owned_by
 from harness.cell.site import Site
 from harness.cell.starting import Start, Watchpoint, describe_machine, refuse_hopeless
@@ -18,17 +20,56 @@ OURS = (LABEL_RUN, LABEL_CELL, LABEL_ATTEMPT)
 FIRST_LOOK_SECONDS, LAST_LOOK_SECONDS = 0.15, 1.0
 
 
-def create_machine(site: Site, plan: CellPlan, planned: PlannedMachine, image: GoldenImage) -> None:
+def create_machine(
+    site: Site, plan: CellPlan, planned: PlannedMachine, image: GoldenImage, origin: Origin | None = None
+) -> None:
     """Create one machine's disk, cloud-init secret and VirtualMachine; what is already there of ours stays.
 
+    The machine is made at once, not when its disk is whole: a disk may be waiting for it.
+
+    Args:
+        origin: what its disk is made from; the golden image's claim without it.
+
     Raises:
-        InfraError: an object of that name is there and somebody else's.
+        InfraError: an object of that name is there and somebody else's.  TimedOut: a quota does not admit it.
     """
-    disk, secret, vm = machine(plan, planned, image, directory=site.templates)
-    volume = create_own(site, DATA_VOLUME, disk)
+    disk, secret, vm = machine(plan, planned, image, directory=site.templates, origin=origin)
+    seconds = site.timeouts.unschedulable
+    volume = admitted(lambda: create_own(site, DATA_VOLUME, disk), what=f"the disk of {planned.name}", seconds=seconds)
     secret["metadata"]["ownerReferences"] = [owned_by(volume)]  # goes with the disk: no right to delete it is needed
-    site.cluster.create_if_absent(SECRET, secret)
-    create_own(site, VM, vm)
+    admitted(
+        lambda: site.cluster.create_if_absent(SECRET, secret), what=f"the secret of {planned.name}", seconds=seconds
+    )
+    admitted(lambda: create_own(site, VM, vm), what=f"machine {planned.name}", seconds=seconds)
+
+
+def wait_for_disk(site: Site, place: Place, planned: PlannedMachine) -> None:
+    """Wait until a machine's disk is whole; while it waits for the machine, look whether that can come.
+
+    Raises:
+        CloneStuck: an import may succeed where this clone does not.  See `DiskWatch.look` for the others.
+    """
+    words, phases = Watchpoint(), Watchpoint()
+    namespace, name = place.namespace, place.name(planned.name)
+    patience = Patience(site.timeouts.golden_stall, site.timeouts.unschedulable)
+    watch = DiskWatch(site.cluster, namespace, name, patience, consumer=True)
+
+    def probe() -> bool | NotYet:
+        answer = watch.look()
+        if isinstance(answer, NotYet) and watch.waits_for_machine:
+            vm = site.cluster.get(VM, name, namespace) or {}
+            start = Start(site, place, planned, vm.get("status") or {}, site.cluster.get(VMI, name, namespace))
+            refuse_hopeless(start, words, phases)
+        return answer
+
+    until(
+        probe,
+        deadline=Deadline.after(site.timeouts.clone),
+        what=f"the disk of machine {planned.name} is whole",
+        describe=lambda: describe_machine(site.cluster, namespace, name),
+        interval=FIRST_LOOK_SECONDS,
+        slowest=LAST_LOOK_SECONDS,
+    )
 
 
 def create_own(site: Site, resource: Resource, body: Json) -> Json:
@@ -59,6 +100,7 @@ def wait_for_address(site: Site, place: Place, planned: PlannedMachine, user: st
         InfraError: the machine or its disk can never come up.
         InfraRetriable: no room in the infra cluster for too long, or time is up.
     """
+    wait_for_disk(site, place, planned)
     words, phases = Watchpoint(), Watchpoint()
     namespace, name = place.namespace, place.name(planned.name)
 

@@ -27,6 +27,7 @@ class GoldenImage:
     """A disk image for an infra cluster: its claim's name there, its source, and its login user.
 
     checksum is "sha256:HEX"; size is the claim's request as a Kubernetes quantity.
+    credentials, certificates: a Secret and a ConfigMap in the golden images' namespace that its import needs.
     """
 
     name: str
@@ -34,6 +35,32 @@ class GoldenImage:
     checksum: str
     size: str
     user: str
+    credentials: str = ""
+    certificates: str = ""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a machine's disk is made from: a claim, a DataSource, or (with neither) the image's own URL."""
+
+    kind: str
+    namespace: str = ""
+    name: str = ""
+
+    @staticmethod
+    def claim(namespace: str, name: str) -> Origin:
+        """Return a golden image's claim."""
+        return Origin("claim", namespace, name)
+
+    @staticmethod
+    def data_source(namespace: str, name: str) -> Origin:
+        """Return a DataSource, which leads to a golden image's snapshot."""
+        return Origin("data source", namespace, name)
+
+    @staticmethod
+    def url() -> Origin:
+        """Return the image's own URL: each disk is an import of its own."""
+        return Origin("url")
 
 
 @dataclass(frozen=True)
@@ -115,20 +142,34 @@ def golden(
         "url": image.url,
         "checksum": image.checksum,
         "size": image.size,
+        "credentials": image.credentials,
+        "certificates": image.certificates,
         "storage_class": storage_class,
     }
     return render("golden-image.yml.j2", values, directory=directory)
 
 
-def machine(plan: CellPlan, planned: PlannedMachine, image: GoldenImage, *, directory: Path) -> list[Json]:
-    """Return one machine's objects in the order in which they are created: disk, cloud-init secret, VirtualMachine."""
+def machine(
+    plan: CellPlan, planned: PlannedMachine, image: GoldenImage, *, directory: Path, origin: Origin | None = None
+) -> list[Json]:
+    """Return one machine's objects in the order in which they are created: disk, cloud-init secret, VirtualMachine.
+
+    Args:
+        origin: what its disk is made from; the golden image's claim without it.
+    """
+    origin = origin or Origin.claim(plan.images, image.name)
     values = {
         "name": f"{plan.prefix}{planned.name}",
         "hostname": planned.name,
         "namespace": plan.namespace,
         "labels": {**plan.labels, LABEL_MACHINE: planned.name},
-        "golden_namespace": plan.images,
-        "golden_name": image.name,
+        "origin": origin.kind,
+        "golden_namespace": origin.namespace,
+        "golden_name": origin.name,
+        "url": image.url,
+        "checksum": image.checksum,
+        "credentials": image.credentials,
+        "certificates": image.certificates,
         "storage_class": plan.storage_class,
         "disk_gib": planned.disk_gib,
         "cpus": planned.cpus,

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from harness.cell import manifests, ways
 from harness.cell.access import control_directory, wait_for_cloud_init, wait_for_login
+from harness.cell.disk_trouble import CloneStuck
 from harness.cell.golden import ensure_golden
 from harness.cell.keys import PRIVATE_KEY, make_key_pair
 from harness.cell.labels import cell_labels
@@ -22,7 +23,7 @@ from harness.cell.place import Place, place_of
 from harness.cell.sighting import Sighting, changes, sight
 from harness.cell.site import Site
 from harness.cell.steps import Steps
-from harness.errors import InfraRetriable
+from harness.errors import InfraRetriable, VmatrixError
 from harness.kube.client import ApiFailure
 from harness.kube.resources import NAMESPACE, RESOURCE_QUOTA
 from harness.model import Cell, Environment, Machine
@@ -38,6 +39,7 @@ class Attempt:
     """One attempt at a cell: which run it belongs to and where its files go.
 
     shared: the namespace that cells share; without it the attempt has one of its own.
+    imports: whether each disk is an import of its own, since clones did not come on in the attempt before.
     """
 
     run: str
@@ -45,6 +47,7 @@ class Attempt:
     number: int
     directory: Path
     shared: str | None = None
+    imports: bool = False
 
     @property
     def place(self) -> Place:
@@ -56,10 +59,15 @@ class Attempt:
         """Return the attempt's namespace."""
         return self.place.namespace
 
-    def next(self) -> Attempt:
-        """Return the attempt after this one; its files lie in a directory of their own below the cell's."""
+    def next(self, failure: VmatrixError | None = None) -> Attempt:
+        """Return the attempt after this one; its files lie in a directory of their own below the cell's.
+
+        Args:
+            failure: of this one.
+        """
         number = self.number + 1
-        return replace(self, number=number, directory=attempt_directory(self.directory, self.number, number))
+        directory = attempt_directory(self.directory, self.number, number)
+        return replace(self, number=number, directory=directory, imports=isinstance(failure, CloneStuck))
 
 
 def attempt_directory(directory: Path, number: int, wanted: int) -> Path:
@@ -104,11 +112,10 @@ def bring_up(site: Site, attempt: Attempt, steps: Steps, private_key: Path) -> l
             _make_namespace(site, plan, attempt)
     with steps.step("golden image") as step:
         images = {name: site.image(name) for name in dict.fromkeys(m.image for m in attempt.cell.machines)}
-        for image in images.values():
-            ensure_golden(site, image)
-        step.note(images=[image.name for image in images.values()])
+        origins = {name: _origin(site, attempt, image) for name, image in images.items()}
+        step.note(images=[image.name for image in images.values()], origins=[o.kind for o in origins.values()])
     with steps.step("machines"):
-        in_parallel(lambda m: create_machine(site, plan, m, images[m.image]), attempt.cell.machines)
+        in_parallel(lambda m: create_machine(site, plan, m, images[m.image], origins[m.image]), attempt.cell.machines)
         return in_parallel(
             lambda m: wait_for_address(site, attempt.place, m, images[m.image].user), attempt.cell.machines
         )
@@ -124,6 +131,16 @@ def refuse_changed(site: Site, place: Place, seen: Sequence[Sighting], machine: 
     if told:
         hint = "its launcher's and its console's logs are collected; look at the node that it was on"
         raise InfraRetriable(f"{told[0]}, before anybody had logged in to it", hint=hint)
+
+
+def _origin(site: Site, attempt: Attempt, image: manifests.GoldenImage) -> manifests.Origin:
+    """Return what disks are made from: the golden image, or its URL once clones have been stuck.
+
+    What an import needs to log in lies beside the golden images only: such an image is cloned again.
+    """
+    if attempt.imports and not (image.credentials or image.certificates):
+        return manifests.Origin.url()
+    return ensure_golden(site, image)
 
 
 def _make_namespace(site: Site, plan: manifests.CellPlan, attempt: Attempt) -> None:

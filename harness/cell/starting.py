@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from harness.cell import launchers
-from harness.cell.golden import MOST_RESTARTS
+from harness.cell.disk_trouble import import_failure
+from harness.cell.disks import hopeless, said
 from harness.cell.launchers import launcher_pod
 from harness.cell.place import Place
 from harness.cell.site import Site
@@ -186,13 +187,12 @@ def _sync_failure(start: Start) -> str:
 
 def _fail_on_disk(start: Start) -> None:
     """Raise when a machine's disk can never come right; an import that still retries is left alone."""
-    volume = start.cluster.get(DATA_VOLUME, start.own, start.place.namespace) or {}
-    status = volume.get("status") or {}
-    if status.get("phase") == "Failed" or int(status.get("restartCount") or 0) >= MOST_RESTARTS:
-        raise InfraError(
-            f"the disk of machine {start.name} cannot be made: {status.get('phase')}",
-            detail="\n".join(start.cluster.events_of(start.place.namespace, start.own)),
-        )
+    namespace = start.place.namespace
+    volume = start.cluster.get(DATA_VOLUME, start.own, namespace)
+    if volume is not None and hopeless(volume):
+        detail = "\n".join(start.cluster.events_of(namespace, start.own))
+        what = f"the disk of machine {start.name} cannot be made"
+        raise import_failure(what, said(volume), namespace=namespace, detail=detail)
 
 
 def unschedulable_reason(start: Start) -> str:

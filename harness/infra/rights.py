@@ -16,6 +16,7 @@ from harness.kube.resources import (
     CDI,
     CLUSTER_ROLE,
     CONFIG_MAP,
+    DATA_SOURCE,
     DATA_VOLUME,
     EVENT,
     KUBEVIRT,
@@ -33,6 +34,7 @@ from harness.kube.resources import (
     STORAGE_PROFILE,
     VM,
     VMI,
+    VOLUME_SNAPSHOT,
 )
 from harness.model import LABEL_DOMAIN
 
@@ -101,7 +103,13 @@ CELL = (Right(RESOURCE_QUOTA, ("create",), "a cell cannot take more than its sha
 IMAGES = (
     Right(DATA_VOLUME, ("create", "get"), "each disk image is imported once"),
     Right(DATA_VOLUME, ("create",), "disks are cloned from the golden images", subresource="source", inside=True),
+    Right(PVC, ("list",), "the storage class of a golden image says how it is cloned"),
     Right(EVENT, ("list",), "a failed import is explained by events"),
+)
+# In the namespace of the golden images, where the storage class clones from snapshots; without it, claims are cloned.
+SNAPSHOTS = (
+    Right(VOLUME_SNAPSHOT, ("create", "get"), "machines are cloned from a snapshot of their image", required=False),
+    Right(DATA_SOURCE, ("create",), "a DataSource leads to the snapshot", required=False),
 )
 # In the namespace of the reservations.
 SCHEDULE = (Right(LEASE, ("create", "get", "update"), "runs that share the cluster write down what they will take"),)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.errors import (
+    EXIT_BAD_INPUT,
     EXIT_HARNESS,
     EXIT_INFRA,
     EXIT_LEAKED,
@@ -15,7 +16,7 @@ from harness.report.cell import PASSED, QUARANTINED, UNCHECKED, CellResult
 from harness.report.results import RunResult
 
 # Among failures of several kinds, the one that a script must hear of first.
-SEVERITY = (EXIT_LEAKED, EXIT_HARNESS, EXIT_PRODUCT, EXIT_INFRA, EXIT_RETRY)
+SEVERITY = (EXIT_LEAKED, EXIT_HARNESS, EXIT_PRODUCT, EXIT_INFRA, EXIT_RETRY, EXIT_BAD_INPUT)
 ENDED_WELL = (PASSED, QUARANTINED, UNCHECKED)  # a cell that no failure explains and that is none of these was lost
 BLAME_EXIT = {
     Blame.PRODUCT.value: EXIT_PRODUCT,

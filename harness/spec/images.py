@@ -21,12 +21,18 @@ class BuildSource(Model):
 
 
 class UrlSource(Model):
-    """A published qcow2 image with its checksum: the checksum itself, or the URL of a file that lists it."""
+    """A published qcow2 image with its checksum: the checksum itself, or the URL of a file that lists it.
+
+    credentials, certificates: a Secret (accessKeyId, secretKey) and a ConfigMap (PEM files) in the namespace of the
+        golden images, where its server asks for a login or has a certificate of an authority of its own.
+    """
 
     kind: Literal["url"]
     url: Url
     checksum: Checksum | None = None
     checksum_url: Url | None = None
+    credentials: Name | None = None
+    certificates: Name | None = None
 
     @model_validator(mode="after")
     def _one_checksum(self) -> UrlSource:

@@ -21,10 +21,12 @@ ROLES = [
     (CELLS / "jobs.yml", rights.JOBS),
     (CELLS / "cell.yml", rights.CELL),
     (CELLS / "images.yml", rights.IMAGES),
+    (CELLS / "snapshots.yml", rights.SNAPSHOTS),
     (CELLS / "schedule.yml", rights.SCHEDULE),
     (CELLS / "survey.yml", rights.SURVEY),
     (CELLS / "look.yml", rights.LOOK),
     (DEPLOY / "rbac" / "given-namespace" / "role.yml", rights.SHARED),
+    (DEPLOY / "rbac" / "given-namespace" / "snapshots.yml", rights.SNAPSHOTS),
     (DEPLOY / "reaper" / "role.yml", rights.REAP),
 ]
 
@@ -88,6 +90,7 @@ def test_each_right_says_why() -> None:
         *rights.SHARED,
         *rights.CELL,
         *rights.IMAGES,
+        *rights.SNAPSHOTS,
         *rights.REAP,
         *rights.SURVEY,
         *rights.LOOK,

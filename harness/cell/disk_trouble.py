@@ -1,0 +1,147 @@
+"""Why a disk does not come right: what importers, claims and events say, sorted by whose fault it is and what to do.
+
+The messages are CDI's importer's (pkg/importer), its controllers' and the kubelet's; what nobody knows is the infra's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from harness.errors import BadImage, InfraError, InfraRetriable, VmatrixError
+from harness.kube.client import Json
+
+Raise = Callable[..., VmatrixError]
+
+
+class CloneStuck(InfraRetriable):
+    """A clone does not come on although its source is there; an import of the same image may."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of trouble: how it is told by a message, the error that it is, and the hint."""
+
+    tells: re.Pattern[str]
+    error: Raise
+    hint: str
+
+
+def _kind(tells: str, error: Raise, hint: str) -> Kind:
+    return Kind(re.compile(tells, re.IGNORECASE), error, hint)
+
+
+# What an importer's own message is about; the first that fits.
+IMPORTS = (
+    _kind(
+        r"checksum",
+        BadImage,
+        "what its URL serves is not what `checksum` says: compare both in matrix/images.yml; the maker may have "
+        "replaced the image, or a mirror may be stale",
+    ),
+    _kind(
+        r"larger than .*(available|storage|size)|larger PVC is required",
+        BadImage,
+        "the image's virtual disk is larger than matrix/images.yml says: raise its size_gib",
+    ),
+    _kind(
+        r"\b(got|status)\D{0,12}(40[0134]|410)\b"
+        r"|\b(400 Bad Request|401 Unauthorized|403 Forbidden|404 Not Found|410 Gone)",
+        BadImage,
+        "check the image's url in matrix/images.yml; of an image that is built here, mirror_http or image_url",
+    ),
+    _kind(
+        r"backing file|invalid format|unknown format|not a qcow2|image validation|could not open.*image",
+        BadImage,
+        "its URL serves no disk image that can be imported (qcow2 or raw, without a backing file)",
+    ),
+    _kind(
+        r"(secret|configmap)s? \S+ not found|references non-existent (secret|config)",
+        BadImage,
+        "matrix/images.yml names it: create it in the namespace of the golden images",
+    ),
+    _kind(
+        r"no space left|disk quota exceeded|not enough (free )?space",
+        InfraRetriable,
+        "the storage behind the class is full: free some, or set storage_class to another",
+    ),
+    _kind(
+        r"insufficient|unschedulable|cannot be scheduled|exceeded quota",
+        InfraRetriable,
+        "there is no room for the importer: see `kubectl describe quota,pods` there, or wait for others to end",
+    ),
+    _kind(
+        r"x509|certificate|tls:",
+        InfraError,
+        "importers do not trust the server: name a ConfigMap with its CA as `certificates` in matrix/images.yml",
+    ),
+    _kind(
+        r"refused|reset by peer|timed?[- ]?out|no such host|no route|unreachable|unexpected EOF|i/o error"
+        r"|input/output|nbdkit|\b(got|status)\D{0,12}5\d\d\b|\b50[0234] |killed|exit code 137",
+        InfraRetriable,
+        "importers do not reach the image's server, or lost it: try its URL from a pod of the infra cluster",
+    ),
+)
+OTHER_IMPORT = "the importer's log says more, while it lasts: kubectl logs -n {namespace} -l cdi.kubevirt.io=importer"
+
+# Reasons of events that keep a claim from being made, or a disk from being filled.
+CLAIM_PATCH = """kubectl patch storageprofile CLASS --type merge -p \
+'{"spec":{"claimPropertySets":[{"accessModes":["ReadWriteOnce"],"volumeMode":"Filesystem"}]}}', \
+or set storage_class to another"""
+FATAL_EVENTS: dict[str, tuple[Raise, str]] = {
+    "ErrClaimNotValid": (InfraError, f"CDI knows too little of the storage class: {CLAIM_PATCH}"),
+    "ErrIncompatiblePVC": (InfraError, "the storage class cannot make such a claim: set storage_class to another"),
+    "IncompatibleVolumeModes": (InfraError, "the golden image lies in a class of another volume mode: name one class"),
+    "ErrResourceExists": (InfraError, "a claim of this name was there before: repeat the run, it gets other names"),
+    "CloneValidationFailed": (
+        BadImage,
+        "the machine's disk is smaller than its image: raise disk_gib in matrix/topologies.yml",
+    ),
+}
+PATIENT_EVENTS: dict[str, tuple[Raise, str]] = {
+    "ErrExceededQuota": (
+        InfraRetriable,
+        "the namespace's quota is used up, by claims or by importers: kubectl describe quota there; each disk takes up "
+        "to three claims and an importer's pod while it is made",
+    ),
+    "CloneSourceInUse": (CloneStuck, "a pod holds the golden image; the next attempt imports it instead"),
+    "CloneWithoutSource": (CloneStuck, "the golden image is gone; the next attempt imports it instead"),
+    "NoVolumeSnapshotClass": (CloneStuck, "the class cannot make snapshots; the next attempt imports instead"),
+    "ProvisioningFailed": (InfraRetriable, "the storage class cannot make a volume: its provisioner's log says more"),
+    "FailedMount": (InfraRetriable, "the importer's pod cannot start: its events say more"),
+    "FailedCreatePodSandBox": (InfraRetriable, "the importer's pod cannot start: its events say more"),
+}
+
+
+def import_failure(what: str, message: str, *, namespace: str, detail: str = "") -> VmatrixError:
+    """Return the error of an import that cannot succeed any more.
+
+    Args:
+        what: what failed, as the beginning of a sentence.
+        message: the importer's own.
+    """
+    found = next((kind for kind in IMPORTS if kind.tells.search(message)), None)
+    if found is None:
+        return InfraError(f"{what}: {message}", hint=OTHER_IMPORT.format(namespace=namespace), detail=detail)
+    return found.error(f"{what}: {message}", hint=found.hint, detail=detail)
+
+
+def event_failure(what: str, events: Iterable[Json], *, patient: bool, namespace: str) -> VmatrixError | None:
+    """Return the error that events tell, None when they tell none (yet).
+
+    Args:
+        events: about the disk, its claims and its importer, oldest first.
+        patient: whether what may come right by itself still has time to.
+    """
+    newest = list(events)[::-1]
+    for event in newest:
+        reason, message = str(event.get("reason", "")), str(event.get("message", ""))
+        kinds = FATAL_EVENTS if patient else {**FATAL_EVENTS, **PATIENT_EVENTS}
+        if reason not in kinds:
+            continue
+        if reason.startswith("Failed") and re.search(r"(secret|configmap) \S+ not found", message, re.IGNORECASE):
+            return import_failure(what, message, namespace=namespace)
+        error, hint = kinds[reason]
+        return error(f"{what}: {reason}: {message}", hint=hint)
+    return None
