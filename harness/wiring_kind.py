@@ -20,7 +20,6 @@ from harness.infra.local.config import LocalConfig
 from harness.infra.local.layout import Layout, instances_dir, layout_of
 
 KUBERNETES = "1.36.3"  # of the cluster, unless another is asked for
-IMAGE = "vmatrix/kind-node"
 
 
 def kind_layout(name: str) -> Layout:
@@ -44,12 +43,13 @@ def kind_provider(
     kubevirt: KubeVirt | None = None,
     version: str = KUBERNETES,
     node_image: str | None = None,
+    releases_file: Path | None = None,
 ) -> KindProvider:
     """Return the kind instance of that name.
 
     Args:
         images: what guests may pull from its mirror.
-        kubevirt, version, node_image: see KindConfig.
+        kubevirt, version, node_image, releases_file: see KindConfig.
     """
     if version not in store.catalogue.kubernetes and node_image is None:
         known = ", ".join(store.catalogue.kubernetes)
@@ -60,7 +60,7 @@ def kind_provider(
 
     def own_node() -> OwnNode:
         made = nodes.ensure(version, say, progress)
-        return OwnNode(f"{IMAGE}:v{version}-{made.key}", made.archive, contents.REPOSITORY)
+        return OwnNode(made.reference, made.archive, contents.REPOSITORY)
 
     local = LocalConfig(
         kind_layout(name),
@@ -75,7 +75,7 @@ def kind_provider(
         kubevirt=kubevirt,
         version=version,
         node_image=node_image,
-        releases=releases.default_file(),
+        releases=releases_file or releases.default_file(),
         kind=lambda: kind_program(store, progress),
         own_node=own_node,
         own_node_made=lambda: node_image is None and nodes.cached(version) is not None,

@@ -18,6 +18,7 @@ from harness.errors import EXIT_BAD_INPUT, EXIT_OK, BadInput
 from harness.infra import preflight
 from harness.infra.cluster_checks import Use, check_cluster
 from harness.infra.findings import Finding, fatal, remedies
+from harness.infra.kind import host as kind_host
 from harness.infra.need import Need
 from harness.paths import project_dir
 from harness.schedule.demand import need_of
@@ -36,7 +37,7 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(
-    provider: Annotated[str, typer.Option(help="local: check this host. kubeconfig: check a cluster.")] = "local",
+    provider: Annotated[str, typer.Option(help="local, kind: check this host. kubeconfig: a cluster.")] = "local",
     kubeconfig: Annotated[
         Path | None, typer.Option(help="The cluster to check; implies --provider kubeconfig.")
     ] = None,
@@ -64,10 +65,13 @@ def doctor(
 def _look(provider: str, given: Mapping[str, Any], memory: int | None) -> tuple[str, list[Finding]]:
     if provider == "local" and given["kubeconfig"] is None:
         return "this host", preflight.check_host(memory_mib=preflight.CONTROL_PLANE_MIB + (memory or 0))
-    if provider not in ("local", "kubeconfig"):
+    if provider == "kind" and given["kubeconfig"] is None:
+        embedded = load_settings(Path.cwd()).settings.kubevirt == "embedded"
+        return "this host", kind_host.check(embedded=embedded, builds_node=True, memory_mib=memory or 0)
+    if provider not in ("local", "kind", "kubeconfig"):
         raise BadInput(
             f"nothing is known to check for provider {provider!r}",
-            hint="use --provider local, or --kubeconfig PATH",
+            hint="use --provider local or kind, or --kubeconfig PATH",
         )
     options = {"provider": "kubeconfig", **given}
     settings = load_settings(Path.cwd(), options=options).settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -44,6 +44,16 @@ InstanceName = Annotated[str, typer.Option("--name", help="The instance's name; 
 AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
 
 
+@dataclass(frozen=True)
+class KindOptions:
+    """What may be chosen of a kind cluster; see `up`."""
+
+    kubevirt: str | None = None
+    kubernetes: str | None = None
+    node_image: str | None = None
+    releases: Path | None = None
+
+
 @app.command()
 def up(
     provider: ProviderName = None,
@@ -55,16 +65,18 @@ def up(
     node_image: Annotated[
         str | None, typer.Option(help="kind only: the node's image; by default a published one, or our own.")
     ] = None,
+    releases_file: Annotated[
+        Path | None, typer.Option("--releases", help="kind only: names KubeVirt's and CDI's; deploy/kind/releases.yml.")
+    ] = None,
 ) -> None:
     """Bring an infra cluster up; mend what is missing of one that is partly up."""
     chosen = provider or LOCAL
-    given = {"kubevirt": kubevirt, "kubernetes": kubernetes, "node_image": node_image}
-    if chosen == LOCAL and any(given.values()):
-        named = ", ".join("--" + option.replace("_", "-") for option, value in given.items() if value)
-        raise BadInput(f"{named}: only a kind cluster has a choice there", hint="add --provider kind")
+    given = KindOptions(kubevirt, kubernetes, node_image, releases_file)
+    if chosen == LOCAL and given != KindOptions():
+        raise BadInput("only a kind cluster has a choice of that", hint="add --provider kind")
     began = time.monotonic()
     with showing(out) as progress:
-        infra = _provider(chosen, name, progress, **given)
+        infra = _provider(chosen, name, progress, given)
         infra.up()
     out.print(f"infra {name} is up at {infra.describe()['server']} after {time.monotonic() - began:.1f} s")
     out.print(f"to look at it: export KUBECONFIG={infra.kubeconfig()}")
@@ -130,10 +142,7 @@ def _provider(
     provider: str,
     name: str,
     progress: Progress = silent,
-    *,
-    kubevirt: str | None = None,
-    kubernetes: str | None = None,
-    node_image: str | None = None,
+    given: KindOptions | None = None,
 ) -> LocalProvider | KindProvider:
     store = Store()
     images = refs.images(store.catalogue, wiring.INFRA_VERSION)
@@ -144,7 +153,8 @@ def _provider(
             f"provider {provider!r} cannot be brought up, taken down or looked at here",
             hint="use local or kind; a cluster of your own is only checked: vmatrix doctor --kubeconfig PATH",
         )
-    chosen = load_settings(Path.cwd(), options={"kubevirt": kubevirt}).settings.kubevirt
+    given = given or KindOptions()
+    chosen = load_settings(Path.cwd(), options={"kubevirt": given.kubevirt}).settings.kubevirt
     return kind_provider(
         name,
         store,
@@ -152,8 +162,9 @@ def _provider(
         say=out.print,
         images=images,
         kubevirt=chosen,
-        version=kubernetes or KUBERNETES,
-        node_image=node_image,
+        version=given.kubernetes or KUBERNETES,
+        node_image=given.node_image,
+        releases_file=given.releases,
     )
 
 

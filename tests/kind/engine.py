@@ -18,6 +18,7 @@ from harness.infra.local import guests
 from harness.until import Deadline, NotYet, until
 
 DAEMON = Path("/usr/sbin/dockerd")
+FOLDER = Path("/var/lib/vmatrix-kind-engine")  # short: paths of sockets have to fit into 108 bytes
 CLIENT = Path("/usr/bin/docker")  # of the daemon's own package: what else PATH has by this name may differ
 START_SECONDS = 120.0
 STOP_SECONDS = 30.0
@@ -46,7 +47,9 @@ def running(folder: Path) -> Iterator[Running]:
         return
     if not DAEMON.exists():
         raise BadInput("no container engine answers and there is none to start", hint="apt-get install docker.io")
-    folder.mkdir(parents=True, exist_ok=True)
+    if folder.exists():  # a run that was killed left it
+        stop(folder)
+    folder.mkdir(parents=True)
     try:
         yield Running(start(folder), ours=True)
     finally:

@@ -1,4 +1,4 @@
-"""Node images, made at most once: one archive of a root file system for each digest of what goes into it."""
+"""Node images, made at most once: an archive that engines load for each digest of what goes into it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from pathlib import Path
 
 from harness import paths, proc
 from harness.artifacts.disk import build, recipe
-from harness.artifacts.node import contents, preload, tree
+from harness.artifacts.node import archives, contents, preload, tree
 from harness.artifacts.recipe import Progress, Ref, silent
 from harness.artifacts.store import FILES, Store
 from harness.errors import BadInput
 
-FORMAT = 1  # raise it when the way node images are put together changes
+FORMAT = 2  # raise it when the way node images are put together changes
 TAR_SECONDS = 600.0
 RECIPE = "kind-node"
+NAME = "vmatrix/kind-node"
 LOCK = ".lock-"
 TEMPORARY = ".tmp-"
 Say = Callable[[str], None]
@@ -29,11 +30,16 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class NodeImage:
-    """A node's root file system in the cache: the Kubernetes version, the digest of its inputs, the archive."""
+    """A node image in the cache: the Kubernetes version, the digest of its inputs, the archive."""
 
     version: str
     key: str
     archive: Path
+
+    @property
+    def reference(self) -> str:
+        """Return what the image is called."""
+        return f"{NAME}:v{self.version}-{self.key}"
 
 
 @dataclass(frozen=True)
@@ -109,8 +115,8 @@ class NodeImages:
         log.write_text("", encoding="utf-8")
         try:
             self._fill(work / "root", image.version, log, work, say)
-            say("packing the node image (about 20 s)")
-            packed = work / "node.tar"
+            say("packing the node image (about 30 s)")
+            packed = work / archives.LAYER
             archive: list[str | Path] = [
                 "tar",
                 "--create",
@@ -122,7 +128,9 @@ class NodeImages:
             ]
             with proc.failing_as_infra("the node image could not be packed", hint="df -h"):
                 proc.run([*archive, work / "root", "."], timeout=TAR_SECONDS, log=log)
-            packed.replace(image.archive)
+            loaded = work / "image.tar"
+            archives.write(loaded, packed, image.reference)
+            loaded.replace(image.archive)
         finally:
             shutil.rmtree(work, ignore_errors=True)
         for former in self.root.glob(f"v{image.version}-*.tar"):

@@ -58,18 +58,9 @@ def preload(root: Path, images: Mapping[str, Path], *, containerd: Path, ctr: Pa
             archive = work / "image.tar"
             with tarfile.open(archive, "w") as tar:
                 tar.add(layout, arcname=".")
-            take: list[str | Path] = [
-                "images",
-                "import",
-                "--local",
-                "--snapshotter",
-                "overlayfs",
-                "--index-name",
-                name,
-                archive,
-            ]
+            take = ["images", "import", "--local", "--discard-unpacked-layers", "--index-name", name]
             with proc.failing_as_infra(f"image {name} could not be put into a node", hint="read the log"):
-                proc.run([*client, *take], timeout=IMPORT_SECONDS, log=log)
+                proc.run([*client, *take, archive], timeout=IMPORT_SECONDS, log=log)
             archive.unlink()
     finally:
         service.stop(grace=10.0)

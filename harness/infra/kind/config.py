@@ -13,7 +13,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class OwnNode:
-    """A node's root file system of our making: its image's name, the archive, the repository of the images in it."""
+    """A node image of our making: its name, the archive it is loaded from, the repository of the images in it."""
 
     image: str
     archive: Path

@@ -18,12 +18,9 @@ from harness.infra.findings import Finding
 CLIENTS = ("docker", "podman")
 ASK_SECONDS = 30.0
 PULL_SECONDS = 600.0
-IMPORT_SECONDS = 900.0
+LOAD_SECONDS = 900.0
 REMOVE_SECONDS = 120.0
 CLUSTER_LABEL = "io.x-k8s.kind.cluster"  # kind puts it on every container of a cluster
-ENTRYPOINT = ("/usr/local/bin/entrypoint", "/sbin/init")
-# What an archive of a file system does not tell: how kind's nodes are started and stopped (its images/base/Dockerfile).
-CHANGES = (f"ENTRYPOINT {json.dumps(list(ENTRYPOINT))}", "ENV container=docker", "STOPSIGNAL SIGRTMIN+3")
 
 
 @dataclass(frozen=True)
@@ -59,15 +56,14 @@ class Engine:
             return failure.summary
         return "" if done.returncode == 0 else (done.stderr.strip() or done.stdout.strip())[-300:]
 
-    def take_in(self, archive: Path, reference: str) -> None:
-        """Make an image of an archived root file system of a node.
+    def load(self, archive: Path) -> None:
+        """Load an image from the archive that holds it.
 
         Raises:
             InfraError: the engine refused it.
         """
-        changes = [word for change in CHANGES for word in ("--change", change)]
         with proc.failing_as_infra(f"{self.client} did not take the node image", hint="has its disk room? df -h"):
-            self._run("import", *changes, str(archive), reference, seconds=IMPORT_SECONDS)
+            self._run("load", "--input", str(archive), seconds=LOAD_SECONDS)
 
     def inside(self, container: str, *words: str, check: bool = True) -> proc.Completed:
         """Run a command in a container."""

@@ -31,6 +31,7 @@ def check(
     builds_node: bool,
     address: str | None = None,
     programs: Collection[str] = PROGRAMS,
+    memory_mib: int = 0,
     find: Callable[[], Found] = engine.find,
 ) -> list[Finding]:
     """Return what keeps this host from running a kind cluster, all of it.
@@ -40,11 +41,12 @@ def check(
         builds_node: whether a node image may have to be built first.
         address: the instance's address, whose ports must be free; None when it will get a fresh one.
         programs: those that will be started, whose ports must be free.
+        memory_mib: what machines need besides.
         find: looks for a container engine.
     """
     found = find()
     ports = {name: PORTS[name] for name in programs if embedded or name != "kubevirt"}
-    memory = NODE_MIB + (preflight.CONTROL_PLANE_MIB if embedded else RELEASE_MIB)
+    memory = NODE_MIB + (preflight.CONTROL_PLANE_MIB if embedded else RELEASE_MIB) + memory_mib
     return [
         *preflight.check_root(),
         *preflight.check_python(),

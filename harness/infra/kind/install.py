@@ -40,8 +40,7 @@ def install(cluster: Cluster, wanted: Wanted) -> None:
         InfraError: a manifest cannot be had or has another checksum.
         TimedOut: one of them did not become available; with its conditions and the pods that are not ready.
     """
-    releases.require_pinned(wanted.releases)
-    texts = {m.url: releases.obtain(m) for r in (wanted.releases.kubevirt, wanted.releases.cdi) for m in r.manifests}
+    texts = fetch(wanted.releases)
     settings = kubevirt_settings(emulation=wanted.emulation, image_volume=image_volumes(cluster))
     _put(cluster, wanted.releases.kubevirt, texts, settings)
     _put(cluster, wanted.releases.cdi, texts, {})
@@ -49,6 +48,17 @@ def install(cluster: Cluster, wanted: Wanted) -> None:
     for resource, release in ((KUBEVIRT, wanted.releases.kubevirt), (CDI, wanted.releases.cdi)):
         wait_available(cluster, resource, release.version, deadline)
     complete_profiles(cluster)
+
+
+def fetch(wanted: Releases) -> dict[str, str]:
+    """Return every manifest's text by its URL, each downloaded at most once.
+
+    Raises:
+        BadInput: one has no recorded checksum.
+        InfraError: one cannot be had or has another checksum.
+    """
+    releases.require_pinned(wanted)
+    return {m.url: releases.obtain(m) for r in (wanted.kubevirt, wanted.cdi) for m in r.manifests}
 
 
 def _put(cluster: Cluster, release: Release, texts: Mapping[str, str], settings: Json) -> None:

@@ -17,10 +17,9 @@ from harness.infra.kind import attach, engine, host, kvm, record
 from harness.infra.kind.cluster import Host, KindCluster, Node, configuration
 from harness.infra.kind.config import KindConfig
 from harness.infra.kind.engine import Engine
-from harness.infra.kind.install import Wanted, install
+from harness.infra.kind.install import Wanted, fetch, install
 from harness.infra.kind.look import with_node, with_remains
 from harness.infra.kind.releases import load as load_releases
-from harness.infra.kind.releases import require_pinned
 from harness.infra.kubeconfig import KubeconfigProvider
 from harness.infra.local import control_plane, guests, instance, kernel, network, processes, status
 from harness.infra.local.config import LocalConfig
@@ -74,10 +73,11 @@ class KindProvider(LocalProvider):
 
         Raises:
             BadInput: this host lacks something, or a release is not pinned; nothing was touched.
-            InfraError: the cluster, a program, KubeVirt or CDI did not come up.
+            InfraError: a release cannot be had, or is another than was pinned (nothing was touched); or the cluster, a
+                program, KubeVirt or CDI did not come up.
         """
         if not self.embedded():
-            require_pinned(load_releases(self.kind.releases))
+            fetch(load_releases(self.kind.releases))
         super().up()
 
     def status(self) -> InstanceStatus:
@@ -173,7 +173,7 @@ class KindProvider(LocalProvider):
         own = self.kind.own_node()
         if not running.has_image(own.image):
             self.kind.say(f"handing the node image to {running.client} (about 20 s)")
-            running.take_in(own.archive, own.image)
+            running.load(own.archive)
         return Node(own.image, own=True, repository=own.repository)
 
     def _attach(self, cluster: KindCluster, index: int) -> None:

@@ -1,0 +1,55 @@
+"""A node image as the archive that `docker load` and `podman load` read: its file system as one layer, and how it runs.
+
+The format: https://github.com/moby/docker-image-spec/blob/main/v1.2.md#combined-image-json--filesystem-changeset-format
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+from pathlib import Path
+
+from harness.artifacts.catalogue import architecture
+from harness.artifacts.images import EPOCH, PATH
+
+LAYER = "layer.tar"
+# How kind's nodes are started and stopped (images/base/Dockerfile in its sources); systemd ends on this signal.
+CONFIG = {
+    "Entrypoint": ["/usr/local/bin/entrypoint", "/sbin/init"],
+    "Env": [f"PATH={PATH}", "container=docker"],
+    "StopSignal": "SIGRTMIN+3",
+}
+
+
+def write(target: Path, layer: Path, reference: str) -> None:
+    """Write the archive of an image of one layer.
+
+    Args:
+        target: the archive.
+        layer: a tar archive of the file system.
+        reference: what the image is called, NAME:TAG.
+    """
+    with layer.open("rb") as content:
+        digest = hashlib.file_digest(content, "sha256").hexdigest()
+    config = {
+        "architecture": architecture(),
+        "os": "linux",
+        "created": EPOCH,
+        "config": CONFIG,
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+        "history": [{"created": EPOCH, "created_by": "vmatrix"}],
+    }
+    manifest = [{"Config": "config.json", "RepoTags": [reference], "Layers": [LAYER]}]
+    with tarfile.open(target, "w") as archive:
+        _add(archive, "config.json", config)
+        archive.add(layer, arcname=LAYER)
+        _add(archive, "manifest.json", manifest)
+
+
+def _add(archive: tarfile.TarFile, name: str, content: object) -> None:
+    raw = json.dumps(content).encode()
+    entry = tarfile.TarInfo(name)
+    entry.size = len(raw)
+    archive.addfile(entry, io.BytesIO(raw))

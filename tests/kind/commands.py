@@ -1,0 +1,37 @@
+"""The command as a person runs it, and what an instance leaves behind."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from harness import proc
+from harness.infra.kind import engine
+from harness.infra.local import leftovers
+from harness.wiring_kind import kind_layout
+
+VMATRIX = Path(sys.executable).with_name("vmatrix")
+
+
+def vmatrix(*words: str, seconds: float, check: bool = True) -> proc.Completed:
+    """Run a command; its output is shown when a test fails."""
+    done = proc.run([VMATRIX, *words], timeout=seconds, check=False, on_line=print)
+    assert done.returncode == 0 or not check, f"{proc.pasteable(done.argv)} ended with {done.returncode}"
+    return done
+
+
+def containers(name: str) -> list[Any]:
+    """Return the containers of an instance."""
+    found = engine.find().engine
+    assert found is not None
+    return list(found.containers(f"vmatrix-{name}"))
+
+
+def traces(name: str, index: int | None) -> list[str]:
+    """Return what of an instance is on this host and in the engine."""
+    found = engine.find().engine
+    assert found is not None
+    in_engine = [f"container {c['Name']}" for c in containers(name)]
+    in_engine += [f"network {network}" for network in found.networks() if network == f"vmatrix-{name}"]
+    return [*leftovers.leftovers(kind_layout(name), index), *in_engine]

@@ -1,0 +1,167 @@
+"""A real kind cluster from nothing to nothing: our KubeVirt part attached, the contract, a cell, no trace at the end.
+
+The tests of this file build on one another, in order: each is one stretch of an instance's life.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import paths, proc
+from harness.infra.kind import engine as engines
+from harness.kube import Cluster
+from harness.kube.resources import DEPLOYMENT, NODE, POD, STORAGE_CLASS
+from harness.until import Deadline, NotYet, until
+from harness.wiring_kind import kind_layout
+from tests.kind.commands import VMATRIX, containers, traces, vmatrix
+
+NAME = "tox-kind"
+UP_SECONDS = 3600.0  # with everything to build first; half a minute when it is there
+DOWN_SECONDS = 300.0
+CONTRACT_SECONDS = 3600.0
+CELL_SECONDS = 3600.0
+READY_SECONDS = 180.0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _gone(kind_engine: None) -> Iterator[None]:
+    """Begin with nothing of the instance, and leave nothing of it."""
+    down()
+    try:
+        yield
+    finally:
+        down()
+
+
+def up() -> None:
+    vmatrix("infra", "up", "--provider", "kind", "--kubevirt", "embedded", "--name", NAME, seconds=UP_SECONDS)
+
+
+def down() -> None:
+    vmatrix("infra", "down", "--provider", "kind", "--name", NAME, seconds=DOWN_SECONDS)
+
+
+def described() -> dict[str, Any]:
+    done = proc.run([VMATRIX, "infra", "describe", "--provider", "kind", "--name", NAME, "--json"], timeout=60)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_a_cluster_comes_up_with_our_part_attached() -> None:
+    up()
+
+    assert vmatrix("infra", "status", "--name", NAME, seconds=60).returncode == 0  # finds the provider by the name
+    cluster = Cluster.from_kubeconfig(Path(described()["kubeconfig"]))
+    nodes = {n["metadata"]["name"]: n for n in cluster.list(NODE).items}
+    assert set(nodes) == {f"vmatrix-{NAME}-control-plane", f"vmatrix-{NAME}"}
+    assert nodes[f"vmatrix-{NAME}-control-plane"]["spec"].get("unschedulable"), "machines' memory would count twice"
+    assert described()["kubevirt_from"] == "embedded"
+
+
+def test_the_cluster_s_own_pods_stay_in_the_container_and_run() -> None:
+    cluster = Cluster.from_kubeconfig(Path(described()["kubeconfig"]))
+
+    def running() -> list[dict[str, Any]] | NotYet:
+        late = [
+            f"{p['metadata']['name']} {p['status'].get('phase')}"
+            for p in cluster.list(POD).items
+            if not any(c["type"] == "Ready" and c["status"] == "True" for c in p["status"].get("conditions") or [])
+        ]
+        ready = {d["metadata"]["name"] for d in cluster.list(DEPLOYMENT).items if d["status"].get("readyReplicas")}
+        return NotYet(", ".join(late)) if late or "coredns" not in ready else cluster.list(POD).items
+
+    pods = until(running, deadline=Deadline.after(READY_SECONDS), what="the cluster's own pods are ready")
+
+    assert {p["spec"]["nodeName"] for p in pods} == {f"vmatrix-{NAME}-control-plane"}
+
+
+def test_one_storage_class_is_the_default() -> None:
+    cluster = Cluster.from_kubeconfig(Path(described()["kubeconfig"]))
+    key = "storageclass.kubernetes.io/is-default-class"
+
+    defaults = [
+        c["metadata"]["name"]
+        for c in cluster.list(STORAGE_CLASS).items
+        if (c["metadata"].get("annotations") or {}).get(key) == "true"
+    ]
+
+    assert defaults == ["local"]
+
+
+def test_a_second_up_changes_nothing() -> None:
+    before = {c["Id"] for c in containers(NAME)}
+
+    up()
+
+    assert before
+    assert {c["Id"] for c in containers(NAME)} == before
+
+
+def test_the_contract_holds_under_the_least_role() -> None:
+    facts = described()
+    address = facts["address"]
+    words = [sys.executable, "-m", "pytest", "tests/contract", "-q", "-p", "no:cacheprovider"]
+    words += ["--kubeconfig", facts["kubeconfig"], "--host-address", address, "--mirror", facts["mirror"]["http"]]
+
+    done = proc.run(words, timeout=CONTRACT_SECONDS, check=False, cwd=paths.project_dir(), on_line=print)
+
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert " passed" in done.stdout
+
+
+def test_the_smoke_cell_passes(tmp_path: Path) -> None:
+    scale = os.environ.get("VMATRIX_TIMEOUT_SCALE", "1")
+    words = ("run", "--tier", "smoke", "--provider", "kind", "--infra-name", NAME, "--runs", str(tmp_path))
+
+    vmatrix(*words, "--timeout-scale", scale, seconds=CELL_SECONDS)
+
+    cluster = Cluster.from_kubeconfig(Path(described()["kubeconfig"]))
+    launchers = [p for p in cluster.list(POD).items if p["metadata"]["name"].startswith("virt-launcher")]
+    assert launchers == [], "the cell left machines"
+
+
+def test_down_leaves_no_trace_and_can_be_repeated() -> None:
+    index = int(described()["address"].split(".")[1]) - 213
+
+    down()
+
+    assert traces(NAME, index) == []
+    assert vmatrix("infra", "status", "--name", NAME, "--provider", "kind", seconds=60, check=False).returncode == 4
+    down()
+
+
+def test_down_ends_what_a_killed_up_had_begun() -> None:
+    words = [VMATRIX, "infra", "up", "--provider", "kind", "--kubevirt", "embedded", "--name", NAME]
+    child = subprocess.Popen([str(w) for w in words], start_new_session=True)
+    until(
+        lambda: bool(containers(NAME)) or NotYet("no container yet"),
+        deadline=Deadline.after(UP_SECONDS),
+        what="the node's container is made",
+        interval=0.2,
+    )
+    time.sleep(2)  # somewhere in the midst of kubeadm
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+
+    down()
+
+    assert traces(NAME, None) == []
+    assert not kind_layout(NAME).root.exists()
+
+
+def test_the_engine_that_was_started_is_the_one_that_is_used() -> None:
+    found = engines.find().engine
+
+    assert found is not None
+    assert shutil.which(found.client) == str(found.program)

@@ -1,0 +1,197 @@
+"""Releases of KubeVirt and CDI in a real kind cluster: pinned, verified, applied, waited for, completed.
+
+The releases' images cannot be had everywhere, so the manifests are the tests' own, served over HTTP: with the real
+definitions, an operator's Deployment that really runs (its image is in the node), and a thread in the operators' place
+that answers as they do: `Available`, the version, a profile for each storage class.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from harness.artifacts.catalogue import load as load_catalogue
+from harness.artifacts.node import contents
+from harness.errors import VmatrixError
+from harness.infra.kind import kvm
+from harness.infra.local.kubevirt.crds import crds
+from harness.kube import Cluster
+from harness.kube.resources import CDI, DEPLOYMENT, KUBEVIRT, STORAGE_CLASS, STORAGE_PROFILE
+from harness.wiring_kind import KUBERNETES, kind_layout
+from tests.kind.commands import containers, traces, vmatrix
+
+NAME = "tox-kind-release"
+UP_SECONDS = 3600.0
+DOWN_SECONDS = 300.0
+VERSIONS = {"kubevirt": "v1.9.0", "cdi": "v1.66.0"}
+Json = dict[str, Any]
+
+
+def operator(project: str) -> list[Json]:
+    """Return what a project's operator manifest holds: namespace, definitions, the operator."""
+    image = next(r for r in contents.images(load_catalogue(), KUBERNETES) if r.name == contents.BUSYBOX)
+    labels = {"name": f"{project}-operator"}
+    group = "cdi.kubevirt.io" if project == "cdi" else "kubevirt.io"
+    container = {"name": "operator", "image": contents.reference(image), "command": ["sleep", "86400"]}
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": f"{project}-operator", "namespace": project},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    }
+    definitions = [body for body in crds() if body["spec"]["group"] == group]
+    return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": project}}, *definitions, deployment]
+
+
+def resource(project: str) -> Json:
+    """Return the custom resource that makes a project's operator deploy."""
+    if project == "cdi":
+        return {"apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "CDI", "metadata": {"name": "cdi"}, "spec": {}}
+    meta = {"name": "kubevirt", "namespace": "kubevirt"}
+    developer = {"featureGates": ["Example"]}
+    spec = {"configuration": {"developerConfiguration": developer}, "imagePullPolicy": "IfNotPresent"}
+    return {"apiVersion": "kubevirt.io/v1", "kind": "KubeVirt", "metadata": meta, "spec": spec}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Serve a folder of manifests; return the file that names them, without a checksum yet."""
+    folder = tmp_path_factory.mktemp("site")
+    for project in VERSIONS:
+        (folder / f"{project}-operator.yaml").write_text(yaml.safe_dump_all(operator(project)))
+        (folder / f"{project}-cr.yaml").write_text(yaml.safe_dump(resource(project)))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{server.server_address[1]}"
+    lines = []
+    for project, version in VERSIONS.items():
+        lines += [f"{project}:", f"  version: {version}"]
+        lines += [f'  operator: {{url: {address}/{project}-operator.yaml, sha256: ""}}']
+        lines += [f'  resource: {{url: {address}/{project}-cr.yaml, sha256: ""}}']
+    file = folder / "releases.yml"
+    file.write_text("\n".join(lines) + "\n")
+    yield file
+    server.shutdown()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _gone(kind_engine: None) -> Iterator[None]:
+    down()
+    try:
+        yield
+    finally:
+        down()
+
+
+@pytest.fixture
+def operators() -> Iterator[None]:
+    """Do what the two operators do, as soon as there is something for them to do."""
+    stopping = threading.Event()
+
+    def work() -> None:
+        while not stopping.wait(0.5):
+            try:
+                operate(Cluster.from_kubeconfig(kind_layout(NAME).kubeconfig))
+            except VmatrixError:
+                continue  # the cluster is not there yet
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    yield
+    stopping.set()
+    thread.join()
+
+
+def operate(cluster: Cluster) -> None:
+    """Answer each custom resource as its operator does; only one whose Deployment runs."""
+    ready = {d["metadata"]["name"] for d in cluster.list(DEPLOYMENT).items if d["status"].get("readyReplicas")}
+    if "kubevirt-operator" in ready:
+        status = {"observedKubeVirtVersion": VERSIONS["kubevirt"], "phase": "Deployed", "conditions": [available()]}
+        cluster.merge(KUBEVIRT, "kubevirt", {"status": status}, "kubevirt", subresource="status")
+    if "cdi-operator" in ready:
+        for found in cluster.list(STORAGE_CLASS).items:
+            name = found["metadata"]["name"]
+            meta = {"apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "StorageProfile", "metadata": {"name": name}}
+            cluster.create_if_absent(STORAGE_PROFILE, {**meta, "spec": {}})
+        status = {"observedVersion": VERSIONS["cdi"], "phase": "Deployed", "conditions": [available()]}
+        cluster.merge(CDI, "cdi", {"status": status})
+
+
+def available() -> Json:
+    return {"type": "Available", "status": "True", "reason": "DeployCompleted", "message": ""}
+
+
+def up(file: Path, *, check: bool = True) -> Any:
+    words = ("infra", "up", "--provider", "kind", "--kubevirt", "release", "--releases", str(file), "--name", NAME)
+    return vmatrix(*words, seconds=UP_SECONDS, check=check)
+
+
+def down() -> None:
+    vmatrix("infra", "down", "--provider", "kind", "--name", NAME, seconds=DOWN_SECONDS)
+
+
+def test_nothing_is_installed_without_a_checksum(site: Path) -> None:
+    done = up(site, check=False)
+
+    assert done.returncode == 2
+    assert "releases.yml:3" in done.stdout
+    assert "vmatrix infra pin" in done.stdout
+    assert not kind_layout(NAME).root.exists()
+    assert containers(NAME) == []
+
+
+def test_checksums_are_recorded_once_and_held_to(site: Path) -> None:
+    vmatrix("infra", "pin", "--file", str(site), seconds=60)
+    assert '""' not in site.read_text()
+    manifest = site.with_name("cdi-operator.yaml")
+    genuine = manifest.read_text()
+    manifest.write_text(genuine + "# changed by somebody\n")
+
+    done = up(site, check=False)
+
+    manifest.write_text(genuine)
+    assert done.returncode == 3
+    assert "has the wrong checksum" in done.stdout
+    assert containers(NAME) == []
+
+
+@pytest.mark.usefixtures("operators")
+def test_both_are_installed_and_waited_for(site: Path) -> None:
+    up(site)
+
+    cluster = Cluster.from_kubeconfig(kind_layout(NAME).kubeconfig)
+    found = cluster.get(KUBEVIRT, "kubevirt", "kubevirt")
+    assert found is not None
+    developer = found["spec"]["configuration"]["developerConfiguration"]
+    assert developer["featureGates"] == ["Example"]
+    assert developer.get("useEmulation", False) is not kvm.works()
+    profiles = {p["metadata"]["name"]: p["spec"] for p in cluster.list(STORAGE_PROFILE).items}
+    assert profiles["standard"]["claimPropertySets"] == [{"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem"}]
+    described = vmatrix("infra", "describe", "--name", NAME, "--json", seconds=60)
+    assert json.loads(described.stdout)["kubevirt_from"] == "release"
+
+
+def test_it_is_not_turned_into_one_with_our_part(site: Path) -> None:
+    words = ("infra", "up", "--provider", "kind", "--kubevirt", "embedded", "--name", NAME)
+    done = vmatrix(*words, seconds=60, check=False)
+
+    assert done.returncode == 2
+    assert "was made with --kubevirt release" in done.stdout
+
+
+def test_down_leaves_no_trace() -> None:
+    down()
+
+    assert traces(NAME, None) == []
