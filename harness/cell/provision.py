@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from functools import partial
@@ -105,6 +105,19 @@ def bring_up(site: Site, attempt: Attempt, steps: Steps, private_key: Path) -> l
     Raises:
         InfraError (or an ExceptionGroup of several machines' errors): a machine cannot come up.
     """
+    images = create(site, attempt, steps, private_key)
+    with steps.step("machines"):
+        return in_parallel(
+            lambda m: wait_for_address(site, attempt.place, m, images[m.image].user), attempt.cell.machines
+        )
+
+
+def create(site: Site, attempt: Attempt, steps: Steps, private_key: Path) -> Mapping[str, manifests.GoldenImage]:
+    """Create all objects of a cell; return its images by name. Only golden images are waited for.
+
+    Raises:
+        InfraError: an object was refused.  BadImage, InfraError: a golden image cannot be had.
+    """
     attempt.directory.mkdir(parents=True, exist_ok=True)
     plan = _plan(site, attempt, make_key_pair(private_key, comment=attempt.namespace))
     if not attempt.place.shared:
@@ -114,11 +127,9 @@ def bring_up(site: Site, attempt: Attempt, steps: Steps, private_key: Path) -> l
         images = {name: site.image(name) for name in dict.fromkeys(m.image for m in attempt.cell.machines)}
         origins = {name: _origin(site, attempt, image) for name, image in images.items()}
         step.note(images=[image.name for image in images.values()], origins=[o.kind for o in origins.values()])
-    with steps.step("machines"):
+    with steps.step("objects"):
         in_parallel(lambda m: create_machine(site, plan, m, images[m.image], origins[m.image]), attempt.cell.machines)
-        return in_parallel(
-            lambda m: wait_for_address(site, attempt.place, m, images[m.image].user), attempt.cell.machines
-        )
+    return images
 
 
 def refuse_changed(site: Site, place: Place, seen: Sequence[Sighting], machine: str) -> None:
