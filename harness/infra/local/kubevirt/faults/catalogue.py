@@ -27,7 +27,7 @@ CATALOGUE: Mapping[str, Fault] = {
     "unschedulable": Fault(
         MACHINE,
         "the launcher asks for what no node has, and the scheduler says so",
-        {"resource": "devices.kubevirt.io/kvm", "cpu_model": ""},
+        {"resource": "devices.kubevirt.io/kvm", "amount": "2k", "cpu_model": ""},
     ),
     "image-pull": Fault(
         MACHINE,

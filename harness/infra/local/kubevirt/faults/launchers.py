@@ -26,7 +26,7 @@ def asking(faults: Faults, pod: Json) -> Json:
         return changed
     resources = changed["spec"]["containers"][0]["resources"]
     for part in ("limits", "requests"):
-        resources[part] = {**resources[part], asked["resource"]: "1"}
+        resources[part] = {**resources[part], asked["resource"]: str(asked["amount"])}
     return changed
 
 

@@ -1,0 +1,130 @@
+"""Fifty cells' worth of objects: made and reaped by the harness itself, at a price per cell that does not grow."""
+
+from __future__ import annotations
+
+import gc
+import secrets
+import threading
+import tracemalloc
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.cell.keys import PRIVATE_KEY
+from harness.cell.life import Life
+from harness.cell.provision import create
+from harness.cell.teardown import Selection, find, reap
+from harness.kube import Cluster
+from harness.kube.client import Answer
+from harness.kube.resources import VM
+from harness.kube.transport import PATIENT
+from harness.paths import project_dir
+from tests.chaos.cells import Ground, cell_of
+
+FEW, MANY = 10, 50
+MACHINES = 2
+AT_ONCE = 4
+REAP_SECONDS = 600.0
+MIB = 2**20
+
+
+class Counting(Cluster):
+    """A client that counts its requests by method."""
+
+    def __init__(self, like: Cluster) -> None:
+        super().__init__(like._api, PATIENT)
+        self.counts: Counter[str] = Counter()
+        self._counting = threading.Lock()
+
+    def send(self, method: str, path: str, **options: Any) -> Answer:
+        """Send one request, counted."""
+        with self._counting:
+            self.counts[method] += 1
+        return super().send(method, path, **options)
+
+
+@dataclass
+class Price:
+    """What a number of cells cost: requests to make and to reap them, and the most memory that either took."""
+
+    cells: int
+    made: Counter[str] = field(default_factory=Counter)
+    reaped: Counter[str] = field(default_factory=Counter)
+    peak_mib: float = 0.0
+
+    def each(self, counts: Counter[str]) -> float:
+        """Return the requests of one kind of work per cell."""
+        return counts.total() / self.cells
+
+    def __str__(self) -> str:
+        return (
+            f"{self.cells} cells of {MACHINES} machines: {self.each(self.made):.1f} requests each to make, "
+            f"{self.each(self.reaped):.1f} to reap ({dict(self.reaped)}), {self.peak_mib:.1f} MiB of Python objects"
+        )
+
+
+def halted(ground: Ground) -> Path:
+    """Return a copy of the project's templates with machines that are never started."""
+    project = ground.folder / "project"
+    templates = project / "vm-templates"
+    templates.mkdir(parents=True, exist_ok=True)
+    for template in (project_dir() / "vm-templates").glob("*.j2"):
+        text = template.read_text(encoding="utf-8").replace("runStrategy: Once", "runStrategy: Halted")
+        (templates / template.name).write_text(text, encoding="utf-8")
+    return project
+
+
+def measured(work: Callable[[], object]) -> float:
+    """Do some work and return the most MiB of Python objects that it held at once."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1] / MIB
+    finally:
+        tracemalloc.stop()
+
+
+def price_of(ground: Ground, number: int) -> Price:
+    """Make so many cells and reap them."""
+    counting = Counting(ground.cluster)
+    site = replace(ground.site(cluster=counting), project=halted(ground))
+    run = secrets.token_hex(3)
+    lives = [ground.life(site, cell_of(MACHINES, cell=f"many-{n:02d}"), run) for n in range(number)]
+    price = Price(number)
+    pending = {"kind": "DataVolume", "namespace": f"vmatrix-many-*-{run}-*", "faults": {"claim-pending": {}}}
+
+    def make(life: Life) -> None:
+        create(site, life.attempt, life.steps, life.attempt.directory / PRIVATE_KEY)
+
+    def make_all() -> None:
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            list(pool.map(make, lives))
+
+    with ground.scenario([pending]):  # no disk is made: nothing but objects
+        price.peak_mib = measured(make_all)
+        price.made, counting.counts = counting.counts, Counter()
+        assert len(find(ground.cluster, Selection(run=run))) == number
+        assert all(len(ground.cluster.list(VM, life.attempt.namespace).items) == MACHINES for life in lives[:3])
+        chosen = Selection(run=run)
+        price.peak_mib = max(price.peak_mib, measured(lambda: reap(counting, chosen, seconds=REAP_SECONDS)))
+        price.reaped = counting.counts
+    assert find(ground.cluster, Selection(run=run)) == []
+    return price
+
+
+@pytest.mark.row("F30")
+def test_the_price_of_a_cell_does_not_grow_with_their_number(
+    ground: Ground, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few, many = price_of(ground, FEW), price_of(ground, MANY)
+    with capsys.disabled():
+        print(f"\n{few}\n{many}")  # noqa: T201 - the figures are what this is for
+    assert many.made.total() * FEW == few.made.total() * MANY
+    assert many.each(many.reaped) <= 1.5 * few.each(few.reaped)
+    assert many.peak_mib <= 2 * MANY / FEW * few.peak_mib

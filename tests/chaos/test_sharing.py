@@ -1,0 +1,96 @@
+"""What runs share with others: an API server whose webhooks are down for a while, a cluster with too little room."""
+
+from __future__ import annotations
+
+import base64
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from harness.errors import EXIT_RETRY, InfraRetriable
+from harness.kube import Cluster
+from harness.kube.resources import VALIDATING_WEBHOOK
+from harness.kube.transport import Overwhelmed, Patience
+from harness.schedule import Admission, Admitted, Limits
+from harness.schedule.history import History
+from harness.session.admit import Waiting
+from tests.chaos.cells import Ground, bring_up, cell_of
+
+rows = pytest.mark.row
+NAME = "chaos-nobody-answers"
+
+
+@contextmanager
+def webhook_down(cluster: Cluster, ca: str) -> Iterator[None]:
+    """Have machines' creation checked by a webhook that nobody serves, and that lets nothing pass."""
+    webhook = {
+        "name": "nobody.chaos.vmatrix.dev",
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "failurePolicy": "Fail",
+        "timeoutSeconds": 2,
+        "clientConfig": {"url": "https://127.0.0.1:1/validate", "caBundle": ca},
+        "rules": [
+            {
+                "apiGroups": ["kubevirt.io"],
+                "apiVersions": ["v1"],
+                "operations": ["CREATE"],
+                "resources": ["virtualmachines"],
+            }
+        ],
+    }
+    meta = {"name": NAME}
+    kind = {"apiVersion": VALIDATING_WEBHOOK.api_version, "kind": VALIDATING_WEBHOOK.kind}
+    cluster.ensure(VALIDATING_WEBHOOK, {**kind, "metadata": meta, "webhooks": [webhook]})
+    try:
+        yield
+    finally:
+        cluster.delete(VALIDATING_WEBHOOK, NAME)
+
+
+def patient(ground: Ground, seconds: float) -> Cluster:
+    path = ground.provider.kubeconfig()
+    return Cluster.from_kubeconfig(path, patience=Patience(again_seconds=seconds))
+
+
+@rows("F28")
+def test_a_cell_survives_a_webhook_that_is_down_for_a_while(ground: Ground, cluster: Cluster, infra_ca: str) -> None:
+    assert base64.b64decode(infra_ca)
+    life = ground.life(ground.site(cluster=patient(ground, 60.0)))
+    with ground.befallen(life, no_guest={}):
+        with webhook_down(cluster, infra_ca):
+            threading.Timer(6.0, cluster.delete, (VALIDATING_WEBHOOK, NAME)).start()
+            (machine,) = bring_up(life)
+        assert machine.address
+        life.teardown()
+
+
+@rows("F28")
+def test_a_webhook_that_stays_down_is_the_infras_failure_in_the_api_servers_words(
+    ground: Ground, cluster: Cluster, infra_ca: str
+) -> None:
+    life = ground.life(ground.site(cluster=patient(ground, 4.0)))
+    with webhook_down(cluster, infra_ca), pytest.raises(Overwhelmed, match="failed calling webhook") as no:
+        life.provision()
+    assert "tried" in no.value.summary
+    assert no.value.exit_code == EXIT_RETRY
+    assert no.value.hint
+    assert life.attempts == 2
+    life.teardown()
+
+
+@rows("F30")
+def test_a_cell_that_finds_no_room_waits_and_then_says_who_has_it(ground: Ground) -> None:
+    limits = Limits(machines=2)
+    with Admission(ground.cluster, "one", limits=limits) as admission:
+        first, second = cell_of(2, cell="first"), cell_of(1, cell="second")
+        assert isinstance(admission.try_admit(first), Admitted)
+        waiting = Waiting(admission, History(ground.folder / "history.jsonl", "local"), 3.0)
+        life = ground.life(ground.site(), second)
+        with pytest.raises(InfraRetriable, match="there was no room for second within 3 s") as no:
+            waiting.admit(second, life.steps)
+        assert "vmatrix reap --expired" in no.value.hint
+        admission.gone("first")
+        waiting.admit(second, life.steps)
