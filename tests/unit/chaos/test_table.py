@@ -35,7 +35,7 @@ def marked() -> Iterator[tuple[str, str]]:
 def marks(test: ast.FunctionDef) -> Iterator[str]:
     for decorator in test.decorator_list:
         if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) in {"rows", "pytest.mark.row"}:
-            yield from (argument.value for argument in decorator.args if isinstance(argument, ast.Constant))
+            yield from (str(argument.value) for argument in decorator.args if isinstance(argument, ast.Constant))
 
 
 def test_every_row_is_in_the_table_once() -> None:

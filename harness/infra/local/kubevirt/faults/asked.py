@@ -2,7 +2,7 @@
 
 The scenario file (`faults.yml` in the instance's state directory) befalls objects that nobody can annotate, a cell's
 own for one: a list of {kind: VirtualMachine or DataVolume, namespace: GLOB, name: GLOB, faults: {NAME: {...}}}, where a
-glob that is left out matches all. It may be changed or taken away at any time.
+glob that is left out matches all. It may be changed or taken away; an object learns of it when it is next looked at.
 """
 
 from __future__ import annotations

@@ -1,0 +1,92 @@
+"""Launchers and machines: which address counts, what a container died of, and what became of a machine in mid-run."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from harness.cell.launchers import died_of, useless, waits_for
+from harness.cell.place import Place
+from harness.cell.sighting import Sighting, changes
+from harness.kube.client import Cluster, Listing
+from harness.kube.resources import VMI, Resource
+
+Json = dict[str, Any]
+SEEN = (Sighting("w-0", "vmi-1", "pod-1", "node-a", "10.1.0.5"),)
+
+
+def vmi(uid: str = "vmi-1", **status: Any) -> Json:
+    return {"metadata": {"name": "w-0", "uid": uid}, "status": {"phase": "Running", "nodeName": "node-a", **status}}
+
+
+def pod(uid: str = "pod-1", of: str = "vmi-1", address: str = "10.1.0.5", **status: Any) -> Json:
+    labels = {"kubevirt.io/created-by": of}
+    meta = {"name": uid, "uid": uid, "labels": labels, "creationTimestamp": "2026-11-21T10:00:00Z"}
+    return {"metadata": meta, "status": {"podIP": address, **status}}
+
+
+class Api:
+    """Lists what it was given."""
+
+    def __init__(self, vmis: list[Json], pods: list[Json]) -> None:
+        self.vmis, self.pods = vmis, pods
+
+    def list(self, resource: Resource, *_: object, **__: object) -> Listing:
+        return Listing(list(self.vmis if resource == VMI else self.pods), "1")
+
+
+def said(vmis: list[Json], pods: list[Json]) -> list[str]:
+    return changes(cast(Cluster, Api(vmis, pods)), Place("ns"), SEEN, {"w-0"})
+
+
+def ended(reason: str, code: int, message: str = "") -> Json:
+    state = {"terminated": {"reason": reason, "exitCode": code, "message": message}}
+    return {"containerStatuses": [{"name": "compute", "state": state}]}
+
+
+def test_a_machine_that_is_as_it_was_is_not_spoken_of() -> None:
+    assert said([vmi(activePods={"pod-1": "node-a"})], [pod()]) == []
+
+
+@pytest.mark.parametrize(
+    ("vmis", "pods", "told"),
+    [
+        ([], [], "is gone"),
+        ([vmi("vmi-2")], [pod(of="vmi-2")], "was started anew"),
+        ([vmi(phase="Failed", reason="crashed")], [pod()], "is Failed: crashed"),
+        ([vmi()], [pod(**ended("OOMKilled", 137))], "died: OOMKilled (exit code 137)"),
+        ([vmi()], [], "lost its launcher pod"),
+        ([vmi(activePods={"pod-2": "node-b"}, nodeName="node-b")], [pod()], "was moved from node node-a to node-b"),
+        ([vmi()], [pod(address="10.1.0.9")], "has another address: 10.1.0.9 in place of 10.1.0.5"),
+    ],
+)
+def test_what_became_of_a_machine(vmis: list[Json], pods: list[Json], told: str) -> None:
+    (line,) = said(vmis, pods)
+    assert line.startswith(f"machine w-0 {told}")
+
+
+def test_machines_that_are_not_asked_about_may_be_gone() -> None:
+    assert changes(cast(Cluster, Api([], [])), Place("ns"), SEEN, set()) == []
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        ("10.233.4.5", ""),
+        ("fd00::5", ""),
+        ("169.254.3.4", "link-local"),
+        ("10.0.2.2", "masquerade"),
+        ("127.0.0.1", "no address"),
+    ],
+)
+def test_addresses_that_nobody_reaches(address: str, why: str) -> None:
+    assert (why in useless(address)) if why else useless(address) == ""
+
+
+def test_what_containers_wait_for_and_died_of() -> None:
+    waiting = {"containerStatuses": [{"state": {"waiting": {"reason": "ErrImagePull", "message": "no such host"}}}]}
+    assert waits_for({"status": waiting}) == "ErrImagePull: no such host"
+    assert died_of({"status": ended("Error", 1, "panic: x\n")}) == "Error (exit code 1): panic: x"
+    assert died_of({"status": ended("Completed", 0)}) == ""
+    assert (waits_for(None), died_of(None)) == ("", "")
