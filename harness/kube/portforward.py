@@ -11,6 +11,7 @@ import os
 import select
 import ssl
 import time
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from harness.kube.resources import Resource
 PORT_FORWARD = Resource("subresources.kubevirt.io", "v1", "virtualmachineinstances", "VirtualMachineInstance")
 SUBPROTOCOL = "plain.kubevirt.io"
 CHUNK = 64 * 1024  # bytes
+MOST_UNTAKEN = 1 << 20  # bytes
 OPEN_SECONDS = 20.0  # for the API server, KubeVirt behind it and the machine's own answer
 STUCK_SECONDS = 30.0  # a message that takes longer to come or to go is not coming or going
 PING_SECONDS = 5.0
@@ -129,11 +131,14 @@ def bridge(tunnel: websocket.WebSocket, source: int, sink: int) -> End:
     Raises:
         Cut: the connection was lost.
     """
+    carrying = _Bridge(tunnel, source, sink)
     try:
-        end = _Bridge(tunnel, source, sink).carry()
+        end = carrying.carry()
         tunnel.send_close()
         return end
     except (websocket.WebSocketException, OSError) as error:
+        with suppress(OSError):
+            carrying.hand_over()
         if _ended(source, sink, GRACE_MS):
             return End.OURS
         raise Cut(f"the connection through the Kubernetes API was lost: {error or type(error).__name__}") from error
@@ -153,35 +158,61 @@ def _ended(source: int, sink: int, milliseconds: int) -> bool:
 
 
 class _Bridge:
-    """One tunnel with two descriptors: waits for whichever has something."""
+    """One tunnel with two descriptors: waits for whichever has something, or takes something.
+
+    What comes from the machine waits here until it is taken, so that a reader who is slow holds up nothing but itself.
+    """
 
     def __init__(self, tunnel: websocket.WebSocket, source: int, sink: int) -> None:
         self._tunnel, self._source, self._sink = tunnel, source, sink
         self._socket: int = tunnel.fileno()  # type: ignore[no-untyped-call]
         self._heard = self._pinged = time.monotonic()
+        self._untaken = bytearray()
         self._poller = select.poll()
-        self._poller.register(self._socket, select.POLLIN)
-        self._poller.register(source, select.POLLIN)
-        if sink != source:
-            self._poller.register(sink, 0)
 
     def carry(self) -> End:
         """Carry until the end."""
         while True:
-            waiting = self._decrypted()
-            ready = dict(self._poller.poll(0 if waiting else PING_SECONDS * 1000))
+            room = len(self._untaken) < MOST_UNTAKEN
+            waiting = room and self._decrypted()
+            ready = self._wait(0 if waiting else PING_SECONDS, room=room)
             if (waiting or self._socket in ready) and not self._receive():
+                self.hand_over()
                 return End.MACHINE
-            if self._source in ready and not self._send():
+            if ready.get(self._source, 0) & (select.POLLIN | GONE) and not self._send():
                 return End.OURS
             if ready.get(self._sink, 0) & GONE and self._sink != self._source:
                 return End.OURS
+            if ready.get(self._sink, 0) & select.POLLOUT:
+                self._write()
             self._keep_alive()
+
+    def _wait(self, seconds: float, *, room: bool) -> dict[int, int]:
+        """Return what there is to do, by descriptor.
+
+        Args:
+            room: whether more may come from the machine.
+        """
+        wanted = {self._source: select.POLLIN}
+        wanted[self._sink] = wanted.get(self._sink, 0) | (select.POLLOUT if self._untaken else 0)
+        for descriptor, events in wanted.items():
+            self._poller.register(descriptor, events)
+        self._poller.register(self._socket, select.POLLIN if room else 0)
+        return dict(self._poller.poll(seconds * 1000))
 
     def _decrypted(self) -> bool:
         """Tell whether bytes wait in TLS, where poll does not see them."""
         pending = getattr(self._tunnel.sock, "pending", None)
         return pending is not None and pending() > 0
+
+    def _write(self) -> None:
+        taken = os.write(self._sink, self._untaken[: select.PIPE_BUF])  # so much is taken without waiting
+        del self._untaken[:taken]
+
+    def hand_over(self) -> None:
+        """Write what is left at the end."""
+        while self._untaken:
+            self._write()
 
     def _receive(self) -> bool:
         opcode, content = self._tunnel.recv_data(control_frame=True)
@@ -189,9 +220,7 @@ class _Bridge:
         if opcode == websocket.ABNF.OPCODE_CLOSE:
             return False
         if opcode in {websocket.ABNF.OPCODE_BINARY, websocket.ABNF.OPCODE_TEXT}:
-            left = memoryview(content)
-            while left:
-                left = left[os.write(self._sink, left) :]
+            self._untaken += content
         return True
 
     def _send(self) -> bool:

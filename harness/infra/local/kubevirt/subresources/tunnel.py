@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import socket
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -115,7 +116,7 @@ async def dial(address: str, port: str, protocol: str) -> Port:
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError as error:
         made.close()
-        why = (error.strerror or "i/o timeout").lower()
+        why = os.strerror(error.errno).lower() if error.errno else "i/o timeout"
         raise answers.internal(f"dialing VM: dial {protocol} {address}:{port}: connect: {why}") from error
     except BaseException:
         made.close()

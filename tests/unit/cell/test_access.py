@@ -1,0 +1,111 @@
+"""How ssh is called: directly, or with a command that leads through the API; and whose fault a cut on that way is."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from harness.cell.access import ssh_command, ssh_options
+from harness.cell.deploy import blamed, failure_of
+from harness.cell.inventory import inventory
+from harness.cell.ways import through
+from harness.errors import Blame, InfraRetriable, ProductError
+from harness.infra.kubeconfig import within
+from harness.kube.portforward import note
+from harness.kube.tunnels import Tunnels
+from harness.model import Cell, Environment, Machine, PlannedMachine
+from harness.proc import Completed
+
+KEY = Path("/runs/a b/id_ed25519")
+FAILED = 'TASK [control_plane : Initialise] ***\nfatal: [cp-0]: FAILED! => {"msg": "non-zero return code"}\n'
+
+
+def machine(name: str, address: str, tunnels: Path | None) -> Machine:
+    return Machine(PlannedMachine(name, ("control_plane",), 1, 512, 10, "i"), address, 22, "debian", tunnels)
+
+
+def environment(folder: Path, tunnels: Path | None) -> Environment:
+    machines = (machine("cp-0", "10.9.9.2", tunnels), machine("w-0", "10.9.9.3", tunnels))
+    cell = Cell("c", {}, "fresh", (), (), {})
+    return Environment("run111", cell, 1, "ns", machines, folder, KEY)
+
+
+def test_a_machine_is_reached_at_its_address() -> None:
+    command = ssh_command(machine("cp-0", "10.9.9.2", None), KEY)
+    assert command[-1] == "debian@10.9.9.2"
+    assert "ProxyCommand" not in " ".join(command)
+
+
+def test_a_machine_is_reached_through_the_api_under_the_same_name() -> None:
+    command = ssh_command(machine("cp-0", "10.9.9.2", Path("/runs/100%/a b/tunnels.json")), KEY)
+    proxy = next(word for word in command if word.startswith("ProxyCommand="))
+    words = shlex.split(proxy.removeprefix("ProxyCommand="))
+    assert command[-1] == "debian@10.9.9.2"
+    assert words[1:] == ["-P", "-m", "harness.kube.tunnels", "/runs/100%%/a b/tunnels.json", "%h", "%p"]
+
+
+def test_ansible_goes_the_same_way(tmp_path: Path) -> None:
+    hosts = inventory(environment(tmp_path, tmp_path / "tunnels.json"))["all"]["hosts"]
+    options = shlex.split(hosts["w-0"]["ansible_ssh_common_args"])
+    assert options == ssh_options(KEY, through=tmp_path / "tunnels.json")[2:]
+    assert hosts["w-0"]["ansible_host"] == "10.9.9.3"
+
+
+def failed(folder: Path, cut: str, *, at_port: int = 22) -> ProductError | InfraRetriable:
+    """Return the error of a playbook that failed on cp-0 while the way to a machine was cut."""
+    path, log = folder / "tunnels.json", folder / "tunnels.log"
+    Tunnels(folder / "kubeconfig", None, "ns", {"10.9.9.2": "cp-0", "10.9.9.3": "w-0"}, log).save(path)
+    if cut:
+        note(log, cut, at_port, "the connection was lost")
+    done = Completed(("ansible-playbook",), 2, FAILED, "", 1.0)
+    error = blamed(failure_of(done, Path("cluster.yml"), Path("deploy.log")), done, environment(folder, path), 0.0)
+    assert isinstance(error, ProductError | InfraRetriable)
+    return error
+
+
+def test_a_task_that_failed_after_its_way_was_cut_is_the_infras_fault(tmp_path: Path) -> None:
+    error = failed(tmp_path, "10.9.9.2")
+    assert (error.blame, error.exit_code) == (Blame.INFRA, 75)
+    assert "the way to cp-0 was cut 1 times during the playbook: the connection was lost" in error.summary
+    assert "task [control_plane : Initialise] failed on cp-0" in error.detail
+    assert error.paths == (Path("deploy.log"),)
+
+
+@pytest.mark.parametrize(("cut", "port"), [("", 22), ("10.9.9.3", 22), ("10.9.9.2", 6443)])
+def test_a_task_that_failed_with_its_way_whole_is_the_products_fault(tmp_path: Path, cut: str, port: int) -> None:
+    assert failed(tmp_path, cut, at_port=port).blame == Blame.PRODUCT
+
+
+def test_a_cut_before_the_playbook_is_forgotten(tmp_path: Path) -> None:
+    path, log = tmp_path / "tunnels.json", tmp_path / "tunnels.log"
+    Tunnels(tmp_path / "kubeconfig", None, "ns", {"10.9.9.2": "cp-0"}, log).save(path)
+    note(log, "10.9.9.2", 22, "lost")
+    (lost,) = Tunnels.load(path).lost_since(0.0)
+    assert Tunnels.load(path).lost_since(lost.at + 0.001) == []
+
+
+def test_a_guests_kubeconfig_keeps_its_server_behind_a_proxy(tmp_path: Path) -> None:
+    own = tmp_path / "kubeconfig"
+    own.write_text("clusters: [{name: g, cluster: {server: 'https://10.9.9.2:6443'}}]\n", encoding="utf-8")
+    made = through(own, "http://127.0.0.1:4711")
+    text = made.read_text(encoding="utf-8")
+    assert "https://10.9.9.2:6443" in text
+    assert "proxy-url: http://127.0.0.1:4711" in text
+    assert made.stat().st_mode & 0o077 == 0
+    assert "proxy-url" not in own.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("server", "host", "inside"),
+    [
+        ("https://10.96.0.1:443", "10.96.0.1", True),
+        ("https://kubernetes.default.svc", "10.96.0.1", True),
+        ("https://[fd00::1]:443", "fd00::1", True),
+        ("https://other.example:6443", "10.96.0.1", False),
+        ("https://10.96.0.1:443", "", False),
+    ],
+)
+def test_a_pod_knows_its_own_cluster(server: str, host: str, inside: bool) -> None:
+    assert within(server, {"KUBERNETES_SERVICE_HOST": host} if host else {}) is inside
