@@ -75,8 +75,7 @@ class VmiController:
         vmi = self._introduce(vmi)
         pod = self._launcher(vmi)
         if deleting(vmi):
-            self._tear_down(vmi, pod)
-            return None
+            return self._tear_down(vmi, pod)
         error = None
         if pod is None and phase(vmi) in {"", "Pending"}:
             error, pod = self._launch(vmi)
@@ -213,7 +212,7 @@ class VmiController:
         self._replace({**vmi, "status": status})
         return LOOK_SECONDS
 
-    def _tear_down(self, vmi: Json, pod: Json | None) -> None:
+    def _tear_down(self, vmi: Json, pod: Json | None) -> float | None:
         meta = vmi["metadata"]
         if pod is not None and not deleting(pod):
             name = pod["metadata"]["name"]
@@ -221,10 +220,14 @@ class VmiController:
             self._context.events.normal(
                 vmi, "SuccessfulDelete", f"Deleted virtual machine pod {name}", component=COMPONENT
             )
-            return
+            return None
         vmi = self._write(vmi, pod, None)
-        if pod is None and is_final(vmi) and not instances.stays(self._context.faults, vmi):
-            self._release(vmi)
+        if pod is not None or not is_final(vmi):
+            return None
+        if instances.stays(self._context.faults, vmi):
+            return LOOK_SECONDS
+        self._release(vmi)
+        return None
 
     def _release(self, vmi: Json) -> None:
         """Give up the holds on an instance without a launcher; the VM's hold is the VM controller's to give up."""
