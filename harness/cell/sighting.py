@@ -72,6 +72,8 @@ def _change(seen: Sighting, vmi: Json | None, pod: Json | None) -> str:
     status = vmi.get("status") or {}
     if died := launchers.died_of(pod):
         return f"died: {died}"
+    if vmi["metadata"].get("deletionTimestamp"):
+        return "is being deleted, by whoever asked for it: a drain of its node, a reaper, a person"
     if status.get("phase") != "Running":
         return f"is {status.get('phase')}: {status.get('reason') or 'its instance says no more'}"
     return _moved(seen, status, pod)

@@ -22,7 +22,7 @@ from harness.cell.life import Life
 from harness.cell.manifests import GoldenImage
 from harness.cell.provision import Attempt
 from harness.cell.site import Site
-from harness.cell.steps import Steps
+from harness.cell.steps import Steps, flatten
 from harness.errors import VmatrixError
 from harness.infra.local.provider import LocalProvider
 from harness.kube import Cluster
@@ -151,4 +151,7 @@ def told(error: VmatrixError) -> str:
 def bring_up(life: Life) -> list[Machine]:
     """Make a cell's machines until they have addresses; nobody logs in."""
     key = life.attempt.directory / PRIVATE_KEY
-    return provision.bring_up(life.site, life.attempt, life.steps, key)
+    try:
+        return provision.bring_up(life.site, life.attempt, life.steps, key)
+    except BaseExceptionGroup as several:
+        raise flatten(several) from several
