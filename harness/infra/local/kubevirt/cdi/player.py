@@ -93,7 +93,7 @@ class Player:
         was = podstatus.container_of(pod)
         name = dig(pod["spec"]["volumes"][0], "persistentVolumeClaim", "claimName")
         claim = self._claims.get(key[0], name)
-        wait = befallen.wait_before(self._context.faults, claim, podstatus.wait_before(was))
+        wait = podstatus.wait_before(was, befallen.pause(self._context.faults, claim))
         if wait > 0:
             waiting = podstatus.backing_off(pod)
             if waiting is not None:

@@ -27,15 +27,20 @@ def back_off_seconds(restarts: int) -> float:
     return float(min(LONGEST_BACK_OFF_SECONDS, BACK_OFF_SECONDS * 2.0 ** (restarts - 1)))
 
 
-def wait_before(was: Json) -> float:
-    """Return how long a container that ended still has to wait before it starts again, in seconds."""
+def wait_before(was: Json, pause: float | None = None) -> float:
+    """Return how long a container that ended still has to wait before it starts again, in seconds.
+
+    Args:
+        pause: how long in all; None for the kubelet's growing delays.
+    """
     ended = dig(was, "state", "terminated")
     if ended is None and dig(was, "state", "waiting", "reason") == "CrashLoopBackOff":
         ended = dig(was, "lastState", "terminated")
     if ended is None:
         return 0.0
     restarts = int(was.get("restartCount") or 0)
-    pause = FIRST_RESTART_SECONDS if restarts == 0 else back_off_seconds(restarts)
+    if pause is None:
+        pause = FIRST_RESTART_SECONDS if restarts == 0 else back_off_seconds(restarts)
     age = (datetime.now(UTC) - parse_time(ended["finishedAt"])).total_seconds()
     return max(0.0, pause - age)
 

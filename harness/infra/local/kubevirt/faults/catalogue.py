@@ -74,7 +74,7 @@ CATALOGUE: Mapping[str, Fault] = {
     "import-fails": Fault(
         DISK,
         "the importer ends with a message and is restarted: `times` times (0: for ever), `every` seconds",
-        {"message": "Unable to connect to http data source: 404", "every": 0.3, "times": 0, "fatal": False},
+        {"message": "Unable to connect to http data source: 404", "every": 1, "times": 0, "fatal": False},
     ),
     "import-stalls": Fault(DISK, "the transfer stops at a percentage, for ever", {"at": 42.0}),
     "import-slow": Fault(DISK, "the transfer takes so many seconds more, with progress all the while", {"extra": 5.0}),

@@ -92,10 +92,10 @@ def work(faults: Faults, claim: Json, real: Work, restarts: int) -> Work:
     return real if slow is None else Crawling(real, float(slow["extra"]))
 
 
-def wait_before(faults: Faults, claim: Json | None, seconds: float) -> float:
-    """Return how long a container that ended waits: the kubelet's pause, or the fault's, which has less time."""
+def pause(faults: Faults, claim: Json | None) -> float | None:
+    """Return how long a container that ended waits when its failure was asked for; None for the kubelet's pauses."""
     asked = faults.of(claim, "import-fails") if claim is not None else None
-    return seconds if asked is None else min(seconds, float(asked["every"]))
+    return None if asked is None else float(asked["every"])
 
 
 def without_pod(faults: Faults, claim: Json, cloned: str | None) -> tuple[str, str] | None:
