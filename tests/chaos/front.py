@@ -29,6 +29,11 @@ LOST = "lost"  # the request is passed on and carried out, and the connection is
 HALF = "half"  # the connection ends in the middle of the answer
 FREEZE = "freeze"  # nothing is answered and nothing closed
 CUT = "cut"  # a watch is reset after its first event
+EXPIRE = "expire"  # a watch is ended by an event that says 410 Gone
+EXPIRED = {
+    "type": "ERROR",
+    "object": {"kind": "Status", "status": "Failure", "reason": "Expired", "code": 410, "message": "too old"},
+}
 ABSENT = frozenset({"connection", "host", "content-length", "transfer-encoding", "authorization", "accept-encoding"})
 
 
@@ -171,13 +176,20 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _stream(self, answer: http.client.HTTPResponse, kind: str) -> None:
         self._head(answer.status, "application/json", {"Transfer-Encoding": "chunked"})
+        if kind == EXPIRE:
+            self._chunk(json.dumps(EXPIRED).encode() + b"\n")
+            self.wfile.write(b"0\r\n\r\n")
+            return
         while line := answer.readline():
-            self.wfile.write(f"{len(line):x}\r\n".encode() + line + b"\r\n")
-            self.wfile.flush()
+            self._chunk(line)
             if kind == CUT:
                 self._reset()
                 return
         self.wfile.write(b"0\r\n\r\n")
+
+    def _chunk(self, content: bytes) -> None:
+        self.wfile.write(f"{len(content):x}\r\n".encode() + content + b"\r\n")
+        self.wfile.flush()
 
     def _head(self, code: int, content_type: str, headers: Mapping[str, str]) -> None:
         self.send_response(code)
