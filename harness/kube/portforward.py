@@ -53,7 +53,15 @@ def open_tunnel(cluster: Cluster, namespace: str, instance: str, port: int) -> w
         ApiFailure: the API, or KubeVirt, refused (500 `dialing VM`: nobody listens in the machine).
         Unreachable: nobody answered.
     """
-    path = f"{PORT_FORWARD.path(namespace, instance, 'portforward')}/{port}/tcp"
+    return open_stream(cluster, f"{PORT_FORWARD.path(namespace, instance, 'portforward')}/{port}/tcp")
+
+
+def open_stream(cluster: Cluster, path: str) -> websocket.WebSocket:
+    """Open a stream of bytes that KubeVirt serves at a path of the API.
+
+    Raises:
+        ApiFailure: the API, or KubeVirt, refused.  Unreachable: nobody answered.
+    """
     settings = cluster._api.configuration  # the client's own: the only one that knows every way to log in
     tunnel = websocket.WebSocket(sslopt={"context": tls(settings), **_server_name(settings)}, skip_utf8_validation=True)
     tunnel.settimeout(OPEN_SECONDS)

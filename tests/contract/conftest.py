@@ -18,10 +18,11 @@ from harness.cell.access import close_connections
 from harness.cell.manifests import GOLDEN_NAMESPACE, GoldenImage, golden
 from harness.kube.client import Cluster
 from harness.kube.resources import DATA_VOLUME, NAMESPACE
+from harness.model import Access
 from harness.paths import project_dir
 from harness.until import Deadline, NotYet, until
 from tests.contract import images
-from tests.contract.job import let_in, make_namespace
+from tests.contract.job import KUBECONFIG, let_in, make_namespace
 from tests.contract.machines import Machines
 from tests.contract.reach import embedded, existing
 from tests.contract.streams import Watcher
@@ -83,9 +84,15 @@ def _way_to(url: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def cluster(infra: Infra, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def job_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the job's kubeconfig."""
+    return tmp_path_factory.mktemp("job")
+
+
+@pytest.fixture(scope="session")
+def cluster(infra: Infra, job_folder: Path) -> Iterator[Cluster]:
     """Return the client of a job that has exactly the rights of deploy/rbac."""
-    with let_in(infra.admin, infra.kubeconfig, tmp_path_factory.mktemp("job")) as job:
+    with let_in(infra.admin, infra.kubeconfig, job_folder) as job:
         yield job
 
 
@@ -185,6 +192,15 @@ def control() -> Iterator[Path]:
 
 
 @pytest.fixture
-def machines(cluster: Cluster, namespace: str, image: GoldenImage, tmp_path: Path, control: Path) -> Machines:
-    """Return what makes machines in the test's namespace."""
-    return Machines(cluster, namespace, image, tmp_path / "key", control)
+def machines(
+    request: pytest.FixtureRequest,
+    cluster: Cluster,
+    job_folder: Path,
+    namespace: str,
+    image: GoldenImage,
+    tmp_path: Path,
+    control: Path,
+) -> Machines:
+    """Return what makes machines in the test's namespace; they are logged in to directly, or as --access says."""
+    access: Access = request.config.getoption("access") or "direct"
+    return Machines(cluster, namespace, image, tmp_path / "key", control, job_folder / KUBECONFIG, access)

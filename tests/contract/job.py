@@ -30,6 +30,7 @@ from harness.until import Deadline, NotYet, until
 
 Json = dict[str, Any]
 PROJECT = "contract"
+KUBECONFIG = "job.kubeconfig"
 KINDS: dict[str, Resource] = {
     r.kind: r
     for r in (
@@ -97,7 +98,7 @@ def _client(admin: Cluster, kubeconfig: Path, name: str, folder: Path) -> Cluste
     config = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))
     for user in config["users"]:
         user["user"] = {"token": answer["status"]["token"]}
-    path = folder / "job.kubeconfig"
+    path = folder / KUBECONFIG
     path.touch(mode=0o600)
     path.write_text(yaml.safe_dump(config), encoding="utf-8")
     return Cluster.from_kubeconfig(path)

@@ -11,7 +11,8 @@ from harness.cell.keys import make_key_pair
 from harness.cell.manifests import CellPlan, GoldenImage, machine
 from harness.kube.client import Cluster
 from harness.kube.resources import DATA_VOLUME, POD, SECRET, VM, VMI, Resource
-from harness.model import Machine, PlannedMachine
+from harness.kube.tunnels import Tunnels
+from harness.model import Access, Machine, PlannedMachine
 from harness.paths import project_dir
 from harness.proc import Completed
 from harness.until import Deadline, NotYet, until
@@ -29,13 +30,18 @@ SSH_PORT = 22
 
 @dataclass(frozen=True)
 class Machines:
-    """Makes machines in a namespace; all of them open to one key. SSH's control sockets lie in `control`."""
+    """Makes machines in a namespace; all of them open to one key. SSH's control sockets lie in `control`.
+
+    kubeconfig: the job's, for the way through the API.  access: how machines are reached where a test does not say.
+    """
 
     cluster: Cluster
     namespace: str
     image: GoldenImage
     key: Path
     control: Path
+    kubeconfig: Path
+    access: Access = "direct"
 
     def objects(self, name: str, *, memory_mib: int = 512) -> dict[str, Json]:
         """Return a machine's manifests by kind."""
@@ -105,12 +111,20 @@ class Machines:
         (found,) = self.cluster.list(POD, self.namespace, labels=labels).items
         return found
 
-    def login(self, name: str) -> Machine:
+    def login(self, name: str, access: Access | None = None) -> Machine:
         """Wait until a ready machine can be logged in to; return how."""
         address = self.launcher(name)["status"]["podIP"]
-        reached = Machine(_planned(name, 512), address, SSH_PORT, self.image.user)
+        tunnels = self.tunnels(name, address) if (access or self.access) == "portforward" else None
+        reached = Machine(_planned(name, 512), address, SSH_PORT, self.image.user, tunnels)
         wait_for_login(reached, self.key, deadline=Deadline.after(LOGIN_SECONDS), control=self.control)
         return reached
+
+    def tunnels(self, name: str, address: str) -> Path:
+        """Write down the way to a machine through the API; return the file."""
+        path = self.key.with_name(f"{name}-tunnels.json")
+        log = path.with_suffix(".log")
+        Tunnels(self.kubeconfig, None, self.namespace, {address: name}, log).save(path)
+        return path
 
     def run(self, on: Machine, command: str) -> Completed:
         """Run a shell command on a machine."""

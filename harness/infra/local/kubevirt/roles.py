@@ -15,9 +15,10 @@ READ = ("get", "list", "watch")
 WRITE = ("create", "delete", "patch", "update")
 ALL = ("*",)
 MACHINES = ("virtualmachines", "virtualmachineinstances")
-VIEWS = ("guestosinfo", "filesystemlist", "userlist")
-CONSOLES = ("console", "vnc", "vnc/screenshot", "portforward")
-SWITCHES = ("start", "stop", "restart")
+VIEWS = ("guestosinfo", "filesystemlist", "userlist", "objectgraph")
+CONSOLES = ("console", "vnc", "vnc/screenshot", "portforward", "usbredir")
+HOLDS = ("pause", "unpause", "freeze", "unfreeze", "softreboot", "reset", "addvolume", "removevolume")
+SWITCHES = ("start", "stop", "restart", "addvolume", "removevolume", "memorydump", "removememorydump")
 CDI_KINDS = ("datavolumes", "datasources")
 
 
@@ -30,9 +31,13 @@ def _instance(subresources: Sequence[str]) -> list[str]:
 
 
 SUBRESOURCES = "subresources.kubevirt.io"
-_VIEWING = _rule(SUBRESOURCES, _instance(VIEWS), ("get",))
+_VIEWING = _rule(
+    SUBRESOURCES, [*_instance(VIEWS), "virtualmachines/expand-spec", "virtualmachines/objectgraph"], ("get",)
+)
 _REACHING = _rule(SUBRESOURCES, ["virtualmachines/portforward", *_instance(CONSOLES)], ("get",))
-_SWITCHING = _rule(SUBRESOURCES, [f"virtualmachines/{name}" for name in SWITCHES], ("update",))
+_SWITCHING = _rule(
+    SUBRESOURCES, [*(f"virtualmachines/{name}" for name in SWITCHES), *_instance(HOLDS), "expand-vm-spec"], ("update",)
+)
 
 CLUSTER_ROLES: dict[str, list[Json]] = {
     "kubevirt.io:admin": [
@@ -43,7 +48,10 @@ CLUSTER_ROLES: dict[str, list[Json]] = {
     ],
     "kubevirt.io:edit": [_rule("kubevirt.io", MACHINES, (*READ, *WRITE)), _VIEWING, _REACHING, _SWITCHING],
     "kubevirt.io:view": [_rule("kubevirt.io", MACHINES, READ), _VIEWING],
-    "kubevirt.io:default": [_rule("kubevirt.io", ("kubevirts",), ("get", "list"))],
+    "kubevirt.io:default": [
+        _rule("kubevirt.io", ("kubevirts",), ("get", "list")),
+        _rule(SUBRESOURCES, ("version", "guestfs"), ("get", "list")),
+    ],
     "cdi.kubevirt.io:admin": [
         _rule("cdi.kubevirt.io", CDI_KINDS, ALL),
         _rule("cdi.kubevirt.io", ("datavolumes/source",), ("create",)),
