@@ -41,7 +41,7 @@ def kind_provider(
     say: Callable[[str], None],
     images: Sequence[Ref] = (),
     kubevirt: KubeVirt | None = None,
-    version: str = KUBERNETES,
+    version: str | None = None,
     node_image: str | None = None,
     releases_file: Path | None = None,
 ) -> KindProvider:
@@ -49,8 +49,11 @@ def kind_provider(
 
     Args:
         images: what guests may pull from its mirror.
-        kubevirt, version, node_image, releases_file: see KindConfig.
+        kubevirt, node_image, releases_file: see KindConfig.
+        version: of Kubernetes; without it the instance's, or else KUBERNETES.
     """
+    made = record.load(kind_layout(name))
+    version = version or (made.version if made is not None else KUBERNETES)
     if version not in store.catalogue.kubernetes and node_image is None:
         known = ", ".join(store.catalogue.kubernetes)
         raise BadInput(f"Kubernetes {version} is not in the catalogue (there are {known})", hint="--kubernetes VERSION")

@@ -26,7 +26,7 @@ from harness.infra.local.layout import layout_of
 from harness.infra.local.provider import LocalProvider
 from harness.infra.local.status import InstanceStatus, State
 from harness.spec.settings import load_settings
-from harness.wiring_kind import KUBERNETES, kind_layout, kind_provider
+from harness.wiring_kind import kind_layout, kind_provider
 
 app = typer.Typer(no_args_is_help=True, help="Bring the infra cluster up, take it down, look at it.")
 out = Console(soft_wrap=True, highlight=False)
@@ -70,7 +70,7 @@ def up(
     ] = None,
 ) -> None:
     """Bring an infra cluster up; mend what is missing of one that is partly up."""
-    chosen = provider or LOCAL
+    chosen = _existing(provider, name)
     given = KindOptions(kubevirt, kubernetes, node_image, releases_file)
     if chosen == LOCAL and given != KindOptions():
         raise BadInput("only a kind cluster has a choice of that", hint="add --provider kind")
@@ -153,8 +153,10 @@ def _provider(
             f"provider {provider!r} cannot be brought up, taken down or looked at here",
             hint="use local or kind; a cluster of your own is only checked: vmatrix doctor --kubeconfig PATH",
         )
+    chosen = None  # what is there is what it was made as
+    if given is not None:
+        chosen = load_settings(Path.cwd(), options={"kubevirt": given.kubevirt}).settings.kubevirt
     given = given or KindOptions()
-    chosen = load_settings(Path.cwd(), options={"kubevirt": given.kubevirt}).settings.kubevirt
     return kind_provider(
         name,
         store,
@@ -162,7 +164,7 @@ def _provider(
         say=out.print,
         images=images,
         kubevirt=chosen,
-        version=given.kubernetes or KUBERNETES,
+        version=given.kubernetes,
         node_image=given.node_image,
         releases_file=given.releases,
     )

@@ -17,6 +17,7 @@ from harness.infra.kind import engine
 from harness.infra.local import guests
 from harness.until import Deadline, NotYet, until
 
+CGROUPS = Path("/sys/fs/cgroup")
 DAEMON = Path("/usr/sbin/dockerd")
 FOLDER = Path("/var/lib/vmatrix-kind-engine")  # short: paths of sockets have to fit into 108 bytes
 CLIENT = Path("/usr/bin/docker")  # of the daemon's own package: what else PATH has by this name may differ
@@ -94,9 +95,18 @@ def stop(folder: Path) -> None:
     until(none_left, deadline=Deadline.after(GONE_SECONDS), what="the engine's processes have ended", interval=0.2)
     for point in sorted(_mounts(folder), key=len, reverse=True):  # deepest first
         proc.run(["umount", "--lazy", point], timeout=30, check=False)
-    shutil.rmtree(folder, ignore_errors=False)
+    shutil.rmtree(folder)
+    for group in (*CGROUPS.glob("*/docker"), *CGROUPS.glob("docker")):
+        _remove_group(group)
     if Path("/sys/class/net/docker0").exists():
         proc.run(["ip", "link", "delete", "docker0"], timeout=30, check=False)
+
+
+def _remove_group(group: Path) -> None:
+    """Remove a control group and those in it, deepest first; none has a process any more."""
+    for child in sorted(group.rglob("*/"), key=lambda path: len(path.parts), reverse=True):
+        child.rmdir()
+    group.rmdir()
 
 
 def _runtime(folder: Path) -> list[str | Path]:

@@ -38,7 +38,7 @@ def wanted(layout: Layout, config: KindConfig) -> Made:
     """Return what an instance is, or is to be.
 
     Raises:
-        BadInput: it is there with another KubeVirt than the one that is asked for.
+        BadInput: it is there with another KubeVirt, or of another Kubernetes version, than is asked for.
     """
     found = load(layout)
     if found is None:
@@ -46,6 +46,11 @@ def wanted(layout: Layout, config: KindConfig) -> Made:
     if config.kubevirt not in (None, found.kubevirt):
         raise BadInput(
             f"instance {layout.name} was made with --kubevirt {found.kubevirt}, not {config.kubevirt}",
+            hint=f"vmatrix infra down --provider kind --name {layout.name}, then up again",
+        )
+    if config.version != found.version:
+        raise BadInput(
+            f"instance {layout.name} was made with Kubernetes {found.version}, not {config.version}",
             hint=f"vmatrix infra down --provider kind --name {layout.name}, then up again",
         )
     return found

@@ -36,9 +36,16 @@ def test_a_new_one_gets_the_releases_unless_asked_otherwise(layout: Layout) -> N
 
 
 def test_one_that_is_there_is_taken_as_it_is(layout: Layout) -> None:
+    record.save(layout, record.Made("embedded", "1.36.3"))
+
+    assert record.wanted(layout, config(None)) == record.Made("embedded", "1.36.3")
+
+
+def test_one_that_is_there_does_not_change_its_version(layout: Layout) -> None:
     record.save(layout, record.Made("embedded", "1.35.4"))
 
-    assert record.wanted(layout, config(None)) == record.Made("embedded", "1.35.4")
+    with pytest.raises(BadInput, match=r"was made with Kubernetes 1\.35\.4, not 1\.36\.3"):
+        record.wanted(layout, config(None))
 
 
 def test_one_that_is_there_is_not_turned_into_the_other(layout: Layout) -> None:
