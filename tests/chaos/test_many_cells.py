@@ -30,8 +30,8 @@ FEW, MANY = 10, 50
 MACHINES = 2
 AT_ONCE = 4
 REAP_SECONDS = 600.0
-# Requests per cell hold looks at what is not ready yet, of which a busy host sees more; with a price that grows with the
-# number of cells, five times the cells would cost each about five times as much.
+# Requests per cell hold looks at what is not ready yet, of which a busy host sees more. A price that grows with the
+# number of cells would be about five times as high with five times as many.
 MADE_GROWS, REAPED_GROWS = 1.3, 1.6
 MIB = 2**20
 
