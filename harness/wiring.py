@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from harness.infra.local.provider import LocalProvider
 from harness.infra.need import Need
 from harness.infra.provider import Provider
 from harness.kube.client import Cluster
+from harness.kube.in_cluster import in_cluster_kubeconfig
 from harness.kube.transport import PATIENT
 from harness.model import Cell, Mirror
 from harness.spec import Spec
@@ -86,7 +88,7 @@ def provider_options(settings: Settings) -> list[str]:
     """Return the options that name the same infra cluster to another vmatrix command."""
     within = ["--namespace", settings.namespace] if settings.namespace is not None else []
     if settings.provider == "kubeconfig":
-        return ["--provider", "kubeconfig", "--kubeconfig", str(settings.kubeconfig), *within]
+        return ["--provider", "kubeconfig", "--kubeconfig", str(kubeconfig_of(settings)), *within]
     if settings.provider == "kind":
         within = ["--provider", "kind", *within]
     return [*(["--infra-name", settings.infra_name] if settings.infra_name != "default" else []), *within]
@@ -121,14 +123,22 @@ def way_in(settings: Settings) -> tuple[Path, str | None]:
 
 
 def kubeconfig_of(settings: Settings) -> Path:
-    """Return the kubeconfig of the infra cluster.
+    """Return the kubeconfig of the infra cluster; in a pod, without one in the settings, its service account's.
 
     Raises:
-        BadInput: the settings name none.
+        BadInput: there is none.
     """
-    if settings.kubeconfig is None:
+    if settings.kubeconfig is not None:
+        return settings.kubeconfig
+    own = _own_kubeconfig()
+    if own is None:
         raise BadInput("provider kubeconfig needs a kubeconfig", hint="pass --kubeconfig PATH or set it in vmatrix.yml")
-    return settings.kubeconfig
+    return own
+
+
+def _own_kubeconfig() -> Path | None:
+    """Return a kubeconfig of the service account of the pod that this process runs in, None outside of one."""
+    return in_cluster_kubeconfig(paths.state_dir() / "in-cluster.kubeconfig", os.environ)
 
 
 def refuse_unusable(settings: Settings) -> None:
@@ -240,7 +250,9 @@ def kubeconfig_provider(settings: Settings, product: Path | None = None) -> Kube
     Raises:
         BadInput: settings that it needs are missing.
     """
-    missing = [n for n in ("kubeconfig", "mirror_http", "registry") if getattr(settings, n) is None]
+    has_own = settings.kubeconfig is None and _own_kubeconfig() is not None
+    needed = ("mirror_http", "registry") if has_own else ("kubeconfig", "mirror_http", "registry")
+    missing = [n for n in needed if getattr(settings, n) is None]
     if missing:
         raise BadInput(
             f"provider kubeconfig needs the setting {' and '.join(missing)}",

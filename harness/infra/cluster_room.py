@@ -10,10 +10,12 @@ from harness.infra.findings import Finding
 from harness.infra.need import Need
 from harness.infra.nodes import GIB, MIB, free_for_machines, quantity, usable
 from harness.kube import ApiFailure, Cluster
-from harness.kube.resources import NAMESPACE, NODE, RESOURCE_QUOTA
+from harness.kube.resources import NAMESPACE, NODE, POD, RESOURCE_QUOTA
 
+VIOLATES = "violates PodSecurity"
 ENFORCE = "pod-security.kubernetes.io/enforce"
 FORBIDDEN = 403
+CLAIMS_PER_MACHINE = 2  # its disk, and the claim in which that is filled where the class has populators
 PODS_PER_MACHINE = 2  # a launcher, and an importer or cloner before it
 FILE_SYSTEM = Decimal("0.94")  # of a claim is left beside CDI's default overhead
 
@@ -56,7 +58,7 @@ def check_quota(cluster: Cluster, namespace: str, need: Need) -> Iterator[Findin
         "requests.cpu": Decimal(str(need.cpus)),
         "cpu": Decimal(str(need.cpus)),
         "pods": Decimal(PODS_PER_MACHINE * need.machines),
-        "persistentvolumeclaims": Decimal(need.machines),
+        "persistentvolumeclaims": Decimal(CLAIMS_PER_MACHINE * need.machines),
         "requests.storage": Decimal(need.storage_gib) * GIB / FILE_SYSTEM,
         "count/virtualmachines.kubevirt.io": Decimal(need.machines),
     }
@@ -97,3 +99,42 @@ def check_namespace(cluster: Cluster, namespace: str) -> Iterator[Finding]:
             "launcher pods name no seccomp profile: they are refused",
             f"kubectl label namespace {namespace} {ENFORCE}=baseline --overwrite",
         )
+    else:
+        yield from _pod_security(cluster, namespace)
+
+
+def _pod_security(cluster: Cluster, namespace: str) -> Iterator[Finding]:
+    """Yield that a pod such as a machine's launcher is refused: by a dry run, where that is allowed.
+
+    It sees what no label says: the default of the API server's own admission configuration, and policies of others.
+    """
+    answer = cluster.send("POST", POD.path(namespace), body=launcher_like(namespace), query={"dryRun": "All"})
+    message = str((answer.body or {}).get("message", "")) if isinstance(answer.body, dict) else str(answer.body or "")
+    if answer.code == FORBIDDEN and VIOLATES in message:
+        yield Finding(
+            f"namespace {namespace} refuses launcher pods: {message.partition(VIOLATES)[2].strip() or message}",
+            "no machine gets a pod: the API server's default level, or a policy, is stricter than `baseline`",
+            f"kubectl label namespace {namespace} {ENFORCE}=baseline --overwrite",
+        )
+
+
+def launcher_like(namespace: str) -> dict[str, Any]:
+    """Return a pod that asks for what KubeVirt 1.9's launcher pods ask for of Pod Security, and for nothing else."""
+    user = 107  # qemu's in KubeVirt's images
+    security = {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"add": ["NET_BIND_SERVICE"], "drop": ["ALL"]},
+        "runAsGroup": user,
+        "runAsNonRoot": True,
+        "runAsUser": user,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "vmatrix-doctor", "namespace": namespace},
+        "spec": {
+            "automountServiceAccountToken": False,
+            "securityContext": {"runAsNonRoot": True, "runAsUser": user, "fsGroup": user},
+            "containers": [{"name": "compute", "image": "virt-launcher", "securityContext": security}],
+        },
+    }

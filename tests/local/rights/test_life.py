@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from harness.cell.teardown import Selection, find
-from harness.errors import InfraError
+from harness.errors import BadImage
 from harness.infra import rights
-from harness.infra.cluster_checks import check_cluster
+from harness.infra.cluster_checks import Use, check_cluster
 from harness.kube.resources import DATA_VOLUME, LEASE, PVC, SECRET, VM
 from harness.schedule.ledger import LEASE_NAME, RESERVATIONS_NAMESPACE
 from tests.local.rights.audit import Ask, granted
@@ -19,7 +19,8 @@ from tests.local.rights.lives import images, life_of, live, site_of, spoilt
 
 SHARED = "vmatrix-cells"
 UNSEEN = Ask("list", "", "nodes")  # whoever may not look at nodes takes the quota for the room
-EVERYBODYS = Ask("list", "kubevirt.io", "kubevirts")  # KubeVirt's own role kubevirt.io:default allows it to all users
+# KubeVirt's own role kubevirt.io:default and CDI's cdi.kubevirt.io:config-reader allow these to all users
+EVERYBODYS = (Ask("list", "kubevirt.io", "kubevirts"), Ask("get", "cdi.kubevirt.io", "storageprofiles"))
 
 
 @pytest.fixture
@@ -45,10 +46,10 @@ def test_a_cell_in_a_namespace_of_its_own_uses_every_right_and_needs_no_other(gr
     site = site_of(ground, job.cluster, namespace=None, image=images(ground), kubeconfig=job.kubeconfig)
     life = live(site, "own111", tmp_path)
     broken = life_of(site_of(ground, job.cluster, namespace=None, image=spoilt(ground)), "own222", tmp_path / "2")
-    with pytest.raises(InfraError):
+    with pytest.raises(BadImage):
         broken.provision()
     broken.teardown()
-    findings = check_cluster(job.kubeconfig)
+    findings = check_cluster(job.kubeconfig, use=Use(networks={"pod network": "10.243.0.0/16"}))
 
     seen = ground.log.of(job.user, since)
     everywhere = granted((*rights.JOBS, *rights.SURVEY, *rights.LOOK))
@@ -78,7 +79,7 @@ def test_a_cell_in_a_shared_namespace_uses_every_right_and_needs_no_other(ground
     assert there == ["other1"]
     seen = ground.log.of(job.user, since)
     expected = granted(rights.SHARED, [SHARED])
-    assert (sorted(seen.asked - expected), sorted(expected - seen.asked)) == (sorted([UNSEEN, EVERYBODYS]), [])
+    assert (sorted(seen.asked - expected), sorted(expected - seen.asked)) == (sorted([UNSEEN, *EVERYBODYS]), [])
     assert seen.forbidden == frozenset({UNSEEN})
     left = [o["metadata"]["name"] for r in (VM, DATA_VOLUME, PVC) for o in ground.admin.list(r, SHARED).items]
     golden = images(ground)("debian-13").name

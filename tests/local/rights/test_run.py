@@ -88,7 +88,10 @@ def test_the_smoke_tier_runs_in_a_given_namespace_under_exactly_its_role(
         check=False,
     )
 
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    (tmp_path / "stdout").write_text(done.stdout, encoding="utf-8")
+    (tmp_path / "stderr").write_text(done.stderr, encoding="utf-8")
+    said = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR", "E  "))]
+    assert done.returncode == 0, "\n".join([*said, done.stdout[-3000:], done.stderr[-1000:]])
     events = read(tmp_path / "runs" / "least1")
     ended = {tuple(e["step"]): e["outcome"] for e in events if e["event"] == "step-end" and len(e["step"]) == 1}
     assert {"provision", "deploy", "collect", "teardown"} <= {name for (name,) in ended}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,7 +75,7 @@ class DiskCluster:
         self.create(resource, body)
         return True
 
-    def events_of(self, namespace: str, name: str) -> list[str]:
+    def events_of(self, namespace: str, name: str) -> Sequence[str]:
         """Return events as lines."""
         return [f"{e['reason']}: {e['message']}" for e in self.events]
 

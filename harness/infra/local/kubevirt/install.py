@@ -12,6 +12,7 @@ from typing import Any
 from harness.infra.local.kubevirt import operands, roles
 from harness.infra.local.kubevirt.admission import configurations, own_name
 from harness.infra.local.kubevirt.crds import crds
+from harness.infra.local.kubevirt.snapshot_kinds import snapshot_kinds
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.resources import (
     CDI,
@@ -54,10 +55,11 @@ def install(cluster: Cluster, *, ca_bundle: bytes, webhook_url: str) -> None:
             for done in [pool.submit(piece) for piece in work]:
                 done.result()
 
-        definitions = crds()
+        definitions = [*crds(), *snapshot_kinds()]
         together(
             [
-                *(_ensuring(cluster, CRD, body) for body in definitions),
+                *(_having(cluster, CRD, body) for body in snapshot_kinds()),
+                *(_ensuring(cluster, CRD, body) for body in crds()),
                 *(_ensuring(cluster, NAMESPACE, body) for body in operands.namespaces()),
                 *(_ensuring(cluster, CLUSTER_ROLE, body) for body in roles.cluster_roles()),
                 *(_ensuring(cluster, CLUSTER_ROLE_BINDING, body) for body in roles.bindings()),
@@ -97,6 +99,15 @@ def _establishing(cluster: Cluster, name: str) -> Callable[[], None]:
         )
 
     return wait
+
+
+def _having(cluster: Cluster, resource: Resource, body: Json) -> Callable[[], None]:
+    """Return what makes an object unless there is one of its name, whatever is in it."""
+
+    def have() -> None:
+        cluster.create_if_absent(resource, body)
+
+    return have
 
 
 def _ensuring(

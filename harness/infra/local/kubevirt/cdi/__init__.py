@@ -11,7 +11,11 @@ from harness.infra.local.kubevirt.cdi.datasources import DataSources
 from harness.infra.local.kubevirt.cdi.datavolumes import DataVolumes
 from harness.infra.local.kubevirt.cdi.player import Player
 from harness.infra.local.kubevirt.cdi.population import Population
+from harness.infra.local.kubevirt.cdi.populator import Populator
+from harness.infra.local.kubevirt.cdi.profiles import Profiles
 from harness.infra.local.kubevirt.cdi.provisioner import Provisioner, sweep
+from harness.infra.local.kubevirt.cdi.snapshots import Snapshots
+from harness.infra.local.kubevirt.cdi.snapshots import sweep as sweep_snapshots
 from harness.infra.local.kubevirt.cdi.transfers import Transfers
 from harness.infra.local.kubevirt.context import Context
 from harness.kube.reconcile import Controller
@@ -24,12 +28,16 @@ def start(context: Context) -> list[Controller]:
         Unreachable: the API does not answer.
     """
     sweep(context.cluster, context.state, context.disks)
+    sweep_snapshots(context.cluster, context.state)
     transfers = Transfers()
-    provisioner = Provisioner(context)
+    provisioner, population = Provisioner(context), Population(context)
     controllers = [
         provisioner.claims,
         provisioner.volumes,
-        Population(context).controller,
+        population.controller,
+        Populator(context, population).controller,
+        Profiles(context).controller,
+        Snapshots(context).controller,
         Player(context, transfers).controller,
         DataVolumes(context, transfers).controller,
         DataSources(context).controller,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -23,16 +24,29 @@ class ClaimNotValid(VmatrixError):
 
 @dataclass(frozen=True)
 class Storage:
-    """What the cluster adds to a DataVolume's `storage`: its class, the class's profile and the file system's share."""
+    """What the cluster adds to a DataVolume's `storage`: its class, the class's profile and the file system's share.
+
+    populated: whether its claims are filled by populators, and by which strategy clones are.
+    """
 
     storage_class: str
     property_sets: Sequence[Json]
     overhead: Decimal
+    populated: bool = False
+    strategy: str = "copy"
 
 
 def clone_source(dv: Json) -> Key | None:
     """Return (namespace, name) of the claim that a DataVolume clones, None when it clones none."""
     source = dig(dv, "spec", "source", "pvc")
+    if not source:
+        return None
+    return source.get("namespace") or dv["metadata"]["namespace"], source["name"]
+
+
+def snapshot_source(dv: Json) -> Key | None:
+    """Return (namespace, name) of the VolumeSnapshot that a DataVolume clones, None when it clones none."""
+    source = dig(dv, "spec", "source", "snapshot")
     if not source:
         return None
     return source.get("namespace") or dv["metadata"]["namespace"], source["name"]
@@ -64,6 +78,10 @@ def render(dv: Json, storage: Storage, cloned: Json | None) -> Json:
     """
     meta = dv["metadata"]
     spec = _literal(dv) if dig(dv, "spec", "pvc") else _filled(dv, storage, cloned)
+    annotations = _annotations(dv)
+    if storage.populated:
+        spec["dataSourceRef"] = _populator(dv)
+        annotations = _ordered(dv, annotations, storage.strategy)
     labels = {**names.APP, **names.RECOMMENDED_LABELS, **(meta.get("labels") or {})}
     if spec.get("volumeMode", sizes.FILESYSTEM) == sizes.FILESYSTEM:
         labels |= names.NO_FILLING_UP_ALERT
@@ -74,11 +92,33 @@ def render(dv: Json, storage: Storage, cloned: Json | None) -> Json:
             "name": meta["name"],
             "namespace": meta["namespace"],
             "labels": labels,
-            "annotations": {**names.annotations_of(dv), **_annotations(dv)},
+            "annotations": {**names.annotations_of(dv), **annotations},
             "ownerReferences": [owner_reference(dv, DATA_VOLUME)],
         },
         "spec": spec,
     }
+
+
+def _populator(dv: Json) -> Json:
+    """Return the reference by which a claim asks for its content; what it leads to is in the claim's order."""
+    kind = "clone" if clone_source(dv) or snapshot_source(dv) else "import"
+    name = f"volume-{kind}-source-{dv['metadata']['uid']}"
+    return {"apiGroup": names.GROUP, "kind": names.POPULATED_BY[kind], "name": name}
+
+
+def _ordered(dv: Json, annotations: dict[str, str], strategy: str) -> dict[str, str]:
+    """Return the annotations of a populated claim: what its prime gets is an order on it, and none of its own."""
+    shared = (names.POD_RESTARTS, names.CONTENT_TYPE, names.PREALLOCATION, names.CREATED_FOR)
+    own = {key: annotations[key] for key in shared}
+    source, snapshot = clone_source(dv), snapshot_source(dv)
+    order: Json = {"annotations": annotations}
+    if snapshot is not None:
+        order = {"snapshot": "/".join(snapshot)}
+    elif source is not None and strategy != "copy":
+        order = {"claim": "/".join(source), "strategy": strategy}
+    if source is not None or snapshot is not None:
+        own[names.CLONE_TYPE] = strategy if snapshot is None else "snapshot"
+    return {**own, names.ORDER: json.dumps(order, sort_keys=True)}
 
 
 def _literal(dv: Json) -> Json:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from harness.infra.local.kubevirt.cdi import names, status
+from harness.infra.local.kubevirt.cdi import classes, names, status
 from harness.infra.local.kubevirt.cdi.claims import (
     ClaimNotValid,
     Storage,
     clone_source,
     default_class,
     render,
+    snapshot_source,
     source_kind,
 )
-from harness.infra.local.kubevirt.cdi.provisioner import CONFIG_NAME
+from harness.infra.local.kubevirt.cdi.provisioner import CONFIG_NAME, SELECTED_NODE
 from harness.infra.local.kubevirt.cdi.sizes import overhead_of, requested_bytes
 from harness.infra.local.kubevirt.cdi.transfers import Transfers
 from harness.infra.local.kubevirt.context import Context
@@ -31,11 +32,13 @@ from harness.kube.resources import (
     PVC,
     STORAGE_CLASS,
     STORAGE_PROFILE,
+    VOLUME_SNAPSHOT,
 )
 
 IMPORT_COMPONENT = "datavolume-import-controller"
 CLONE_COMPONENT = "datavolume-pvc-clone-controller"
 SUPPORTED = frozenset({"http", "blank", "pvc"})
+POPULATED = SUPPORTED | {"snapshot"}  # on a class with populators
 PROGRESS_SECONDS = 1.0
 BLOCKED_SECONDS = 2.0
 SOON_SECONDS = 0.1
@@ -57,6 +60,7 @@ class DataVolumes:
             of(CDI_CONFIG),
             of(POD),
         )
+        self._snapshots = of(VOLUME_SNAPSHOT)
         self.controller = Controller("datavolumes", self.reconcile, workers=3)
         self._volumes.subscribe(lambda _, volume: self.controller.queue.add(key_of(volume)))
         self._claims.subscribe(lambda _, claim: self._listen_claim(claim))
@@ -94,21 +98,32 @@ class DataVolumes:
                 self._collect_claim(key)
             return None
         dv = self._resolved(dv)
-        if source_kind(dv) not in SUPPORTED or dig(dv, "spec", "contentType") == "archive":
+        storage = self._storage(dv)
+        if (
+            source_kind(dv) not in (POPULATED if storage.populated else SUPPORTED)
+            or dig(dv, "spec", "contentType") == "archive"
+        ):
             return self._unsupported(dv)
-        dv = self._marked(dv)
+        dv = self._marked(dv, storage)
         claim = self._context.cluster.get(PVC, key[1], key[0])
         if claim is None:
-            dv, claim = self._make_claim(dv)
+            dv, claim = self._make_claim(dv, storage)
             if claim is None:
                 return BLOCKED_SECONDS if phase(dv) == "Pending" else None
         problem = _problem(dv, claim)
         if problem is not None:
             self._context.events.warning(dv, *problem, component=IMPORT_COMPONENT)
             return BLOCKED_SECONDS
-        for change in status.with_claim(dv, claim, self._progress(key, claim), now()):
+        progress, waiting = self._progress(key, claim), self._waiting(claim)
+        for change in status.with_claim(dv, claim, progress, now(), waiting=waiting):
             dv = self._write(dv, change)
         return PROGRESS_SECONDS if phase(dv) in {"ImportInProgress", "CloneInProgress"} else None
+
+    def _waiting(self, claim: Json) -> bool:
+        """Tell whether a claim waits for its first consumer."""
+        storage_class = self._classes.get("", claim["spec"].get("storageClassName") or "")
+        chosen = names.is_populated(claim) and SELECTED_NODE in names.annotations_of(claim)
+        return classes.waits(storage_class, claim) and not chosen
 
     def _collect_claim(self, key: Key) -> None:
         """Delete the claim of a DataVolume that is gone.
@@ -148,23 +163,28 @@ class DataVolumes:
         self._write(dv, status.without_claim(dv, now(), notice=notice))
         return None
 
-    def _marked(self, dv: Json) -> Json:
-        """Write down that no populator is used: the embedded storage class has no CSI driver."""
+    def _marked(self, dv: Json, storage: Storage) -> Json:
+        """Write down whether a populator is used, which is so where a CSI driver is behind the class."""
         if names.USE_POPULATOR in names.annotations_of(dv):
             return dv
         meta = dv["metadata"]
-        patch = {"metadata": {"uid": meta["uid"], "annotations": {names.USE_POPULATOR: "false"}}}
+        marks = {names.USE_POPULATOR: str(storage.populated).lower()}
+        if storage.populated and clone_source(dv):
+            marks[names.CLONE_TYPE] = storage.strategy
+        patch = {"metadata": {"uid": meta["uid"], "annotations": marks}}
         made = self._context.cluster.merge(DATA_VOLUME, meta["name"], patch, meta["namespace"])
         return {**made, "spec": dv["spec"]}
 
-    def _make_claim(self, dv: Json) -> tuple[Json, Json | None]:
+    def _make_claim(self, dv: Json, storage: Storage) -> tuple[Json, Json | None]:
         """Make a DataVolume's claim; the claim is None when that cannot be done now."""
-        source = clone_source(dv)
-        cloned = self._context.cluster.get(PVC, source[1], source[0]) if source else None
-        if source and cloned is None:
-            return self._blocked(dv, "CloneWithoutSource", f"The source pvc {source[1]} doesn't exist", ""), None
+        source, snapshot = clone_source(dv), snapshot_source(dv)
+        cloned = self._cloned(source, snapshot)
+        if (source or snapshot) and cloned is None:
+            kind, named = ("snapshot", snapshot) if snapshot else ("pvc", source)
+            message = f"The source {kind} {named[1] if named else ''} doesn't exist"
+            return self._blocked(dv, "CloneWithoutSource", message, ""), None
         try:
-            claim = render(dv, self._storage(dv), cloned)
+            claim = render(dv, storage, cloned)
         except ClaimNotValid as invalid:
             return self._blocked(dv, "ErrClaimNotValid", invalid.summary, ""), None
         if cloned is not None and requested_bytes(claim) < requested_bytes(cloned):
@@ -187,12 +207,23 @@ class DataVolumes:
                 raise
             return self._blocked(dv, "ErrExceededQuota", failure.message, "Pending"), None
 
+    def _cloned(self, source: Key | None, snapshot: Key | None) -> Json | None:
+        """Return the claim that is cloned; of a snapshot, its size as a claim would tell it."""
+        if source is not None:
+            return self._context.cluster.get(PVC, source[1], source[0])
+        found = self._snapshots.get(*snapshot) if snapshot is not None else None
+        size = dig(found, "status", "restoreSize")
+        return {"spec": {"resources": {"requests": {"storage": str(size)}}}} if size else None
+
     def _storage(self, dv: Json) -> Storage:
         chosen = dig(dv, "spec", "storage", "storageClassName") or dig(dv, "spec", "pvc", "storageClassName")
         storage_class = chosen or default_class(self._classes.list())
         profile = self._profiles.get("", storage_class)
         sets = dig(profile, "status", "claimPropertySets") or []
-        return Storage(storage_class, sets, overhead_of(self._config.get("", CONFIG_NAME), storage_class))
+        overhead = overhead_of(self._config.get("", CONFIG_NAME), storage_class)
+        populated = classes.populates(self._classes.get("", storage_class))
+        strategy = str(dig(profile, "status", "cloneStrategy") or classes.COPY)
+        return Storage(storage_class, sets, overhead, populated, strategy)
 
     def _blocked(self, dv: Json, reason: str, message: str, reached: str) -> Json:
         notice = status.Notice(WARNING, reason, message)

@@ -6,6 +6,8 @@ from harness.kube.client import ApiFailure, Json
 
 GROUP = "cdi.kubevirt.io"
 
+IMMEDIATE = f"{GROUP}/storage.bind.immediate.requested"
+PRIME = f"{GROUP}/storage.pvcPrime"
 USE_POPULATOR = f"{GROUP}/storage.usePopulator"
 CREATED_FOR = f"{GROUP}/createdForDataVolume"
 CONTENT_TYPE = f"{GROUP}/storage.contentType"
@@ -50,6 +52,10 @@ RECOMMENDED_LABELS = {
 }
 NO_FILLING_UP_ALERT = {"alerts.k8s.io/KubePersistentVolumeFillingUp": "disabled"}
 MAX_NAME = 253
+# Of a populated claim: what CDI itself keeps in a VolumeImportSource or VolumeCloneSource.
+ORDER = "vmatrix.dev/populator-order"
+CONTENT_OF = "vmatrix.dev/content-of"  # of a claim that a driver makes from another volume's or a snapshot's disk
+POPULATED_BY = {"import": "VolumeImportSource", "clone": "VolumeCloneSource"}
 
 
 def annotations_of(obj: Json) -> dict[str, str]:
@@ -65,6 +71,17 @@ def importer_pod_name(claim: str) -> str:
 def clone_pod_name(claim: str) -> str:
     """Return the name of the pod that receives a clone for a claim."""
     return f"cdi-upload-{claim}"[:MAX_NAME].rstrip("-.")
+
+
+def prime_name(claim: Json) -> str:
+    """Return the name of the claim in which a populator fills another."""
+    return f"prime-{claim['metadata']['uid']}"
+
+
+def is_populated(claim: Json) -> bool:
+    """Tell whether a claim gets its volume from one of CDI's populators."""
+    reference = (claim.get("spec") or {}).get("dataSourceRef") or {}
+    return reference.get("apiGroup") == GROUP
 
 
 def is_transfer_pod(pod: Json) -> bool:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from harness.infra.local.kubevirt.cdi import names, sizes
+from harness.infra.local.kubevirt.cdi import classes, names, sizes
 from harness.infra.local.kubevirt.cdi.podspecs import clone_pod, importer_pod
 from harness.infra.local.kubevirt.cdi.provisioner import CONFIG_NAME
 from harness.infra.local.kubevirt.cdi.status import POD_RUNNING_REASON
@@ -16,7 +16,7 @@ from harness.infra.local.kubevirt.objects import condition, controller_of, delet
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of
 from harness.kube.reconcile import Controller
-from harness.kube.resources import CDI_CONFIG, DATA_VOLUME, POD, PVC
+from harness.kube.resources import CDI_CONFIG, DATA_VOLUME, POD, PVC, STORAGE_CLASS
 
 IMPORT_COMPONENT = "import-controller"
 CLONE_COMPONENT = "clone-controller"
@@ -34,6 +34,7 @@ class Population:
         self._pods = context.informers.of(POD)
         self._volumes = context.informers.of(DATA_VOLUME)
         self._config = context.informers.of(CDI_CONFIG)
+        self._classes = context.informers.of(STORAGE_CLASS)
         self.controller = Controller("cdi-claims", self.reconcile)
         self._claims.subscribe(lambda _, claim: self.controller.queue.add(key_of(claim)))
         self._pods.subscribe(self._listen_pod)
@@ -68,11 +69,17 @@ class Population:
         if annotations.get(names.POD_PHASE) == "Succeeded" or annotations.get(names.FATAL) == "true":
             return None if annotations.get(names.RETAIN) == "true" else self._drop(pod)
         if pod is None:
-            return self._make(claim, name) if phase(claim) == "Bound" else None
+            return self._make(claim, name) if phase(claim) == "Bound" or self._binds(claim) else None
         if (controller_of(pod) or {}).get("uid") != claim["metadata"]["uid"]:
             return SOON_SECONDS
         self._follow(claim, pod)
         return None
+
+    def _binds(self, claim: Json) -> bool:
+        """Tell whether a claim's pod is the first consumer that its class waits for: it was asked to bind at once."""
+        storage_class = self._classes.get("", claim["spec"].get("storageClassName") or "")
+        waits = (storage_class or {}).get("volumeBindingMode") == classes.WAITS
+        return waits and not classes.waits(storage_class, claim)
 
     @staticmethod
     def _pod_name(claim: Json) -> str | None:
@@ -93,7 +100,7 @@ class Population:
     def _make(self, claim: Json, name: str) -> float | None:
         meta = claim["metadata"]
         cloned = names.annotations_of(claim).get(names.CLONE_REQUEST)
-        if cloned and not self._source_ready(claim, cloned):
+        if cloned and not self.source_ready(claim, cloned):
             return BUSY_SECONDS
         befallen = transfers.without_pod(self._context.faults, claim, cloned)
         if befallen is not None:
@@ -123,7 +130,7 @@ class Population:
         message = f"Error starting pod '{pod}': {failure.message}"
         self._context.events.warning(claim, reason, message, component=IMPORT_COMPONENT)
 
-    def _source_ready(self, claim: Json, cloned: str) -> bool:
+    def source_ready(self, claim: Json, cloned: str) -> bool:
         """Tell whether a clone's source is there, complete, and in nobody's use."""
         namespace, _, name = cloned.partition("/")
         source = self._claims.get(namespace, name)

@@ -10,8 +10,9 @@ import shutil
 from pathlib import Path
 
 from harness.errors import InfraError
-from harness.infra.local.kubevirt.cdi import sizes
-from harness.infra.local.kubevirt.cdi.names import annotations_of
+from harness.infra.local.kubevirt.cdi import classes, images, sizes
+from harness.infra.local.kubevirt.cdi.download import TransferFailed
+from harness.infra.local.kubevirt.cdi.names import CONTENT_OF, annotations_of, is_populated
 from harness.infra.local.kubevirt.context import Context
 from harness.infra.local.kubevirt.faults import transfers
 from harness.infra.local.kubevirt.objects import deleting, dig, phase
@@ -21,7 +22,7 @@ from harness.kube.reconcile import Controller
 from harness.kube.resources import CDI_CONFIG, PV, PVC, STORAGE_CLASS
 
 log = logging.getLogger(__name__)
-PROVISIONER = "vmatrix.dev/local-disk"
+PROVISIONER = classes.PLAIN
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 FINALIZER = "vmatrix.dev/disk-file"
@@ -35,6 +36,11 @@ def disk_path(disks: Path, volume: str) -> Path:
     return disks / f"{volume}.raw"
 
 
+def snapshot_file(state: Path, uid: str) -> Path:
+    """Return the file behind a VolumeSnapshot."""
+    return state / "snapshots" / f"{uid}.raw"
+
+
 def scratch_dir(state: Path) -> Path:
     """Return the folder of unfinished disks and downloads; on the disks' file system, so that a rename finishes one."""
     return state / "scratch"
@@ -45,7 +51,7 @@ def sweep(cluster: Cluster, state: Path, disks: Path) -> None:
     shutil.rmtree(scratch_dir(state), ignore_errors=True)
     disks.mkdir(parents=True, exist_ok=True)
     known = {disk_path(disks, volume["metadata"]["name"]) for volume in cluster.list(PV).items}
-    for file in disks.glob("*.raw"):
+    for file in (*disks.glob("*.raw"), *disks.glob("*.part")):
         if file not in known:
             log.info("removing %s: no volume has it", file)
             file.unlink(missing_ok=True)
@@ -85,7 +91,7 @@ class Provisioner:
             return REFUSED_SECONDS
         try:
             volume = self._make(claim, storage_class)
-        except OSError as error:
+        except (OSError, TransferFailed) as error:
             message = f'failed to provision volume with StorageClass "{storage_class["metadata"]["name"]}": {error}'
             self._context.events.warning(claim, "ProvisioningFailed", message, component=COMPONENT)
             raise InfraError(f"claim {'/'.join(key)}: {message}", hint="free some space on the disk") from error
@@ -94,10 +100,17 @@ class Provisioner:
         return None
 
     def _is_ours(self, claim: Json, storage_class: Json) -> bool:
-        if storage_class.get("provisioner") != PROVISIONER or claim["spec"].get("selector"):
+        if storage_class.get("provisioner") not in classes.OURS or claim["spec"].get("selector"):
             return False
-        waits = storage_class.get("volumeBindingMode") == "WaitForFirstConsumer"
+        if is_populated(claim):
+            return False  # it gets the volume of another claim
+        waits = storage_class.get("volumeBindingMode") == classes.WAITS and not self._made_at_once(claim)
         return not waits or annotations_of(claim).get(SELECTED_NODE) == self._context.node
+
+    @staticmethod
+    def _made_at_once(claim: Json) -> bool:
+        """Tell whether no pod will ever come for a claim, because its driver fills it."""
+        return CONTENT_OF in annotations_of(claim)
 
     def _make(self, claim: Json, storage_class: Json) -> str:
         volume = f"pvc-{claim['metadata']['uid']}"
@@ -107,10 +120,25 @@ class Provisioner:
         capacity = sizes.requested_bytes(claim)
         overhead = sizes.overhead_of(self._config.get("", CONFIG_NAME), storage_class["metadata"]["name"])
         file = disk_path(self._context.disks, volume)
+        room = sizes.disk_bytes(capacity, overhead, mode)
+        content = annotations_of(claim).get(CONTENT_OF)
+        if content is not None:
+            self._copy(content, file, room)
         with file.open("ab") as sparse:
-            sparse.truncate(sizes.disk_bytes(capacity, overhead, mode))
+            sparse.truncate(max(room, file.stat().st_size))
         self._context.cluster.ensure(PV, self._volume(volume, file, claim, storage_class))
         return volume
+
+    def _copy(self, content: str, file: Path, room: int) -> None:
+        """Make a volume's file from another's, or from a snapshot's."""
+        kind, _, name = content.partition("/")
+        source = disk_path(self._context.disks, name) if kind == "volume" else snapshot_file(self._context.state, name)
+        unfinished = file.with_suffix(".part")
+        try:
+            images.clone(source, unfinished, room)
+            unfinished.replace(file)
+        finally:
+            unfinished.unlink(missing_ok=True)
 
     def _volume(self, name: str, file: Path, claim: Json, storage_class: Json) -> Json:
         node = {"key": "kubernetes.io/hostname", "operator": "In", "values": [self._context.node]}
@@ -119,7 +147,7 @@ class Provisioner:
             "kind": "PersistentVolume",
             "metadata": {
                 "name": name,
-                "annotations": {PROVISIONED_BY: PROVISIONER},
+                "annotations": {PROVISIONED_BY: storage_class["provisioner"]},
                 "finalizers": [FINALIZER],
             },
             "spec": {
@@ -144,7 +172,7 @@ class Provisioner:
     def reclaim(self, key: Key) -> float | None:
         """Take a volume away whose claim is gone, or that somebody deleted: the file first, then the object."""
         volume = self._volumes.get(*key)
-        if volume is None or annotations_of(volume).get(PROVISIONED_BY) != PROVISIONER:
+        if volume is None or annotations_of(volume).get(PROVISIONED_BY) not in classes.OURS:
             return None
         if phase(volume) == "Bound":
             return None

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from harness.infra.local.kubevirt.cdi import names
-from harness.infra.local.kubevirt.cdi.claims import clone_source
+from harness.infra.local.kubevirt.cdi.claims import clone_source, snapshot_source
 from harness.infra.local.kubevirt.events import NORMAL, WARNING
 from harness.infra.local.kubevirt.objects import condition, phase
 from harness.kube.client import Json
@@ -20,6 +20,9 @@ DONE = "100.0%"
 UNKNOWN_PROGRESS = "N/A"
 POD_RUNNING_REASON = "Pod is running"
 FINAL = frozenset({"Succeeded", "Failed"})
+WAITING = frozenset({"WaitForFirstConsumer", "PendingPopulation"})
+# A clone under way, by how it is done (annotation cloneType of the DataVolume).
+CLONING = {"snapshot": "SnapshotForSmartCloneInProgress", "csi-clone": "CSICloneInProgress"}
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class Words:
 def words_of(dv: Json) -> Words:
     """Return the vocabulary of a DataVolume: that of an import, or that of a clone."""
     name = dv["metadata"]["name"]
-    source = clone_source(dv)
+    source = clone_source(dv) or snapshot_source(dv)
     if source is None:
         told = (
             f"Import into {name} scheduled",
@@ -78,7 +81,10 @@ def words_of(dv: Json) -> Words:
         f"Successfully cloned {path}",
         f"Cloning {path} failed",
     )
-    return Words("CloneScheduled", "CloneInProgress", "CloneSucceeded", "CloneFailed", told)
+    in_progress = CLONING.get(names.annotations_of(dv).get(names.CLONE_TYPE, ""), "CloneInProgress")
+    if snapshot_source(dv) is not None:
+        in_progress = "CloneFromSnapshotSourceInProgress"
+    return Words("CloneScheduled", in_progress, "CloneSucceeded", "CloneFailed", told)
 
 
 def without_claim(dv: Json, moment: str, *, notice: Notice | None = None, reached: str = "Pending") -> Change:
@@ -97,14 +103,17 @@ def without_claim(dv: Json, moment: str, *, notice: Notice | None = None, reache
     return Change(status, own + bound)
 
 
-def with_claim(dv: Json, claim: Json, progress: float | None, moment: str) -> Sequence[Change]:
+def with_claim(
+    dv: Json, claim: Json, progress: float | None, moment: str, *, waiting: bool = False
+) -> Sequence[Change]:
     """Return the statuses that a DataVolume goes through to say what its claim says now; empty when it says so already.
 
     Args:
         progress: percent of the transfer that is under way, None when none is or nobody knows.
         moment: now, as Kubernetes writes times.
+        waiting: whether the claim waits for its first consumer.
     """
-    target = _target(dv, claim)
+    target = _target(dv, claim, waiting)
     changes: list[Change] = []
     at = dv
     for step in _path(phase(dv), target, words_of(dv)):
@@ -115,26 +124,31 @@ def with_claim(dv: Json, claim: Json, progress: float | None, moment: str) -> Se
     return changes
 
 
-def _target(dv: Json, claim: Json) -> str:
+def _target(dv: Json, claim: Json, waiting: bool) -> str:
     words, annotations = words_of(dv), names.annotations_of(claim)
+    populated, bound = names.is_populated(claim), phase(claim) == "Bound"
     if phase(claim) == "Lost":
         return "Failed"
     if annotations.get(names.POPULATED_FOR) == dv["metadata"]["name"] and phase(claim) == "Bound":
         return "Succeeded"
     pod = annotations.get(names.POD_PHASE, "")
-    if pod == "Succeeded":
+    if pod == "Succeeded" and (bound or not populated):
         return "Succeeded"
-    if phase(claim) != "Bound":
+    if not bound and waiting:
+        return "PendingPopulation" if populated else "WaitForFirstConsumer"
+    if not bound and names.PRIME not in annotations:
         return "Pending"
     if pod == "Failed" and annotations.get(names.FATAL) == "true":
         return "Failed"
-    return words.in_progress if pod in {"Running", "Failed"} else words.scheduled
+    return words.in_progress if pod in {"Running", "Failed", "Succeeded"} else words.scheduled
 
 
 def _path(current: str, target: str, words: Words) -> Sequence[str]:
     """Return the phases from the current one (left out) to the target: none of an import's life is jumped over."""
     life = ["", "Pending", words.scheduled, words.in_progress, "Succeeded"]
-    if current == target or current not in life:
+    if current in WAITING and target not in WAITING:
+        current = "Pending"
+    if current == target or current not in life or target in WAITING:
         return [target]
     if target == "Failed":
         return [*([words.scheduled] if current in life[:2] else []), target]

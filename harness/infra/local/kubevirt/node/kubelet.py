@@ -12,7 +12,13 @@ from harness.infra.local.kubevirt.node import pods
 from harness.infra.local.kubevirt.node.addresses import Addresses
 from harness.infra.local.kubevirt.node.guests import Guests
 from harness.infra.local.kubevirt.objects import controller_of, deleting, dig, is_condition, parse_time, phase
-from harness.infra.local.kubevirt.vmi.launcher import CREATED_BY, KILL_AFTER_SECONDS, LAUNCHER, grace_seconds
+from harness.infra.local.kubevirt.vmi.launcher import (
+    CREATED_BY,
+    KILL_AFTER_SECONDS,
+    LAUNCHER,
+    grace_seconds,
+    is_consumer,
+)
 from harness.infra.local.kubevirt.vmi.phases import UNPAUSED
 from harness.kube.client import Json
 from harness.kube.informer import Key, key_of, labels_of
@@ -61,10 +67,15 @@ class Kubelet:
         self._vmis.subscribe(self._instance_changed)
 
     def _mine(self, pod: Json) -> bool:
-        return is_launcher(pod) and pod["spec"].get("nodeName") == self._context.node
+        return is_launcher(pod) and not is_consumer(pod) and self._is_here(pod)
+
+    def _is_here(self, pod: Json) -> bool:
+        return bool(pod["spec"].get("nodeName") == self._context.node)
 
     def _pod_changed(self, _: str, pod: Json) -> None:
-        if self._mine(pod):
+        if is_launcher(pod) and is_consumer(pod) and self._is_here(pod):
+            self.controller.queue.add(key_of(pod))
+        elif self._mine(pod):
             self._uids[key_of(pod)] = instance_uid(pod)
             self.controller.queue.add(key_of(pod))
 
@@ -78,6 +89,9 @@ class Kubelet:
     def reconcile(self, key: Key) -> float | None:
         """Look at one launcher pod."""
         pod = self._pods.get(*key)
+        if pod is not None and is_consumer(pod) and self._is_here(pod):
+            self._consume(pod)
+            return None
         if pod is None or not self._mine(pod):
             uid = self._uids.pop(key, None)
             if uid is not None:
@@ -92,6 +106,14 @@ class Kubelet:
             self._end_with_instance(pod)
             return self._befall(pod)
         return None
+
+    def _consume(self, pod: Json) -> None:
+        """End a pod that was only there for its claims to be bound, and let it go."""
+        if deleting(pod):
+            pods.remove(self._context.cluster, pod)
+        elif phase(pod) == "Pending":
+            status = pods.ended(pod, exit_code=0, reason="Completed")
+            self._pods.observe(pods.write_status(self._context.cluster, pod, status))
 
     def _start(self, pod: Json) -> float | None:
         """Run a pod, unless something keeps it from it that is looked at again soon."""

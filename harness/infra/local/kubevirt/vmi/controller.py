@@ -20,9 +20,9 @@ from harness.infra.local.kubevirt.vm.instance import (
 from harness.infra.local.kubevirt.vm.strategy import is_final
 from harness.infra.local.kubevirt.vmi import phases
 from harness.infra.local.kubevirt.vmi.agent import LOOK_SECONDS, Agent
-from harness.infra.local.kubevirt.vmi.launcher import CREATED_BY, launcher_pod, pod_name
+from harness.infra.local.kubevirt.vmi.launcher import CREATED_BY, consumer_pod, launcher_pod, pod_name
 from harness.infra.local.kubevirt.vmi.phases import NODE_LABEL, SyncError
-from harness.infra.local.kubevirt.vmi.volumes import volumes_problem
+from harness.infra.local.kubevirt.vmi.volumes import volumes_problem, waits_for_consumer
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of, labels_of
 from harness.kube.reconcile import Controller
@@ -119,7 +119,25 @@ class VmiController:
         if isinstance(problem, SyncError):
             self._context.events.normal(vmi, problem.reason, problem.message, component=COMPONENT)
             return problem, None
-        return (None, self._create_pod(vmi)) if problem else (None, None)
+        if not problem:
+            return None, None
+        if waits_for_consumer(vmi, lambda name: self._data_volumes.get(namespace, name)):
+            self._create_consumer(vmi)
+            return None, None
+        self._remove_consumer(vmi)
+        return None, self._create_pod(vmi)
+
+    def _create_consumer(self, vmi: Json) -> None:
+        """Have the instance's claims bound where the instance fits, by a pod that does nothing else."""
+        pod = consumer_pod(vmi)
+        if self._pods.get(pod["metadata"]["namespace"], pod["metadata"]["name"]) is None:
+            self._cluster.create_if_absent(POD, pod)
+
+    def _remove_consumer(self, vmi: Json) -> None:
+        pod = consumer_pod(vmi)["metadata"]
+        found = self._pods.get(pod["namespace"], pod["name"])
+        if found is not None and not deleting(found):
+            self._cluster.delete(POD, pod["name"], pod["namespace"], grace=0)
 
     def _create_pod(self, vmi: Json) -> Json:
         uid = vmi["metadata"]["uid"]

@@ -14,6 +14,7 @@ from harness.kube.resources import VMI
 
 IMAGE = "quay.io/kubevirt/virt-launcher:v1.9.0"
 CREATED_BY = "kubevirt.io/created-by"
+CONSUMER = "kubevirt.io/ephemeral-provisioning"
 LAUNCHER = {"kubevirt.io": "virt-launcher"}
 DEFAULT_GRACE_SECONDS = 30
 KILL_AFTER_SECONDS = 15  # added for the launcher to end its guest, and once more for the pod to end its launcher
@@ -91,6 +92,26 @@ def launcher_pod(vmi: Json) -> Json:
             },
         },
     }
+
+
+def is_consumer(pod: Json) -> bool:
+    """Tell whether a pod of an instance is only there for its claims to be bound."""
+    return (pod["metadata"].get("annotations") or {}).get(CONSUMER) == "true"
+
+
+def consumer_pod(vmi: Json) -> Json:
+    """Return a pod that needs what the launcher will need, and ends at once: the first consumer of its claims.
+
+    KubeVirt makes it for claims that wait for one, since what fills them must not find them in a launcher's use.
+    """
+    pod = launcher_pod(vmi)
+    meta = pod["metadata"]
+    meta["name"] = f"virt-launcher-{vmi['metadata']['name']}-{suffix(vmi['metadata']['uid'] + CONSUMER)}"
+    meta["annotations"] = {**meta["annotations"], CONSUMER: "true"}
+    compute = {**pod["spec"]["containers"][0], "command": ["/bin/bash", "-c", "echo", "bound PVCs"]}
+    pod["spec"]["containers"] = [compute]
+    del pod["spec"]["initContainers"], pod["spec"]["readinessGates"]
+    return pod
 
 
 def _user() -> Json:

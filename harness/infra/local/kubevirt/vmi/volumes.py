@@ -13,6 +13,7 @@ from harness.infra.local.kubevirt.vmi.phases import SyncError
 from harness.kube.client import Json
 
 Find = Callable[[str], Json | None]
+FOR_A_CONSUMER = frozenset({"WaitForFirstConsumer", "PendingPopulation"})
 PVC_NOT_FOUND = "FailedPvcNotFound"
 USER_DATA_KEYS = ("userdata", "userData")
 NETWORK_DATA_KEYS = ("networkdata", "networkData")
@@ -42,9 +43,15 @@ def volumes_problem(vmi: Json, claim: Find, data_volume: Find) -> SyncError | bo
             message = f"PVC {namespace}/{name} does not exist, waiting for it to appear"
             return SyncError(PVC_NOT_FOUND, message, event="Normal")
         filler = data_volume(data_volume_of(found) or name)
-        if filler is not None and phase(filler) not in {"Succeeded", "WaitForFirstConsumer", "PendingPopulation"}:
+        if filler is not None and phase(filler) not in {"Succeeded", *FOR_A_CONSUMER}:
             return False
     return True
+
+
+def waits_for_consumer(vmi: Json, data_volume: Find) -> bool:
+    """Tell whether a claim of an instance waits for a pod that uses it, before it is bound or filled."""
+    named = [name for volume in vmi["spec"].get("volumes") or [] if (name := claim_name(volume))]
+    return any(phase(data_volume(name)) in FOR_A_CONSUMER for name in named)
 
 
 def root_volume(vmi: Json) -> Json:

@@ -1,0 +1,44 @@
+"""A pod's own service account as a kubeconfig: what a job in a cluster has without anybody giving it one.
+
+https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/#directly-accessing-the-rest-api
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+HOST, PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
+
+
+def in_cluster_kubeconfig(target: Path, environment: Mapping[str, str], account: Path = ACCOUNT) -> Path | None:
+    """Write a kubeconfig that names the files of the pod's service account, and none of what is in them.
+
+    Args:
+        target: where to write it.
+        environment: where the API server's address is read from.
+        account: where the service account is mounted.
+
+    Returns:
+        Its path; None outside of a pod, or in one that has no service account.
+    """
+    host, token, authority = environment.get(HOST), account / "token", account / "ca.crt"
+    if not host or not token.is_file() or not authority.is_file():
+        return None
+    address = f"[{host}]" if ":" in host else host
+    server = f"https://{address}:{environment.get(PORT, '443')}"
+    namespace = account / "namespace"
+    home = namespace.read_text(encoding="utf-8").strip() if namespace.is_file() else "default"
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "own", "cluster": {"server": server, "certificate-authority": str(authority)}}],
+        "users": [{"name": "own", "user": {"tokenFile": str(token)}}],
+        "contexts": [{"name": "own", "context": {"cluster": "own", "user": "own", "namespace": home}}],
+        "current-context": "own",
+    }
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    return target
