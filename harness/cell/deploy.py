@@ -13,7 +13,7 @@ from pathlib import Path
 
 from harness.cell.access import DIES_WITH_US, control_directory
 from harness.errors import InfraError, InfraRetriable, ProductError
-from harness.kube.tunnels import Tunnels
+from harness.kube.tunnels import lost_since
 from harness.model import Environment
 from harness.proc import CommandFailed, Completed, pasteable, run
 
@@ -149,7 +149,7 @@ def blamed(
     Args:
         began: when the playbook did, in seconds since the epoch.
     """
-    lost = Tunnels.load(environment.tunnels).lost_since(began) if environment.tunnels is not None else []
+    lost = lost_since(environment.tunnels, began)
     failed = {match["host"] for line in done.stdout.splitlines() if (match := FATAL.match(line)) is not None}
     machines = {(m.address, m.port): m.name for m in environment.machines if m.name in failed or not failed}
     cuts = [cut for cut in lost if (cut.address, cut.port) in machines]

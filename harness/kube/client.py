@@ -67,6 +67,7 @@ class Cluster:
             )
         settings = kubernetes.client.Configuration()
         settings.connection_pool_maxsize = 32
+        of_environment = settings.proxy
         try:
             kubernetes.config.load_kube_config(  # type: ignore[no-untyped-call]
                 str(path), context=context, client_configuration=settings
@@ -75,6 +76,8 @@ class Cluster:
             raise BadInput(
                 f"kubeconfig {path} cannot be used: {error}", hint="check the file and the context's name"
             ) from error
+        if settings.proxy != of_environment:
+            settings.no_proxy = None  # a kubeconfig's `proxy-url` counts whatever NO_PROXY says, as in client-go
         follow_token(settings, path, context)
         settings.retries = False
         return Cluster(kubernetes.client.ApiClient(settings), patience)

@@ -110,6 +110,15 @@ class Tunnels:
                 yield Lost(**json.loads(line))
 
 
+def lost_since(tunnels: Path | None, moment: float) -> list[Lost]:
+    """Return the connections to a cell's machines that were lost since a moment; none where none goes through the API.
+
+    Args:
+        tunnels: the cell's file.  moment: seconds since the epoch.
+    """
+    return Tunnels.load(tunnels).lost_since(moment) if tunnels is not None else []
+
+
 def refused_inside(error: VmatrixError) -> bool:
     """Tell whether it was the machine that refused a connection: the way to it is fine."""
     return isinstance(error, ApiFailure) and NOBODY_LISTENS in error.message

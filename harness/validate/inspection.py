@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from harness.errors import ProductError
+from harness.errors import InfraRetriable, ProductError
 from harness.kube import Cluster
 from harness.kube.client import Unreachable
+from harness.kube.tunnels import lost_since
 from harness.model import GuestCluster
 from harness.until import Deadline, NotYet, TimedOut, until
 from harness.validate.addons import unavailable_deployments, unready_daemon_sets
@@ -23,6 +25,7 @@ from harness.validate.hosts import gather, open_hosts
 from harness.validate.view import ClusterView, settle
 
 OK = 200
+RECENT_SECONDS = 10.0
 
 
 class Inspection:
@@ -61,6 +64,7 @@ class Inspection:
 
         Raises:
             ProductError: it does not within the time to settle. The machines are there, so it is not the infra's fault.
+            InfraRetriable: the way to the machines is broken.
         """
 
         def probe() -> bool | NotYet:
@@ -73,6 +77,13 @@ class Inspection:
         try:
             until(probe, deadline=Deadline.after(self._settle_seconds), what="the guest's API server answers")
         except TimedOut as late:
+            broken = lost_since(self.guest.environment.tunnels, time.time() - RECENT_SECONDS)
+            if broken:
+                raise InfraRetriable(
+                    f"the way to the guest's API server is broken: {broken[-1].why}",
+                    hint="is KubeVirt's virt-api there? `vmatrix doctor` looks at the infra cluster",
+                    detail=late.summary,
+                ) from late
             machine = self.expected.control_plane[0]
             raise ProductError(
                 f"the guest's API server does not answer at {self.api.server}",
