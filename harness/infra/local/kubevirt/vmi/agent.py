@@ -96,7 +96,8 @@ class Agent:
         enter(status, "Running", datetime.now(UTC))
         declared = dig(vmi, "spec", "domain", "devices", "interfaces") or []
         status["interfaces"] = [
-            _interface(i, n, str(pod["status"]["podIP"]), vmi["metadata"]["uid"]) for n, i in enumerate(declared)
+            _interface(i, n, str(dig(pod, "status", "podIP") or ""), vmi["metadata"]["uid"])
+            for n, i in enumerate(declared)
         ]
         targets = {d["name"]: f"vd{'abcdefghijklmnop'[n % 16]}" for n, d in enumerate(_disks(vmi))}
         status["volumeStatus"] = [{**v, "target": targets.get(v["name"], "")} for v in status.get("volumeStatus") or []]
@@ -132,7 +133,7 @@ def _disks(vmi: Json) -> list[Json]:
 
 
 def _interface(declared: Json, number: int, address: str, uid: str) -> Json:
-    """Return one interface's status: the pod's address on the first, a stable locally administered MAC on each."""
+    """Return one interface's status: the pod's address, if it has one, on the first, a stable locally administered MAC on each."""
     digest = hashlib.sha256(f"{uid} {number}".encode()).hexdigest()
     found: Json = {
         "name": declared["name"],
@@ -141,6 +142,6 @@ def _interface(declared: Json, number: int, address: str, uid: str) -> Json:
         "podInterfaceName": f"eth{number}",
         "queueCount": 1,
     }
-    if number == 0:
+    if number == 0 and address:
         found |= {"ipAddress": address, "ipAddresses": [address]}
     return found
