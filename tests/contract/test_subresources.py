@@ -228,7 +228,7 @@ def test_a_machine_stands_still_and_goes_on(machines: Machines, admin: Cluster) 
 def test_a_machine_is_restarted_and_its_console_is_read(machines: Machines, admin: Cluster) -> None:
     namespace = machines.namespace
     machines.disk("again")
-    machines.create("again")
+    machines.create("again", lambda vm: vm["spec"].update(runStrategy="Always"))
     machines.wait_ready("again")
     guest = machines.login("again")
     with closing(open_stream(admin, path(namespace, "virtualmachineinstances", "again", "console"))) as console:

@@ -32,6 +32,7 @@ from harness.proc import Completed, Service, run
 from harness.record import Recorder
 from harness.spec import load_spec
 from harness.spec.settings import Settings
+from harness.until import Deadline, NotYet, until
 from tests.local.run.conftest import processes
 
 MACHINE = "m-0"
@@ -48,6 +49,7 @@ PLAYBOOK = """
       ansible.builtin.shell: mkdir /tmp/{{ mark }} && sleep {{ sleep }}
 """
 AFTER_SECONDS = 2.0  # of the task, which sleeps longer
+ENDING_SECONDS = 20.0  # on a busy host
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +180,11 @@ def test_connections_end_when_they_are_closed(environment: Environment) -> None:
     assert said(environment, "true").returncode == 0
     close_connections(control_directory(environment.run, environment.cell.id))
 
-    assert processes(f"{environment.tunnels} {machine.address}") == []
+    def ended() -> bool | NotYet:
+        left = processes(f"{environment.tunnels} {machine.address}")
+        return NotYet("; ".join(left)) if left else True
+
+    until(ended, deadline=Deadline.after(ENDING_SECONDS), what="no tunnel's process is left")
     assert Tunnels.load(environment.directory / "tunnels.json").instances == {machine.address: MACHINE}
 
 
