@@ -133,7 +133,7 @@ def _disks(vmi: Json) -> list[Json]:
 
 
 def _interface(declared: Json, number: int, address: str, uid: str) -> Json:
-    """Return one interface's status: the pod's address, if it has one, on the first, a stable locally administered MAC on each."""
+    """Return one interface's status: the pod's address (if any) on the first, a stable local MAC on each."""
     digest = hashlib.sha256(f"{uid} {number}".encode()).hexdigest()
     found: Json = {
         "name": declared["name"],
