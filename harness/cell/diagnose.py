@@ -114,10 +114,12 @@ def _consoles(cluster: Cluster, place: Place, target: Path) -> list[Path]:
 
 
 def _log(cluster: Cluster, pod: Json, container: str, path: Path) -> list[Path]:
-    """Save one container's log, behind what the pod's status says of how it ended."""
+    """Save one container's log, if it says anything, behind what the pod's status says of how it ended."""
     meta = pod["metadata"]
     text = cluster.pod_log(meta["namespace"], meta["name"], container=container, tail=LOG_LINES)
     ended = died_of(pod)
+    if not text and not ended:
+        return []
     path.write_text((f"{meta['name']}: {ended}\n" if ended else "") + text, encoding="utf-8")
     return [path]
 

@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 
 log = logging.getLogger(__name__)
 PORT = 10250  # a kubelet's, and what the API server dials when the Node names no other
+CONSOLE_CONTAINER = "guest-console-log"
 TAIL_CHUNK = 1 << 20  # bytes from a console's end that `tailLines` looks at
 
 # (namespace, pod) -> the file with its guest's console, None when there is none
@@ -58,6 +59,9 @@ def _handler(console: Console) -> type[BaseHTTPRequestHandler]:
             words = parts.path.strip("/").split("/")
             if len(words) != 4 or words[0] != "containerLogs":
                 self._answer(404, b"only containerLogs are served here\n")
+                return
+            if words[3] != CONSOLE_CONTAINER:  # nothing runs in a launcher's other containers here
+                self._answer(200, b"")
                 return
             found = console(words[1], words[2])
             if found is None or not found.is_file():
