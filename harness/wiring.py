@@ -117,7 +117,7 @@ def way_in(settings: Settings) -> tuple[Path, str | None]:
     if not path.is_file():
         raise BadInput(
             f"the {'kind instance' if kind else 'embedded infrastructure'} {settings.infra_name!r} is not up",
-            hint=f"vmatrix infra up --provider {settings.provider} --name {settings.infra_name}",
+            hint=f"vmatrix infra up{' --provider kind' if kind else ''} --name {settings.infra_name}",
         )
     return path, None
 

@@ -84,6 +84,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     file.write_text("\n".join(lines) + "\n")
     yield file
     server.shutdown()
+    server.server_close()
 
 
 @pytest.fixture(scope="module", autouse=True)
