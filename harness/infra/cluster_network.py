@@ -114,7 +114,7 @@ def check_networks(cluster: Cluster, guests: Mapping[str, str], given: Collectio
     outer = read_outer(cluster, given)
     yield from _collisions(outer, guests)
     unknown = [whose for whose in (PODS, SERVICES) if whose not in outer.known]
-    if unknown:
+    if unknown and outer.denied:
         yield Finding(
             f"the cluster's own networks of {' and '.join(unknown)} may not be looked at",
             "guests whose networks overlap with them reach neither each other nor the mirror",

@@ -100,10 +100,10 @@ def check_namespace(cluster: Cluster, namespace: str) -> Iterator[Finding]:
             f"kubectl label namespace {namespace} {ENFORCE}=baseline --overwrite",
         )
     else:
-        yield from _pod_security(cluster, namespace)
+        yield from check_pod_security(cluster, namespace)
 
 
-def _pod_security(cluster: Cluster, namespace: str) -> Iterator[Finding]:
+def check_pod_security(cluster: Cluster, namespace: str) -> Iterator[Finding]:
     """Yield that a pod such as a machine's launcher is refused: by a dry run, where that is allowed.
 
     It sees what no label says: the default of the API server's own admission configuration, and policies of others.

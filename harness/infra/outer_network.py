@@ -19,7 +19,8 @@ from harness.kube import ApiFailure, Cluster
 from harness.kube.client import Json
 from harness.kube.resources import CALICO_FELIX, CALICO_POOL, CONFIG_MAP, NODE, SERVICE, SERVICE_CIDR
 
-LEFT_OUT = frozenset({403, 404})
+FORBIDDEN = 403
+LEFT_OUT = frozenset({FORBIDDEN, 404})
 VXLAN_KERNEL_PORT = 8472  # Linux's own default, and flannel's
 VXLAN_IANA_PORT = 4789  # https://www.rfc-editor.org/rfc/rfc7348; Calico's default
 NESTED_PORTS = (8473, 8474, 8475, 8476)
@@ -31,12 +32,13 @@ class Outer:
     """What is known of an infra cluster's networks.
 
     networks: CIDR -> whose addresses they are and who says so.  vxlan_ports: that its own network uses.
-    known: of what (PODS, SERVICES, NODES) anything at all could be read.
+    known: of what (PODS, SERVICES, NODES) anything at all could be read.  denied: whether something was refused.
     """
 
     networks: dict[str, str] = field(default_factory=dict)
     vxlan_ports: set[int] = field(default_factory=set)
     known: set[str] = field(default_factory=set)
+    denied: bool = False
 
     def add(self, whose: str, cidrs: Iterable[str], source: str) -> None:
         """Write down networks; what is no network is left out."""
@@ -93,18 +95,19 @@ def read_outer(cluster: Cluster, given: Iterable[str] = ()) -> Outer:
     return outer
 
 
-def _readable(ask: Callable[[], Any]) -> Any:
+def _readable(outer: Outer, ask: Callable[[], Any]) -> Any:
     """Return an answer, None where it is denied or nothing is there."""
     try:
         return ask()
     except ApiFailure as failure:
-        if failure.code in LEFT_OUT:
-            return None
-        raise
+        if failure.code not in LEFT_OUT:
+            raise
+        outer.denied |= failure.code == FORBIDDEN
+        return None
 
 
 def _nodes(cluster: Cluster, outer: Outer) -> None:
-    found = _readable(lambda: cluster.list(NODE).items) or []
+    found = _readable(outer, lambda: cluster.list(NODE).items) or []
     for node in found:
         spec = node.get("spec") or {}
         ranges = spec.get("podCIDRs") or ([spec["podCIDR"]] if spec.get("podCIDR") else [])
@@ -120,24 +123,24 @@ def _hosts(addresses: Iterable[Mapping[str, str]]) -> Iterator[str]:
 
 
 def _service(cluster: Cluster, outer: Outer) -> None:
-    found = _readable(lambda: cluster.get(SERVICE, "kubernetes", "default")) or {}
+    found = _readable(outer, lambda: cluster.get(SERVICE, "kubernetes", "default")) or {}
     outer.add(SERVICES, (found.get("spec") or {}).get("clusterIPs") or [], "the Service default/kubernetes")
 
 
 def _service_cidrs(cluster: Cluster, outer: Outer) -> None:
-    for each in _readable(lambda: cluster.list(SERVICE_CIDR).items) or []:
+    for each in _readable(outer, lambda: cluster.list(SERVICE_CIDR).items) or []:
         cidrs = (each.get("spec") or {}).get("cidrs") or []
         outer.add(SERVICES, cidrs, f"ServiceCIDR {each['metadata']['name']}")
 
 
-def _config(cluster: Cluster, namespace: str, name: str) -> Mapping[str, str]:
-    found: Json = _readable(lambda: cluster.get(CONFIG_MAP, name, namespace)) or {}
+def _config(cluster: Cluster, outer: Outer, namespace: str, name: str) -> Mapping[str, str]:
+    found: Json = _readable(outer, lambda: cluster.get(CONFIG_MAP, name, namespace)) or {}
     data: Mapping[str, str] = found.get("data") or {}
     return data
 
 
 def _kubeadm(cluster: Cluster, outer: Outer) -> None:
-    text = _config(cluster, "kube-system", "kubeadm-config").get("ClusterConfiguration", "")
+    text = _config(cluster, outer, "kube-system", "kubeadm-config").get("ClusterConfiguration", "")
     networking = _parsed(yaml.safe_load, text).get("networking") or {}
     for key, whose in (("podSubnet", PODS), ("serviceSubnet", SERVICES)):
         outer.add(whose, str(networking.get(key) or "").split(","), "ConfigMap kube-system/kubeadm-config")
@@ -145,7 +148,7 @@ def _kubeadm(cluster: Cluster, outer: Outer) -> None:
 
 def _flannel(cluster: Cluster, outer: Outer) -> None:
     for namespace in ("kube-flannel", "kube-system"):
-        told = _parsed(json.loads, _config(cluster, namespace, "kube-flannel-cfg").get("net-conf.json", ""))
+        told = _parsed(json.loads, _config(cluster, outer, namespace, "kube-flannel-cfg").get("net-conf.json", ""))
         backend = told.get("Backend") or {}
         outer.add(PODS, [str(told.get("Network") or "")], f"ConfigMap {namespace}/kube-flannel-cfg")
         if str(backend.get("Type", "")).lower() == "vxlan":
@@ -153,8 +156,8 @@ def _flannel(cluster: Cluster, outer: Outer) -> None:
 
 
 def _calico(cluster: Cluster, outer: Outer) -> None:
-    pools = _readable(lambda: cluster.list(CALICO_POOL).items) or []
-    felix = _readable(lambda: cluster.get(CALICO_FELIX, "default")) or {}
+    pools = _readable(outer, lambda: cluster.list(CALICO_POOL).items) or []
+    felix = _readable(outer, lambda: cluster.get(CALICO_FELIX, "default")) or {}
     for pool in pools:
         outer.add(PODS, [str((pool.get("spec") or {}).get("cidr", ""))], f"IPPool {pool['metadata']['name']}")
     if any((p.get("spec") or {}).get("vxlanMode", "Never") != "Never" for p in pools):
@@ -162,7 +165,7 @@ def _calico(cluster: Cluster, outer: Outer) -> None:
 
 
 def _cilium(cluster: Cluster, outer: Outer) -> None:
-    told = _config(cluster, "kube-system", "cilium-config")
+    told = _config(cluster, outer, "kube-system", "cilium-config")
     pools = str(told.get("cluster-pool-ipv4-cidr") or "").replace(",", " ").split()
     outer.add(PODS, pools, "ConfigMap kube-system/cilium-config")
     if told and told.get("routing-mode", "tunnel") == "tunnel" and told.get("tunnel-protocol", "vxlan") == "vxlan":

@@ -135,6 +135,12 @@ def _wait_for_policy(ground: Ground) -> None:
     until(holds, deadline=Deadline.after(60), what="deploy/'s policies hold", interval=0.3)
 
 
+@pytest.fixture(scope="session")
+def _given_namespace(ground: Ground) -> None:
+    """Have the namespace that cells share, with its role; it goes with the infrastructure."""
+    ground.kubectl("apply", "-k", DEPLOY / "rbac" / "given-namespace")
+
+
 @pytest.fixture
 def names() -> Callable[[], str]:
     """Return a maker of fresh names."""

@@ -14,6 +14,7 @@ import pytest
 
 from harness import proc
 from harness.infra.cluster_checks import Use, check_cluster
+from harness.infra.cluster_room import check_pod_security
 from harness.infra.findings import Finding
 from harness.infra.need import Need
 from harness.kube.client import Json
@@ -33,6 +34,7 @@ from tests.local.rights.conftest import DEPLOY, PROJECT, Ground
 
 Seen = Callable[..., dict[str, Finding]]
 DOCTOR_SECONDS = 120.0
+GATE = "HonorWaitForFirstConsumer"
 
 
 @pytest.fixture
@@ -168,6 +170,43 @@ def test_storage_that_cannot_be_claimed(ground: Ground, seen: Seen, undo: ExitSt
     late = seen(storage_class="late")
     assert [f.fatal for f in late.values()] == [False]
     assert one(late, "binds when a pod comes")
+
+
+def test_how_a_class_clones_and_whether_cdi_waits_for_consumers(ground: Ground, seen: Seen, undo: ExitStack) -> None:
+    sets = [{"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem"}]
+    _class(ground, undo, "shots", "WaitForFirstConsumer", sets)
+    status = {"cloneStrategy": "snapshot", "provisioner": "example.com/disk"}
+    ground.admin.merge(STORAGE_PROFILE, "shots", {"status": status}, subresource="status")
+
+    found = seen(storage_class="shots")
+    assert not one(found, "shots clones by snapshots and names no class of snapshots").fatal
+    with changed(
+        ground, CDI, {"spec": {"config": {"featureGates": None}}}, {"spec": {"config": {"featureGates": [GATE]}}}
+    ):
+        gate = one(seen(storage_class="shots"), f"feature gate {GATE} is off")
+        assert not gate.fatal
+        ground.kubectl(*_words(gate.remedy))
+        assert GATE not in " ".join(seen(storage_class="shots"))
+    ground.admin.merge(STORAGE_PROFILE, "shots", {"status": {"snapshotClass": "s"}}, subresource="status")
+    assert [f.what for f in seen(storage_class="shots").values()] == [one(found, "binds when a pod comes").what]
+
+
+def test_a_pod_like_a_launcher_s_is_tried_against_pod_security(ground: Ground, undo: ExitStack) -> None:
+    name = f"secured-{secrets.token_hex(3)}"
+    enforce = "pod-security.kubernetes.io/enforce"
+    meta = {"name": name, "labels": {enforce: "restricted"}}
+    ground.admin.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
+    undo.callback(ground.admin.delete, NAMESPACE, name)
+    until(
+        lambda: bool(ground.admin.get(SERVICE_ACCOUNT, "default", name)) or NotYet("no default account"),
+        deadline=Deadline.after(30),
+        what="the namespace has its service account",
+    )
+    (finding,) = check_pod_security(ground.admin, name)
+    assert finding.fatal
+    assert "seccompProfile" in finding.what
+    ground.kubectl(*_words(finding.remedy))
+    assert list(check_pod_security(ground.admin, name)) == []
 
 
 def test_a_shared_namespace_its_quota_and_its_pod_security(ground: Ground, seen: Seen, undo: ExitStack) -> None:

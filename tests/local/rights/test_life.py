@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from harness.infra.cluster_checks import Use, check_cluster
 from harness.kube.resources import DATA_VOLUME, LEASE, PVC, SECRET, VM
 from harness.schedule.ledger import LEASE_NAME, RESERVATIONS_NAMESPACE
 from tests.local.rights.audit import Ask, granted
-from tests.local.rights.conftest import DEPLOY, PROJECT, Ground
+from tests.local.rights.conftest import PROJECT, Ground
 from tests.local.rights.lives import images, life_of, live, site_of, spoilt
 
 SHARED = "vmatrix-cells"
@@ -28,13 +27,6 @@ def _jobs_of_a_project(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI_PROJECT_ID", str(PROJECT))
     for variable in ("POD_NAME", "POD_UID", "POD_NAMESPACE"):
         monkeypatch.delenv(variable, raising=False)
-
-
-@pytest.fixture(scope="module")
-def _given_namespace(ground: Ground) -> Iterator[None]:
-    ground.kubectl("apply", "-k", DEPLOY / "rbac" / "given-namespace")
-    yield
-    ground.kubectl("delete", "-k", DEPLOY / "rbac" / "given-namespace", "--wait=false")
 
 
 @pytest.mark.usefixtures("_jobs_of_a_project")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,7 @@ from harness.plan.select import Selection, selected
 from harness.record import read
 from harness.spec import load_spec
 from tests.local.rights.audit import Ask, granted
-from tests.local.rights.conftest import DEPLOY, Ground
+from tests.local.rights.conftest import Ground
 from tests.local.rights.lives import images
 from tests.local.rights.test_life import SHARED
 
@@ -37,13 +36,6 @@ def smoke() -> Cell:
     """Return the cell of the tier `smoke`."""
     (found,) = selected(load_spec(project_dir() / "matrix"), "embedded", Selection(tier="smoke"))
     return found.cell
-
-
-@pytest.fixture(scope="module")
-def _given_namespace(ground: Ground) -> Iterator[None]:
-    ground.kubectl("apply", "-k", DEPLOY / "rbac" / "given-namespace")
-    yield
-    ground.kubectl("delete", "-k", DEPLOY / "rbac" / "given-namespace", "--wait=false")
 
 
 @pytest.fixture(scope="module")
