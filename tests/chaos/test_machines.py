@@ -86,6 +86,7 @@ def test_a_machine_that_crashes_is_not_waited_for_and_its_last_words_are_kept(gr
     assert "VirtualMachineInstance Failed since" in caught.value.detail
     kept = {p.name: p.read_text(encoding="utf-8") for p in (life.attempt.directory / "logs").iterdir() if p.is_file()}
     assert "panic: no such domain" in kept["objects.yml"]
+    assert "panic: no such domain" in kept["m-0-launcher.log"]
     life.teardown()
 
 
