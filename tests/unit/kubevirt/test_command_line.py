@@ -27,6 +27,11 @@ def test_options_are_read() -> None:
     options = options_of(command_line())
     assert (options.index, options.node_name, options.state) == (5, "vmatrix-x", Path("/state"))
     assert (options.webhook_host, options.webhook_port) == ("10.218.0.1", 8443)
+    assert options.subresources == ("10.218.0.1", 8444)
+
+
+def test_the_subresources_may_be_served_elsewhere() -> None:
+    assert options_of(command_line(subresources_address="172.18.0.1:9443")).subresources == ("172.18.0.1", 9443)
 
 
 @pytest.mark.parametrize("missing", ["kubeconfig", "state", "index", "node_name", "webhook_address", "pki"])

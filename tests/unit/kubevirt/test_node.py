@@ -169,6 +169,10 @@ class Machines:
         self.calls.append(f"start {spec.id}")
         self.inside -= 1
 
+    def pause(self, machine_id: str) -> None: ...
+
+    def resume(self, machine_id: str) -> None: ...
+
     def kill(self, identity: str) -> None:
         self.inside += 1
         assert self.inside == 1

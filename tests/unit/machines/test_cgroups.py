@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from harness.infra.local.machines import cgroups
 from harness.infra.local.machines.cgroups import Hierarchy
 
@@ -75,6 +77,27 @@ def test_groups_are_removed_deepest_first_and_those_in_use_are_named(tmp_path: P
     stuck = cgroups.remove([tmp_path / "a", tmp_path / "busy", tmp_path / "never"])
     assert not (tmp_path / "a").exists()
     assert stuck == [tmp_path / "busy/c", tmp_path / "busy"]
+
+
+@pytest.mark.parametrize(
+    ("knob", "frozen", "thawed", "outcome"),
+    [
+        ("freezer.state", "FROZEN", "THAWED", ("freezer.state", "FROZEN\n")),
+        ("cgroup.freeze", "1", "0", ("cgroup.events", "populated 1\nfrozen 1\n")),
+    ],
+)
+def test_a_group_is_frozen(tmp_path: Path, knob: str, frozen: str, thawed: str, outcome: tuple[str, str]) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / knob).touch()
+    groups = [tmp_path / "other", tmp_path / "m"]
+    cgroups.freeze(groups, frozen=True)
+    assert (tmp_path / "m" / knob).read_text() == frozen
+    assert not cgroups.is_frozen(groups)  # until the kernel says so
+    (tmp_path / "m" / outcome[0]).write_text(outcome[1])
+    assert cgroups.is_frozen(groups)
+    cgroups.freeze(groups, frozen=False)
+    assert (tmp_path / "m" / knob).read_text() == thawed
 
 
 def _tree(root: Path, knobs: dict[str, list[str]]) -> tuple[Hierarchy, ...]:
