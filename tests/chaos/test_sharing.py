@@ -9,13 +9,15 @@ from contextlib import contextmanager
 
 import pytest
 
-from harness.errors import EXIT_RETRY, InfraRetriable
+from harness.cell.binding import refuse_masquerade
+from harness.errors import EXIT_RETRY, BadInput, Blame, InfraRetriable
 from harness.kube import Cluster
 from harness.kube.resources import VALIDATING_WEBHOOK
 from harness.kube.transport import Patience
 from harness.schedule import Admission, Admitted, Limits
 from harness.schedule.history import History
 from harness.session.admit import Waiting
+from harness.spec.settings import load_settings
 from tests.chaos.cells import Ground, bring_up, cell_of
 
 rows = pytest.mark.row
@@ -93,3 +95,14 @@ def test_a_cell_that_finds_no_room_waits_and_then_says_who_has_it(ground: Ground
         assert "vmatrix reap --expired" in no.value.hint
         admission.gone("first")
         waiting.admit(second, life.steps)
+
+
+@rows("F19")
+def test_masquerade_is_refused_for_several_machines_before_anything_is_made(ground: Ground) -> None:
+    (ground.folder / "vmatrix.yml").write_text("runs: runs\nbinding: masquerade\n", encoding="utf-8")
+    settings = load_settings(ground.folder, environment={})
+    refuse_masquerade(settings, [cell_of(1)])  # a machine alone can live with it
+    with pytest.raises(BadInput, match=r"vmatrix\.yml:2: binding: masquerade gives each machine") as no:
+        refuse_masquerade(settings, [cell_of(1), cell_of(3)])
+    assert no.value.blame is Blame.USER
+    assert "bridge" in no.value.hint
