@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -104,9 +105,23 @@ def _remedy(right: Right, missing: Sequence[str], namespace: str | None, who: st
     name = "-".join(part for part in (ROLE, right.resource.plural, right.subresource, *missing) if part)
     kind, inside = ("role", f" --namespace={namespace}") if namespace else ("clusterrole", "")
     names = "".join(f" --resource-name={n}" for n in right.names)
+    made = f"kubectl create {kind} {name} --verb={','.join(missing)} --resource={right.plural}{names}{inside}"
+    if right.resource.group.startswith("subresources."):
+        made = _remedy_of_subresource(right, missing, f"{kind} {name}", inside)
+    return f"{made} && kubectl create {kind}binding {name} --{kind}={name} {who}{inside}"
+
+
+def _remedy_of_subresource(right: Right, missing: Sequence[str], role: str, inside: str) -> str:
+    """Return the commands that make a role on what an aggregated API serves as subresources alone.
+
+    kubectl looks for the kind itself, which that API does not have, so the rule is put into a role that is there.
+    """
+    resources = [f"{right.resource.plural}/{right.subresource}"]
+    rule = {"apiGroups": [right.resource.group], "resources": resources, "verbs": list(missing)}
+    patch = json.dumps([{"op": "replace", "path": "/rules", "value": [rule]}], separators=(",", ":"))
     return (
-        f"kubectl create {kind} {name} --verb={','.join(missing)} --resource={right.plural}{names}{inside} && "
-        f"kubectl create {kind}binding {name} --{kind}={name} {who}{inside}"
+        f"kubectl create {role} --verb=get --resource=pods{inside} && "
+        f"kubectl patch {role}{inside} --type=json -p '{patch}'"
     )
 
 

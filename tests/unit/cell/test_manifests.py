@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import yaml
 
 from harness.cell import manifests
@@ -69,6 +71,38 @@ def test_a_machine_never_masquerades_and_is_killed_without_grace() -> None:
     assert spec["domain"]["devices"]["interfaces"] == [{"name": "default", "bridge": {}}]
     assert spec["terminationGracePeriodSeconds"] == 0
     assert spec["evictionStrategy"] == "None"
+
+
+def test_a_machine_is_bound_as_it_is_asked_for_and_its_disk_made_from_what_it_is_told() -> None:
+    cell = smoke()
+    masked = replace(plan(cell), binding=manifests.MASQUERADE)
+    origins = {
+        "claim": (None, {"source": {"pvc": {"namespace": "vmatrix-images", "name": IMAGE.name}}}),
+        "snapshot": (
+            manifests.Origin.data_source("images", "snap"),
+            {"sourceRef": {"kind": "DataSource", "namespace": "images", "name": "snap"}},
+        ),
+        "url": (manifests.Origin.url(), {"source": {"http": {"url": IMAGE.url, "checksum": IMAGE.checksum}}}),
+    }
+    for origin, expected in origins.values():
+        disk, _, vm = manifests.machine(masked, cell.machines[0], IMAGE, directory=TEMPLATES, origin=origin)
+        assert vm["spec"]["template"]["spec"]["domain"]["devices"]["interfaces"] == [
+            {"name": "default", "masquerade": {}}
+        ]
+        assert {k: v for k, v in disk["spec"].items() if k != "storage"} == expected
+        assert "annotations" not in disk["metadata"]
+
+
+def test_only_golden_images_are_bound_without_a_consumer() -> None:
+    asked = replace(IMAGE, credentials="login", certificates="ca")
+    golden = manifests.golden(asked, labels={}, storage_class=None, directory=TEMPLATES)
+    assert golden["metadata"]["annotations"] == {"cdi.kubevirt.io/storage.bind.immediate.requested": "true"}
+    assert golden["spec"]["source"]["http"] | {"url": "", "checksum": ""} == {
+        "url": "",
+        "checksum": "",
+        "secretRef": "login",
+        "certConfigMap": "ca",
+    }
 
 
 def test_a_namespace_name_fits_and_is_deterministic() -> None:
