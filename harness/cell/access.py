@@ -20,6 +20,7 @@ from harness.model import Machine
 from harness.proc import CommandFailed, Completed, run
 from harness.until import Deadline, NotYet, until
 
+CONNECT_SECONDS, TUNNEL_SECONDS = 5, 30  # a way through the API is a process of its own: a busy host starts it slowly
 SSH_FAILED = 255  # ssh's own exit status when it could not connect or log in
 # setpriv(1) of util-linux: the kernel ends the command when the thread that started it is gone, whatever ended that.
 DIES_WITH_US = ("setpriv", "--pdeathsig", "TERM")
@@ -49,7 +50,8 @@ def ssh_options(private_key: Path, control: Path | None = None, through: Path | 
     options = [
         *("-i", str(private_key), "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes"),
         *("-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"),
-        *("-o", "ConnectTimeout=5", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"),
+        *("-o", f"ConnectTimeout={CONNECT_SECONDS if through is None else TUNNEL_SECONDS}"),
+        *("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"),
     ]
     if control is not None:
         options += ["-o", "ControlMaster=auto", "-o", "ControlPersist=60s", "-o", f"ControlPath={control}/%C"]
