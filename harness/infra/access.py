@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from harness.infra.findings import Finding
@@ -78,13 +78,18 @@ class Subject:
         return {"apiGroup": RBAC_GROUP, "kind": "User", "name": self.user}
 
 
-def check_access(cluster: Cluster, namespace: str | None = None) -> Iterator[Finding]:
+def check_access(
+    cluster: Cluster, namespace: str | None = None, served: Collection[str] | None = None
+) -> Iterator[Finding]:
     """Yield a finding for each kind of which a verb is not allowed, with the commands that allow it.
 
     Args:
         namespace: the one that cells share; None when each has its own.
+        served: all group/versions of the API; what can be done without is only asked about where it is one of these.
     """
     asked = Where(namespace, joins=namespace is None and may_join(cluster)).asked()
+    if served is not None:
+        asked = [(r, ns) for r, ns in asked if r.required or not r.resource.group or r.resource.api_version in served]
     refused = [(r, namespace, missing) for r, namespace in asked if (missing := _refused(cluster, r, namespace))]
     who = subject(cluster).option() if refused else ""
     for right, namespace, missing in refused:

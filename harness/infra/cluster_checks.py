@@ -80,7 +80,7 @@ def _checks(cluster: Cluster, served: frozenset[str], use: Use) -> Iterator[Call
     if CDI.api_version in served:
         yield lambda: check_deployed(cluster, CDI, "CDI")
         yield lambda: check_storage(cluster, use.storage_class)
-    yield lambda: check_access(cluster, use.namespace)
+    yield lambda: check_access(cluster, use.namespace, served)
     yield lambda: check_nodes(cluster, use.need)
     yield lambda: check_plugin(cluster, served)
     yield lambda: check_networks(cluster, use.networks, use.outer)

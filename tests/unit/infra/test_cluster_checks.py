@@ -218,6 +218,15 @@ def test_rights_that_are_missing_come_with_the_commands_that_give_them(api: Api)
     assert not nodes.fatal
 
 
+def test_what_can_be_done_without_is_only_asked_for_where_it_is_served(api: Api) -> None:
+    api.refused = {("list", "ippools")}
+    assert api.seen() == []
+    api.answers["/apis"] = groups("kubevirt.io/v1", "cdi.kubevirt.io/v1beta1", "crd.projectcalico.org/v1")
+    (pools,) = api.seen()
+    assert pools.what == "not allowed: list ippools.crd.projectcalico.org"
+    assert not pools.fatal
+
+
 def test_too_little_capacity_says_what_is_free(api: Api) -> None:
     (finding,) = check_cluster(api.kubeconfig, use=Use(need=Need(memory_mib=7 * 1024, cpus=2)))
     assert finding.what.startswith("6144 MiB and 3.0 CPUs are free on 1 nodes (8192 MiB in all)")
