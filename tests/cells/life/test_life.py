@@ -39,4 +39,5 @@ def test_gone(cell: Cell, life: Life, cells: Cells) -> None:
     """The infra cluster itself no longer knows anything of the cell, whatever the teardown believed."""
     if life.failed and cells.plan.settings.keep_on_failure:
         pytest.skip("not run: the failed cell was to be kept")
-    assert find(cells.site.cluster, Selection(run=cells.plan.run, cell=cell.id)) == []
+    where = cells.site.namespace
+    assert find(cells.site.cluster, Selection(run=cells.plan.run, cell=cell.id, namespace=where)) == []
