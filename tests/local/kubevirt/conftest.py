@@ -69,13 +69,15 @@ def namespace(cluster: Cluster) -> Iterator[str]:
 
 
 @pytest.fixture
-def machines(cluster: Cluster, part: Part, namespace: str, image: GoldenImage, tmp_path: Path) -> Iterator[Machines]:
+def machines(
+    infra: LocalProvider, cluster: Cluster, part: Part, namespace: str, image: GoldenImage, tmp_path: Path
+) -> Iterator[Machines]:
     """Return what makes machines in the test's namespace; they are gone, and the KubeVirt part runs, after the test.
 
     SSH's control sockets want a short path.
     """
     control = Path(tempfile.mkdtemp(prefix="vmx-"))
-    yield Machines(cluster, namespace, image, tmp_path / "key", control)
+    yield Machines(cluster, namespace, image, tmp_path / "key", control, infra.kubeconfig())
     close_connections(control)
     part.start()
     for vm in cluster.list(VM, namespace).items:
