@@ -31,7 +31,7 @@ def test_a_published_node_on_a_modern_host_is_left_as_kind_makes_it() -> None:
     assert document["nodes"] == [{"role": "control-plane", "image": "kindest/node:v1.36.3"}]
     assert "disableDefaultCNI" not in document["networking"]
     assert document["containerdConfigPatches"] == []
-    assert set(patches(document)) == {"KubeProxyConfiguration"}
+    assert set(patches(document)) == {"KubeProxyConfiguration", "InitConfiguration"}
 
 
 def test_a_node_of_our_own_brings_its_network_and_its_images() -> None:
