@@ -21,6 +21,7 @@ from harness.cell.place import Place
 from harness.cell.site import Site
 from harness.errors import BadImage
 from harness.infra.local.kubevirt.cdi.classes import CSI, PLAIN
+from harness.infra.local.kubevirt.vmi.launcher import CONSUMER
 from harness.infra.local.provider import LocalProvider
 from harness.kube.client import Cluster
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, POD, PVC, VM
@@ -28,6 +29,7 @@ from harness.model import PlannedMachine
 from harness.paths import project_dir
 from harness.spec import load_spec
 from harness.spec.models import Timeouts
+from harness.until import Deadline, NotYet, until
 from tests.contract import images
 from tests.contract.images import content
 from tests.contract.volumes import wait_gone
@@ -111,6 +113,19 @@ def test_a_machine_s_disk_is_cloned_on_any_class(
         disk = disk_of(infra, cluster, place.namespace, "m-0")
         assert disk.stat().st_size == 1024**3
         assert begins_with(disk, content())
+        wait_for_launcher(cluster, place.namespace)
+
+
+def wait_for_launcher(cluster: Cluster, namespace: str) -> None:
+    """Wait until the machine's launcher alone is there: who only had the disk bound is gone."""
+
+    def alone() -> bool | NotYet:
+        pods = cluster.list(POD, namespace, labels="kubevirt.io=virt-launcher").items
+        passing = [p for p in pods if (p["metadata"].get("annotations") or {}).get(CONSUMER) == "true"]
+        names = ", ".join(p["metadata"]["name"] for p in pods)
+        return (len(pods) == 1 and not passing) or NotYet(names or "no launcher")
+
+    until(alone, deadline=Deadline.after(60), what="the machine has its launcher", interval=0.2)
 
 
 def test_a_golden_image_that_a_pod_holds_is_imported_instead(
