@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
 import socket
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from subprocess import PIPE, Popen
 from typing import Any
 
 import pytest
@@ -17,6 +20,7 @@ import yaml
 from aiohttp import web
 
 from harness.errors import BadInput
+from harness.infra.local import pki
 from harness.infra.local.kubevirt.subresources import answers
 from harness.infra.local.kubevirt.subresources.answers import Refused
 from harness.infra.local.kubevirt.subresources.tunnel import Dropping, Port, Stream, Tunnels, dial
@@ -300,3 +304,26 @@ def test_programs_that_know_addresses_go_through_a_proxy(ways: Ways, machine: Ma
     assert b"connection refused" in refused[0][1]
     for made, _ in refused:
         made.close()
+
+
+def test_a_proxy_command_keeps_no_keys_on_disk_and_ends_with_its_pipes(
+    ways: Ways, machine: Machine, tmp_path: Path
+) -> None:
+    pki.ensure(tmp_path / "pki", addresses=("127.0.0.1",), names=("x",), node="n")
+    config = yaml.safe_load(ways.kubeconfig.read_text(encoding="utf-8"))
+    authority = base64.b64encode((tmp_path / "pki" / "ca.crt").read_bytes()).decode()
+    config["clusters"][0]["cluster"]["certificate-authority-data"] = authority
+    ways.kubeconfig.write_text(yaml.safe_dump(config), encoding="utf-8")
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    words = [sys.executable, "-P", "-m", "harness.kube.tunnels", str(tmp_path / "tunnels.json"), ADDRESS]
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    with Popen([*words, str(machine.port)], stdin=PIPE, stdout=PIPE, env=environment) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        machine.accept().sendall(b"hello")
+        assert child.stdout.read(5) == b"hello"
+        assert list(folder.iterdir()) == []
+        child.stdin.close()
+        assert child.wait(20) == 0
+    assert ways.lost_since(0.0) == []
