@@ -25,7 +25,7 @@ def test_later_sources_win_and_are_named(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("providr: local\n", "vmatrix.yml:1: providr: unknown key; did you mean provider?"),
-        ("runs: x\nprovider: cloud\n", "vmatrix.yml:2: provider: Input should be 'local' or 'kubeconfig'"),
+        ("runs: x\nprovider: cloud\n", "vmatrix.yml:2: provider: Input should be 'local', 'kubeconfig' or 'kind'"),
         ("timeout_scale: 0\n", "vmatrix.yml:1: timeout_scale: Input should be greater than 0"),
         ("- a\n", "vmatrix.yml:1: "),
     ],
