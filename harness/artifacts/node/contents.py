@@ -13,7 +13,7 @@ from harness.artifacts.recipe import Ref
 REPOSITORY = "vmatrix.invalid"  # what the images are called in a node: nobody can pull from there (RFC 2606)
 KIND = "kind"
 POD_RANGE = "10.244.0.0/24"  # of the one node, from kind's pod network 10.244.0.0/16
-STORAGE = Path(__file__).with_name("default-storage.yaml")
+STORAGE = Path(__file__).with_name("default-storage.yaml.in")
 BUSYBOX = "image/e2e-test-images/busybox"
 PROVISIONER = "image/local-path-provisioner"
 PLUGINS = ("bridge", "host-local", "loopback", "portmap", "ptp")
