@@ -141,10 +141,17 @@ def until(
     if isinstance(answer, NotYet):
         waited = time.monotonic() - began
         raise TimedOut(
-            f"gave up after {waited:.0f} s waiting until {what}: {reasons[-1] if reasons else 'no answer'}",
+            f"gave up after {waited:.0f} s waiting until {what}: {_last_words(reasons, troubled=troubles > 0)}",
             detail=_described(describe),
         )
     return answer
+
+
+def _last_words(reasons: list[str], *, troubled: bool) -> str:
+    """Return why a wait failed; behind a trouble, which may be no more than the deadline's own, what was said before."""
+    if not reasons:
+        return "no answer"
+    return f"{reasons[-1]} (before that: {reasons[-2]})" if troubled and len(reasons) > 1 else reasons[-1]
 
 
 def _described(describe: Callable[[], str] | None) -> str:

@@ -68,6 +68,16 @@ def test_the_last_trouble_is_what_is_said_when_time_is_up() -> None:
         until(Failing(refusing(503, "shutting down"), 999), deadline=Deadline.after(0.3), what="it answers")
 
 
+def test_a_trouble_at_the_end_does_not_hide_what_was_said_before() -> None:
+    answers: list[Exception] = [refusing(500, "failed calling webhook")]
+
+    def probe() -> str:
+        raise answers.pop() if answers else Unreachable("GET: no answer in time")
+
+    with pytest.raises(TimedOut, match=r"no answer in time \(before that: .*failed calling webhook\)"):
+        until(probe, deadline=Deadline.after(0.4), what="it answers", interval=0.01)
+
+
 def test_who_cannot_be_asked_for_detail_does_not_hide_the_failure() -> None:
     def describe() -> str:
         raise Unreachable("GET /events: reset")
