@@ -148,7 +148,7 @@ def until(
 
 
 def _last_words(reasons: list[str], *, troubled: bool) -> str:
-    """Return why a wait failed; behind a trouble, which may be no more than the deadline's own, what was said before."""
+    """Return why a wait failed; behind a trouble, which may be the deadline's own, what was said before it."""
     if not reasons:
         return "no answer"
     return f"{reasons[-1]} (before that: {reasons[-2]})" if troubled and len(reasons) > 1 else reasons[-1]
