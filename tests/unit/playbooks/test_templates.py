@@ -89,7 +89,8 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def all_in_one(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the rendered templates of a control plane that is a node as well, with other choices."""
-    return render("all-in-one", tmp_path_factory.mktemp("all-in-one"), cluster_kube_proxy_mode="iptables")
+    nested: dict[str, Any] = {"cluster_vxlan_port": 8473, "cluster_vxlan_mtu": 1350}
+    return render("all-in-one", tmp_path_factory.mktemp("all-in-one"), cluster_kube_proxy_mode="iptables", **nested)
 
 
 def documents(path: Path) -> dict[str, dict[str, Any]]:
@@ -192,8 +193,10 @@ def test_flannel_writes_the_kind_of_rules_that_kube_proxy_does(rendered: Path, a
         found: dict[str, Any] = json.loads(documents(directory / "flannel.yml")["ConfigMap"]["data"]["net-conf.json"])
         return found
 
-    assert network(rendered) == {"Network": "10.243.0.0/16", "EnableNFTables": True, "Backend": {"Type": "vxlan"}}
+    backend = {"Type": "vxlan", "Port": 8472}
+    assert network(rendered) == {"Network": "10.243.0.0/16", "EnableNFTables": True, "Backend": backend}
     assert network(all_in_one)["EnableNFTables"] is False
+    assert network(all_in_one)["Backend"] == {"Type": "vxlan", "Port": 8473, "MTU": 1350}
 
 
 def test_flannel_does_not_wait_for_kube_proxy(rendered: Path) -> None:
