@@ -118,6 +118,7 @@ class Bench:
         done = proc.run(argv, timeout=timeout, env=settings, check=False)
         if check and done.returncode != 0:
             pytest.fail("\n".join(done.stdout.splitlines()[-60:]))
+        sys.stdout.write(done.stdout)  # which tasks changed something: pytest shows it when what comes after fails
         return done
 
     def state(self, machine: int) -> dict[str, dict[str, str]]:

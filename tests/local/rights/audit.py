@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ POLICY: Mapping[str, Any] = {
 }
 EVERYBODYS = frozenset({"authorization.k8s.io", "authentication.k8s.io"})  # groups in which one asks about oneself
 FORBIDDEN = 403
+QUOTA = re.compile("exceeded quota|status unknown for quota")
 
 
 @dataclass(frozen=True, order=True)
@@ -63,12 +65,19 @@ class Log:
             log.seek(since)
             events = [json.loads(line) for line in log if line.endswith(b"\n")]
         own = [e for e in events if e["user"]["username"] == user and e.get("objectRef")]
-        asked = [(_ask(e), e["responseStatus"]["code"]) for e in own if _group(e) not in EVERYBODYS]
+        asked = [(_ask(e), _may_not(e)) for e in own if _group(e) not in EVERYBODYS]
         inside = [ask for e in events if (ask := _asked_for(e, user)) is not None]
         return Witness(
             asked=frozenset([ask for ask, _ in asked] + inside),
-            forbidden=frozenset(ask for ask, code in asked if code == FORBIDDEN),
+            forbidden=frozenset(ask for ask, may_not in asked if may_not),
         )
+
+
+def _may_not(event: Mapping[str, Any]) -> bool:
+    """Tell whether a right was missing. A quota says 403 as well: while it is full, or was made a moment ago."""
+    status = event["responseStatus"]
+    allowed = (event.get("annotations") or {}).get("authorization.k8s.io/decision") == "allow"
+    return bool(status["code"] == FORBIDDEN and not (allowed and QUOTA.search(status.get("message", ""))))
 
 
 def _group(event: Mapping[str, Any]) -> str:
