@@ -8,6 +8,7 @@ that answers as they do: `Available`, the version, a profile for each storage cl
 from __future__ import annotations
 
 import json
+import secrets
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -69,8 +70,9 @@ def resource(project: str) -> Json:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Serve a folder of manifests; return the file that names them, without a checksum yet."""
     folder = tmp_path_factory.mktemp("site")
+    new = f"# {secrets.token_hex(8)}: no earlier test has had it downloaded and kept\n"
     for project in VERSIONS:
-        (folder / f"{project}-operator.yaml").write_text(yaml.safe_dump_all(operator(project)))
+        (folder / f"{project}-operator.yaml").write_text(new + yaml.safe_dump_all(operator(project)))
         (folder / f"{project}-cr.yaml").write_text(yaml.safe_dump(resource(project)))
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(folder)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
