@@ -216,15 +216,6 @@ class KindProvider(LocalProvider):
             raise InfraError(finding.what, hint=finding.remedy)
         return found.engine
 
-    def _index(self) -> int:
-        found = instance.load(self.layout)
-        if found is None:
-            raise InfraError(
-                f"the kind instance {self.layout.name} is not up",
-                hint=f"vmatrix infra up --provider kind --name {self.layout.name}",
-            )
-        return found.index
-
     def _cluster_if_any(self) -> KindCluster | None:
         found = engine.find().engine
         return KindCluster(self.cluster_name, found) if found is not None else None

@@ -231,8 +231,8 @@ class LocalProvider:
         found = instance.load(self.layout)
         if found is None:
             raise InfraError(
-                f"the local infrastructure {self.layout.name} is not up",
-                hint=f"vmatrix infra up --provider local --name {self.layout.name}",
+                f"the {self.name} infrastructure {self.layout.name} is not up",
+                hint=f"vmatrix infra up --provider {self.name} --name {self.layout.name}",
             )
         return found.index
 
