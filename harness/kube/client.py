@@ -11,11 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import kubernetes
-
-from harness.errors import BadInput
+from harness.kube.kubeconfig import Opened, open_kubeconfig
 from harness.kube.resources import EVENT, Resource
-from harness.kube.token import follow_token
 from harness.kube.transport import (
     HASTY,
     Answer,
@@ -47,8 +44,8 @@ class Listing:
 class Cluster:
     """A client of one Kubernetes API; thread-safe."""
 
-    def __init__(self, api: Any, patience: Patience = HASTY) -> None:
-        self._api = api
+    def __init__(self, opened: Opened, patience: Patience = HASTY) -> None:
+        self.opened = opened
         self.patience = patience
 
     @staticmethod
@@ -61,31 +58,12 @@ class Cluster:
         Raises:
             BadInput: the file is missing, malformed, or has no such context.
         """
-        if not path.is_file():
-            raise BadInput(
-                f"kubeconfig {path} does not exist", hint="pass --kubeconfig PATH or bring the infra up first"
-            )
-        settings = kubernetes.client.Configuration()
-        settings.connection_pool_maxsize = 32
-        of_environment = settings.proxy
-        try:
-            kubernetes.config.load_kube_config(  # type: ignore[no-untyped-call]
-                str(path), context=context, client_configuration=settings
-            )
-        except Exception as error:
-            raise BadInput(
-                f"kubeconfig {path} cannot be used: {error}", hint="check the file and the context's name"
-            ) from error
-        if settings.proxy != of_environment:
-            settings.no_proxy = None  # a kubeconfig's `proxy-url` counts whatever NO_PROXY says, as in client-go
-        follow_token(settings, path, context)
-        settings.retries = False
-        return Cluster(kubernetes.client.ApiClient(settings), patience)
+        return Cluster(open_kubeconfig(path, context), patience)
 
     @property
     def server(self) -> str:
         """Return the API's URL."""
-        return str(self._api.configuration.host)
+        return str(self.opened.api.configuration.host)
 
     def send(
         self,
@@ -148,7 +126,7 @@ class Cluster:
         content_type: str,
         limits: tuple[float, float],
     ) -> Any:
-        serialized = self._api.param_serialize(
+        serialized = self.opened.api.param_serialize(
             method=method,
             resource_path=path,
             query_params=list((query or {}).items()),
@@ -156,7 +134,7 @@ class Cluster:
             body=body,
             auth_settings=["BearerToken"],
         )
-        return self._api.call_api(*serialized, _request_timeout=limits)
+        return self.opened.api.call_api(*serialized, _request_timeout=limits)
 
     def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json | None:
         """Return an object, None when it does not exist."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import select
-import ssl
 import time
 from contextlib import suppress
 from enum import Enum
@@ -62,8 +61,9 @@ def open_stream(cluster: Cluster, path: str) -> websocket.WebSocket:
     Raises:
         ApiFailure: the API, or KubeVirt, refused.  Unreachable: nobody answered.
     """
-    settings = cluster._api.configuration  # the client's own: the only one that knows every way to log in
-    tunnel = websocket.WebSocket(sslopt={"context": tls(settings), **_server_name(settings)}, skip_utf8_validation=True)
+    opened = cluster.opened
+    settings = opened.api.configuration  # the Kubernetes library's: the only one that knows every way to log in
+    tunnel = websocket.WebSocket(sslopt={"context": opened.tls, **_server_name(settings)}, skip_utf8_validation=True)
     tunnel.settimeout(OPEN_SECONDS)
     url = f"ws{settings.host.removeprefix('http')}{path}"
     try:
@@ -76,19 +76,6 @@ def open_stream(cluster: Cluster, path: str) -> websocket.WebSocket:
         raise Unreachable(f"GET {settings.host}{path}: {error}", hint="`vmatrix doctor` looks at the way") from error
     tunnel.settimeout(STUCK_SECONDS)
     return tunnel
-
-
-def tls(settings: Any) -> ssl.SSLContext:
-    """Return how to speak TLS with an API server, from the Kubernetes client's configuration."""
-    context = ssl.create_default_context(cafile=settings.ssl_ca_cert or None)
-    if not settings.verify_ssl:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    elif settings.assert_hostname is False:
-        context.check_hostname = False
-    if settings.cert_file:
-        context.load_cert_chain(settings.cert_file, settings.key_file)
-    return context
 
 
 def _server_name(settings: Any) -> dict[str, str]:

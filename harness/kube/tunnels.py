@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import signal
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,14 +130,7 @@ def connect(tunnels: Tunnels, address: str, port: int) -> None:
     Raises:
         VmatrixError: it cannot be had, or was lost.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        tempfile.tempdir = (
-            folder  # the client writes the kubeconfig's keys into files: they go when they have been read
-        )
-        try:
-            tunnel = tunnels.open(tunnels.cluster(), address, port)
-        finally:
-            tempfile.tempdir = None
+    tunnel = tunnels.open(tunnels.cluster(), address, port)
     try:
         bridge(tunnel, sys.stdin.fileno(), sys.stdout.fileno())
     except Cut as cut:

@@ -40,7 +40,7 @@ class Counting(Cluster):
     """A client that counts its requests by method."""
 
     def __init__(self, like: Cluster) -> None:
-        super().__init__(like._api, PATIENT)
+        super().__init__(like.opened, PATIENT)
         self.counts: Counter[str] = Counter()
         self._counting = threading.Lock()
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from harness.kube.kubeconfig import Opened
 from harness.model import Cell, Environment, GuestCluster, Machine, Phase, PlannedMachine
 from harness.validate.expected import Expected, expected_of
 from harness.validate.facts import NodeFacts, parse
 
 RECORDED = Path(__file__).parent / "recorded"
+NOWHERE = Opened(api=None, tls=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))  # for clients whose answers are given
 Json = dict[str, Any]
 VARIABLES: Json = {
     "cluster_kubernetes_version": "1.36.3",

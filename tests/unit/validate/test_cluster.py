@@ -18,6 +18,7 @@ from harness.validate.findings import Finding
 from harness.validate.optional import ADD_ONS
 from harness.validate.view import ClusterView, settle
 from tests.unit.validate import guests
+from tests.unit.validate.guests import NOWHERE
 
 Json = dict[str, Any]
 Judge = Callable[[ClusterView, Expected], list[Finding]]
@@ -234,7 +235,7 @@ class Answers(Cluster):
     """An API that lists recorded objects, those of a later look at each further list of nodes."""
 
     def __init__(self, *looks: Json) -> None:
-        super().__init__(api=None)
+        super().__init__(NOWHERE)
         self.looks = list(looks)
 
     def list(self, resource: Any, *_: Any, **__: Any) -> Any:

@@ -30,6 +30,7 @@ from harness.validate.conformance import (
 from harness.validate.curated import ConformanceSpec, load_curated
 from harness.validate.registry import has_image, missing_images
 from harness.validate.verdicts import Outcome
+from tests.unit.validate.guests import NOWHERE
 
 NAME = "[sig-node] a {b} (c) *should* not. be|restarted ^$ [Conformance]"
 
@@ -181,7 +182,7 @@ class Emptying(Cluster):
     """An API whose namespaces of specs, and whose pods, are fewer at each look."""
 
     def __init__(self, *looks: list[str]) -> None:
-        super().__init__(api=None)
+        super().__init__(NOWHERE)
         self.looks = list(looks)
 
     def list(self, resource: Any, *_: Any, labels: str = "", **__: Any) -> Any:

@@ -14,6 +14,7 @@ from harness.kube.client import Unreachable
 from harness.validate import metrics
 from harness.validate.findings import Finding
 from tests.unit.validate import guests
+from tests.unit.validate.guests import NOWHERE
 from tests.unit.validate.test_cluster import view
 
 Json = dict[str, Any]
@@ -41,7 +42,7 @@ class Measured(Cluster):
     """An API with these measurements; an error in their place is raised."""
 
     def __init__(self, nodes: Any = NODES, pods: Any = PODS) -> None:
-        super().__init__(api=None)
+        super().__init__(NOWHERE)
         self.answers = {metrics.NODE_METRICS: nodes, metrics.POD_METRICS: pods}
 
     def list(self, resource: Resource, *_: Any, **__: Any) -> Any:

@@ -14,6 +14,7 @@ from harness.validate import network
 from harness.validate.findings import Finding, eventually
 from harness.validate.probes import Dialled, ProbePod, Probes
 from tests.unit.validate import guests
+from tests.unit.validate.guests import NOWHERE
 
 Query = dict[str, str]
 Reply = Callable[[str, Query], Answer]
@@ -39,7 +40,7 @@ class Api(Cluster):
     """A pod proxy that answers by a function of the probe that dials and what it is asked."""
 
     def __init__(self, reply: Reply) -> None:
-        super().__init__(api=None)
+        super().__init__(NOWHERE)
         self.reply = reply
         self.asked: list[tuple[str, Query]] = []
 

@@ -10,6 +10,7 @@ from harness.kube import Cluster, Resource
 from harness.kube.resources import NAMESPACE, POD, PV, PVC, SERVICE_ACCOUNT, STORAGE_CLASS
 from harness.until import Deadline
 from harness.validate import storage
+from tests.unit.validate.guests import NOWHERE
 
 Json = dict[str, Any]
 
@@ -18,7 +19,7 @@ class Provisioned(Cluster):
     """An API with a default storage class: pods end at once, what one writes another reads, volumes go with claims."""
 
     def __init__(self, *, phases: Json | None = None, read: str | None = None, stays: bool = False) -> None:
-        super().__init__(api=None)
+        super().__init__(NOWHERE)
         self.phases = {"writer": "Succeeded", "reader": "Succeeded", "claim": "Bound", **(phases or {})}
         self.read = read
         self.stays = stays

@@ -1,0 +1,80 @@
+"""A kubeconfig becomes a client that has read every certificate and key, so that no file of them has to be kept.
+
+The Kubernetes client writes what a kubeconfig embeds into temporary files and needs them for each new connection; those
+of a process that is killed stay, private keys among them. Here they live only while they are read.
+"""
+
+from __future__ import annotations
+
+import ssl
+import tempfile
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import kubernetes
+
+from harness.errors import BadInput
+from harness.kube.token import follow_token
+
+CONNECTIONS = 32  # that are kept open for one API
+FILES = ("ca_certs", "ca_cert_data", "cert_file", "key_file")  # what urllib3 would read again for each connection
+_LOADING = threading.Lock()  # the client shares the files of equal content, whoever takes them away
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A client of the Kubernetes library, and how it speaks TLS."""
+
+    api: Any
+    tls: ssl.SSLContext
+
+
+def open_kubeconfig(path: Path, context: str | None) -> Opened:
+    """Open a kubeconfig file.
+
+    Args:
+        context: the context in it; None for its current one.
+
+    Raises:
+        BadInput: the file is missing, malformed, or has no such context.
+    """
+    if not path.is_file():
+        raise BadInput(f"kubeconfig {path} does not exist", hint="pass --kubeconfig PATH or bring the infra up first")
+    settings = kubernetes.client.Configuration()
+    settings.connection_pool_maxsize = CONNECTIONS
+    settings.retries = False
+    of_environment = settings.proxy
+    with _LOADING, tempfile.TemporaryDirectory(prefix="vmatrix-") as folder:
+        try:
+            kubernetes.config.load_kube_config(  # type: ignore[no-untyped-call]
+                str(path), context=context, client_configuration=settings, temp_file_path=folder
+            )
+            tls = tls_of(settings)
+        except Exception as error:
+            raise BadInput(
+                f"kubeconfig {path} cannot be used: {error}", hint="check the file and the context's name"
+            ) from error
+    if settings.proxy != of_environment:
+        settings.no_proxy = None  # a kubeconfig's `proxy-url` counts whatever NO_PROXY says, as in client-go
+    follow_token(settings, path, context)
+    api = kubernetes.client.ApiClient(settings)
+    pool = api.rest_client.pool_manager.connection_pool_kw
+    for name in FILES:
+        pool.pop(name, None)
+    pool["ssl_context"] = tls
+    return Opened(api, tls)
+
+
+def tls_of(settings: Any) -> ssl.SSLContext:
+    """Return how to speak TLS with an API server, from the Kubernetes client's configuration."""
+    context = ssl.create_default_context(cafile=settings.ssl_ca_cert or None)
+    if not settings.verify_ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif settings.assert_hostname is False:
+        context.check_hostname = False
+    if settings.cert_file:
+        context.load_cert_chain(settings.cert_file, settings.key_file)
+    return context
