@@ -21,7 +21,7 @@ PHASE = re.compile(r"\[(?P<phase>[a-z-]+)\]")
 START = """
 sysctl --quiet --load=/etc/sysctl.d/90-kubernetes.conf
 systemctl daemon-reload
-systemctl enable --quiet --now containerd.service flannel-cni.path
+systemctl enable --quiet --now api-endpoint.service containerd.service flannel-cni.path
 systemctl enable --quiet kubelet.service
 """
 ADMIN = "export KUBECONFIG=/etc/kubernetes/admin.conf"

@@ -15,9 +15,11 @@ from harness.proc import Completed, run
 
 REMOTE_SECONDS = 300.0
 EVERYWHERE = (
+    "/etc/api-endpoint",
     "/etc/containerd",
     "/etc/hosts",
     "/etc/sysctl.d/90-kubernetes.conf",
+    "/etc/systemd/system/api-endpoint.service",
     "/etc/systemd/system/containerd.service",
     "/etc/systemd/system/flannel-cni.path",
     "/etc/systemd/system/flannel-cni.service",
