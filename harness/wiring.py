@@ -13,7 +13,6 @@ from harness.artifacts.disk import catalogue, fetch
 from harness.artifacts.disk.cache import ImageCache
 from harness.artifacts.recipe import Event, Phase, Progress, Ref, Source
 from harness.artifacts.store import Store
-from harness.artifacts.supply import Supply
 from harness.cell import manifests
 from harness.cell.manifests import GoldenImage
 from harness.cell.site import Site
@@ -23,7 +22,6 @@ from harness.infra.cluster_checks import Use
 from harness.infra.findings import raise_if_any
 from harness.infra.kind.provider import KindProvider
 from harness.infra.kubeconfig import KubeconfigProvider
-from harness.infra.local.config import LocalConfig
 from harness.infra.local.layout import layout_of
 from harness.infra.local.provider import LocalProvider
 from harness.infra.need import Need
@@ -36,8 +34,8 @@ from harness.spec import Spec
 from harness.spec.images import UrlSource
 from harness.spec.settings import Settings
 from harness.wiring_kind import kind_layout, kind_provider
+from harness.wiring_local import INFRA_VERSION, local_provider
 
-INFRA_VERSION = "1.36.3"  # of the embedded control plane itself
 MOST_WORKERS = 16  # a worker is a Python process of about 100 MiB
 OnProgress = Callable[[str], None]
 
@@ -55,23 +53,6 @@ def spoken(progress: OnProgress) -> Progress:
             progress(f"{event.ref}: {event.phase.value} ({event.elapsed:.0f} of about {event.expected:.0f} s)")
 
     return tell
-
-
-def local_provider(name: str, store: Store, *, progress: Progress, images: Sequence[Ref] = ()) -> LocalProvider:
-    """Return the embedded infrastructure of that name, its programs and images coming from the artifacts."""
-    supply = Supply(INFRA_VERSION, images, store, progress)
-    needed = (*refs.host(store.catalogue, INFRA_VERSION), *images)
-    return LocalProvider(
-        LocalConfig(
-            layout_of(name),
-            binaries=supply.program,
-            mirror=supply.mirror,
-            registry=supply.registry,
-            publish=supply.publish,
-            prepare=lambda: store.ensure(needed, progress),
-            prepared=lambda: all(store.cached(ref) is not None for ref in needed),
-        )
-    )
 
 
 def own_provider(

@@ -16,8 +16,8 @@ from harness.errors import BadInput
 from harness.infra.kind import record, releases
 from harness.infra.kind.config import KindConfig, KubeVirt, OwnNode
 from harness.infra.kind.provider import KindProvider
-from harness.infra.local.config import LocalConfig
 from harness.infra.local.layout import Layout, instances_dir, layout_of
+from harness.wiring_local import supplied
 
 KUBERNETES = "1.36.3"  # of the cluster, unless another is asked for
 
@@ -65,15 +65,6 @@ def kind_provider(
         made = nodes.ensure(version, say, progress)
         return OwnNode(made.reference, made.archive, contents.REPOSITORY)
 
-    local = LocalConfig(
-        kind_layout(name),
-        binaries=supply.program,
-        mirror=supply.mirror,
-        registry=supply.registry,
-        publish=supply.publish,
-        prepare=lambda: store.ensure(needed, progress),
-        prepared=lambda: all(store.cached(ref) is not None for ref in needed),
-    )
     kind = KindConfig(
         kubevirt=kubevirt,
         version=version,
@@ -84,7 +75,7 @@ def kind_provider(
         own_node_made=lambda: node_image is None and nodes.cached(version) is not None,
         say=say,
     )
-    return KindProvider(local, kind)
+    return KindProvider(supplied(kind_layout(name), supply, needed), kind)
 
 
 def kind_program(store: Store, progress: Progress) -> Path:

@@ -24,6 +24,7 @@ from harness.record import RESULTS, Recorder, read
 from harness.report import junit, summary
 from harness.report.cell import CellResult
 from harness.report.results import RunResult, load
+from harness.wiring_local import local_provider
 
 SECTION = "vmatrix"
 
@@ -91,7 +92,7 @@ def _infra_down(context: JobContext) -> VmatrixError | None:
 
 
 def _embedded(name: str) -> LocalProvider:
-    return wiring.local_provider(name, Store(), progress=silent)
+    return local_provider(name, Store(), progress=silent)
 
 
 def _complete(context: JobContext, run_dir: Path) -> None:

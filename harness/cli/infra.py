@@ -14,7 +14,6 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from harness import wiring
 from harness.artifacts import refs
 from harness.artifacts.recipe import Progress, silent
 from harness.artifacts.store import Store
@@ -27,6 +26,7 @@ from harness.infra.local.provider import LocalProvider
 from harness.infra.local.status import InstanceStatus, State
 from harness.spec.settings import load_settings
 from harness.wiring_kind import kind_layout, kind_provider
+from harness.wiring_local import INFRA_VERSION, local_provider
 
 app = typer.Typer(no_args_is_help=True, help="Bring the infra cluster up, take it down, look at it.")
 out = Console(soft_wrap=True, highlight=False)
@@ -145,9 +145,9 @@ def _provider(
     given: KindOptions | None = None,
 ) -> LocalProvider | KindProvider:
     store = Store()
-    images = refs.images(store.catalogue, wiring.INFRA_VERSION)
+    images = refs.images(store.catalogue, INFRA_VERSION)
     if provider == LOCAL:
-        return wiring.local_provider(name, store, progress=progress, images=images)
+        return local_provider(name, store, progress=progress, images=images)
     if provider != KIND:
         raise BadInput(
             f"provider {provider!r} cannot be brought up, taken down or looked at here",

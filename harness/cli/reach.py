@@ -32,6 +32,7 @@ from harness.kube.resources import VM, VMI
 from harness.kube.tunnels import Tunnels, leave
 from harness.model import ANNOTATION_USER, LABEL_MACHINE, Machine, PlannedMachine
 from harness.spec.settings import Settings, load_settings
+from harness.wiring_local import INFRA_VERSION
 
 KUBECONFIG = "kubeconfig"
 Cell = Annotated[str, typer.Argument(help="Cell id.")]
@@ -220,7 +221,7 @@ def kubectl(
     """Run kubectl on the guest cluster: `vmatrix kubectl CELL -- get nodes`."""
     settings = _settings(provider, infra_name, kubeconfig, namespace, access)
     there = existing(cell, settings)
-    program = shutil.which("kubectl") or wiring.artifact(settings, "kubectl", wiring.INFRA_VERSION) / "kubectl"
+    program = shutil.which("kubectl") or wiring.artifact(settings, "kubectl", INFRA_VERSION) / "kubectl"
     with _guest_api(there) as path:
         status = proc.attend([program, *context.args], env={"KUBECONFIG": str(path)})
     raise typer.Exit(status)

@@ -27,6 +27,7 @@ from harness.record import Recorder
 from harness.session.plan import ALPHABET, RUN_ID_LENGTH
 from harness.spec import Spec, load_spec
 from harness.spec.settings import Settings, load_settings
+from harness.wiring_local import INFRA_VERSION
 
 TIER = "smoke"
 TOPOLOGY = "cp1-w1"
@@ -76,7 +77,7 @@ def lay(name: str, directory: Path, say: Callable[[str], None]) -> Ground:
 def warm(ground: Ground) -> None:
     """Have every artifact and disk image in the cache, so that no figure holds a build or a download."""
     store = wiring.store_of(ground.settings)
-    wanted = refs.for_cell(store.catalogue, ground.cell.vars, infra_version=wiring.INFRA_VERSION)
+    wanted = refs.for_cell(store.catalogue, ground.cell.vars, infra_version=INFRA_VERSION)
     store.ensure(wanted, wiring.spoken(ground.say))
     images = catalogue.load(project_dir() / "matrix" / "images.yml")
     for name in dict.fromkeys(m.image for m in ground.cell.machines):

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 import yaml
 
-from harness import wiring
 from harness.artifacts.recipe import silent
 from harness.artifacts.store import Store
 from harness.errors import EXIT_RETRY
@@ -31,6 +30,7 @@ from harness.proc import run as command
 from harness.record import read
 from harness.report.results import RunResult, load
 from harness.spec import load_spec
+from harness.wiring_local import local_provider
 from tests.gitlab.checkout import HISTORY, NIGHTLY, Checkout
 from tests.gitlab.runner import CANCELED, Job
 from tests.local.run.runs import change, wait_until
@@ -223,7 +223,7 @@ def test_a_job_that_is_killed_is_ended_by_its_after_script(start: Start) -> None
 @pytest.fixture
 def full() -> Iterator[tuple[LocalProvider, Callable[[], object]]]:
     """Return an infrastructure that is not the jobs' own and has no room, and what makes room in it."""
-    infra = wiring.local_provider(f"gl-{os.getpid()}", Store(), progress=silent)
+    infra = local_provider(f"gl-{os.getpid()}", Store(), progress=silent)
     try:
         infra.up()
         cluster = Cluster.from_kubeconfig(infra.kubeconfig())

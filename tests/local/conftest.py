@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from harness import wiring
 from harness.artifacts.recipe import silent
 from harness.artifacts.store import Store
 from harness.errors import InfraError
 from harness.infra.local.layout import instances_dir
 from harness.infra.local.provider import LocalProvider
 from harness.kube import Cluster
+from harness.wiring_local import local_provider
 
 PREFIX = "pytest-"
 Instances = Callable[[str], LocalProvider]
@@ -25,7 +25,7 @@ Instances = Callable[[str], LocalProvider]
 
 def provider_of(name: str) -> LocalProvider:
     """Return an instance by name; guests' images are not published in it."""
-    return wiring.local_provider(name, Store(), progress=silent)
+    return local_provider(name, Store(), progress=silent)
 
 
 @pytest.fixture(scope="session", autouse=True)

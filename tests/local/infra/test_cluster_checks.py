@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from harness import proc, wiring
+from harness import proc
 from harness.artifacts.store import Store
 from harness.infra.access import Where, subject
 from harness.infra.cluster_checks import Use, check_cluster
@@ -25,6 +25,7 @@ from harness.kube.client import Json
 from harness.kube.in_cluster import in_cluster_kubeconfig
 from harness.kube.resources import NAMESPACE, SERVICE_ACCOUNT
 from harness.until import Deadline
+from harness.wiring_local import INFRA_VERSION
 from tests.local.conftest import Instances
 
 KUBECTL_SECONDS = 30.0
@@ -50,7 +51,7 @@ def test_the_embedded_infrastructure_lacks_nothing(infra: LocalProvider) -> None
     assert check_cluster(infra.kubeconfig()) == []
     provider = KubeconfigProvider(infra.kubeconfig(), None, infra.mirror())
     provider.up()
-    assert provider.describe()["kubernetes"] == f"v{wiring.INFRA_VERSION}"
+    assert provider.describe()["kubernetes"] == f"v{INFRA_VERSION}"
     assert provider.capacity().memory_mib == pytest.approx(infra.capacity().memory_mib, rel=0.05)
 
 
@@ -60,7 +61,7 @@ def test_more_memory_than_there_is_is_said_before_anything_starts(infra: LocalPr
 
 
 def test_the_remedies_of_missing_rights_give_them(infra: LocalProvider, poor: Path) -> None:
-    kubectl = Store().obtain("kubectl", wiring.INFRA_VERSION).file("kubectl")
+    kubectl = Store().obtain("kubectl", INFRA_VERSION).file("kubectl")
     before = [f for f in check_cluster(poor) if f.what.startswith("not allowed")]
     assert [f.what.split()[-1] for f in before if f.fatal] == [r.plural for r, _ in Where().asked() if r.required]
     for finding in before:

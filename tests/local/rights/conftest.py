@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from harness import proc, wiring
+from harness import proc
 from harness.artifacts.recipe import silent
 from harness.artifacts.store import Store
 from harness.infra.local.provider import LocalProvider
@@ -21,6 +21,7 @@ from harness.kube import Cluster
 from harness.kube.resources import NAMESPACE, SERVICE_ACCOUNT
 from harness.paths import project_dir
 from harness.until import Deadline, NotYet, until
+from harness.wiring_local import INFRA_VERSION, local_provider
 from tests.local.conftest import PREFIX
 from tests.local.rights.audit import POLICY, Log
 from tests.local.rights.identity import Issuer, issuing
@@ -52,7 +53,7 @@ class Ground:
 
     def kubectl(self, *words: str | Path) -> str:
         """Run kubectl as the administrator and return what it prints."""
-        kubectl = Store().obtain("kubectl", wiring.INFRA_VERSION).file("kubectl")
+        kubectl = Store().obtain("kubectl", INFRA_VERSION).file("kubectl")
         command = [str(kubectl), "--kubeconfig", str(self.provider.kubeconfig()), *map(str, words)]
         return proc.run(command, timeout=KUBECTL_SECONDS).stdout
 
@@ -108,7 +109,7 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
             "audit-log-mode": "blocking-strict",
             "authentication-config": login,
         }
-        base = wiring.local_provider(f"{PREFIX}{os.getpid()}-rights", Store(), progress=silent)
+        base = local_provider(f"{PREFIX}{os.getpid()}-rights", Store(), progress=silent)
         provider = LocalProvider(replace(base.config, api_flags=flags, up_seconds=UP_SECONDS))
         try:
             provider.up()

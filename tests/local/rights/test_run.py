@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness import proc, wiring
+from harness import proc
 from harness.artifacts import refs
 from harness.artifacts.recipe import silent
 from harness.artifacts.store import Store
@@ -22,6 +22,7 @@ from harness.paths import project_dir
 from harness.plan.select import Selection, selected
 from harness.record import read
 from harness.spec import load_spec
+from harness.wiring_local import local_provider
 from tests.local.rights.audit import Ask, granted
 from tests.local.rights.conftest import Ground
 from tests.local.rights.lives import images
@@ -49,7 +50,7 @@ def _guests_images(ground: Ground, smoke: Cell) -> None:
             for ref in refs.images(store.catalogue, str(phase.vars["cluster_kubernetes_version"]), phase.vars)
         )
     )
-    config = wiring.local_provider(ground.provider.layout.name, store, progress=silent, images=needed).config
+    config = local_provider(ground.provider.layout.name, store, progress=silent, images=needed).config
     config.prepare()
     config.publish(ground.provider.mirror().registry)
 
