@@ -186,7 +186,7 @@ def answers(url: str) -> bool | NotYet:
 
 
 @pytest.fixture(scope="session")
-def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def golden(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Return the Debian 13 disk as a raw file; fail with what is missing rather than skip."""
     if os.geteuid() != 0:
         pytest.fail("these tests boot real machines and need root")
@@ -197,7 +197,8 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> Path:
     built = cache.ensure(disk.load(paths.project_dir() / "matrix" / "images.yml").find("debian-13"))
     raw = tmp_path_factory.mktemp("golden") / "debian-13.raw"
     proc.run(["qemu-img", "convert", "-O", "raw", cache.path(built), raw], timeout=120)
-    return raw
+    yield raw
+    raw.unlink()
 
 
 @pytest.fixture(scope="session")
@@ -248,6 +249,8 @@ def bench(index: int, golden: Path, mirror: Mirror, tmp_path_factory: pytest.Tem
     proc.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", directory / "id"], timeout=20)
     yield Bench(machines, directory, golden, directory / "id", mirror)
     machines.sweep()
+    for clone in directory.glob("*.raw"):  # gigabytes each
+        clone.unlink()
 
 
 def nodes(bench: Bench) -> set[str]:
