@@ -152,7 +152,8 @@ def open_site(settings: Settings, spec: Spec, cells: Sequence[Cell], *, progress
         provider = kubeconfig_provider(settings, paths.project_dir() / spec.product.directory)
     if settings.provider != "kubeconfig":
         largest = max(sum(m.memory_mib for m in cell.machines) for cell in cells)
-        raise_if_any(preflight.check_memory(largest))
+        most = max(len(cell.machines) for cell in cells)
+        raise_if_any([*preflight.check_memory(largest), *preflight.check_disks(paths.state_dir(), most)])
     store.ensure(tuple(dict.fromkeys(wanted)), tell)
     provider.up()
     return _site(settings, spec, provider, progress)

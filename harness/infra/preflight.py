@@ -15,10 +15,11 @@ from harness.infra.findings import Finding, fatal, raise_if_any
 from harness.infra.local import layout, ports, requirements
 from harness.infra.local.requirements import Requirement
 
-__all__ = ["Finding", "check_disk", "check_host", "check_memory", "fatal", "raise_if_any"]
+__all__ = ["Finding", "check_disk", "check_disks", "check_host", "check_memory", "fatal", "raise_if_any"]
 
 PYTHON = (3, 11)
 STATE_GIB = 6  # one cell's sparse disks, logs and etcd, with room to spare
+MACHINE_GIB = 2.5  # a machine's disk: 1.5 once deployed; after an upgrade 1.7 of a worker, 2.9 of a control plane
 CACHE_GIB = 12  # Go's module and build caches, the binaries, images and one disk image, built from nothing
 CONTROL_PLANE_MIB = 1536  # control plane, mirror and controllers under load, measured, rounded up
 INOTIFY_INSTANCES = 512  # each guest's systemd, udev, kubelet and containerd take some; all guests are one user
@@ -176,3 +177,9 @@ def check_disk(folder: Path, needed_gib: float, why: str, *, free_bytes: int | N
             "free some room there, or move it: XDG_CACHE_HOME and XDG_STATE_HOME say where vmatrix keeps its files",
         )
     ]
+
+
+def check_disks(folder: Path, machines: int, *, free_bytes: int | None = None) -> list[Finding]:
+    """Require room for the disks of so many machines: sparse files, which grow as the machines are used."""
+    why = f"the disks of {machines} machine{'s' if machines != 1 else ''}, which grow as they are used"
+    return check_disk(folder, machines * MACHINE_GIB, why, free_bytes=free_bytes)

@@ -77,6 +77,12 @@ def test_a_full_disk_is_measured_where_the_folder_will_be(tmp_path: Path) -> Non
     assert preflight.check_disk(tmp_path, 6, "disks lie there", free_bytes=6 * 2**30) == []
 
 
+def test_the_largest_cells_disks_have_to_fit(tmp_path: Path) -> None:
+    (finding,) = preflight.check_disks(tmp_path, 5, free_bytes=12 * 2**30)
+    assert "12.5 GiB are needed: the disks of 5 machines" in finding.why
+    assert preflight.check_disks(tmp_path, 5, free_bytes=13 * 2**30) == []
+
+
 def test_too_little_memory_says_how_much_there_is(tmp_path: Path) -> None:
     meminfo = tmp_path / "meminfo"
     meminfo.write_text("MemTotal:       4096000 kB\nMemAvailable:   1048576 kB\n", encoding="utf-8")
