@@ -29,6 +29,7 @@ FINALIZER = "vmatrix.dev/disk-file"
 COMPONENT = PROVISIONER
 CONFIG_NAME = "config"
 REFUSED_SECONDS = 2.0
+KEPT_FREE_BYTES = 2 * 2**30
 
 
 def disk_path(disks: Path, volume: str) -> Path:
@@ -44,6 +45,15 @@ def snapshot_file(state: Path, uid: str) -> Path:
 def scratch_dir(state: Path) -> Path:
     """Return the folder of unfinished disks and downloads; on the disks' file system, so that a rename finishes one."""
     return state / "scratch"
+
+
+def no_room(disks: Path, free_bytes: int | None = None) -> str:
+    """Say why no further disk is made, "" when one may be: a full file system would break every guest at once."""
+    free = free_bytes if free_bytes is not None else shutil.disk_usage(disks).free
+    if free >= KEPT_FREE_BYTES:
+        return ""
+    kept = f"{KEPT_FREE_BYTES >> 20} MiB are kept for the disks that grow there"
+    return f"no space left: {free >> 20} MiB are free below {disks}, and {kept}"
 
 
 def sweep(cluster: Cluster, state: Path, disks: Path) -> None:
@@ -85,7 +95,7 @@ class Provisioner:
         storage_class = self._classes.get("", claim["spec"].get("storageClassName") or "")
         if storage_class is None or not self._is_ours(claim, storage_class):
             return None
-        if refused := transfers.without_volume(self._context.faults, claim):
+        if refused := transfers.without_volume(self._context.faults, claim) or no_room(self._context.disks):
             message = f'failed to provision volume with StorageClass "{storage_class["metadata"]["name"]}": {refused}'
             self._context.events.warning(claim, "ProvisioningFailed", message, component=COMPONENT)
             return REFUSED_SECONDS
