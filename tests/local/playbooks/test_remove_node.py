@@ -1,11 +1,11 @@
-"""Control planes leave, dead or alive, and come; what would cost etcd its majority does not happen."""
+"""Control planes leave, dead or alive, and come, after a kill too; what costs etcd its majority does not happen."""
 
 from __future__ import annotations
 
 import pytest
 
 from harness.validate.on_node_state import differences
-from tests.local.playbooks.conftest import Bench, cell_of, leaving, nodes, stacked_members
+from tests.local.playbooks.conftest import KUBECTL, Bench, cell_of, leaving, nodes, stacked_members
 
 
 @pytest.fixture(scope="module")
@@ -46,4 +46,26 @@ def test_the_first_of_the_inventory_comes_back_as_a_further_one(
     bench.play(entry="scale")
     assert nodes(bench) == {"cp-0", "cp-1", "w-0", "w-1"}
     assert stacked_members(bench, 1, "cp-1") == {"cp-0", "cp-1"}
+    assert {host.changed for host in bench.play(entry="scale")} == {0}
+
+
+@pytest.mark.usefixtures("stacked")
+def test_a_join_that_was_killed_goes_on_although_its_node_is_ready_already(bench: Bench) -> None:
+    bench.boot_anew(cell_of("cp3-w2"), 2)
+    bench.list_only("cp-0", "cp-1", "cp-2", "w-0", "w-1")
+    bench.on(
+        2,
+        "sudo systemd-run --quiet sh -c "
+        "'until [ -e /etc/kubernetes/kubelet.conf ]; do sleep 0.05; done; kill -KILL $(pidof kubeadm)'",
+    )
+    killed = bench.attempt(entry="scale")
+    assert killed.returncode == 2, killed.stdout
+    assert bench.on(2, "sudo ls /etc/kubernetes/pki/init-done").returncode != 0
+    bench.play(entry="network-plugin")
+    ready = bench.on(1, f"{KUBECTL} wait --for=condition=Ready --timeout 120s node/cp-2")
+    assert ready.returncode == 0, ready.stdout + ready.stderr
+
+    bench.play(entry="scale")
+    assert nodes(bench) == {"cp-0", "cp-1", "cp-2", "w-0", "w-1"}
+    assert stacked_members(bench, 1, "cp-1") == {"cp-0", "cp-1", "cp-2"}
     assert {host.changed for host in bench.play(entry="scale")} == {0}
