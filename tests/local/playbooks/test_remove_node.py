@@ -7,6 +7,8 @@ import pytest
 from harness.validate.on_node_state import differences
 from tests.local.playbooks.conftest import KUBECTL, Bench, cell_of, leaving, nodes, stacked_members
 
+KUBELETS_OWN = "/var/lib/kubelet/pki/kubelet-client-current.pem"  # which it has as a node of the cluster
+
 
 @pytest.fixture(scope="module")
 def stacked(bench: Bench) -> dict[str, dict[str, str]]:
@@ -56,7 +58,7 @@ def test_a_join_that_was_killed_goes_on_although_its_node_is_ready_already(bench
     bench.on(
         2,
         "sudo systemd-run --quiet sh -c "
-        "'until [ -e /etc/kubernetes/kubelet.conf ]; do sleep 0.05; done; kill -KILL $(pidof kubeadm)'",
+        f"'until [ -e {KUBELETS_OWN} ]; do sleep 0.05; done; kill -KILL $(pidof kubeadm)'",
     )
     killed = bench.attempt(entry="scale")
     assert killed.returncode == 2, killed.stdout

@@ -34,7 +34,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def join(script: str, place: Path, sentences: list[str], after: str = ":") -> proc.Completed:
     """Run the script against a kubeadm that fails with these sentences first, within a folder of its own."""
-    for name in ("run/lock", "kubernetes/pki", "bin"):
+    for name in ("run/lock", "kubernetes/pki", "kubelet", "bin"):
         (place / name).mkdir(parents=True)
     (place / "sentences").write_text("".join(f"{sentence}\n" for sentence in sentences), encoding="utf-8")
     (place / "kubernetes/kubeadm-join.yml").write_text("controlPlane:\n", encoding="utf-8")
@@ -46,6 +46,7 @@ def join(script: str, place: Path, sentences: list[str], after: str = ":") -> pr
         (place / "bin" / name).chmod(0o755)
     here = script.replace("/etc/kubernetes/", f"{place}/kubernetes/").replace("=/run/", f"={place}/run/")
     here = here.replace("/run/lock/kubeadm", f"{place}/run/lock/kubeadm")
+    here = here.replace("/var/lib/kubelet/pki/", f"{place}/kubelet/")
     given = "key\napiVersion: v1\n"
     path = {"PATH": f"{place / 'bin'}:{os.environ['PATH']}"}
     return proc.run(["sh", "-c", here], timeout=20, stdin=given, env=path, check=False)
@@ -85,7 +86,7 @@ def test_an_etcd_that_stays_busy_is_asked_five_times(script: str, tmp_path: Path
 
 
 def test_a_kubelet_that_joined_is_not_begun_again(script: str, tmp_path: Path) -> None:
-    done = join(script, tmp_path, [BUSY], after=f"touch {tmp_path}/kubernetes/kubelet.conf")
+    done = join(script, tmp_path, [BUSY], after=f"touch {tmp_path}/kubelet/kubelet-client-current.pem")
     assert done.returncode == 0, done.stderr
     first, second = calls(tmp_path)
     assert first.endswith("--skip-phases ")
