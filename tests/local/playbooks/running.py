@@ -90,8 +90,8 @@ def flags(bench: Bench, machine: int, program: str) -> list[str]:
 
 
 def began(bench: Bench, machine: int, *programs: str) -> dict[str, str]:
-    """Return when each program's process began (its id and start), to tell one that was restarted."""
-    script = "; ".join(f"echo {name} $(pidof {name}) $(stat -c %Y /proc/$(pidof {name}))" for name in programs)
+    """Return when each program's process began (its id, and ticks since the boot), to tell one that was restarted."""
+    script = "; ".join(f"echo {name} $(pidof {name}) $(cut -d' ' -f22 /proc/$(pidof {name})/stat)" for name in programs)
     return {line.split()[0]: line for line in bench.on(machine, script).stdout.splitlines()}
 
 
