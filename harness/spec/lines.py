@@ -63,6 +63,11 @@ def below(at: Location, findings: Iterable[Finding]) -> Iterator[Finding]:
     return (((*at, *inner), message) for inner, message in findings)
 
 
+def printable(word: str) -> str:
+    """Render a name for a message: as it is, or escaped where a terminal or a reader of lines would act on it."""
+    return word if word.isprintable() else repr(word)
+
+
 def dotted(location: Location) -> str:
     """Render a location as a person writes it: axes[2].values[0].id."""
     text = ""
@@ -70,8 +75,7 @@ def dotted(location: Location) -> str:
         if isinstance(part, int):
             text += f"[{part}]"
         else:
-            word = part if part.isprintable() else repr(part)
-            text += f".{word}" if text else word
+            text += f".{printable(part)}" if text else printable(part)
     return text
 
 

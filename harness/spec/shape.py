@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from harness.spec.base import WANTED
-from harness.spec.lines import Document, Location, Problem
+from harness.spec.lines import Document, Location, Problem, printable
 
 M = TypeVar("M", bound=BaseModel)
 LONGEST = 60  # characters of a wrong value that a message repeats
@@ -63,7 +63,8 @@ def nearest(word: str, known: Iterable[str]) -> str:
     if near:
         return f"did you mean {near[0]!r}?"
     more = f" and {len(choices) - LISTED} more" if len(choices) > LISTED else ""
-    return f"known: {', '.join(choices[:LISTED])}{more}" if choices else "none is known"
+    listed = ", ".join(printable(choice) for choice in choices[:LISTED])
+    return f"known: {listed}{more}" if choices else "none is known"
 
 
 def unknown(what: str, word: str, known: Iterable[str]) -> str:

@@ -135,6 +135,14 @@ def test_an_anchor_may_save_words(matrix: Path) -> None:
     ]
 
 
+def test_a_name_that_would_break_the_line_is_quoted_where_known_ones_are_listed(matrix: Path) -> None:
+    scenarios = (matrix / "scenarios.yml").read_text(encoding="utf-8")
+    (matrix / "scenarios.yml").write_text(scenarios.replace("  fresh:", '  "\\x1e":'), encoding="utf-8")
+    said = [line for line in mistakes(matrix) if "unknown scenario (scenarios.yml) 'fresh'" in line]
+    assert said
+    assert all("known: '\\x1e'" in line for line in said)
+
+
 def test_a_key_that_would_break_the_line_is_quoted(matrix: Path) -> None:
     (matrix / "product.yml").write_text('"a\\nb\\e[31m": 1\n' + MATRIX["product.yml"], encoding="utf-8")
     assert any(line.startswith("product.yml:1: 'a\\nb\\x1b[31m': unknown key") for line in mistakes(matrix))
