@@ -11,6 +11,7 @@ import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, TypeVar
 
 import kubernetes
@@ -63,6 +64,21 @@ class ApiFailure(InfraError):
         self.message = message
         self.causes = causes
         self.retry_after: float | None = None  # seconds that the API asks to be left alone for
+
+    @property
+    def forbidden(self) -> bool:
+        """Tell whether the API knows who asks and does not let them (403)."""
+        return self.code == HTTPStatus.FORBIDDEN
+
+    @property
+    def not_found(self) -> bool:
+        """Tell whether there is no such object, or no such kind (404)."""
+        return self.code == HTTPStatus.NOT_FOUND
+
+    @property
+    def conflict(self) -> bool:
+        """Tell whether the object is there already, or has changed since it was read (409)."""
+        return self.code == HTTPStatus.CONFLICT
 
     @property
     def retriable(self) -> bool:

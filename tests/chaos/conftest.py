@@ -16,7 +16,7 @@ from harness.kube.resources import DATA_VOLUME, PV
 from harness.until import Deadline, NotYet, until
 from tests.chaos.cells import Ground, tiny_image
 from tests.chaos.front import Front, in_front
-from tests.local.conftest import _sweep_orphans, cluster, infra
+from tests.embedded.conftest import _sweep_orphans, cluster, infra
 
 __all__ = ["_sweep_orphans", "cluster", "infra"]
 TEARDOWN_SECONDS = 60.0

@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.cell.manifests import GoldenImage
 from harness.kube import Cluster
 from tests.chaos.cells import Ground, bring_up
-from tests.local.conftest import provider_of
+from tests.embedded.conftest import provider_of
 
 
 def main(instance: str, folder: str, run: str, name: str, url: str, checksum: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.infra.local.kubevirt.crds import CDI_VERSION, KUBEVIRT_VERSION, crds
+from harness.embedded.crds import CDI_VERSION, KUBEVIRT_VERSION, crds
 from harness.kube.client import Cluster
 from harness.kube.resources import CDI, CDI_CONFIG, CRD, KUBEVIRT, STORAGE_CLASS, STORAGE_PROFILE
 from tests.contract.transitions import Json

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.infra.local.kubevirt.admission.names import quantity
+from harness.embedded.admission.names import quantity
 from harness.kube.client import Cluster
 from harness.kube.resources import DATA_VOLUME, NODE, POD, PVC, SECRET, VM, VMI
 from harness.until import Deadline, NotYet, until

@@ -18,8 +18,8 @@ from typing import Any
 
 from harness.gitlab.variables import read_job
 from harness.paths import cache_dir
+from tests.embedded.run.runs import Run
 from tests.gitlab.checkout import Checkout, flat, without_ci
-from tests.local.run.runs import Run
 
 STEP = """\
 #!/usr/bin/env bash

@@ -31,9 +31,9 @@ from harness.record import read
 from harness.report.results import RunResult, load
 from harness.spec import load_spec
 from harness.wiring_local import local_provider
+from tests.embedded.run.runs import change, wait_until
 from tests.gitlab.checkout import HISTORY, NIGHTLY, Checkout
 from tests.gitlab.runner import CANCELED, Job
-from tests.local.run.runs import change, wait_until
 
 pytestmark = pytest.mark.cells
 SECONDS = 1800.0

@@ -21,9 +21,9 @@ import yaml
 
 from harness.artifacts.catalogue import load as load_catalogue
 from harness.artifacts.node import contents
+from harness.embedded.crds import crds
 from harness.errors import VmatrixError
 from harness.infra.kind import kvm
-from harness.infra.local.kubevirt.crds import crds
 from harness.kube import Cluster
 from harness.kube.resources import CDI, DEPLOYMENT, KUBEVIRT, STORAGE_CLASS, STORAGE_PROFILE
 from harness.wiring_kind import KUBERNETES, kind_layout

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import harness
+from harness.embedded.machines import Machines
 from harness.errors import InfraError, Leaked
 from harness.infra import preflight
 from harness.infra.local import control_plane, guests, instance, kernel, leftovers, locks, network, processes, status
@@ -24,7 +25,6 @@ from harness.infra.local.layout import (
     Layout,
     address_of,
 )
-from harness.infra.local.machines import Machines
 from harness.infra.local.programs import Program, Start, accepts, answers, exists
 from harness.infra.local.status import InstanceStatus
 from harness.infra.nodes import free_for_machines
@@ -33,7 +33,7 @@ from harness.model import Access, Capacity, Mirror
 from harness.until import Deadline, NotYet, TimedOut, until
 
 KUBEVIRT = "kubevirt"
-KUBEVIRT_MODULE = "harness.infra.local.kubevirt"
+KUBEVIRT_MODULE = "harness.embedded"
 LOCK_SECONDS = 180.0
 KUBEVIRT_GRACE = 3.0  # seconds to finish what it is doing to a machine
 GRACE = 1.0

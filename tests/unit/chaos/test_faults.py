@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.infra.local.kubevirt.faults import PREFIX, Faults, instances, launchers
-from harness.infra.local.kubevirt.objects import condition
+from harness.embedded.faults import PREFIX, Faults, instances, launchers
+from harness.embedded.objects import condition
 
 LONG_AGO = "2020-01-01T00:00:00Z"
 

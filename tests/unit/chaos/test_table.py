@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.infra.local.kubevirt.faults import CATALOGUE
+from harness.embedded.faults import CATALOGUE
 from harness.paths import project_dir
 
 ROWS = [f"F{number}" for number in range(1, 31)]

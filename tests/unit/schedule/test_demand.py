@@ -6,8 +6,8 @@ import pytest
 
 from harness.cell import manifests
 from harness.cell.labels import cell_labels, namespace_name
-from harness.infra.local.kubevirt.vm.instance import instance_of
-from harness.infra.local.kubevirt.vmi.launcher import launcher_pod
+from harness.embedded.vm.instance import instance_of
+from harness.embedded.vmi.launcher import launcher_pod
 from harness.infra.nodes import quantity
 from harness.model import Cell, PlannedMachine
 from harness.paths import project_dir

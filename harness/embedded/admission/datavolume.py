@@ -1,0 +1,149 @@
+"""The webhooks of DataVolume: `datavolume-mutate` (may this user clone?) and `datavolume-validate`.
+
+The real mutator also adds an annotation with a signed clone token for cdi-controller; the embedded controllers
+trust the API server instead, so it is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from harness.embedded.admission.dv_sources import source_causes
+from harness.embedded.admission.names import quantity
+from harness.embedded.admission.verdict import (
+    ALLOWED,
+    DUPLICATE,
+    Cause,
+    Json,
+    Verdict,
+    cdi_refusal,
+    failure,
+)
+
+ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+LEAST_BYTES = 1024 * 1024
+POPULATED_FOR = "cdi.kubevirt.io/storage.populatedFor"
+ADOPTION = "cdi.kubevirt.io/allowClaimAdoption"
+
+# (namespace, name) -> the object, None when there is none.
+Lookup = Callable[[str, str], Json | None]
+# (user info of the request, namespace) -> may that user clone from it?
+MayClone = Callable[[Json, str], bool]
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """What a judgement needs to know of the cluster."""
+
+    data_source: Lookup
+    claim: Lookup
+    may_clone: MayClone
+
+
+def authorize_datavolume(request: Json, neighbours: Neighbours) -> Verdict:
+    """Answer for the mutator: refuse a clone from a namespace in which the user may not."""
+    datavolume = request["object"]
+    if request["operation"] != "CREATE" or datavolume["metadata"].get("deletionTimestamp"):
+        return ALLOWED
+    spec = datavolume.get("spec") or {}
+    reference, source = spec.get("sourceRef"), spec.get("source") or {}
+    origin: Json | None = source.get("pvc") or source.get("snapshot")
+    if reference and reference.get("kind") == "DataSource" and spec.get("source") is None:
+        name = reference.get("name", "")
+        found = neighbours.data_source(reference.get("namespace") or request["namespace"], name)
+        if found is None:
+            return failure(f'datasources.cdi.kubevirt.io "{name}" not found')
+        referred = (found.get("spec") or {}).get("source") or {}
+        origin = referred.get("pvc") or referred.get("snapshot")
+    if not origin:
+        return ALLOWED
+    namespace = origin.get("namespace") or request["namespace"]
+    if namespace == request["namespace"] or neighbours.may_clone(request["userInfo"], namespace):
+        return ALLOWED
+    user = request["userInfo"]["username"]
+    message = f"User {user} has insufficient permissions in clone source namespace {namespace}"
+    return cdi_refusal([Cause(message, "spec.source.PVC.namespace")])
+
+
+def validate_datavolume(request: Json, neighbours: Neighbours) -> Verdict:
+    """Answer for the validator."""
+    datavolume = request["object"]
+    if datavolume["metadata"].get("deletionTimestamp"):
+        return ALLOWED
+    if request["operation"] == "UPDATE":
+        if datavolume.get("spec") == request["oldObject"].get("spec"):
+            return ALLOWED
+        return cdi_refusal([Cause("Cannot update DataVolume Spec", "DataVolume.Spec", DUPLICATE)])
+    spec = datavolume.get("spec") or {}
+    causes = [*_first(_existing_claim(request, neighbours), _storage(spec), source_causes(spec))]
+    return cdi_refusal(causes) if causes else ALLOWED
+
+
+def _first(*judgements: Iterator[Cause]) -> Iterator[Cause]:
+    """Return the causes of the first judgement that has any."""
+    for judgement in judgements:
+        found = list(judgement)
+        if found:
+            yield from found
+            return
+
+
+def _existing_claim(request: Json, neighbours: Neighbours) -> Iterator[Cause]:
+    """Judge that no foreign claim of the volume's name is there already."""
+    metadata, namespace = request["object"]["metadata"], request["namespace"]
+    name = metadata.get("name", "")
+    claim = neighbours.claim(namespace, name) if name else None
+    if claim is None or (metadata.get("annotations") or {}).get(ADOPTION) == "true":
+        return
+    annotations = claim["metadata"].get("annotations") or {}
+    owners = [o for o in claim["metadata"].get("ownerReferences") or [] if o.get("controller")]
+    own = any(owner["kind"] == "DataVolume" and owner["name"] == name for owner in owners)
+    if annotations.get(POPULATED_FOR) != name and not own:
+        message = f"Destination PVC {namespace}/{name} already exists"
+        yield Cause(message, "DataVolume.Name", DUPLICATE)
+
+
+def _storage(spec: Json) -> Iterator[Cause]:
+    pvc, storage = spec.get("pvc"), spec.get("storage")
+    if pvc is None and storage is None:
+        yield Cause("Missing Data volume PVC", "spec.PVC")
+    elif pvc is not None and storage is not None:
+        message = "Duplicate storage definition, both target storage and target pvc defined"
+        yield Cause(message, "spec.PVC.Storage")
+    elif pvc is not None:
+        yield from _first(_size(pvc, "PVC"), _claim_modes(pvc.get("accessModes") or []))
+    elif storage is not None:
+        source = spec.get("source") or {}
+        may_copy_size = bool(source.get("pvc") or source.get("snapshot") or spec.get("sourceRef"))
+        yield from _first(_size(storage, "Storage", may_lack=may_copy_size), _modes(storage.get("accessModes") or []))
+
+
+def _size(target: Json, name: str, *, may_lack: bool = False) -> Iterator[Cause]:
+    where = f"spec.{name}.resources.requests.size"
+    given = ((target.get("resources") or {}).get("requests") or {}).get("storage")
+    if given is None:
+        if not may_lack:
+            yield Cause(f"{name} size is missing", where)
+    elif quantity(given) <= 0:
+        yield Cause(f"{name} size can't be equal or less than zero", where)
+    elif quantity(given) < LEAST_BYTES:
+        yield Cause(f"{name} size should be at least 1MiB", where)
+
+
+def _claim_modes(modes: list[str]) -> Iterator[Cause]:
+    where = "spec.PVC.accessModes"
+    if not modes:
+        yield Cause("Required value: at least 1 access mode is required", where)
+    elif len(modes) > 1:
+        yield Cause("PVC multiple accessModes", where)
+    else:
+        yield from _modes(modes)
+
+
+def _modes(modes: list[str]) -> Iterator[Cause]:
+    for mode in modes:
+        if mode not in ACCESS_MODES:
+            supported = ", ".join(f'"{known}"' for known in ACCESS_MODES)
+            yield Cause(f'Unsupported value: "{mode}": supported values: {supported}', "spec.PVC.accessModes")
+            return

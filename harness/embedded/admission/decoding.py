@@ -1,0 +1,41 @@
+"""What the real webhooks refuse before any rule: required parts of the schema, and numbers that Go cannot hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.embedded.admission.verdict import Cause, Json, Verdict, failure, kubevirt_refusal
+from harness.embedded.crds import schema
+
+
+def missing_parts(plural: str, obj: Json) -> Verdict | None:
+    """Refuse an object that lacks a required part of its spec; list items are left to the API server's own check."""
+    causes = [
+        Cause(f"{path} in body is required", reason="") for path in _missing(schema(plural, "kubevirt.io"), obj, "")
+    ]
+    return kubevirt_refusal(causes) if causes else None
+
+
+def _missing(rules: Json, value: object, path: str) -> Iterator[str]:
+    if not isinstance(value, dict):
+        return
+    for name in rules.get("required", []):
+        if name not in value:
+            yield path + name
+    for name, part in rules.get("properties", {}).items():
+        if name in value and name != "status":
+            yield from _missing(part, value[name], f"{path}{name}.")
+
+
+def undecodable(struct: str, path: str, spec: Json) -> Verdict | None:
+    """Refuse a negative CPU count (an unsigned number in Go).
+
+    Args:
+        struct: the Go structure that the real decoder names.
+        path: where `spec` (an instance's spec) lies in the object.
+    """
+    for name, value in (spec.get("domain", {}).get("cpu") or {}).items():
+        if name in {"cores", "sockets", "threads", "maxSockets"} and isinstance(value, int) and value < 0:
+            field = f"{struct}.{path}.domain.cpu.{name}"
+            return failure(f"json: cannot unmarshal number {value} into Go struct field {field} of type uint32")
+    return None

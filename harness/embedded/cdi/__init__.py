@@ -1,0 +1,47 @@
+"""CDI's part of the embedded infrastructure: volumes, imports over HTTP, blank disks and clones.
+
+Claims get volumes from the provisioner; DataVolumes get claims; claims that ask for data get pods, bound by the real
+scheduler; the pods' work is done by threads of this process. A source that is not done here (upload, registry, ...)
+leaves its DataVolume Pending, with an event that says so.
+"""
+
+from __future__ import annotations
+
+from harness.embedded.cdi.datasources import DataSources
+from harness.embedded.cdi.datavolumes import DataVolumes
+from harness.embedded.cdi.player import Player
+from harness.embedded.cdi.population import Population
+from harness.embedded.cdi.populator import Populator
+from harness.embedded.cdi.profiles import Profiles
+from harness.embedded.cdi.provisioner import Provisioner, sweep
+from harness.embedded.cdi.snapshots import Snapshots
+from harness.embedded.cdi.snapshots import sweep as sweep_snapshots
+from harness.embedded.cdi.transfers import Transfers
+from harness.embedded.context import Context
+from harness.kube.reconcile import Controller
+
+
+def start(context: Context) -> list[Controller]:
+    """Sweep what a killed process left, and hand this part's controllers to the context, which runs them.
+
+    Raises:
+        Unreachable: the API does not answer.
+    """
+    sweep(context.cluster, context.state, context.disks)
+    sweep_snapshots(context.cluster, context.state)
+    transfers = Transfers()
+    provisioner, population = Provisioner(context), Population(context)
+    controllers = [
+        provisioner.claims,
+        provisioner.volumes,
+        population.controller,
+        Populator(context, population).controller,
+        Profiles(context).controller,
+        Snapshots(context).controller,
+        Player(context, transfers).controller,
+        DataVolumes(context, transfers).controller,
+        DataSources(context).controller,
+    ]
+    for controller in controllers:
+        context.run(controller)
+    return controllers

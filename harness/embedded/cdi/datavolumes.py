@@ -1,0 +1,272 @@
+"""DataVolumes: a claim for each, and in each the story of its claim."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from harness.embedded.cdi import classes, names, status
+from harness.embedded.cdi.claims import (
+    ClaimNotValid,
+    Storage,
+    clone_source,
+    default_class,
+    render,
+    snapshot_source,
+    source_kind,
+)
+from harness.embedded.cdi.provisioner import CONFIG_NAME, SELECTED_NODE
+from harness.embedded.cdi.sizes import overhead_of, requested_bytes
+from harness.embedded.cdi.transfers import Transfers
+from harness.embedded.context import Context
+from harness.embedded.events import WARNING
+from harness.embedded.objects import controller_of, deleting, dig, now, phase
+from harness.kube.client import ApiFailure, Json
+from harness.kube.informer import Key, key_of
+from harness.kube.reconcile import Controller
+from harness.kube.resources import (
+    CDI_CONFIG,
+    DATA_SOURCE,
+    DATA_VOLUME,
+    POD,
+    PVC,
+    STORAGE_CLASS,
+    STORAGE_PROFILE,
+    VOLUME_SNAPSHOT,
+)
+
+IMPORT_COMPONENT = "datavolume-import-controller"
+CLONE_COMPONENT = "datavolume-pvc-clone-controller"
+SUPPORTED = frozenset({"http", "blank", "pvc"})
+POPULATED = SUPPORTED | {"snapshot"}  # on a class with populators
+PROGRESS_SECONDS = 1.0
+BLOCKED_SECONDS = 2.0
+SOON_SECONDS = 0.1
+MAX_REFERENCES = 4
+
+
+class DataVolumes:
+    """Reconciles DataVolumes."""
+
+    def __init__(self, context: Context, transfers: Transfers) -> None:
+        self._context = context
+        self._transfers = transfers
+        self._told: dict[Key, float] = {}
+        of = context.informers.of
+        self._volumes, self._claims, self._sources = of(DATA_VOLUME), of(PVC), of(DATA_SOURCE)
+        self._classes, self._profiles, self._config, self._pods = (
+            of(STORAGE_CLASS),
+            of(STORAGE_PROFILE),
+            of(CDI_CONFIG),
+            of(POD),
+        )
+        self._snapshots = of(VOLUME_SNAPSHOT)
+        self.controller = Controller("datavolumes", self.reconcile, workers=3)
+        self._volumes.subscribe(lambda _, volume: self.controller.queue.add(key_of(volume)))
+        self._claims.subscribe(lambda _, claim: self._listen_claim(claim))
+        self._sources.subscribe(lambda _, __: self._look_again())
+        self._classes.subscribe(lambda _, __: self._look_again())
+
+    def _listen_claim(self, claim: Json) -> None:
+        owner = controller_of(claim)
+        key = key_of(claim)
+        if owner is not None and owner["kind"] == DATA_VOLUME.kind:
+            self.controller.queue.add((key[0], owner["name"]))
+        for volume in self._volumes.list():
+            if not phase(volume) and clone_source(volume) == key:
+                self.controller.queue.add(key_of(volume))
+
+    def _look_again(self) -> None:
+        for volume in self._volumes.list():
+            if phase(volume) not in status.FINAL:
+                self.controller.queue.add(key_of(volume))
+
+    def reconcile(self, key: Key) -> float | None:
+        """Bring one DataVolume on."""
+        try:
+            return self._bring_on(key)
+        except ApiFailure as failure:
+            if failure.code != 404:
+                raise
+            return SOON_SECONDS  # it was deleted in the meantime
+
+    def _bring_on(self, key: Key) -> float | None:
+        dv = self._context.cluster.get(DATA_VOLUME, key[1], key[0])
+        if dv is None or deleting(dv):
+            self._told.pop(key, None)
+            if dv is None:
+                self._collect_claim(key)
+            return None
+        dv = self._resolved(dv)
+        storage = self._storage(dv)
+        if (
+            source_kind(dv) not in (POPULATED if storage.populated else SUPPORTED)
+            or dig(dv, "spec", "contentType") == "archive"
+        ):
+            return self._unsupported(dv)
+        dv = self._marked(dv, storage)
+        claim = self._context.cluster.get(PVC, key[1], key[0])
+        if claim is None:
+            dv, claim = self._make_claim(dv, storage)
+            if claim is None:
+                return BLOCKED_SECONDS if phase(dv) == "Pending" else None
+        problem = _problem(dv, claim)
+        if problem is not None:
+            self._context.events.warning(dv, *problem, component=IMPORT_COMPONENT)
+            return BLOCKED_SECONDS
+        progress, waiting = self._progress(key, claim), self._waiting(claim)
+        for change in status.with_claim(dv, claim, progress, now(), waiting=waiting):
+            dv = self._write(dv, change)
+        return PROGRESS_SECONDS if phase(dv) in {"ImportInProgress", "CloneInProgress"} else None
+
+    def _waiting(self, claim: Json) -> bool:
+        """Tell whether a claim waits for its first consumer."""
+        storage_class = self._classes.get("", claim["spec"].get("storageClassName") or "")
+        chosen = names.is_populated(claim) and SELECTED_NODE in names.annotations_of(claim)
+        return classes.waits(storage_class, claim) and not chosen
+
+    def _collect_claim(self, key: Key) -> None:
+        """Delete the claim of a DataVolume that is gone.
+
+        Garbage collection does that too, but it looks for new kinds every 30 s only, so that it misses the deletions of
+        an instance's first half minute until then. A claim that was orphaned on purpose has no owner any more.
+        """
+        claim = self._context.cluster.get(PVC, key[1], key[0])
+        owner = controller_of(claim) if claim is not None else None
+        if claim is None or owner is None or deleting(claim):
+            return
+        if (owner["kind"], owner["name"]) == (DATA_VOLUME.kind, key[1]):
+            self._context.cluster.delete(PVC, key[1], key[0])
+
+    def _resolved(self, dv: Json) -> Json:
+        """Return a DataVolume with the source that its `sourceRef` leads to."""
+        reference = dig(dv, "spec", "sourceRef")
+        for _ in range(MAX_REFERENCES):
+            if not reference:
+                return dv
+            namespace = reference.get("namespace") or dv["metadata"]["namespace"]
+            source = dig(self._sources.get(namespace, reference["name"]), "spec", "source") or {}
+            reference = source.get("dataSource")
+            if reference is None:
+                return {**dv, "spec": {**dv["spec"], "source": source}}
+        return dv
+
+    def _unsupported(self, dv: Json) -> float | None:
+        if not source_kind(dv):
+            return None  # its DataSource is not there (yet)
+        kind = "archive" if dig(dv, "spec", "contentType") == "archive" else source_kind(dv)
+        message = (
+            f"The embedded infrastructure does not support the source {kind!r}; it has http, blank, pvc, and "
+            "sourceRef to a pvc. Use one of them, or an infra cluster with a real CDI"
+        )
+        notice = status.Notice(WARNING, "UnsupportedSource", message)
+        self._write(dv, status.without_claim(dv, now(), notice=notice))
+        return None
+
+    def _marked(self, dv: Json, storage: Storage) -> Json:
+        """Write down whether a populator is used, which is so where a CSI driver is behind the class."""
+        if names.USE_POPULATOR in names.annotations_of(dv):
+            return dv
+        meta = dv["metadata"]
+        marks = {names.USE_POPULATOR: str(storage.populated).lower()}
+        if storage.populated and clone_source(dv):
+            marks[names.CLONE_TYPE] = storage.strategy
+        patch = {"metadata": {"uid": meta["uid"], "annotations": marks}}
+        made = self._context.cluster.merge(DATA_VOLUME, meta["name"], patch, meta["namespace"])
+        return {**made, "spec": dv["spec"]}
+
+    def _make_claim(self, dv: Json, storage: Storage) -> tuple[Json, Json | None]:
+        """Make a DataVolume's claim; the claim is None when that cannot be done now."""
+        source, snapshot = clone_source(dv), snapshot_source(dv)
+        cloned = self._cloned(source, snapshot)
+        if (source or snapshot) and cloned is None:
+            kind, named = ("snapshot", snapshot) if snapshot else ("pvc", source)
+            message = f"The source {kind} {named[1] if named else ''} doesn't exist"
+            return self._blocked(dv, "CloneWithoutSource", message, ""), None
+        try:
+            claim = render(dv, storage, cloned)
+        except ClaimNotValid as invalid:
+            return self._blocked(dv, "ErrClaimNotValid", invalid.summary, ""), None
+        if cloned is not None and requested_bytes(claim) < requested_bytes(cloned):
+            self._context.events.warning(
+                dv,
+                "CloneValidationFailed",
+                "The clone doesn't meet the validation requirements: "
+                "target resources requests storage size is smaller than the source",
+                component=CLONE_COMPONENT,
+            )
+            return dv, None
+        if not phase(dv):
+            dv = self._write(dv, status.without_claim(dv, now()))
+        try:
+            return dv, self._context.cluster.create(PVC, claim)
+        except ApiFailure as failure:
+            if names.is_terminating(failure):
+                return {**dv, "status": {}}, None
+            if "exceeded quota" not in failure.message:
+                raise
+            return self._blocked(dv, "ErrExceededQuota", failure.message, "Pending"), None
+
+    def _cloned(self, source: Key | None, snapshot: Key | None) -> Json | None:
+        """Return the claim that is cloned; of a snapshot, its size as a claim would tell it."""
+        if source is not None:
+            return self._context.cluster.get(PVC, source[1], source[0])
+        found = self._snapshots.get(*snapshot) if snapshot is not None else None
+        size = dig(found, "status", "restoreSize")
+        return {"spec": {"resources": {"requests": {"storage": str(size)}}}} if size else None
+
+    def _storage(self, dv: Json) -> Storage:
+        chosen = dig(dv, "spec", "storage", "storageClassName") or dig(dv, "spec", "pvc", "storageClassName")
+        storage_class = chosen or default_class(self._classes.list())
+        profile = self._profiles.get("", storage_class)
+        sets = dig(profile, "status", "claimPropertySets") or []
+        overhead = overhead_of(self._config.get("", CONFIG_NAME), storage_class)
+        populated = classes.populates(self._classes.get("", storage_class))
+        strategy = str(dig(profile, "status", "cloneStrategy") or classes.COPY)
+        return Storage(storage_class, sets, overhead, populated, strategy)
+
+    def _blocked(self, dv: Json, reason: str, message: str, reached: str) -> Json:
+        notice = status.Notice(WARNING, reason, message)
+        return self._write(dv, status.without_claim(dv, now(), notice=notice, reached=reached))
+
+    def _progress(self, key: Key, claim: Json) -> float | None:
+        """Return a transfer's progress in percent, at most once in PROGRESS_SECONDS: each telling is a write."""
+        if time.monotonic() < self._told.get(key, 0.0) + PROGRESS_SECONDS:
+            return None
+        annotations = names.annotations_of(claim)
+        pod_name = annotations.get(names.UPLOAD_POD) or annotations.get(names.IMPORT_POD) or ""
+        pod = self._pods.get(claim["metadata"]["namespace"], pod_name)
+        transfer = self._transfers.get(pod["metadata"]["uid"]) if pod is not None else None
+        percent = transfer.percent() if transfer is not None else None
+        if percent is None:
+            self._told.pop(key, None)
+        else:
+            self._told[key] = time.monotonic()
+        return percent
+
+    def _write(self, dv: Json, change: status.Change) -> Json:
+        """Write a status where it differs, then tell its events; return the DataVolume as it is now."""
+        meta = dv["metadata"]
+        if change.status != dv.get("status"):
+            patch: dict[str, Any] = {"metadata": {"uid": meta["uid"]}, "status": change.status}
+            made = self._context.cluster.merge(
+                DATA_VOLUME, meta["name"], patch, meta["namespace"], subresource="status"
+            )
+            dv = {**made, "spec": dv["spec"]}
+        component = CLONE_COMPONENT if clone_source(dv) else IMPORT_COMPONENT
+        for notice in change.notices:
+            tell = self._context.events.warning if notice.kind == WARNING else self._context.events.normal
+            tell(dv, notice.reason, notice.message, component=component)
+        return dv
+
+
+def _problem(dv: Json, claim: Json) -> tuple[str, str] | None:
+    """Return why a claim of the DataVolume's name is not its claim (event reason and message), None when it is."""
+    name = claim["metadata"]["name"]
+    if deleting(claim):
+        return "ErrResourceMarkedForDeletion", f'Resource "{name}" marked for deletion'
+    owner = controller_of(claim) or {}
+    populated = names.annotations_of(claim).get(names.POPULATED_FOR) == dv["metadata"]["name"]
+    if owner.get("uid") != dv["metadata"]["uid"] and not populated:
+        return "ErrResourceExists", f'Resource "{name}" already exists and is not managed by DataVolume'
+    return None

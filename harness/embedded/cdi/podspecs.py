@@ -1,0 +1,106 @@
+"""The pods that CDI makes for a claim: the importer, and the target of a clone.
+
+They are bound by the real scheduler and count against quotas, as on a real CDI; what they would do is done by this
+process on the node (see `player`).
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from harness.embedded.cdi import names, sizes
+from harness.embedded.objects import controller_of, dig, owner_reference
+from harness.kube.client import Json
+from harness.kube.resources import PVC
+
+# CDIConfig's podResourceRequirements when nobody set others
+RESOURCES = {"limits": {"cpu": "750m", "memory": "600M"}, "requests": {"cpu": "100m", "memory": "60M"}}
+# Less than CDI's 30 s: a transfer ends at once when it is told to, and Kubernetes waits half the grace period of any
+# pod that is left before it looks again at a namespace that is being deleted.
+GRACE_SECONDS = 1
+UNPRIVILEGED_USER = 107  # the user qemu in CDI's images
+DATA_VOLUME_NAME = "cdi-data-vol"
+
+
+def importer_pod(claim: Json, overhead: Decimal) -> Json:
+    """Return the pod that imports into a claim."""
+    annotations = names.annotations_of(claim)
+    env = {
+        "IMPORTER_SOURCE": annotations.get(names.SOURCE, "http"),
+        "IMPORTER_ENDPOINT": annotations.get(names.ENDPOINT, ""),
+        "IMPORTER_CONTENTTYPE": annotations.get(names.CONTENT_TYPE, "kubevirt"),
+        "IMPORTER_IMAGE_SIZE": str(sizes.requested_bytes(claim)),
+        "OWNER_UID": (controller_of(claim) or claim["metadata"])["uid"],
+        "FILESYSTEM_OVERHEAD": str(overhead),
+        "INSECURE_TLS": annotations.get(names.INSECURE, "false"),
+        "PREALLOCATION": annotations.get(names.PREALLOCATION, "false"),
+        "IMPORTER_CHECKSUM": annotations.get(names.CHECKSUM, ""),
+    }
+    return _pod(claim, annotations[names.IMPORT_POD], names.IMPORTER, env)
+
+
+def clone_pod(claim: Json) -> Json:
+    """Return the pod that receives a clone for a claim."""
+    annotations = names.annotations_of(claim)
+    env = {"UPLOAD_IMAGE_SIZE": str(sizes.requested_bytes(claim)), "CLONE_SOURCE": annotations[names.CLONE_REQUEST]}
+    return _pod(claim, annotations[names.UPLOAD_POD], names.CLONE_TARGET, env)
+
+
+def _pod(claim: Json, name: str, role: str, env: dict[str, str]) -> Json:
+    meta = claim["metadata"]
+    device = {"name": DATA_VOLUME_NAME, "mountPath": "/data"}
+    block = dig(claim, "spec", "volumeMode") == sizes.BLOCK
+    mount = (
+        {"volumeDevices": [{"name": DATA_VOLUME_NAME, "devicePath": "/dev/cdi-block-volume"}]}
+        if block
+        else {"volumeMounts": [device]}
+    )
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": meta["namespace"],
+            "annotations": {
+                f"{names.GROUP}/storage.createdByController": "yes",
+                "linkerd.io/inject": "disabled",
+                "sidecar.istio.io/inject": "false",
+            },
+            "labels": {
+                **names.NO_FILLING_UP_ALERT,
+                **names.APP,
+                **names.RECOMMENDED_LABELS,
+                names.ROLE: role,
+                "prometheus.cdi.kubevirt.io": "true",
+            },
+            "ownerReferences": [owner_reference({**claim, "kind": PVC.kind}, PVC)],
+        },
+        "spec": {
+            "restartPolicy": "OnFailure",
+            "terminationGracePeriodSeconds": GRACE_SECONDS,
+            "enableServiceLinks": False,
+            "automountServiceAccountToken": False,
+            "securityContext": {"fsGroup": UNPRIVILEGED_USER, "seccompProfile": {"type": "RuntimeDefault"}},
+            "containers": [
+                {
+                    "name": role,
+                    "image": role,
+                    "imagePullPolicy": "IfNotPresent",
+                    "args": ["-v=1"],
+                    "env": [{"name": k, "value": v} for k, v in env.items()],
+                    "ports": [{"containerPort": 8443, "name": "metrics", "protocol": "TCP"}],
+                    "resources": RESOURCES,
+                    "terminationMessagePolicy": "FallbackToLogsOnError",
+                    "securityContext": {
+                        "allowPrivilegeEscalation": False,
+                        "capabilities": {"drop": ["ALL"]},
+                        "runAsNonRoot": True,
+                        "runAsUser": UNPRIVILEGED_USER,
+                        "seccompProfile": {"type": "RuntimeDefault"},
+                    },
+                    **mount,
+                }
+            ],
+            "volumes": [{"name": DATA_VOLUME_NAME, "persistentVolumeClaim": {"claimName": meta["name"]}}],
+        },
+    }

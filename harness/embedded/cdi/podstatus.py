@@ -1,0 +1,138 @@
+"""A transfer pod's status as a kubelet would write it: started, ended, waiting to be started again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from harness.embedded.cdi.transfers import Outcome
+from harness.embedded.objects import dig, now, parse_time
+from harness.kube.client import Json
+
+FIRST_RESTART_SECONDS = 1.0  # a kubelet starts a container again at once the first time; visible for a moment
+BACK_OFF_SECONDS = 10.0  # then after 10 s, 20 s, ... (kubelet's default CrashLoopBackOff)
+LONGEST_BACK_OFF_SECONDS = 300.0
+KILLED = 137
+
+
+def container_of(pod: Json) -> Json:
+    """Return the status of a pod's only container, empty when it has none yet."""
+    found: Json = (dig(pod, "status", "containerStatuses") or [{}])[0]
+    return found
+
+
+def back_off_seconds(restarts: int) -> float:
+    """Return how long a container waits after it ended for the n-th time, not counting the first."""
+    return float(min(LONGEST_BACK_OFF_SECONDS, BACK_OFF_SECONDS * 2.0 ** (restarts - 1)))
+
+
+def wait_before(was: Json, pause: float | None = None) -> float:
+    """Return how long a container that ended still has to wait before it starts again, in seconds.
+
+    Args:
+        pause: how long in all; None for the kubelet's growing delays.
+    """
+    ended = dig(was, "state", "terminated")
+    if ended is None and dig(was, "state", "waiting", "reason") == "CrashLoopBackOff":
+        ended = dig(was, "lastState", "terminated")
+    if ended is None:
+        return 0.0
+    restarts = int(was.get("restartCount") or 0)
+    if pause is None:
+        pause = FIRST_RESTART_SECONDS if restarts == 0 else back_off_seconds(restarts)
+    age = (datetime.now(UTC) - parse_time(ended["finishedAt"])).total_seconds()
+    return max(0.0, pause - age)
+
+
+def started(pod: Json, was: Json, address: str) -> Json:
+    """Return the status of a pod whose container runs, for the first time or again."""
+    restarts = int(was.get("restartCount") or 0)
+    last = dig(was, "state", "terminated") or dig(was, "lastState", "terminated")
+    running = dig(was, "state", "running")
+    if running is not None:
+        last = {
+            "exitCode": KILLED,
+            "reason": "Error",
+            "message": "Unable to process data: the transfer was killed with the process that did it",
+            "startedAt": running["startedAt"],
+            "finishedAt": now(),
+        }
+    container = {
+        **_named(pod),
+        "ready": True,
+        "started": True,
+        "restartCount": restarts + 1 if was else 0,
+        "state": {"running": {"startedAt": now()}},
+        "lastState": {"terminated": last} if last else {},
+    }
+    return {"hostIP": address, "podIP": address, "podIPs": [{"ip": address}], **around(pod, container)}
+
+
+def waiting(pod: Json, reason: str, message: str) -> Json:
+    """Return the status of a pod whose container cannot be created."""
+    state = {"waiting": {"reason": reason, "message": message}}
+    container = {**_named(pod), "ready": False, "started": False, "restartCount": 0, "state": state, "lastState": {}}
+    return {**around(pod, container), "phase": "Pending"}
+
+
+def terminated(pod: Json, outcome: Outcome) -> Json:
+    """Return the status of a pod whose transfer ended; only a retriable failure keeps the pod alive."""
+    failed = bool(outcome.message) and not outcome.fatal
+    said = f"Unable to process data: {outcome.message}"
+    message = said if failed else json.dumps({"message": said} if outcome.fatal else {"scratchSpaceRequired": False})
+    was = container_of(pod)
+    ended = {
+        "exitCode": 1 if failed else 0,
+        "reason": "Error" if failed else "Completed",
+        "message": message,
+        "startedAt": dig(was, "state", "running", "startedAt") or now(),
+        "finishedAt": now(),
+    }
+    container = {
+        **_named(pod),
+        "ready": False,
+        "started": False,
+        "restartCount": int(was.get("restartCount") or 0),
+        "state": {"terminated": ended},
+        "lastState": was.get("lastState") or {},
+    }
+    return around(pod, container, done=not failed)
+
+
+def _named(pod: Json) -> Mapping[str, str]:
+    name = pod["spec"]["containers"][0]["name"]
+    return {"name": name, "image": name, "imageID": name}
+
+
+def around(pod: Json, container: Json, *, done: bool = False) -> Json:
+    """Return a pod's status around its only container's."""
+    moment = now()
+    ready = bool(container["ready"])
+    old = {c["type"]: c for c in dig(pod, "status", "conditions") or []}
+    wanted = {"Initialized": True, "ContainersReady": ready, "Ready": ready}
+    conditions = [c for kind, c in old.items() if kind not in wanted]
+    for kind, value in wanted.items():
+        status = "True" if value else "False"
+        same = old.get(kind, {}).get("status") == status
+        since = old[kind]["lastTransitionTime"] if same else moment
+        conditions.append({"type": kind, "status": status, "lastProbeTime": None, "lastTransitionTime": since})
+    return {
+        "phase": "Succeeded" if done else "Running",
+        "startTime": dig(pod, "status", "startTime") or moment,
+        "conditions": conditions,
+        "containerStatuses": [container],
+    }
+
+
+def backing_off(pod: Json) -> Json | None:
+    """Return the status of a pod whose container waits after an end, None when it need not say so (any more)."""
+    was = container_of(pod)
+    ended = dig(was, "state", "terminated")
+    restarts = int(was.get("restartCount") or 0)
+    if ended is None or restarts == 0:
+        return None
+    name = f"container={was['name']} pod={pod['metadata']['name']}"
+    message = f"back-off {back_off_seconds(restarts):.0f}s restarting failed {name}"
+    waiting = {"reason": "CrashLoopBackOff", "message": message}
+    return around(pod, {**was, "lastState": {"terminated": ended}, "state": {"waiting": waiting}})

@@ -1,0 +1,240 @@
+"""From claims to pods and back: a claim that asks for data gets a pod, and the pod's fate is written on the claim."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from harness.embedded.cdi import classes, names, sizes
+from harness.embedded.cdi.podspecs import clone_pod, importer_pod
+from harness.embedded.cdi.provisioner import CONFIG_NAME
+from harness.embedded.cdi.status import POD_RUNNING_REASON
+from harness.embedded.context import Context
+from harness.embedded.faults import transfers
+from harness.embedded.objects import condition, controller_of, deleting, dig, phase
+from harness.kube.client import ApiFailure, Json
+from harness.kube.informer import Key, key_of
+from harness.kube.reconcile import Controller
+from harness.kube.resources import CDI_CONFIG, DATA_VOLUME, POD, PVC, STORAGE_CLASS
+
+IMPORT_COMPONENT = "import-controller"
+CLONE_COMPONENT = "clone-controller"
+BUSY_SECONDS = 1.0  # how soon to look again at a claim that somebody else uses
+SOON_SECONDS = 0.1
+CHECKSUM_MISMATCH = "checksum mismatch"
+
+
+class Population:
+    """Reconciles claims with import or clone annotations."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._claims = context.informers.of(PVC)
+        self._pods = context.informers.of(POD)
+        self._volumes = context.informers.of(DATA_VOLUME)
+        self._config = context.informers.of(CDI_CONFIG)
+        self._classes = context.informers.of(STORAGE_CLASS)
+        self.controller = Controller("cdi-claims", self.reconcile)
+        self._claims.subscribe(lambda _, claim: self.controller.queue.add(key_of(claim)))
+        self._pods.subscribe(self._listen_pod)
+        self._volumes.subscribe(self._listen_volume)
+
+    def _listen_pod(self, _: str, pod: Json) -> None:
+        owner = controller_of(pod)
+        if owner is not None and owner["kind"] == "PersistentVolumeClaim" and names.is_transfer_pod(pod):
+            self.controller.queue.add((pod["metadata"]["namespace"], owner["name"]))
+
+    def _listen_volume(self, _: str, volume: Json) -> None:
+        """Look again at the clones of a DataVolume that is complete now."""
+        if phase(volume) != "Succeeded":
+            return
+        source = "/".join(key_of(volume))
+        for claim in self._claims.list():
+            if names.annotations_of(claim).get(names.CLONE_REQUEST) == source:
+                self.controller.queue.add(key_of(claim))
+
+    def reconcile(self, key: Key) -> float | None:
+        """Bring one claim on: make its pod, follow its pod, take its pod away."""
+        claim = self._claims.get(*key)
+        if claim is None:
+            return None
+        annotations = names.annotations_of(claim)
+        name = self._pod_name(claim)
+        if name is None:
+            return None
+        pod = self._pods.get(key[0], name)
+        if deleting(claim):
+            return self._drop(pod)
+        if annotations.get(names.POD_PHASE) == "Succeeded" or annotations.get(names.FATAL) == "true":
+            return None if annotations.get(names.RETAIN) == "true" else self._drop(pod)
+        if pod is None:
+            return self._make(claim, name) if phase(claim) == "Bound" or self._binds(claim) else None
+        if (controller_of(pod) or {}).get("uid") != claim["metadata"]["uid"]:
+            return SOON_SECONDS
+        self._follow(claim, pod)
+        return None
+
+    def _binds(self, claim: Json) -> bool:
+        """Tell whether a claim's pod is the first consumer that its class waits for: it was asked to bind at once."""
+        storage_class = self._classes.get("", claim["spec"].get("storageClassName") or "")
+        waits = (storage_class or {}).get("volumeBindingMode") == classes.WAITS
+        return waits and not classes.waits(storage_class, claim)
+
+    @staticmethod
+    def _pod_name(claim: Json) -> str | None:
+        """Return the name of the pod that a claim asks for, None when it asks for no data."""
+        annotations, name = names.annotations_of(claim), claim["metadata"]["name"]
+        if names.CLONE_REQUEST in annotations:
+            return None if names.CLONE_OF in annotations else annotations.get(names.UPLOAD_POD)
+        if names.SOURCE in annotations or names.ENDPOINT in annotations:
+            return annotations.get(names.IMPORT_POD) or names.importer_pod_name(name)
+        return None
+
+    def _drop(self, pod: Json | None) -> float | None:
+        if pod is not None and not deleting(pod):
+            meta = pod["metadata"]
+            self._context.cluster.delete(POD, meta["name"], meta["namespace"])
+        return None
+
+    def _make(self, claim: Json, name: str) -> float | None:
+        meta = claim["metadata"]
+        cloned = names.annotations_of(claim).get(names.CLONE_REQUEST)
+        if cloned and not self.source_ready(claim, cloned):
+            return BUSY_SECONDS
+        befallen = transfers.without_pod(self._context.faults, claim, cloned)
+        if befallen is not None:
+            for about in (claim, self._volumes.get(*key_of(claim))):
+                if about is not None:
+                    self._context.events.warning(about, *befallen, component=IMPORT_COMPONENT)
+            return BUSY_SECONDS
+        users = self._users(meta["namespace"], meta["name"])
+        if users:
+            for user in users:
+                message = f"pod {'/'.join(key_of(user))} using PersistentVolumeClaim {meta['name']}"
+                self._context.events.warning(claim, "ImportTargetInUse", message, component=IMPORT_COMPONENT)
+            return BUSY_SECONDS
+        named = {names.IMPORT_POD if not cloned else names.UPLOAD_POD: name}
+        claim = {**claim, "metadata": {**meta, "annotations": {**names.annotations_of(claim), **named}}}
+        overhead = sizes.overhead_of(self._config.get("", CONFIG_NAME), claim["spec"].get("storageClassName") or "")
+        try:
+            self._context.cluster.create(POD, clone_pod(claim) if cloned else importer_pod(claim, overhead))
+        except ApiFailure as failure:
+            if failure.reason != "AlreadyExists" and not names.is_terminating(failure):
+                self._refused(claim, name, failure)
+                raise
+        return None
+
+    def _refused(self, claim: Json, pod: str, failure: ApiFailure) -> None:
+        reason = "ErrExceededQuota" if "exceeded quota" in failure.message else "ErrStartingPod"
+        message = f"Error starting pod '{pod}': {failure.message}"
+        self._context.events.warning(claim, reason, message, component=IMPORT_COMPONENT)
+
+    def source_ready(self, claim: Json, cloned: str) -> bool:
+        """Tell whether a clone's source is there, complete, and in nobody's use."""
+        namespace, _, name = cloned.partition("/")
+        source = self._claims.get(namespace, name)
+        if source is None or phase(source) != "Bound" or not self._populated(source):
+            return False
+        users = self._users(namespace, name)
+        for user in users:
+            message = f"pod {'/'.join(key_of(user))} using PersistentVolumeClaim {name}"
+            volume = self._volumes.get(*key_of(claim))
+            for about in (claim, volume):
+                if about is not None:
+                    self._context.events.warning(about, "CloneSourceInUse", message, component=CLONE_COMPONENT)
+        return not users
+
+    def _populated(self, claim: Json) -> bool:
+        owner = controller_of(claim)
+        if owner is not None and owner["kind"] == "DataVolume":
+            volume = self._volumes.get(claim["metadata"]["namespace"], owner["name"])
+            return volume is not None and phase(volume) == "Succeeded"
+        annotations = names.annotations_of(claim)
+        asked = {names.SOURCE, names.ENDPOINT, names.CLONE_REQUEST} & annotations.keys()
+        return not asked or annotations.get(names.POD_PHASE) == "Succeeded"
+
+    def _users(self, namespace: str, claim: str) -> list[Json]:
+        """Return the pods that have a claim mounted for writing, or will have."""
+        return [p for p in self._pods.list(namespace) if phase(p) not in {"Succeeded", "Failed"} and _writes(p, claim)]
+
+    def _follow(self, claim: Json, pod: Json) -> None:
+        """Write a pod's fate on its claim, and tell it in the claim's events."""
+        old = names.annotations_of(claim)
+        new = fate_of(pod)
+        changed = {k: v for k, v in new.items() if old.get(k) != v}
+        if not changed:
+            return
+        meta = claim["metadata"]
+        patch = {"metadata": {"uid": meta["uid"], "annotations": changed}}
+        try:
+            self._context.cluster.merge(PVC, meta["name"], patch, meta["namespace"])
+        except ApiFailure as failure:
+            if failure.code == 404:
+                return  # deleted in the meantime
+            raise
+        failed = new.get(names.RUNNING_MESSAGE, "")
+        if failed and new.get(names.RUNNING) == "false":
+            self._context.events.warning(claim, "ErrImportFailed", failed, component=IMPORT_COMPONENT)
+        if changed.get(names.POD_PHASE) == "Succeeded":
+            self._succeeded(claim)
+
+    def _succeeded(self, claim: Json) -> None:
+        if names.CLONE_REQUEST in names.annotations_of(claim):
+            self._context.events.normal(claim, "CloneSucceeded", "Clone Complete", component=CLONE_COMPONENT)
+        else:
+            self._context.events.normal(claim, "ImportSucceeded", "Import Successful", component=IMPORT_COMPONENT)
+
+
+def _writes(pod: Json, claim: str) -> bool:
+    for volume in pod["spec"].get("volumes") or []:
+        source = volume.get("persistentVolumeClaim") or {}
+        if source.get("claimName") == claim and not source.get("readOnly"):
+            return True
+    return False
+
+
+def fate_of(pod: Json) -> dict[str, str]:
+    """Return what a pod's status says, as annotations of its claim."""
+    scheduled = condition(pod, "PodScheduled") or {}
+    unschedulable = scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable"
+    answer = {
+        names.POD_PHASE: phase(pod),
+        names.POD_READY: "false",
+        names.POD_SCHEDULABLE: "false" if unschedulable else "true",
+    }
+    container: Mapping[str, Any] | None = next(iter(dig(pod, "status", "containerStatuses") or []), None)
+    if container is None:
+        return answer
+    answer[names.POD_RESTARTS] = str(container.get("restartCount") or 0)
+    answer[names.POD_READY] = str(bool(container.get("ready"))).lower()
+    return answer | _running(container)
+
+
+def _running(container: Mapping[str, Any]) -> dict[str, str]:
+    state = container.get("state") or {}
+    if "running" in state:
+        return {names.RUNNING: "true", names.RUNNING_MESSAGE: "", names.RUNNING_REASON: POD_RUNNING_REASON}
+    ended = state.get("terminated") or dig(container, "lastState", "terminated")
+    if ended is None:
+        waiting = state.get("waiting") or {}
+        return {
+            names.RUNNING: "false",
+            names.RUNNING_MESSAGE: waiting.get("message") or "",
+            names.RUNNING_REASON: waiting.get("reason") or "",
+        }
+    message = _message(ended.get("message") or "")
+    said = {names.RUNNING: "false", names.RUNNING_MESSAGE: message, names.RUNNING_REASON: ended.get("reason") or ""}
+    if ended.get("exitCode") == 0 and CHECKSUM_MISMATCH in message:
+        said |= {names.RUNNING_REASON: names.CHECKSUM_ERROR, names.FATAL: "true", names.POD_PHASE: "Failed"}
+    return said
+
+
+def _message(text: str) -> str:
+    """Return the words of a termination message: the importer leaves JSON when it ended by itself."""
+    if not text.startswith("{"):
+        return text
+    try:
+        return str(json.loads(text).get("message") or "")
+    except ValueError:
+        return text

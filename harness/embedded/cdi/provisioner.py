@@ -1,0 +1,209 @@
+"""The storage class's provisioner: a sparse raw file and a PersistentVolume for every claim, both gone with the claim.
+
+Kubernetes' own controller binds claim and volume. A finalizer keeps a volume object until its file is removed.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from pathlib import Path
+
+from harness.embedded.cdi import classes, images, sizes
+from harness.embedded.cdi.download import TransferFailed
+from harness.embedded.cdi.names import CONTENT_OF, annotations_of, is_populated
+from harness.embedded.context import Context
+from harness.embedded.faults import transfers
+from harness.embedded.objects import deleting, dig, phase
+from harness.errors import InfraError
+from harness.kube.client import ApiFailure, Cluster, Json
+from harness.kube.informer import Key, key_of
+from harness.kube.reconcile import Controller
+from harness.kube.resources import CDI_CONFIG, PV, PVC, STORAGE_CLASS
+
+log = logging.getLogger(__name__)
+PROVISIONER = classes.PLAIN
+PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+FINALIZER = "vmatrix.dev/disk-file"
+COMPONENT = PROVISIONER
+CONFIG_NAME = "config"
+REFUSED_SECONDS = 2.0
+KEPT_FREE_BYTES = 2 * 2**30
+
+
+def disk_path(disks: Path, volume: str) -> Path:
+    """Return the file behind a PersistentVolume."""
+    return disks / f"{volume}.raw"
+
+
+def snapshot_file(state: Path, uid: str) -> Path:
+    """Return the file behind a VolumeSnapshot."""
+    return state / "snapshots" / f"{uid}.raw"
+
+
+def scratch_dir(state: Path) -> Path:
+    """Return the folder of unfinished disks and downloads; on the disks' file system, so that a rename finishes one."""
+    return state / "scratch"
+
+
+def no_room(disks: Path, free_bytes: int | None = None) -> str:
+    """Say why no further disk is made, "" when one may be: a full file system would break every guest at once."""
+    free = free_bytes if free_bytes is not None else shutil.disk_usage(disks).free
+    if free >= KEPT_FREE_BYTES:
+        return ""
+    kept = f"{KEPT_FREE_BYTES >> 20} MiB are kept for the disks that grow there"
+    return f"no space left: {free >> 20} MiB are free below {disks}, and {kept}"
+
+
+def sweep(cluster: Cluster, state: Path, disks: Path) -> None:
+    """Remove what a killed process left: unfinished transfers, and files whose volume does not exist."""
+    shutil.rmtree(scratch_dir(state), ignore_errors=True)
+    disks.mkdir(parents=True, exist_ok=True)
+    known = {disk_path(disks, volume["metadata"]["name"]) for volume in cluster.list(PV).items}
+    for file in (*disks.glob("*.raw"), *disks.glob("*.part")):
+        if file not in known:
+            log.info("removing %s: no volume has it", file)
+            file.unlink(missing_ok=True)
+
+
+class Provisioner:
+    """Reconciles claims into volumes, and takes released volumes away."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._claims = context.informers.of(PVC)
+        self._volumes = context.informers.of(PV)
+        self._classes = context.informers.of(STORAGE_CLASS)
+        self._config = context.informers.of(CDI_CONFIG)
+        self.claims = Controller("provision", self.provision)
+        self.volumes = Controller("reclaim", self.reclaim)
+        self._claims.subscribe(lambda _, claim: self.claims.queue.add(key_of(claim)))
+        self._volumes.subscribe(lambda _, volume: self.volumes.queue.add(key_of(volume)))
+        self._classes.subscribe(lambda _, __: self._look_again())
+
+    def _look_again(self) -> None:
+        for claim in self._claims.list():
+            if phase(claim) == "Pending":
+                self.claims.queue.add(key_of(claim))
+
+    def provision(self, key: Key) -> float | None:
+        """Make the file and the volume of a claim that waits for them."""
+        claim = self._claims.get(*key)
+        if claim is None or deleting(claim) or claim["spec"].get("volumeName"):
+            return None
+        storage_class = self._classes.get("", claim["spec"].get("storageClassName") or "")
+        if storage_class is None or not self._is_ours(claim, storage_class):
+            return None
+        if refused := transfers.without_volume(self._context.faults, claim) or no_room(self._context.disks):
+            message = f'failed to provision volume with StorageClass "{storage_class["metadata"]["name"]}": {refused}'
+            self._context.events.warning(claim, "ProvisioningFailed", message, component=COMPONENT)
+            return REFUSED_SECONDS
+        try:
+            volume = self._make(claim, storage_class)
+        except (OSError, TransferFailed) as error:
+            message = f'failed to provision volume with StorageClass "{storage_class["metadata"]["name"]}": {error}'
+            self._context.events.warning(claim, "ProvisioningFailed", message, component=COMPONENT)
+            raise InfraError(f"claim {'/'.join(key)}: {message}", hint="free some space on the disk") from error
+        message = f"Successfully provisioned volume {volume}"
+        self._context.events.normal(claim, "ProvisioningSucceeded", message, component=COMPONENT)
+        return None
+
+    def _is_ours(self, claim: Json, storage_class: Json) -> bool:
+        if storage_class.get("provisioner") not in classes.OURS or claim["spec"].get("selector"):
+            return False
+        if is_populated(claim):
+            return False  # it gets the volume of another claim
+        waits = storage_class.get("volumeBindingMode") == classes.WAITS and not self._made_at_once(claim)
+        return not waits or annotations_of(claim).get(SELECTED_NODE) == self._context.node
+
+    @staticmethod
+    def _made_at_once(claim: Json) -> bool:
+        """Tell whether no pod will ever come for a claim, because its driver fills it."""
+        return CONTENT_OF in annotations_of(claim)
+
+    def _make(self, claim: Json, storage_class: Json) -> str:
+        volume = f"pvc-{claim['metadata']['uid']}"
+        if self._volumes.get("", volume) is not None:
+            return volume
+        mode = claim["spec"].get("volumeMode") or sizes.FILESYSTEM
+        capacity = sizes.requested_bytes(claim)
+        overhead = sizes.overhead_of(self._config.get("", CONFIG_NAME), storage_class["metadata"]["name"])
+        file = disk_path(self._context.disks, volume)
+        room = sizes.disk_bytes(capacity, overhead, mode)
+        content = annotations_of(claim).get(CONTENT_OF)
+        if content is not None:
+            self._copy(content, file, room)
+        with file.open("ab") as sparse:
+            sparse.truncate(max(room, file.stat().st_size))
+        self._context.cluster.ensure(PV, self._volume(volume, file, claim, storage_class))
+        return volume
+
+    def _copy(self, content: str, file: Path, room: int) -> None:
+        """Make a volume's file from another's, or from a snapshot's."""
+        kind, _, name = content.partition("/")
+        source = disk_path(self._context.disks, name) if kind == "volume" else snapshot_file(self._context.state, name)
+        unfinished = file.with_suffix(".part")
+        try:
+            images.clone(source, unfinished, room)
+            unfinished.replace(file)
+        finally:
+            unfinished.unlink(missing_ok=True)
+
+    def _volume(self, name: str, file: Path, claim: Json, storage_class: Json) -> Json:
+        node = {"key": "kubernetes.io/hostname", "operator": "In", "values": [self._context.node]}
+        return {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {
+                "name": name,
+                "annotations": {PROVISIONED_BY: storage_class["provisioner"]},
+                "finalizers": [FINALIZER],
+            },
+            "spec": {
+                "capacity": {"storage": claim["spec"]["resources"]["requests"]["storage"]},
+                "accessModes": claim["spec"]["accessModes"],
+                "volumeMode": claim["spec"].get("volumeMode") or sizes.FILESYSTEM,
+                "storageClassName": storage_class["metadata"]["name"],
+                "persistentVolumeReclaimPolicy": storage_class.get("reclaimPolicy") or "Delete",
+                "local": {"path": str(file)},
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [node]}]}},
+                "claimRef": {
+                    "apiVersion": "v1",
+                    "kind": "PersistentVolumeClaim",
+                    "namespace": claim["metadata"]["namespace"],
+                    "name": claim["metadata"]["name"],
+                    "uid": claim["metadata"]["uid"],
+                    "resourceVersion": claim["metadata"]["resourceVersion"],
+                },
+            },
+        }
+
+    def reclaim(self, key: Key) -> float | None:
+        """Take a volume away whose claim is gone, or that somebody deleted: the file first, then the object."""
+        volume = self._volumes.get(*key)
+        if volume is None or annotations_of(volume).get(PROVISIONED_BY) not in classes.OURS:
+            return None
+        if phase(volume) == "Bound":
+            return None
+        wanted = phase(volume) == "Released" and dig(volume, "spec", "persistentVolumeReclaimPolicy") == "Delete"
+        if not wanted and not deleting(volume):
+            return None
+        disk_path(self._context.disks, key[1]).unlink(missing_ok=True)
+        if not deleting(volume):
+            self._context.cluster.delete(PV, key[1])
+        self._release(volume)
+        return None
+
+    def _release(self, volume: Json) -> None:
+        """Let the volume object go, by taking our finalizer off its latest version."""
+        latest = self._context.cluster.get(PV, volume["metadata"]["name"])
+        finalizers = (latest or volume)["metadata"].get("finalizers") or []
+        if latest is None or FINALIZER not in finalizers:
+            return
+        latest["metadata"]["finalizers"] = [f for f in finalizers if f != FINALIZER]
+        try:
+            self._context.cluster.replace(PV, latest)
+        except ApiFailure as failure:
+            if failure.code != 404:
+                raise

@@ -1,0 +1,86 @@
+"""From a claim's annotations to the work of its transfer: which URL with which credentials, or which disk to copy."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping
+
+from harness.embedded.cdi import names
+from harness.embedded.cdi.download import Request, basic_auth
+from harness.embedded.cdi.provisioner import disk_path
+from harness.embedded.cdi.transfers import Blank, Clone, ImportHttp, Work
+from harness.embedded.context import Context
+from harness.embedded.objects import phase
+from harness.errors import InfraError
+from harness.kube.client import Json
+from harness.kube.resources import CONFIG_MAP, PVC, SECRET
+
+
+class SourceMissing(InfraError):
+    """Something that a transfer needs is not there (yet)."""
+
+
+def work_for(context: Context, claim: Json, room: int) -> Work:
+    """Return what fills a claim's disk of `room` bytes.
+
+    Raises:
+        SourceMissing: something it names is not there (yet).
+    """
+    annotations = names.annotations_of(claim)
+    cloned = annotations.get(names.CLONE_REQUEST)
+    if cloned:
+        return _clone(context, cloned, room)
+    if annotations.get(names.SOURCE) == "none":
+        return Blank(room)
+    return ImportHttp(_request(context, claim["metadata"]["namespace"], annotations), room)
+
+
+def _clone(context: Context, cloned: str, room: int) -> Work:
+    namespace, _, name = cloned.partition("/")
+    source = context.informers.of(PVC).get(namespace, name)
+    if source is None or phase(source) != "Bound":
+        raise SourceMissing(f"source claim {cloned} is not there or not bound")
+    return Clone(disk_path(context.disks, source["spec"]["volumeName"]), room)
+
+
+def _request(context: Context, namespace: str, annotations: Mapping[str, str]) -> Request:
+    headers: dict[str, str] = {}
+    secret = annotations.get(names.SECRET)
+    if secret:
+        credentials = _secret(context, namespace, secret)
+        headers |= basic_auth(credentials.get("accessKeyId", ""), credentials.get("secretKey", ""))
+    headers |= _headers(v for k, v in annotations.items() if k.startswith(f"{names.EXTRA_HEADERS}."))
+    for key, value in annotations.items():
+        if key.startswith(f"{names.SECRET_EXTRA_HEADERS}."):
+            headers |= _headers(_secret(context, namespace, value).values())
+    certificates = annotations.get(names.CERT_CONFIG_MAP)
+    return Request(
+        url=annotations[names.ENDPOINT],
+        checksum=annotations.get(names.CHECKSUM, ""),
+        headers=headers,
+        ca=_certificates(context, namespace, certificates) if certificates else "",
+        verify=annotations.get(names.INSECURE) != "true",
+    )
+
+
+def _headers(lines: Iterable[str]) -> dict[str, str]:
+    """Read "Name: value" lines."""
+    answer: dict[str, str] = {}
+    for line in lines:
+        name, _, value = line.partition(":")
+        answer[name.strip()] = value.strip()
+    return answer
+
+
+def _secret(context: Context, namespace: str, name: str) -> dict[str, str]:
+    found = context.cluster.get(SECRET, name, namespace)
+    if found is None:
+        raise SourceMissing(f'secret "{name}" not found', hint=f"create it in namespace {namespace}")
+    return {key: base64.b64decode(value).decode() for key, value in (found.get("data") or {}).items()}
+
+
+def _certificates(context: Context, namespace: str, name: str) -> str:
+    found = context.cluster.get(CONFIG_MAP, name, namespace)
+    if found is None:
+        raise SourceMissing(f'configmap "{name}" not found', hint=f"create it in namespace {namespace}")
+    return "\n".join((found.get("data") or {}).values())

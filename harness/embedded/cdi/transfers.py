@@ -1,0 +1,195 @@
+"""Transfers under way: at most two threads that download, convert or copy, each stoppable, each leaving no scratch."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from harness.embedded.cdi import images
+from harness.embedded.cdi.download import (
+    Cancel,
+    Cancelled,
+    ChecksumMismatch,
+    Request,
+    TransferFailed,
+    fetch,
+)
+from harness.errors import VmatrixError
+
+log = logging.getLogger(__name__)
+AT_ONCE = 2
+DOWNLOAD_SHARE = 0.5  # of the progress; the rest is the conversion
+
+
+class Work(Protocol):
+    """What a transfer does to make a disk."""
+
+    def make(self, target: Path, scratch: Path, cancel: Cancel, on_progress: Callable[[float], None]) -> None:
+        """Make the disk file at `target`, which does not exist yet; `scratch` is an empty folder for this attempt."""
+
+    def progress(self, target: Path) -> float | None:
+        """Return the share done (0 to 1) where the work does not tell by itself."""
+
+
+@dataclass(frozen=True)
+class ImportHttp:
+    """Downloads an image, verifies it, and turns it into a raw disk of `room` bytes."""
+
+    request: Request
+    room: int
+
+    def make(self, target: Path, scratch: Path, cancel: Cancel, on_progress: Callable[[float], None]) -> None:
+        """Download to scratch, then convert."""
+        body = scratch / "download"
+        with body.open("wb") as sink:
+            fetch(self.request, sink, cancel, lambda share: on_progress(share * DOWNLOAD_SHARE))
+        image = images.unpacked(body, self.room, cancel)
+        on_progress(DOWNLOAD_SHARE)
+        rest = 1.0 - DOWNLOAD_SHARE
+        images.convert(image, target, self.room, cancel, lambda share: on_progress(DOWNLOAD_SHARE + share * rest))
+
+    def progress(self, target: Path) -> float | None:
+        """Return None: the work tells by itself."""
+        return None
+
+
+@dataclass(frozen=True)
+class Blank:
+    """Makes an empty disk of `room` bytes."""
+
+    room: int
+
+    def make(self, target: Path, scratch: Path, cancel: Cancel, on_progress: Callable[[float], None]) -> None:
+        """Make the sparse file."""
+        images.blank(target, self.room)
+
+    def progress(self, target: Path) -> float | None:
+        """Return None: it takes no time."""
+        return None
+
+
+@dataclass(frozen=True)
+class Clone:
+    """Copies another volume's disk into one of `room` bytes."""
+
+    source: Path
+    room: int
+
+    def make(self, target: Path, scratch: Path, cancel: Cancel, on_progress: Callable[[float], None]) -> None:
+        """Copy, keeping holes."""
+        images.clone(self.source, target, self.room)
+
+    def progress(self, target: Path) -> float | None:
+        """Return how much of the source's blocks is there."""
+        whole = images.bytes_used(self.source)
+        return min(1.0, images.bytes_used(target) / whole) if whole else None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a transfer ended: well, with a failure worth a retry, or fatally (`message` says why)."""
+
+    message: str = ""
+    fatal: bool = False
+    cancelled: bool = False
+
+
+@dataclass
+class Transfer:
+    """One attempt; `outcome` is set when it has ended."""
+
+    work: Work
+    target: Path
+    scratch: Path
+    cancel: Cancel = field(default_factory=Cancel)
+    share: float | None = None
+    outcome: Outcome | None = None
+
+    @property
+    def disk(self) -> Path:
+        """Return the unfinished disk."""
+        return self.scratch / "disk.img"
+
+    def percent(self) -> float | None:
+        """Return how far it is, in percent; None when nobody knows."""
+        share = self.share if self.share is not None else self.work.progress(self.disk)
+        return None if share is None else 100.0 * share
+
+    def run(self) -> None:
+        """Work to the end; never raises."""
+        try:
+            self.outcome = self._attempt()
+        finally:
+            shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def _attempt(self) -> Outcome:
+        def tell(share: float) -> None:
+            self.share = share
+
+        try:
+            self.scratch.mkdir(parents=True)
+            self.work.make(self.disk, self.scratch, self.cancel, tell)
+            self.cancel.check()
+            self.disk.replace(self.target)
+        except Cancelled:
+            return Outcome("cancelled", cancelled=True)
+        except ChecksumMismatch as failure:
+            return Outcome(str(failure), fatal=True)
+        except TransferFailed as failure:
+            return Outcome(str(failure))
+        except (OSError, VmatrixError) as error:
+            return Outcome(str(error))
+        except Exception as error:
+            log.exception("transfer into %s broke", self.target)
+            return Outcome(f"{type(error).__name__}: {error}")
+        return Outcome()
+
+
+class Transfers:
+    """The transfers of this process, by the uid of the pod that stands for them."""
+
+    def __init__(self, at_once: int = AT_ONCE) -> None:
+        self._at_once = at_once
+        self._lock = threading.Lock()
+        self._of: dict[str, Transfer] = {}
+
+    def get(self, pod_uid: str) -> Transfer | None:
+        """Return a pod's transfer, running or ended."""
+        with self._lock:
+            return self._of.get(pod_uid)
+
+    def admit(self, pod_uid: str, transfer: Transfer) -> bool:
+        """Take a place for a pod's transfer; False when all places are taken."""
+        with self._lock:
+            if sum(t.outcome is None for t in self._of.values()) >= self._at_once:
+                return False
+            self._of[pod_uid] = transfer
+            return True
+
+    def start(self, transfer: Transfer, on_end: Callable[[], None]) -> None:
+        """Run an admitted transfer on a thread; `on_end` is called there when it has ended."""
+
+        def work() -> None:
+            try:
+                transfer.run()
+            finally:
+                on_end()
+
+        threading.Thread(target=work, name=f"transfer-{transfer.target.stem[:16]}", daemon=True).start()
+
+    def forget(self, pod_uid: str) -> None:
+        """Drop an ended transfer."""
+        with self._lock:
+            self._of.pop(pod_uid, None)
+
+    def cancel_all(self) -> None:
+        """Stop everything, at the end of the process."""
+        with self._lock:
+            running = list(self._of.values())
+        for transfer in running:
+            transfer.cancel.set()

@@ -1,0 +1,131 @@
+"""What every controller of the embedded KubeVirt part shares: one cluster, one set of informers, one host.
+
+`start(context)` of a part asks `context.informers.of(RESOURCE)` for the kinds it reads, subscribes its listeners and
+hands its controllers to `context.run`; they begin to work once all informers have their first list, so that no
+reconcile ever sees half a world.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from harness.embedded.events import Events
+from harness.embedded.faults import Faults
+from harness.kube.client import Cluster
+from harness.kube.informer import Informer
+from harness.kube.reconcile import Controller
+from harness.kube.resources import Resource
+from harness.until import Deadline, NotYet, until
+
+SYNC_SECONDS = 30.0
+
+
+class GuestSpec(Protocol):
+    """What a machine is made from; see harness.embedded.machines.MachineSpec."""
+
+    @property
+    def id(self) -> str:
+        """Return the machine's id, unique in its instance, at most 9 hex digits."""
+
+
+class GuestStatus(Protocol):
+    """What is seen of a machine; see harness.embedded.machines.MachineStatus."""
+
+    @property
+    def phase(self) -> str:
+        """Return absent, booting, running or exited."""
+
+    @property
+    def detail(self) -> str:
+        """Return why, for a person."""
+
+
+class Informers:
+    """One informer per kind, shared by all parts."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._of: dict[Resource, Informer] = {}
+        self._started = False
+
+    def of(self, resource: Resource) -> Informer:
+        """Return the informer of a kind, made at the first call; all must be asked for before `start`."""
+        if resource not in self._of:
+            if self._started:
+                raise RuntimeError(f"informer of {resource.plural} asked for after the start")
+            self._of[resource] = Informer(self._cluster, resource)
+        return self._of[resource]
+
+    def start(self) -> None:
+        """Start watching all kinds that were asked for."""
+        self._started = True
+        for informer in self._of.values():
+            informer.start()
+
+    def wait(self) -> None:
+        """Return when every kind had its first list.
+
+        Raises:
+            TimedOut: one did not come within SYNC_SECONDS.
+        """
+        until(self._missing, deadline=Deadline.after(SYNC_SECONDS), what="all informers are synced", interval=0.02)
+
+    def _missing(self) -> bool | NotYet:
+        late = [r.plural for r, informer in self._of.items() if not informer.synced.is_set()]
+        return NotYet(f"no list yet of {', '.join(late)}") if late else True
+
+    def stop(self) -> None:
+        """Stop watching."""
+        for informer in self._of.values():
+            informer.stop()
+
+
+@dataclass(frozen=True)
+class Context:
+    """The shared world of all controllers of one process.
+
+    Attributes: state (the instance's state directory; disks are `state/disks/<pv>.raw`), index (of the instance: it
+    owns 10.(213+index).0.0/16), node (name of the Node that stands for this host), stopping (set once on SIGTERM),
+    faults (those that objects ask for).
+    """
+
+    cluster: Cluster
+    informers: Informers
+    events: Events
+    state: Path
+    index: int
+    node: str
+    stopping: threading.Event = field(default_factory=threading.Event)
+    faults: Faults = field(default_factory=Faults)
+    _controllers: list[Controller] = field(default_factory=list)
+    _stoppers: list[Callable[[], None]] = field(default_factory=list)
+
+    @property
+    def host_address(self) -> str:
+        """Return the instance's address, on which all host services listen."""
+        return f"10.{213 + self.index}.0.1"
+
+    @property
+    def disks(self) -> Path:
+        """Return the folder of the claims' disk files."""
+        return self.state / "disks"
+
+    def run(self, controller: Controller) -> None:
+        """Have a controller started once all informers are synced, and stopped at the end."""
+        self._controllers.append(controller)
+
+    def on_stop(self, stopper: Callable[[], None]) -> None:
+        """Have something called once at the end of the process."""
+        self._stoppers.append(stopper)
+
+    def controllers(self) -> Sequence[Controller]:
+        """Return the controllers handed to `run`."""
+        return tuple(self._controllers)
+
+    def stoppers(self) -> Sequence[Callable[[], None]]:
+        """Return what was handed to `on_stop`."""
+        return tuple(self._stoppers)

@@ -1,0 +1,104 @@
+"""What befalls instances: what the node agent does not do, and what the status then says that is not so."""
+
+from __future__ import annotations
+
+import copy
+from datetime import UTC, datetime
+
+from harness.embedded.faults.asked import Faults
+from harness.embedded.objects import dig, parse_time, phase, stamp, with_condition
+from harness.kube.client import Json
+
+MOVED_TO = "00000000-0000-4000-8000-"  # begins the uid of the launcher that an instance moved to
+
+
+def unattended(faults: Faults, vmi: Json) -> bool:
+    """Tell whether the node's agent never takes an instance up."""
+    return faults.of(vmi, "handler-down") is not None
+
+
+def sync_failure(faults: Faults, vmi: Json) -> str:
+    """Return why the agent cannot start an instance's machine, "" when it can."""
+    asked = faults.of(vmi, "sync-failed")
+    return "" if asked is None else str(asked["message"])
+
+
+def without_guest(faults: Faults, vmi: Json) -> bool:
+    """Tell whether an instance is to run in name only."""
+    return faults.of(vmi, "no-guest") is not None
+
+
+def forsaken(faults: Faults, vmi: Json) -> bool:
+    """Tell whether an instance goes on saying Running without its launcher."""
+    return phase(vmi) == "Running" and faults.of(vmi, "launcher-vanishes") is not None
+
+
+def stays(faults: Faults, vmi: Json) -> bool:
+    """Tell whether nobody takes an instance's finalizers off."""
+    return faults.of(vmi, "instance-stays") is not None
+
+
+def told(faults: Faults, vmi: Json) -> Json | None:
+    """Return the status that a running instance is to have in place of its own; None when it has it already."""
+    status: Json = copy.deepcopy(vmi["status"])
+    moment = datetime.now(UTC)
+    _report(faults, vmi, status)
+    _connect_agent(faults, vmi, status, moment)
+    _move(faults, vmi, status, moment)
+    return None if status == vmi["status"] else status
+
+
+def _report(faults: Faults, vmi: Json, status: Json) -> None:
+    asked = faults.of(vmi, "address")
+    if asked is not None and asked["reported"]:
+        _set_address(status, str(asked["reported"]))
+
+
+def _connect_agent(faults: Faults, vmi: Json, status: Json, moment: datetime) -> None:
+    asked = faults.of(vmi, "agent")
+    if asked is None or _running_for(vmi, moment) < float(asked["after"]):
+        return
+    connected = {
+        "type": "AgentConnected",
+        "status": "True",
+        "lastProbeTime": stamp(moment),
+        "lastTransitionTime": None,
+    }
+    status["conditions"] = with_condition(status.get("conditions") or [], connected)
+    status["guestOSInfo"] = {"id": "debian", "name": "Debian GNU/Linux", "version": "13"}
+    _set_address(status, str(asked["address"]))
+    for interface in status.get("interfaces") or []:
+        interface["infoSource"] = "domain, guest-agent"
+
+
+def _move(faults: Faults, vmi: Json, status: Json, moment: datetime) -> None:
+    asked = faults.of(vmi, "moves")
+    if asked is None or _running_for(vmi, moment) < float(asked["after"]):
+        return
+    source = next(iter(dig(vmi, "status", "activePods") or {"": ""}))
+    if source.startswith(MOVED_TO):
+        return
+    target = MOVED_TO + vmi["metadata"]["uid"][-12:]
+    status["activePods"] = {target: asked["node"]}
+    status["migrationState"] = {
+        "sourceNode": status.get("nodeName", ""),
+        "targetNode": asked["node"],
+        "completed": True,
+        "startTimestamp": stamp(moment),
+        "endTimestamp": stamp(moment),
+        "mode": "PreCopy",
+    }
+    status["nodeName"] = asked["node"]
+    _set_address(status, str(asked["address"]))
+
+
+def _set_address(status: Json, address: str) -> None:
+    for interface in (status.get("interfaces") or [])[:1]:
+        interface |= {"ipAddress": address, "ipAddresses": [address]}
+
+
+def _running_for(vmi: Json, moment: datetime) -> float:
+    for entered in dig(vmi, "status", "phaseTransitionTimestamps") or []:
+        if entered["phase"] == "Running":
+            return (moment - parse_time(entered["phaseTransitionTimestamp"])).total_seconds()
+    return 0.0

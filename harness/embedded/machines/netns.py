@@ -1,0 +1,208 @@
+"""Networks of machines: a bridge in a network namespace per VM namespace, a port and a namespace per machine.
+
+What a guest can reach is decided inside the bridge's namespace and vanishes with it: its own /24, and of the host the
+instance address alone. The host forwards nothing that comes in from a bridge. No firewall rule, route or sysctl of the
+host outside the interfaces made here is touched.
+"""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ipaddress import IPv4Address
+from pathlib import Path
+
+from harness import proc
+from harness.embedded.machines.names import Names
+
+NETNS = Path("/run/netns")
+TIMEOUT = 20.0
+BRIDGE = "br0"
+UPLINK = "up0"
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock on a file, across processes and threads."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def existing() -> set[str]:
+    """Return the names of all named network namespaces of the host."""
+    return {entry.name for entry in NETNS.iterdir()} if NETNS.is_dir() else set()
+
+
+def _batch(lines: list[str], *, netns: str = "") -> None:
+    """Run several `ip` commands in one process; the first that fails ends it."""
+    where = ["-n", netns] if netns else []
+    proc.run(["ip", *where, "-batch", "-"], timeout=TIMEOUT, stdin="\n".join(lines) + "\n")
+
+
+def _sysctl(netns: str, settings: dict[str, str]) -> None:
+    """Write sysctls inside a network namespace."""
+    script = "\n".join(f"echo {value} > /proc/sys/{key.replace('.', '/')}" for key, value in settings.items())
+    proc.run(["ip", "netns", "exec", netns, "sh", "-e"], timeout=TIMEOUT, stdin=script + "\n")
+
+
+def link_exists(link: str) -> bool:
+    """Tell whether the host has a network interface of that name."""
+    return Path("/sys/class/net", link).exists()
+
+
+def create_network(names: Names, namespace_index: int) -> None:
+    """Make a VM namespace's bridge, its filter and its veth to the host.
+
+    The host link comes last and complete, so that its presence says that the rest is there.
+    """
+    remove_network(names, namespace_index)
+    netns, link = names.bridge_netns(namespace_index), names.host_link(namespace_index)
+    host, gateway = names.host_address(namespace_index), names.gateway(namespace_index)
+    proc.run(["ip", "netns", "add", netns], timeout=TIMEOUT)
+    # A new namespace copies the host's IPv4 settings: a host that forwards would make a gateway that forwards.
+    _sysctl(netns, {"net.ipv4.ip_forward": "0", "net.ipv6.conf.all.disable_ipv6": "1"})
+    _batch(
+        [
+            f"link add {BRIDGE} type bridge",
+            f"addr add {gateway}/24 dev {BRIDGE}",
+            "link set lo up",
+            f"link set {BRIDGE} up",
+        ],
+        netns=netns,
+    )
+    _install_filter(names, namespace_index)
+    proc.run(["ip", "link", "add", f"{link}t", "type", "veth", "peer", "name", UPLINK, "netns", netns], timeout=TIMEOUT)
+    Path(f"/proc/sys/net/ipv4/conf/{link}t/forwarding").write_text("0", encoding="utf-8")
+    _disable_ipv6(f"{link}t")
+    _batch([f"link set {UPLINK} master {BRIDGE} up"], netns=netns)
+    _batch([f"addr add {host}/24 dev {link}t", f"link set {link}t name {link}", f"link set {link} up"])
+
+
+def _disable_ipv6(link: str) -> None:
+    knob = Path(f"/proc/sys/net/ipv6/conf/{link}/disable_ipv6")
+    if knob.exists():
+        knob.write_text("1", encoding="utf-8")
+
+
+def filter_rules(names: Names, namespace_index: int) -> str:
+    """Render the filter between a VM namespace's bridge and the host, in nft's language.
+
+    Towards the host pass: ARP for the host's own address here, everything to the instance address, and answers (TCP
+    that does not open a connection, ICMP) to the host's own address here.
+    """
+    host, instance = names.host_address(namespace_index), names.instance_address
+    return f"""
+table bridge vmatrix {{
+    chain forward {{
+        type filter hook forward priority 0; policy accept;
+        oifname "{UPLINK}" jump to_host
+    }}
+    chain to_host {{
+        arp daddr ip {host} accept
+        ip saddr != {names.network(namespace_index)} drop
+        ip daddr {instance} accept
+        ip daddr {host} ip protocol icmp accept
+        ip daddr {host} tcp flags & (syn | ack) != syn accept
+        drop
+    }}
+}}
+"""
+
+
+def _install_filter(names: Names, namespace_index: int) -> None:
+    netns = names.bridge_netns(namespace_index)
+    rules = filter_rules(names, namespace_index)
+    proc.run(["ip", "netns", "exec", netns, "nft", "-f", "-"], timeout=TIMEOUT, stdin=rules)
+
+
+def network_exists(names: Names, namespace_index: int) -> bool:
+    """Tell whether a VM namespace's network is complete."""
+    return names.bridge_netns(namespace_index) in existing() and link_exists(names.host_link(namespace_index))
+
+
+def remove_network(names: Names, namespace_index: int) -> None:
+    """Take a VM namespace's network away, whatever is left of it."""
+    link, netns = names.host_link(namespace_index), names.bridge_netns(namespace_index)
+    for candidate in (link, f"{link}t"):
+        if link_exists(candidate):
+            _delete(["link", "del", candidate])
+    if netns in existing():
+        _delete(["netns", "del", netns])
+
+
+def _delete(words: list[str]) -> None:
+    """Delete with `ip`; what another process deleted a moment before is no failure."""
+    done = proc.run(["ip", *words], timeout=TIMEOUT, check=False)
+    gone = ("Cannot find device", "No such file or directory", "No such device")
+    if done.returncode != 0 and not any(text in done.stderr for text in gone):
+        raise proc.CommandFailed(done, why=f"ended with status {done.returncode}")
+
+
+def mac(address: str) -> str:
+    """Return the hardware address for an IPv4 address.
+
+    It follows from the address, so that a machine that takes over the address of one just killed is found at once and
+    not only when the neighbours' ARP caches have expired.
+    """
+    return ":".join(["02", "00", *(f"{byte:02x}" for byte in IPv4Address(address).packed)])
+
+
+def plug(names: Names, namespace_index: int, machine_id: str, address: str) -> str:
+    """Make a machine's network namespace, plug it into the bridge, give it its address and routes.
+
+    Returns: the network namespace's path.
+    """
+    bridge, netns = names.bridge_netns(namespace_index), names.machine_netns(namespace_index, machine_id)
+    port = names.bridge_port(machine_id)
+    host, gateway = names.host_address(namespace_index), names.gateway(namespace_index)
+    proc.run(["ip", "netns", "add", netns], timeout=TIMEOUT)
+    # A fresh machine does not forward: whoever deploys Kubernetes onto it has to switch it on.
+    _sysctl(netns, {"net.ipv4.ip_forward": "0"})
+    _batch(
+        [
+            f"link add {port} type veth peer name eth0 address {mac(address)} netns {netns}",
+            f"link set {port} master {BRIDGE} up",
+        ],
+        netns=bridge,
+    )
+    _batch(
+        [
+            "link set lo up",
+            f"addr add {address}/24 dev eth0",
+            "link set eth0 up",
+            f"route add default via {gateway}",
+            f"route add {names.instance_address}/32 via {host}",
+        ],
+        netns=netns,
+    )
+    return str(NETNS / netns)
+
+
+def unplug(names: Names, machine_id: str) -> None:
+    """Remove a machine's port and network namespace, wherever they are found."""
+    for name in sorted(existing()):
+        owner = names.netns_owner(name)
+        if owner is None or owner[1] != machine_id:
+            continue
+        if names.bridge_netns(owner[0]) in existing():
+            _delete(["-n", names.bridge_netns(owner[0]), "link", "del", names.bridge_port(machine_id)])
+        _delete(["netns", "del", name])
+
+
+def create_instance_address(names: Names) -> None:
+    """Put the instance address on a host bridge without ports. Nothing to do when it is there."""
+    bridge = names.instance_bridge
+    if not link_exists(bridge):
+        _batch([f"link add {bridge} type bridge"])
+        Path(f"/proc/sys/net/ipv4/conf/{bridge}/forwarding").write_text("0", encoding="utf-8")
+        _disable_ipv6(bridge)
+    _batch([f"addr replace {names.instance_address}/32 dev {bridge}", f"link set {bridge} up"])
+
+
+def remove_instance_address(names: Names) -> None:
+    """Remove the host bridge of the instance address. Idempotent."""
+    if link_exists(names.instance_bridge):
+        _delete(["link", "del", names.instance_bridge])

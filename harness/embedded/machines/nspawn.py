@@ -1,0 +1,135 @@
+"""How a root file system becomes a machine: the systemd-nspawn command line, its processes, what it leaves behind."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness import proc
+from harness.embedded.machines import cgroups
+
+CAP_SYS_RESOURCE = 24
+RUN = Path("/run/systemd/nspawn")
+# Below a machine's group, on v1 and on v2.
+WHERE_BOTH_ARE = ("", "init.scope", "supervisor", "payload", "payload/init.scope")
+SYSTEM_CALLS = "@keyring @mount bpf perf_event_open @privileged"
+ENVIRONMENT = {"SYSTEMD_NSPAWN_API_VFS_WRITABLE": "yes", "SYSTEMD_NSPAWN_USE_CGNS": "1"}
+# systemd 256 and later boots on cgroup v1 only when told twice that it is meant.
+LEGACY_CGROUP_ARGUMENTS = (
+    "systemd.unified_cgroup_hierarchy=0",
+    "systemd.legacy_systemd_cgroup_controller=1",
+    "SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1",
+)
+# The shell enters the machine's control groups and becomes nspawn; a hook between fork and exec of this process,
+# which may have threads, could deadlock.
+ENTER_AND_EXEC = 'groups=$1; shift; for g in $groups; do echo $$ > "$g/cgroup.procs" || exit 1; done; exec "$@"'
+
+
+def host_has_capability(number: int, status: str | None = None) -> bool:
+    """Tell whether this process holds a capability, from the text of /proc/self/status."""
+    text = Path("/proc/self/status").read_text(encoding="utf-8") if status is None else status
+    mask = next(line.split()[1] for line in text.splitlines() if line.startswith("CapEff:"))
+    return bool(int(mask, 16) >> number & 1)
+
+
+def environment(*, unified: bool) -> dict[str, str]:
+    """Return nspawn's environment for a cgroup v2 (`unified`) or a v1/hybrid host."""
+    return ENVIRONMENT if unified else {**ENVIRONMENT, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "0"}
+
+
+def argv(*, name: str, hostname: str, root: Path, netns: str, unified: bool, sys_resource: bool) -> list[str]:
+    """Return the command that boots a root file system as a machine.
+
+    Args:
+        unified: the host is on cgroup v2 alone.
+        sys_resource: this process has CAP_SYS_RESOURCE to give.
+    """
+    words = [
+        # Not by nspawn's own option: it mounts /sys before it enters, and the guest would see the host's interfaces.
+        "nsenter",
+        f"--net={netns}",
+        "systemd-nspawn",
+        "--quiet",
+        "--keep-unit",
+        "--register=no",
+        "--boot",
+        "--console=read-only",
+        "--link-journal=no",
+        f"--machine={name}",
+        f"--hostname={hostname}",
+        f"--directory={root}",
+        "--resolv-conf=off",
+        "--timezone=off",
+        "--capability=all",
+        f"--system-call-filter={SYSTEM_CALLS}",
+        "--bind=/dev/kmsg",
+    ]
+    if not sys_resource:
+        words.append("--drop-capability=CAP_SYS_RESOURCE")
+    return words if unified else [*words, *LEGACY_CGROUP_ARGUMENTS]
+
+
+def spawn(command: list[str], groups: list[Path], *, unified: bool, console: Path, pidfile: Path) -> proc.Service:
+    """Start nspawn inside the machine's control groups, its console appended to a file."""
+    entering = ["sh", "-c", ENTER_AND_EXEC, "sh", " ".join(str(g) for g in groups), *command]
+    return proc.spawn(entering, log=console, pidfile=pidfile, env=environment(unified=unified))
+
+
+def _cmdline(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="replace").split("\0")
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def _candidates(groups: list[Path]) -> Iterator[int]:
+    """Yield a machine's processes, those first that its nspawn and its pid 1 are among.
+
+    A machine that runs pods has hundreds of groups, and this is asked for often.
+    """
+    likely = cgroups.members([group / below for group in groups[:1] for below in WHERE_BOTH_ARE])
+    yield from sorted(likely)
+    yield from sorted(cgroups.pids(groups) - likely)
+
+
+def supervisor(name: str, groups: list[Path]) -> int | None:
+    """Return the pid of a machine's nspawn, found among the processes of its control groups."""
+    for pid in _candidates(groups):
+        words = _cmdline(pid)
+        if words and Path(words[0]).name == "systemd-nspawn" and f"--machine={name}" in words:
+            return pid
+    return None
+
+
+def init(groups: list[Path]) -> int | None:
+    """Return the pid on the host of the process that is pid 1 in the machine, None before there is one."""
+    for pid in _candidates(groups):
+        if _pid_in_namespaces(pid)[1:] == [1]:
+            return pid
+    return None
+
+
+def _pid_in_namespaces(pid: int) -> list[int]:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    line = next((row for row in status.splitlines() if row.startswith("NSpid:")), "NSpid:")
+    return [int(word) for word in line.split()[1:]]
+
+
+def lock_of(root: Path) -> Path:
+    """Return the file by which nspawn keeps others from the same root, named after its device and inode."""
+    status = root.stat()
+    return RUN / "locks" / f"inode-{status.st_dev}:{status.st_ino}"
+
+
+def forget(name: str) -> None:
+    """Remove what a killed nspawn leaves below /run."""
+    export = RUN / "unix-export" / name
+    if export.is_dir():
+        proc.run(["umount", "--lazy", export], timeout=20, check=False)
+    for folder in (export, RUN / "propagate" / name):
+        with contextlib.suppress(FileNotFoundError):
+            folder.rmdir()

@@ -1,0 +1,236 @@
+"""Machines of one instance: start, look at, kill, list, sweep.
+
+What exists is read from the host (control groups, network namespaces, mounts, processes), never from memory or from a
+file alone, so any process may take over from one that was killed.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from harness import proc
+from harness.embedded.machines import cgroups, disk, netns, nspawn, seed
+from harness.embedded.machines.machine import MachineSpec, MachineStatus
+from harness.embedded.machines.names import Names
+from harness.errors import InfraError
+from harness.until import Deadline, NotYet, until
+
+START_SECONDS = 30.0
+PAUSE_SECONDS = 10.0
+KILL_SECONDS = 60.0
+CONSOLE_TAIL = 10
+CONSOLE_TAIL_BYTES = 8192
+
+
+class Machines:
+    """The machines of the instance with index `index`, whose state directory is `state`."""
+
+    def __init__(self, state: Path, index: int) -> None:
+        self.names = Names(index)
+        self._state = state.resolve()
+
+    def _folder(self, machine_id: str) -> Path:
+        return self._state / "machines" / machine_id
+
+    def _groups(self, machine_id: str) -> list[Path]:
+        return cgroups.groups_of(self.names.machine(machine_id), cgroups.hierarchies())
+
+    def console(self, machine_id: str) -> Path:
+        """Return the file with what the machine wrote to its console; it goes when the machine is killed."""
+        return self._folder(machine_id) / "console.log"
+
+    def ensure_network(self, namespace_index: int) -> None:
+        """Make a VM namespace's network. Nothing to do when it is complete."""
+        with self._network_lock():
+            if not netns.network_exists(self.names, namespace_index):
+                netns.create_network(self.names, namespace_index)
+
+    def remove_network(self, namespace_index: int) -> None:
+        """Take a VM namespace's network away. Idempotent; its machines are to be killed before."""
+        with self._network_lock():
+            netns.remove_network(self.names, namespace_index)
+
+    def _network_lock(self) -> AbstractContextManager[None]:
+        return netns.locked(self._state / "run" / "network.lock")
+
+    def start(self, spec: MachineSpec) -> None:
+        """Boot a machine; return when its pid 1 runs.
+
+        Raises:
+            InfraError: it runs already, its disk cannot be used, or nspawn ended at once.
+        """
+        if self._alive(spec.id):
+            raise InfraError(f"machine {spec.id} runs already", paths=[self.console(spec.id)])
+        self.kill(spec.id)
+        self.ensure_network(spec.namespace_index)
+        try:
+            self._boot(spec)
+        except BaseException:
+            self._release(spec.id)
+            raise
+
+    def _boot(self, spec: MachineSpec) -> None:
+        folder = self._folder(spec.id)
+        root = folder / "root"
+        root.mkdir(parents=True)
+        found = cgroups.hierarchies()
+        unified = cgroups.is_unified(found)
+        disk.mount(spec.disk, disk.grow(spec.disk), root)
+        seed.write(
+            root,
+            instance_id=spec.instance_id,
+            hostname=spec.hostname,
+            user_data=spec.user_data,
+            resolver=str(self.names.gateway(spec.namespace_index)),
+            open_cgroups=not unified,
+        )
+        if spec.network_data:
+            seed.place(root, seed.SEED / "network-config.unused", spec.network_data)
+        path = netns.plug(self.names, spec.namespace_index, spec.id, spec.address)
+        name = self.names.machine(spec.id)
+        groups = cgroups.create(name, found, cpus=spec.cpus, memory_mib=spec.memory_mib)
+        command = nspawn.argv(
+            name=name,
+            hostname=spec.hostname,
+            root=root,
+            netns=path,
+            unified=unified,
+            sys_resource=nspawn.host_has_capability(nspawn.CAP_SYS_RESOURCE),
+        )
+        service = nspawn.spawn(
+            command, groups, unified=unified, console=self.console(spec.id), pidfile=folder / "nspawn.pid"
+        )
+        self._wait_for_init(spec.id, service)
+
+    def _wait_for_init(self, machine_id: str, service: proc.Service) -> None:
+        groups = self._groups(machine_id)
+
+        def probe() -> bool | NotYet:
+            if not service.alive():
+                raise InfraError(
+                    f"machine {machine_id} ended while it started",
+                    detail=self._last_lines(machine_id),
+                    hint="read the lines above; they are systemd-nspawn's own",
+                )
+            return nspawn.init(groups) is not None or NotYet("systemd-nspawn has not started its pid 1")
+
+        what = f"machine {machine_id} runs its pid 1"
+        until(probe, deadline=Deadline.after(START_SECONDS), what=what, interval=0.02)
+
+    def _alive(self, machine_id: str) -> bool:
+        return nspawn.supervisor(self.names.machine(machine_id), self._groups(machine_id)) is not None
+
+    def status(self, machine_id: str) -> MachineStatus:
+        """Say what a machine is doing, from what is on the host."""
+        groups = self._groups(machine_id)
+        if nspawn.supervisor(self.names.machine(machine_id), groups) is not None:
+            running = nspawn.init(groups) is not None
+            return MachineStatus("running", "") if running else MachineStatus("booting", "pid 1 has not started")
+        if machine_id in self.list():
+            return MachineStatus("exited", self._last_lines(machine_id))
+        return MachineStatus("absent", "")
+
+    def _last_lines(self, machine_id: str) -> str:
+        try:
+            with self.console(machine_id).open("rb") as handle:
+                handle.seek(max(0, self.console(machine_id).stat().st_size - CONSOLE_TAIL_BYTES))
+                text = handle.read().decode(errors="replace")
+        except FileNotFoundError:
+            return "its console log is gone"
+        return "\n".join(text.splitlines()[-CONSOLE_TAIL:])
+
+    def pause(self, machine_id: str) -> None:
+        """Have a machine stand still: memory and connections stay as they are. Nothing to do when it does already.
+
+        Raises:
+            TimedOut: the kernel does not stop it.
+        """
+        groups = self._groups(machine_id)
+        cgroups.freeze(groups, frozen=True)
+
+        def stands() -> bool | NotYet:
+            return cgroups.is_frozen(groups) or NotYet("some of its processes still run")
+
+        what = f"machine {machine_id} stands still"
+        until(stands, deadline=Deadline.after(PAUSE_SECONDS), what=what, interval=0.02)
+
+    def resume(self, machine_id: str) -> None:
+        """Let a machine go on. Nothing to do when it does."""
+        cgroups.freeze(self._groups(machine_id), frozen=False)
+
+    def paused(self, machine_id: str) -> bool:
+        """Tell whether a machine stands still."""
+        return cgroups.is_frozen(self._groups(machine_id))
+
+    def list(self) -> list[str]:
+        """Return the ids of all machines that have anything on the host (files alone do not count), sorted."""
+        found = {self.names.machine_id(name) for name in cgroups.names(cgroups.hierarchies())}
+        owners = (self.names.netns_owner(name) for name in netns.existing())
+        found |= {owner[1] or None for owner in owners if owner is not None}
+        below = self._state / "machines"
+        found |= {mount.relative_to(below).parts[0] for mount in disk.mounts_below(below) if mount != below}
+        return sorted(machine_id for machine_id in found if machine_id is not None)
+
+    def kill(self, machine_id: str) -> None:
+        """Take a machine away at once: processes, mounts, loop device, network, control groups, files. Idempotent.
+
+        Raises:
+            InfraError: something would not go within the time allowed; calling again goes on from there.
+        """
+        self._release(machine_id)
+        shutil.rmtree(self._folder(machine_id), ignore_errors=True)
+
+    def _release(self, machine_id: str) -> None:
+        """Do what `kill` does, but leave the console log to be read."""
+        groups = self._groups(machine_id)
+        deadline = Deadline.after(KILL_SECONDS)
+        cgroups.freeze(groups, frozen=False)  # what is frozen by cgroup v1 does not die
+        self._end_processes(machine_id, groups, deadline)
+        # Only now: a root unmounted under its processes leaves a loop device that is deleted and still attached.
+        self._unmount(machine_id, deadline)
+        netns.unplug(self.names, machine_id)
+
+        def removed() -> bool | NotYet:
+            stuck = cgroups.remove(groups)
+            return NotYet(f"{stuck[0]} is busy") if stuck else True
+
+        until(removed, deadline=deadline, what=f"machine {machine_id}'s control groups are gone", interval=0.02)
+        nspawn.forget(self.names.machine(machine_id))
+
+    def _end_processes(self, machine_id: str, groups: Sequence[Path], deadline: Deadline) -> None:
+        def ended() -> bool | NotYet:
+            victims = cgroups.kill_all(groups)
+            for pid in victims:
+                proc.reap(pid)
+            return NotYet(f"{len(victims)} are left, of them {min(victims)}") if victims else True
+
+        until(ended, deadline=deadline, what=f"machine {machine_id}'s processes are gone", interval=0.02)
+
+    def _unmount(self, machine_id: str, deadline: Deadline) -> None:
+        folder = self._folder(machine_id)
+
+        def unmounted() -> bool | NotYet:
+            for mount in disk.mounts_below(folder):
+                nspawn.lock_of(mount).unlink(missing_ok=True)  # while the name is this machine's alone
+                done = proc.run(["umount", mount], timeout=60, check=False)
+                if done.returncode != 0:
+                    return NotYet(done.stderr.strip())
+            return True
+
+        until(unmounted, deadline=deadline, what=f"machine {machine_id}'s disk is unmounted", interval=0.05)
+
+    def sweep(self) -> None:
+        """Kill every machine of the instance and take every network of it away, whatever made them."""
+        for machine_id in self.list():
+            self.kill(machine_id)
+        with self._network_lock():
+            owners = [self.names.netns_owner(name) for name in netns.existing()]
+            for owner in owners:
+                if owner is not None:
+                    netns.remove_network(self.names, owner[0])
+        for device in disk.loop_devices_below(self._state):
+            proc.run(["losetup", "--detach", device], timeout=20)
+        shutil.rmtree(self._state / "machines", ignore_errors=True)

@@ -1,0 +1,139 @@
+"""The machines behind instances: one at a time per machine, found again from the instance's uid alone."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Protocol
+
+from harness.embedded.machines import Machines, MachineSpec, MachineStatus, netns
+from harness.proc import Service
+
+log = logging.getLogger(__name__)
+ID_DIGITS = 8
+PID_FILE = "nspawn.pid"  # beside the console log: the process that holds the machine
+_POWERED_OFF = re.compile(r"power(ing|ed)?[ -]?off", re.IGNORECASE)
+
+
+class Runtime(Protocol):
+    """What is used of the machine runtime (harness.embedded.machines.Machines)."""
+
+    def ensure_network(self, namespace_index: int) -> None:
+        """Make a VM namespace's network."""
+
+    def remove_network(self, namespace_index: int) -> None:
+        """Take a VM namespace's network away."""
+
+    def start(self, spec: MachineSpec) -> None:
+        """Boot a machine."""
+
+    def status(self, machine_id: str) -> MachineStatus:
+        """Say what a machine is doing."""
+
+    def kill(self, machine_id: str) -> None:
+        """Take a machine away at once."""
+
+    def pause(self, machine_id: str) -> None:
+        """Have a machine stand still."""
+
+    def resume(self, machine_id: str) -> None:
+        """Let a machine go on."""
+
+    def console(self, machine_id: str) -> Path:
+        """Return the file with what the machine wrote to its console."""
+
+    def list(self) -> list[str]:
+        """Return the ids of all machines on the host."""
+
+
+def machine_id(uid: str) -> str:
+    """Return the machine id of the instance with a uid."""
+    return uid.replace("-", "")[:ID_DIGITS]
+
+
+def networks_on_host(machines: Machines) -> set[int]:
+    """Return the indices of the VM namespaces' networks that are on the host."""
+    owners = (machines.names.netns_owner(name) for name in netns.existing())
+    return {owner[0] for owner in owners if owner is not None}
+
+
+class Guests:
+    """Starts and ends machines; never two things at once with one machine."""
+
+    def __init__(self, machines: Runtime) -> None:
+        self._machines = machines
+        self._locks: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
+        self._of_locks = threading.Lock()
+
+    def _lock(self, identity: str) -> threading.RLock:
+        with self._of_locks:
+            return self._locks[identity]
+
+    def start(self, spec: MachineSpec, wanted: Callable[[], bool]) -> bool:
+        """Boot a machine unless it runs already; False when, its turn having come, it is not wanted any more.
+
+        Raises:
+            InfraError: it did not boot.
+        """
+        with self._lock(spec.id):
+            if not wanted():
+                return False
+            if self._machines.status(spec.id).phase not in {"booting", "running"}:
+                self._machines.start(spec)
+            return True
+
+    def supervised(self, uid: str) -> bool:
+        """Tell cheaply whether an instance's machine runs; False means: look closer."""
+        service = Service.load(self._machines.console(machine_id(uid)).with_name(PID_FILE))
+        return service is not None and service.alive()
+
+    def status(self, uid: str) -> MachineStatus:
+        """Say what an instance's machine is doing; walks its control groups, so not to be asked every second."""
+        return self._machines.status(machine_id(uid))
+
+    def power_off(self, uid: str) -> None:
+        """Ask an instance's machine to shut down; nothing to do when it does not run."""
+        service = Service.load(self._machines.console(machine_id(uid)).with_name(PID_FILE))
+        if service is not None and service.alive():
+            os.kill(service.pid, signal.SIGTERM)  # systemd-nspawn passes it on as the guest's power button
+
+    def pause(self, uid: str, *, paused: bool) -> None:
+        """Have an instance's machine stand still, or go on."""
+        identity = machine_id(uid)
+        with self._lock(identity):
+            (self._machines.pause if paused else self._machines.resume)(identity)
+
+    def console(self, uid: str) -> Path:
+        """Return the file with what an instance's machine wrote to its console."""
+        return self._machines.console(machine_id(uid))
+
+    def root(self, uid: str) -> Path:
+        """Return where the root of an instance's machine is mounted."""
+        return self.console(uid).with_name("root")
+
+    def kill(self, uid: str) -> None:
+        """Take an instance's machine away."""
+        self._kill(machine_id(uid))
+
+    def _kill(self, identity: str) -> None:
+        with self._lock(identity):
+            self._machines.kill(identity)
+
+    def kill_others(self, wanted: Callable[[], Iterable[str]]) -> None:
+        """Take every machine away whose instance is not among the wanted uids."""
+        for identity in self._machines.list():
+            with self._lock(identity):
+                if identity not in {machine_id(uid) for uid in wanted()}:
+                    log.warning("machine %s belongs to no instance: killed", identity)
+                    self._machines.kill(identity)
+
+
+def ended_well(status: MachineStatus) -> bool:
+    """Tell whether a machine that is gone was shut down from inside (its console says so last)."""
+    return status.phase == "exited" and _POWERED_OFF.search(status.detail) is not None

@@ -1,0 +1,196 @@
+"""The kubelet's part for launcher pods bound to this host: they run once bound, and go with their machine."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from harness.embedded.context import Context
+from harness.embedded.faults import launchers
+from harness.embedded.node import pods
+from harness.embedded.node.addresses import Addresses
+from harness.embedded.node.guests import Guests
+from harness.embedded.objects import controller_of, deleting, dig, is_condition, parse_time, phase
+from harness.embedded.vmi.launcher import (
+    CREATED_BY,
+    KILL_AFTER_SECONDS,
+    LAUNCHER,
+    grace_seconds,
+    is_consumer,
+)
+from harness.embedded.vmi.phases import UNPAUSED
+from harness.kube.client import Json
+from harness.kube.informer import Key, key_of, labels_of
+from harness.kube.reconcile import Controller
+from harness.kube.resources import POD, VMI
+
+log = logging.getLogger(__name__)
+WORKERS = 4
+LOOK_SECONDS = 0.2  # how often a machine that shuts down is looked at
+AGENT = "virt-handler"
+COMPONENT = "kubelet"
+
+
+def _grace_left(pod: Json, moment: datetime) -> float:
+    """Return the seconds that a guest of a pod under deletion still has: the pod has those that follow for itself."""
+    until = parse_time(pod["metadata"]["deletionTimestamp"])
+    return (until - moment).total_seconds() - 2 * KILL_AFTER_SECONDS
+
+
+def is_launcher(pod: Json) -> bool:
+    """Tell whether a pod is an instance's launcher."""
+    return LAUNCHER.items() <= labels_of(pod).items()
+
+
+def instance_uid(pod: Json) -> str:
+    """Return the uid of the instance that a launcher was made for."""
+    return str(labels_of(pod).get(CREATED_BY, ""))
+
+
+class Kubelet:
+    """Reconciles launcher pods on this node."""
+
+    def __init__(
+        self, context: Context, guests: Guests, addresses: Addresses, networks_on_host: Callable[[], set[int]]
+    ) -> None:
+        self._context = context
+        self._guests = guests
+        self._addresses = addresses
+        self._networks_on_host = networks_on_host
+        self._pods = context.informers.of(POD)
+        self._vmis = context.informers.of(VMI)
+        self._uids: dict[Key, str] = {}  # launchers seen: what to kill when one vanishes without a word
+        self._asked: set[str] = set()  # instances whose machines were asked to shut down
+        self.controller = Controller("kubelet", self.reconcile, workers=WORKERS)
+        self._pods.subscribe(self._pod_changed)
+        self._vmis.subscribe(self._instance_changed)
+
+    def _mine(self, pod: Json) -> bool:
+        return is_launcher(pod) and not is_consumer(pod) and self._is_here(pod)
+
+    def _is_here(self, pod: Json) -> bool:
+        return bool(pod["spec"].get("nodeName") == self._context.node)
+
+    def _pod_changed(self, _: str, pod: Json) -> None:
+        if is_launcher(pod) and is_consumer(pod) and self._is_here(pod):
+            self.controller.queue.add(key_of(pod))
+        elif self._mine(pod):
+            self._uids[key_of(pod)] = instance_uid(pod)
+            self.controller.queue.add(key_of(pod))
+
+    def _instance_changed(self, _: str, vmi: Json) -> None:
+        if phase(vmi) not in {"Succeeded", "Failed"}:
+            return
+        for pod in self._pods.list(vmi["metadata"]["namespace"]):
+            if self._mine(pod) and instance_uid(pod) == vmi["metadata"]["uid"]:
+                self.controller.queue.add(key_of(pod))
+
+    def reconcile(self, key: Key) -> float | None:
+        """Look at one launcher pod."""
+        pod = self._pods.get(*key)
+        if pod is not None and is_consumer(pod) and self._is_here(pod):
+            self._consume(pod)
+            return None
+        if pod is None or not self._mine(pod):
+            uid = self._uids.pop(key, None)
+            if uid is not None:
+                self._guests.kill(uid)
+            return None
+        if deleting(pod):
+            return self._end(pod)
+        if phase(pod) == "Pending" and is_condition(pod, UNPAUSED, "True"):
+            return self._start(pod)
+        if phase(pod) == "Running":
+            self._follow_gate(pod)
+            self._end_with_instance(pod)
+            return self._befall(pod)
+        return None
+
+    def _consume(self, pod: Json) -> None:
+        """End a pod that was only there for its claims to be bound, and let it go."""
+        if deleting(pod):
+            pods.remove(self._context.cluster, pod)
+        elif phase(pod) == "Pending":
+            status = pods.ended(pod, exit_code=0, reason="Completed")
+            self._pods.observe(pods.write_status(self._context.cluster, pod, status))
+
+    def _start(self, pod: Json) -> float | None:
+        """Run a pod, unless something keeps it from it that is looked at again soon."""
+        held = launchers.not_started(self._context.faults, pod)
+        if not held:
+            self._run(pod)
+            return None
+        if isinstance(held, dict) and dig(pod, "status", "containerStatuses") is None:
+            self._pods.observe(pods.write_status(self._context.cluster, pod, held))
+            waiting = held["containerStatuses"][0]["state"]["waiting"]
+            self._context.events.warning(pod, "Failed", f"Error: {waiting['reason']}", component=COMPONENT)
+            self._context.events.warning(pod, "Failed", waiting["message"], component=COMPONENT)
+        return LOOK_SECONDS
+
+    def _befall(self, pod: Json) -> float | None:
+        """End a running pod, or take it away, when a fault says so."""
+        faults = self._context.faults
+        ended = launchers.crash(faults, pod)
+        if ended is not None:
+            self._guests.kill(instance_uid(pod))
+            status = pods.ended(
+                pod, exit_code=int(ended["exit_code"]), reason=ended["reason"], message=ended["message"]
+            )
+            self._pods.observe(pods.write_status(self._context.cluster, pod, status))
+            return None
+        if launchers.vanishes(faults, pod):
+            pods.remove(self._context.cluster, pod)
+            return None
+        return launchers.due(faults, pod)
+
+    def _follow_gate(self, pod: Json) -> None:
+        """Keep a running pod's Ready in line with its readiness gate, which closes while the machine is paused."""
+        conditions = pods.ready_by_gate(pod, UNPAUSED)
+        if conditions is not None:
+            self._pods.observe(pods.patch_conditions(self._context.cluster, pod, conditions))
+
+    def _end(self, pod: Json) -> float | None:
+        """Shut the machine down within the instance's grace period, then take it and the pod away."""
+        uid = instance_uid(pod)
+        vmi = self._instance(pod)
+        left = _grace_left(pod, datetime.now(UTC)) if vmi is not None and grace_seconds(vmi) > 0 else 0.0
+        if left > 0 and self._guests.supervised(uid):
+            if vmi is not None and uid not in self._asked:
+                self._asked.add(uid)
+                self._guests.power_off(uid)
+                message = "Signaled Graceful Shutdown"
+                self._context.events.normal(vmi, "ShuttingDown", message, component=AGENT)
+            return min(left, LOOK_SECONDS)
+        if self._context.faults.of(pod, "launcher-stays") is not None:
+            return LOOK_SECONDS
+        self._asked.discard(uid)
+        self._guests.kill(uid)
+        pods.remove(self._context.cluster, pod)
+        return None
+
+    def _instance(self, pod: Json) -> Json | None:
+        """Return the instance that a launcher was made for, while it is there."""
+        owner = controller_of(pod)
+        vmi = self._vmis.get(pod["metadata"]["namespace"], owner["name"]) if owner else None
+        return vmi if vmi is not None and vmi["metadata"]["uid"] == instance_uid(pod) else None
+
+    def _run(self, pod: Json) -> None:
+        namespace = pod["metadata"]["namespace"]
+        network = self._addresses.network(namespace, on_host=self._networks_on_host())
+        address = launchers.address(self._context.faults, pod, self._addresses.address(pod, network))
+        status = pods.running(pod, address=address, host_address=self._context.host_address)
+        self._pods.observe(pods.write_status(self._context.cluster, pod, status))
+
+    def _end_with_instance(self, pod: Json) -> None:
+        """End a pod whose instance has ended; what is left of the machine goes, its console with it."""
+        vmi = self._instance(pod)
+        if vmi is None or phase(vmi) not in {"Succeeded", "Failed"}:
+            return
+        self._guests.kill(instance_uid(pod))
+        well = phase(vmi) == "Succeeded"
+        message = str(dig(vmi, "status", "reason") or "")
+        status = pods.ended(
+            pod, exit_code=0 if well else 1, reason="Completed" if well else "Error", message="" if well else message
+        )
+        self._pods.observe(pods.write_status(self._context.cluster, pod, status))

@@ -1,0 +1,193 @@
+"""The embedded KubeVirt part as one process: what starts in which order, and how it ends.
+
+Machines outlive it: at its start it takes over what it finds.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+
+from harness.embedded import cdi, subresources
+from harness.embedded.admission import serve
+from harness.embedded.context import Context, Informers
+from harness.embedded.events import Events
+from harness.embedded.faults import Faults
+from harness.embedded.install import install
+from harness.embedded.machines import Machines
+from harness.embedded.machines.names import FIRST_SECOND_OCTET
+from harness.embedded.node import heartbeat, logs, machine
+from harness.embedded.node.addresses import Addresses
+from harness.embedded.node.guests import Guests, Runtime, machine_id, networks_on_host
+from harness.embedded.node.housekeeping import Housekeeping
+from harness.embedded.node.kubelet import Kubelet
+from harness.embedded.subresources import registration
+from harness.embedded.vm.controller import VmController
+from harness.embedded.vmi.agent import Agent
+from harness.embedded.vmi.controller import VmiController
+from harness.errors import InfraError
+from harness.kube.client import Cluster
+from harness.kube.informer import labels_of
+from harness.kube.resources import NAMESPACE, NODE, POD
+from harness.until import Deadline, NotYet, until
+
+log = logging.getLogger(__name__)
+READY_FILE = "kubevirt.ready"
+API_SECONDS = 30.0
+SCHEDULABLE_SECONDS = 20.0
+UNREADY_TAINTS = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the process was called; see __main__.py."""
+
+    kubeconfig: Path
+    state: Path
+    index: int
+    node_name: str
+    webhook_host: str
+    webhook_port: int
+    pki: Path
+    subresources: tuple[str, int]
+
+
+def run(options: Options) -> None:
+    """Serve until SIGTERM or SIGINT.
+
+    Raises:
+        InfraError: it could not start.
+    """
+    cluster = Cluster.from_kubeconfig(options.kubeconfig)
+    context = Context(
+        cluster=cluster,
+        informers=Informers(cluster),
+        events=Events(cluster),
+        state=options.state,
+        index=options.index,
+        node=options.node_name,
+        faults=Faults(options.state),
+    )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: context.stopping.set())
+    ready = options.state / "run" / READY_FILE
+    ready.parent.mkdir(parents=True, exist_ok=True)
+    ready.unlink(missing_ok=True)
+    context.disks.mkdir(parents=True, exist_ok=True)
+    _wait_for_api(cluster)
+    server = _serve_webhooks(options, cluster)
+    try:
+        _start(context, options)
+        ready.touch()
+        log.info("ready")
+        context.stopping.wait()
+    finally:
+        ready.unlink(missing_ok=True)
+        _stop(context, server)
+
+
+def _wait_for_api(cluster: Cluster) -> None:
+    def answers() -> bool | NotYet:
+        try:
+            cluster.request("GET", "/readyz", read_seconds=5)
+        except InfraError as error:
+            return NotYet(str(error))
+        return True
+
+    until(answers, deadline=Deadline.after(API_SECONDS), what="the API server is ready", interval=0.1)
+
+
+def _serve_webhooks(options: Options, cluster: Cluster) -> ThreadingHTTPServer:
+    address = (options.webhook_host, options.webhook_port)
+    server = serve(address, options.pki / "webhook.crt", options.pki / "webhook.key", cluster)
+    threading.Thread(target=server.serve_forever, name="webhooks", daemon=True).start()
+    return server
+
+
+def _start(context: Context, options: Options) -> None:
+    url = f"https://{options.webhook_host}:{options.webhook_port}"
+    install(context.cluster, ca_bundle=(options.pki / "ca.crt").read_bytes(), webhook_url=url)
+    machine.register(context)
+    heartbeat.start(context)
+    machines = Machines(options.state, options.index)
+    guests = attach(context, machines, lambda: networks_on_host(machines))
+    _serve_subresources(context, options, guests)
+    server = logs.serve(options.webhook_host, options.pki, _console(context, machines))
+    context.on_stop(server.shutdown)
+    cdi.start(context)
+    context.informers.start()
+    context.informers.wait()
+    for controller in context.controllers():
+        controller.start()
+    _wait_for_node(context)
+    registration.wait_until_available(context.cluster)
+
+
+def _serve_subresources(context: Context, options: Options, guests: Guests) -> None:
+    """Serve the aggregated API and have the cluster's API server know of it."""
+    certificate, key = options.pki / "webhook.crt", options.pki / "webhook.key"
+    server = subresources.serve(
+        options.subresources, context.cluster, guests, context.faults, certificate=certificate, key=key
+    )
+    context.on_stop(server.stop)
+    signal.signal(signal.SIGUSR1, lambda *_: server.cut())  # for tests: a network that drops connections
+    registration.register(context.cluster, options.subresources, (options.pki / "ca.crt").read_bytes())
+
+
+def _console(context: Context, machines: Machines) -> logs.Console:
+    """Return the function that finds the console behind a launcher pod."""
+    pods = context.informers.of(POD)
+
+    def console(namespace: str, name: str) -> Path | None:
+        pod = pods.get(namespace, name)
+        uid = labels_of(pod).get("kubevirt.io/created-by") if pod is not None else None
+        return machines.console(machine_id(uid)) if uid else None
+
+    return console
+
+
+def attach(context: Context, machines: Runtime, on_host: Callable[[], set[int]]) -> Guests:
+    """Connect the controllers of virtual machines and of this node to the context.
+
+    Args:
+        on_host: returns the indices of the VM networks that are on the host.
+
+    Returns: the machines, as the controllers drive them.
+    """
+    context.run(heartbeat.NodeStatus(context).controller)
+    guests = Guests(machines)
+    octet = FIRST_SECOND_OCTET + context.index
+    addresses = Addresses(context.cluster, context.informers.of(NAMESPACE), context.informers.of(POD), octet)
+    context.run(VmController(context).controller)
+    context.run(VmiController(context, Agent(context, guests, addresses)).controller)
+    context.run(Kubelet(context, guests, addresses, on_host).controller)
+    context.run(Housekeeping(context, guests, machines, addresses, on_host).controller)
+    return guests
+
+
+def _wait_for_node(context: Context) -> None:
+    """Wait until the scheduler may use the Node: the taints of an unready one are taken off by its controller."""
+
+    def schedulable() -> bool | NotYet:
+        node = context.cluster.get(NODE, context.node) or {}
+        taints = {t["key"] for t in (node.get("spec") or {}).get("taints") or []} & UNREADY_TAINTS
+        return NotYet(f"node {context.node} has taints {', '.join(sorted(taints))}") if taints else True
+
+    what = f"node {context.node} is schedulable"
+    until(schedulable, deadline=Deadline.after(SCHEDULABLE_SECONDS), what=what, interval=0.1)
+
+
+def _stop(context: Context, server: ThreadingHTTPServer) -> None:
+    context.stopping.set()
+    for controller in context.controllers():
+        controller.stop()
+    for stopper in context.stoppers():
+        stopper()
+    context.informers.stop()
+    server.shutdown()
+    log.info("stopped; machines stay")

@@ -1,0 +1,141 @@
+"""Pause, unpause and guestosinfo of VirtualMachineInstances: the part that KubeVirt leaves to the node's agent."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.embedded.node.guests import Guests
+from harness.embedded.objects import condition, dig, now, phase, without_condition
+from harness.embedded.subresources import answers
+from harness.embedded.subresources.answers import conflict
+from harness.embedded.vmi.phases import PAUSED
+from harness.kube.client import ApiFailure, Cluster, Json
+from harness.kube.resources import VMI
+
+CONFLICT = 409
+TRIES = 10  # controllers write an instance at the same time
+AGENT = "AgentConnected"
+
+
+def instance(cluster: Cluster, namespace: str, name: str) -> Json:
+    """Return a VirtualMachineInstance.
+
+    Raises:
+        Refused: there is none.
+    """
+    found = cluster.get(VMI, name, namespace)
+    if found is None:
+        raise answers.not_found(answers.VMI, name)
+    return found
+
+
+def pause(cluster: Cluster, guests: Guests, namespace: str, name: str, options: Mapping[str, Any]) -> None:
+    """Have a running machine stand still.
+
+    Raises:
+        Refused: it does not run, stands still already, or has a probe that would kill it.
+    """
+    vmi = instance(cluster, namespace, name)
+    if phase(vmi) != "Running":
+        raise conflict(answers.VMI, name, "VM is not running")
+    if dig(vmi, "spec", "livenessProbe") is not None:
+        why = "Pausing VMIs with LivenessProbe is currently not supported"
+        raise answers.forbidden(answers.VMI, name, why)
+    if condition(vmi, PAUSED) is not None:
+        raise conflict(answers.VMI, name, "VMI is already paused")
+    if not _dry(options):
+        guests.pause(vmi["metadata"]["uid"], paused=True)
+        _say_paused(cluster, vmi, paused=True)
+
+
+def unpause(cluster: Cluster, guests: Guests, namespace: str, name: str, options: Mapping[str, Any]) -> None:
+    """Let a machine that stands still go on.
+
+    Raises:
+        Refused: it does not run, or does not stand still.
+    """
+    vmi = instance(cluster, namespace, name)
+    if phase(vmi) != "Running":
+        raise conflict(answers.VMI, name, "VMI is not running")
+    if condition(vmi, PAUSED) is None:
+        raise conflict(answers.VMI, name, "VMI is not paused")
+    if not _dry(options):
+        guests.pause(vmi["metadata"]["uid"], paused=False)
+        _say_paused(cluster, vmi, paused=False)
+
+
+def _dry(options: Mapping[str, Any]) -> bool:
+    return "All" in (options.get("dryRun") or [])
+
+
+def _say_paused(cluster: Cluster, vmi: Json, *, paused: bool) -> None:
+    """Write the condition, again when somebody else was faster."""
+    meta = vmi["metadata"]
+    for _ in range(TRIES):
+        found = instance(cluster, meta["namespace"], meta["name"])
+        conditions = without_condition(dig(found, "status", "conditions") or [], PAUSED)
+        if paused:
+            conditions.append(_by_user())
+        try:
+            cluster.replace(VMI, {**found, "status": {**found["status"], "conditions": conditions}})
+        except ApiFailure as failure:
+            if failure.code != CONFLICT:
+                raise answers.internal(failure.message) from failure
+        else:
+            return
+    raise answers.internal(f"{meta['name']} is changed too often to be written")
+
+
+def _by_user() -> Json:
+    return {
+        "type": PAUSED,
+        "status": "True",
+        "reason": "PausedByUser",
+        "message": "VMI was paused by user",
+        "lastProbeTime": now(),
+        "lastTransitionTime": now(),
+    }
+
+
+def guest_os_info(cluster: Cluster, guests: Guests, namespace: str, name: str) -> Json:
+    """Return what a guest says of itself.
+
+    Raises:
+        Refused: it does not run, or has no agent that could say.
+    """
+    vmi = instance(cluster, namespace, name)
+    if phase(vmi) != "Running":
+        raise conflict(answers.VMI, name, "VMI is not running")
+    if condition(vmi, AGENT) is None:
+        raise conflict(answers.VMI, name, "VMI does not have guest agent connected")
+    return os_info(guests.root(vmi["metadata"]["uid"]))
+
+
+def os_info(root: Path) -> Json:
+    """Return what a guest's files and this kernel, which is its own, say of it."""
+    lines = (line.partition("=") for line in _read(root / "etc/os-release").splitlines())
+    names = {key: value.strip().strip('"') for key, _, value in lines}
+    host = platform.uname()
+    return {
+        "hostname": _read(root / "etc/hostname").strip(),
+        "os": {
+            "name": names.get("NAME", ""),
+            "id": names.get("ID", ""),
+            "prettyName": names.get("PRETTY_NAME", ""),
+            "version": names.get("VERSION", ""),
+            "versionId": names.get("VERSION_ID", ""),
+            "kernelRelease": host.release,
+            "kernelVersion": host.version,
+            "machine": host.machine,
+        },
+    }
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

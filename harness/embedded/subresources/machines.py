@@ -1,0 +1,164 @@
+"""Start, stop and restart of VirtualMachines: written into spec or status, for the VM controller to act upon.
+
+Which run strategy allows what, and in which words the rest is refused, is KubeVirt 1.9's (pkg/virt-api/rest).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from harness.embedded.objects import dig, phase
+from harness.embedded.subresources import answers
+from harness.embedded.subresources.answers import Refused, conflict
+from harness.embedded.vm.strategy import START, STOP, is_final, run_strategy
+from harness.kube.client import ApiFailure, Cluster, Json
+from harness.kube.resources import POD, VM, VMI
+
+NOT_RUNNING = "VM is not running"
+JSON_PATCH = "application/json-patch+json"
+SWIFT_SECONDS = 1  # of grace for a launcher whose machine is to be restarted at once
+UNTESTED = 422  # what the API answers when a patch's `test` does not hold
+
+
+def machine(cluster: Cluster, namespace: str, name: str) -> Json:
+    """Return a VirtualMachine.
+
+    Raises:
+        Refused: there is none.
+    """
+    found = cluster.get(VM, name, namespace)
+    if found is None:
+        raise answers.not_found(answers.VM, name)
+    return found
+
+
+def start(cluster: Cluster, namespace: str, name: str, options: Mapping[str, Any]) -> None:
+    """Start a machine that does not run.
+
+    Raises:
+        Refused: it runs, or its run strategy starts it by itself.
+    """
+    vm, vmi = machine(cluster, namespace, name), cluster.get(VMI, name, namespace)
+    if vmi is not None and not is_final(vmi) and phase(vmi) not in {"", "Unknown"}:
+        raise conflict(answers.VM, name, "VM is already running")
+    if options.get("paused"):
+        raise answers.bad_request("machines cannot be started paused here")
+    strategy = run_strategy(vm)
+    if strategy in {"Always", "Once"}:
+        raise conflict(answers.VM, name, f"{strategy} does not support manual start requests")
+    if strategy == "Halted":
+        _patch(cluster, vm, _running(vm, wanted=True), options)
+        return
+    if strategy == "RerunOnFailure" and phase(vmi) == "Failed":
+        raise conflict(answers.VM, name, f"{strategy} does not support starting VM from failed state")
+    ended = [_stop_request(vmi)] if vmi is not None and is_final(vmi) else []
+    _request(cluster, vm, [*ended, {"action": START}], options)
+
+
+def stop(cluster: Cluster, namespace: str, name: str, options: Mapping[str, Any]) -> None:
+    """Stop a machine that runs; one with strategy Always or Once becomes Halted.
+
+    Raises:
+        Refused: it does not run.
+    """
+    vm, vmi = machine(cluster, namespace, name), cluster.get(VMI, name, namespace)
+    runs = vmi is not None and not is_final(vmi)
+    strategy, grace = run_strategy(vm), options.get("gracePeriod")
+    if strategy not in {"Always", "Once"} and not runs:
+        raise conflict(answers.VM, name, NOT_RUNNING)
+    before = dig(vmi, "spec", "terminationGracePeriodSeconds")
+    if strategy == "Halted" and (grace is None or (before is not None and grace >= before)):
+        why = "Halted only supports manual stop requests with a shorter graceperiod"
+        raise conflict(answers.VM, name, why)
+    if runs and vmi is not None and grace is not None:
+        path = "/spec/terminationGracePeriodSeconds"
+        operation = "add" if before is None else "replace"
+        _send(cluster, VMI.path(namespace, name), [{"op": operation, "path": path, "value": grace}], options)
+    if strategy in {"Always", "Once"}:
+        _patch(cluster, vm, _running(vm, wanted=False), options)
+    elif vmi is not None:
+        _request(cluster, vm, [_stop_request(vmi)], options)
+
+
+def restart(cluster: Cluster, namespace: str, name: str, options: Mapping[str, Any]) -> None:
+    """Stop a machine that runs and start it again; with a grace period of 0 at once.
+
+    Raises:
+        Refused: it does not run, or its run strategy would not start it again.
+    """
+    grace = options.get("gracePeriodSeconds")
+    if grace is not None and grace > 0:
+        raise answers.bad_request("For force restart, only gracePeriod=0 is supported for now")
+    if grace is not None and grace < 0:
+        raise answers.bad_request("gracePeriod has to be greater or equal to 0")
+    vm = machine(cluster, namespace, name)
+    strategy = run_strategy(vm)
+    if strategy in {"Halted", "Once"}:
+        raise conflict(answers.VM, name, f"RunStategy {strategy} does not support manual restart requests")
+    vmi = cluster.get(VMI, name, namespace)
+    if vmi is None:
+        raise conflict(answers.VM, name, f"{NOT_RUNNING}: Halted")
+    _request(cluster, vm, [_stop_request(vmi), {"action": START}], options)
+    if grace == 0:
+        _end_launcher(cluster, vmi)
+
+
+def _end_launcher(cluster: Cluster, vmi: Json) -> None:
+    namespace = vmi["metadata"]["namespace"]
+    labels = f"kubevirt.io=virt-launcher,kubevirt.io/created-by={vmi['metadata']['uid']}"
+    for pod in cluster.list(POD, namespace, labels=labels, fields="status.phase=Running").items[:1]:
+        cluster.delete(POD, pod["metadata"]["name"], namespace, grace=SWIFT_SECONDS)
+
+
+def _stop_request(vmi: Json) -> Json:
+    return {"action": STOP, "uid": vmi["metadata"]["uid"]}
+
+
+def _running(vm: Json, *, wanted: bool) -> list[Json]:
+    """Return the patch that switches a machine on or off in its spec."""
+    given = dig(vm, "spec", "runStrategy")
+    key, value = ("runStrategy", "Always" if wanted else "Halted") if given is not None else ("running", wanted)
+    path = f"/spec/{key}"
+    return [
+        {"op": "test", "path": path, "value": dig(vm, "spec", key)},
+        {"op": "replace", "path": path, "value": value},
+    ]
+
+
+def _request(cluster: Cluster, vm: Json, requests: list[Json], options: Mapping[str, Any]) -> None:
+    """Leave requests for the VM controller; a lone request to stop takes the place of those that are there."""
+    path, waiting = "/status/stateChangeRequests", dig(vm, "status", "stateChangeRequests")
+    alone = len(requests) == 1 and requests[0]["action"] == STOP
+    if waiting and not alone:
+        raise answers.internal("unable to complete request: stop/start already underway")
+    if not vm.get("status"):
+        operations: list[Json] = [{"op": "add", "path": "/status", "value": {"stateChangeRequests": requests}}]
+    else:
+        change = {"op": "replace" if waiting else "add", "path": path, "value": requests}
+        operations = [{"op": "test", "path": path, "value": waiting}, change]
+    if dig(vm, "status", "startFailure") is not None:
+        operations.append({"op": "remove", "path": "/status/startFailure"})
+    _patch(cluster, vm, operations, options, subresource="status")
+
+
+def _patch(
+    cluster: Cluster, vm: Json, operations: list[Json], options: Mapping[str, Any], *, subresource: str | None = None
+) -> None:
+    meta = vm["metadata"]
+    try:
+        _send(cluster, VM.path(meta["namespace"], meta["name"], subresource), operations, options)
+    except ApiFailure as failure:
+        raise _explained(failure, meta["name"]) from failure
+
+
+def _send(cluster: Cluster, path: str, operations: list[Json], options: Mapping[str, Any]) -> None:
+    query = {"dryRun": "All"} if "All" in (options.get("dryRun") or []) else {}
+    cluster.request("PATCH", path, body=operations, query=query, content_type=JSON_PATCH)
+
+
+def _explained(failure: ApiFailure, name: str) -> Refused:
+    """Tell a machine that has changed meanwhile from an API that did not take the change."""
+    if failure.code == UNTESTED:
+        return conflict(answers.VM, name, failure.message)
+    return answers.internal(failure.message)

@@ -1,0 +1,146 @@
+"""What is served, by method, kind and subresource."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Protocol, TypeVar
+
+from aiohttp import web
+
+from harness.embedded.faults import Faults
+from harness.embedded.node.guests import Guests
+from harness.embedded.objects import condition, controller_of, dig, phase
+from harness.embedded.subresources import answers, console, instances, machines, tunnel
+from harness.embedded.subresources.tunnel import Dropping, Stream, Tunnels
+from harness.embedded.vmi.phases import PAUSED
+from harness.kube.client import Cluster, Json
+from harness.kube.resources import VMI
+
+T = TypeVar("T")
+VMS, VMIS = "virtualmachines", "virtualmachineinstances"
+Operation = tuple[str, str, str]  # method, plural, subresource
+Reply = tuple[int, Json | None]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What operations work with."""
+
+    cluster: Cluster
+    guests: Guests
+    tunnels: Tunnels
+    faults: Faults
+    drops: Counter[str] = field(default_factory=Counter)  # tunnels that were cut on request, by instance
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request. rest: what follows the subresource in the path; options: the body."""
+
+    request: web.Request
+    version: str
+    namespace: str
+    plural: str
+    name: str
+    subresource: str
+    rest: tuple[str, ...]
+    options: Mapping[str, Any]
+
+    @property
+    def operation(self) -> Operation:
+        """Return what is asked for."""
+        return self.request.method, self.plural, self.subresource
+
+
+class Blocking(Protocol):
+    """Runs what blocks on another thread."""
+
+    def __call__(self, work: Callable[[], T], /) -> Awaitable[T]:
+        """Return what it returns."""
+
+
+def _switch(verb: Callable[[Cluster, str, str, Mapping[str, Any]], None]) -> Callable[[Parts, Call], Reply]:
+    def switch(parts: Parts, call: Call) -> Reply:
+        verb(parts.cluster, call.namespace, call.name, call.options)
+        return HTTPStatus.ACCEPTED, None
+
+    return switch
+
+
+def _hold(verb: Callable[[Cluster, Guests, str, str, Mapping[str, Any]], None]) -> Callable[[Parts, Call], Reply]:
+    def hold(parts: Parts, call: Call) -> Reply:
+        verb(parts.cluster, parts.guests, call.namespace, call.name, call.options)
+        return HTTPStatus.OK, None
+
+    return hold
+
+
+def _guest_os_info(parts: Parts, call: Call) -> Reply:
+    return HTTPStatus.OK, instances.guest_os_info(parts.cluster, parts.guests, call.namespace, call.name)
+
+
+async def _port_forward(parts: Parts, call: Call, blocking: Blocking) -> web.StreamResponse:
+    """Carry bytes between a WebSocket and a guest's port."""
+    vmi = await blocking(lambda: _instance(parts.cluster, call))
+    if condition(vmi, PAUSED) is not None:
+        raise answers.conflict(answers.VMI, vmi["metadata"]["name"], "VMI is paused")
+    interfaces = dig(vmi, "status", "interfaces") or []
+    if not interfaces:
+        raise answers.bad_request("no network interfaces are present")
+    if not call.rest:
+        raise answers.bad_request("port must not be empty")
+    protocol = call.rest[1] if len(call.rest) > 1 else "tcp"
+    port = await tunnel.dial(str(interfaces[0].get("ipAddress", "")), call.rest[0], protocol)
+    return await parts.tunnels.carry(call.request, _faulty(parts, vmi, port))
+
+
+def _faulty(parts: Parts, vmi: Json, stream: Stream) -> Stream:
+    """Return the stream as it is, or one that is cut where that was asked for."""
+    asked = parts.faults.of({**vmi, "kind": VMI.kind}, "portforward-drops")
+    uid = vmi["metadata"]["uid"]
+    if asked is None or parts.drops[uid] >= int(asked["times"]):
+        return stream
+    parts.drops[uid] += 1
+    return Dropping(stream, int(asked["after_bytes"]))
+
+
+def _instance(cluster: Cluster, call: Call) -> Json:
+    """Return the instance that a call is about; of a machine, its own."""
+    if call.plural == VMIS:
+        return instances.instance(cluster, call.namespace, call.name)
+    vm = machines.machine(cluster, call.namespace, call.name)
+    vmi = instances.instance(cluster, call.namespace, call.name)
+    owner = controller_of(vmi) or {}
+    if owner.get("uid") != vm["metadata"]["uid"]:
+        raise answers.internal(f"unable to retrieve vmi [{call.name}] for vm: it belongs to another")
+    return vmi
+
+
+async def _console(parts: Parts, call: Call, blocking: Blocking) -> web.StreamResponse:
+    """Carry what a guest writes to its console to a WebSocket."""
+    vmi = await blocking(lambda: instances.instance(parts.cluster, call.namespace, call.name))
+    if phase(vmi) in {"Succeeded", "Failed"}:
+        raise answers.conflict(answers.VMI, call.name, "VMI is in failed status")
+    if phase(vmi) != "Running":
+        why = f"Unable to connect to VirtualMachineInstance because phase is {phase(vmi)} instead of Running"
+        raise answers.bad_request(why)
+    return await parts.tunnels.carry(call.request, console.opened(parts.guests.console(vmi["metadata"]["uid"])))
+
+
+VERBS: Mapping[Operation, Callable[[Parts, Call], Reply]] = {
+    ("PUT", VMS, "start"): _switch(machines.start),
+    ("PUT", VMS, "stop"): _switch(machines.stop),
+    ("PUT", VMS, "restart"): _switch(machines.restart),
+    ("PUT", VMIS, "pause"): _hold(instances.pause),
+    ("PUT", VMIS, "unpause"): _hold(instances.unpause),
+    ("GET", VMIS, "guestosinfo"): _guest_os_info,
+}
+ASYNCHRONOUS: Mapping[Operation, Callable[[Parts, Call, Blocking], Awaitable[web.StreamResponse]]] = {
+    ("GET", VMS, "portforward"): _port_forward,
+    ("GET", VMIS, "portforward"): _port_forward,
+    ("GET", VMIS, "console"): _console,
+}
+SERVED = tuple((plural, subresource) for _, plural, subresource in (*VERBS, *ASYNCHRONOUS))

@@ -1,0 +1,227 @@
+"""The HTTPS server of the aggregated API: who asks, whether they may, what is done; on a thread with a loop of its own.
+
+What speaks to the cluster's API blocks, and so runs on worker threads; what carries bytes runs on the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import ssl
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, TypeVar
+
+from aiohttp import web
+
+from harness.embedded.faults import Faults
+from harness.embedded.node.guests import Guests
+from harness.embedded.subresources import answers, discovery, identity
+from harness.embedded.subresources.answers import Refused
+from harness.embedded.subresources.identity import Trust
+from harness.embedded.subresources.operations import ASYNCHRONOUS, SERVED, VERBS, Call, Parts
+from harness.embedded.subresources.tunnel import Tunnels
+from harness.errors import InfraError, VmatrixError
+from harness.kube.client import Cluster
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+WORKERS = 16
+LISTEN_SECONDS = 15.0
+STOP_SECONDS = 1.0
+ANYBODYS = frozenset({"/", "/apis", "/healthz", f"/apis/{discovery.GROUP}"}) | {
+    f"/apis/{discovery.GROUP}/{version}{path}"
+    for version in discovery.VERSIONS
+    for path in ("", "/version", "/guestfs", "/healthz")
+}
+
+
+@dataclass
+class Server:
+    """The running server."""
+
+    address: tuple[str, int]
+    context: ssl.SSLContext
+    trust: Trust
+    parts: Parts
+    workers: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(WORKERS, "subresources"))
+    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
+    _listening: threading.Event = field(default_factory=threading.Event)
+    _ended: asyncio.Event = field(default_factory=asyncio.Event)
+    _failure: OSError | None = None
+
+    def start(self) -> None:
+        """Listen on a daemon thread.
+
+        Raises:
+            InfraError: the address is taken.
+        """
+        threading.Thread(target=self._run, name="subresources", daemon=True).start()
+        listening = self._listening.wait(LISTEN_SECONDS)
+        if self._failure is not None or not listening:
+            host, port = self.address
+            why = self._failure.strerror if self._failure is not None else "it takes too long"
+            raise InfraError(
+                f"the subresources API cannot listen on {host}:{port}: {why}",
+                hint=f"find who listens there: ss -ltnp sport = :{port}",
+            )
+
+    def stop(self) -> None:
+        """End the server and all that goes through it."""
+        if self._loop.is_running():
+            self._loop.call_soon_threadsafe(self._ended.set)
+        self.workers.shutdown(wait=False, cancel_futures=True)
+
+    def cut(self) -> None:
+        """Break every open tunnel off; callable from any thread."""
+        self._loop.call_soon_threadsafe(self.parts.tunnels.cut)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_until_complete(self._serve())
+
+    async def _serve(self) -> None:
+        app = web.Application(middlewares=[_errors])
+        app.router.add_route("*", "/{path:.*}", self._answer)
+        runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=STOP_SECONDS)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, *self.address, ssl_context=self.context).start()
+        except OSError as error:
+            self._failure = error
+        self._listening.set()
+        if self._failure is None:
+            await self._ended.wait()
+            self.parts.tunnels.cut()
+        await runner.cleanup()
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        path = request.path.rstrip("/") or "/"
+        if path in ANYBODYS or path.startswith("/openapi"):
+            return _described(path)
+        call = await self._call(request)
+        refusal = await self._refusal(request, call)
+        if refusal is not None:
+            return web.Response(status=HTTPStatus.UNAUTHORIZED, text=refusal)
+        found = ASYNCHRONOUS.get(call.operation)
+        if found is not None:
+            return await found(self.parts, call, self._blocking)
+        verb = VERBS.get(call.operation)
+        if verb is None:
+            return web.Response(status=HTTPStatus.NOT_FOUND, text="404: Page Not Found")
+        code, body = await self._blocking(lambda: verb(self.parts, call))
+        return web.Response(status=code) if body is None else web.json_response(body, status=code)
+
+    async def _call(self, request: web.Request) -> Call:
+        words = request.path.strip("/").split("/")
+        if len(words) < 8 or words[:2] != ["apis", discovery.GROUP] or words[3] != "namespaces":
+            raise web.HTTPNotFound(text="404: Page Not Found")
+        if words[2] not in discovery.VERSIONS:
+            raise web.HTTPNotFound(text="404: Page Not Found")
+        return Call(
+            request=request,
+            version=words[2],
+            namespace=words[4],
+            plural=words[5],
+            name=words[6],
+            subresource=words[7],
+            rest=tuple(words[8:]),
+            options=await _options(request),
+        )
+
+    async def _refusal(self, request: web.Request, call: Call) -> str | None:
+        """Return why a request is refused, None when it is not."""
+        peer = request.transport.get_extra_info("peercert") if request.transport is not None else None
+        asker = identity.asker_of(self.trust, peer, request.headers)
+        if asker is None:
+            return "request is not authenticated"
+        verb = {"GET": "get", "HEAD": "get", "PUT": "update"}.get(request.method, request.method.lower())
+        attributes = {
+            "group": discovery.GROUP,
+            "version": call.version,
+            "namespace": call.namespace,
+            "resource": call.plural,
+            "subresource": call.subresource,
+            "name": call.name,
+            "verb": verb,
+        }
+        allowed, reason = await self._blocking(lambda: identity.may(self.parts.cluster, asker, attributes))
+        return None if allowed else reason or "not allowed"
+
+    async def _blocking(self, work: Callable[[], T]) -> T:
+        return await self._loop.run_in_executor(self.workers, work)
+
+
+async def _options(request: web.Request) -> Mapping[str, Any]:
+    """Return the request's body.
+
+    Raises:
+        Refused: it is not a JSON object.
+    """
+    body = await request.read() if request.method == "PUT" else b""
+    if not body.strip():
+        return {}
+    try:
+        found = json.loads(body)
+    except ValueError as error:
+        raise answers.bad_request(f"Can not unmarshal Request body to struct, error: {error}") from error
+    if not isinstance(found, dict):
+        raise answers.bad_request("Can not unmarshal Request body to struct, error: it is no object")
+    return found
+
+
+def _described(path: str) -> web.Response:
+    """Answer what anybody may ask."""
+    group = f"/apis/{discovery.GROUP}"
+    if path == "/":
+        return web.json_response({"paths": ["/apis", group, "/healthz"]})
+    if path == "/apis":
+        return web.json_response(discovery.groups())
+    if path == group:
+        return web.json_response(discovery.group())
+    version, _, last = path.removeprefix(f"{group}/").partition("/")
+    if version in discovery.VERSIONS and not last:
+        return web.json_response(discovery.resources(version, SERVED))
+    if last == "version":
+        return web.json_response(discovery.release())
+    if last == "healthz" or path == "/healthz":
+        return web.json_response({"apiserver": {"connectivity": "ok"}})
+    return web.Response(status=HTTPStatus.NOT_FOUND, text="404: Page Not Found")
+
+
+@web.middleware
+async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Turn what went wrong into an answer."""
+    try:
+        return await handler(request)
+    except Refused as refused:
+        return web.json_response(refused.status, status=refused.code)
+    except VmatrixError as error:
+        log.warning("%s %s: %s", request.method, request.path, error)
+        failed = answers.internal(str(error))
+        return web.json_response(failed.status, status=failed.code)
+
+
+def serve(
+    address: tuple[str, int], cluster: Cluster, guests: Guests, faults: Faults, *, certificate: Path, key: Path
+) -> Server:
+    """Listen for what the cluster's API server hands on.
+
+    Args:
+        faults: says which tunnels are to be cut.
+        certificate: the server's, PEM; it covers discovery.SERVER_NAME.
+
+    Raises:
+        InfraError: the address is taken, or the cluster's API server does not aggregate.
+    """
+    trust = identity.trust_of(cluster)
+    context = identity.tls(trust, certificate, key)
+    server = Server(address, context, trust, Parts(cluster, guests, Tunnels(), faults))
+    server.start()
+    return server

@@ -1,0 +1,196 @@
+"""Brings one VirtualMachine's world to what its run strategy asks for."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from harness.embedded.context import Context
+from harness.embedded.objects import deleting, dig
+from harness.embedded.vm import volumes
+from harness.embedded.vm.instance import (
+    CONTROLLER_FINALIZER,
+    FOREGROUND_FINALIZER,
+    LATEST_API,
+    STORAGE_API,
+    instance_of,
+    revision,
+)
+from harness.embedded.vm.store import VmStore
+from harness.embedded.vm.strategy import START, Decision, decide, is_final
+from harness.kube.client import ApiFailure, Json
+from harness.kube.informer import Key, key_of
+from harness.kube.reconcile import Controller
+from harness.kube.resources import CONTROLLER_REVISION, DATA_VOLUME, VMI
+
+COMPONENT = "virtualmachine-controller"
+ORPHAN = "orphan"  # the finalizer of a deletion that leaves dependents alone
+API_VERSION = "v1"
+WORKERS = 3
+NOT_FOUND = 404
+
+
+class VmController:
+    """Reconciles VirtualMachines."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._cluster = context.cluster
+        self._store = VmStore(context)
+        self.controller = Controller("vm", self.reconcile, workers=WORKERS)
+        self._store.vms.subscribe(lambda _, vm: self.controller.queue.add(key_of(vm)))
+        self._store.vmis.subscribe(lambda _, vmi: self.controller.queue.add(key_of(vmi)))
+        self._store.data_volumes.subscribe(self._volume_changed)
+        self._store.claims.subscribe(self._volume_changed)
+
+    def _volume_changed(self, _: str, volume: Json) -> None:
+        namespace, name = key_of(volume)
+        for vm in self._store.vms.list(namespace):
+            if name in volumes.claim_names(volumes.template_spec(vm)):
+                self.controller.queue.add(key_of(vm))
+
+    def reconcile(self, key: Key) -> float | None:
+        """Look at one VM."""
+        vm = self._store.vms.get(*key)
+        if vm is None:
+            return None
+        vmi = self._store.instance(vm)
+        if deleting(vm):
+            self._tear_down(vm, vmi)
+            return None
+        vm = self._introduce(vm)
+        self._data_volumes_from_templates(vm)
+        decision = decide(vm, vmi, datetime.now(UTC))
+        if decision.start:
+            return self._start(vm, decision)
+        stopped = decision.stop and vmi is not None and self._stop(vm, vmi)
+        vm = self._answer(vm, decision) if stopped else vm
+        self._store.write_status(vm, vmi, stop_expected=stopped)
+        self._let_go(vmi)
+        return decision.again
+
+    def _introduce(self, vm: Json) -> Json:
+        """Write what every VM gets at first sight: snapshot statuses, observed versions, the finalizer."""
+        if dig(vm, "status", "volumeSnapshotStatuses") is None and volumes.template_spec(vm).get("volumes"):
+            vm = self._store.patch_status(vm, {"volumeSnapshotStatuses": volumes.snapshot_statuses(vm, "")})
+        meta = vm["metadata"]
+        annotations = meta.get("annotations") or {}
+        if annotations.get(LATEST_API) != API_VERSION or annotations.get(STORAGE_API) != API_VERSION:
+            observed = {LATEST_API: API_VERSION, STORAGE_API: API_VERSION}
+            vm = self._store.patch(vm, {"annotations": observed})
+        finalizers = vm["metadata"].get("finalizers") or []
+        if CONTROLLER_FINALIZER not in finalizers:
+            vm = self._store.patch(vm, {"finalizers": [*finalizers, CONTROLLER_FINALIZER]})
+        return vm
+
+    def _data_volumes_from_templates(self, vm: Json) -> None:
+        namespace = vm["metadata"]["namespace"]
+        for template in volumes.templates(vm):
+            name = template["metadata"]["name"]
+            if self._store.data_volumes.get(namespace, name) or self._store.claims.get(namespace, name):
+                continue
+            try:
+                made = self._cluster.create(DATA_VOLUME, volumes.from_template(vm, template))
+            except ApiFailure as failure:
+                if failure.reason == "AlreadyExists":
+                    continue
+                self._warn(vm, "FailedDataVolumeCreate", f"Error creating DataVolume {name}: {failure.message}")
+                raise
+            self._store.data_volumes.observe(made)
+            self._say(vm, "SuccessfulDataVolumeCreate", f"Created DataVolume {name}")
+
+    def _waiting_for_volumes(self, vm: Json) -> bool:
+        namespace = vm["metadata"]["namespace"]
+        for template in volumes.templates(vm):
+            name = template["metadata"]["name"]
+            found = self._store.data_volumes.get(namespace, name)
+            if found is not None and not volumes.usable(found):
+                return True
+            if found is None and self._store.claims.get(namespace, name) is None:
+                return True
+        return False
+
+    def _start(self, vm: Json, decision: Decision) -> float | None:
+        if self._waiting_for_volumes(vm) or self._store.namespace_going(vm):
+            self._store.write_status(vm, None)
+            return None
+        try:
+            self._create_revision(vm)
+            vmi = self._cluster.create(VMI, instance_of(vm))
+        except ApiFailure as failure:
+            name = vm["metadata"]["name"]
+            if failure.reason == "AlreadyExists":
+                return 0.2  # an instance that is going away, or one that is not ours
+            self._warn(vm, "FailedCreate", f"Error creating virtual machine instance {name}: {failure.message}")
+            self._store.write_failure(vm, failure)
+            raise
+        self._store.vmis.observe(vmi)
+        self._say(
+            vm,
+            "SuccessfulCreate",
+            f"Started the virtual machine by creating the new virtual machine instance {vmi['metadata']['name']}",
+        )
+        vm = self._answer(vm, decision)
+        vm = self._store.write_status(vm, None, start_expected=True)
+        self._store.write_status(vm, vmi)
+        return None
+
+    def _create_revision(self, vm: Json) -> None:
+        """Keep what this generation is started from; of older generations nothing is kept."""
+        try:
+            self._cluster.create(CONTROLLER_REVISION, revision(vm))
+        except ApiFailure as failure:
+            if failure.reason != "AlreadyExists":
+                raise
+        if vm["metadata"]["generation"] == 1:
+            return
+        mine, keep = f"revision-start-vm-{vm['metadata']['uid']}-", revision(vm)["metadata"]["name"]
+        for old in self._cluster.list(CONTROLLER_REVISION, vm["metadata"]["namespace"]).items:
+            name = old["metadata"]["name"]
+            if name.startswith(mine) and name != keep:
+                self._cluster.delete(CONTROLLER_REVISION, name, vm["metadata"]["namespace"])
+
+    def _stop(self, vm: Json, vmi: Json) -> bool:
+        """Delete the instance; False when that was asked for before."""
+        if deleting(vmi):
+            return False
+        self._cluster.delete(VMI, vmi["metadata"]["name"], vmi["metadata"]["namespace"])
+        uid = vmi["metadata"]["uid"]
+        self._say(vm, "SuccessfulDelete", f"Stopped the virtual machine by deleting the virtual machine instance {uid}")
+        return True
+
+    def _answer(self, vm: Json, decision: Decision) -> Json:
+        """Drop the state change request that was acted upon, or leave one behind for RerunOnFailure."""
+        requests = list(dig(vm, "status", "stateChangeRequests") or [])
+        if decision.answered and requests:
+            return self._store.patch_status(vm, {"stateChangeRequests": requests[1:] or None})
+        if decision.rerun:
+            return self._store.patch_status(vm, {"stateChangeRequests": [{"action": START}]})
+        return vm
+
+    def _tear_down(self, vm: Json, vmi: Json | None) -> None:
+        finalizers = vm["metadata"].get("finalizers") or []
+        if vmi is not None and ORPHAN not in finalizers:
+            self._stop(vm, vmi)
+            self._store.write_status(vm, vmi)
+            self._let_go(vmi)
+            return
+        if CONTROLLER_FINALIZER in finalizers:
+            self._store.patch(vm, {"finalizers": [f for f in finalizers if f != CONTROLLER_FINALIZER]})
+
+    def _let_go(self, vmi: Json | None) -> None:
+        """Give up the hold on an instance that ended, is being deleted, and has no launcher any more."""
+        if vmi is None or not deleting(vmi) or not is_final(vmi):
+            return
+        finalizers = vmi["metadata"].get("finalizers") or []
+        if CONTROLLER_FINALIZER in finalizers and FOREGROUND_FINALIZER not in finalizers:
+            try:
+                self._store.patch(vmi, {"finalizers": [f for f in finalizers if f != CONTROLLER_FINALIZER]}, VMI)
+            except ApiFailure as failure:
+                if failure.code != NOT_FOUND:  # gone meanwhile: nothing left to let go of
+                    raise
+
+    def _say(self, vm: Json, reason: str, message: str) -> None:
+        self._context.events.normal(vm, reason, message, component=COMPONENT)
+
+    def _warn(self, vm: Json, reason: str, message: str) -> None:
+        self._context.events.warning(vm, reason, message, component=COMPONENT)

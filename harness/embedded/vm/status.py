@@ -1,0 +1,80 @@
+"""A VirtualMachine's status, computed from what is there."""
+
+from __future__ import annotations
+
+import copy
+from datetime import datetime
+
+from harness.embedded.objects import condition, dig, stamp, with_condition, without_condition
+from harness.embedded.vm.instance import GENERATION
+from harness.embedded.vm.printable import Seen, printable_status
+from harness.embedded.vm.strategy import run_strategy, start_failure
+from harness.kube.client import Json
+
+HANDLED_APART = frozenset({"Ready", "Initialized", "Synchronized"})
+OF_THE_VM = frozenset({"Failure", "RestartRequired", "ManualRecoveryRequired"})
+
+
+def vm_status(seen: Seen, moment: datetime) -> Json:
+    """Return the whole status of a VM."""
+    vm, vmi = seen.vm, seen.vmi
+    status = copy.deepcopy(vm.get("status") or {})
+    _put(status, "created", True if vmi is not None else None)
+    _put(status, "startFailure", start_failure(vm, vmi, moment))
+    if vmi is not None:
+        status["desiredGeneration"] = vm["metadata"]["generation"]
+        observed = (vmi["metadata"].get("annotations") or {}).get(GENERATION, "")
+        if observed.isdigit():
+            status["observedGeneration"] = int(observed)
+    if not seen.start_expected:
+        status["runStrategy"] = run_strategy(vm)
+    status["conditions"] = _conditions(status.get("conditions") or [], vmi, moment)
+    ready = any(c["type"] == "Ready" and c["status"] == "True" for c in status["conditions"])
+    _put(status, "ready", True if ready else None)
+    status["printableStatus"] = printable_status(
+        Seen(
+            {**vm, "status": status},
+            vmi,
+            seen.data_volumes,
+            seen.claims,
+            seen.start_expected,
+            seen.stop_expected,
+        )
+    )
+    return status
+
+
+def _put(status: Json, key: str, value: object) -> None:
+    if value is None:
+        status.pop(key, None)
+    else:
+        status[key] = value
+
+
+def _conditions(old: list[Json], vmi: Json | None, moment: datetime) -> list[Json]:
+    """Return the VM's conditions: Ready always, the instance's others copied, the VM's own kept."""
+    found = with_condition(old, ready_condition(vmi, moment))
+    copied = {c["type"]: c for c in dig(vmi, "status", "conditions") or [] if c["type"] not in HANDLED_APART}
+    for stale in [c["type"] for c in found if c["type"] not in {"Ready", *OF_THE_VM, *copied}]:
+        found = without_condition(found, stale)
+    for new in copied.values():
+        found = with_condition(found, new)
+    return found
+
+
+def ready_condition(vmi: Json | None, moment: datetime) -> Json:
+    """Return a VM's Ready condition: its instance's, or why there is none."""
+    copied = condition(vmi, "Ready")
+    if copied is not None:
+        return copy.deepcopy(copied)
+    missing = ("VMINotExists", "VMI does not exist")
+    if vmi is not None:
+        missing = ("VMIConditionMissing", "VMI is missing the Ready condition")
+    return {
+        "type": "Ready",
+        "status": "False",
+        "reason": missing[0],
+        "message": missing[1],
+        "lastProbeTime": stamp(moment),
+        "lastTransitionTime": stamp(moment),
+    }

@@ -1,0 +1,86 @@
+"""The DataVolumes and claims that a virtual machine's volumes name."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+
+from harness.embedded.objects import controller_of, dig, owner_reference, phase
+from harness.kube.client import Json
+from harness.kube.informer import Informer
+from harness.kube.resources import DATA_VOLUME, VM
+
+CREATED_BY = "kubevirt.io/created-by"
+USABLE = frozenset({"Succeeded", "WaitForFirstConsumer", "PendingPopulation"})
+
+
+def template_spec(vm: Json) -> Json:
+    """Return the spec that a VM's instances get."""
+    found: Json = dig(vm, "spec", "template", "spec") or {}
+    return found
+
+
+def claim_names(spec: Json) -> list[str]:
+    """Return the claims that an instance's volumes name, DataVolumes' included (theirs bear the same name)."""
+    return [name for volume in spec.get("volumes") or [] if (name := claim_name(volume))]
+
+
+def claim_name(volume: Json) -> str | None:
+    """Return the claim behind a volume, None when it has none."""
+    name = dig(volume, "dataVolume", "name") or dig(volume, "persistentVolumeClaim", "claimName")
+    return str(name) if name else None
+
+
+def existing(informer: Informer, namespace: str, names: Iterable[str]) -> list[Json]:
+    """Return the objects of those names that exist."""
+    return [found for name in names if (found := informer.get(namespace, name)) is not None]
+
+
+def data_volume_of(claim: Json | None) -> str | None:
+    """Return the DataVolume that made a claim, None for a claim of its own."""
+    owner = controller_of(claim) if claim is not None else None
+    return str(owner["name"]) if owner is not None and owner["kind"] == DATA_VOLUME.kind else None
+
+
+def from_template(vm: Json, template: Json) -> Json:
+    """Return the DataVolume that a `dataVolumeTemplates` entry asks for."""
+    meta = template.get("metadata") or {}
+    return {
+        "apiVersion": DATA_VOLUME.api_version,
+        "kind": DATA_VOLUME.kind,
+        "metadata": {
+            "name": meta["name"],
+            "namespace": vm["metadata"]["namespace"],
+            "labels": {**(meta.get("labels") or {}), CREATED_BY: vm["metadata"]["uid"]},
+            "annotations": dict(meta.get("annotations") or {}),
+            "ownerReferences": [owner_reference(vm, VM)],
+        },
+        "spec": copy.deepcopy(template["spec"]),
+    }
+
+
+def templates(vm: Json) -> list[Json]:
+    """Return a VM's dataVolumeTemplates."""
+    found: list[Json] = dig(vm, "spec", "dataVolumeTemplates") or []
+    return found
+
+
+def usable(data_volume: Json) -> bool:
+    """Tell whether an instance may be started on a DataVolume."""
+    return phase(data_volume) in USABLE
+
+
+def snapshot_statuses(vm: Json, storage_class: str) -> list[Json]:
+    """Return why no volume can be snapshot here: there is no snapshot class."""
+    found = []
+    for volume in template_spec(vm).get("volumes") or []:
+        name = volume["name"]
+        if claim_name(volume):
+            reason = (
+                "No VolumeSnapshotClass: Volume snapshots are not configured for this "
+                f"StorageClass [{storage_class}] [{name}]"
+            )
+        else:
+            reason = f"Snapshot is not supported for this volumeSource type [{name}]"
+        found.append({"enabled": False, "name": name, "reason": reason})
+    return found

@@ -1,0 +1,147 @@
+"""The node agent's part of an instance (virt-handler): its machine started, watched, its end written down."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import logging
+from datetime import UTC, datetime
+
+from harness.embedded.context import Context
+from harness.embedded.faults import instances
+from harness.embedded.machines import MachineSpec
+from harness.embedded.node.addresses import Addresses
+from harness.embedded.node.guests import Guests, ended_well, machine_id
+from harness.embedded.objects import deleting, dig, phase
+from harness.embedded.vm.strategy import is_final
+from harness.embedded.vmi import volumes
+from harness.embedded.vmi.overhead import MIB, guest_memory, vcpus
+from harness.embedded.vmi.phases import SyncError, enter
+from harness.errors import VmatrixError
+from harness.kube.client import Json
+from harness.kube.informer import key_of
+from harness.kube.resources import PV, PVC, SECRET, VMI
+
+log = logging.getLogger(__name__)
+COMPONENT = "virt-handler"
+LOOK_SECONDS = 2.0  # how long a machine may be dead before its instance says so
+NOT_SYNCHRONIZED = "Synchronizing with the Domain failed."
+
+
+class Agent:
+    """Brings one instance's machine to what the instance asks for."""
+
+    def __init__(self, context: Context, guests: Guests, addresses: Addresses) -> None:
+        self._context = context
+        self._guests = guests
+        self._addresses = addresses
+        self._claims = context.informers.of(PVC)
+        self._volumes = context.informers.of(PV)
+        self._vmis = context.informers.of(VMI)
+
+    def mine(self, pod: Json | None) -> bool:
+        """Tell whether a launcher is bound to this node."""
+        return pod is not None and pod["spec"].get("nodeName") == self._context.node
+
+    def boot(self, vmi: Json, pod: Json) -> SyncError | None:
+        """Start the machine of a Scheduled instance; return why it did not start."""
+
+        def wanted() -> bool:
+            latest = self._vmis.get(*key_of(vmi))
+            return latest is not None and not deleting(latest) and not is_final(latest)
+
+        faults = self._context.faults
+        if instances.without_guest(faults, vmi):
+            return None
+        try:
+            if failing := instances.sync_failure(faults, vmi):
+                raise volumes.Unbootable(failing)
+            self._guests.start(self._machine(vmi, pod), wanted)
+        except (volumes.Unbootable, VmatrixError) as error:
+            detail = f": {error.detail}" if isinstance(error, VmatrixError) and error.detail else ""
+            message = f"server error. command SyncVMI failed: {error}{detail}"
+            self._context.events.warning(vmi, "SyncFailed", message, component=COMPONENT)
+            log.warning("instance %s/%s: %s", *key_of(vmi), message)
+            return SyncError(NOT_SYNCHRONIZED, message)
+        return None
+
+    def _machine(self, vmi: Json, pod: Json) -> MachineSpec:
+        namespace, spec = vmi["metadata"]["namespace"], vmi["spec"]
+        root = volumes.root_volume(vmi)
+        seed = volumes.seed(vmi, lambda name: self._context.cluster.get(SECRET, name, namespace))
+        hostname = str(spec.get("hostname") or vmi["metadata"]["name"])
+        return MachineSpec(
+            id=machine_id(vmi["metadata"]["uid"]),
+            namespace_index=self._addresses.network(namespace),
+            hostname=hostname,
+            address=str(pod["status"]["podIP"]),
+            disk=volumes.disk_file(
+                root,
+                lambda name: self._claims.get(namespace, name),
+                lambda name: self._volumes.get("", name),
+                self._context.disks,
+            ),
+            cpus=vcpus(spec),
+            memory_mib=guest_memory(spec) // MIB,
+            user_data=seed.user_data,
+            network_data=seed.network_data,
+            instance_id=f"{hostname}.{namespace}",
+        )
+
+    def running(self, vmi: Json, pod: Json) -> Json:
+        """Return the status of an instance whose machine has just started; says so in events."""
+        self._context.events.normal(vmi, "Created", "VirtualMachineInstance defined.", component=COMPONENT)
+        self._context.events.normal(vmi, "Started", "VirtualMachineInstance started.", component=COMPONENT)
+        status: Json = copy.deepcopy(vmi["status"])
+        enter(status, "Running", datetime.now(UTC))
+        declared = dig(vmi, "spec", "domain", "devices", "interfaces") or []
+        status["interfaces"] = [
+            _interface(i, n, str(dig(pod, "status", "podIP") or ""), vmi["metadata"]["uid"])
+            for n, i in enumerate(declared)
+        ]
+        targets = {d["name"]: f"vd{'abcdefghijklmnop'[n % 16]}" for n, d in enumerate(_disks(vmi))}
+        status["volumeStatus"] = [{**v, "target": targets.get(v["name"], "")} for v in status.get("volumeStatus") or []]
+        return status
+
+    def ended(self, vmi: Json) -> Json | None:
+        """Return the status of a Running instance whose machine is gone; None while it runs."""
+        uid = vmi["metadata"]["uid"]
+        if self._guests.supervised(uid) or instances.without_guest(self._context.faults, vmi):
+            return None
+        seen = self._guests.status(uid)
+        if seen.phase in {"booting", "running"}:
+            return None
+        well = ended_well(seen)
+        status: Json = copy.deepcopy(vmi["status"])
+        enter(status, "Succeeded" if well else "Failed", datetime.now(UTC))
+        if well:
+            message = "The VirtualMachineInstance was shut down."
+            self._context.events.normal(vmi, "Stopped", message, component=COMPONENT)
+            return status
+        status["reason"] = f"machine {seen.phase}: {seen.detail}".rstrip(": ")[:1024]
+        self._context.events.warning(vmi, "Stopped", "The VirtualMachineInstance crashed.", component=COMPONENT)
+        return status
+
+    def watches(self, vmi: Json, pod: Json | None) -> bool:
+        """Tell whether the machine of an instance is to be looked at."""
+        return phase(vmi) == "Running" and self.mine(pod) and not deleting(vmi)
+
+
+def _disks(vmi: Json) -> list[Json]:
+    found: list[Json] = dig(vmi, "spec", "domain", "devices", "disks") or []
+    return found
+
+
+def _interface(declared: Json, number: int, address: str, uid: str) -> Json:
+    """Return one interface's status: the pod's address (if any) on the first, a stable local MAC on each."""
+    digest = hashlib.sha256(f"{uid} {number}".encode()).hexdigest()
+    found: Json = {
+        "name": declared["name"],
+        "mac": declared.get("macAddress") or "02:" + ":".join(digest[n : n + 2] for n in range(0, 10, 2)),
+        "infoSource": "domain",
+        "podInterfaceName": f"eth{number}",
+        "queueCount": 1,
+    }
+    if number == 0 and address:
+        found |= {"ipAddress": address, "ipAddresses": [address]}
+    return found

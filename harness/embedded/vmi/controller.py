@@ -1,0 +1,279 @@
+"""Brings one VirtualMachineInstance from Pending to its end: its launcher pod, its status, its machine."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+from harness.embedded.context import Context
+from harness.embedded.faults import instances, launchers
+from harness.embedded.node.pods import patch_conditions
+from harness.embedded.objects import condition, controller_of, deleting, dig, is_condition, phase
+from harness.embedded.vm import volumes as named
+from harness.embedded.vm.instance import (
+    CONTROLLER_FINALIZER,
+    FOREGROUND_FINALIZER,
+    LATEST_API,
+    STORAGE_API,
+    first_status,
+)
+from harness.embedded.vm.strategy import is_final
+from harness.embedded.vmi import phases
+from harness.embedded.vmi.agent import LOOK_SECONDS, Agent
+from harness.embedded.vmi.launcher import CREATED_BY, consumer_pod, launcher_pod, pod_name
+from harness.embedded.vmi.phases import NODE_LABEL, SyncError
+from harness.embedded.vmi.volumes import volumes_problem, waits_for_consumer
+from harness.kube.client import ApiFailure, Json
+from harness.kube.informer import Key, key_of, labels_of
+from harness.kube.reconcile import Controller
+from harness.kube.resources import DATA_VOLUME, POD, PVC, VM, VMI
+
+COMPONENT = "virtualmachine-controller"
+WORKERS = 6  # a machine's start holds one for a second or so
+PATIENCE = 3  # refusals of a launcher pod before they are said: a new namespace's service account comes late
+FIRST_BOOT_RETRY_SECONDS = 0.5
+LAST_BOOT_RETRY_SECONDS = 15.0
+
+
+class VmiController:
+    """Reconciles VirtualMachineInstances."""
+
+    def __init__(self, context: Context, agent: Agent) -> None:
+        self._context = context
+        self._cluster = context.cluster
+        self._agent = agent
+        self._vms = context.informers.of(VM)
+        self._vmis = context.informers.of(VMI)
+        self._pods = context.informers.of(POD)
+        self._claims = context.informers.of(PVC)
+        self._data_volumes = context.informers.of(DATA_VOLUME)
+        self._refusals: dict[str, int] = {}  # instance uid -> refusals of its pod, or failed boots, in a row
+        self._boot_at: dict[str, float] = {}  # instance uid -> when to try the next boot (monotonic seconds)
+        self.controller = Controller("vmi", self.reconcile, workers=WORKERS)
+        self._vmis.subscribe(lambda _, vmi: self.controller.queue.add(key_of(vmi)))
+        self._pods.subscribe(self._pod_changed)
+        self._claims.subscribe(self._volume_changed)
+        self._data_volumes.subscribe(self._volume_changed)
+        self._vms.subscribe(lambda kind, vm: self.controller.queue.add(key_of(vm)) if kind == "DELETED" else None)
+
+    def _pod_changed(self, _: str, pod: Json) -> None:
+        owner = controller_of(pod)
+        if owner is not None and owner["kind"] == VMI.kind:
+            self.controller.queue.add((pod["metadata"]["namespace"], owner["name"]))
+
+    def _volume_changed(self, _: str, volume: Json) -> None:
+        namespace, name = key_of(volume)
+        for vmi in self._vmis.list(namespace):
+            if phase(vmi) in {"", "Pending"} and name in named.claim_names(vmi["spec"]):
+                self.controller.queue.add(key_of(vmi))
+
+    def reconcile(self, key: Key) -> float | None:
+        """Look at one instance."""
+        vmi = self._vmis.get(*key)
+        if vmi is None:
+            return None
+        vmi = self._introduce(vmi)
+        pod = self._launcher(vmi)
+        if deleting(vmi):
+            return self._tear_down(vmi, pod)
+        error = None
+        if pod is None and phase(vmi) in {"", "Pending"}:
+            error, pod = self._launch(vmi)
+        elif phase(vmi) == "Scheduled" and is_condition(vmi, "Synchronized", "False"):
+            error = _error_of(vmi)
+        elif pod is not None:
+            error = phases.image_error(pod)
+        elif instances.forsaken(self._context.faults, vmi):
+            return None
+        vmi = self._write(vmi, pod, error)
+        if pod is None or is_final(vmi):
+            return None
+        self._set_gate(vmi, pod)
+        self._label_node(vmi, pod)
+        return self._drive_machine(vmi, pod)
+
+    def _launcher(self, vmi: Json) -> Json | None:
+        pod = self._pods.get(vmi["metadata"]["namespace"], pod_name(vmi))
+        return pod if pod is not None and labels_of(pod).get(CREATED_BY) == vmi["metadata"]["uid"] else None
+
+    def _introduce(self, vmi: Json) -> Json:
+        """Write what every instance gets at first sight, for one that was made without its VM as well."""
+        annotations = vmi["metadata"].get("annotations") or {}
+        if annotations.get(LATEST_API) == "v1":
+            return vmi
+        copy = {**vmi, "metadata": {**vmi["metadata"]}}
+        copy["metadata"]["annotations"] = {**annotations, LATEST_API: "v1", STORAGE_API: "v1"}
+        if not deleting(vmi):
+            known = vmi["metadata"].get("finalizers") or []
+            copy["metadata"]["finalizers"] = known if FOREGROUND_FINALIZER in known else [*known, FOREGROUND_FINALIZER]
+        if not phase(vmi):
+            copy["status"] = {**first_status(vmi["spec"], ""), **(vmi.get("status") or {})}
+        return self._replace(copy)
+
+    def _launch(self, vmi: Json) -> tuple[SyncError | None, Json | None]:
+        """Create the launcher pod once the volumes are there."""
+        namespace = vmi["metadata"]["namespace"]
+        problem = volumes_problem(
+            vmi, lambda name: self._claims.get(namespace, name), lambda name: self._data_volumes.get(namespace, name)
+        )
+        if isinstance(problem, SyncError):
+            self._context.events.normal(vmi, problem.reason, problem.message, component=COMPONENT)
+            return problem, None
+        if not problem:
+            return None, None
+        if waits_for_consumer(vmi, lambda name: self._data_volumes.get(namespace, name)):
+            self._create_consumer(vmi)
+            return None, None
+        self._remove_consumer(vmi)
+        return None, self._create_pod(vmi)
+
+    def _create_consumer(self, vmi: Json) -> None:
+        """Have the instance's claims bound where the instance fits, by a pod that does nothing else."""
+        pod = consumer_pod(vmi)
+        if self._pods.get(pod["metadata"]["namespace"], pod["metadata"]["name"]) is None:
+            self._cluster.create_if_absent(POD, pod)
+
+    def _remove_consumer(self, vmi: Json) -> None:
+        pod = consumer_pod(vmi)["metadata"]
+        found = self._pods.get(pod["namespace"], pod["name"])
+        if found is not None and not deleting(found):
+            self._cluster.delete(POD, pod["name"], pod["namespace"], grace=0)
+
+    def _create_pod(self, vmi: Json) -> Json:
+        uid = vmi["metadata"]["uid"]
+        try:
+            pod = self._cluster.create(POD, launchers.asking(self._context.faults, launcher_pod(vmi)))
+        except ApiFailure as failure:
+            if failure.reason == "AlreadyExists":
+                raise
+            self._refusals[uid] = self._refusals.get(uid, 0) + 1
+            if self._refusals[uid] >= PATIENCE:
+                message = f"Error creating pod: {failure.message}"
+                self._context.events.warning(vmi, "FailedCreate", message, component=COMPONENT)
+                self._write(vmi, None, SyncError("FailedCreate", failure.message))
+            raise
+        self._refusals.pop(uid, None)
+        self._pods.observe(pod)
+        name = pod["metadata"]["name"]
+        self._context.events.normal(vmi, "SuccessfulCreate", f"Created virtual machine pod {name}", component=COMPONENT)
+        return pod
+
+    def _write(self, vmi: Json, pod: Json | None, error: SyncError | None) -> Json:
+        """Write the status (and, with the place, the node's label) if it differs."""
+        status = phases.next_status(vmi, pod, datetime.now(UTC), error)
+        meta = vmi["metadata"]
+        if status.get("phase") == "Scheduled" and phase(vmi) != "Scheduled" and pod is not None:
+            names = named.claim_names(vmi["spec"])
+            claims = {c["metadata"]["name"]: c for c in named.existing(self._claims, meta["namespace"], names)}
+            phases.placed(status, vmi, pod, claims)
+            meta = {**meta, "labels": {**(meta.get("labels") or {}), NODE_LABEL: pod["spec"]["nodeName"]}}
+        if status == (vmi.get("status") or {}):
+            return vmi
+        return self._replace({**vmi, "metadata": meta, "status": status})
+
+    def _replace(self, vmi: Json) -> Json:
+        made = self._cluster.replace(VMI, vmi)
+        if made["metadata"].get("finalizers") or not deleting(made):
+            self._vmis.observe(made)
+        return made
+
+    def _set_gate(self, vmi: Json, pod: Json) -> None:
+        """Open the readiness gate of a launcher that the scheduler has looked at, while its instance is not paused."""
+        if condition(pod, "PodScheduled") is None or deleting(pod):
+            return
+        conditions = phases.unpaused_condition(vmi, pod, datetime.now(UTC))
+        if conditions is not None:
+            self._pods.observe(patch_conditions(self._cluster, pod, conditions))
+
+    def _label_node(self, vmi: Json, pod: Json) -> None:
+        node = dig(vmi, "status", "nodeName")
+        if node and labels_of(pod).get(NODE_LABEL) != node and not deleting(pod):
+            meta = pod["metadata"]
+            patch = {"metadata": {"labels": {NODE_LABEL: node}}}
+            self._pods.observe(self._cluster.merge(POD, meta["name"], patch, meta["namespace"]))
+
+    def _drive_machine(self, vmi: Json, pod: Json) -> float | None:
+        faults = self._context.faults
+        if deleting(pod) or not self._agent.mine(pod) or instances.unattended(faults, vmi):
+            return None
+        if phase(vmi) == "Scheduled":
+            return self._boot(vmi, pod)
+        if not self._agent.watches(vmi, pod):
+            return None
+        ended = self._agent.ended(vmi)
+        if ended is None:
+            told = instances.told(faults, vmi)
+            if told is not None:
+                self._replace({**vmi, "status": told})
+            return LOOK_SECONDS
+        self._replace({**vmi, "status": ended})
+        return None
+
+    def _boot(self, vmi: Json, pod: Json) -> float | None:
+        uid = vmi["metadata"]["uid"]
+        early = self._boot_at.get(uid, 0.0) - time.monotonic()
+        if early > 0:
+            return early
+        error = self._agent.boot(vmi, pod)
+        vmi = self._vmis.get(*key_of(vmi)) or vmi
+        if error is not None:
+            self._refusals[uid] = self._refusals.get(uid, 0) + 1
+            delay = float(min(LAST_BOOT_RETRY_SECONDS, FIRST_BOOT_RETRY_SECONDS * 2 ** self._refusals[uid]))
+            self._boot_at[uid] = time.monotonic() + delay
+            self._write(vmi, pod, error)
+            return delay
+        self._forget(uid)
+        if deleting(vmi) or is_final(vmi):
+            return None
+        status = self._agent.running(vmi, pod)
+        status["conditions"] = [c for c in status.get("conditions") or [] if c["type"] != "Synchronized"]
+        self._replace({**vmi, "status": status})
+        return LOOK_SECONDS
+
+    def _tear_down(self, vmi: Json, pod: Json | None) -> float | None:
+        meta = vmi["metadata"]
+        if pod is not None and not deleting(pod):
+            name = pod["metadata"]["name"]
+            self._cluster.delete(POD, name, meta["namespace"])
+            self._context.events.normal(
+                vmi, "SuccessfulDelete", f"Deleted virtual machine pod {name}", component=COMPONENT
+            )
+            return None
+        vmi = self._write(vmi, pod, None)
+        if pod is not None or not is_final(vmi):
+            return None
+        if instances.stays(self._context.faults, vmi):
+            return LOOK_SECONDS
+        self._release(vmi)
+        return None
+
+    def _release(self, vmi: Json) -> None:
+        """Give up the holds on an instance without a launcher; the VM's hold is the VM controller's to give up."""
+        meta, status = vmi["metadata"], dict(vmi["status"])
+        self._forget(meta["uid"])
+        held = meta.get("finalizers") or []
+        kept = [f for f in held if f != FOREGROUND_FINALIZER]
+        if not self._has_vm(vmi):
+            kept = [f for f in kept if f != CONTROLLER_FINALIZER]
+        if kept == held:
+            return
+        for key in ("activePods", "launcherContainerImageVersion"):
+            status.pop(key, None)
+        self._replace({**vmi, "metadata": {**meta, "finalizers": kept}, "status": status})
+
+    def _forget(self, uid: str) -> None:
+        self._refusals.pop(uid, None)
+        self._boot_at.pop(uid, None)
+
+    def _has_vm(self, vmi: Json) -> bool:
+        owner = controller_of(vmi)
+        vm = self._vms.get(*key_of(vmi))
+        return owner is not None and vm is not None and vm["metadata"]["uid"] == owner["uid"]
+
+
+def _error_of(vmi: Json) -> SyncError | None:
+    """Return the error that is written on an instance."""
+    for found in dig(vmi, "status", "conditions") or []:
+        if found["type"] == "Synchronized":
+            return SyncError(found.get("reason", ""), found.get("message", ""))
+    return None

@@ -1,0 +1,98 @@
+"""Control planes are lost: one of three, then the majority; the cluster comes back, and never of nothing."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.model import Cell
+from tests.embedded.playbooks.conftest import KUBECTL, Bench, cell_of, nodes, stacked_members
+
+PLACE = {"cp-0": 0, "cp-1": 1, "cp-2": 2, "w-0": 3}
+
+
+def lost(*names: str) -> tuple[str, str]:
+    """Return the option that says which machines are gone for good."""
+    return "-e", json.dumps({"cluster_lost_nodes": names})
+
+
+def snapshot(path: Path) -> tuple[str, str]:
+    """Return the option that says where the snapshot lies on the controller."""
+    return "-e", f"cluster_etcd_snapshot_path={path}"
+
+
+@pytest.fixture(scope="module")
+def ordered(bench: Bench) -> Cell:
+    """Deploy three control planes with etcd on them and a worker."""
+    whole = cell_of("cp3-w2")
+    ordered = replace(whole, machines=tuple(planned for planned in whole.machines if planned.name in PLACE))
+    bench.boot(ordered)
+    bench.play()
+    return ordered
+
+
+def known(bench: Bench, kind: str) -> str:
+    """Return the names of all objects of a kind in the default namespace."""
+    done = bench.on(0, f"{KUBECTL} get {kind} -o name")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_lost_control_plane_is_forgotten_while_there_is_a_quorum(bench: Bench, ordered: Cell) -> None:
+    bench.on(0, f"{KUBECTL} create configmap before")
+    bench.end(PLACE["cp-2"])
+
+    bench.play(*lost("cp-2"), entry="recover")
+
+    assert nodes(bench) == {"cp-0", "cp-1", "w-0"}
+    assert stacked_members(bench, 0, "cp-0") == {"cp-0", "cp-1"}
+    assert "configmap/before" in known(bench, "configmaps")
+    assert bench.on(0, "sudo ls /var/lib/etcd.lost").returncode != 0, "nothing was restored"
+    assert "cp-2" not in bench.on(PLACE["w-0"], "cat /etc/api-endpoint/haproxy.cfg /etc/hosts").stdout
+
+    bench.boot_anew(ordered, PLACE["cp-2"])
+    bench.play(entry="scale")
+    assert nodes(bench) == set(PLACE)
+    assert stacked_members(bench, 0, "cp-0") == {"cp-0", "cp-1", "cp-2"}
+
+
+def test_a_lost_quorum_comes_back_from_a_snapshot_alone(bench: Bench, ordered: Cell) -> None:
+    path = bench.directory / "etcd" / "snapshot.db"
+    refused = bench.attempt(entry="backup")
+    assert refused.returncode != 0
+    assert "cluster_etcd_snapshot_path is not set" in refused.stdout
+    bench.play(*snapshot(path), entry="backup")
+    assert path.stat().st_mode & 0o777 == 0o600
+    bench.on(0, f"{KUBECTL} create configmap after")
+    for name in ("cp-1", "cp-2"):
+        bench.end(PLACE[name])
+    gone = lost("cp-1", "cp-2")
+
+    refused = bench.attempt(*gone, "-e", "etcd_restore_patience=10", entry="recover")
+    assert refused.returncode != 0
+    assert "there is no snapshot at cluster_etcd_snapshot_path (not set)" in " ".join(refused.stdout.split())
+    assert bench.on(0, "sudo ls /etc/kubernetes/manifests/etcd.yaml").returncode == 0, "nothing was changed"
+
+    bench.play(*gone, *snapshot(path), entry="recover")
+    assert nodes(bench) == {"cp-0", "w-0"}
+    assert stacked_members(bench, 0, "cp-0") == {"cp-0"}
+    assert "configmap/before" in known(bench, "configmaps")
+    assert "configmap/after" not in known(bench, "configmaps")
+
+    bench.list_only("cp-0", "w-0")
+    assert {host.changed for host in bench.play(*snapshot(path), entry="recover")} == {0}
+    # the controllers, the scheduler and every kubelet that is left act on what is asked for now
+    roll = f"{KUBECTL} -n kube-system rollout"
+    done = bench.on(0, f"{roll} restart daemonset/kube-proxy && {roll} status --timeout 90s daemonset/kube-proxy")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+    bench.list_only(*PLACE)
+    for name in ("cp-1", "cp-2"):
+        bench.boot_anew(ordered, PLACE[name])
+    bench.play(entry="scale")
+    assert nodes(bench) == set(PLACE)
+    assert stacked_members(bench, 0, "cp-0") == {"cp-0", "cp-1", "cp-2"}
+    assert {host.changed for host in bench.play(entry="scale")} == {0}

@@ -1,0 +1,80 @@
+"""Cells are taken away by label alone: from another process that has a kubeconfig and nothing else of the run."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.cell.labels import namespace_name
+from harness.cell.teardown import Selection, find, reap
+from harness.kube import Cluster
+from harness.kube.resources import NAMESPACE
+from harness.model import LABEL_ATTEMPT, LABEL_CELL, LABEL_EXPIRES, LABEL_MANAGED, LABEL_RUN, MANAGED_BY, Cell
+from tests.embedded.run.conftest import TEARDOWN_SECONDS, Nothing, Start
+from tests.embedded.run.runs import vmatrix
+
+HOUR = 3600
+
+
+@pytest.fixture
+def empty_cells(cluster: Cluster) -> Iterator[dict[str, str]]:
+    """Make two cells without machines, one expired, one not; return their namespaces by the run's id."""
+    made = {}
+    for run, expires in (("old000", time.time() - HOUR), ("new000", time.time() + HOUR)):
+        made[run] = namespace_name(run, "empty", 1)
+        labels = {LABEL_MANAGED: MANAGED_BY, LABEL_RUN: run, LABEL_CELL: "empty", LABEL_ATTEMPT: "1"}
+        meta = {"name": made[run], "labels": {**labels, LABEL_EXPIRES: str(int(expires))}}
+        cluster.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
+    yield made
+    reap(cluster, Selection(cell="empty"), seconds=TEARDOWN_SECONDS)
+
+
+def runs_left(cluster: Cluster) -> list[str]:
+    """Return the ids of the runs that still have cells."""
+    return sorted(found.run for found in find(cluster, Selection()))
+
+
+def test_only_what_has_expired_is_taken_away(
+    cluster: Cluster, empty_cells: dict[str, str], kubeconfig_options: list[str], tmp_path: Path
+) -> None:
+    reaped = vmatrix("reap", "--expired", *kubeconfig_options, cwd=tmp_path)
+    assert (reaped.code, reaped.stdout.splitlines()[0]) == (0, f"gone: {empty_cells['old000']}")
+    assert runs_left(cluster) == ["new000"]
+    again = vmatrix("reap", "--expired", *kubeconfig_options, cwd=tmp_path)
+    assert (again.code, again.stdout) == (0, "nothing to take away\n")
+    past = {"metadata": {"labels": {LABEL_EXPIRES: str(int(time.time()) - 1)}}}
+    cluster.merge(NAMESPACE, empty_cells["new000"], past)
+    assert vmatrix("reap", "--expired", *kubeconfig_options, cwd=tmp_path).code == 0
+    assert runs_left(cluster) == []
+
+
+def test_all_takes_every_cell_and_nothing_else(
+    cluster: Cluster, empty_cells: dict[str, str], kubeconfig_options: list[str], tmp_path: Path
+) -> None:
+    others = {n["metadata"]["name"] for n in cluster.list(NAMESPACE).items} - set(empty_cells.values())
+    reaped = vmatrix("reap", "--all", *kubeconfig_options, cwd=tmp_path)
+    assert (reaped.code, reaped.stdout.splitlines()[-1]) == (0, "2 cells taken away")
+    assert {n["metadata"]["name"] for n in cluster.list(NAMESPACE).items} == others
+
+
+def test_a_killed_run_is_seen_and_taken_away_with_a_kubeconfig(
+    start: Start, single: Cell, nothing_left: Nothing, kubeconfig_options: list[str], tmp_path: Path
+) -> None:
+    run = start()
+    run.wait_for("step-start", "provision", "login")
+    run.send(signal.SIGKILL)
+    assert run.end().code == 137
+    status = vmatrix("status", *kubeconfig_options, cwd=tmp_path)
+    (row,) = [line.split() for line in status.stdout.splitlines() if run.id in line]
+    assert row[:4] == [run.id, single.id, "1", namespace_name(run.id, single.id, 1)]
+    assert row[6:8] == ["cp-0", "Running"]
+    spared = vmatrix("reap", "--expired", *kubeconfig_options, cwd=tmp_path)
+    assert spared.stdout == "nothing to take away\n"
+    reaped = vmatrix("reap", "--run", run.id, *kubeconfig_options, cwd=tmp_path)
+    assert (reaped.code, reaped.stdout.splitlines()[-1]) == (0, "1 cells taken away"), reaped.stderr
+    nothing_left(run)
+    assert vmatrix("status", *kubeconfig_options, cwd=tmp_path).stdout == "no cell exists in the infra cluster\n"

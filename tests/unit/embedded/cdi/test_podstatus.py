@@ -1,0 +1,95 @@
+"""A transfer pod's status through its life."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from harness.embedded.cdi import podstatus
+from harness.embedded.cdi.transfers import Outcome
+from harness.embedded.objects import stamp
+
+
+def pod(status: dict[str, Any] | None = None) -> dict[str, Any]:
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-11-21T10:00:00Z"}
+    return {
+        "metadata": {"name": "importer-dv"},
+        "spec": {"containers": [{"name": "importer"}]},
+        "status": status or {"phase": "Pending", "conditions": [scheduled]},
+    }
+
+
+def started(at: dict[str, Any]) -> dict[str, Any]:
+    return pod(podstatus.started(at, podstatus.container_of(at), "10.213.0.1"))
+
+
+def test_a_started_pod_runs_and_is_ready_and_keeps_its_other_conditions() -> None:
+    status = started(pod())["status"]
+    assert (status["phase"], status["podIP"]) == ("Running", "10.213.0.1")
+    assert {c["type"]: c["status"] for c in status["conditions"]} == {
+        "PodScheduled": "True",
+        "Initialized": "True",
+        "ContainersReady": "True",
+        "Ready": "True",
+    }
+    assert status["containerStatuses"][0]["restartCount"] == 0
+
+
+def test_a_good_end_completes_the_pod() -> None:
+    status = podstatus.terminated(started(pod()), Outcome())
+    ended = status["containerStatuses"][0]["state"]["terminated"]
+    assert (status["phase"], ended["exitCode"], ended["reason"]) == ("Succeeded", 0, "Completed")
+
+
+def test_a_fatal_end_completes_the_pod_and_says_why() -> None:
+    status = podstatus.terminated(started(pod()), Outcome("checksum mismatch", fatal=True))
+    ended = status["containerStatuses"][0]["state"]["terminated"]
+    assert (status["phase"], ended["exitCode"]) == ("Succeeded", 0)
+    assert json.loads(ended["message"]) == {"message": "Unable to process data: checksum mismatch"}
+
+
+def test_a_failure_keeps_the_pod_and_each_restart_is_counted() -> None:
+    at = started(pod())
+    for count in range(1, 4):
+        failed = pod(podstatus.terminated(at, Outcome("no")))
+        assert failed["status"]["phase"] == "Running"
+        assert failed["status"]["containerStatuses"][0]["ready"] is False
+        at = started(failed)
+        assert at["status"]["containerStatuses"][0]["restartCount"] == count
+        assert at["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 1
+
+
+def test_a_pod_that_lost_its_transfer_counts_it_as_killed() -> None:
+    container = started(started(pod()))["status"]["containerStatuses"][0]
+    assert container["restartCount"] == 1
+    assert container["lastState"]["terminated"]["exitCode"] == 137
+
+
+@pytest.mark.parametrize(("restarts", "seconds"), [(0, 1), (1, 10), (2, 20), (3, 40), (5, 160), (6, 300), (40, 300)])
+def test_waits_grow_as_the_kubelet_s(restarts: int, seconds: float) -> None:
+    ended = {"finishedAt": stamp(datetime.now(UTC) + timedelta(seconds=1))}
+    wait = podstatus.wait_before({"restartCount": restarts, "state": {"terminated": ended}})
+    assert seconds - 1 <= wait <= seconds + 1
+
+
+def test_a_container_that_waited_long_enough_starts() -> None:
+    long_ago = {"finishedAt": "2026-11-21T10:00:00Z"}
+    waiting = {"waiting": {"reason": "CrashLoopBackOff"}}
+    assert podstatus.wait_before({"restartCount": 9, "state": waiting, "lastState": {"terminated": long_ago}}) == 0.0
+    assert podstatus.wait_before({}) == 0.0
+
+
+def test_the_back_off_is_shown_from_the_second_failure_on() -> None:
+    first = pod(podstatus.terminated(started(pod()), Outcome("no")))
+    assert podstatus.backing_off(first) is None
+    second = pod(podstatus.terminated(started(first), Outcome("no")))
+    shown = podstatus.backing_off(second)
+    assert shown is not None
+    assert shown["containerStatuses"][0]["state"]["waiting"] == {
+        "reason": "CrashLoopBackOff",
+        "message": "back-off 10s restarting failed container=importer pod=importer-dv",
+    }
+    assert podstatus.backing_off(pod(shown)) is None

@@ -1,0 +1,42 @@
+"""A file is whole or it is what it was."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from harness.files import write_atomically
+
+
+def test_text_and_bytes_replace_what_was_there(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    write_atomically(file, "ä")
+    assert file.read_bytes() == "ä".encode()
+    write_atomically(file, b"\x00", durable=True)
+    assert file.read_bytes() == b"\x00"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_a_secret_is_never_readable_by_others(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        write_atomically(tmp_path / "key", "secret", mode=0o600)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "key").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_failure_leaves_the_old_content_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "a"
+    write_atomically(file, "old")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_atomically(file, "new")
+    assert file.read_text(encoding="utf-8") == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
