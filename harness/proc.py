@@ -18,7 +18,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
-from harness.errors import Blame, InfraError, VmatrixError
+from harness.errors import InfraError, VmatrixError
+from harness.files import write_atomically
 
 Argv = Sequence[str | Path]
 TAIL_LINES = 20
@@ -38,7 +39,7 @@ class Completed:
 class CommandFailed(VmatrixError):
     """A command ended with another status than 0, timed out, or does not exist."""
 
-    def __init__(self, done: Completed, *, why: str, paths: Sequence[Path] = (), blame: Blame = Blame.HARNESS) -> None:
+    def __init__(self, done: Completed, *, why: str, paths: Sequence[Path] = ()) -> None:
         tail = "\n".join((done.stderr.strip() or done.stdout.strip()).splitlines()[-TAIL_LINES:])
         super().__init__(f"`{pasteable(done.argv)}` {why}", detail=tail, paths=paths, hint="run the command by hand")
         self.done = done
@@ -92,14 +93,13 @@ def run(
         CommandFailed: not found, timed out, or (with `check`) a status other than 0.
     """
     words = tuple(str(a) for a in argv)
-    merged = {**os.environ, **env} if env is not None else None
     interleave = log is not None or on_line is not None
     started = time.monotonic()
     try:
         child = subprocess.Popen(
             words,
             cwd=cwd,
-            env=merged,
+            env={**os.environ, **(env or {})},
             text=True,
             errors="replace",
             start_new_session=True,
@@ -108,8 +108,7 @@ def run(
             stderr=subprocess.STDOUT if interleave else subprocess.PIPE,
         )
     except OSError as error:
-        done = Completed(words, 127, "", str(error), 0.0)
-        raise CommandFailed(done, why=f"could not be started: {error.strerror}") from error
+        raise _not_started(words, error) from error
     out, err, timed_out = _collect(child, stdin, timeout, log, on_line)
     done = Completed(words, child.returncode, out, err, time.monotonic() - started)
     paths = (log,) if log is not None else ()
@@ -131,8 +130,12 @@ def attend(argv: Argv, *, env: Mapping[str, str] | None = None) -> int:
         with subprocess.Popen(words, env={**os.environ, **(env or {})}) as child:
             return child.wait()
     except OSError as error:
-        done = Completed(words, 127, "", str(error), 0.0)
-        raise CommandFailed(done, why=f"could not be started: {error.strerror}") from error
+        raise _not_started(words, error) from error
+
+
+def _not_started(words: tuple[str, ...], error: OSError) -> CommandFailed:
+    done = Completed(words, 127, "", str(error), 0.0)
+    return CommandFailed(done, why=f"could not be started: {error.strerror}")
 
 
 def _collect(
@@ -235,9 +238,7 @@ class Service:
 
     def save(self, pidfile: Path) -> None:
         """Write the identity to a pid file, atomically."""
-        temporary = pidfile.with_suffix(".tmp")
-        temporary.write_text(json.dumps(asdict(self)), encoding="utf-8")
-        temporary.replace(pidfile)
+        write_atomically(pidfile, json.dumps(asdict(self)))
 
     @staticmethod
     def load(pidfile: Path) -> Service | None:
@@ -272,7 +273,7 @@ def spawn(
             child = subprocess.Popen(
                 words,
                 cwd=cwd,
-                env={**os.environ, **env} if env is not None else None,
+                env={**os.environ, **(env or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
@@ -280,8 +281,7 @@ def spawn(
                 preexec_fn=before_exec,
             )
         except OSError as error:
-            done = Completed(words, 127, "", str(error), 0.0)
-            raise CommandFailed(done, why=f"could not be started: {error.strerror}") from error
+            raise _not_started(words, error) from error
     child.returncode = 0  # the service outlives this object on purpose: silence its destructor's warning
     service = Service(pid=child.pid, started=_start_ticks(child.pid) or 0, argv=words)
     if pidfile is not None:

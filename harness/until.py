@@ -1,7 +1,7 @@
 """The one way to wait: probe until there is a value, until it can never come right, or until the deadline.
 
-Only transitions are logged: a reason that stays the same is said once. A failure that passes (an API that is
-overloaded, cut off or frozen) is one more reason to wait on, and the last thing that is said when time is up.
+Only transitions are logged: a reason that stays the same is logged once. A failure that passes (an API that is
+overloaded, cut off or frozen) is one more reason to wait, and is reported when time is up.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 import tenacity
 
@@ -28,7 +28,7 @@ LONGEST_TROUBLED_PAUSE = 2.0  # between probes that fail
 
 @dataclass(frozen=True)
 class NotYet:
-    """A probe's answer while the thing waited for is not there: why."""
+    """A probe's answer while there is still something to wait for: why."""
 
     reason: str
 
@@ -47,10 +47,6 @@ class Deadline:
     def remaining(self) -> float:
         """Return the seconds left, never less than 0."""
         return max(0.0, self.at - time.monotonic())
-
-    def sooner(self, seconds: float) -> Deadline:
-        """Return the earlier of this deadline and `seconds` from now."""
-        return Deadline(min(self.at, time.monotonic() + seconds))
 
 
 class TimedOut(InfraRetriable):
@@ -94,64 +90,78 @@ def until(
         probe: returns a value, or NotYet(reason); raises for what can never come right. An error that says of itself
             that it passes is as good as NotYet.
         deadline: when to give up.
-        what: the thing waited for, as a sentence: "VM cp-0 has an address".
+        what: the thing waited for, as a phrase after "waiting for": "VM cp-0 to have an address".
         describe: asked for more detail (last conditions, last events) only when time is up.
         interval: seconds between probes.
-        slowest: up to which the interval grows, by a fifth from probe to probe; None for one that stays. What comes
-            soon is seen soon, and what takes long costs an API few requests.
+        slowest: seconds up to which the interval grows, by a fifth from probe to probe; None for a constant one.
 
     Raises:
         TimedOut: with `what`, the last reason, and what `describe` said.
     """
-    reasons: list[str] = []
-    troubles = 0
-    current = interval
-
-    def attempt() -> T | NotYet:
-        nonlocal troubles
-        try:
-            with _within(deadline):
-                answer = probe()
-            troubles = 0
-        except VmatrixError as error:
-            if not error.passing:
-                raise
-            troubles += 1
-            answer = NotYet(error.summary)
-        if isinstance(answer, NotYet) and (not reasons or reasons[-1] != answer.reason):
-            reasons.append(answer.reason)
-            log.info("waiting until %s: %s", what, answer.reason)
-        return answer
-
-    def pause() -> float:
-        nonlocal current
-        wanted = current if not troubles else grown(max(interval, 0.1), troubles, LONGEST_TROUBLED_PAUSE)
-        current = min(current * GROWTH, slowest) if slowest is not None else interval
-        return min(wanted, deadline.remaining() + 0.001)
-
+    wait = _Wait(probe, deadline, what, interval, slowest)
     began = time.monotonic()
     retrying: tenacity.Retrying = tenacity.Retrying(
         retry=tenacity.retry_if_result(lambda answer: isinstance(answer, NotYet)),
         stop=lambda _: deadline.remaining() <= 0,
-        wait=lambda _: pause(),
+        wait=lambda _: wait.pause(),
         retry_error_callback=lambda _: NotYet(""),
         sleep=time.sleep,
     )
-    answer = retrying(attempt)
+    answer = retrying(wait.attempt)
     if isinstance(answer, NotYet):
         waited = time.monotonic() - began
-        raise TimedOut(
-            f"gave up after {waited:.0f} s waiting until {what}: {_last_words(reasons, troubled=troubles > 0)}",
-            detail=_described(describe),
-        )
+        summary = f"timed out after {waited:.0f} s waiting for {what}: {wait.last_words()}"
+        raise TimedOut(summary, detail=_described(describe))
     return answer
 
 
-def _last_words(reasons: list[str], *, troubled: bool) -> str:
-    """Return why a wait failed; behind a trouble, which may be the deadline's own, what was said before it."""
-    if not reasons:
-        return "no answer"
-    return f"{reasons[-1]} (before that: {reasons[-2]})" if troubled and len(reasons) > 1 else reasons[-1]
+@dataclass
+class _Wait(Generic[T]):
+    """One wait under way: its arguments (see `until`), the reasons seen so far, and how many probes in a row failed."""
+
+    probe: Callable[[], T | NotYet]
+    deadline: Deadline
+    what: str
+    interval: float
+    slowest: float | None
+    reasons: list[str] = field(default_factory=list)
+    troubles: int = 0
+
+    def __post_init__(self) -> None:
+        self.current = self.interval
+
+    def attempt(self) -> T | NotYet:
+        """Probe once; log a reason that is new."""
+        try:
+            with _within(self.deadline):
+                answer = self.probe()
+            self.troubles = 0
+        except VmatrixError as error:
+            if not error.passing:
+                raise
+            self.troubles += 1
+            answer = NotYet(error.summary)
+        if isinstance(answer, NotYet) and (not self.reasons or self.reasons[-1] != answer.reason):
+            self.reasons.append(answer.reason)
+            log.info("waiting for %s: %s", self.what, answer.reason)
+        return answer
+
+    def pause(self) -> float:
+        """Return the seconds until the next probe, which is never later than the deadline."""
+        wanted = self.current
+        if self.troubles:
+            wanted = grown(max(self.interval, 0.1), self.troubles, LONGEST_TROUBLED_PAUSE)
+        if self.slowest is not None:
+            self.current = min(self.current * GROWTH, self.slowest)
+        return min(wanted, self.deadline.remaining() + 0.001)
+
+    def last_words(self) -> str:
+        """Return why the wait failed; after a failed probe, perhaps cut off by the deadline, also the reason before."""
+        if not self.reasons:
+            return "no answer"
+        if self.troubles and len(self.reasons) > 1:
+            return f"{self.reasons[-1]} (before that: {self.reasons[-2]})"
+        return self.reasons[-1]
 
 
 def _described(describe: Callable[[], str] | None) -> str:
@@ -162,7 +172,7 @@ def _described(describe: Callable[[], str] | None) -> str:
         with _within(Deadline.after(DESCRIBE_SECONDS)):
             return describe()
     except VmatrixError as error:
-        return f"no more detail could be had: {error.summary}"
+        return f"no more detail: {error.summary}"
 
 
 def persist(

@@ -45,18 +45,18 @@ def test_instances_own_different_blocks_and_their_services_lie_in_them() -> None
 
 def test_a_lock_is_held_by_one_and_free_afterwards(tmp_path: Path) -> None:
     path = tmp_path / "x.lock"
-    refused = pytest.raises(TimedOut, match="waiting until it is free")
-    with locks.hold(path, seconds=1, what="it is free"), refused, locks.hold(path, seconds=0, what="it is free"):
+    refused = pytest.raises(TimedOut, match="waiting for it to be free")
+    with locks.hold(path, seconds=1, what="it to be free"), refused, locks.hold(path, seconds=0, what="it to be free"):
         pass
-    with locks.hold(path, seconds=0, what="it is free"):
+    with locks.hold(path, seconds=0, what="it to be free"):
         path.unlink()
 
 
 def test_a_removed_lock_file_is_not_mistaken_for_the_new_one(tmp_path: Path) -> None:
     path = tmp_path / "x.lock"
-    with locks.hold(path, seconds=0, what="it is free"):
+    with locks.hold(path, seconds=0, what="it to be free"):
         path.unlink()
-        with locks.hold(path, seconds=0, what="it is free"):
+        with locks.hold(path, seconds=0, what="it to be free"):
             assert path.exists()
 
 

@@ -49,7 +49,7 @@ class Failing:
 @pytest.mark.parametrize("error", [refusing(429), refusing(503), refusing(500), Unreachable("GET: reset")])
 def test_a_wait_goes_on_through_trouble(error: Exception) -> None:
     probe = Failing(error, 2)
-    assert until(probe, deadline=Deadline.after(10), what="it answers", interval=0.01) == "answer"
+    assert until(probe, deadline=Deadline.after(10), what="an answer", interval=0.01) == "answer"
 
 
 @pytest.mark.parametrize(
@@ -59,13 +59,13 @@ def test_a_wait_goes_on_through_trouble(error: Exception) -> None:
 def test_a_wait_ends_at_what_time_does_not_mend(error: Exception) -> None:
     probe = Failing(error, 9)
     with pytest.raises(type(error)):
-        until(probe, deadline=Deadline.after(10), what="it answers", interval=0.01)
+        until(probe, deadline=Deadline.after(10), what="an answer", interval=0.01)
     assert probe.tries == 1
 
 
 def test_the_last_trouble_is_what_is_said_when_time_is_up() -> None:
-    with pytest.raises(TimedOut, match="waiting until it answers: GET /x: 503 R: shutting down"):
-        until(Failing(refusing(503, "shutting down"), 999), deadline=Deadline.after(0.3), what="it answers")
+    with pytest.raises(TimedOut, match="waiting for an answer: GET /x: 503 R: shutting down"):
+        until(Failing(refusing(503, "shutting down"), 999), deadline=Deadline.after(0.3), what="an answer")
 
 
 def test_a_trouble_at_the_end_does_not_hide_what_was_said_before() -> None:
@@ -75,16 +75,16 @@ def test_a_trouble_at_the_end_does_not_hide_what_was_said_before() -> None:
         raise answers.pop() if answers else Unreachable("GET: no answer in time")
 
     with pytest.raises(TimedOut, match=r"no answer in time \(before that: .*failed calling webhook\)"):
-        until(probe, deadline=Deadline.after(0.4), what="it answers", interval=0.01)
+        until(probe, deadline=Deadline.after(0.4), what="an answer", interval=0.01)
 
 
 def test_who_cannot_be_asked_for_detail_does_not_hide_the_failure() -> None:
     def describe() -> str:
         raise Unreachable("GET /events: reset")
 
-    with pytest.raises(TimedOut, match="waiting until it is there: no") as caught:
-        until(lambda: NotYet("no"), deadline=Deadline.after(0), what="it is there", describe=describe)
-    assert caught.value.detail == "no more detail could be had: GET /events: reset"
+    with pytest.raises(TimedOut, match="waiting for it: no") as caught:
+        until(lambda: NotYet("no"), deadline=Deadline.after(0), what="it", describe=describe)
+    assert caught.value.detail == "no more detail: GET /events: reset"
 
 
 def test_no_request_outlasts_the_wait_around_it() -> None:
@@ -108,7 +108,7 @@ def test_looks_grow_rarer_up_to_the_slowest() -> None:
         moments.append(time.monotonic())
         return len(moments) > 8 or NotYet("no")
 
-    until(probe, deadline=Deadline.after(20), what="it is there", interval=0.01, slowest=0.03)
+    until(probe, deadline=Deadline.after(20), what="it", interval=0.01, slowest=0.03)
     pauses = [after - before for before, after in pairwise(moments)]
     assert pauses[0] >= 0.01
     assert pauses[-1] >= 0.029

@@ -159,7 +159,7 @@ def test_of_few_runs_nothing_is_said() -> None:
 
 
 SAME = (
-    ("gave up after 180 s waiting until machine w-1 is there", "gave up after 62 s waiting until machine w-0 is there"),
+    ("timed out after 180 s waiting for machine w-1 to exist", "timed out after 62 s waiting for machine w-0 to exist"),
     ("dial tcp 10.216.1.7:6443: refused", "dial tcp 10.3.200.14:443: refused"),
     ("pod coredns-7d4b9c8f6d-x2x9k at 2026-11-21T12:12:44.748Z", "pod coredns-66bc5c9577-kq7vr at 2026-11-20 02:10:01"),
     ("uid 0e38a1a2-93ee-4f5c-9a77-1d2f9b1e7c55 gone", "uid 7f38a1a2-03ee-4f5c-9a77-1d2f9b1e7c00 gone"),

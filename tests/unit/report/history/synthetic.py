@@ -71,7 +71,7 @@ MESSAGES = {
     READY: "E   AssertionError: kubelet on cp-{m} restarted {n} times since 2026-01-01T00:00:00Z",
 }
 DEPLOY = "task [control_plane : Initialise the first control plane] failed on cp-0: dial tcp 10.216.{n}.7:6443: refused"
-PROVISION = "gave up after {n} s waiting until machine w-{m} has an address: Scheduling"
+PROVISION = "timed out after {n} s waiting for machine w-{m} to have an address: Scheduling"
 
 
 @dataclass(frozen=True)
