@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from harness.model import Cell, GuestCluster, Mirror
     from harness.session import Cells
     from harness.spec.models import Timeouts
-    from harness.validate.witness import Witness
+    from harness.validate.phases.witness import Witness
 
 
 @pytest.fixture(scope="session")

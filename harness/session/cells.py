@@ -22,7 +22,7 @@ from harness.model import Cell
 from harness.record import Recorder
 from harness.session.plan import RunPlan
 from harness.session.witness import witness_of
-from harness.validate.witness import Witness
+from harness.validate.phases.witness import Witness
 
 
 @dataclass

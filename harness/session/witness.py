@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.cell.access import DIES_WITH_US, control_directory, ssh_command, ssh_options
 from harness.cell.life import Life
 from harness.model import Environment
-from harness.validate.witness import Witness
+from harness.validate.phases.witness import Witness
 
 
 def witness_of(life: Life) -> Witness:

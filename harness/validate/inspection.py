@@ -14,15 +14,15 @@ from harness.kube.client import Unreachable
 from harness.kube.tunnels import lost_since
 from harness.model import GuestCluster
 from harness.until import Deadline, NotYet, TimedOut, until
-from harness.validate.addons import unavailable_deployments, unready_daemon_sets
-from harness.validate.cluster import unready_nodes, unready_pods
-from harness.validate.curated import Curated, load_curated
-from harness.validate.etcd import EtcdView
-from harness.validate.expected import Expected, expected_of
-from harness.validate.facts import NodeFacts
-from harness.validate.findings import Finding
-from harness.validate.hosts import gather, open_hosts
-from harness.validate.view import ClusterView, settle
+from harness.validate.conformance.curated import Curated, load_curated
+from harness.validate.facts.cluster import ClusterView, settle
+from harness.validate.facts.expected import Expected, expected_of
+from harness.validate.facts.node import NodeFacts
+from harness.validate.judge.addons import unavailable_deployments, unready_daemon_sets
+from harness.validate.judge.cluster import unready_nodes, unready_pods
+from harness.validate.judge.etcd import EtcdView
+from harness.validate.judge.mismatch import Finding
+from harness.validate.remote.hosts import gather, open_hosts
 
 OK = 200
 RECENT_SECONDS = 10.0

@@ -11,11 +11,11 @@ from harness.model import Cell, GuestCluster
 from harness.plugin.state import PLAN
 from harness.session.witness import inspection_options
 from harness.spec.models import Timeouts
-from harness.validate.curated import load_curated
-from harness.validate.expected import Expected, minor_of
-from harness.validate.facts import NodeFacts
+from harness.validate.conformance.curated import load_curated
+from harness.validate.facts.cluster import ClusterView
+from harness.validate.facts.expected import Expected, minor_of
+from harness.validate.facts.node import NodeFacts
 from harness.validate.inspection import Inspection
-from harness.validate.view import ClusterView
 
 SUITES = ("phases", "nodes", "cluster", "network", "conformance")  # from cheap to dear
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from harness.validate import addons, cluster
-from harness.validate.expected import Expected
-from harness.validate.findings import require
-from harness.validate.view import ClusterView
+from harness.validate.facts.cluster import ClusterView
+from harness.validate.facts.expected import Expected
+from harness.validate.judge import addons, cluster
+from harness.validate.judge.mismatch import require
 
 
 def test_dns_and_the_cells_add_ons_are_available(view: ClusterView, expected: Expected) -> None:

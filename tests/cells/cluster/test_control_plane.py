@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from harness.kube import Cluster
-from harness.validate import apiserver, etcd
-from harness.validate.expected import Expected
-from harness.validate.findings import require
+from harness.validate.facts.expected import Expected
 from harness.validate.inspection import Inspection
+from harness.validate.judge import apiserver, etcd
+from harness.validate.judge.mismatch import require
 
 
 def test_api_server_has_the_expected_version(api: Cluster, expected: Expected) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from harness.validate import cluster
-from harness.validate.expected import Expected
-from harness.validate.findings import require
-from harness.validate.view import ClusterView
+from harness.validate.facts.cluster import ClusterView
+from harness.validate.facts.expected import Expected
+from harness.validate.judge import cluster
+from harness.validate.judge.mismatch import require
 
 
 def test_every_machine_is_a_ready_node_and_no_other_is(view: ClusterView, expected: Expected) -> None:

@@ -9,11 +9,11 @@ import pytest
 from harness.model import Mirror
 from harness.spec.models import Timeouts
 from harness.until import Deadline
-from harness.validate import storage
-from harness.validate.curated import BUSYBOX
-from harness.validate.findings import require
+from harness.validate.conformance.curated import BUSYBOX
+from harness.validate.facts.addons import LOCAL_PATH_PROVISIONER, asked_for
 from harness.validate.inspection import Inspection
-from harness.validate.optional import LOCAL_PATH_PROVISIONER, asked_for
+from harness.validate.judge import storage
+from harness.validate.judge.mismatch import require
 
 pytestmark = pytest.mark.when(phase=asked_for(LOCAL_PATH_PROVISIONER))
 

@@ -13,9 +13,9 @@ import pytest
 from harness.model import Mirror
 from harness.spec.models import Timeouts
 from harness.until import Deadline
-from harness.validate.conformance import Tools, run_specs, wait_for_clean_up
+from harness.validate.conformance.run import Tools, run_specs, wait_for_clean_up
+from harness.validate.conformance.verdicts import Outcome, Verdict
 from harness.validate.inspection import Inspection
-from harness.validate.verdicts import Outcome, Verdict
 
 
 @pytest.fixture(scope="session")

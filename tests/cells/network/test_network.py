@@ -9,12 +9,12 @@ import pytest
 from harness.model import Mirror
 from harness.spec.models import Timeouts
 from harness.until import Deadline
-from harness.validate import network
-from harness.validate.curated import AGNHOST
-from harness.validate.expected import Expected
-from harness.validate.findings import Finding, eventually, require
+from harness.validate.conformance.curated import AGNHOST
+from harness.validate.facts.expected import Expected
 from harness.validate.inspection import Inspection
-from harness.validate.probes import UDP_PORT, Probes, place, remove
+from harness.validate.judge import network
+from harness.validate.judge.mismatch import Finding, eventually, require
+from harness.validate.remote.probes import UDP_PORT, Probes, place, remove
 
 SERVICES = "the kube-proxy pods' logs; nft list table ip kube-proxy on the source's machine"
 DNS = "CoreDNS's logs; /etc/resolv.conf in a pod; the Service kube-system/kube-dns"

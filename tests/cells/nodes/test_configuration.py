@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from harness.validate import nodes
-from harness.validate.expected import Expected
-from harness.validate.facts import NodeFacts
-from harness.validate.findings import require
+from harness.validate.facts.expected import Expected
+from harness.validate.facts.node import NodeFacts
+from harness.validate.judge import nodes
+from harness.validate.judge.mismatch import require
 
 
 def test_running_processes_have_the_expected_flags(facts: dict[str, NodeFacts], expected: Expected) -> None:

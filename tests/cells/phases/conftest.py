@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from harness.model import Cell
-from harness.validate.gone import gone_by
 from harness.validate.inspection import Inspection
-from harness.validate.observation import AFTER, Observation, observe
-from harness.validate.witness import Record, Witness
+from harness.validate.phases.leftovers import gone_by
+from harness.validate.phases.observation import AFTER, Observation, observe
+from harness.validate.phases.witness import Record, Witness
 
 
 @pytest.fixture(scope="session")

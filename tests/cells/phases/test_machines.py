@@ -7,12 +7,12 @@ import pytest
 from harness.model import Cell
 from harness.spec.models import Timeouts
 from harness.until import Deadline
-from harness.validate import gone as leaving
-from harness.validate import states
-from harness.validate.findings import eventually, require
 from harness.validate.inspection import Inspection
-from harness.validate.observation import Observation
-from harness.validate.witness import Witness
+from harness.validate.judge.mismatch import eventually, require
+from harness.validate.phases import leftovers as leaving
+from harness.validate.phases import machine_state
+from harness.validate.phases.observation import Observation
+from harness.validate.phases.witness import Witness
 
 
 def some_are_gone(cell: Cell, index: int) -> bool:
@@ -65,7 +65,7 @@ def test_removed_machines_are_as_before_their_deployment(
 ) -> None:
     names = cell.phases[phase].removed
     require(
-        states.not_as_before(names, witness.bare_states(), witness.states_of(names)),
+        machine_state.not_as_before(names, witness.bare_states(), witness.states_of(names)),
         claim=f"nothing of the cluster is left on {', '.join(names)}: no process, mount, interface, rule or file",
         look="the role reset in the phase's log",
         do=f"{after.expected.login(names[0])}, then ps -ef; findmnt; ip link; nft list ruleset",

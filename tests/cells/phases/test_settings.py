@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from harness.model import Cell
-from harness.validate import settings
-from harness.validate.findings import require
-from harness.validate.observation import Observation
+from harness.validate.judge.mismatch import require
+from harness.validate.phases import settings
+from harness.validate.phases.observation import Observation
 
 
 def asks(cell: Cell, index: int) -> bool:

@@ -7,10 +7,10 @@ import json
 import pytest
 
 from harness.model import Cell
-from harness.validate import versions
-from harness.validate.findings import require
 from harness.validate.inspection import Inspection
-from harness.validate.observation import Observation
+from harness.validate.judge.mismatch import require
+from harness.validate.phases import upgrade
+from harness.validate.phases.observation import Observation
 
 
 def upgrades(cell: Cell, index: int) -> bool:
@@ -24,10 +24,10 @@ def upgrades(cell: Cell, index: int) -> bool:
 def test_every_component_ran_the_old_version_before_and_runs_the_new_one(
     cell: Cell, phase: int, inspection: Inspection, before: Observation, after: Observation
 ) -> None:
-    seen = json.dumps(versions.side_by_side(before, after), indent=1)
+    seen = json.dumps(upgrade.side_by_side(before, after), indent=1)
     (inspection.directory / f"versions-{cell.stage(phase)}.json").write_text(seen, encoding="utf-8")
     require(
-        versions.not_upgraded(before, after),
+        upgrade.not_upgraded(before, after),
         claim=f"every component was seen as of Kubernetes {before.expected.kubernetes} before the phase and as of "
         f"{after.expected.kubernetes} after it: each process's own file, each pod's image, each API server's answer",
         look=f"checks/versions-{cell.stage(phase)}.json; logs/{cell.stage(phase)}.log: was the machine "

@@ -9,11 +9,11 @@ import pytest
 from harness.model import Cell
 from harness.plugin.items import MEASURED
 from harness.spec.models import Timeouts
-from harness.validate import witness as seen
-from harness.validate.answers import interrupted
-from harness.validate.findings import require
-from harness.validate.marks import LIFE
-from harness.validate.witness import Record
+from harness.validate.facts.availability import interrupted
+from harness.validate.judge.mismatch import require
+from harness.validate.phases import witness as seen
+from harness.validate.phases.data import LIFE
+from harness.validate.phases.witness import Record
 
 Note = Callable[[str, object], None]
 

@@ -11,9 +11,9 @@ import pytest
 from harness.artifacts.store import Store
 from harness.paths import project_dir
 from harness.proc import run
-from harness.validate.conformance import focus, repository_list
-from harness.validate.curated import load_curated
-from harness.validate.verdicts import SPEC_PREFIX, Outcome, read_verdicts
+from harness.validate.conformance.curated import load_curated
+from harness.validate.conformance.run import focus, repository_list
+from harness.validate.conformance.verdicts import SPEC_PREFIX, Outcome, read_verdicts
 
 MINORS = sorted(path.stem for path in (project_dir() / "matrix" / "conformance").glob("*.yml"))
 REGISTRY = "10.0.0.1:5000"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.artifacts.catalogue import load
-from harness.validate.curated import load_curated
+from harness.validate.conformance.curated import load_curated
 
 CATALOGUE = load()
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from harness.kube.kubeconfig import Opened
 from harness.model import Cell, Environment, GuestCluster, Machine, Phase, PlannedMachine
-from harness.validate.expected import Expected, expected_of
-from harness.validate.facts import NodeFacts, parse
+from harness.validate.facts.expected import Expected, expected_of
+from harness.validate.facts.node import NodeFacts, parse
 
 RECORDED = Path(__file__).parent / "recorded"
 NOWHERE = Opened(api=None, tls=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))  # for clients whose answers are given

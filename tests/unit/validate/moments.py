@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.validate import running
-from harness.validate.expected import Expected
-from harness.validate.facts import parse
-from harness.validate.observation import Observation
-from harness.validate.running import Running
-from harness.validate.view import ClusterView
+from harness.validate.facts import programs
+from harness.validate.facts.cluster import ClusterView
+from harness.validate.facts.expected import Expected
+from harness.validate.facts.node import parse
+from harness.validate.facts.programs import Running
+from harness.validate.phases.observation import Observation
 from tests.unit.validate import guests
 
 Json = dict[str, Any]
@@ -92,7 +92,7 @@ def moment(
 
 def running_and(raw: Json) -> dict[str, Running]:
     """Return what each machine printed, read."""
-    return {name: running.parse(json.dumps(one)) for name, one in raw.items()}
+    return {name: programs.parse(json.dumps(one)) for name, one in raw.items()}
 
 
 def expected(version: str) -> Expected:

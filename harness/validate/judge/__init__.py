@@ -1,0 +1,1 @@
+"""Judgements: what must be true of the facts and answers of a guest."""

@@ -1,0 +1,92 @@
+"""What must be true of every node's part of the pod network: its routes, its interfaces, the plugin's own unit.
+
+Judged from the machines' facts against the pod networks that the API gave the nodes. Whether packets arrive is asked in
+`network`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+
+from harness.validate.facts.cluster import ClusterView
+from harness.validate.facts.expected import Expected
+from harness.validate.facts.network_plugins import PLUGINS, Gateway
+from harness.validate.facts.node import NodeFacts
+from harness.validate.judge.mismatch import Finding, differs, on_every, same_set
+
+Facts = Mapping[str, NodeFacts]
+TUNNELS = frozenset({"vxlan", "geneve", "wireguard"})  # kinds of interfaces that wrap packets, in ip's words
+LOOPBACK = "lo"
+
+
+def pod_networks(view: ClusterView) -> dict[str, str]:
+    """Return the pod network (CIDR) of every node that has one."""
+    networks = {node["metadata"]["name"]: node["spec"].get("podCIDR", "") for node in view.nodes}
+    return {name: network for name, network in networks.items() if network}
+
+
+def wrong_routes(facts: Facts, view: ClusterView, expected: Expected) -> list[Finding]:
+    """Return nodes that lack the route to another node's pods, lead it elsewhere, or have one to pods of no node."""
+    networks = pod_networks(view)
+    whole = ipaddress.ip_network(expected.pod_cidr)
+
+    def judge(name: str, seen: NodeFacts) -> list[Finding]:
+        wanted = {
+            networks.get(other, f"the pod network of {other}"): _gateway(expected, networks.get(other, ""), other)
+            for other in expected.nodes
+            if other != name
+        }
+        there = {route.destination: route.gateway for route in seen.routes if _within(route.destination, whole)}
+        there = {network: gateway for network, gateway in there.items() if gateway}  # the own one has none
+        found: list[Finding] = []
+        for network, gateway in wanted.items():
+            found += differs(name, f"route to {network} via", gateway, there.get(network))
+        foreign = sorted(set(there) - set(wanted))
+        return found + differs(name, "routes to pod networks of no other node", [], foreign)
+
+    return on_every(expected.nodes, facts, judge)
+
+
+def _gateway(expected: Expected, network: str, node: str) -> str:
+    if expected.plugin.gateway is Gateway.NODE:
+        return expected.addresses[node]
+    return network.partition("/")[0]
+
+
+def _within(destination: str, whole: ipaddress.IPv4Network | ipaddress.IPv6Network) -> bool:
+    try:
+        network = ipaddress.ip_network(destination)
+    except ValueError:  # "default"
+        return False
+    return network.version == whole.version and network.subnet_of(whole)  # type: ignore[arg-type]
+
+
+def wrong_tunnels(facts: Facts, expected: Expected) -> list[Finding]:
+    """Return nodes that lack the plugin's tunnel interface, or have one that is not the plugin's."""
+    wanted = {expected.plugin.tunnel} if expected.plugin.tunnel is not None else set()
+
+    def judge(name: str, seen: NodeFacts) -> list[Finding]:
+        tunnels = {link for link, kind in seen.links.items() if kind in TUNNELS}
+        found = [] if LOOPBACK in seen.links else [Finding(name, "a list of its interfaces", repr(dict(seen.links)))]
+        return found + same_set(name, f"tunnels ({', '.join(sorted(TUNNELS))})", wanted, tunnels)
+
+    return on_every(expected.nodes, facts, judge)
+
+
+def wrong_plugin_units(facts: Facts, expected: Expected) -> list[Finding]:
+    """Return nodes on which the plugin's unit does not run now or after a reboot, or another plugin's is installed."""
+
+    def judge(name: str, seen: NodeFacts) -> list[Finding]:
+        found: list[Finding] = []
+        for plugin in PLUGINS.values():
+            unit = seen.units.get(plugin.unit)
+            where = f"{name} {plugin.unit}"
+            if plugin is expected.plugin:
+                states = (unit.active, unit.enabled) if unit is not None else ("absent",)
+                found += differs(where, "state", ("active", "enabled"), states)
+            elif unit is None or unit.loaded != "not-found":
+                found.append(Finding(where, "not to be installed", unit.loaded if unit is not None else "no answer"))
+        return found
+
+    return on_every(expected.nodes, facts, judge)

@@ -1,0 +1,97 @@
+"""Everything that the checks around phases compare: one moment of a guest, before a phase or after it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.kube import Cluster
+from harness.kube.resources import CONFIG_MAP, SERVICE
+from harness.validate.facts.cluster import ClusterView, Json
+from harness.validate.facts.expected import Expected
+from harness.validate.facts.node import NodeFacts
+from harness.validate.facts.programs import Running
+from harness.validate.inspection import Inspection
+from harness.validate.judge.apiserver import kubelet_configurations
+from harness.validate.judge.etcd import EtcdView
+from harness.validate.remote.hosts import gather_running
+
+# Services of whose addresses DNS is asked the names: another one after a phase than before it, so that no answer is one
+# that was cached under the settings of before.
+BEFORE, AFTER = ("default", "kubernetes"), ("kube-system", "kube-dns")
+DNS_LABELS = {"k8s-app": "kube-dns"}
+CACHE = re.compile(r"^\s*cache\s+(\d+)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One moment of a guest.
+
+    facts, running: by machine.  kubelets: the configuration that each kubelet says it uses, by node.
+    coredns: the data of its ConfigMap.
+    """
+
+    expected: Expected
+    view: ClusterView
+    facts: Mapping[str, NodeFacts]
+    running: Mapping[str, Running]
+    kubelets: Mapping[str, Mapping[str, Any]]
+    coredns: Mapping[str, str]
+
+    @property
+    def etcd(self) -> Mapping[str, EtcdView]:
+        """Return what each machine's etcd says."""
+        return {name: facts.etcd for name, facts in self.facts.items() if facts.etcd is not None}
+
+
+def observe(inspection: Inspection, service: tuple[str, str] = BEFORE) -> Observation:
+    """Look at a guest that has settled, or has not within its time.
+
+    Args:
+        service: the namespace and name of the Service of whose address DNS is asked the name.
+
+    Raises:
+        VmatrixError: a machine or the API does not answer.
+    """
+    view, expected = inspection.view, inspection.expected
+    servers = dns_servers(view)
+    address = _address_of(inspection.api, *service)
+    questions = {
+        name: {"dns": servers if name in expected.nodes else [], "address": address} for name in expected.machines
+    }
+    corefile = inspection.api.get(CONFIG_MAP, "coredns", "kube-system") or {}
+    return Observation(
+        expected=expected,
+        view=view,
+        facts=inspection.facts,
+        running=gather_running(inspection.hosts, questions),
+        kubelets=kubelet_configurations(inspection.api, expected),
+        coredns=corefile.get("data") or {},
+    )
+
+
+def dns_servers(view: ClusterView) -> list[str]:
+    """Return the addresses of CoreDNS's running pods."""
+    return sorted(
+        str(pod["status"]["podIP"])
+        for pod in view.system_pods
+        if DNS_LABELS.items() <= pod["metadata"].get("labels", {}).items() and _runs(pod)
+    )
+
+
+def cache_seconds(corefile: str) -> str:
+    """Return the number of the line `cache N` of a Corefile, "" when there is none or they differ."""
+    found = set(CACHE.findall(corefile))
+    return found.pop() if len(found) == 1 else ""
+
+
+def _runs(pod: Json) -> bool:
+    leaving = "deletionTimestamp" in pod["metadata"]
+    return pod["status"].get("phase") == "Running" and bool(pod["status"].get("podIP")) and not leaving
+
+
+def _address_of(api: Cluster, namespace: str, name: str) -> str:
+    service = api.get(SERVICE, name, namespace) or {"spec": {}}
+    return str(service["spec"].get("clusterIP", "127.0.0.1"))

@@ -1,0 +1,1 @@
+"""What runs on the machines and nodes of a guest, and how to run it there."""

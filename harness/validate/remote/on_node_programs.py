@@ -1,0 +1,183 @@
+"""Runs on a guest's machine like on_node.py, whose functions it uses: prints what its running programs are and obey.
+
+For the checks around phases, which compare two moments: the version of the very file that each process runs, what the
+API server of this machine says of itself, what the container runtime, kube-proxy, haproxy and CoreDNS have in effect.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+import secrets
+import socket
+import ssl
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from harness.validate.remote.on_node import COMMAND_SECONDS, fetch, flag, processes, read, said
+
+VERSION_FLAGS = {"coredns": "-version"}  # all others take --version
+CONTAINERD_CONFIG = "/etc/containerd/config.toml"
+CA = "/etc/kubernetes/pki/ca.crt"
+SERVER = re.compile(r"^\s*server\s+(\S+)\s+(\S+)", re.MULTILINE)
+KUBE_PROXY_CONFIG = "http://127.0.0.1:10249/configz"
+DNS_SECONDS = 2
+PTR, OPT, INTERNET = 12, 41, 1
+RECURSE, CHECKING_DISABLED, DNSSEC_OK = 0x0100, 0x0010, 0x8000
+
+
+def started(pid: int) -> float:
+    """Return when a process began, in seconds since the epoch (proc_pid_stat(5), field 22); 0 when it has ended."""
+    fields = (read(f"/proc/{pid}/stat") or "").rpartition(")")[2].split()
+    if not fields:
+        return 0.0
+    ticks = int(fields[19])
+    booted = next(int(line.split()[1]) for line in (read("/proc/stat") or "").splitlines() if line.startswith("btime "))
+    return booted + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def programs() -> list[dict[str, Any]]:
+    """Return, for each running process of Kubernetes, etcd and the runtime, what the file that it runs says it is."""
+    known: dict[tuple[int, int], str] = {}
+    found = []
+    for process in processes():
+        executable = f"/proc/{process['pid']}/exe"
+        try:
+            about = os.stat(executable)
+            file = (about.st_dev, about.st_ino)
+            if file not in known:
+                known[file] = said([executable, VERSION_FLAGS.get(process["name"], "--version")]) or ""
+            row = {"name": process["name"], "pid": process["pid"], "said": known[file]}
+            found.append({**row, "started": started(process["pid"])})
+        except (OSError, IndexError):  # it ended meanwhile
+            continue
+    return found
+
+
+def api_version() -> dict[str, Any] | None:
+    """Return what this machine's own API server answers at /version, None where none runs."""
+    for process in processes():
+        if process["name"] == "kube-apiserver":
+            address, port = flag(process["argv"], "advertise-address"), flag(process["argv"], "secure-port") or "6443"
+            try:
+                context = ssl.create_default_context(cafile=CA)
+            except OSError as error:
+                return {"status": 0, "body": f"{CA}: {error}"}
+            return fetch(f"https://{address}:{port}/version", None, context)
+    return None
+
+
+def hosts() -> list[list[str]]:
+    """Return the lines of /etc/hosts as words, without comments."""
+    lines = (line.partition("#")[0].split() for line in (read("/etc/hosts") or "").splitlines())
+    return [words for words in lines if words]
+
+
+def haproxy() -> dict[str, Any] | None:
+    """Return the servers that the running haproxy was given, when its files changed and when it began or read them."""
+    for pid in (entry for entry in os.listdir("/proc") if entry.isdigit()):
+        argv = (read(f"/proc/{pid}/cmdline") or "").rstrip("\0").split("\0")
+        if os.path.basename(argv[0]) == "haproxy" and "-f" in argv:
+            path = argv[argv.index("-f") + 1]
+            newest = [started(int(p)) for p in os.listdir("/proc") if p.isdigit() and same_program(p, "haproxy")]
+            servers = [list(match.groups()) for match in SERVER.finditer(read(path) or "")]
+            return {"servers": servers, "changed": changed(path), "started": max(newest, default=0.0)}
+    return None
+
+
+def printed(argv: Sequence[str]) -> str:
+    """Return what a command printed, without what it said to whoever looks on (its standard error)."""
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=COMMAND_SECONDS, check=False)
+    return done.stdout.decode(errors="replace")
+
+
+def changed(path: str) -> float:
+    """Return when a file was last changed, in seconds since the epoch; now when it is no longer there."""
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return time.time()
+
+
+def same_program(pid: str, name: str) -> bool:
+    """Tell whether a process runs a program of this name."""
+    return (read(f"/proc/{pid}/comm") or "").strip() == name
+
+
+def containerd() -> dict[str, Any] | None:
+    """Return containerd's whole configuration (TOML), when its files changed, and when the process began."""
+    for process in processes():
+        if process["name"] == "containerd":
+            path = flag(process["argv"], "config") or flag(process["argv"], "c") or CONTAINERD_CONFIG
+            files = [path, *glob.glob("/etc/containerd/conf.d/*.toml")]
+            text = printed([f"/proc/{process['pid']}/exe", "--config", path, "config", "dump"])
+            return {"config": text, "changed": max(map(changed, files)), "started": started(process["pid"])}
+    return None
+
+
+def lifetime(server: str, address: str, port: int = 53) -> dict[str, Any]:
+    """Ask a DNS server for an address's name, in each way that it caches apart; return the longest lifetime it gave.
+
+    Lifetimes in seconds; of what is cached they shrink, so only the longest tells what the server would give anew.
+    """
+    longest, error = 0, "it was not asked"
+    for bits in (0, CHECKING_DISABLED):
+        for secure in (0, DNSSEC_OK):
+            number = secrets.randbelow(65536)
+            name = b"".join(bytes([len(p)]) + p.encode() for p in [*reversed(address.split(".")), "in-addr", "arpa"])
+            question = name + b"\0" + struct.pack(">HH", PTR, INTERNET)
+            option = b"\0" + struct.pack(">HHHHH", OPT, 1232, 0, secure, 0)
+            head = struct.pack(">HHHHHH", number, RECURSE | bits, 1, 0, 0, 1)
+            try:
+                with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as link:
+                    link.settimeout(DNS_SECONDS)
+                    link.sendto(head + question + option, (server, port))
+                    answer = link.recv(4096)
+            except OSError as failure:
+                error = str(failure)
+                continue
+            identity, flags, _, answers = struct.unpack(">HHHH", answer[:8])
+            if identity != number or not answers:
+                error = f"no answer in the reply (code {flags & 15})"
+                continue
+            at = skip_name(answer, 12 + len(question))
+            longest = max(longest, struct.unpack(">I", answer[at + 4 : at + 8])[0])
+    return {"seconds": longest, "error": "" if longest else error}
+
+
+def skip_name(message: bytes, at: int) -> int:
+    """Return where a name of a DNS message ends."""
+    while message[at]:
+        if message[at] & 0xC0:
+            return at + 2
+        at += message[at] + 1
+    return at + 1
+
+
+def main(argv: Sequence[str]) -> None:
+    """Gather everything and print it.
+
+    Args:
+        argv: one JSON object: `dns` (addresses of DNS servers to ask) and `address` (whose name to ask them for).
+    """
+    asked = json.loads(argv[0])
+    running = {
+        "programs": programs(),
+        "api_version": api_version(),
+        "hosts": hosts(),
+        "haproxy": haproxy(),
+        "containerd": containerd(),
+        "kube_proxy": fetch(KUBE_PROXY_CONFIG),
+        "dns": {server: lifetime(server, asked["address"]) for server in asked["dns"]},
+    }
+    print(json.dumps(running))  # noqa: T201 - its only output, read by the harness
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

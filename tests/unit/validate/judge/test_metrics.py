@@ -1,0 +1,113 @@
+"""Usage that is measured, fresh and above zero on every node passes; whatever is missing from that is found."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from harness.kube import ApiFailure, Cluster, Resource
+from harness.kube.client import Unreachable
+from harness.validate.judge import metrics
+from harness.validate.judge.mismatch import Finding
+from tests.unit.validate import guests
+from tests.unit.validate.guests import NOWHERE
+from tests.unit.validate.judge.test_cluster import view
+
+Json = dict[str, Any]
+NOW = datetime(2026, 11, 21, 12, 30, 40, tzinfo=UTC)
+TAKEN = "2026-11-21T12:30:10Z"
+NODES: list[Json] = [
+    {
+        "metadata": {"name": name},
+        "timestamp": TAKEN,
+        "window": "20s",
+        "usage": {"cpu": "98765432n", "memory": "734512Ki"},
+    }
+    for name in ("cp-0", "w-0")
+]
+PODS: list[Json] = [
+    {
+        "metadata": {"namespace": pod["metadata"]["namespace"], "name": pod["metadata"]["name"]},
+        "containers": [{"name": "c", "usage": {"cpu": "0", "memory": "20Mi"}}],
+    }
+    for pod in view().system_pods
+]
+
+
+class Measured(Cluster):
+    """An API with these measurements; an error in their place is raised."""
+
+    def __init__(self, nodes: Any = NODES, pods: Any = PODS) -> None:
+        super().__init__(NOWHERE)
+        self.answers = {metrics.NODE_METRICS: nodes, metrics.POD_METRICS: pods}
+
+    def list(self, resource: Resource, *_: Any, **__: Any) -> Any:
+        answer = self.answers[resource]
+        if isinstance(answer, Exception):
+            raise answer
+        return type("Listing", (), {"items": copy.deepcopy(answer)})
+
+
+def nodes(answer: Any) -> list[Finding]:
+    return metrics.unmeasured_nodes(Measured(nodes=answer), guests.expected(), NOW)
+
+
+def pods(answer: Any) -> list[Finding]:
+    return metrics.unmeasured_pods(Measured(pods=answer), view(), guests.expected())
+
+
+def test_measured_nodes_and_pods_pass() -> None:
+    assert nodes(NODES) == []
+    assert pods(PODS) == []
+
+
+def changed(**fields: Any) -> list[Json]:
+    return [NODES[0], {**NODES[1], **fields}]
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ([], "w-0: expected an answer; saw none"),
+        (NODES[:1], "w-0: expected an answer; saw none"),
+        (changed(usage={"cpu": "0", "memory": "1Ki"}), "w-0: expected cpu above zero; saw '0'"),
+        (changed(usage={"cpu": "1n", "memory": "0"}), "w-0: expected memory above zero; saw '0'"),
+        (changed(usage={}), "w-0: expected cpu above zero; saw None"),
+        (changed(timestamp="2026-11-21T12:20:00Z"), "w-0: expected a measurement of the last 0:02:00"),
+        ([*NODES, {**NODES[0], "metadata": {"name": "w-9"}}], "saw ['w-9']"),
+        (ApiFailure(503, "ServiceUnavailable", "the server is unable", [], request="GET"), "the server is unable"),
+        (Unreachable("GET: timed out"), "timed out"),
+    ],
+)
+def test_a_node_that_is_not_measured_is_found(answer: Any, said: str) -> None:
+    assert any(said in str(finding) for finding in nodes(answer))
+
+
+def on_worker(change: Callable[[Json], None]) -> list[Json]:
+    names = {p["metadata"]["name"] for p in view().system_pods if p["spec"]["nodeName"] == "w-0"}
+    changed_ = copy.deepcopy(PODS)
+    for item in changed_:
+        if item["metadata"]["name"] in names:
+            change(item)
+    return changed_
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        on_worker(lambda item: item.update(containers=[])),
+        on_worker(lambda item: item["containers"][0].update(usage={"cpu": "1n", "memory": "0"})),
+        on_worker(lambda item: item["metadata"].update(name="another")),
+    ],
+)
+def test_a_node_without_a_measured_pod_is_found(answer: Any) -> None:
+    assert [finding.where for finding in pods(answer)] == ["w-0"]
+
+
+def test_an_api_that_is_not_served_is_found() -> None:
+    (finding,) = pods(ApiFailure(404, "NotFound", "page not found", [], request="GET"))
+    assert finding.where == "metrics.k8s.io"

@@ -1,0 +1,150 @@
+"""What is made of the probes' answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from harness.kube import Cluster
+from harness.kube.client import Answer, Unreachable
+from harness.until import Deadline
+from harness.validate.judge import network
+from harness.validate.judge.mismatch import Finding, eventually
+from harness.validate.remote.probes import Dialled, ProbePod, Probes
+from tests.unit.validate import guests
+from tests.unit.validate.guests import NOWHERE
+
+Query = dict[str, str]
+Reply = Callable[[str, Query], Answer]
+TLS = "Client sent an HTTP request to an HTTPS server.\n"
+NAMES = {"10.243.0.9": "peer-cp", "10.243.1.9": "peer-w"}
+
+
+def well(source: str, query: Query) -> Answer:
+    """Answer as probes of a well network do."""
+    tries = int(query["tries"])
+    if query["port"] == "443":
+        said = [TLS]
+    elif query["request"].startswith("echo?msg="):
+        said = [query["request"].removeprefix("echo?msg=")]
+    elif query["host"] in NAMES:
+        said = [NAMES[query["host"]]]
+    else:
+        said = [("probe-cp", "probe-w")[number % 2] for number in range(tries)]
+    return Answer(200, {"responses": said}, ())
+
+
+class Api(Cluster):
+    """A pod proxy that answers by a function of the probe that dials and what it is asked."""
+
+    def __init__(self, reply: Reply) -> None:
+        super().__init__(NOWHERE)
+        self.reply = reply
+        self.asked: list[tuple[str, Query]] = []
+
+    def send(self, method: str, path: str, *, query: Any = None, **_: Any) -> Answer:
+        source = path.split("/")[6].removesuffix(":8080")
+        self.asked.append((source, dict(query)))
+        return self.reply(source, dict(query))
+
+
+def probes(reply: Reply = well) -> Probes:
+    return Probes(
+        api=Api(reply),
+        dialling={"cp-0": ProbePod("probe-cp", "cp-0", "10.243.0.8"), "w-0": ProbePod("probe-w", "w-0", "10.243.1.8")},
+        dialled={"cp-0": ProbePod("peer-cp", "cp-0", "10.243.0.9"), "w-0": ProbePod("peer-w", "w-0", "10.243.1.9")},
+        service_address="10.95.1.1",
+        node_port=30080,
+    )
+
+
+Judge = Callable[[Probes], list[Finding]]
+JUDGES: tuple[Judge, ...] = (
+    lambda p: network.unreachable_pods(p, guests.expected(), protocol="http"),
+    lambda p: network.unreachable_pods(p, guests.expected(), protocol="udp"),
+    lambda p: network.lost_large_answers(p, guests.expected()),
+    lambda p: network.unserved(p, guests.expected(), p.service_address),
+    lambda p: network.closed_node_ports(p, guests.expected()),
+    lambda p: network.api_unreachable(p, guests.expected()),
+)
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+def test_a_well_network_passes(judge: Judge) -> None:
+    assert judge(probes()) == []
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(200, {"errors": ["connection refused"]}, ()),
+        Answer(200, {}, ()),
+        Answer(200, {"responses": ["another"]}, ()),
+        Answer(400, "host and/or port param are invalid. lookup probe: no such host", ()),
+        Answer(503, {"kind": "Status", "message": "no route to host"}, ()),
+        Answer(200, "not json", ()),
+    ],
+)
+def test_one_node_that_gets_no_right_answer_is_found(judge: Judge, answer: Answer) -> None:
+    found = judge(probes(lambda source, query: answer if source == "probe-w" else well(source, query)))
+    assert found
+    assert all(finding.where.startswith("w-0 -> ") for finding in found)
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+def test_a_probe_that_the_api_server_cannot_reach_is_found_and_not_raised(judge: Judge) -> None:
+    def reply(source: str, query: Query) -> Answer:
+        if source == "probe-w":
+            raise Unreachable("GET /api/v1/namespaces: timed out")
+        return well(source, query)
+
+    found = judge(probes(reply))
+    assert found
+    assert all(finding.where.startswith("w-0 -> ") for finding in found)
+    assert any("probe on w-0" in finding.seen for finding in found)
+
+
+def test_every_ordered_pair_of_nodes_is_asked_once() -> None:
+    placed = probes()
+    assert network.unreachable_pods(placed, guests.expected(), protocol="http") == []
+    assert isinstance(placed.api, Api)
+    asked = sorted((source, query["host"]) for source, query in placed.api.asked)
+    assert asked == sorted((source, host) for source in ("probe-cp", "probe-w") for host in NAMES)
+
+
+def test_a_backend_that_never_answers_is_found() -> None:
+    found = network.unserved(
+        probes(lambda _, query: Answer(200, {"responses": ["probe-cp"] * int(query["tries"])}, ())),
+        guests.expected(),
+        "10.95.1.1",
+    )
+    assert len(found) == 2
+    assert "probe-w" in found[0].expected
+
+
+def test_a_pair_that_was_not_asked_is_found() -> None:
+    asked = network.pairs(guests.expected())
+    answers = {pair: Dialled(("name",), ()) for pair in asked[1:]}
+    found = network.unanswered(asked, answers, lambda *_: "name")
+    assert [finding.where for finding in found] == ["the check", "cp-0 -> cp-0"]
+
+
+def test_large_answers_are_named_by_their_size() -> None:
+    found = network.lost_large_answers(
+        probes(lambda *_: Answer(200, {"responses": ["x" * 500]}, ())), guests.expected()
+    )
+    assert "8000 bytes" in found[0].expected
+    assert "500 bytes" in found[0].seen
+
+
+def test_what_comes_right_in_time_is_not_held_against_it() -> None:
+    answers = [[Finding("a", "b", "c")], []]
+    assert eventually(lambda: answers.pop(0), deadline=Deadline.after(30), what="it is well") == []
+
+
+def test_what_stays_wrong_is_returned_as_it_was_last() -> None:
+    last = [Finding("a", "b", "c")]
+    assert eventually(lambda: last, deadline=Deadline.after(0), what="it is well") == last

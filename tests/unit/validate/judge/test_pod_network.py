@@ -1,0 +1,146 @@
+"""Each network plugin's traces on nodes: those of a well guest pass, each fault is found, other plugins' traces too."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from harness.errors import HarnessBug
+from harness.validate.facts.expected import Expected
+from harness.validate.facts.node import NodeFacts
+from harness.validate.judge import pod_network
+from harness.validate.judge.cluster import wrong_image_versions
+from harness.validate.judge.mismatch import Finding
+from tests.unit.validate import guests
+from tests.unit.validate.judge.test_cluster import view
+
+Json = dict[str, Any]
+Change = Callable[[Json], None]
+Judge = Callable[[Mapping[str, NodeFacts], Expected], list[Finding]]
+ROUTED: Json = {**guests.VARIABLES, "cluster_network_plugin": "routes"}
+
+
+def routes(seen: Mapping[str, NodeFacts], wanted: Expected) -> list[Finding]:
+    return pod_network.wrong_routes(seen, view(), wanted)
+
+
+JUDGES: tuple[Judge, ...] = (routes, pod_network.wrong_tunnels, pod_network.wrong_plugin_units)
+
+
+def routed(change: Change = lambda _: None) -> Change:
+    """Turn the recorded worker, which has flannel, into one with host routes; then change it."""
+
+    def both(raw: Json) -> None:
+        flannel, own = raw["units"]["flannel-cni.path"], raw["units"]["pod-routes.service"]
+        flannel.update(LoadState="not-found", ActiveState="inactive", UnitFileState="")
+        own.update(LoadState="loaded", ActiveState="active", SubState="running", UnitFileState="enabled")
+        raw["links"] = [link for link in raw["links"] if link["ifname"] != "flannel.1"]
+        for route in raw["routes"]:
+            if route["dev"] == "flannel.1":
+                route.update(dev="eth0", protocol="250", flags=[], gateway=addresses[route["dst"]])
+        change(raw)
+
+    addresses = {"10.243.0.0/24": "10.222.1.2", "10.243.1.0/24": "10.222.1.3"}
+    return both
+
+
+def routed_facts(change: Change = lambda _: None) -> dict[str, NodeFacts]:
+    seen = {name: guests.facts(routed(), of=name)[name] for name in ("cp-0", "w-0")}
+    return {**seen, "w-0": guests.facts(routed(change), of="w-0")["w-0"]}
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+def test_a_well_guest_passes_with_its_own_plugin_only(judge: Judge) -> None:
+    flannel, plain = guests.expected(), guests.expected(variables=ROUTED)
+    assert judge(guests.facts(), flannel) == []
+    assert judge(routed_facts(), plain) == []
+    assert {finding.where.split()[0] for finding in judge(guests.facts(), plain)} == {"cp-0", "w-0"}
+    assert {finding.where.split()[0] for finding in judge(routed_facts(), flannel)} == {"cp-0", "w-0"}
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+def test_machines_that_were_not_seen_are_found(judge: Judge) -> None:
+    assert {finding.where for finding in judge({}, guests.expected())} == {"cp-0", "w-0"}
+
+
+def of(unit: str, **fields: str) -> Change:
+    return lambda raw: raw["units"][unit].update(fields)
+
+
+def gateway(text: str) -> Change:
+    return lambda raw: next(r for r in raw["routes"] if r["dst"] == "10.243.0.0/24").update(gateway=text)
+
+
+def without_route(raw: Json) -> None:
+    raw["routes"] = [route for route in raw["routes"] if route["dst"] != "10.243.0.0/24"]
+
+
+def stale_route(raw: Json) -> None:
+    raw["routes"].append({"dst": "10.243.7.0/24", "gateway": "10.222.1.9", "dev": "eth0", "protocol": "250"})
+
+
+def link(name: str, kind: str) -> Change:
+    return lambda raw: raw["links"].append({"ifname": name, "linkinfo": {"info_kind": kind}})
+
+
+FAULTS: list[tuple[Judge, Change, str]] = [
+    (routes, without_route, "saw None"),
+    (routes, gateway("10.222.1.9"), "saw '10.222.1.9'"),
+    (routes, stale_route, "10.243.7.0/24"),
+    (routes, lambda raw: raw.update(routes=[]), "saw None"),
+    (pod_network.wrong_tunnels, link("flannel.1", "vxlan"), "flannel.1"),
+    (pod_network.wrong_tunnels, link("geneve_sys", "geneve"), "geneve_sys"),
+    (pod_network.wrong_tunnels, lambda raw: raw.update(links=[]), "a list of its interfaces"),
+    (pod_network.wrong_plugin_units, of("pod-routes.service", ActiveState="failed"), "failed"),
+    (pod_network.wrong_plugin_units, of("pod-routes.service", UnitFileState="disabled"), "disabled"),
+    (pod_network.wrong_plugin_units, of("flannel-cni.path", LoadState="loaded"), "not to be installed"),
+    (pod_network.wrong_plugin_units, lambda raw: raw.update(units={}), "no answer"),
+]
+
+
+@pytest.mark.parametrize(("judge", "fault", "said"), FAULTS)
+def test_a_fault_is_found(judge: Judge, fault: Change, said: str) -> None:
+    found = judge(routed_facts(fault), guests.expected(variables=ROUTED))
+    assert found
+    assert all(finding.where.startswith("w-0") for finding in found)
+    assert any(said in str(finding) for finding in found)
+
+
+def test_a_tunnel_that_is_missing_is_found() -> None:
+    seen = guests.facts(lambda raw: raw.update(links=raw["links"][:2]), of="w-0")
+    (finding,) = pod_network.wrong_tunnels(seen, guests.expected())
+    assert finding.where == "w-0"
+    assert finding.seen == "no flannel.1"
+
+
+def test_a_node_without_a_pod_network_of_its_own_is_found() -> None:
+    def unnumbered(raw: Json) -> None:
+        raw["nodes"][1]["spec"].pop("podCIDR")
+
+    found = pod_network.wrong_routes(guests.facts(), view(unnumbered), guests.expected())
+    assert any("the pod network of w-0" in finding.expected for finding in found)
+
+
+def test_a_plugin_without_an_image_has_no_version_to_look_for() -> None:
+    plain = guests.expected(variables={k: v for k, v in ROUTED.items() if k != "cluster_flannel_version"})
+    assert plain.plugin_version == ""
+    assert wrong_image_versions(view(lambda raw: raw.update(pods=_without(raw["pods"], "kube-flannel"))), plain) == []
+
+
+def _without(pods: list[Json], start: str) -> list[Json]:
+    return [pod for pod in pods if not pod["metadata"]["name"].startswith(start)]
+
+
+def test_a_plugin_that_nothing_is_known_of_is_no_pass() -> None:
+    with pytest.raises(HarnessBug, match=r"nothing of the network plugin 'cilium', only of flannel, routes"):
+        guests.expected(variables={**guests.VARIABLES, "cluster_network_plugin": "cilium"})
+
+
+def test_only_networks_are_compared_with_the_pod_network() -> None:
+    whole = ipaddress.ip_network("10.243.0.0/16")
+    assert pod_network._within("10.243.1.0/24", whole)
+    assert not pod_network._within("default", whole)
+    assert not pod_network._within("10.222.1.0/24", whole)

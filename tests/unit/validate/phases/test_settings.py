@@ -1,0 +1,147 @@
+"""Settings are read from what runs; one that is not in force, was there before, or that nobody can see, is found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from harness.errors import HarnessBug
+from harness.model import Cell, Phase
+from harness.paths import project_dir
+from harness.plan import make_cell
+from harness.plan.lock import tier_cells
+from harness.spec import load_spec
+from harness.validate.phases import settings
+from harness.validate.phases.observation import Observation
+from harness.validate.phases.settings import Asked
+from tests.unit.validate.moments import COREFILE, moment
+
+Json = dict[str, Any]
+FLAG = Asked("cluster_apiserver_extra_args", "max-requests-inflight", "350")
+ETCD = Asked("cluster_etcd_extra_args", "snapshot-count", "9000")
+KUBELET = Asked("cluster_kubelet_config", "maxPods", 120)
+PROXY = Asked("cluster_kube_proxy_config", "conntrack.maxPerCore", 0)
+CONTAINERD = Asked("cluster_containerd_config", "max_concurrent_downloads", 4)
+CACHE = Asked("cluster_coredns_cache_seconds", "", 20)
+ALL = (FLAG, ETCD, KUBELET, PROXY, CONTAINERD, CACHE)
+
+
+def flags(raw: Json) -> None:
+    for process in raw["processes"]:
+        if process["name"] == "kube-apiserver":
+            process["argv"].append("--max-requests-inflight=350")
+        if process["name"] == "etcd":
+            process["argv"] = [word for word in process["argv"] if "snapshot-count" not in word]
+            process["argv"] += ["--snapshot-count", "9000"]
+
+
+def runs(raw: Json) -> None:
+    raw["containerd"]["config"] = raw["containerd"]["config"].replace("= 3", "= 4")
+    raw["kube_proxy"]["body"] = '{"kubeproxy.config.k8s.io": {"conntrack": {"maxPerCore": 0}}}'
+    raw["dns"]["10.243.1.2"]["seconds"] = 20
+
+
+def changed(**other: Any) -> Observation:
+    """Return the guest with every setting as asked for, on all machines, but for what is given."""
+    given: dict[str, Any] = {"facts": flags, "corefile": COREFILE.replace("cache 30", "cache 20"), "max_pods": 120}
+    both = {name: moment(runs=runs, of=name).running[name] for name in ("cp-0", "w-0")}
+    return replace(moment(**{**given, **other}), running=both)
+
+
+def where(asked: tuple[Asked, ...], seen: Observation) -> list[str]:
+    return [finding.where for finding in settings.not_in_force(asked, seen)]
+
+
+def test_settings_that_are_in_force_pass() -> None:
+    assert settings.not_in_force(ALL, changed()) == []
+
+
+def test_settings_that_were_others_before_pass() -> None:
+    assert settings.not_changed(ALL, moment()) == []
+
+
+def test_settings_that_are_not_in_force_are_found_on_every_machine() -> None:
+    assert where(ALL, moment()) == [
+        "cp-0: running kube-apiserver --max-requests-inflight",
+        "cp-0: running etcd --snapshot-count",
+        "cp-0: running kubelet's maxPods",
+        "w-0: running kubelet's maxPods",
+        "cp-0: running kube-proxy's conntrack.maxPerCore",
+        "w-0: running kube-proxy's conntrack.maxPerCore",
+        "cp-0: running containerd's max_concurrent_downloads",
+        "w-0: running containerd's max_concurrent_downloads",
+        "CoreDNS: `cache` in its Corefile",
+        "CoreDNS at 10.243.1.2: longest lifetime of an answer",
+    ]
+
+
+def test_settings_that_were_there_before_are_found() -> None:
+    found = [finding.where for finding in settings.not_changed(ALL, changed())]
+    assert "cp-0: running kube-apiserver --max-requests-inflight, before the phase" in found
+    assert "CoreDNS: `cache` in its Corefile, before the phase" in found
+    assert len(found) == len(where(ALL, moment())) - 1, "how long DNS answers live is not the same at every moment"
+
+
+def test_settings_before_which_nobody_looked_are_found() -> None:
+    assert settings.not_changed(ALL, None) != []
+
+
+def test_a_machine_that_was_not_seen_is_found() -> None:
+    blind = replace(changed(), facts={}, running={}, kubelets={}, coredns={})
+    assert len(where(ALL, blind)) == len(where(ALL, moment()))
+
+
+def test_a_containerd_that_is_older_than_its_files_has_not_read_them() -> None:
+    def late(raw: Json) -> None:
+        runs(raw)
+        raw["containerd"].update(changed=2000.0)
+
+    well = changed()
+    seen = replace(well, running={**well.running, "w-0": moment(runs=late, of="w-0").running["w-0"]})
+    assert where((CONTAINERD,), seen) == ["w-0: running containerd's max_concurrent_downloads"]
+
+
+def test_coredns_that_has_not_read_its_configuration_is_found() -> None:
+    old = moment(corefile=COREFILE.replace("cache 30", "cache 20"))
+    assert where((CACHE,), old) == ["CoreDNS at 10.243.1.2: longest lifetime of an answer"]
+
+
+def test_a_coredns_that_does_not_answer_is_found() -> None:
+    def silent(raw: Json) -> None:
+        raw["dns"]["10.243.1.2"]["seconds"] = 0
+
+    dumb = moment(corefile=COREFILE.replace("cache 30", "cache 20"), runs=silent)
+    nobody = replace(dumb, running={"cp-0": dumb.running["cp-0"]})
+    assert where((CACHE,), nobody) == ["CoreDNS at 10.243.1.2: longest lifetime of an answer"]
+
+
+def cell(*phases: Json) -> Cell:
+    vars_ = {"cluster_pod_cidr": "10.0.0.0/8", "cluster_kubernetes_version": "2"}
+    made = tuple(Phase(f"p{at}", vars={**vars_, **given}) for at, given in enumerate(phases))
+    return Cell("c", {}, "odd", made, (), vars_)
+
+
+def test_what_is_asked_for_is_what_the_scenario_adds() -> None:
+    asked = {"cluster_kubelet_config": {"maxPods": 120, "evictionHard": {"memory.available": "5%"}}}
+    lived = cell({"cluster_kubernetes_version": "1"}, asked, {**asked, "cluster_coredns_cache_seconds": 20})
+    assert settings.asked_in(lived, 0) == ()
+    assert [one.name for one in settings.asked_in(lived, 1)] == ["maxPods", "evictionHard.memory.available"]
+    assert [one.variable for one in settings.asked_first_in(lived, 2)] == ["cluster_coredns_cache_seconds"]
+
+
+def test_a_variable_that_nobody_sees_is_a_bug_of_the_harness() -> None:
+    with pytest.raises(HarnessBug, match="no check sees what becomes of cluster_colour, which scenario odd sets"):
+        settings.asked_in(cell({"cluster_colour": "blue"}), 0)
+
+
+def test_every_variable_of_every_shipped_scenario_is_seen() -> None:
+    spec = load_spec(project_dir() / "matrix")
+    one = tier_cells(spec, "smoke", "embedded")[0]
+    cells = {name: make_cell(spec, {**one.values, "scenario": name}) for name in spec.scenarios}
+    assert {name for name, lived in cells.items() if _asked(lived)} >= {"reconfigure"}
+
+
+def _asked(cell: Cell) -> tuple[Asked, ...]:
+    return tuple(one for index in range(len(cell.phases)) for one in settings.asked_in(cell, index))

@@ -1,0 +1,207 @@
+"""The witness sees, marks and asks; what goes wrong there ends no phase, and the check that needs it fails with it."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.errors import HarnessBug, InfraError, ProductError
+from harness.model import Cell, Environment, Machine, Phase
+from harness.spec.models import Timeouts
+from harness.until import Deadline
+from harness.validate.facts.availability import read_answers
+from harness.validate.phases import witness as module
+from harness.validate.phases.witness import KEEPS_ANSWERING, Witness, asker_of, leaves_bare
+from harness.validate.remote.availability import Asking, ask_from
+from tests.unit.validate import guests
+from tests.unit.validate.moments import moment
+
+TIMEOUTS = Timeouts(**dict.fromkeys(Timeouts.model_fields, 5.0))
+DEPLOY, UPGRADE = Phase("deploy"), Phase("upgrade", workload=KEEPS_ANSWERING)
+ROOT = Machine(replace(guests.guest().environment.machines[0].planned, name="w-0"), "127.0.0.1", 22, "root")
+# in place of ssh: the command that is appended runs here; bash becomes its only command, so that stopping it stops that
+HERE = ("/bin/bash", "-c")
+
+
+class Silent:
+    """An Inspection of a guest that answers."""
+
+    api = None
+    expected = guests.expected()
+
+    def __init__(self, guest: Any, **_: Any) -> None:
+        self.guest = guest
+
+    def wait_for_api(self) -> None:
+        """Answer at once."""
+
+
+def witness(*phases: Phase) -> Witness:
+    cell = Cell("c", {}, "s", phases, (), {})
+    return Witness(cell, "mirror:5000", TIMEOUTS, lambda _: (), lambda *_: HERE, lambda _: nullcontext())
+
+
+@pytest.fixture
+def marked(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Have a guest that can be seen and marked; return its marks."""
+    marks: dict[str, str] = {}
+    monkeypatch.setattr(module, "Inspection", Silent)
+    monkeypatch.setattr(module, "observe", lambda _: moment())
+    monkeypatch.setattr("harness.validate.phases.data.leave", lambda _, name, mark: marks.update({name: mark}))
+    return marks
+
+
+def environment(directory: Path) -> Environment:
+    return replace(guests.guest().environment, directory=directory)
+
+
+def test_before_a_phase_the_guest_is_seen_and_marked(marked: dict[str, str], tmp_path: Path) -> None:
+    seen = witness(DEPLOY, Phase("backup"))
+    with seen.watch(0, environment(tmp_path), None):
+        assert seen.record(0).before is None
+    with seen.watch(1, environment(tmp_path), guests.guest()):
+        assert seen.record(1).before is not None
+    assert marked == {"backup": seen.marks[1]}
+    assert seen.addresses == {"cp-0": "10.222.1.2", "w-0": "10.222.1.3"}
+
+
+def test_what_goes_wrong_ends_no_phase_and_is_raised_where_it_is_missed(
+    marked: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Any) -> Any:
+        raise InfraError("w-0 cannot be logged in to")
+
+    monkeypatch.setattr(module, "observe", fail)
+    seen = witness(DEPLOY, UPGRADE)
+    passed = False
+    with seen.watch(1, environment(tmp_path), guests.guest()):
+        passed = True
+    assert passed
+    record = seen.record(1)
+    with pytest.raises(InfraError, match="cannot be logged in to"):
+        record.need(record.before)
+    with pytest.raises(InfraError, match="cannot be logged in to"):
+        record.of(module.API)
+    assert marked == {}
+
+
+def test_a_phase_that_nobody_watched_has_no_record() -> None:
+    with pytest.raises(HarnessBug, match="was never asked"):
+        witness(DEPLOY, UPGRADE).record(1).of(module.WORKLOAD)
+
+
+def test_questions_stop_when_the_phase_fails(
+    marked: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped: list[bool] = []
+
+    class Endless:
+        def stop(self) -> None:
+            stopped.append(True)
+
+    monkeypatch.setattr(Witness, "_ask", lambda *_: Endless())
+    seen = witness(DEPLOY, UPGRADE)
+    with pytest.raises(KeyboardInterrupt), seen.watch(1, environment(tmp_path), guests.guest()):
+        raise KeyboardInterrupt
+    assert stopped == [True]
+
+
+def test_a_phase_that_fails_says_what_was_answered_meanwhile(
+    marked: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failure = ProductError("upgrade.yml failed", detail="as it said")
+    with answering() as url:
+        asking = ask_from(ROOT, HERE, {module.WORKLOAD: (url, "")}, tmp_path / "log")
+        monkeypatch.setattr(Witness, "_ask", lambda *_: asking)
+        asking.wait_for_good_answers(Deadline.after(30), what="it answers")
+        watched = witness(DEPLOY, UPGRADE).watch(1, environment(tmp_path), guests.guest())
+        with pytest.raises(ProductError) as raised, watched:
+            raise failure
+    first, told = raised.value.detail.splitlines()
+    assert first == "as it said"
+    assert told.startswith("meanwhile workload: longest outage ")
+    assert not asking.service.alive()
+
+
+def test_machines_are_looked_at_bare_only_where_they_have_to_become_so_again() -> None:
+    def cell(*phases: Phase) -> Cell:
+        return Cell("c", {}, "s", phases, (), {})
+
+    assert leaves_bare(cell(DEPLOY, Phase("reset", cluster=False)))
+    assert leaves_bare(cell(DEPLOY, Phase("remove-node", removed=("w-0",))))
+    assert not leaves_bare(cell(DEPLOY, UPGRADE, Phase("recover", lost=("cp-0",))))
+
+
+@pytest.mark.parametrize(
+    ("phase", "asker"),
+    [(UPGRADE, "w-0"), (replace(UPGRADE, removed=("w-0",)), "cp-0"), (replace(UPGRADE, lost=("w-0",)), "cp-0")],
+)
+def test_it_is_asked_from_a_node_that_stays(phase: Phase, asker: str, tmp_path: Path) -> None:
+    cell = Cell("c", {}, "s", (DEPLOY, phase), (), {})
+    assert asker_of(cell, 1, environment(tmp_path)).name == asker
+
+
+@contextmanager
+def answering() -> Iterator[str]:
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def test_questions_are_asked_until_they_are_stopped(tmp_path: Path) -> None:
+    with answering() as url:
+        asking = ask_from(ROOT, HERE, {"it": (url, "")}, tmp_path / "log")
+        try:
+            asking.wait_for_good_answers(Deadline.after(30), what="it answers")
+            asking.wait_for_good_answers(Deadline.after(30), what="it answers once more", since_now=True)
+        finally:
+            asking.stop()
+    assert not asking.service.alive()
+    answers = read_answers(asking.said())["it"]
+    assert answers.asked > 1
+    assert answers.failed == 0
+
+
+def test_an_address_that_does_not_answer_is_the_products_fault(tmp_path: Path) -> None:
+    asking = ask_from(ROOT, HERE, {"it": ("http://127.0.0.1:1/", "")}, tmp_path / "log")
+    try:
+        with pytest.raises(ProductError, match="it: "):
+            asking.wait_for_good_answers(Deadline.after(1), what="it answers")
+    finally:
+        asking.stop()
+
+
+def test_a_machine_that_stops_asking_is_the_infras_fault(tmp_path: Path) -> None:
+    asking = ask_from(ROOT, ("/bin/false",), {"it": ("http://127.0.0.1:1/", "")}, tmp_path / "log")
+    with pytest.raises(InfraError, match="w-0 stopped asking"):
+        asking.wait_for_good_answers(Deadline.after(30), what="it answers")
+
+
+def test_words_of_ssh_in_the_log_are_no_answers(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    row = json.dumps({"of": "it", "at": 0, "took": 0, "why": ""})
+    log.write_text(f"Connection to 10.0.0.1 closed.\n{row}\n", encoding="utf-8")
+    asking = Asking(ask_from(ROOT, ("/bin/true",), {}, tmp_path / "other").service, log, ("it",), "w-0")
+    asking.wait_for_good_answers(Deadline.after(1), what="it has answered")
