@@ -1,56 +1,17 @@
-"""The aggregated API: who asks, what each run strategy allows, what a paused machine's pod says."""
+"""What each run strategy allows of start, stop and restart."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from multidict import CIMultiDict, CIMultiDictProxy
 
-from harness.embedded.node import pods
-from harness.embedded.subresources import discovery, instances, machines
+from harness.embedded.subresources import machines
 from harness.embedded.subresources.answers import Refused
-from harness.embedded.subresources.identity import Trust, asker_of, trust_of
-from harness.embedded.vmi import phases
-from harness.errors import InfraError
 from harness.kube.client import Cluster
 from harness.kube.resources import VM, VMI, Resource
 
 Json = dict[str, Any]
-TRUST = Trust("PEM", frozenset({"front-proxy-client"}), ("X-Remote-User",), ("X-Remote-Group",), ("X-Remote-Extra-",))
-FRONT = {"subject": ((("organizationName", "o"),), (("commonName", "front-proxy-client"),))}
-MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-def headers(*pairs: tuple[str, str]) -> CIMultiDictProxy[str]:
-    return CIMultiDictProxy(CIMultiDict(pairs))
-
-
-def test_the_api_server_says_who_asks() -> None:
-    found = asker_of(
-        TRUST,
-        FRONT,
-        headers(
-            ("X-Remote-User", "ann"),
-            ("X-Remote-Group", "dev"),
-            ("X-Remote-Group", "system:authenticated"),
-            ("X-Remote-Extra-Example.org%2fjob", "7"),
-        ),
-    )
-    assert found is not None
-    assert (found.user, found.groups) == ("ann", ("dev", "system:authenticated"))
-    assert found.extra == {"example.org/job": ("7",)}
-
-
-@pytest.mark.parametrize("peer", [None, {}, {"subject": ((("commonName", "somebody"),),)}])
-def test_nobody_else_does(peer: Json | None) -> None:
-    assert asker_of(TRUST, peer, headers(("X-Remote-User", "system:admin"))) is None
-
-
-def test_without_a_user_nobody_asks() -> None:
-    assert asker_of(TRUST, FRONT, headers(("X-Remote-Group", "system:masters"))) is None
 
 
 class Api:
@@ -167,38 +128,3 @@ def test_a_manual_machine_gets_requests_in_its_status() -> None:
 
 def test_a_machine_that_is_not_there() -> None:
     assert asked("start", None, None)[1].startswith("404 virtualmachine.kubevirt.io")
-
-
-def test_a_cluster_that_does_not_aggregate_is_named() -> None:
-    with pytest.raises(InfraError, match="names no request-header authority"):
-        trust_of(cast(Cluster, Api(config={"data": {"client-ca-file": "PEM"}})))
-
-
-def test_a_guest_says_what_its_files_say(tmp_path: Path) -> None:
-    (tmp_path / "etc").mkdir()
-    (tmp_path / "etc/os-release").write_text('NAME="Debian GNU/Linux"\nID=debian\nVERSION_ID="13"\n', encoding="utf-8")
-    (tmp_path / "etc/hostname").write_text("cp-0\n", encoding="utf-8")
-    found = instances.os_info(tmp_path)
-    assert (found["hostname"], found["os"]["name"], found["os"]["versionId"]) == ("cp-0", "Debian GNU/Linux", "13")
-
-
-def test_a_paused_machines_pod_is_not_ready() -> None:
-    pod = {"status": {"conditions": [{"type": phases.UNPAUSED, "status": "True"}, {"type": "Ready", "status": "True"}]}}
-    paused = {"status": {"conditions": [{"type": phases.PAUSED, "status": "True"}]}}
-    assert phases.unpaused_condition({}, pod, MOMENT) is None
-    assert pods.ready_by_gate(pod, phases.UNPAUSED) is None
-
-    closed = phases.unpaused_condition(paused, pod, MOMENT)
-    assert closed is not None
-    assert (closed[0]["status"], closed[0]["reason"]) == ("False", "Paused")
-    pod["status"]["conditions"][0] = closed[0]
-    ready = pods.ready_by_gate(pod, phases.UNPAUSED)
-    assert ready is not None
-    assert (ready[0]["status"], ready[0]["reason"]) == ("False", "ReadinessGatesNotReady")
-
-
-def test_the_endpoints_port_has_the_services_name() -> None:
-    """An API server that routes to endpoints itself finds the port by its name."""
-    service, endpoints = discovery.service(8444), discovery.endpoints("10.213.0.1", 8444)
-    assert service["spec"]["ports"][0]["name"] == endpoints["ports"][0]["name"]
-    assert endpoints["metadata"]["labels"]["kubernetes.io/service-name"] == service["metadata"]["name"]

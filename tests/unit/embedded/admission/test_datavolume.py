@@ -1,4 +1,4 @@
-"""The webhooks of DataVolume where the recordings do not reach: updates, foreign claims, clones across namespaces."""
+"""The webhooks of DataVolume: what is recorded, and updates, foreign claims and clones across namespaces."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from harness.embedded.admission.datavolume import Neighbours, authorize_datavolume, validate_datavolume
 from harness.embedded.admission.verdict import Json
+from tests.unit.embedded.admission.recorded import cases, hold_to
 
 ALONE = Neighbours(
     data_source=lambda _ns, _name: None, claim=lambda _ns, _name: None, may_clone=lambda _user, _ns: False
@@ -82,3 +83,20 @@ def test_a_data_sources_claim_is_where_the_clone_comes_from() -> None:
 def test_a_clone_may_take_its_sources_size() -> None:
     assert validate_datavolume(asked(pvc("ns"), size=None), ALONE).allowed
     assert not validate_datavolume(asked(BLANK, size=None), ALONE).allowed
+
+
+CASES = cases("dv-admission.json")
+PERMITTED = replace(ALONE, may_clone=lambda _user, _ns: True)
+CHAIN = (
+    ("datavolume-mutate.cdi.kubevirt.io", lambda request: authorize_datavolume(request, PERMITTED)),
+    ("datavolume-validate.cdi.kubevirt.io", lambda request: validate_datavolume(request, PERMITTED)),
+)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_recorded_request_gets_the_recorded_answer(case: Json) -> None:
+    hold_to(case, CHAIN)
+
+
+def test_every_recorded_case_is_asked() -> None:
+    assert len(CASES) == 30

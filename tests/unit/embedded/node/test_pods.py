@@ -1,0 +1,51 @@
+"""Statuses that a kubelet writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.embedded.machines import MachineSpec
+from harness.embedded.node import pods
+from harness.embedded.node.addresses import NETWORK_INDEX
+from harness.embedded.node.guests import machine_id
+
+Json = dict[str, Any]
+UID = "d8d2366e-49ef-4631-9c22-1a478235b29e"
+
+
+def namespace(name: str, index: int | None = None) -> Json:
+    meta: Json = {"name": name}
+    if index is not None:
+        meta["annotations"] = {NETWORK_INDEX: str(index)}
+    return {"metadata": meta}
+
+
+BOUND = {
+    "metadata": {"name": "p", "namespace": "a", "resourceVersion": "1"},
+    "spec": {"containers": [{"name": "compute", "image": "i"}], "initContainers": [{"name": "log", "image": "i"}]},
+    "status": {"conditions": [{"type": "PodScheduled", "status": "True"}]},
+}
+
+
+def test_running_pod_has_an_address_and_is_ready() -> None:
+    status = pods.running(BOUND, address="10.213.1.2", host_address="10.213.0.1")
+    assert (status["phase"], status["podIP"], status["hostIP"]) == ("Running", "10.213.1.2", "10.213.0.1")
+    assert {c["type"]: c["status"] for c in status["conditions"]} == dict.fromkeys(
+        ("PodScheduled", "Initialized", "ContainersReady", "Ready"), "True"
+    )
+    assert all(c["ready"] for c in status["containerStatuses"] + status["initContainerStatuses"])
+
+
+@pytest.mark.parametrize(("code", "phase"), [(0, "Succeeded"), (1, "Failed")])
+def test_ended_pod_says_how(code: int, phase: str) -> None:
+    status = pods.ended(BOUND, exit_code=code, reason="Error", message="why")
+    assert status["phase"] == phase
+    assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == code
+    assert {c["type"]: c["status"] for c in status["conditions"]}["Ready"] == "False"
+
+
+def spec(uid: str = UID) -> MachineSpec:
+    return MachineSpec(machine_id(uid), 1, "cp-0", "10.213.1.2", Path("/disk"), 1, 512, "", "", "i")

@@ -1,0 +1,15 @@
+"""A machine's instance, as the real KubeVirt made it."""
+
+from __future__ import annotations
+
+from harness.embedded.vm.instance import instance_of
+from tests.unit.embedded.recording import untimed, versions
+
+
+def test_instance_is_the_recorded_one() -> None:
+    machine, recorded = versions("vm")[3], versions("vmi")[0]
+    made = instance_of(machine)
+    assert made["spec"] == recorded["spec"]
+    for key in ("labels", "annotations", "finalizers", "ownerReferences"):
+        assert made["metadata"][key] == recorded["metadata"][key], key
+    assert untimed(made["status"]) == untimed(recorded["status"])

@@ -1,0 +1,31 @@
+"""What a machine asks of the scheduler."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.embedded.vmi.overhead import MIB, cpu_request, guest_memory, memory_overhead, vcpus
+from tests.unit.embedded.vmi.things import Json, vmi
+
+
+@pytest.mark.parametrize(
+    ("domain", "expected"),
+    [
+        ({"cpu": {"cores": 2}}, 2),
+        ({"cpu": {"cores": 2, "sockets": 2, "threads": 2}}, 8),
+        ({"cpu": {"model": "host-model"}, "resources": {"requests": {"cpu": "1500m"}}}, 2),
+        ({"resources": {"limits": {"cpu": "3"}, "requests": {"cpu": "1"}}}, 3),
+        ({}, 1),
+    ],
+)
+def test_virtual_cpus(domain: Json, expected: int) -> None:
+    assert vcpus({"domain": domain}) == expected
+    assert cpu_request({"domain": domain}) == f"{expected * 100}m"
+
+
+def test_memory_asked_of_the_scheduler() -> None:
+    spec = vmi()["spec"]
+    assert guest_memory(spec) == 2048 * MIB
+    assert memory_overhead(spec) == 276 * MIB
+    no_graphics = {"domain": {**spec["domain"], "devices": {"autoattachGraphicsDevice": False}}}
+    assert memory_overhead(no_graphics) == 244 * MIB
