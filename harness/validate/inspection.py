@@ -14,14 +14,14 @@ from harness.kube.client import Unreachable
 from harness.kube.tunnels import lost_since
 from harness.model import GuestCluster
 from harness.until import Deadline, NotYet, TimedOut, until
-from harness.validate.conformance.curated import Curated, load_curated
+from harness.validate.conformance.curated import ConformanceList, load_curated
 from harness.validate.facts.cluster import ClusterView, settle
-from harness.validate.facts.expected import Expected, expected_of
+from harness.validate.facts.expected import ExpectedGuest, expected_of
 from harness.validate.facts.node import NodeFacts
 from harness.validate.judge.addons import unavailable_deployments, unready_daemon_sets
 from harness.validate.judge.cluster import unready_nodes, unready_pods
 from harness.validate.judge.etcd import EtcdView
-from harness.validate.judge.mismatch import Finding
+from harness.validate.judge.mismatch import Mismatch
 from harness.validate.remote.hosts import gather, open_hosts
 
 OK = 200
@@ -50,7 +50,7 @@ class Inspection:
         return directory
 
     @cached_property
-    def expected(self) -> Expected:
+    def expected(self) -> ExpectedGuest:
         """Return what the guest must look like."""
         return expected_of(self.guest)
 
@@ -113,11 +113,11 @@ class Inspection:
         return {name: facts.etcd for name, facts in self.facts.items() if facts.etcd is not None}
 
     @cached_property
-    def curated(self) -> Curated:
+    def curated(self) -> ConformanceList:
         """Return the conformance list of the guest's minor."""
         return load_curated(self.expected.minor)
 
-    def _unsettled(self, view: ClusterView) -> list[Finding]:
+    def _unsettled(self, view: ClusterView) -> list[Mismatch]:
         return [
             *unready_nodes(view, self.expected),
             *unavailable_deployments(view, self.expected),

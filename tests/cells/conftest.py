@@ -13,7 +13,7 @@ from harness.session.witness import inspection_options
 from harness.spec.models import Timeouts
 from harness.validate.conformance.curated import load_curated
 from harness.validate.facts.cluster import ClusterView
-from harness.validate.facts.expected import Expected, minor_of
+from harness.validate.facts.expected import ExpectedGuest, minor_of
 from harness.validate.facts.node import NodeFacts
 from harness.validate.inspection import Inspection
 
@@ -67,7 +67,7 @@ def inspection(guest: GuestCluster, timeouts: Timeouts) -> Inspection:
 
 
 @pytest.fixture(scope="session")
-def expected(inspection: Inspection) -> Expected:
+def expected(inspection: Inspection) -> ExpectedGuest:
     """What the guest must look like."""
     return inspection.expected
 

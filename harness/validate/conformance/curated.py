@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from harness.errors import BadInput
-from harness.paths import project_dir
+from harness.spec.project import matrix_dir
 
 # The names under which each list gives the images that other checks run, too.
 AGNHOST = "agnhost"
@@ -30,7 +30,7 @@ class ConformanceSpec:
 
 
 @dataclass(frozen=True)
-class Curated:
+class ConformanceList:
     """The conformance smoke of one Kubernetes minor. `images` maps the list's own image names to repository:tag."""
 
     minor: str
@@ -40,10 +40,10 @@ class Curated:
 
 def curated_path(minor: str) -> Path:
     """Return where the list of a minor lies."""
-    return project_dir() / "matrix" / "conformance" / f"{minor}.yml"
+    return matrix_dir() / "conformance" / f"{minor}.yml"
 
 
-def load_curated(minor: str) -> Curated:
+def load_curated(minor: str) -> ConformanceList:
     """Load the list of a Kubernetes minor.
 
     Raises:
@@ -66,7 +66,7 @@ def load_curated(minor: str) -> Curated:
         ) from error
 
 
-def _read(minor: str, raw: Any) -> Curated:
+def _read(minor: str, raw: Any) -> ConformanceList:
     if str(raw["kubernetes"]) != minor:
         raise ValueError(f"it says kubernetes: {raw['kubernetes']}")
     images = {str(name): str(image) for name, image in raw["images"].items()}
@@ -81,4 +81,4 @@ def _read(minor: str, raw: Any) -> Curated:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice or not specs:
         raise ValueError(f"specs named twice: {twice}" if twice else "no specs")
-    return Curated(minor, images, specs)
+    return ConformanceList(minor, images, specs)

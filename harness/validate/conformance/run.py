@@ -15,7 +15,7 @@ from harness.proc import CommandFailed, run
 from harness.until import Deadline, NotYet, TimedOut, until
 from harness.validate.conformance.curated import ConformanceSpec
 from harness.validate.conformance.registry import missing_images
-from harness.validate.conformance.verdicts import Outcome, Verdict, read_verdicts
+from harness.validate.conformance.verdicts import SpecOutcome, SpecVerdict, read_verdicts
 
 REPORT = "junit_01.xml"  # what e2e.test calls it
 SUITE = "Kubernetes e2e suite"  # the suite's description, which ginkgo puts before each spec's name when it matches
@@ -104,7 +104,7 @@ def ginkgo_command(
 
 def run_specs(
     specs: Sequence[ConformanceSpec], tools: Tools, *, kubeconfig: Path, registry: str, directory: Path, seconds: float
-) -> dict[str, Verdict]:
+) -> dict[str, SpecVerdict]:
     """Run all specs whose images the registry has, once, and return a verdict for every spec, by name.
 
     Args:
@@ -114,7 +114,9 @@ def run_specs(
     """
     directory.mkdir(parents=True, exist_ok=True)
     absent = missing_images(registry, (image for spec in specs for image in spec.images))
-    verdicts = {spec.name: Verdict(Outcome.NOT_RUN, text=reason) for spec in specs if (reason := _lacks(spec, absent))}
+    verdicts = {
+        spec.name: SpecVerdict(SpecOutcome.NOT_RUN, text=reason) for spec in specs if (reason := _lacks(spec, absent))
+    }
     names = [spec.name for spec in specs if spec.name not in verdicts]
     if not names:
         return verdicts
@@ -132,8 +134,8 @@ def run_specs(
     except CommandFailed as error:  # it did not end, or could not be started: every spec without a verdict has failed
         killed = error.summary
     for name, verdict in read_verdicts(report, names).items():
-        lost = killed and verdict.outcome is not Outcome.PASSED
-        verdicts[name] = Verdict(verdict.outcome, verdict.seconds, f"{killed}\n{verdict.text}") if lost else verdict
+        lost = killed and verdict.outcome is not SpecOutcome.PASSED
+        verdicts[name] = SpecVerdict(verdict.outcome, verdict.seconds, f"{killed}\n{verdict.text}") if lost else verdict
     return verdicts
 
 

@@ -13,7 +13,7 @@ TEXT_LIMIT = 4000  # characters of a failure's text: the message and where it wa
 LOG_LIMIT = 1500  # characters of the end of the suite's own log, where it says what it waited for
 
 
-class Outcome(StrEnum):
+class SpecOutcome(StrEnum):
     """How a spec ended. `not-run`: it was not started, on purpose, because an image is missing."""
 
     PASSED = "passed"
@@ -22,15 +22,15 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class SpecVerdict:
     """One spec's outcome, its own duration in seconds, and why it did not pass."""
 
-    outcome: Outcome
+    outcome: SpecOutcome
     seconds: float = 0.0
     text: str = ""
 
 
-def read_verdicts(junit: Path, names: Iterable[str]) -> dict[str, Verdict]:
+def read_verdicts(junit: Path, names: Iterable[str]) -> dict[str, SpecVerdict]:
     """Return the verdict of each named spec.
 
     Args:
@@ -38,14 +38,16 @@ def read_verdicts(junit: Path, names: Iterable[str]) -> dict[str, Verdict]:
     """
     wanted = tuple(names)
     if not junit.is_file():
-        lost = Verdict(Outcome.FAILED, text=f"ginkgo left no report at {junit}: it was killed or could not start")
+        lost = SpecVerdict(
+            SpecOutcome.FAILED, text=f"ginkgo left no report at {junit}: it was killed or could not start"
+        )
         return dict.fromkeys(wanted, lost)
     try:
         cases = list(ElementTree.parse(junit).iter("testcase"))  # noqa: S314 - our own run's report
     except ElementTree.ParseError as error:
-        return dict.fromkeys(wanted, Verdict(Outcome.FAILED, text=f"{junit} is not XML: {error}"))
+        return dict.fromkeys(wanted, SpecVerdict(SpecOutcome.FAILED, text=f"{junit} is not XML: {error}"))
     suite_failure = _suite_failure(cases)
-    found: dict[str, list[Verdict]] = {}
+    found: dict[str, list[SpecVerdict]] = {}
     for case in cases:
         name = case.get("name", "")
         if name.startswith(SPEC_PREFIX):
@@ -53,25 +55,27 @@ def read_verdicts(junit: Path, names: Iterable[str]) -> dict[str, Verdict]:
     return {name: _only(found.get(name, []), suite_failure) for name in wanted}
 
 
-def _only(verdicts: Sequence[Verdict], suite_failure: str) -> Verdict:
+def _only(verdicts: Sequence[SpecVerdict], suite_failure: str) -> SpecVerdict:
     """Return the one verdict of a name; a spec that the report lacks, or has twice, has failed."""
     if len(verdicts) == 1:
         return verdicts[0]
     if suite_failure:
-        return Verdict(Outcome.FAILED, text=f"the spec was not run: {suite_failure}")
+        return SpecVerdict(SpecOutcome.FAILED, text=f"the spec was not run: {suite_failure}")
     count = len(verdicts)
-    return Verdict(Outcome.FAILED, text=f"the report has {count} specs of this name: is the list of this minor?")
+    return SpecVerdict(
+        SpecOutcome.FAILED, text=f"the report has {count} specs of this name: is the list of this minor?"
+    )
 
 
-def _verdict(case: ElementTree.Element, suite_failure: str) -> Verdict:
+def _verdict(case: ElementTree.Element, suite_failure: str) -> SpecVerdict:
     status = case.get("status", "")
     seconds = float(case.get("time") or 0.0)
     if status == "passed":
-        return Verdict(Outcome.PASSED, seconds)
+        return SpecVerdict(SpecOutcome.PASSED, seconds)
     text = _failure_text(case)
     if status == "skipped":  # asked for, and yet not run: the spec skipped itself, or the suite failed before it
         text = f"the spec was skipped: {text or suite_failure or 'no reason given'}"
-    return Verdict(Outcome.FAILED, seconds, text or f"status {status!r} without a word")
+    return SpecVerdict(SpecOutcome.FAILED, seconds, text or f"status {status!r} without a word")
 
 
 def _suite_failure(cases: Iterable[ElementTree.Element]) -> str:

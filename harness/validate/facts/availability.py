@@ -6,14 +6,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.validate.judge.mismatch import Finding
+from harness.validate.judge.mismatch import Mismatch
 
 # A question may be late when the host is busy. What is asked later than this after the one before has not been watched.
 UNWATCHED_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class Asked:
+class TimedRequest:
     """One question: when it was asked (seconds since the first), how long it took, and why it got no good answer."""
 
     at: float
@@ -22,7 +22,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Answers:
+class Availability:
     """What one address answered during a phase.
 
     outage: the longest time, in seconds, from the first question without a good answer to the next good answer.
@@ -50,28 +50,28 @@ class Answers:
         )
 
 
-def read_answers(text: str) -> dict[str, Answers]:
+def read_answers(text: str) -> dict[str, Availability]:
     """Return what the lines come to, by name."""
-    found: dict[str, list[Asked]] = {}
+    found: dict[str, list[TimedRequest]] = {}
     for name, row in read_rows(text):
         found.setdefault(name, []).append(row)
     return {name: summed_up(name, rows) for name, rows in found.items()}
 
 
-def read_rows(text: str) -> list[tuple[str, Asked]]:
+def read_rows(text: str) -> list[tuple[str, TimedRequest]]:
     """Read the lines; words that ssh or Python printed among them, and a last line that was cut off, do not count."""
-    found: list[tuple[str, Asked]] = []
+    found: list[tuple[str, TimedRequest]] = []
     whole, _, _ = text.rpartition("\n")
     for line in whole.splitlines():
         try:
             row = json.loads(line)
-            found.append((row["of"], Asked(float(row["at"]), float(row["took"]), row["why"])))
+            found.append((row["of"], TimedRequest(float(row["at"]), float(row["took"]), row["why"])))
         except (ValueError, KeyError, TypeError):
             continue
     return found
 
 
-def summed_up(name: str, rows: Sequence[Asked]) -> Answers:
+def summed_up(name: str, rows: Sequence[TimedRequest]) -> Availability:
     """Return what the questions of one name come to. There is at least one."""
     longest, why, began = 0.0, "", None
     unwatched, last = 0.0, rows[0]
@@ -86,7 +86,7 @@ def summed_up(name: str, rows: Sequence[Asked]) -> Answers:
             longest, why = end - began.at, began.why
         if not row.why:
             began = None
-    return Answers(
+    return Availability(
         name=name,
         asked=len(rows),
         failed=sum(bool(row.why) for row in rows),
@@ -98,7 +98,7 @@ def summed_up(name: str, rows: Sequence[Asked]) -> Answers:
     )
 
 
-def interrupted(answers: Answers, *, phase_seconds: float, bound: float | None) -> list[Finding]:
+def interrupted(answers: Availability, *, phase_seconds: float, bound: float | None) -> list[Mismatch]:
     """Return what speaks against an address having been there all through a phase.
 
     Args:
@@ -107,15 +107,15 @@ def interrupted(answers: Answers, *, phase_seconds: float, bound: float | None) 
     """
     name = answers.name
     if answers.asked == answers.failed:
-        return [Finding(name, "good answers during the phase", answers.told(bound))]
-    found: list[Finding] = []
+        return [Mismatch(name, "good answers during the phase", answers.told(bound))]
+    found: list[Mismatch] = []
     if answers.seconds < phase_seconds:
         seen = f"{answers.seconds:.0f} s"
-        found.append(Finding(name, f"to have been asked all through the {phase_seconds:.0f} s of the phase", seen))
+        found.append(Mismatch(name, f"to have been asked all through the {phase_seconds:.0f} s of the phase", seen))
     if answers.lasts:
-        found.append(Finding(name, "an answer after the phase", f"none for {answers.outage:.1f} s; {answers.why}"))
+        found.append(Mismatch(name, "an answer after the phase", f"none for {answers.outage:.1f} s; {answers.why}"))
     if bound is not None and answers.unwatched > bound:
-        found.append(Finding(name, f"a question at least every {bound:.0f} s", f"none for {answers.unwatched:.0f} s"))
+        found.append(Mismatch(name, f"a question at least every {bound:.0f} s", f"none for {answers.unwatched:.0f} s"))
     if bound is not None and answers.outage > bound:
-        found.append(Finding(name, f"no outage longer than {bound:.0f} s", answers.told(bound)))
+        found.append(Mismatch(name, f"no outage longer than {bound:.0f} s", answers.told(bound)))
     return found

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from cryptography import x509
 
-from harness.validate.judge.mismatch import Finding
+from harness.validate.judge.mismatch import Mismatch
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,10 @@ def certificate_of(path: str, pem: str) -> Certificate:
     )
 
 
-def expiring(where: str, certificates: tuple[Certificate, ...], *, now: datetime, margin: timedelta) -> list[Finding]:
+def expiring(where: str, certificates: tuple[Certificate, ...], *, now: datetime, margin: timedelta) -> list[Mismatch]:
     """Return the certificates that end within `margin`."""
     return [
-        Finding(
+        Mismatch(
             where,
             f"{certificate.path} ({certificate.subject}) valid for {margin.days} more days",
             f"it ends {certificate.not_after:%Y-%m-%d %H:%M} UTC",

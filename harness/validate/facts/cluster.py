@@ -9,7 +9,7 @@ from typing import Any
 from harness.kube import Cluster
 from harness.kube.resources import DAEMON_SET, DEPLOYMENT, NODE, POD
 from harness.until import Deadline, NotYet, TimedOut, until
-from harness.validate.judge.mismatch import Finding
+from harness.validate.judge.mismatch import Mismatch
 
 Json = dict[str, Any]
 SYSTEM_NAMESPACES = ("kube-system", "kube-flannel", "local-path-storage")
@@ -42,7 +42,7 @@ def observe(api: Cluster) -> ClusterView:
     return ClusterView(*(tuple(api.list(kind).items) for kind in (NODE, POD, DAEMON_SET, DEPLOYMENT)))
 
 
-def settle(api: Cluster, unsettled: Callable[[ClusterView], Sequence[Finding]], deadline: Deadline) -> ClusterView:
+def settle(api: Cluster, unsettled: Callable[[ClusterView], Sequence[Mismatch]], deadline: Deadline) -> ClusterView:
     """Look until nothing is on its way any more, or until the deadline; return the last look either way.
 
     A cluster that never settles is no error here: the checks judge the last look and say what is wrong with it.

@@ -17,7 +17,7 @@ ETCD = "etcd"
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedGuest:
     """The expected guest: machine names by role, versions without a leading v, networks as CIDR.
 
     `machines` are all machines of the inventory; `nodes` those that are Kubernetes nodes (an external etcd's machines
@@ -74,7 +74,7 @@ def minor_of(version: str) -> str:
     return ".".join(version.removeprefix("v").split(".")[:2])
 
 
-def expected_of(guest: GuestCluster) -> Expected:
+def expected_of(guest: GuestCluster) -> ExpectedGuest:
     """Read what a guest must look like.
 
     Raises:
@@ -87,7 +87,7 @@ def expected_of(guest: GuestCluster) -> Expected:
     runtime = str(_variable(guest, "cluster_container_runtime"))
     network_plugin = str(_variable(guest, "cluster_network_plugin"))
     plugin = plugin_named(network_plugin)
-    return Expected(
+    return ExpectedGuest(
         cell=environment.cell.id,
         machines=tuple(m.name for m in environment.machines),
         nodes=nodes,

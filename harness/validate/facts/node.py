@@ -57,7 +57,7 @@ class Route:
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpAnswer:
     """An HTTP answer on the machine's loopback; status 0 when nobody answered, `body` then says why."""
 
     status: int
@@ -94,7 +94,7 @@ class NodeFacts:
     nft_tables: tuple[str, ...]
     routes: tuple[Route, ...]
     links: Mapping[str, str]
-    endpoints: Mapping[str, Answer]
+    endpoints: Mapping[str, HttpAnswer]
     etcd: EtcdView | None
 
     def running(self, name: str) -> tuple[Process, ...]:
@@ -151,7 +151,7 @@ def _facts(raw: Mapping[str, Any]) -> NodeFacts:
         nft_tables=tuple(raw["nft_tables"]),
         routes=tuple(Route(r["dst"], r.get("gateway", ""), r.get("dev", "")) for r in raw["routes"]),
         links={link["ifname"]: link.get("linkinfo", {}).get("info_kind", "") for link in raw["links"]},
-        endpoints={name: Answer(int(a["status"]), a["body"]) for name, a in raw["endpoints"].items()},
+        endpoints={name: HttpAnswer(int(a["status"]), a["body"]) for name, a in raw["endpoints"].items()},
         etcd=view_of(raw["etcd"]) if raw["etcd"] is not None else None,
     )
 

@@ -16,7 +16,7 @@ OK = 200
 
 
 @dataclass(frozen=True)
-class Program:
+class RunningProgram:
     """A running process: the version that its own file says, and when it began (seconds since the epoch)."""
 
     name: str
@@ -25,7 +25,7 @@ class Program:
 
 
 @dataclass(frozen=True)
-class Obeyed:
+class LoadedConfig:
     """What a program read from files when it began: `fresh` tells whether these are older than the process."""
 
     content: Any
@@ -33,7 +33,7 @@ class Obeyed:
 
 
 @dataclass(frozen=True)
-class Running:
+class RunningPrograms:
     """One machine's running programs.
 
     api_version: what its API server says at /version ("" where none runs), or why it did not.
@@ -42,11 +42,11 @@ class Running:
     lifetimes: seconds that each DNS server gives a name, by the server's address; 0 when it did not answer.
     """
 
-    programs: tuple[Program, ...]
+    programs: tuple[RunningProgram, ...]
     api_version: str
     hosts: Mapping[str, tuple[str, ...]]
-    backends: Obeyed | None
-    containerd: Obeyed | None
+    backends: LoadedConfig | None
+    containerd: LoadedConfig | None
     kube_proxy: Mapping[str, Any]
     lifetimes: Mapping[str, int]
 
@@ -55,7 +55,7 @@ class Running:
         return tuple(sorted({program.version for program in self.programs if program.name == name}))
 
 
-def parse(text: str) -> Running:
+def parse(text: str) -> RunningPrograms:
     """Read what on_node_programs.py printed.
 
     Raises:
@@ -69,12 +69,12 @@ def parse(text: str) -> Running:
         ) from error
 
 
-def _running(raw: Mapping[str, Any]) -> Running:
+def _running(raw: Mapping[str, Any]) -> RunningPrograms:
     hosts: dict[str, tuple[str, ...]] = {}
     for address, *names in raw["hosts"]:
         hosts[address] = (*hosts.get(address, ()), *names)
-    return Running(
-        programs=tuple(Program(p["name"], version_in(p["said"]), float(p["started"])) for p in raw["programs"]),
+    return RunningPrograms(
+        programs=tuple(RunningProgram(p["name"], version_in(p["said"]), float(p["started"])) for p in raw["programs"]),
         api_version=_api_version(raw["api_version"]),
         hosts=hosts,
         backends=_obeyed(raw["haproxy"], lambda found: dict(found["servers"])),
@@ -84,10 +84,10 @@ def _running(raw: Mapping[str, Any]) -> Running:
     )
 
 
-def _obeyed(raw: Mapping[str, Any] | None, content: Any) -> Obeyed | None:
+def _obeyed(raw: Mapping[str, Any] | None, content: Any) -> LoadedConfig | None:
     if raw is None:
         return None
-    return Obeyed(content(raw), float(raw["started"]) + CLOCK_SECONDS >= float(raw["changed"]))
+    return LoadedConfig(content(raw), float(raw["started"]) + CLOCK_SECONDS >= float(raw["changed"]))
 
 
 def _api_version(answer: Mapping[str, Any] | None) -> str:

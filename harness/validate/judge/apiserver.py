@@ -14,8 +14,8 @@ import yaml
 from harness.errors import BadInput
 from harness.kube import Cluster
 from harness.kube.resources import SERVICE
-from harness.validate.facts.expected import Expected
-from harness.validate.judge.mismatch import Finding, differs, on_every
+from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.judge.mismatch import Mismatch, differs, on_every
 
 # Whom RBAC must refuse what (verb, group, resource). None of them is granted anything of this by any default role.
 FORBIDDEN = (
@@ -34,21 +34,21 @@ KUBELET_SETTINGS: Mapping[str, Any] = {
 }
 
 
-def wrong_version(api: Cluster, expected: Expected) -> list[Finding]:
+def wrong_version(api: Cluster, expected: ExpectedGuest) -> list[Mismatch]:
     """Return a finding when the API server that answers has another version than expected."""
     return differs("/version", "gitVersion", f"v{expected.kubernetes}", api.request("GET", "/version")["gitVersion"])
 
 
-def failing_probes(api: Cluster) -> list[Finding]:
+def failing_probes(api: Cluster) -> list[Mismatch]:
     """Return the parts of /readyz and /livez that are not ok."""
-    found: list[Finding] = []
+    found: list[Mismatch] = []
     for path in ("/readyz", "/livez"):
         answer = api.send("GET", path, query={"verbose": "true"})
         lines = str(answer.body).splitlines()
         good = [line for line in lines if line.startswith("[+]")]
-        found += [Finding(path, "ok", line) for line in lines if line.startswith("[-]")]
+        found += [Mismatch(path, "ok", line) for line in lines if line.startswith("[-]")]
         if answer.code != 200 or not good:
-            found.append(Finding(path, "200 and a list of parts", f"{answer.code} with {len(good)} good parts"))
+            found.append(Mismatch(path, "200 and a list of parts", f"{answer.code} with {len(good)} good parts"))
     return found
 
 
@@ -77,22 +77,22 @@ def anonymous(kubeconfig: Path, target: Path) -> Cluster:
     return Cluster.from_kubeconfig(target)
 
 
-def admitted_strangers(nobody: Cluster) -> list[Finding]:
+def admitted_strangers(nobody: Cluster) -> list[Mismatch]:
     """Return the requests that the API answers without credentials although it must refuse them."""
-    found: list[Finding] = []
+    found: list[Mismatch] = []
     for path in ("/api/v1/nodes", "/api/v1/secrets", "/api/v1/namespaces/kube-system/configmaps"):
         code = nobody.send("GET", path).code
         if code not in (401, 403):
-            found.append(Finding(f"GET {path} without credentials", "401 or 403", str(code)))
+            found.append(Mismatch(f"GET {path} without credentials", "401 or 403", str(code)))
     return found
 
 
-def excessive_rights(api: Cluster) -> list[Finding]:
+def excessive_rights(api: Cluster) -> list[Mismatch]:
     """Return what RBAC allows although it must not; an admin who is refused too would make that prove nothing."""
-    found: list[Finding] = []
+    found: list[Mismatch] = []
     for user, verb, group, resource in FORBIDDEN:
         if _allowed(api, user, verb, group, resource):
-            found.append(Finding(user, f"no right to {verb} {resource}", "allowed"))
+            found.append(Mismatch(user, f"no right to {verb} {resource}", "allowed"))
     own = {
         "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": {"verb": "*", "resource": "*", "group": "*"}},
@@ -112,7 +112,7 @@ def _allowed(api: Cluster, user: str, verb: str, group: str, resource: str) -> b
     return bool(answer["status"]["allowed"])
 
 
-def kubelet_configurations(api: Cluster, expected: Expected) -> dict[str, Mapping[str, Any]]:
+def kubelet_configurations(api: Cluster, expected: ExpectedGuest) -> dict[str, Mapping[str, Any]]:
     """Return the configuration that each running kubelet says it uses (/configz), by node."""
     found = {}
     for name in expected.nodes:
@@ -123,8 +123,8 @@ def kubelet_configurations(api: Cluster, expected: Expected) -> dict[str, Mappin
 
 
 def wrong_kubelet_settings(
-    settings: Mapping[str, Mapping[str, Any]], dns_address: str, expected: Expected
-) -> list[Finding]:
+    settings: Mapping[str, Mapping[str, Any]], dns_address: str, expected: ExpectedGuest
+) -> list[Mismatch]:
     """Return the settings of running kubelets that are not those of the cell.
 
     Args:
@@ -137,8 +137,8 @@ def wrong_kubelet_settings(
         **expected.kubelet_config,
     }
 
-    def judge(name: str, running: Mapping[str, Any]) -> list[Finding]:
-        found: list[Finding] = []
+    def judge(name: str, running: Mapping[str, Any]) -> list[Mismatch]:
+        found: list[Mismatch] = []
         for path, value in wanted.items():
             found += differs(f"{name} kubelet", path, value, _at(running, path))
         return found
@@ -146,7 +146,7 @@ def wrong_kubelet_settings(
     return on_every(expected.nodes, settings, judge)
 
 
-def dns_address(api: Cluster, expected: Expected) -> str:
+def dns_address(api: Cluster, expected: ExpectedGuest) -> str:
     """Return the kube-dns Service's address, "" when there is none or it is not of the Service network."""
     service = api.get(SERVICE, "kube-dns", "kube-system")
     address = service["spec"].get("clusterIP", "") if service else ""

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.validate.facts.expected import Expected
-from harness.validate.judge.mismatch import Finding, differs, on_every, same_set
+from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
 
 PEER_PORT = 2380
 
@@ -78,21 +78,21 @@ def _member(raw: Mapping[str, Any]) -> Member:
     )
 
 
-def unhealthy(views: Mapping[str, EtcdView], expected: Expected) -> list[Finding]:
+def unhealthy(views: Mapping[str, EtcdView], expected: ExpectedGuest) -> list[Mismatch]:
     """Return what is wrong with the health of etcd's members."""
 
-    def judge(name: str, view: EtcdView) -> list[Finding]:
+    def judge(name: str, view: EtcdView) -> list[Mismatch]:
         found = differs(name, "errors", (), view.errors) + differs(name, "alarms", (), view.alarms)
         return found + differs(name, "/health healthy", True, view.healthy)
 
     return on_every(expected.etcd, views, judge)
 
 
-def wrong_members(views: Mapping[str, EtcdView], expected: Expected) -> list[Finding]:
+def wrong_members(views: Mapping[str, EtcdView], expected: ExpectedGuest) -> list[Mismatch]:
     """Return where a member's list is not exactly the inventory's etcd group: by name and peer URL, started, voting."""
     wanted = [f"{name} at {url_of(expected, name)}" for name in expected.etcd]
 
-    def judge(name: str, view: EtcdView) -> list[Finding]:
+    def judge(name: str, view: EtcdView) -> list[Mismatch]:
         seen = [f"{member.name or 'one without a name'} at {', '.join(member.peer_urls)}" for member in view.members]
         found = same_set(name, "members", wanted, seen) + differs(name, "number of members", len(wanted), len(seen))
         for member in view.members:
@@ -103,18 +103,18 @@ def wrong_members(views: Mapping[str, EtcdView], expected: Expected) -> list[Fin
     return on_every(expected.etcd, views, judge)
 
 
-def url_of(expected: Expected, name: str, port: int = PEER_PORT) -> str:
+def url_of(expected: ExpectedGuest, name: str, port: int = PEER_PORT) -> str:
     """Return where a member takes its peers' connections (or, on another port, its clients')."""
     return f"https://{expected.addresses[name]}:{port}"
 
 
-def disagreeing(views: Mapping[str, EtcdView], expected: Expected) -> list[Finding]:
+def disagreeing(views: Mapping[str, EtcdView], expected: ExpectedGuest) -> list[Mismatch]:
     """Return where members do not follow one leader, who is one of them, in one term of one cluster."""
     first = next(iter(views.values()), None)
 
-    def judge(name: str, view: EtcdView) -> list[Finding]:
+    def judge(name: str, view: EtcdView) -> list[Mismatch]:
         if first is None or view.leader in ("", "0"):
-            return [Finding(name, "a leader", f"leader {view.leader!r}")]
+            return [Mismatch(name, "a leader", f"leader {view.leader!r}")]
         found = differs(name, "leader", first.leader, view.leader) + differs(name, "term", first.term, view.term)
         found += differs(name, "cluster id", first.cluster, view.cluster)
         known = view.leader in {member.id for member in view.members}
@@ -123,7 +123,7 @@ def disagreeing(views: Mapping[str, EtcdView], expected: Expected) -> list[Findi
     return on_every(expected.etcd, views, judge)
 
 
-def wrong_versions(views: Mapping[str, EtcdView], expected: Expected) -> list[Finding]:
+def wrong_versions(views: Mapping[str, EtcdView], expected: ExpectedGuest) -> list[Mismatch]:
     """Return the members that run another version than expected."""
     return on_every(expected.etcd, views, lambda name, view: differs(name, "etcd", expected.etcd_version, view.version))
 

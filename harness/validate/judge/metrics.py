@@ -15,8 +15,8 @@ from harness.kube import Cluster
 from harness.kube.client import ApiFailure, Unreachable
 from harness.kube.resources import Resource
 from harness.validate.facts.cluster import ClusterView
-from harness.validate.facts.expected import Expected
-from harness.validate.judge.mismatch import Finding, differs, on_every
+from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.judge.mismatch import Mismatch, differs, on_every
 
 NODE_METRICS = Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", namespaced=False)
 POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "pods", "PodMetrics")
@@ -26,16 +26,16 @@ MEASURED = ("cpu", "memory")
 OLDEST = timedelta(minutes=2)
 
 
-def unmeasured_nodes(api: Cluster, expected: Expected, now: datetime | None = None) -> list[Finding]:
+def unmeasured_nodes(api: Cluster, expected: ExpectedGuest, now: datetime | None = None) -> list[Mismatch]:
     """Return nodes of which there is no usage, none above zero, or none of late; and nodes that are no machine's."""
     found = _listed(api, NODE_METRICS)
-    if isinstance(found, Finding):
+    if isinstance(found, Mismatch):
         return [found]
     moment = now or datetime.now(UTC)
 
-    def judge(name: str, seen: Mapping[str, Any]) -> list[Finding]:
+    def judge(name: str, seen: Mapping[str, Any]) -> list[Mismatch]:
         taken = datetime.fromisoformat(str(seen["timestamp"]))
-        late = [Finding(name, f"a measurement of the last {OLDEST}", str(taken))] if moment - taken > OLDEST else []
+        late = [Mismatch(name, f"a measurement of the last {OLDEST}", str(taken))] if moment - taken > OLDEST else []
         return [*_idle(name, seen.get("usage", {})), *late]
 
     by_name = {item["metadata"]["name"]: item for item in found}
@@ -43,10 +43,10 @@ def unmeasured_nodes(api: Cluster, expected: Expected, now: datetime | None = No
     return on_every(expected.nodes, by_name, judge) + differs("metrics-server", "other nodes", [], strangers)
 
 
-def unmeasured_pods(api: Cluster, view: ClusterView, expected: Expected) -> list[Finding]:
+def unmeasured_pods(api: Cluster, view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
     """Return the nodes none of whose system pods has a usage above zero, or that have no system pod at all."""
     found = _listed(api, POD_METRICS)
-    if isinstance(found, Finding):
+    if isinstance(found, Mismatch):
         return [found]
     nodes = {(p["metadata"]["namespace"], p["metadata"]["name"]): p["spec"].get("nodeName") for p in view.system_pods}
     measured: dict[str, int] = {}
@@ -59,17 +59,17 @@ def unmeasured_pods(api: Cluster, view: ClusterView, expected: Expected) -> list
     return on_every(expected.nodes, measured, lambda _, count: differs("metrics-server", "any pod", True, count > 0))
 
 
-def _listed(api: Cluster, resource: Resource) -> list[Any] | Finding:
+def _listed(api: Cluster, resource: Resource) -> list[Any] | Mismatch:
     """Return what metrics-server lists, or the finding that it does not."""
     try:
         return list(api.list(resource).items)
     except (ApiFailure, Unreachable) as failure:
-        return Finding("metrics.k8s.io", f"a list of {resource.plural}", str(failure))
+        return Mismatch("metrics.k8s.io", f"a list of {resource.plural}", str(failure))
 
 
-def _idle(name: str, usage: Mapping[str, Any]) -> list[Finding]:
+def _idle(name: str, usage: Mapping[str, Any]) -> list[Mismatch]:
     return [
-        Finding(name, f"{what} above zero", repr(usage.get(what)))
+        Mismatch(name, f"{what} above zero", repr(usage.get(what)))
         for what in MEASURED
         if not _positive(usage.get(what))
     ]

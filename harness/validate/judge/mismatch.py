@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Finding:
+class Mismatch:
     """One thing that is not as it should be: where, what was expected, what was seen."""
 
     where: str
@@ -29,7 +29,7 @@ class CheckFailed(AssertionError):
     """A check of a guest cluster does not hold."""
 
 
-def require(findings: Iterable[Finding], *, claim: str, look: str, do: str) -> None:
+def require(findings: Iterable[Mismatch], *, claim: str, look: str, do: str) -> None:
     """Fail with one message that names every finding; do nothing when there is none.
 
     Args:
@@ -49,8 +49,8 @@ def require(findings: Iterable[Finding], *, claim: str, look: str, do: str) -> N
 
 
 def on_every(
-    names: Sequence[str], seen: Mapping[str, T], judge: Callable[[str, T], Iterable[Finding]]
-) -> list[Finding]:
+    names: Sequence[str], seen: Mapping[str, T], judge: Callable[[str, T], Iterable[Mismatch]]
+) -> list[Mismatch]:
     """Judge what was seen of every name that must have been seen; a name that was not seen is a finding itself.
 
     Raises:
@@ -58,21 +58,21 @@ def on_every(
     """
     if not names:
         raise HarnessBug("a check was asked about no machine at all", hint="the cell's inventory groups are empty")
-    found: list[Finding] = []
+    found: list[Mismatch] = []
     for name in names:
         if name in seen:
             found += judge(name, seen[name])
         else:
-            found.append(Finding(name, "an answer", "none"))
+            found.append(Mismatch(name, "an answer", "none"))
     return found
 
 
-def eventually(judge: Callable[[], list[Finding]], *, deadline: Deadline, what: str) -> list[Finding]:
+def eventually(judge: Callable[[], list[Mismatch]], *, deadline: Deadline, what: str) -> list[Mismatch]:
     """Judge until nothing is found any more, or until the deadline; return what was found last.
 
     For what follows its cause by itself within seconds, as kube-proxy's rules follow a pod that has become ready.
     """
-    last: list[Finding] = []
+    last: list[Mismatch] = []
 
     def probe() -> bool | NotYet:
         last[:] = judge()
@@ -85,19 +85,19 @@ def eventually(judge: Callable[[], list[Finding]], *, deadline: Deadline, what: 
     return []
 
 
-def differs(where: str, what: str, expected: object, seen: object) -> list[Finding]:
+def differs(where: str, what: str, expected: object, seen: object) -> list[Mismatch]:
     """Return one finding when two values are not equal, none otherwise."""
-    return [] if expected == seen else [Finding(where, f"{what} {expected!r}", repr(seen))]
+    return [] if expected == seen else [Mismatch(where, f"{what} {expected!r}", repr(seen))]
 
 
-def same_set(where: str, what: str, expected: Iterable[str], seen: Iterable[str]) -> list[Finding]:
+def same_set(where: str, what: str, expected: Iterable[str], seen: Iterable[str]) -> list[Mismatch]:
     """Return a finding for what is missing and one for what is too much."""
     wanted, there = set(expected), set(seen)
     found = []
     if wanted - there:
-        found.append(Finding(where, f"{what} {', '.join(sorted(wanted))}", f"no {', '.join(sorted(wanted - there))}"))
+        found.append(Mismatch(where, f"{what} {', '.join(sorted(wanted))}", f"no {', '.join(sorted(wanted - there))}"))
     if there - wanted:
         found.append(
-            Finding(where, f"no other {what} than {', '.join(sorted(wanted))}", ", ".join(sorted(there - wanted)))
+            Mismatch(where, f"no other {what} than {', '.join(sorted(wanted))}", ", ".join(sorted(there - wanted)))
         )
     return found

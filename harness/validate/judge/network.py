@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from harness.validate.facts.expected import Expected
-from harness.validate.judge.mismatch import Finding, differs
-from harness.validate.remote.probes import HTTP_PORT, NAME, PROBE, SERVICE_PORT, UDP_PORT, Dialled, Probes
+from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.judge.mismatch import Mismatch, differs
+from harness.validate.remote.probes import HTTP_PORT, NAME, PROBE, SERVICE_PORT, UDP_PORT, DialResult, Probes
 
 Pair = tuple[str, str]
 PARALLEL_DIALS = 8
@@ -18,58 +18,60 @@ TRIES_PER_BACKEND = 15
 API_SERVICE_PORT = 443
 
 
-def pairs(expected: Expected) -> list[Pair]:
+def pairs(expected: ExpectedGuest) -> list[Pair]:
     """Return every ordered pair of nodes, each node with itself included: n * n of them."""
     return [(source, target) for source in expected.nodes for target in expected.nodes]
 
 
-def dial_all(asked: list[Pair], dial: Callable[[str, str], Dialled]) -> dict[Pair, Dialled]:
+def dial_all(asked: list[Pair], dial: Callable[[str, str], DialResult]) -> dict[Pair, DialResult]:
     """Dial for every pair, some at a time."""
     with ThreadPoolExecutor(PARALLEL_DIALS) as pool:
         return dict(zip(asked, pool.map(lambda pair: dial(*pair), asked), strict=True))
 
 
-def unanswered(asked: list[Pair], answers: Mapping[Pair, Dialled], right: Callable[[str, str], str]) -> list[Finding]:
+def unanswered(
+    asked: list[Pair], answers: Mapping[Pair, DialResult], right: Callable[[str, str], str]
+) -> list[Mismatch]:
     """Return the pairs that got no answer or another one than `right(source, target)`; an unasked pair is a finding."""
     found = differs("the check", "pairs asked", len(asked), len(answers))
     for source, target in asked:
-        answer = answers.get((source, target), Dialled((), ("was not asked",)))
+        answer = answers.get((source, target), DialResult((), ("was not asked",)))
         wanted = right(source, target)
         if answer.responses != (wanted,) or answer.errors:
             seen = "; ".join(_short(answer.errors, 200)) or repr(_short(answer.responses))
-            found.append(Finding(f"{source} -> {target}", repr(_short((wanted,))), seen))
+            found.append(Mismatch(f"{source} -> {target}", repr(_short((wanted,))), seen))
     return found
 
 
-def unreachable_pods(probes: Probes, expected: Expected, *, protocol: str) -> list[Finding]:
+def unreachable_pods(probes: Probes, expected: ExpectedGuest, *, protocol: str) -> list[Mismatch]:
     """Return the ordered pairs of nodes whose pods do not reach each other by "http" or "udp"."""
     port = UDP_PORT if protocol == "udp" else HTTP_PORT
 
-    def dial(source: str, target: str) -> Dialled:
+    def dial(source: str, target: str) -> DialResult:
         return probes.dial(source, probes.dialled[target].address, port, "hostname", protocol=protocol)
 
     asked = pairs(expected)
     return unanswered(asked, dial_all(asked, dial), lambda _, target: probes.dialled[target].name)
 
 
-def lost_large_answers(probes: Probes, expected: Expected) -> list[Finding]:
+def lost_large_answers(probes: Probes, expected: ExpectedGuest) -> list[Mismatch]:
     """Return the ordered pairs of nodes between which large requests and answers are lost (a wrong MTU, mostly)."""
     text = "x" * LARGE_BYTES
 
-    def dial(source: str, target: str) -> Dialled:
+    def dial(source: str, target: str) -> DialResult:
         return probes.dial(source, probes.dialled[target].address, HTTP_PORT, f"echo?msg={text}")
 
     asked = pairs(expected)
     return unanswered(asked, dial_all(asked, dial), lambda *_: text)
 
 
-def unserved(probes: Probes, expected: Expected, host: str) -> list[Finding]:
+def unserved(probes: Probes, expected: ExpectedGuest, host: str) -> list[Mismatch]:
     """Return the nodes whose pods do not reach every backend of the Service by its address or name."""
     backends = sorted(pod.name for pod in probes.dialling.values())
     tries = TRIES_PER_BACKEND * len(backends)
     asked = [(node, host) for node in expected.nodes]
 
-    def dial(node: str, to: str) -> Dialled:
+    def dial(node: str, to: str) -> DialResult:
         first = probes.dial(node, to, SERVICE_PORT, "hostname")
         # a Service that does not answer once costs seconds at each further try
         return probes.dial(node, to, SERVICE_PORT, "hostname", tries=tries) if first.responses else first
@@ -83,41 +85,41 @@ def unserved(probes: Probes, expected: Expected, host: str) -> list[Finding]:
     return found
 
 
-def closed_node_ports(probes: Probes, expected: Expected) -> list[Finding]:
+def closed_node_ports(probes: Probes, expected: ExpectedGuest) -> list[Mismatch]:
     """Return the ordered pairs of nodes where a pod of the first does not reach the second's NodePort."""
     backends = {pod.name for pod in probes.dialling.values()}
 
-    def dial(source: str, target: str) -> Dialled:
+    def dial(source: str, target: str) -> DialResult:
         return probes.dial(source, expected.addresses[target], probes.node_port, "hostname")
 
     asked = pairs(expected)
-    found: list[Finding] = []
+    found: list[Mismatch] = []
     for (source, target), answer in dial_all(asked, dial).items():
         if len(answer.responses) != 1 or answer.responses[0] not in backends:
             seen = "; ".join(answer.errors) or repr(answer.responses)
             where = f"{source} -> {expected.addresses[target]}:{probes.node_port} ({target})"
-            found.append(Finding(where, f"one of {sorted(backends)}", seen))
+            found.append(Mismatch(where, f"one of {sorted(backends)}", seen))
     return found
 
 
-def service_name(expected: Expected) -> str:
+def service_name(expected: ExpectedGuest) -> str:
     """Return the full DNS name of the probes' Service."""
     return f"{PROBE}.{NAME}.svc.{expected.dns_domain}"
 
 
-def api_unreachable(probes: Probes, expected: Expected) -> list[Finding]:
+def api_unreachable(probes: Probes, expected: ExpectedGuest) -> list[Mismatch]:
     """Return the nodes whose pods do not reach the API server by its Service's name, short and full.
 
     Plain HTTP is spoken to a TLS port: Go's server says so in words, which proves the name, the Service and the way.
     """
-    found: list[Finding] = []
+    found: list[Mismatch] = []
     names = ("kubernetes.default", f"kubernetes.default.svc.{expected.dns_domain}")
     asked = [(node, name) for node in expected.nodes for name in names]
     answers = dial_all(asked, lambda node, name: probes.dial(node, name, API_SERVICE_PORT, "version"))
     for (node, name), answer in answers.items():
         if not any("HTTP request to an HTTPS server" in text for text in answer.responses):
             seen = "; ".join(answer.errors) or repr(answer.responses)
-            found.append(Finding(f"{node} -> {name}", "the API server's answer", seen))
+            found.append(Mismatch(f"{node} -> {name}", "the API server's answer", seen))
     return found + differs("the check", "names asked", len(expected.nodes) * len(names), len(answers))
 
 

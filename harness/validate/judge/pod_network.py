@@ -10,10 +10,10 @@ import ipaddress
 from collections.abc import Mapping
 
 from harness.validate.facts.cluster import ClusterView
-from harness.validate.facts.expected import Expected
+from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.network_plugins import PLUGINS, Gateway
 from harness.validate.facts.node import NodeFacts
-from harness.validate.judge.mismatch import Finding, differs, on_every, same_set
+from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
 
 Facts = Mapping[str, NodeFacts]
 TUNNELS = frozenset({"vxlan", "geneve", "wireguard"})  # kinds of interfaces that wrap packets, in ip's words
@@ -26,12 +26,12 @@ def pod_networks(view: ClusterView) -> dict[str, str]:
     return {name: network for name, network in networks.items() if network}
 
 
-def wrong_routes(facts: Facts, view: ClusterView, expected: Expected) -> list[Finding]:
+def wrong_routes(facts: Facts, view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
     """Return nodes that lack the route to another node's pods, lead it elsewhere, or have one to pods of no node."""
     networks = pod_networks(view)
     whole = ipaddress.ip_network(expected.pod_cidr)
 
-    def judge(name: str, seen: NodeFacts) -> list[Finding]:
+    def judge(name: str, seen: NodeFacts) -> list[Mismatch]:
         wanted = {
             networks.get(other, f"the pod network of {other}"): _gateway(expected, networks.get(other, ""), other)
             for other in expected.nodes
@@ -39,7 +39,7 @@ def wrong_routes(facts: Facts, view: ClusterView, expected: Expected) -> list[Fi
         }
         there = {route.destination: route.gateway for route in seen.routes if _within(route.destination, whole)}
         there = {network: gateway for network, gateway in there.items() if gateway}  # the own one has none
-        found: list[Finding] = []
+        found: list[Mismatch] = []
         for network, gateway in wanted.items():
             found += differs(name, f"route to {network} via", gateway, there.get(network))
         foreign = sorted(set(there) - set(wanted))
@@ -48,7 +48,7 @@ def wrong_routes(facts: Facts, view: ClusterView, expected: Expected) -> list[Fi
     return on_every(expected.nodes, facts, judge)
 
 
-def _gateway(expected: Expected, network: str, node: str) -> str:
+def _gateway(expected: ExpectedGuest, network: str, node: str) -> str:
     if expected.plugin.gateway is Gateway.NODE:
         return expected.addresses[node]
     return network.partition("/")[0]
@@ -62,23 +62,23 @@ def _within(destination: str, whole: ipaddress.IPv4Network | ipaddress.IPv6Netwo
     return network.version == whole.version and network.subnet_of(whole)  # type: ignore[arg-type]
 
 
-def wrong_tunnels(facts: Facts, expected: Expected) -> list[Finding]:
+def wrong_tunnels(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
     """Return nodes that lack the plugin's tunnel interface, or have one that is not the plugin's."""
     wanted = {expected.plugin.tunnel} if expected.plugin.tunnel is not None else set()
 
-    def judge(name: str, seen: NodeFacts) -> list[Finding]:
+    def judge(name: str, seen: NodeFacts) -> list[Mismatch]:
         tunnels = {link for link, kind in seen.links.items() if kind in TUNNELS}
-        found = [] if LOOPBACK in seen.links else [Finding(name, "a list of its interfaces", repr(dict(seen.links)))]
+        found = [] if LOOPBACK in seen.links else [Mismatch(name, "a list of its interfaces", repr(dict(seen.links)))]
         return found + same_set(name, f"tunnels ({', '.join(sorted(TUNNELS))})", wanted, tunnels)
 
     return on_every(expected.nodes, facts, judge)
 
 
-def wrong_plugin_units(facts: Facts, expected: Expected) -> list[Finding]:
+def wrong_plugin_units(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
     """Return nodes on which the plugin's unit does not run now or after a reboot, or another plugin's is installed."""
 
-    def judge(name: str, seen: NodeFacts) -> list[Finding]:
-        found: list[Finding] = []
+    def judge(name: str, seen: NodeFacts) -> list[Mismatch]:
+        found: list[Mismatch] = []
         for plugin in PLUGINS.values():
             unit = seen.units.get(plugin.unit)
             where = f"{name} {plugin.unit}"
@@ -86,7 +86,7 @@ def wrong_plugin_units(facts: Facts, expected: Expected) -> list[Finding]:
                 states = (unit.active, unit.enabled) if unit is not None else ("absent",)
                 found += differs(where, "state", ("active", "enabled"), states)
             elif unit is None or unit.loaded != "not-found":
-                found.append(Finding(where, "not to be installed", unit.loaded if unit is not None else "no answer"))
+                found.append(Mismatch(where, "not to be installed", unit.loaded if unit is not None else "no answer"))
         return found
 
     return on_every(expected.nodes, facts, judge)

@@ -11,7 +11,7 @@ from typing import Any
 from harness.kube import Cluster
 from harness.kube.resources import NAMESPACE, POD, PV, PVC, SERVICE_ACCOUNT, STORAGE_CLASS
 from harness.until import Deadline, NotYet, TimedOut, until
-from harness.validate.judge.mismatch import Finding, differs
+from harness.validate.judge.mismatch import Mismatch, differs
 
 NAME = "vmatrix-storage"
 WRITER, READER = "writer", "reader"
@@ -25,7 +25,7 @@ INTERVAL = 0.5  # seconds between looks
 Json = dict[str, Any]
 
 
-def wrong_default_class(api: Cluster) -> list[Finding]:
+def wrong_default_class(api: Cluster) -> list[Mismatch]:
     """Return a finding unless exactly one storage class is the default."""
     return differs("the cluster", "default storage classes", 1, len(default_classes(api)))
 
@@ -36,7 +36,7 @@ def default_classes(api: Cluster) -> list[str]:
     return sorted(c["name"] for c in classes if c.get("annotations", {}).get(DEFAULT) == "true")
 
 
-def lost_writes(api: Cluster, *, image: str, token: str, deadline: Deadline) -> list[Finding]:
+def lost_writes(api: Cluster, *, image: str, token: str, deadline: Deadline) -> list[Mismatch]:
     """Claim a volume, write to it from one pod, read it from another when the first is gone; then release it.
 
     Args:
@@ -58,7 +58,7 @@ def lost_writes(api: Cluster, *, image: str, token: str, deadline: Deadline) -> 
         found += differs(f"pod {READER}", "to read what another pod wrote:", token, read)
         return found + _released(api, volume, deadline)
     except TimedOut as late:
-        return [Finding("a volume of the default storage class", "to serve two pods in turn", _told(api, late))]
+        return [Mismatch("a volume of the default storage class", "to serve two pods in turn", _told(api, late))]
 
 
 def remove(api: Cluster) -> None:
@@ -83,7 +83,7 @@ def _begin(api: Cluster, deadline: Deadline) -> None:
     api.create(PVC, _claim())
 
 
-def _run(api: Cluster, name: str, image: str, script: str, deadline: Deadline) -> list[Finding]:
+def _run(api: Cluster, name: str, image: str, script: str, deadline: Deadline) -> list[Mismatch]:
     """Run a shell script in a pod that has the volume; return a finding when it fails.
 
     Raises:
@@ -108,7 +108,7 @@ def _remove_pod(api: Cluster, name: str, deadline: Deadline) -> None:
     until(gone, deadline=deadline, what=f"pod {name} is gone", interval=INTERVAL)
 
 
-def _released(api: Cluster, volume: str, deadline: Deadline) -> list[Finding]:
+def _released(api: Cluster, volume: str, deadline: Deadline) -> list[Mismatch]:
     """Delete pod and claim; return a finding unless the volume goes with them."""
     _remove_pod(api, READER, deadline)
     api.delete(PVC, CLAIM, NAME)
@@ -118,7 +118,7 @@ def _released(api: Cluster, volume: str, deadline: Deadline) -> list[Finding]:
         return True if left is None else NotYet(f"it is {left.get('status', {}).get('phase')}")
 
     if not volume:
-        return [Finding(f"claim {CLAIM}", "a volume", "none")]
+        return [Mismatch(f"claim {CLAIM}", "a volume", "none")]
     until(gone, deadline=deadline, what=f"volume {volume} is gone after its claim", interval=INTERVAL)
     return []
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from harness.kube import Cluster
 from harness.kube.resources import CONFIG_MAP, NAMESPACE
 from harness.model import Cell
-from harness.validate.judge.mismatch import Finding, differs
+from harness.validate.judge.mismatch import Mismatch, differs
 
 LIFE = "vmatrix-life"  # the namespace in a guest of everything that is there to be looked at through its phases
 MARK = "mark"
@@ -55,30 +55,30 @@ def data_of_another_cluster(cell: Cell, index: int) -> bool:
     return cell.phases[index].cluster and 0 < began(cell, index) == index
 
 
-def lost_marks(cell: Cell, index: int, written: Mapping[int, str], seen: Mapping[str, str]) -> list[Finding]:
+def lost_marks(cell: Cell, index: int, written: Mapping[int, str], seen: Mapping[str, str]) -> list[Mismatch]:
     """Return what was written and is not there, or is something else.
 
     Args:
         written: marks by the index of the phase before which they were written.  seen: marks in the cluster, by name.
     """
-    result: list[Finding] = []
+    result: list[Mismatch] = []
     for number in lasting(cell, index):
         name = cell.stage(number)
         mark = written.get(number)
         if mark is None:
-            result.append(Finding(f"before {name}", "data written into the cluster", "none was written"))
+            result.append(Mismatch(f"before {name}", "data written into the cluster", "none was written"))
         else:
             result += differs(f"ConfigMap {LIFE}/{name}", "mark", mark, seen.get(name))
     return result
 
 
-def old_marks(cell: Cell, index: int, written: Mapping[int, str], seen: Mapping[str, str]) -> list[Finding]:
+def old_marks(cell: Cell, index: int, written: Mapping[int, str], seen: Mapping[str, str]) -> list[Mismatch]:
     """Return what is there although it was written into a cluster before this one."""
     before = {number: mark for number, mark in written.items() if number < index}
     if not before:
-        return [Finding("the cluster before", "data written into it", "none was written")]
+        return [Mismatch("the cluster before", "data written into it", "none was written")]
     return [
-        Finding(f"before {cell.stage(number)}", "nothing of it in the new cluster", f"its mark, {mark}")
+        Mismatch(f"before {cell.stage(number)}", "nothing of it in the new cluster", f"its mark, {mark}")
         for number, mark in before.items()
         if mark in seen.values()
     ]

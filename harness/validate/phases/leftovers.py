@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 from harness.kube import Cluster
 from harness.kube.resources import CSI_NODE, CSR, ENDPOINT_SLICE, LEASE, NODE, POD
 from harness.model import Cell
-from harness.validate.facts.expected import Expected
+from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.judge.cluster import by_name
 from harness.validate.judge.etcd import url_of
-from harness.validate.judge.mismatch import Finding, differs, on_every, same_set
+from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
 from harness.validate.phases.observation import Observation
 
 LEASES = "kube-node-lease"  # where every kubelet renews the Lease of its Node
@@ -71,14 +71,14 @@ def joined_in(cell: Cell, index: int) -> tuple[str, ...]:
     return tuple(name for name in cell.phases[index].machines if name not in cell.phases[index - 1].machines)
 
 
-def left_in_api(traces: Traces, gone: Mapping[str, str], expected: Expected) -> list[Finding]:
+def left_in_api(traces: Traces, gone: Mapping[str, str], expected: ExpectedGuest) -> list[Mismatch]:
     """Return what the API still has of machines that are gone.
 
     Args:
         gone: their addresses, by name.
     """
 
-    def judge(name: str, address: str) -> list[Finding]:
+    def judge(name: str, address: str) -> list[Mismatch]:
         found = differs(f"Node {name}", "exists", False, name in traces.nodes)
         found += differs(f"Lease {LEASES}/{name}", "exists", False, name in traces.leases)
         found += differs(f"CSINode {name}", "exists", False, name in traces.csi_nodes)
@@ -95,7 +95,7 @@ def left_in_api(traces: Traces, gone: Mapping[str, str], expected: Expected) -> 
     return found + on_every(tuple(gone), gone, judge)
 
 
-def left_on_others(seen: Observation, gone: Mapping[str, str]) -> list[Finding]:
+def left_on_others(seen: Observation, gone: Mapping[str, str]) -> list[Mismatch]:
     """Return what machines that stay still know of machines that are gone, by what they run and read.
 
     Args:
@@ -104,7 +104,7 @@ def left_on_others(seen: Observation, gone: Mapping[str, str]) -> list[Finding]:
     expected = seen.expected
     servers = {name: f"{expected.addresses[name]}:{API_PORT}" for name in expected.control_plane}
 
-    def judge(machine: str, running: Any) -> list[Finding]:
+    def judge(machine: str, running: Any) -> list[Mismatch]:
         named = {name for names in running.hosts.values() for name in names}
         found = same_set(f"{machine} /etc/hosts", "names of machines that are gone", (), named & set(gone))
         addresses = set(running.hosts) & set(gone.values())
@@ -113,21 +113,21 @@ def left_on_others(seen: Observation, gone: Mapping[str, str]) -> list[Finding]:
         if machine not in expected.nodes:
             return found
         if running.backends is None:
-            return [*found, Finding(f"{machine} haproxy", "a running process", "none")]
+            return [*found, Mismatch(f"{machine} haproxy", "a running process", "none")]
         found += differs(f"{machine} haproxy", "control planes", servers, dict(running.backends.content))
         return found + differs(f"{machine} haproxy", "began after its file changed", True, running.backends.fresh)
 
     return on_every(expected.machines, seen.running, judge) + _wrong_etcd_servers(seen)
 
 
-def _wrong_etcd_servers(seen: Observation) -> list[Finding]:
+def _wrong_etcd_servers(seen: Observation) -> list[Mismatch]:
     """Return where a running API server speaks with other members of etcd than there are."""
     expected = seen.expected
     own = {f"https://127.0.0.1:{ETCD_CLIENT_PORT}"}
     all_ = {url_of(expected, name, ETCD_CLIENT_PORT) for name in expected.etcd}
 
-    def judge(machine: str, facts: Any) -> list[Finding]:
-        found: list[Finding] = []
+    def judge(machine: str, facts: Any) -> list[Mismatch]:
+        found: list[Mismatch] = []
         for process in facts.running("kube-apiserver"):
             servers = set((process.flag("etcd-servers") or "").split(","))
             found += same_set(
@@ -138,14 +138,14 @@ def _wrong_etcd_servers(seen: Observation) -> list[Finding]:
     return on_every(expected.control_plane, seen.facts, judge)
 
 
-def not_joined(before: Observation | None, after: Observation, joined: tuple[str, ...]) -> list[Finding]:
+def not_joined(before: Observation | None, after: Observation, joined: tuple[str, ...]) -> list[Mismatch]:
     """Return the machines that were part of the cluster before they joined it, or are not after."""
     if before is None:
-        return [Finding("before the phase", "a record of the nodes", "none")]
+        return [Mismatch("before the phase", "a record of the nodes", "none")]
 
-    def judge(name: str, _: str) -> list[Finding]:
+    def judge(name: str, _: str) -> list[Mismatch]:
         was, now = by_name(before.view.nodes), by_name(after.view.nodes)
-        found: list[Finding] = []
+        found: list[Mismatch] = []
         if name in after.expected.nodes:
             found += differs(f"{name}, before the phase", "is a node", False, name in was)
             ready = {c["type"]: c["status"] for c in now.get(name, {}).get("status", {}).get("conditions", [])}
@@ -155,7 +155,7 @@ def not_joined(before: Observation | None, after: Observation, joined: tuple[str
             found += differs(f"{name}, after it", "is a member of etcd", True, name in _members(after))
         return found
 
-    found = [] if before.view.nodes and before.etcd else [Finding("before the phase", "nodes and members", "none")]
+    found = [] if before.view.nodes and before.etcd else [Mismatch("before the phase", "nodes and members", "none")]
     return found + on_every(joined, {name: name for name in joined}, judge)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.errors import InfraError
-from harness.validate.judge.mismatch import Finding, on_every
+from harness.validate.judge.mismatch import Mismatch, on_every
 from harness.validate.remote.hosts import ON_NODE_STATE, ask_each
 from harness.validate.remote.on_node_state import differences
 
@@ -26,22 +26,22 @@ def gather_states(hosts: Mapping[str, Any]) -> dict[str, State]:
     return ask_each(hosts, dict.fromkeys(hosts, (ON_NODE_STATE,)), _read, seconds=LOOK_SECONDS)
 
 
-def not_as_before(names: Sequence[str], before: Mapping[str, State], after: Mapping[str, State]) -> list[Finding]:
+def not_as_before(names: Sequence[str], before: Mapping[str, State], after: Mapping[str, State]) -> list[Mismatch]:
     """Return what is different on machines from what they were before their deployment."""
 
-    def judge(name: str, now: State) -> list[Finding]:
+    def judge(name: str, now: State) -> list[Mismatch]:
         was = before.get(name)
         if was is None:
-            return [Finding(name, "a record of the machine before its deployment", "none")]
+            return [Mismatch(name, "a record of the machine before its deployment", "none")]
         empty = [kind for kind in KINDS if not was.get(kind) or not now.get(kind)]
         found = [
-            Finding(f"{name}, {kind}", "something to compare", "nothing") for kind in empty if kind != "firewall rule"
+            Mismatch(f"{name}, {kind}", "something to compare", "nothing") for kind in empty if kind != "firewall rule"
         ]
         told = differences(was, now)
-        found += [Finding(name, "the state before the deployment", said) for said in told[:LISTED]]
+        found += [Mismatch(name, "the state before the deployment", said) for said in told[:LISTED]]
         more = len(told) - LISTED
         return found + (
-            [Finding(name, "the state before the deployment", f"{more} more differences")] if more > 0 else []
+            [Mismatch(name, "the state before the deployment", f"{more} more differences")] if more > 0 else []
         )
 
     return on_every(names, after, judge)

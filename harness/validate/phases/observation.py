@@ -10,9 +10,9 @@ from typing import Any
 from harness.kube import Cluster
 from harness.kube.resources import CONFIG_MAP, SERVICE
 from harness.validate.facts.cluster import ClusterView, Json
-from harness.validate.facts.expected import Expected
+from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
-from harness.validate.facts.programs import Running
+from harness.validate.facts.programs import RunningPrograms
 from harness.validate.inspection import Inspection
 from harness.validate.judge.apiserver import kubelet_configurations
 from harness.validate.judge.etcd import EtcdView
@@ -33,10 +33,10 @@ class Observation:
     coredns: the data of its ConfigMap.
     """
 
-    expected: Expected
+    expected: ExpectedGuest
     view: ClusterView
     facts: Mapping[str, NodeFacts]
-    running: Mapping[str, Running]
+    running: Mapping[str, RunningPrograms]
     kubelets: Mapping[str, Mapping[str, Any]]
     coredns: Mapping[str, str]
 

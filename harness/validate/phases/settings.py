@@ -8,8 +8,8 @@ from typing import Any
 
 from harness.errors import HarnessBug
 from harness.model import Cell
-from harness.validate.facts.expected import Expected
-from harness.validate.judge.mismatch import Finding, differs
+from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.judge.mismatch import Mismatch, differs
 from harness.validate.phases.observation import Observation, cache_seconds
 
 # Variables of scenarios that other checks see: by name, where.
@@ -20,7 +20,7 @@ SEEN_ELSEWHERE: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestedSetting:
     """One setting that was asked for: the playbooks' variable, the name within it ("" when it has none), the value."""
 
     variable: str
@@ -29,7 +29,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Place:
+class SettingPlace:
     """Where a setting is in force, what was seen there, and what it is held to (the value as it is written there).
 
     steady: whether the same is seen at every moment, so that it can tell what the setting was before.
@@ -41,10 +41,10 @@ class Place:
     steady: bool = True
 
 
-Look = Callable[[Observation, Asked], Iterator[Place]]
+Look = Callable[[Observation, RequestedSetting], Iterator[SettingPlace]]
 
 
-def asked_in(cell: Cell, index: int) -> tuple[Asked, ...]:
+def asked_in(cell: Cell, index: int) -> tuple[RequestedSetting, ...]:
     """Return the settings that hold during a phase by what its scenario says, this phase or one before.
 
     Raises:
@@ -58,10 +58,12 @@ def asked_in(cell: Cell, index: int) -> tuple[Asked, ...]:
             f"no check sees what becomes of {', '.join(unknown)}, which scenario {cell.scenario} sets",
             hint="say in harness/validate/phases/settings.py where a running cluster shows it",
         )
-    return tuple(Asked(variable, *leaf) for variable in own if variable in LOOKS for leaf in leaves(own[variable]))
+    return tuple(
+        RequestedSetting(variable, *leaf) for variable in own if variable in LOOKS for leaf in leaves(own[variable])
+    )
 
 
-def asked_first_in(cell: Cell, index: int) -> tuple[Asked, ...]:
+def asked_first_in(cell: Cell, index: int) -> tuple[RequestedSetting, ...]:
     """Return the settings that a phase is the first to ask for."""
     before = asked_in(cell, index - 1) if index else ()
     return tuple(one for one in asked_in(cell, index) if one not in before)
@@ -76,44 +78,44 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield from leaves(inner, f"{path}.{key}" if path else str(key))
 
 
-def not_in_force(asked: tuple[Asked, ...], seen: Observation) -> list[Finding]:
+def not_in_force(asked: tuple[RequestedSetting, ...], seen: Observation) -> list[Mismatch]:
     """Return where a setting is not what was asked for; a setting that is seen nowhere is a finding too."""
-    found: list[Finding] = []
+    found: list[Mismatch] = []
     for one in asked:
         places = list(LOOKS[one.variable](seen, one))
         if not places:
-            found.append(Finding(one.variable, f"a place where {one.name or 'it'} is in force", "none"))
+            found.append(Mismatch(one.variable, f"a place where {one.name or 'it'} is in force", "none"))
         for place in places:
             found += differs(place.where, "value", place.wanted, place.seen)
     return found
 
 
-def not_changed(asked: tuple[Asked, ...], before: Observation | None) -> list[Finding]:
+def not_changed(asked: tuple[RequestedSetting, ...], before: Observation | None) -> list[Mismatch]:
     """Return where a setting was before the phase what it was to become in it: then the phase has proved nothing."""
     if before is None:
-        return [Finding("before the phase", "a record of the settings", "none")]
-    found: list[Finding] = []
+        return [Mismatch("before the phase", "a record of the settings", "none")]
+    found: list[Mismatch] = []
     for one in asked:
         places = list(LOOKS[one.variable](before, one))
         if not places:
-            found.append(Finding(one.variable, f"a place where {one.name or 'it'} was in force before", "none"))
+            found.append(Mismatch(one.variable, f"a place where {one.name or 'it'} was in force before", "none"))
         found += [
-            Finding(f"{place.where}, before the phase", f"not yet {place.wanted!r}", repr(place.seen))
+            Mismatch(f"{place.where}, before the phase", f"not yet {place.wanted!r}", repr(place.seen))
             for place in places
             if place.steady and place.seen == place.wanted
         ]
     return found
 
 
-def _flags(program: str, machines: Callable[[Expected], tuple[str, ...]]) -> Look:
+def _flags(program: str, machines: Callable[[ExpectedGuest], tuple[str, ...]]) -> Look:
     """See a flag of each running process of a program, on each machine that must have one."""
 
-    def look(seen: Observation, one: Asked) -> Iterator[Place]:
+    def look(seen: Observation, one: RequestedSetting) -> Iterator[SettingPlace]:
         for machine in machines(seen.expected):
             facts = seen.facts.get(machine)
             values = {process.flag(one.name) for process in facts.running(program)} if facts is not None else {None}
             value = values.pop() if len(values) == 1 else sorted(map(str, values))
-            yield Place(f"{machine}: running {program} --{one.name}", value, _as_flag(one.value))
+            yield SettingPlace(f"{machine}: running {program} --{one.name}", value, _as_flag(one.value))
 
     return look
 
@@ -122,18 +124,20 @@ def _as_flag(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _kubelet(seen: Observation, one: Asked) -> Iterator[Place]:
+def _kubelet(seen: Observation, one: RequestedSetting) -> Iterator[SettingPlace]:
     for node in seen.expected.nodes:
-        yield Place(f"{node}: running kubelet's {one.name}", at(seen.kubelets.get(node, {}), one.name), one.value)
+        yield SettingPlace(
+            f"{node}: running kubelet's {one.name}", at(seen.kubelets.get(node, {}), one.name), one.value
+        )
 
 
-def _kube_proxy(seen: Observation, one: Asked) -> Iterator[Place]:
+def _kube_proxy(seen: Observation, one: RequestedSetting) -> Iterator[SettingPlace]:
     for node in seen.expected.nodes:
         running = seen.running[node].kube_proxy if node in seen.running else {}
-        yield Place(f"{node}: running kube-proxy's {one.name}", at(running, one.name), one.value)
+        yield SettingPlace(f"{node}: running kube-proxy's {one.name}", at(running, one.name), one.value)
 
 
-def _containerd(seen: Observation, one: Asked) -> Iterator[Place]:
+def _containerd(seen: Observation, one: RequestedSetting) -> Iterator[SettingPlace]:
     """See what containerd makes of its files, and that none of them is newer than the process that has read them."""
     for node in seen.expected.nodes:
         obeyed = seen.running[node].containerd if node in seen.running else None
@@ -142,13 +146,13 @@ def _containerd(seen: Observation, one: Asked) -> Iterator[Place]:
         value = values[0] if len(values) == 1 else values
         if obeyed is not None and not obeyed.fresh:
             value = f"{value!r} in files that are newer than the running containerd"
-        yield Place(f"{node}: running containerd's {one.name}", value, one.value)
+        yield SettingPlace(f"{node}: running containerd's {one.name}", value, one.value)
 
 
-def _dns_cache(seen: Observation, one: Asked) -> Iterator[Place]:
+def _dns_cache(seen: Observation, one: RequestedSetting) -> Iterator[SettingPlace]:
     """See CoreDNS's configuration; and by how long it lets its answers live that every server obeys it."""
     configured = cache_seconds(seen.coredns.get("Corefile", ""))
-    yield Place("CoreDNS: `cache` in its Corefile", configured, str(one.value))
+    yield SettingPlace("CoreDNS: `cache` in its Corefile", configured, str(one.value))
     given: dict[str, int] = {}
     for running in seen.running.values():
         for server, seconds in running.lifetimes.items():
@@ -156,9 +160,9 @@ def _dns_cache(seen: Observation, one: Asked) -> Iterator[Place]:
     for server, seconds in given.items():
         obeys = 0 < seconds <= int(one.value)
         where = f"CoreDNS at {server}: longest lifetime of an answer"
-        yield Place(where, one.value if obeys else seconds, one.value, steady=False)
+        yield SettingPlace(where, one.value if obeys else seconds, one.value, steady=False)
     if not given:
-        yield Place("CoreDNS: servers that answer", 0, "at least one")
+        yield SettingPlace("CoreDNS: servers that answer", 0, "at least one")
 
 
 def at(settings: Mapping[str, Any], path: str) -> Any:

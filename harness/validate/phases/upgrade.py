@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from harness.validate.facts.cluster import ClusterView, Json
-from harness.validate.facts.expected import Expected
-from harness.validate.judge.mismatch import Finding, differs, on_every
+from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.judge.mismatch import Mismatch, differs, on_every
 from harness.validate.phases.observation import Observation
 
 CONTROL_PLANE_PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 Versions = Mapping[str, str]
 
 
-def wanted_versions(expected: Expected) -> dict[str, str]:
+def wanted_versions(expected: ExpectedGuest) -> dict[str, str]:
     """Return every place where a version of a component can be seen, with the version that must be seen there."""
     wanted: dict[str, str] = {}
     for node in expected.nodes:
@@ -54,22 +54,22 @@ def seen_versions(seen: Observation) -> dict[str, str]:
     return found
 
 
-def not_upgraded(before: Observation | None, after: Observation) -> list[Finding]:
+def not_upgraded(before: Observation | None, after: Observation) -> list[Mismatch]:
     """Return where the old version was not seen before, or the new one is not seen after.
 
     A place whose version must change is also held to differ from what was seen there before, whatever was expected.
     """
     if before is None:
-        return [Finding("before the phase", "a record of every component's version", "none")]
+        return [Mismatch("before the phase", "a record of every component's version", "none")]
     old, new = wanted_versions(before.expected), wanted_versions(after.expected)
     was, now = seen_versions(before), seen_versions(after)
     changing = [place for place in new if place in old and old[place] != new[place]]
-    found = [] if changing else [Finding("the phase", "at least one component whose version changes", "none")]
+    found = [] if changing else [Mismatch("the phase", "at least one component whose version changes", "none")]
     found += _wrong(old, was, "before the phase")
     found += _wrong(new, now, "after it")
     for place in changing:
         if was.get(place) == now.get(place):
-            found.append(Finding(place, f"another version than before, {old[place]}", now.get(place) or "none"))
+            found.append(Mismatch(place, f"another version than before, {old[place]}", now.get(place) or "none"))
     return found
 
 
@@ -80,7 +80,7 @@ def side_by_side(before: Observation, after: Observation) -> dict[str, list[str]
     return {place: [was.get(place, ""), now.get(place, "")] for place in sorted(places)}
 
 
-def _wrong(wanted: Versions, seen: Versions, when: str) -> list[Finding]:
+def _wrong(wanted: Versions, seen: Versions, when: str) -> list[Mismatch]:
     return on_every(
         tuple(wanted), seen, lambda place, version: differs(f"{place}, {when}", "version", wanted[place], version)
     )

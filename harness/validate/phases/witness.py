@@ -17,12 +17,12 @@ from harness.model import Cell, Environment, GuestCluster, Machine
 from harness.spec.models import Timeouts
 from harness.until import Deadline
 from harness.validate.conformance.curated import AGNHOST
-from harness.validate.facts.availability import Answers, read_answers
+from harness.validate.facts.availability import Availability, read_answers
 from harness.validate.inspection import Inspection
 from harness.validate.phases import data, workload
 from harness.validate.phases.machine_state import State, gather_states
 from harness.validate.phases.observation import Observation, observe
-from harness.validate.remote.availability import Asking, ask_from
+from harness.validate.remote.availability import RequestStream, ask_from
 from harness.validate.remote.hosts import open_hosts
 
 API = "API at a node's own address"
@@ -33,7 +33,7 @@ CA = "/etc/kubernetes/pki/ca.crt"
 
 
 @dataclass
-class Record:
+class PhaseRecord:
     """What was seen of one phase: of what was not seen, `trouble` says why.
 
     before: the guest when the phase began.  answers: by name, what was asked during it.
@@ -42,13 +42,13 @@ class Record:
     """
 
     before: Observation | None = None
-    answers: Mapping[str, Answers] = field(default_factory=dict)
+    answers: Mapping[str, Availability] = field(default_factory=dict)
     asker: str = ""
     seconds: float = 0.0
     single: bool = False
     trouble: VmatrixError | None = None
 
-    def of(self, name: str) -> Answers:
+    def of(self, name: str) -> Availability:
         """Return what one address answered.
 
         Raises:
@@ -89,7 +89,7 @@ class Witness:
     ssh_options: Callable[[Environment], Sequence[str]]
     ssh_command: Callable[[Environment, Machine], Sequence[str]]
     step: Callable[[str], AbstractContextManager[Any]]
-    records: dict[int, Record] = field(default_factory=dict)
+    records: dict[int, PhaseRecord] = field(default_factory=dict)
     marks: dict[int, str] = field(default_factory=dict)
     environment: Environment | None = None
     _bare: dict[str, State] = field(default_factory=dict)
@@ -121,9 +121,9 @@ class Witness:
         there = self.environment.only(names)
         return gather_states(open_hosts(there, self.ssh_options(there)))
 
-    def record(self, index: int) -> Record:
+    def record(self, index: int) -> PhaseRecord:
         """Return what was seen of a phase; an empty record when nobody looked."""
-        return self.records.get(index, Record())
+        return self.records.get(index, PhaseRecord())
 
     @contextmanager
     def watch(self, index: int, environment: Environment, before: GuestCluster | None) -> Iterator[None]:
@@ -133,9 +133,9 @@ class Witness:
             environment: with all machines of the cell.
             before: the guest as the phase before left it; None when there is no cluster yet or any more.
         """
-        record = self.records[index] = Record()
+        record = self.records[index] = PhaseRecord()
         self.environment = environment
-        asking: Asking | None = None
+        asking: RequestStream | None = None
         if index == 0 and leaves_bare(self.cell):
             with self.step("look at the bare machines"):
                 self._look_at_bare(environment)
@@ -162,7 +162,7 @@ class Witness:
         except VmatrixError as trouble:
             self._bare_trouble = trouble
 
-    def _prepare(self, index: int, record: Record, before: GuestCluster) -> Asking | None:
+    def _prepare(self, index: int, record: PhaseRecord, before: GuestCluster) -> RequestStream | None:
         """See the guest, leave a mark in it, and have the workload answer."""
         environment = before.environment
         options = self.ssh_options(environment)
@@ -179,7 +179,7 @@ class Witness:
             record.trouble = trouble
         return None
 
-    def _ask(self, index: int, record: Record, inspection: Inspection) -> Asking:
+    def _ask(self, index: int, record: PhaseRecord, inspection: Inspection) -> RequestStream:
         nodes = inspection.expected.nodes
         record.single = len(nodes) == 1
         image = f"{self.registry}/{inspection.curated.images[AGNHOST]}"
@@ -198,14 +198,14 @@ class Witness:
             raise
         return asking
 
-    def _tell(self, failure: VmatrixError, record: Record, asking: Asking) -> None:
+    def _tell(self, failure: VmatrixError, record: PhaseRecord, asking: RequestStream) -> None:
         """Add to a phase's failure what was answered meanwhile."""
         bounds = {WORKLOAD: None if record.single else self.timeouts.workload_outage, API: self.timeouts.api_outage}
         answers = read_answers(asking.said())
         told = [f"meanwhile {answers[name].told(bound)}" for name, bound in bounds.items() if name in answers]
         failure.detail = "\n".join(filter(None, (failure.detail, *told)))
 
-    def _conclude(self, record: Record, asking: Asking) -> None:
+    def _conclude(self, record: PhaseRecord, asking: RequestStream) -> None:
         """Wait until both answer again, then stop asking."""
         try:
             asking.wait_for_good_answers(

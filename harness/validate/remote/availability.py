@@ -22,7 +22,7 @@ STOP_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class Asking:
+class RequestStream:
     """Questions under way: the process that runs them, where its lines go, and from which machine they are asked."""
 
     service: proc.Service
@@ -72,7 +72,9 @@ class Asking:
         self.service.stop(grace=STOP_SECONDS)
 
 
-def ask_from(machine: Machine, login: Sequence[str], questions: Mapping[str, tuple[str, str]], log: Path) -> Asking:
+def ask_from(
+    machine: Machine, login: Sequence[str], questions: Mapping[str, tuple[str, str]], log: Path
+) -> RequestStream:
     """Begin to ask from a machine.
 
     Args:
@@ -89,4 +91,4 @@ def ask_from(machine: Machine, login: Sequence[str], questions: Mapping[str, tup
     as_root = "" if machine.user == "root" else "sudo "
     log.write_text("", encoding="utf-8")
     service = proc.spawn([*login, as_root + command], log=log)
-    return Asking(service, log, tuple(questions), machine.name)
+    return RequestStream(service, log, tuple(questions), machine.name)

@@ -16,7 +16,7 @@ import testinfra
 from harness.errors import InfraError
 from harness.model import Environment
 from harness.validate.facts.node import NodeFacts, parse
-from harness.validate.facts.programs import Running
+from harness.validate.facts.programs import RunningPrograms
 from harness.validate.facts.programs import parse as parse_programs
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ def gather(hosts: Mapping[str, Any]) -> dict[str, NodeFacts]:
     return ask_each(hosts, dict.fromkeys(hosts, (ON_NODE,)), parse)
 
 
-def gather_running(hosts: Mapping[str, Any], questions: Mapping[str, Mapping[str, Any]]) -> dict[str, Running]:
+def gather_running(hosts: Mapping[str, Any], questions: Mapping[str, Mapping[str, Any]]) -> dict[str, RunningPrograms]:
     """Ask every machine what it runs, all at once.
 
     Args:

@@ -36,7 +36,7 @@ class ProbePod:
 
 
 @dataclass(frozen=True)
-class Dialled:
+class DialResult:
     """What a probe got: the answers in order, and the errors (in words) of requests that got none."""
 
     responses: tuple[str, ...]
@@ -53,7 +53,9 @@ class Probes:
     service_address: str
     node_port: int
 
-    def dial(self, node: str, host: str, port: int, request: str, *, protocol: str = "http", tries: int = 1) -> Dialled:
+    def dial(
+        self, node: str, host: str, port: int, request: str, *, protocol: str = "http", tries: int = 1
+    ) -> DialResult:
         """Let the probe on `node` request `request` from host:port, `tries` times on a new connection each.
 
         A probe that the API server cannot reach is an answer too: it is the network that is being judged.
@@ -68,11 +70,11 @@ class Probes:
                 read_seconds=seconds,
             )
         except Unreachable:
-            return Dialled((), (f"no answer in {seconds:.0f} s from the probe on {node} through the API server",))
+            return DialResult((), (f"no answer in {seconds:.0f} s from the probe on {node} through the API server",))
         said = _decoded(answer.body)
         if answer.code != 200 or said is None:
-            return Dialled((), (f"{answer.code}: {_words(answer.body)}",))
-        return Dialled(tuple(said.get("responses") or ()), tuple(said.get("errors") or ()))
+            return DialResult((), (f"{answer.code}: {_words(answer.body)}",))
+        return DialResult(tuple(said.get("responses") or ()), tuple(said.get("errors") or ()))
 
 
 def place(api: Cluster, nodes: tuple[str, ...], image: str, deadline: Deadline) -> Probes:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from harness.validate.facts.cluster import ClusterView
-from harness.validate.facts.expected import Expected
+from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.judge import addons, cluster
 from harness.validate.judge.mismatch import require
 
 
-def test_dns_and_the_cells_add_ons_are_available(view: ClusterView, expected: Expected) -> None:
+def test_dns_and_the_cells_add_ons_are_available(view: ClusterView, expected: ExpectedGuest) -> None:
     names = ", ".join(("CoreDNS", *expected.addons))
     require(
         addons.unavailable_deployments(view, expected),
@@ -18,7 +18,7 @@ def test_dns_and_the_cells_add_ons_are_available(view: ClusterView, expected: Ex
     )
 
 
-def test_network_plugin_and_kube_proxy_are_ready_on_every_node(view: ClusterView, expected: Expected) -> None:
+def test_network_plugin_and_kube_proxy_are_ready_on_every_node(view: ClusterView, expected: ExpectedGuest) -> None:
     require(
         addons.unready_daemon_sets(view, expected),
         claim="kube-proxy and the network plugin have a ready pod on every node of the inventory",
@@ -27,7 +27,7 @@ def test_network_plugin_and_kube_proxy_are_ready_on_every_node(view: ClusterView
     )
 
 
-def test_system_pods_are_ready_and_do_not_restart(view: ClusterView, expected: Expected) -> None:
+def test_system_pods_are_ready_and_do_not_restart(view: ClusterView, expected: ExpectedGuest) -> None:
     require(
         cluster.unready_pods(view, expected),
         claim="every system pod is Running and ready, and none restarts again and again",
@@ -36,7 +36,7 @@ def test_system_pods_are_ready_and_do_not_restart(view: ClusterView, expected: E
     )
 
 
-def test_components_run_the_expected_versions(view: ClusterView, expected: Expected) -> None:
+def test_components_run_the_expected_versions(view: ClusterView, expected: ExpectedGuest) -> None:
     require(
         cluster.wrong_image_versions(view, expected),
         claim="the pods of every component run the version of the cell",
@@ -45,7 +45,7 @@ def test_components_run_the_expected_versions(view: ClusterView, expected: Expec
     )
 
 
-def test_images_come_from_the_mirror(view: ClusterView, expected: Expected) -> None:
+def test_images_come_from_the_mirror(view: ClusterView, expected: ExpectedGuest) -> None:
     require(
         cluster.foreign_images(view, expected),
         claim=f"every system pod's image comes from {expected.registry}",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from harness.kube import Cluster
-from harness.validate.facts.expected import Expected
+from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.inspection import Inspection
 from harness.validate.judge import apiserver, etcd
 from harness.validate.judge.mismatch import require
 
 
-def test_api_server_has_the_expected_version(api: Cluster, expected: Expected) -> None:
+def test_api_server_has_the_expected_version(api: Cluster, expected: ExpectedGuest) -> None:
     require(
         apiserver.wrong_version(api, expected),
         claim="the API server that answers has the version of the cell",

@@ -9,7 +9,7 @@ from harness.spec.models import Timeouts
 from harness.until import Deadline
 from harness.validate.facts.addons import METRICS_SERVER, asked_for
 from harness.validate.facts.cluster import ClusterView
-from harness.validate.facts.expected import Expected
+from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.judge import metrics
 from harness.validate.judge.mismatch import eventually, require
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.when(phase=asked_for(METRICS_SERVER))
 LOOK = "metrics-server's log; the APIService v1beta1.metrics.k8s.io; the kubelets' /metrics/resource"
 
 
-def test_the_usage_of_every_node_is_measured(api: Cluster, expected: Expected, timeouts: Timeouts) -> None:
+def test_the_usage_of_every_node_is_measured(api: Cluster, expected: ExpectedGuest, timeouts: Timeouts) -> None:
     require(
         eventually(
             lambda: metrics.unmeasured_nodes(api, expected),
@@ -31,7 +31,7 @@ def test_the_usage_of_every_node_is_measured(api: Cluster, expected: Expected, t
 
 
 def test_the_usage_of_pods_on_every_node_is_measured(
-    api: Cluster, view: ClusterView, expected: Expected, timeouts: Timeouts
+    api: Cluster, view: ClusterView, expected: ExpectedGuest, timeouts: Timeouts
 ) -> None:
     require(
         eventually(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from harness.validate.facts.cluster import ClusterView
-from harness.validate.facts.expected import Expected
+from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.judge import cluster
 from harness.validate.judge.mismatch import require
 
 
-def test_every_machine_is_a_ready_node_and_no_other_is(view: ClusterView, expected: Expected) -> None:
+def test_every_machine_is_a_ready_node_and_no_other_is(view: ClusterView, expected: ExpectedGuest) -> None:
     require(
         cluster.unready_nodes(view, expected),
         claim="the Ready nodes are exactly the inventory's machines",
@@ -17,7 +17,7 @@ def test_every_machine_is_a_ready_node_and_no_other_is(view: ClusterView, expect
     )
 
 
-def test_nodes_have_the_expected_versions(view: ClusterView, expected: Expected) -> None:
+def test_nodes_have_the_expected_versions(view: ClusterView, expected: ExpectedGuest) -> None:
     require(
         cluster.wrong_node_versions(view, expected),
         claim="every kubelet and container runtime has the version of the cell",
@@ -26,7 +26,7 @@ def test_nodes_have_the_expected_versions(view: ClusterView, expected: Expected)
     )
 
 
-def test_nodes_have_their_own_pod_networks(view: ClusterView, expected: Expected) -> None:
+def test_nodes_have_their_own_pod_networks(view: ClusterView, expected: ExpectedGuest) -> None:
     require(
         cluster.wrong_node_networks(view, expected),
         claim="every node has its machine's address and a pod network of its own within the cluster's",
@@ -35,7 +35,7 @@ def test_nodes_have_their_own_pod_networks(view: ClusterView, expected: Expected
     )
 
 
-def test_nodes_have_the_roles_of_the_inventory(view: ClusterView, expected: Expected) -> None:
+def test_nodes_have_the_roles_of_the_inventory(view: ClusterView, expected: ExpectedGuest) -> None:
     require(
         cluster.wrong_roles(view, expected),
         claim="the control-plane label and taint are on the inventory's control planes only",

@@ -14,14 +14,14 @@ from harness.model import Mirror
 from harness.spec.models import Timeouts
 from harness.until import Deadline
 from harness.validate.conformance.run import Tools, run_specs, wait_for_clean_up
-from harness.validate.conformance.verdicts import Outcome, Verdict
+from harness.validate.conformance.verdicts import SpecOutcome, SpecVerdict
 from harness.validate.inspection import Inspection
 
 
 @pytest.fixture(scope="session")
 def verdicts(
     inspection: Inspection, mirror: Mirror, artifact: Callable[[str, str], Path], timeouts: Timeouts
-) -> dict[str, Verdict]:
+) -> dict[str, SpecVerdict]:
     """The verdict of every curated spec of the cell's minor, from one run."""
     version = inspection.expected.kubernetes
     tools = Tools(*(artifact(program, version) / program for program in ("e2e.test", "ginkgo", "kubectl")))
@@ -39,14 +39,14 @@ def verdicts(
 
 def test_conformance(
     spec_name: str,
-    verdicts: dict[str, Verdict],
+    verdicts: dict[str, SpecVerdict],
     inspection: Inspection,
     record_property: Callable[[str, object], None],
 ) -> None:
     verdict = verdicts[spec_name]
     record_property("seconds", round(verdict.seconds, 3))
-    if verdict.outcome is Outcome.NOT_RUN:
+    if verdict.outcome is SpecOutcome.NOT_RUN:
         pytest.skip(f"not run: {verdict.text}")
-    if verdict.outcome is not Outcome.PASSED:
+    if verdict.outcome is not SpecOutcome.PASSED:
         log = inspection.directory / "conformance" / "ginkgo.log"
         pytest.fail(f"{spec_name}\n{verdict.text}\nlook at: {log}", pytrace=False)

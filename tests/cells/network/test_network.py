@@ -10,10 +10,10 @@ from harness.model import Mirror
 from harness.spec.models import Timeouts
 from harness.until import Deadline
 from harness.validate.conformance.curated import AGNHOST
-from harness.validate.facts.expected import Expected
+from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.inspection import Inspection
 from harness.validate.judge import network
-from harness.validate.judge.mismatch import Finding, eventually, require
+from harness.validate.judge.mismatch import Mismatch, eventually, require
 from harness.validate.remote.probes import UDP_PORT, Probes, place, remove
 
 SERVICES = "the kube-proxy pods' logs; nft list table ip kube-proxy on the source's machine"
@@ -30,7 +30,7 @@ def probes(inspection: Inspection, mirror: Mirror, timeouts: Timeouts) -> Iterat
         remove(inspection.api, Deadline.after(timeouts.probe_remove))
 
 
-Followed = Callable[[Callable[[], list[Finding]]], list[Finding]]
+Followed = Callable[[Callable[[], list[Mismatch]]], list[Mismatch]]
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def followed(probes: Probes, timeouts: Timeouts) -> Followed:
     return lambda judge: eventually(judge, deadline=deadline, what="the network has followed the probes")
 
 
-def test_pods_reach_pods_on_every_node(probes: Probes, expected: Expected, followed: Followed) -> None:
+def test_pods_reach_pods_on_every_node(probes: Probes, expected: ExpectedGuest, followed: Followed) -> None:
     require(
         followed(lambda: network.unreachable_pods(probes, expected, protocol="http")),
         claim="a pod on every node reaches a pod on every node, its own included, over TCP",
@@ -49,7 +49,7 @@ def test_pods_reach_pods_on_every_node(probes: Probes, expected: Expected, follo
     )
 
 
-def test_pods_reach_pods_on_every_node_by_udp(probes: Probes, expected: Expected, followed: Followed) -> None:
+def test_pods_reach_pods_on_every_node_by_udp(probes: Probes, expected: ExpectedGuest, followed: Followed) -> None:
     require(
         followed(lambda: network.unreachable_pods(probes, expected, protocol="udp")),
         claim="a pod on every node reaches a pod on every node, its own included, over UDP",
@@ -58,7 +58,7 @@ def test_pods_reach_pods_on_every_node_by_udp(probes: Probes, expected: Expected
     )
 
 
-def test_large_answers_arrive_from_every_node(probes: Probes, expected: Expected, followed: Followed) -> None:
+def test_large_answers_arrive_from_every_node(probes: Probes, expected: ExpectedGuest, followed: Followed) -> None:
     require(
         followed(lambda: network.lost_large_answers(probes, expected)),
         claim=f"{network.LARGE_BYTES} bytes pass in both directions between every two nodes",
@@ -68,7 +68,7 @@ def test_large_answers_arrive_from_every_node(probes: Probes, expected: Expected
 
 
 def test_service_address_is_served_by_every_backend_from_every_node(
-    probes: Probes, expected: Expected, followed: Followed
+    probes: Probes, expected: ExpectedGuest, followed: Followed
 ) -> None:
     require(
         followed(lambda: network.unserved(probes, expected, probes.service_address)),
@@ -79,7 +79,7 @@ def test_service_address_is_served_by_every_backend_from_every_node(
 
 
 def test_service_name_is_served_by_every_backend_from_every_node(
-    probes: Probes, expected: Expected, followed: Followed
+    probes: Probes, expected: ExpectedGuest, followed: Followed
 ) -> None:
     require(
         followed(lambda: network.unserved(probes, expected, network.service_name(expected))),
@@ -90,7 +90,7 @@ def test_service_name_is_served_by_every_backend_from_every_node(
 
 
 def test_node_port_is_open_on_every_node_from_every_node(
-    probes: Probes, expected: Expected, followed: Followed
+    probes: Probes, expected: ExpectedGuest, followed: Followed
 ) -> None:
     require(
         followed(lambda: network.closed_node_ports(probes, expected)),
@@ -100,7 +100,9 @@ def test_node_port_is_open_on_every_node_from_every_node(
     )
 
 
-def test_api_server_is_reached_by_name_from_every_node(probes: Probes, expected: Expected, followed: Followed) -> None:
+def test_api_server_is_reached_by_name_from_every_node(
+    probes: Probes, expected: ExpectedGuest, followed: Followed
+) -> None:
     require(
         followed(lambda: network.api_unreachable(probes, expected)),
         claim="pods on every node find the API server as kubernetes.default, short and in full",

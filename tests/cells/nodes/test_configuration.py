@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from harness.validate.facts.expected import Expected
+from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
 from harness.validate.judge import nodes
 from harness.validate.judge.mismatch import require
 
 
-def test_running_processes_have_the_expected_flags(facts: dict[str, NodeFacts], expected: Expected) -> None:
+def test_running_processes_have_the_expected_flags(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
     require(
         nodes.wrong_flags(facts, expected),
         claim="the flags of the running processes are those of the cell",
@@ -17,7 +17,7 @@ def test_running_processes_have_the_expected_flags(facts: dict[str, NodeFacts], 
     )
 
 
-def test_kernel_is_set_up_for_kubernetes(facts: dict[str, NodeFacts], expected: Expected) -> None:
+def test_kernel_is_set_up_for_kubernetes(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
     require(
         nodes.wrong_kernel_settings(facts, expected),
         claim="packets are forwarded, bridged packets pass the firewall, and swap is off",
@@ -26,7 +26,7 @@ def test_kernel_is_set_up_for_kubernetes(facts: dict[str, NodeFacts], expected: 
     )
 
 
-def test_certificates_are_valid_and_name_the_machine(facts: dict[str, NodeFacts], expected: Expected) -> None:
+def test_certificates_are_valid_and_name_the_machine(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
     require(
         nodes.bad_certificates(facts, expected),
         claim=f"certificates are valid for {nodes.CERTIFICATE_MARGIN.days} more days and name their machine",
@@ -35,7 +35,7 @@ def test_certificates_are_valid_and_name_the_machine(facts: dict[str, NodeFacts]
     )
 
 
-def test_machines_have_identities_of_their_own(facts: dict[str, NodeFacts], expected: Expected) -> None:
+def test_machines_have_identities_of_their_own(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
     require(
         nodes.confused_identities(facts, expected),
         claim="hostnames are the inventory's, machine-ids differ, clocks agree",
@@ -44,7 +44,7 @@ def test_machines_have_identities_of_their_own(facts: dict[str, NodeFacts], expe
     )
 
 
-def test_kube_proxy_runs_in_the_expected_mode(facts: dict[str, NodeFacts], expected: Expected) -> None:
+def test_kube_proxy_runs_in_the_expected_mode(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
     require(
         nodes.wrong_proxy_mode(facts, expected),
         claim=f"kube-proxy runs in {expected.kube_proxy_mode} mode on every node and has written its rules",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from harness.validate.facts.cluster import ClusterView
-from harness.validate.facts.expected import Expected
+from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
 from harness.validate.judge import pod_network
 from harness.validate.judge.mismatch import require
 
 
 def test_nodes_have_a_route_to_every_other_nodes_pods(
-    facts: dict[str, NodeFacts], view: ClusterView, expected: Expected
+    facts: dict[str, NodeFacts], view: ClusterView, expected: ExpectedGuest
 ) -> None:
     require(
         pod_network.wrong_routes(facts, view, expected),
@@ -20,7 +20,9 @@ def test_nodes_have_a_route_to_every_other_nodes_pods(
     )
 
 
-def test_nodes_have_the_network_plugins_tunnel_and_no_other(facts: dict[str, NodeFacts], expected: Expected) -> None:
+def test_nodes_have_the_network_plugins_tunnel_and_no_other(
+    facts: dict[str, NodeFacts], expected: ExpectedGuest
+) -> None:
     require(
         pod_network.wrong_tunnels(facts, expected),
         claim=f"the tunnels on every node are those of {expected.network_plugin}: {expected.plugin.tunnel or 'none'}",
@@ -29,7 +31,7 @@ def test_nodes_have_the_network_plugins_tunnel_and_no_other(facts: dict[str, Nod
     )
 
 
-def test_the_network_plugins_unit_runs_and_is_enabled(facts: dict[str, NodeFacts], expected: Expected) -> None:
+def test_the_network_plugins_unit_runs_and_is_enabled(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
     require(
         pod_network.wrong_plugin_units(facts, expected),
         claim=f"{expected.plugin.unit} runs on every node, and will after a reboot; no other plugin's is installed",

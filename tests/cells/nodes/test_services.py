@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.validate.facts.expected import Expected
+from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
 from harness.validate.judge import nodes
 from harness.validate.judge.mismatch import require
@@ -11,7 +11,9 @@ from harness.validate.judge.mismatch import require
 MAY_FAIL: dict[str, str] = {}
 
 
-def test_kubelet_and_container_runtime_run_and_are_enabled(facts: dict[str, NodeFacts], expected: Expected) -> None:
+def test_kubelet_and_container_runtime_run_and_are_enabled(
+    facts: dict[str, NodeFacts], expected: ExpectedGuest
+) -> None:
     require(
         nodes.stopped_services(facts, expected),
         claim="kubelet and the container runtime run, and will after a reboot",
@@ -20,7 +22,7 @@ def test_kubelet_and_container_runtime_run_and_are_enabled(facts: dict[str, Node
     )
 
 
-def test_no_unit_has_failed(facts: dict[str, NodeFacts], expected: Expected) -> None:
+def test_no_unit_has_failed(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
     require(
         nodes.failed_units(facts, expected, MAY_FAIL),
         claim="no systemd unit has failed",
@@ -29,7 +31,9 @@ def test_no_unit_has_failed(facts: dict[str, NodeFacts], expected: Expected) -> 
     )
 
 
-def test_control_plane_and_etcd_run_where_the_inventory_says(facts: dict[str, NodeFacts], expected: Expected) -> None:
+def test_control_plane_and_etcd_run_where_the_inventory_says(
+    facts: dict[str, NodeFacts], expected: ExpectedGuest
+) -> None:
     require(
         nodes.misplaced_processes(facts, expected),
         claim="each control plane program and etcd runs once on each machine of its group, and nowhere else",
@@ -38,7 +42,7 @@ def test_control_plane_and_etcd_run_where_the_inventory_says(facts: dict[str, No
     )
 
 
-def test_static_pods_are_those_of_the_role(facts: dict[str, NodeFacts], expected: Expected) -> None:
+def test_static_pods_are_those_of_the_role(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
     require(
         nodes.wrong_manifests(facts, expected),
         claim="control planes have the static pods of kubeadm, other nodes have none",
@@ -47,7 +51,7 @@ def test_static_pods_are_those_of_the_role(facts: dict[str, NodeFacts], expected
     )
 
 
-def test_kubelet_and_kube_proxy_call_themselves_healthy(facts: dict[str, NodeFacts], expected: Expected) -> None:
+def test_kubelet_and_kube_proxy_call_themselves_healthy(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
     require(
         nodes.unhealthy_agents(facts, expected),
         claim="/healthz of kubelet (10248) and of kube-proxy (10256) answer 200 on every node",

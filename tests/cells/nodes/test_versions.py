@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from harness.validate.facts.expected import Expected
+from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
 from harness.validate.judge import nodes
 from harness.validate.judge.mismatch import require
 
 
-def test_installed_programs_have_the_expected_versions(facts: dict[str, NodeFacts], expected: Expected) -> None:
+def test_installed_programs_have_the_expected_versions(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
     require(
         nodes.wrong_binaries(facts, expected),
         claim="every program has the version of the cell",
@@ -17,7 +17,7 @@ def test_installed_programs_have_the_expected_versions(facts: dict[str, NodeFact
     )
 
 
-def test_services_run_the_installed_files(facts: dict[str, NodeFacts], expected: Expected) -> None:
+def test_services_run_the_installed_files(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
     require(
         nodes.replaced_binaries(facts, expected),
         claim="kubelet and the container runtime were restarted after their files were replaced",

@@ -8,17 +8,17 @@ from harness.model import Cell
 from harness.validate.inspection import Inspection
 from harness.validate.phases.leftovers import gone_by
 from harness.validate.phases.observation import AFTER, Observation, observe
-from harness.validate.phases.witness import Record, Witness
+from harness.validate.phases.witness import PhaseRecord, Witness
 
 
 @pytest.fixture(scope="session")
-def record(inspection: Inspection, witness: Witness, phase: int) -> Record:
+def record(inspection: Inspection, witness: Witness, phase: int) -> PhaseRecord:
     """What was seen of the phase; asked for after the phase has been applied."""
     return witness.record(phase)
 
 
 @pytest.fixture(scope="session")
-def before(record: Record) -> Observation:
+def before(record: PhaseRecord) -> Observation:
     """The guest when the phase began; the trouble that kept it from being seen is raised."""
     record.need(record.before)
     assert record.before is not None, "nobody looked at the guest before the phase"

@@ -13,7 +13,7 @@ from harness.validate.facts.availability import interrupted
 from harness.validate.judge.mismatch import require
 from harness.validate.phases import witness as seen
 from harness.validate.phases.data import LIFE
-from harness.validate.phases.witness import Record
+from harness.validate.phases.witness import PhaseRecord
 
 Note = Callable[[str, object], None]
 
@@ -25,7 +25,7 @@ def keeps_answering(cell: Cell, index: int) -> bool:
 
 @pytest.mark.when(phase=keeps_answering)
 def test_workload_keeps_answering(
-    cell: Cell, phase: int, record: Record, timeouts: Timeouts, record_property: Note
+    cell: Cell, phase: int, record: PhaseRecord, timeouts: Timeouts, record_property: Note
 ) -> None:
     bound = None if record.single else timeouts.workload_outage
     answers = record.of(seen.WORKLOAD)
@@ -40,7 +40,7 @@ def test_workload_keeps_answering(
 
 @pytest.mark.when(phase=keeps_answering)
 def test_api_keeps_answering_at_a_nodes_own_address(
-    cell: Cell, phase: int, record: Record, timeouts: Timeouts, record_property: Note
+    cell: Cell, phase: int, record: PhaseRecord, timeouts: Timeouts, record_property: Note
 ) -> None:
     answers = record.of(seen.API)
     record_property(MEASURED, answers.told(timeouts.api_outage))

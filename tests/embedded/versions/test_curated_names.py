@@ -13,7 +13,7 @@ from harness.paths import project_dir
 from harness.proc import run
 from harness.validate.conformance.curated import load_curated
 from harness.validate.conformance.run import focus, repository_list
-from harness.validate.conformance.verdicts import SPEC_PREFIX, Outcome, read_verdicts
+from harness.validate.conformance.verdicts import SPEC_PREFIX, SpecOutcome, read_verdicts
 
 MINORS = sorted(path.stem for path in (project_dir() / "matrix" / "conformance").glob("*.yml"))
 REGISTRY = "10.0.0.1:5000"
@@ -49,7 +49,7 @@ def test_every_curated_name_exists_once_and_is_conformance(minor: str, tmp_path:
 def test_focus_selects_the_curated_specs_and_no_other(minor: str, tmp_path: Path) -> None:
     names = [spec.name for spec in load_curated(minor).specs]
     junit = dry_run(minor, tmp_path / "focused", f"--ginkgo.{focus(names).removeprefix('--')}")
-    assert {verdict.outcome for verdict in read_verdicts(junit, names).values()} == {Outcome.PASSED}
+    assert {verdict.outcome for verdict in read_verdicts(junit, names).values()} == {SpecOutcome.PASSED}
     cases = ElementTree.parse(junit).iter("testcase")
     ran = [c.get("name") for c in cases if c.get("status") == "passed" and str(c.get("name")).startswith(SPEC_PREFIX)]
     assert len(ran) == len(names)

@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.kube.kubeconfig import Opened
 from harness.model import Cell, Environment, GuestCluster, Machine, Phase, PlannedMachine
-from harness.validate.facts.expected import Expected, expected_of
+from harness.validate.facts.expected import ExpectedGuest, expected_of
 from harness.validate.facts.node import NodeFacts, parse
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -48,7 +48,7 @@ def guest(*, variables: Json | None = None, groups: tuple[tuple[str, ...], ...] 
     return GuestCluster(environment, Path("/cell/kubeconfig"), VARIABLES if variables is None else variables)
 
 
-def expected(*, variables: Json | None = None, groups: tuple[tuple[str, ...], ...] | None = None) -> Expected:
+def expected(*, variables: Json | None = None, groups: tuple[tuple[str, ...], ...] | None = None) -> ExpectedGuest:
     """Return what the recorded guest must look like."""
     return expected_of(guest(variables=variables, groups=groups))
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from harness.validate.facts import programs
 from harness.validate.facts.cluster import ClusterView
-from harness.validate.facts.expected import Expected
+from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import parse
-from harness.validate.facts.programs import Running
+from harness.validate.facts.programs import RunningPrograms
 from harness.validate.phases.observation import Observation
 from tests.unit.validate import guests
 
@@ -90,11 +90,11 @@ def moment(
     )
 
 
-def running_and(raw: Json) -> dict[str, Running]:
+def running_and(raw: Json) -> dict[str, RunningPrograms]:
     """Return what each machine printed, read."""
     return {name: programs.parse(json.dumps(one)) for name, one in raw.items()}
 
 
-def expected(version: str) -> Expected:
+def expected(version: str) -> ExpectedGuest:
     """Return what the recorded guest must look like with a version of Kubernetes."""
     return replace(guests.expected(), kubernetes=version)

@@ -29,7 +29,7 @@ from harness.validate.conformance.run import (
     run_specs,
     wait_for_clean_up,
 )
-from harness.validate.conformance.verdicts import Outcome
+from harness.validate.conformance.verdicts import SpecOutcome
 from tests.unit.validate.guests import NOWHERE
 
 NAME = "[sig-node] a {b} (c) *should* not. be|restarted ^$ [Conformance]"
@@ -109,7 +109,7 @@ def test_specs_without_their_images_are_not_run_and_say_which(registry: str, tmp
     verdicts = run_specs(
         specs, tools, kubeconfig=tmp_path / "k", registry=registry, directory=tmp_path / "out", seconds=1
     )
-    assert verdicts["a"].outcome is Outcome.NOT_RUN
+    assert verdicts["a"].outcome is SpecOutcome.NOT_RUN
     assert verdicts["a"].text == "image nginx:1 missing"
 
 
@@ -123,7 +123,7 @@ def test_specs_have_failed_when_ginkgo_cannot_be_started(registry: str, tmp_path
         directory=tmp_path / "out",
         seconds=1,
     )
-    assert verdicts["a"].outcome is Outcome.FAILED
+    assert verdicts["a"].outcome is SpecOutcome.FAILED
     assert "could not be started" in verdicts["a"].text
 
 
@@ -134,7 +134,7 @@ def test_an_earlier_runs_report_is_not_taken_for_this_runs(registry: str, tmp_pa
     tools = Tools(tmp_path / "absent", tmp_path / "absent", tmp_path / "absent")
     specs = [ConformanceSpec("a", ())]
     verdicts = run_specs(specs, tools, kubeconfig=tmp_path / "k", registry=registry, directory=tmp_path, seconds=1)
-    assert verdicts["a"].outcome is Outcome.FAILED
+    assert verdicts["a"].outcome is SpecOutcome.FAILED
 
 
 def test_every_list_in_the_matrix_can_be_loaded() -> None:

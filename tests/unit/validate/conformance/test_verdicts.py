@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.validate.conformance.verdicts import Outcome, read_verdicts
+from harness.validate.conformance.verdicts import SpecOutcome, read_verdicts
 
 RECORDED = Path(__file__).parent / "recorded"
 VERSION = "[sig-api-machinery] server version should find the server version [Conformance]"
@@ -24,14 +24,14 @@ def case(name: str, status: str, inside: str = "") -> str:
 
 def test_a_spec_that_passed_has_its_own_duration(tmp_path: Path) -> None:
     verdict = read_verdicts(report(tmp_path, case(f"[It] {VERSION}", "passed")), [VERSION])[VERSION]
-    assert verdict.outcome is Outcome.PASSED
+    assert verdict.outcome is SpecOutcome.PASSED
     assert verdict.seconds == 1.5
 
 
 def test_a_spec_that_failed_tells_why(tmp_path: Path) -> None:
     inside = "<failure message='timed out' type='failed'>pod never ran</failure>"
     verdict = read_verdicts(report(tmp_path, case(f"[It] {VERSION}", "failed", inside)), [VERSION])[VERSION]
-    assert verdict.outcome is Outcome.FAILED
+    assert verdict.outcome is SpecOutcome.FAILED
     assert "timed out" in verdict.text
     assert "pod never ran" in verdict.text
 
@@ -39,36 +39,36 @@ def test_a_spec_that_failed_tells_why(tmp_path: Path) -> None:
 @pytest.mark.parametrize("status", ["skipped", "pending", "interrupted", "panicked", "timedout", "aborted", ""])
 def test_a_spec_with_any_other_status_than_passed_has_failed(tmp_path: Path, status: str) -> None:
     verdict = read_verdicts(report(tmp_path, case(f"[It] {VERSION}", status)), [VERSION])[VERSION]
-    assert verdict.outcome is Outcome.FAILED
+    assert verdict.outcome is SpecOutcome.FAILED
     assert verdict.text
 
 
 def test_a_spec_that_skipped_itself_has_failed_with_its_reason(tmp_path: Path) -> None:
     inside = "<skipped message='skipped - needs two nodes'></skipped>"
     verdict = read_verdicts(report(tmp_path, case(f"[It] {VERSION}", "skipped", inside)), [VERSION])[VERSION]
-    assert verdict.outcome is Outcome.FAILED
+    assert verdict.outcome is SpecOutcome.FAILED
     assert "needs two nodes" in verdict.text
 
 
 def test_a_spec_that_the_report_lacks_has_failed(tmp_path: Path) -> None:
     verdict = read_verdicts(report(tmp_path, case("[It] another", "passed")), [VERSION])[VERSION]
-    assert verdict.outcome is Outcome.FAILED
+    assert verdict.outcome is SpecOutcome.FAILED
     assert "0 specs" in verdict.text
 
 
 def test_a_spec_that_the_report_has_twice_has_failed(tmp_path: Path) -> None:
     once = case(f"[It] {VERSION}", "passed")
-    assert read_verdicts(report(tmp_path, once, once), [VERSION])[VERSION].outcome is Outcome.FAILED
+    assert read_verdicts(report(tmp_path, once, once), [VERSION])[VERSION].outcome is SpecOutcome.FAILED
 
 
 def test_a_suite_node_of_the_same_name_is_no_spec(tmp_path: Path) -> None:
     path = report(tmp_path, case(f"[SynchronizedBeforeSuite] {VERSION}", "passed"), case(VERSION, "passed"))
-    assert read_verdicts(path, [VERSION])[VERSION].outcome is Outcome.FAILED
+    assert read_verdicts(path, [VERSION])[VERSION].outcome is SpecOutcome.FAILED
 
 
 def test_a_suite_that_never_began_fails_every_spec_with_its_own_words() -> None:
     verdicts = read_verdicts(RECORDED / "junit-no-api.xml", [VERSION, "another"])
-    assert {v.outcome for v in verdicts.values()} == {Outcome.FAILED}
+    assert {v.outcome for v in verdicts.values()} == {SpecOutcome.FAILED}
     assert "context deadline exceeded" in verdicts[VERSION].text
     assert "connection refused" in verdicts["another"].text
 
@@ -77,21 +77,21 @@ def test_a_run_that_was_out_of_time_tells_what_each_spec_came_to() -> None:
     secrets = "[sig-node] Secrets should be consumable from pods in env vars [NodeConformance] [Conformance]"
     lease = "[sig-node] Lease lease API should be available [Conformance]"
     verdicts = read_verdicts(RECORDED / "junit-timed-out.xml", [VERSION, secrets, lease])
-    assert verdicts[VERSION].outcome is Outcome.PASSED
+    assert verdicts[VERSION].outcome is SpecOutcome.PASSED
     assert 0 < verdicts[VERSION].seconds < 1
-    assert verdicts[secrets].outcome is Outcome.FAILED
+    assert verdicts[secrets].outcome is SpecOutcome.FAILED
     assert verdicts[secrets].seconds > 10
     assert "suite timeout occurred" in verdicts[secrets].text
-    assert verdicts[lease].outcome is Outcome.FAILED
+    assert verdicts[lease].outcome is SpecOutcome.FAILED
 
 
 def test_without_a_report_every_spec_has_failed(tmp_path: Path) -> None:
     verdict = read_verdicts(tmp_path / "none.xml", [VERSION])[VERSION]
-    assert verdict.outcome is Outcome.FAILED
+    assert verdict.outcome is SpecOutcome.FAILED
     assert "none.xml" in verdict.text
 
 
 def test_a_torn_report_fails_every_spec(tmp_path: Path) -> None:
     path = tmp_path / "junit_01.xml"
     path.write_text("<testsuites><testsuite>", encoding="utf-8")
-    assert read_verdicts(path, [VERSION])[VERSION].outcome is Outcome.FAILED
+    assert read_verdicts(path, [VERSION])[VERSION].outcome is SpecOutcome.FAILED

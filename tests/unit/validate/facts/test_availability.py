@@ -6,20 +6,27 @@ import json
 
 import pytest
 
-from harness.validate.facts.availability import Answers, Asked, interrupted, read_answers, read_rows, summed_up
+from harness.validate.facts.availability import (
+    Availability,
+    TimedRequest,
+    interrupted,
+    read_answers,
+    read_rows,
+    summed_up,
+)
 
 REFUSED = "ConnectionRefusedError: refused"
 
 
-def rows(*given: tuple[float, float, str]) -> Answers:
-    return summed_up("workload", [Asked(*row) for row in given])
+def rows(*given: tuple[float, float, str]) -> Availability:
+    return summed_up("workload", [TimedRequest(*row) for row in given])
 
 
 def steady(seconds: int) -> list[tuple[float, float, str]]:
     return [(float(at), 0.01, "") for at in range(seconds + 1)]
 
 
-def judged(answers: Answers, *, seconds: float = 20.0, bound: float | None = 5.0) -> list[str]:
+def judged(answers: Availability, *, seconds: float = 20.0, bound: float | None = 5.0) -> list[str]:
     return [finding.expected for finding in interrupted(answers, phase_seconds=seconds, bound=bound)]
 
 
@@ -77,5 +84,5 @@ def test_a_long_time_without_questions_fails() -> None:
 def test_lines_of_others_and_a_last_one_that_was_cut_off_do_not_count() -> None:
     good = json.dumps({"of": "workload", "at": 0.5, "took": 0.1, "why": ""})
     text = f'Warning: added a key\n{{"started": 1}}\n{good}\n{{"of": "workload", "at"'
-    assert read_rows(text) == [("workload", Asked(0.5, 0.1, ""))]
+    assert read_rows(text) == [("workload", TimedRequest(0.5, 0.1, ""))]
     assert read_answers(text)["workload"].asked == 1

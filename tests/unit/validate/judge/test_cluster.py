@@ -13,14 +13,14 @@ from harness.kube import Cluster
 from harness.until import Deadline
 from harness.validate.facts.addons import ADD_ONS
 from harness.validate.facts.cluster import ClusterView, settle
-from harness.validate.facts.expected import Expected
+from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.judge import addons, apiserver, cluster
-from harness.validate.judge.mismatch import Finding
+from harness.validate.judge.mismatch import Mismatch
 from tests.unit.validate import guests
 from tests.unit.validate.guests import NOWHERE
 
 Json = dict[str, Any]
-Judge = Callable[[ClusterView, Expected], list[Finding]]
+Judge = Callable[[ClusterView, ExpectedGuest], list[Mismatch]]
 Change = Callable[[Json], None]
 
 
@@ -245,7 +245,7 @@ class Answers(Cluster):
         return type("Listing", (), {"items": items})
 
 
-def unavailable(seen: ClusterView) -> list[Finding]:
+def unavailable(seen: ClusterView) -> list[Mismatch]:
     return addons.unavailable_deployments(seen, guests.expected())
 
 

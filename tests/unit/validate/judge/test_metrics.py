@@ -12,7 +12,7 @@ import pytest
 from harness.kube import ApiFailure, Cluster, Resource
 from harness.kube.client import Unreachable
 from harness.validate.judge import metrics
-from harness.validate.judge.mismatch import Finding
+from harness.validate.judge.mismatch import Mismatch
 from tests.unit.validate import guests
 from tests.unit.validate.guests import NOWHERE
 from tests.unit.validate.judge.test_cluster import view
@@ -52,11 +52,11 @@ class Measured(Cluster):
         return type("Listing", (), {"items": copy.deepcopy(answer)})
 
 
-def nodes(answer: Any) -> list[Finding]:
+def nodes(answer: Any) -> list[Mismatch]:
     return metrics.unmeasured_nodes(Measured(nodes=answer), guests.expected(), NOW)
 
 
-def pods(answer: Any) -> list[Finding]:
+def pods(answer: Any) -> list[Mismatch]:
     return metrics.unmeasured_pods(Measured(pods=answer), view(), guests.expected())
 
 

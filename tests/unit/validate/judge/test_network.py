@@ -11,8 +11,8 @@ from harness.kube import Cluster
 from harness.kube.client import Answer, Unreachable
 from harness.until import Deadline
 from harness.validate.judge import network
-from harness.validate.judge.mismatch import Finding, eventually
-from harness.validate.remote.probes import Dialled, ProbePod, Probes
+from harness.validate.judge.mismatch import Mismatch, eventually
+from harness.validate.remote.probes import DialResult, ProbePod, Probes
 from tests.unit.validate import guests
 from tests.unit.validate.guests import NOWHERE
 
@@ -60,7 +60,7 @@ def probes(reply: Reply = well) -> Probes:
     )
 
 
-Judge = Callable[[Probes], list[Finding]]
+Judge = Callable[[Probes], list[Mismatch]]
 JUDGES: tuple[Judge, ...] = (
     lambda p: network.unreachable_pods(p, guests.expected(), protocol="http"),
     lambda p: network.unreachable_pods(p, guests.expected(), protocol="udp"),
@@ -127,7 +127,7 @@ def test_a_backend_that_never_answers_is_found() -> None:
 
 def test_a_pair_that_was_not_asked_is_found() -> None:
     asked = network.pairs(guests.expected())
-    answers = {pair: Dialled(("name",), ()) for pair in asked[1:]}
+    answers = {pair: DialResult(("name",), ()) for pair in asked[1:]}
     found = network.unanswered(asked, answers, lambda *_: "name")
     assert [finding.where for finding in found] == ["the check", "cp-0 -> cp-0"]
 
@@ -141,10 +141,10 @@ def test_large_answers_are_named_by_their_size() -> None:
 
 
 def test_what_comes_right_in_time_is_not_held_against_it() -> None:
-    answers = [[Finding("a", "b", "c")], []]
+    answers = [[Mismatch("a", "b", "c")], []]
     assert eventually(lambda: answers.pop(0), deadline=Deadline.after(30), what="it is well") == []
 
 
 def test_what_stays_wrong_is_returned_as_it_was_last() -> None:
-    last = [Finding("a", "b", "c")]
+    last = [Mismatch("a", "b", "c")]
     assert eventually(lambda: last, deadline=Deadline.after(0), what="it is well") == last

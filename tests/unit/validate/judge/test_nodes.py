@@ -10,27 +10,27 @@ from typing import Any
 import pytest
 
 from harness.errors import HarnessBug, InfraError
-from harness.validate.facts.expected import Expected
+from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts, parse, version_in
 from harness.validate.judge import etcd, nodes
 from harness.validate.judge.etcd import EtcdView
-from harness.validate.judge.mismatch import CheckFailed, Finding, require
+from harness.validate.judge.mismatch import CheckFailed, Mismatch, require
 from tests.unit.validate import guests
 
 Json = dict[str, Any]
-Judge = Callable[[Mapping[str, NodeFacts], Expected], list[Finding]]
+Judge = Callable[[Mapping[str, NodeFacts], ExpectedGuest], list[Mismatch]]
 RECORDED_AT = datetime(2026, 11, 21, 12, 30, tzinfo=UTC)
 
 
-def units(seen: Mapping[str, NodeFacts], wanted: Expected) -> list[Finding]:
+def units(seen: Mapping[str, NodeFacts], wanted: ExpectedGuest) -> list[Mismatch]:
     return nodes.failed_units(seen, wanted, {"allowed.service": "it may"})
 
 
-def certificates(seen: Mapping[str, NodeFacts], wanted: Expected) -> list[Finding]:
+def certificates(seen: Mapping[str, NodeFacts], wanted: ExpectedGuest) -> list[Mismatch]:
     return nodes.bad_certificates(seen, wanted, RECORDED_AT)
 
 
-def certificates_a_year_on(seen: Mapping[str, NodeFacts], wanted: Expected) -> list[Finding]:
+def certificates_a_year_on(seen: Mapping[str, NodeFacts], wanted: ExpectedGuest) -> list[Mismatch]:
     return nodes.bad_certificates(seen, wanted, datetime(2027, 11, 1, tzinfo=UTC))
 
 
@@ -281,7 +281,7 @@ def test_a_version_is_read_from_what_a_program_says(said: str | None, version: s
 
 
 def test_a_failed_check_says_everything_a_person_needs() -> None:
-    found = [Finding("cp-0 kubelet", "version '1.36.3'", "'1.35.4'"), Finding("w-0", "an answer", "none")]
+    found = [Mismatch("cp-0 kubelet", "version '1.36.3'", "'1.35.4'"), Mismatch("w-0", "an answer", "none")]
     with pytest.raises(CheckFailed) as failed:
         require(found, claim="all is well", look="the log", do="vmatrix login cell cp-0")
     assert str(failed.value).splitlines() == [

@@ -9,21 +9,21 @@ from typing import Any
 import pytest
 
 from harness.errors import HarnessBug
-from harness.validate.facts.expected import Expected
+from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
 from harness.validate.judge import pod_network
 from harness.validate.judge.cluster import wrong_image_versions
-from harness.validate.judge.mismatch import Finding
+from harness.validate.judge.mismatch import Mismatch
 from tests.unit.validate import guests
 from tests.unit.validate.judge.test_cluster import view
 
 Json = dict[str, Any]
 Change = Callable[[Json], None]
-Judge = Callable[[Mapping[str, NodeFacts], Expected], list[Finding]]
+Judge = Callable[[Mapping[str, NodeFacts], ExpectedGuest], list[Mismatch]]
 ROUTED: Json = {**guests.VARIABLES, "cluster_network_plugin": "routes"}
 
 
-def routes(seen: Mapping[str, NodeFacts], wanted: Expected) -> list[Finding]:
+def routes(seen: Mapping[str, NodeFacts], wanted: ExpectedGuest) -> list[Mismatch]:
     return pod_network.wrong_routes(seen, view(), wanted)
 
 

@@ -15,16 +15,16 @@ from harness.plan.lock import tier_cells
 from harness.spec import load_spec
 from harness.validate.phases import settings
 from harness.validate.phases.observation import Observation
-from harness.validate.phases.settings import Asked
+from harness.validate.phases.settings import RequestedSetting
 from tests.unit.validate.moments import COREFILE, moment
 
 Json = dict[str, Any]
-FLAG = Asked("cluster_apiserver_extra_args", "max-requests-inflight", "350")
-ETCD = Asked("cluster_etcd_extra_args", "snapshot-count", "9000")
-KUBELET = Asked("cluster_kubelet_config", "maxPods", 120)
-PROXY = Asked("cluster_kube_proxy_config", "conntrack.maxPerCore", 0)
-CONTAINERD = Asked("cluster_containerd_config", "max_concurrent_downloads", 4)
-CACHE = Asked("cluster_coredns_cache_seconds", "", 20)
+FLAG = RequestedSetting("cluster_apiserver_extra_args", "max-requests-inflight", "350")
+ETCD = RequestedSetting("cluster_etcd_extra_args", "snapshot-count", "9000")
+KUBELET = RequestedSetting("cluster_kubelet_config", "maxPods", 120)
+PROXY = RequestedSetting("cluster_kube_proxy_config", "conntrack.maxPerCore", 0)
+CONTAINERD = RequestedSetting("cluster_containerd_config", "max_concurrent_downloads", 4)
+CACHE = RequestedSetting("cluster_coredns_cache_seconds", "", 20)
 ALL = (FLAG, ETCD, KUBELET, PROXY, CONTAINERD, CACHE)
 
 
@@ -50,7 +50,7 @@ def changed(**other: Any) -> Observation:
     return replace(moment(**{**given, **other}), running=both)
 
 
-def where(asked: tuple[Asked, ...], seen: Observation) -> list[str]:
+def where(asked: tuple[RequestedSetting, ...], seen: Observation) -> list[str]:
     return [finding.where for finding in settings.not_in_force(asked, seen)]
 
 
@@ -143,5 +143,5 @@ def test_every_variable_of_every_shipped_scenario_is_seen() -> None:
     assert {name for name, lived in cells.items() if _asked(lived)} >= {"reconfigure"}
 
 
-def _asked(cell: Cell) -> tuple[Asked, ...]:
+def _asked(cell: Cell) -> tuple[RequestedSetting, ...]:
     return tuple(one for index in range(len(cell.phases)) for one in settings.asked_in(cell, index))

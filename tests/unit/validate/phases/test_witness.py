@@ -20,7 +20,7 @@ from harness.until import Deadline
 from harness.validate.facts.availability import read_answers
 from harness.validate.phases import witness as module
 from harness.validate.phases.witness import KEEPS_ANSWERING, Witness, asker_of, leaves_bare
-from harness.validate.remote.availability import Asking, ask_from
+from harness.validate.remote.availability import RequestStream, ask_from
 from tests.unit.validate import guests
 from tests.unit.validate.moments import moment
 
@@ -203,5 +203,5 @@ def test_words_of_ssh_in_the_log_are_no_answers(tmp_path: Path) -> None:
     log = tmp_path / "log"
     row = json.dumps({"of": "it", "at": 0, "took": 0, "why": ""})
     log.write_text(f"Connection to 10.0.0.1 closed.\n{row}\n", encoding="utf-8")
-    asking = Asking(ask_from(ROOT, ("/bin/true",), {}, tmp_path / "other").service, log, ("it",), "w-0")
+    asking = RequestStream(ask_from(ROOT, ("/bin/true",), {}, tmp_path / "other").service, log, ("it",), "w-0")
     asking.wait_for_good_answers(Deadline.after(1), what="it has answered")
