@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from harness.infra.access import allowed, subject
-from harness.infra.rights import CELL, CELL_ROLE
+from harness.infra.cluster.access import allowed, subject
+from harness.infra.cluster.rights import CELL, CELL_ROLE
 from harness.kube.client import Cluster
 from harness.kube.resources import ROLE_BINDING
 from harness.until import Deadline, NotYet, until

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from harness import wiring
+from harness import providers
 from harness.cell import release, teardown
 from harness.cell.labels import own_project
 from harness.cell.launchers import launcher_address
@@ -134,7 +134,7 @@ def status(
 ) -> None:
     """Show the cells that exist in the infra cluster and their machines."""
     settings = _settings(provider, infra_name, kubeconfig, namespace)
-    cluster = wiring.open_cluster(settings)
+    cluster = providers.open_cluster(settings)
     found = teardown.find(cluster, teardown.Selection(namespace=settings.namespace))
     if not found:
         out.print("no cell exists in the infra cluster")
@@ -184,7 +184,7 @@ def reap(
             raise BadInput(f"{option} {value!r} cannot be a {option[2:]}'s id", hint="`vmatrix status` shows both ids")
     settings = _settings(provider, infra_name, kubeconfig, namespace)
     seconds = _spec().timeouts.scaled(settings.timeout_scale).teardown
-    cluster = wiring.open_cluster(settings)
+    cluster = providers.open_cluster(settings)
     selection = teardown.Selection(
         run=run, cell=cell, only_expired=expired, namespace=settings.namespace, project=own_project()
     )

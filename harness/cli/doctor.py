@@ -13,13 +13,13 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from harness import proc, wiring
+from harness import proc, providers
 from harness.errors import EXIT_BAD_INPUT, EXIT_OK, BadInput
-from harness.infra import preflight
-from harness.infra.cluster_checks import Use, check_cluster
+from harness.infra.cluster.checks import Use, check_cluster
+from harness.infra.cluster.need import Need
 from harness.infra.findings import Finding, fatal, remedies
+from harness.infra.host import preflight
 from harness.infra.kind import host as kind_host
-from harness.infra.need import Need
 from harness.paths import project_dir
 from harness.schedule.demand import need_of
 from harness.session.choice import choose
@@ -75,7 +75,7 @@ def _look(provider: str, given: Mapping[str, Any], memory: int | None) -> tuple[
         )
     options = {"provider": "kubeconfig", **given}
     settings = load_settings(Path.cwd(), options=options).settings
-    path = wiring.kubeconfig_of(settings)
+    path = providers.kubeconfig_of(settings)
     return f"the cluster of {path}", check_cluster(path, settings.context, _use(settings, memory))
 
 
@@ -84,7 +84,7 @@ def _use(settings: Settings, memory: int | None) -> Use:
     spec = load_spec(project_dir() / "matrix")
     need = need_of([selected.cell for selected in choose(spec, settings)])
     asked = need if memory is None else Need(f"a cell of {memory} MiB", memory_mib=memory)
-    return wiring.use_of(settings, project_dir() / spec.product.directory, asked)
+    return providers.use_of(settings, project_dir() / spec.product.directory, asked)
 
 
 def _install(findings: Sequence[Finding]) -> bool:

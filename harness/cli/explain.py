@@ -13,7 +13,7 @@ import typer
 import yaml
 from rich.console import Console
 
-from harness import wiring
+from harness import providers
 from harness.cell import inventory
 from harness.cell.deploy import playbook_argv
 from harness.cell.life import named_machines
@@ -112,7 +112,7 @@ def explained(spec: Spec, infra: str, one: Selected, history: History) -> dict[s
         "checks": {tier: _checks(spec, tier) for tier in one.tiers},
         "variables": dict(cell.vars),
         "inventory": inventory.inventory(environment),
-        "manifests": wiring.example_manifests(cell),
+        "manifests": providers.example_manifests(cell),
     }
 
 

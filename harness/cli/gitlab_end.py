@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from harness import wiring
+from harness import providers
 from harness.artifacts.recipe import silent
 from harness.artifacts.store import Store
 from harness.cell import teardown
@@ -18,13 +18,13 @@ from harness.errors import BadInput, InfraError, Leaked, VmatrixError
 from harness.gitlab import access, links
 from harness.gitlab.ending import take_away, wait_for_end
 from harness.gitlab.links import Link, artifact
-from harness.infra.local.layout import instances_dir
-from harness.infra.local.provider import LocalProvider
+from harness.infra.embedded.provider import LocalProvider
+from harness.infra.host.layout import instances_dir
+from harness.providers.embedded import local_provider
 from harness.record import RESULTS, Recorder, read
 from harness.report import junit, summary
 from harness.report.cell import CellResult
 from harness.report.results import RunResult, load
-from harness.wiring_local import local_provider
 
 SECTION = "vmatrix"
 
@@ -60,7 +60,7 @@ def _take_away(context: JobContext, run_dir: Path, console: Console) -> VmatrixE
     """Collect and take away what is left; None when nothing is."""
     timeouts = context.spec.timeouts.scaled(context.settings.timeout_scale)
     try:
-        cluster = wiring.open_cluster(context.settings)
+        cluster = providers.open_cluster(context.settings)
     except BadInput as error:
         return None if context.own_infra else error  # the embedded one went away, or never came up
     try:
@@ -156,7 +156,7 @@ def reap(context: JobContext, *, console: Console) -> None:
         return
     selection = teardown.Selection(only_expired=True, namespace=context.settings.namespace)
     gone = teardown.reap(
-        wiring.open_cluster(context.settings),
+        providers.open_cluster(context.settings),
         selection,
         seconds=timeouts.teardown,
         on_gone=lambda found: console.print(f"gone: {found.what}", markup=False),

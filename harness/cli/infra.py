@@ -19,14 +19,14 @@ from harness.artifacts.recipe import Progress, silent
 from harness.artifacts.store import Store
 from harness.cli.artifacts_progress import showing
 from harness.errors import EXIT_INFRA, EXIT_NOTHING_SELECTED, EXIT_OK, BadInput
+from harness.infra.embedded.provider import LocalProvider
+from harness.infra.host.layout import layout_of
+from harness.infra.host.status import InstanceStatus, State
 from harness.infra.kind import releases
 from harness.infra.kind.provider import KindProvider
-from harness.infra.local.layout import layout_of
-from harness.infra.local.provider import LocalProvider
-from harness.infra.local.status import InstanceStatus, State
+from harness.providers.embedded import INFRA_VERSION, local_provider
+from harness.providers.kind import kind_layout, kind_provider
 from harness.spec.settings import load_settings
-from harness.wiring_kind import kind_layout, kind_provider
-from harness.wiring_local import INFRA_VERSION, local_provider
 
 app = typer.Typer(no_args_is_help=True, help="Bring the infra cluster up, take it down, look at it.")
 out = Console(soft_wrap=True, highlight=False)

@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from harness import proc, wiring
+from harness import proc, providers
 from harness.cell import teardown, ways
 from harness.cell.access import ssh_command
 from harness.cell.keys import PRIVATE_KEY
@@ -31,8 +31,8 @@ from harness.kube.portforward import bridge, open_tunnel
 from harness.kube.resources import VM, VMI
 from harness.kube.tunnels import Tunnels, leave
 from harness.model import ANNOTATION_USER, LABEL_MACHINE, Machine, PlannedMachine
+from harness.providers.embedded import INFRA_VERSION
 from harness.spec.settings import Settings, load_settings
-from harness.wiring_local import INFRA_VERSION
 
 KUBECONFIG = "kubeconfig"
 Cell = Annotated[str, typer.Argument(help="Cell id.")]
@@ -87,7 +87,7 @@ class Existing:
         if (self.settings.access or ("portforward" if recorded.is_file() else "direct")) == "direct":
             return None
         addresses = {v["metadata"]["name"]: self.address(v) for v in self.instances().values()}
-        kubeconfig, context = wiring.way_in(self.settings)
+        kubeconfig, context = providers.way_in(self.settings)
         instances = {address: name for name, address in addresses.items() if address}
         log = self.directory / "logs" / ways.LOG
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -105,7 +105,7 @@ def existing(cell: str, settings: Settings) -> Existing:
     Raises:
         BadInput: none exists.
     """
-    cluster = wiring.open_cluster(settings)
+    cluster = providers.open_cluster(settings)
     found = teardown.find(cluster, teardown.Selection(cell=cell, namespace=settings.namespace))
     if not found:
         raise BadInput(f"no cell {cell!r} exists in the infra cluster", hint="`vmatrix status` shows those that do")
@@ -221,7 +221,7 @@ def kubectl(
     """Run kubectl on the guest cluster: `vmatrix kubectl CELL -- get nodes`."""
     settings = _settings(provider, infra_name, kubeconfig, namespace, access)
     there = existing(cell, settings)
-    program = shutil.which("kubectl") or wiring.artifact(settings, "kubectl", INFRA_VERSION) / "kubectl"
+    program = shutil.which("kubectl") or providers.artifact(settings, "kubectl", INFRA_VERSION) / "kubectl"
     with _guest_api(there) as path:
         status = proc.attend([program, *context.args], env={"KUBECONFIG": str(path)})
     raise typer.Exit(status)

@@ -1,0 +1,1 @@
+"""How an infra cluster is had, by provider."""

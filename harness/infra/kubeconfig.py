@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from harness.infra import nested
-from harness.infra.cluster_checks import Use, check_cluster
+from harness.infra.cluster import nested
+from harness.infra.cluster.checks import Use, check_cluster
+from harness.infra.cluster.nodes import free_for_machines
 from harness.infra.findings import raise_if_any
-from harness.infra.nodes import free_for_machines
 from harness.kube import ApiFailure, Cluster
 from harness.model import Access, Capacity, Mirror
 

@@ -10,7 +10,7 @@ from types import FrameType
 import pytest
 from rich.console import Console
 
-from harness import wiring
+from harness import providers
 from harness.plugin.state import CELLS, planned
 from harness.session import Cells
 from harness.session.run import Interrupted
@@ -24,7 +24,7 @@ class Worker:
         self.parent = os.getppid()
         self.stopped = False
         silent = Console(quiet=True)  # the controller says what this process writes down
-        self.cells = Cells(plan, lambda: wiring.join_site(plan.settings, plan.spec), silent)
+        self.cells = Cells(plan, lambda: providers.join_site(plan.settings, plan.spec), silent)
         config.stash[CELLS] = self.cells
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)

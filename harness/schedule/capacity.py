@@ -13,7 +13,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
-from harness.infra.nodes import ENDED, MIB, quantity, usable
+from harness.infra.cluster.nodes import ENDED, MIB, quantity, usable
 from harness.kube import ApiFailure, Cluster
 from harness.kube.client import Json
 from harness.kube.resources import NODE, POD, RESOURCE_QUOTA

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from harness import wiring
+from harness import providers
 from harness.cell.life import Life
 from harness.cell.provision import Attempt, attempt_directory
 from harness.cell.site import Site
@@ -92,7 +92,7 @@ class Cells:
 
     def artifact(self, name: str, version: str) -> Path:
         """Return the directory of an artifact's files."""
-        return wiring.artifact(self.plan.settings, name, version)
+        return providers.artifact(self.plan.settings, name, version)
 
     def record_check(
         self,
@@ -167,7 +167,7 @@ class Cells:
                 self.leak = leak
 
     def _login(self, cell: Cell) -> str:
-        options = shlex.join(wiring.provider_options(self.plan.settings))
+        options = shlex.join(providers.provider_options(self.plan.settings))
         return " ".join(word for word in ("vmatrix login", options, cell.id, "MACHINE") if word)
 
 

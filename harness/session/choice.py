@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness import wiring_kind
 from harness.errors import BadInput
 from harness.paths import project_dir
 from harness.plan.changed import changed_since
 from harness.plan.select import Failed, Selected, Selection, selected
+from harness.providers import kind
 from harness.record import RESULTS
 from harness.report.cell import PASSED, QUARANTINED
 from harness.report.results import RunResult, excused, load
@@ -68,7 +68,7 @@ def _like(settings: Settings) -> str:
     """Return the provider whose machines a provider's are like: kind's are what its KubeVirt is."""
     if settings.provider != "kind":
         return settings.provider
-    return "local" if wiring_kind.is_embedded(settings.infra_name, settings.kubevirt) else "kubeconfig"
+    return "local" if kind.is_embedded(settings.infra_name, settings.kubevirt) else "kubeconfig"
 
 
 def failures(spec: Spec, runs: Path, run: str) -> Failed:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness import wiring
+from harness import providers
 from harness.cell.binding import refuse_masquerade
 from harness.errors import BadInput, NothingSelected
 from harness.model import Cell
@@ -49,11 +49,11 @@ class RunPlan:
     @property
     def cleanup(self) -> str:
         """Return the command that takes everything of this run away."""
-        return shlex.join(["vmatrix", "reap", "--run", self.run, *wiring.provider_options(self.settings)])
+        return shlex.join(["vmatrix", "reap", "--run", self.run, *providers.provider_options(self.settings)])
 
     def most_at_once(self) -> int:
         """Return how many workers are worth starting: admission decides how many of them have a cell at a time."""
-        return max(1, min(len(self.cells), wiring.most_cells(self.settings, self.cells)))
+        return max(1, min(len(self.cells), providers.most_cells(self.settings, self.cells)))
 
     def suites(self) -> frozenset[str] | None:
         """Return the suites of the tier, None (all) without a tier."""
@@ -113,7 +113,7 @@ def plan_run(
     if not cells:
         raise NothingSelected(f"shard {shard} has no cell", hint="there are fewer cells than shards")
     refuse_masquerade(sourced, cells)
-    wiring.refuse_unusable(settings)
+    providers.refuse_unusable(settings)
     run = run_id if run_id is not None else "".join(secrets.choice(ALPHABET) for _ in range(RUN_ID_LENGTH))
     if len(run) != RUN_ID_LENGTH or not set(run) <= set(ALPHABET):
         raise BadInput(
@@ -150,7 +150,7 @@ def _again(
         )
     if not failed:
         raise NothingSelected(f"every cell of run {result.run} passed", hint="there is nothing to run again")
-    wiring.refuse_unusable(settings)
+    providers.refuse_unusable(settings)
     return RunPlan(
         run=result.run,
         tier=result.tier,

@@ -16,7 +16,7 @@ from typing import Any
 
 from rich.console import Console
 
-from harness import wiring
+from harness import providers
 from harness.cell.site import Site
 from harness.cell.steps import describe
 from harness.cell.teardown import Selection, reap
@@ -111,7 +111,7 @@ class Run:
         self.live = Live(self.console, gitlab=in_gitlab(), parallel=self.parallel > 1, cells=len(plan.cells))
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
-        self._site = wiring.open_site(plan.settings, plan.spec, plan.cells, progress=self.live.on_progress)
+        self._site = providers.open_site(plan.settings, plan.spec, plan.cells, progress=self.live.on_progress)
         return self.live
 
     def leave_out(self, cells: Iterable[Cell]) -> None:

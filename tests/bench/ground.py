@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import wiring
+from harness import providers
 from harness.artifacts import refs
 from harness.artifacts.disk import catalogue
 from harness.artifacts.disk.cache import ImageCache
@@ -18,16 +18,16 @@ from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Steps
 from harness.errors import BadInput
-from harness.infra.local.layout import Layout, layout_of
+from harness.infra.host.layout import Layout, layout_of
 from harness.model import Cell
 from harness.paths import project_dir
 from harness.plan.lock import tier_cells
 from harness.proc import Completed, run
+from harness.providers.embedded import INFRA_VERSION
 from harness.record import Recorder
 from harness.session.plan import ALPHABET, RUN_ID_LENGTH
 from harness.spec import Spec, load_spec
 from harness.spec.settings import Settings, load_settings
-from harness.wiring_local import INFRA_VERSION
 
 TIER = "smoke"
 TOPOLOGY = "cp1-w1"
@@ -76,9 +76,9 @@ def lay(name: str, directory: Path, say: Callable[[str], None]) -> Ground:
 
 def warm(ground: Ground) -> None:
     """Have every artifact and disk image in the cache, so that no figure holds a build or a download."""
-    store = wiring.store_of(ground.settings)
+    store = providers.store_of(ground.settings)
     wanted = refs.for_cell(store.catalogue, ground.cell.vars, infra_version=INFRA_VERSION)
-    store.ensure(wanted, wiring.spoken(ground.say))
+    store.ensure(wanted, providers.spoken(ground.say))
     images = catalogue.load(project_dir() / "matrix" / "images.yml")
     for name in dict.fromkeys(m.image for m in ground.cell.machines):
         ImageCache().ensure(images.find(name), ground.say)
@@ -96,7 +96,7 @@ def vmatrix(*words: str, on_line: Callable[[str], None] | None = None) -> Comple
 
 def open_site(ground: Ground) -> Site:
     """Return the bench's infrastructure as cells see it."""
-    return wiring.open_site(ground.settings, ground.spec, (ground.cell,), progress=ground.say)
+    return providers.open_site(ground.settings, ground.spec, (ground.cell,), progress=ground.say)
 
 
 def life(ground: Ground, site: Site, cell: Cell) -> Life:

@@ -24,7 +24,7 @@ from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Steps, flatten
 from harness.errors import VmatrixError
-from harness.infra.local.provider import LocalProvider
+from harness.infra.embedded.provider import LocalProvider
 from harness.kube import Cluster
 from harness.model import Cell, Machine, Phase, PlannedMachine
 from harness.paths import project_dir

@@ -10,7 +10,7 @@ import yaml
 
 from harness.cell.manifests import GOLDEN_NAMESPACE, GoldenImage
 from harness.cell.teardown import Selection, find, reap
-from harness.infra.local.provider import LocalProvider
+from harness.infra.embedded.provider import LocalProvider
 from harness.kube import Cluster
 from harness.kube.resources import DATA_VOLUME, PV
 from harness.until import Deadline, NotYet, until

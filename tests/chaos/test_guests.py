@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness import wiring
+from harness import providers
 from harness.cell.access import control_directory, run_on
 from harness.cell.life import Life
 from harness.cell.site import Site
@@ -41,7 +41,7 @@ def site_of(ground: Ground, more: str = "") -> Site:
     for template in (project_dir() / "vm-templates").glob("*.j2"):
         text = template.read_text(encoding="utf-8")
         (templates / template.name).write_text(text + (more if template.name == "cloud-init.yml.j2" else ""), "utf-8")
-    image = wiring.golden_image(Settings(), IMAGE, ground.provider.mirror(), progress=lambda _: None)
+    image = providers.golden_image(Settings(), IMAGE, ground.provider.mirror(), progress=lambda _: None)
     return replace(ground.site(SECONDS, image=image), project=templates.parent)
 
 

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import wiring
+from harness import providers
 from harness.artifacts.store import Store
 from harness.cell.manifests import GoldenImage
 from harness.model import Mirror
+from harness.providers.embedded import local_provider
 from harness.spec.settings import Settings
-from harness.wiring_local import local_provider
 
 NAME = "contract"  # of the embedded instance; one that a killed run left behind is mended, and taken down at the end
 BUILT_IMAGE = "debian-13"
@@ -28,7 +28,7 @@ class Reached:
 
 
 def _image(name: str, mirror: Mirror) -> Callable[[], GoldenImage]:
-    return lambda: wiring.golden_image(Settings(), name, mirror, progress=lambda _line: None)
+    return lambda: providers.golden_image(Settings(), name, mirror, progress=lambda _line: None)
 
 
 @contextmanager

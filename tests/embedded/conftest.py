@@ -14,10 +14,10 @@ import pytest
 from harness.artifacts.recipe import silent
 from harness.artifacts.store import Store
 from harness.errors import InfraError
-from harness.infra.local.layout import instances_dir
-from harness.infra.local.provider import LocalProvider
+from harness.infra.embedded.provider import LocalProvider
+from harness.infra.host.layout import instances_dir
 from harness.kube import Cluster
-from harness.wiring_local import local_provider
+from harness.providers.embedded import local_provider
 
 PREFIX = "pytest-"
 Instances = Callable[[str], LocalProvider]

@@ -20,17 +20,17 @@ from harness.artifacts.recipe import silent
 from harness.artifacts.store import Store
 from harness.errors import EXIT_RETRY
 from harness.gitlab import limits
-from harness.infra.local.layout import instances_dir
-from harness.infra.local.provider import LocalProvider
-from harness.infra.local.status import State
+from harness.infra.embedded.provider import LocalProvider
+from harness.infra.host.layout import instances_dir
+from harness.infra.host.status import State
 from harness.kube import Cluster
 from harness.kube.resources import POD
 from harness.plan.lock import tier_cells
 from harness.proc import run as command
+from harness.providers.embedded import local_provider
 from harness.record import read
 from harness.report.results import RunResult, load
 from harness.spec import load_spec
-from harness.wiring_local import local_provider
 from tests.embedded.run.runs import change, wait_until
 from tests.gitlab.checkout import HISTORY, NIGHTLY, Checkout
 from tests.gitlab.runner import CANCELED, Job

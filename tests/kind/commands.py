@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from harness import proc
+from harness.infra.host import leftovers
 from harness.infra.kind import engine
-from harness.infra.local import leftovers
-from harness.wiring_kind import kind_layout
+from harness.providers.kind import kind_layout
 
 VMATRIX = Path(sys.executable).with_name("vmatrix")
 

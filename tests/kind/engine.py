@@ -13,8 +13,8 @@ from pathlib import Path
 
 from harness import proc
 from harness.errors import BadInput
+from harness.infra.host import guests
 from harness.infra.kind import engine
-from harness.infra.local import guests
 from harness.until import Deadline, NotYet, until
 
 CGROUPS = Path("/sys/fs/cgroup")

@@ -22,8 +22,8 @@ from harness import paths, proc
 from harness.infra.kind import engine as engines
 from harness.kube import Cluster
 from harness.kube.resources import DEPLOYMENT, NODE, POD, STORAGE_CLASS
+from harness.providers.kind import kind_layout
 from harness.until import Deadline, NotYet, until
-from harness.wiring_kind import kind_layout
 from tests.kind.commands import VMATRIX, containers, traces, vmatrix
 
 NAME = "tox-kind"

@@ -26,7 +26,7 @@ from harness.errors import VmatrixError
 from harness.infra.kind import kvm
 from harness.kube import Cluster
 from harness.kube.resources import CDI, DEPLOYMENT, KUBEVIRT, STORAGE_CLASS, STORAGE_PROFILE
-from harness.wiring_kind import KUBERNETES, kind_layout
+from harness.providers.kind import KUBERNETES, kind_layout
 from tests.kind.commands import containers, traces, vmatrix
 
 NAME = "tox-kind-release"

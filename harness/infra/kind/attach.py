@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from harness.errors import InfraError
-from harness.infra.local import pki
+from harness.infra.host import pki
 from harness.kube.client import Cluster, Json
 from harness.kube.resources import (
     CLUSTER_ROLE_BINDING,

@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from harness import paths
-from harness.infra import preflight
 from harness.infra.findings import Finding
+from harness.infra.host import preflight
+from harness.infra.host.layout import PORTS
 from harness.infra.kind import engine
 from harness.infra.kind.engine import Found
-from harness.infra.local.layout import PORTS
 
 NODE_MIB = 2048  # a control plane node with CoreDNS and a storage provisioner, measured 1.1 GiB, rounded up
 RELEASE_MIB = 3072  # KubeVirt's and CDI's own pods besides

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from harness.infra.cluster.nodes import usable
 from harness.infra.kind import manifests, releases
 from harness.infra.kind.releases import Manifest, Release, Releases
-from harness.infra.nodes import usable
 from harness.kube.client import Cluster, Json
 from harness.kube.resources import CDI, KUBEVIRT, NODE, POD, STORAGE_CLASS, STORAGE_PROFILE, Resource
 from harness.until import Deadline, NotYet, until

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from harness.infra.host.status import InstanceStatus, ProgramStatus, State, seen_process
 from harness.infra.kind.cluster import KindCluster
-from harness.infra.local.status import InstanceStatus, ProgramStatus, State, seen_process
 
 NODE = "kind node"
 

@@ -12,7 +12,15 @@ from dataclasses import replace
 from typing import Any
 
 from harness.errors import InfraError, Leaked
-from harness.infra import preflight
+from harness.infra.cluster.nodes import free_for_machines
+from harness.infra.embedded import control_plane
+from harness.infra.embedded.provider import KUBEVIRT, LocalProvider, mirror_of, node_of
+from harness.infra.host import guests, instance, kernel, network, preflight, processes, status
+from harness.infra.host.config import LocalConfig
+from harness.infra.host.instance import Instance
+from harness.infra.host.layout import PORTS, address_of
+from harness.infra.host.programs import Program
+from harness.infra.host.status import InstanceStatus
 from harness.infra.kind import attach, engine, host, kvm, record
 from harness.infra.kind.cluster import Host, KindCluster, Node, configuration
 from harness.infra.kind.config import KindConfig
@@ -21,14 +29,6 @@ from harness.infra.kind.install import Wanted, fetch, install
 from harness.infra.kind.look import with_node, with_remains
 from harness.infra.kind.releases import load as load_releases
 from harness.infra.kubeconfig import KubeconfigProvider
-from harness.infra.local import control_plane, guests, instance, kernel, network, processes, status
-from harness.infra.local.config import LocalConfig
-from harness.infra.local.instance import Instance
-from harness.infra.local.layout import PORTS, address_of
-from harness.infra.local.programs import Program
-from harness.infra.local.provider import KUBEVIRT, LocalProvider, mirror_of, node_of
-from harness.infra.local.status import InstanceStatus
-from harness.infra.nodes import free_for_machines
 from harness.kube import Cluster
 from harness.model import Access, Capacity
 from harness.until import Deadline

@@ -6,8 +6,8 @@ import json
 from dataclasses import asdict, dataclass
 
 from harness.errors import BadInput
+from harness.infra.host.layout import Layout
 from harness.infra.kind.config import KindConfig, KubeVirt
-from harness.infra.local.layout import Layout
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import wiring
+from harness import providers
 from harness.cell import inventory
 from harness.cell.access import close_connections, control_directory, run_on, ssh_options
 from harness.cell.deploy import run_playbook
@@ -23,7 +23,7 @@ from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Steps
 from harness.errors import Blame, InfraRetriable
-from harness.infra.local.provider import LocalProvider
+from harness.infra.embedded.provider import LocalProvider
 from harness.kube import Cluster
 from harness.kube.tunnels import Tunnels
 from harness.model import Cell, Environment, Phase, PlannedMachine
@@ -63,7 +63,7 @@ def life(infra: LocalProvider, cluster: Cluster, tmp_path_factory: pytest.TempPa
         timeouts=spec.timeouts.scaled(TIMEOUT_SCALE),
         mirror=infra.mirror(),
         guest_vars={},
-        image=lambda name: wiring.golden_image(Settings(), name, infra.mirror(), progress=lambda _: None),
+        image=lambda name: providers.golden_image(Settings(), name, infra.mirror(), progress=lambda _: None),
         storage_class=None,
         project=project_dir(),
         expiry_hours=1.0,

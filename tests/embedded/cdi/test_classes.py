@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.embedded.cdi.classes import CSI, PLAIN
-from harness.infra.local.provider import LocalProvider
+from harness.infra.embedded.provider import LocalProvider
 from harness.kube.client import Cluster, Json
 from harness.kube.resources import DATA_SOURCE, DATA_VOLUME, POD, PVC, STORAGE_PROFILE, VOLUME_SNAPSHOT
 from harness.until import Deadline, NotYet, until

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.infra.local.provider import LocalProvider
+from harness.infra.embedded.provider import LocalProvider
 from harness.kube.client import Cluster, Json
 from harness.kube.resources import DATA_SOURCE, DATA_VOLUME, POD, RESOURCE_QUOTA
 from harness.until import Deadline, NotYet, until

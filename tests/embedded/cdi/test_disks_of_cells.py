@@ -22,7 +22,7 @@ from harness.cell.site import Site
 from harness.embedded.cdi.classes import CSI, PLAIN
 from harness.embedded.vmi.launcher import CONSUMER
 from harness.errors import BadImage
-from harness.infra.local.provider import LocalProvider
+from harness.infra.embedded.provider import LocalProvider
 from harness.kube.client import Cluster
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, POD, PVC, VM
 from harness.model import PlannedMachine

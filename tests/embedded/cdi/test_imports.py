@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness import proc
-from harness.infra.local.provider import LocalProvider
+from harness.infra.embedded.provider import LocalProvider
 from harness.kube.client import Cluster
 from harness.kube.resources import DATA_VOLUME, PVC
 from harness.until import Deadline, NotYet, until

@@ -6,7 +6,7 @@ import os
 import signal
 
 from harness import proc
-from harness.infra.local.provider import LocalProvider
+from harness.infra.embedded.provider import LocalProvider
 from harness.kube.client import Cluster
 from harness.kube.resources import DATA_VOLUME
 from harness.until import Deadline, NotYet, until

@@ -13,7 +13,7 @@ from harness import paths, proc
 from harness.artifacts.disk import ImageCache, build, load, qcow2
 from harness.embedded.machines import disk as machine_disk
 from harness.errors import InfraError
-from harness.infra.local import requirements
+from harness.infra.host import requirements
 from harness.spec.images import BuildSource, DiskImage
 from harness.until import Deadline, NotYet, until
 

@@ -13,19 +13,20 @@ import yaml
 
 from harness import proc
 from harness.artifacts.store import Store
-from harness.infra.access import Where, subject
-from harness.infra.cluster_checks import Use, check_cluster
+from harness.infra.cluster.access import Where, subject
+from harness.infra.cluster.checks import Use, check_cluster
+from harness.infra.cluster.need import Need
+from harness.infra.embedded import control_plane
+from harness.infra.embedded.provider import LocalProvider
 from harness.infra.findings import fatal
+from harness.infra.host import instance, processes
 from harness.infra.kubeconfig import KubeconfigProvider
-from harness.infra.local import control_plane, instance, processes
-from harness.infra.local.provider import LocalProvider
-from harness.infra.need import Need
 from harness.kube import Cluster
 from harness.kube.client import Json
 from harness.kube.in_cluster import in_cluster_kubeconfig
 from harness.kube.resources import NAMESPACE, SERVICE_ACCOUNT
+from harness.providers.embedded import INFRA_VERSION
 from harness.until import Deadline
-from harness.wiring_local import INFRA_VERSION
 from tests.embedded.conftest import Instances
 
 KUBECTL_SECONDS = 30.0

@@ -13,10 +13,10 @@ import pytest
 from harness import proc
 from harness.embedded.machines import Machines
 from harness.errors import BadInput, InfraError, Leaked
-from harness.infra.local import instance, leftovers, network, processes
-from harness.infra.local.layout import address_of, bridge_of
-from harness.infra.local.provider import LocalProvider
-from harness.infra.local.status import State
+from harness.infra.embedded.provider import LocalProvider
+from harness.infra.host import instance, leftovers, network, processes
+from harness.infra.host.layout import address_of, bridge_of
+from harness.infra.host.status import State
 from harness.kube import Cluster
 from harness.kube.resources import NAMESPACE, NODE
 from harness.until import Deadline, NotYet, until

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from harness import wiring
+from harness import providers
 from harness.cell.access import close_connections
 from harness.cell.manifests import GOLDEN_NAMESPACE, GoldenImage, golden
 from harness.embedded.machines import Machines as Host
-from harness.infra.local.instance import load
-from harness.infra.local.provider import LocalProvider
+from harness.infra.embedded.provider import LocalProvider
+from harness.infra.host.instance import load
 from harness.kube.client import Cluster
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, VM
 from harness.paths import project_dir
@@ -46,7 +46,7 @@ def host(infra: LocalProvider) -> Host:
 @pytest.fixture(scope="session")
 def image(infra: LocalProvider, cluster: Cluster) -> GoldenImage:
     """Have a disk image imported once."""
-    found = wiring.golden_image(Settings(), IMAGE, infra.mirror(), progress=lambda _line: None)
+    found = providers.golden_image(Settings(), IMAGE, infra.mirror(), progress=lambda _line: None)
     cluster.ensure(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": GOLDEN_NAMESPACE}})
     cluster.ensure(DATA_VOLUME, golden(found, labels={}, storage_class=None, directory=project_dir() / "vm-templates"))
     wait_phase(cluster, GOLDEN_NAMESPACE, found.name, "Succeeded", seconds=IMPORT_SECONDS)

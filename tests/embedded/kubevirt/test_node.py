@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from harness.embedded.objects import is_condition
-from harness.infra.local.provider import LocalProvider
+from harness.infra.embedded.provider import LocalProvider
 from harness.kube.client import Cluster
 from harness.kube.resources import NODE
 

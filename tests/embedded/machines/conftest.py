@@ -13,7 +13,7 @@ import pytest
 from harness import paths, proc
 from harness.artifacts import disk as images
 from harness.embedded.machines import Machines, MachineSpec, netns
-from harness.infra.local import requirements
+from harness.infra.host import requirements
 from harness.until import Deadline, NotYet, until
 
 INDEX = 8

@@ -25,7 +25,7 @@ from harness.artifacts.store import Store
 from harness.artifacts.supply import Supply
 from harness.cell.deploy import Recap, recap
 from harness.embedded.machines import Machines, MachineSpec, Names, netns
-from harness.infra.local import guests, requirements
+from harness.infra.host import guests, requirements
 from harness.kube.client import Cluster
 from harness.kube.resources import NODE
 from harness.model import Cell, Mirror, PlannedMachine

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.infra.rights import Right
+from harness.infra.cluster.rights import Right
 
 # Requests of people and jobs, whole where somebody's rights are asked for; the control plane's own are left out.
 POLICY: Mapping[str, Any] = {

@@ -16,12 +16,12 @@ import yaml
 from harness import proc
 from harness.artifacts.recipe import silent
 from harness.artifacts.store import Store
-from harness.infra.local.provider import LocalProvider
+from harness.infra.embedded.provider import LocalProvider
 from harness.kube import Cluster
 from harness.kube.resources import NAMESPACE, SERVICE_ACCOUNT
 from harness.paths import project_dir
+from harness.providers.embedded import INFRA_VERSION, local_provider
 from harness.until import Deadline, NotYet, until
-from harness.wiring_local import INFRA_VERSION, local_provider
 from tests.embedded.conftest import PREFIX
 from tests.embedded.rights.audit import POLICY, Log
 from tests.embedded.rights.identity import Issuer, issuing

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from harness import wiring
+from harness import providers
 from harness.cell.life import Life
 from harness.cell.manifests import GoldenImage
 from harness.cell.provision import Attempt
@@ -64,7 +64,7 @@ def site_of(
 
 def images(ground: Ground) -> Callable[[str], GoldenImage]:
     """Return the source of disk images: the embedded infrastructure's mirror."""
-    return lambda name: wiring.golden_image(Settings(), name, ground.provider.mirror(), progress=lambda _: None)
+    return lambda name: providers.golden_image(Settings(), name, ground.provider.mirror(), progress=lambda _: None)
 
 
 def spoilt(ground: Ground) -> Callable[[str], GoldenImage]:

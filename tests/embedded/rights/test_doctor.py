@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from harness import proc
-from harness.infra.cluster_checks import Use, check_cluster
-from harness.infra.cluster_room import check_pod_security
+from harness.infra.cluster.checks import Use, check_cluster
+from harness.infra.cluster.need import Need
+from harness.infra.cluster.room import check_pod_security
 from harness.infra.findings import Finding
-from harness.infra.need import Need
 from harness.kube.client import Json
 from harness.kube.resources import (
     CDI,
@@ -133,7 +133,7 @@ def test_nodes_on_which_kubevirt_is_not_up(ground: Ground, seen: Seen) -> None:
 
 
 def test_a_gate_that_breaks_disks_in_images_on_an_older_kubernetes(ground: Ground, seen: Seen) -> None:
-    from harness.infra.cluster_kubevirt import check_configuration
+    from harness.infra.cluster.kubevirt import check_configuration
 
     (advice,) = check_configuration(ground.admin, 34)
     assert "ImageVolume" in advice.what

@@ -8,8 +8,8 @@ import pytest
 
 from harness.cell.teardown import Selection, find
 from harness.errors import BadImage
-from harness.infra import rights
-from harness.infra.cluster_checks import Use, check_cluster
+from harness.infra.cluster import rights
+from harness.infra.cluster.checks import Use, check_cluster
 from harness.kube.resources import DATA_VOLUME, LEASE, PVC, SECRET, VM
 from harness.schedule.ledger import LEASE_NAME, RESERVATIONS_NAMESPACE
 from tests.embedded.rights.audit import Ask, granted

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from harness.infra.access import WHO_AM_I, subject
+from harness.infra.cluster.access import WHO_AM_I, subject
 from tests.embedded.rights.conftest import PROJECT, Ground
 
 HOUR = 3600

@@ -10,7 +10,7 @@ from harness.cell.labels import cell_labels
 from harness.cell.membership import join_namespace
 from harness.cell.teardown import Selection, reap
 from harness.errors import Leaked
-from harness.infra.rights import CELL_ROLE
+from harness.infra.cluster.rights import CELL_ROLE
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.resources import CLUSTER_ROLE, NAMESPACE, POD, ROLE_BINDING, SECRET, VM
 from harness.model import LABEL_EXPIRES

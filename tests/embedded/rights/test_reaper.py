@@ -13,7 +13,7 @@ import yaml
 
 from harness import proc
 from harness.cell.labels import cell_labels
-from harness.infra import rights
+from harness.infra.cluster import rights
 from harness.kube.client import ApiFailure, Json
 from harness.kube.resources import CONFIG_MAP, DATA_VOLUME, NAMESPACE, POD, SECRET, VM
 from harness.proc import Completed

@@ -14,15 +14,15 @@ from harness.artifacts.recipe import silent
 from harness.artifacts.store import Store
 from harness.cell.teardown import Selection as Cells
 from harness.cell.teardown import find
-from harness.infra import rights
-from harness.infra.local.guests import guest_vars
+from harness.infra.cluster import rights
+from harness.infra.host.guests import guest_vars
 from harness.kube.resources import DATA_VOLUME, PVC, SECRET, VM
 from harness.model import Cell
 from harness.paths import project_dir
 from harness.plan.select import Selection, selected
+from harness.providers.embedded import local_provider
 from harness.record import read
 from harness.spec import load_spec
-from harness.wiring_local import local_provider
 from tests.embedded.rights.audit import Ask, granted
 from tests.embedded.rights.conftest import Ground
 from tests.embedded.rights.lives import images

@@ -12,7 +12,7 @@ import pytest
 from harness.cell import teardown
 from harness.cell.access import control_directory
 from harness.cell.teardown import find, reap
-from harness.infra.local.provider import LocalProvider
+from harness.infra.embedded.provider import LocalProvider
 from harness.kube import Cluster
 from harness.model import Cell
 from harness.paths import project_dir

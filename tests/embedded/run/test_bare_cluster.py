@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.infra.local import control_plane, instance, processes
+from harness.infra.embedded import control_plane
+from harness.infra.host import instance, processes
 from harness.until import Deadline
 from tests.embedded.conftest import Instances
 from tests.embedded.run.runs import vmatrix

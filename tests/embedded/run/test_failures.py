@@ -11,7 +11,7 @@ import pytest
 from harness.artifacts.disk import catalogue
 from harness.artifacts.disk.cache import ImageCache
 from harness.cell.manifests import GOLDEN_NAMESPACE
-from harness.infra.local.provider import LocalProvider
+from harness.infra.embedded.provider import LocalProvider
 from harness.kube import Cluster
 from harness.kube.resources import DATA_VOLUME, POD
 from harness.model import Cell

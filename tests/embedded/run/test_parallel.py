@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from harness.cell.teardown import Selection, find
-from harness.infra.local.provider import LocalProvider
+from harness.infra.embedded.provider import LocalProvider
 from harness.kube import Cluster
 from harness.kube.resources import NODE, POD
 from harness.model import Cell

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from harness.errors import BadInput
-from harness.infra.local import pki
+from harness.infra.host import pki
 from harness.kube.client import Cluster, Unreachable
 
 

@@ -23,7 +23,7 @@ from harness.embedded.subresources import answers
 from harness.embedded.subresources.answers import Refused
 from harness.embedded.subresources.tunnel import Dropping, Port, Stream, Tunnels, dial
 from harness.errors import BadInput
-from harness.infra.local import pki
+from harness.infra.host import pki
 from harness.kube.client import ApiFailure, Unreachable
 from harness.kube.forwarder import forwarding
 from harness.kube.portforward import Cut, End, bridge, open_tunnel

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from harness import wiring
+from harness import providers
 from harness.report.history.file import FileStore
 from harness.session import plan_run
 from harness.session import run as running
@@ -28,7 +28,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     for name in [name for name in os.environ if name.startswith(("CI_", "VMATRIX_", "MATRIX_"))]:
         monkeypatch.delenv(name)
     site = SimpleNamespace(cluster=None, timeouts=SimpleNamespace(teardown=1.0))
-    monkeypatch.setattr(wiring, "open_site", lambda *_, **__: site)
+    monkeypatch.setattr(providers, "open_site", lambda *_, **__: site)
     monkeypatch.setattr(running, "reap", lambda *_, **__: None)
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     yield Run(plan_run(tier="single", patterns=[], options={}), console=Console(file=io.StringIO(), width=400))

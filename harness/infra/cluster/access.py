@@ -1,0 +1,165 @@
+"""What the harness must be allowed to do in an infra cluster, asked of the API itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from harness.infra.cluster.rights import CELL, IMAGES, JOB, JOBS, LOOK, NAMESPACES, SCHEDULE, SHARED, SURVEY, Right
+from harness.infra.findings import Finding
+from harness.kube import Cluster, Resource
+from harness.kube.client import Json
+
+REVIEW = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False)
+WHO_AM_I = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False)
+SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
+RBAC_GROUP = "rbac.authorization.k8s.io"
+ROLE = "vmatrix"
+
+
+@dataclass(frozen=True)
+class Where:
+    """How cells lie in the infra cluster, which decides the rights that are needed.
+
+    namespace: the one that all cells share; without it each has one of its own.
+    joins: whether we give ourselves the rights in a cell's namespace once it is there; else we have them everywhere.
+    images, schedule: the namespaces of golden images and reservations, where cells have namespaces of their own.
+    """
+
+    namespace: str | None = None
+    joins: bool = False
+    images: str = "vmatrix-images"
+    schedule: str = "vmatrix-schedule"
+
+    def asked(self) -> list[tuple[Right, str | None]]:
+        """Return every right that is needed and the namespace in which (None: in all), each kind of a place once."""
+        if self.namespace is not None:
+            return _once([(self.namespace, SHARED), (None, (*SURVEY, *LOOK))])
+        if not self.joins:
+            return _once([(None, (*NAMESPACES, *CELL, *IMAGES, *SCHEDULE, *SURVEY, *LOOK))])
+        jobs = tuple(right for right in JOBS if right.resource is not JOB)
+        return _once([(None, jobs), (self.images, IMAGES), (self.schedule, SCHEDULE), (None, (*SURVEY, *LOOK))])
+
+
+def _once(places: Sequence[tuple[str | None, Sequence[Right]]]) -> list[tuple[Right, str | None]]:
+    """Return the rights of some places; what is asked of a kind for several reasons is asked once."""
+    each: dict[tuple[str | None, str], Right] = {}
+    for namespace, rights in places:
+        for right in rights:
+            before = each.get((namespace, right.plural), right)
+            verbs = tuple(dict.fromkeys((*before.verbs, *right.verbs)))
+            each[namespace, right.plural] = replace(before, verbs=verbs, required=before.required or right.required)
+    return [(right, namespace) for (namespace, _), right in each.items()]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Who asks, by the name that the API knows."""
+
+    user: str
+
+    @property
+    def account(self) -> tuple[str, str] | None:
+        """Return namespace and name of a service account, None for any other user."""
+        if not self.user.startswith(SERVICE_ACCOUNT_PREFIX):
+            return None
+        namespace, _, name = self.user.removeprefix(SERVICE_ACCOUNT_PREFIX).partition(":")
+        return namespace, name
+
+    def option(self) -> str:
+        """Return the option of `kubectl create clusterrolebinding` that names the subject."""
+        return f"--serviceaccount={':'.join(self.account)}" if self.account else f"--user={self.user}"
+
+    def reference(self) -> Json:
+        """Return the subject as a binding names it."""
+        if self.account:
+            return {"kind": "ServiceAccount", "namespace": self.account[0], "name": self.account[1]}
+        return {"apiGroup": RBAC_GROUP, "kind": "User", "name": self.user}
+
+
+def check_access(
+    cluster: Cluster, namespace: str | None = None, served: Collection[str] | None = None
+) -> Iterator[Finding]:
+    """Yield a finding for each kind of which a verb is not allowed, with the commands that allow it.
+
+    Args:
+        namespace: the one that cells share; None when each has its own.
+        served: all group/versions of the API; what can be done without is only asked about where it is one of these.
+    """
+    asked = Where(namespace, joins=namespace is None and may_join(cluster)).asked()
+    if served is not None:
+        asked = [(r, ns) for r, ns in asked if r.required or not r.resource.group or r.resource.api_version in served]
+    refused = [(r, namespace, missing) for r, namespace in asked if (missing := _refused(cluster, r, namespace))]
+    who = subject(cluster).option() if refused else ""
+    for right, namespace, missing in refused:
+        yield Finding(
+            f"not allowed: {', '.join(missing)} {right.plural}" + (f" in namespace {namespace}" if namespace else ""),
+            right.why,
+            _remedy(right, missing, namespace, who),
+            fatal=right.required,
+        )
+
+
+def may_join(cluster: Cluster) -> bool:
+    """Tell whether we may give ourselves the rights in a cell's namespace."""
+    return all(allowed(cluster, right, "bind") for right in JOBS if "bind" in right.verbs)
+
+
+def _remedy(right: Right, missing: Sequence[str], namespace: str | None, who: str) -> str:
+    name = "-".join(part for part in (ROLE, right.resource.plural, right.subresource, *missing) if part)
+    kind, inside = ("role", f" --namespace={namespace}") if namespace else ("clusterrole", "")
+    names = "".join(f" --resource-name={n}" for n in right.names)
+    made = f"kubectl create {kind} {name} --verb={','.join(missing)} --resource={right.plural}{names}{inside}"
+    if right.resource.group.startswith("subresources."):
+        made = _remedy_of_subresource(right, missing, f"{kind} {name}", inside)
+    return f"{made} && kubectl create {kind}binding {name} --{kind}={name} {who}{inside}"
+
+
+def _remedy_of_subresource(right: Right, missing: Sequence[str], role: str, inside: str) -> str:
+    """Return the commands that make a role on what an aggregated API serves as subresources alone.
+
+    kubectl looks for the kind itself, which that API does not have, so the rule is put into a role that is there.
+    """
+    resources = [f"{right.resource.plural}/{right.subresource}"]
+    rule = {"apiGroups": [right.resource.group], "resources": resources, "verbs": list(missing)}
+    patch = json.dumps([{"op": "replace", "path": "/rules", "value": [rule]}], separators=(",", ":"))
+    return (
+        f"kubectl create {role} --verb=get --resource=pods{inside} && "
+        f"kubectl patch {role}{inside} --type=json -p '{patch}'"
+    )
+
+
+def _refused(cluster: Cluster, right: Right, namespace: str | None) -> list[str]:
+    return [verb for verb in right.verbs if not allowed(cluster, right, verb, namespace)]
+
+
+def allowed(cluster: Cluster, right: Right, verb: str, namespace: str | None = None) -> bool:
+    """Ask the API whether a verb of a right is allowed, on all of the objects that it is needed on."""
+    places = right.within or (namespace,)
+    return all(_allowed(cluster, right, verb, place, name) for place in places for name in right.names or ("",))
+
+
+def _allowed(cluster: Cluster, right: Right, verb: str, namespace: str | None, name: str) -> bool:
+    optional: Iterable[tuple[str, str | None]] = (
+        ("subresource", right.subresource),
+        ("namespace", namespace),
+        ("name", name),
+    )
+    attributes = {
+        "group": right.resource.group,
+        "resource": right.resource.plural,
+        "verb": verb,
+        **{key: value for key, value in optional if value},
+    }
+    review = {"apiVersion": REVIEW.api_version, "kind": REVIEW.kind, "spec": {"resourceAttributes": attributes}}
+    answer = cluster.request("POST", REVIEW.path(), body=review)
+    return bool(answer.get("status", {}).get("allowed"))
+
+
+def subject(cluster: Cluster) -> Subject:
+    """Return who we are to the API."""
+    review = {"apiVersion": WHO_AM_I.api_version, "kind": WHO_AM_I.kind}
+    answer = cluster.send("POST", WHO_AM_I.path(), body=review)
+    body = answer.body if isinstance(answer.body, dict) else {}
+    return Subject(str(body.get("status", {}).get("userInfo", {}).get("username", "USER")))

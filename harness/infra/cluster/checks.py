@@ -1,0 +1,148 @@
+"""What an infra cluster must have, looked at through its API before anything is made there.
+
+Covers any cluster with KubeVirt and CDI. Every check returns findings; only a silent API ends them early.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.errors import BadInput
+from harness.infra.cluster.access import check_access
+from harness.infra.cluster.clocks import check_clock
+from harness.infra.cluster.kubevirt import check_configuration, check_deployed
+from harness.infra.cluster.need import Need
+from harness.infra.cluster.network import check_binding, check_networks, check_plugin
+from harness.infra.cluster.room import check_namespace, check_nodes, check_quota
+from harness.infra.cluster.storage import check_storage
+from harness.infra.findings import Finding
+from harness.kube import ApiFailure, Cluster
+from harness.kube.client import Unreachable
+from harness.kube.resources import CDI, KUBEVIRT
+
+KUBEVIRT_INSTALL = "https://kubevirt.io/user-guide/cluster_admin/installation/"
+CDI_INSTALL = "https://github.com/kubevirt/containerized-data-importer#deploy-it"
+FORBIDDEN = 403
+
+
+@dataclass(frozen=True)
+class Use:
+    """What an infra cluster is to be used for.
+
+    namespace: the one that all cells share; without it each has one of its own.
+    storage_class: of machines' disks; the cluster's default without it.
+    need: of the largest cell, as far as it is known.
+    networks: of the guests, by what they are for.  outer: the cluster's own, as far as the settings name them.
+    bridged: whether machines are to be bridged to the pod network.
+    now: this host's clock, in seconds since the epoch.
+    """
+
+    namespace: str | None = None
+    storage_class: str | None = None
+    need: Need = field(default_factory=Need)
+    networks: Mapping[str, str] = field(default_factory=dict)
+    outer: tuple[str, ...] = ()
+    bridged: bool = True
+    now: Callable[[], float] = time.time
+
+
+def check_cluster(path: Path, context: str | None = None, use: Use | None = None) -> list[Finding]:
+    """Return what an infra cluster lacks, all at once.
+
+    Args:
+        path, context: the kubeconfig and the context in it (None: its current one).
+        use: what it is to be used for.
+    """
+    try:
+        cluster = Cluster.from_kubeconfig(path, context=context)
+        served = _served(cluster)
+    except BadInput as error:
+        return [Finding(error.summary, "machines are made through the API it leads to", error.hint)]
+    except Unreachable as error:
+        return [_unreachable(path, cluster, error)]
+    except ApiFailure as failure:
+        return [_refused(path, failure)]
+    found = (finding for check in _checks(cluster, served, use or Use()) for finding in _guarded(check))
+    return list(dict.fromkeys(found))  # several checks may not look at the same thing
+
+
+def _checks(cluster: Cluster, served: frozenset[str], use: Use) -> Iterator[Callable[[], Iterator[Finding]]]:
+    yield lambda: _groups(served)
+    if KUBEVIRT.api_version in served:
+        yield lambda: check_deployed(cluster, KUBEVIRT, "KubeVirt")
+        yield lambda: check_configuration(cluster, _minor(cluster))
+        if use.bridged:
+            yield lambda: check_binding(cluster)
+    if CDI.api_version in served:
+        yield lambda: check_deployed(cluster, CDI, "CDI")
+        yield lambda: check_storage(cluster, use.storage_class)
+    yield lambda: check_access(cluster, use.namespace, served)
+    yield lambda: check_nodes(cluster, use.need)
+    yield lambda: check_plugin(cluster, served)
+    yield lambda: check_networks(cluster, use.networks, use.outer)
+    if (shared := use.namespace) is not None:
+        yield lambda: check_namespace(cluster, shared)
+        yield lambda: check_quota(cluster, shared, use.need)
+    yield lambda: check_clock(cluster, use.now)
+
+
+def _guarded(check: Callable[[], Iterator[Finding]]) -> list[Finding]:
+    """Carry out a check; one that may not look says so, and does not keep the others from looking."""
+    found: list[Finding] = []
+    try:
+        found.extend(check())
+    except ApiFailure as failure:
+        what = f"could not look: {failure.message or failure.summary}"
+        advice = failure.code == FORBIDDEN
+        found.append(
+            Finding(what, "this check was left out", "ask the cluster's owner for read access", fatal=not advice)
+        )
+    except Unreachable as error:
+        found.append(Finding(error.summary, "the API stopped answering while it was looked at", "try again"))
+    return found
+
+
+def _served(cluster: Cluster) -> frozenset[str]:
+    """Return all group/versions that the API serves."""
+    groups = cluster.request("GET", "/apis").get("groups", [])
+    return frozenset(v["groupVersion"] for group in groups for v in group.get("versions", []))
+
+
+def _minor(cluster: Cluster) -> int:
+    """Return the minor of the cluster's Kubernetes, 0 when it does not say."""
+    found = re.match(r"v?1\.(\d+)", str(cluster.request("GET", "/version").get("gitVersion", "")))
+    return int(found[1]) if found else 0
+
+
+def _unreachable(path: Path, cluster: Cluster, error: Unreachable) -> Finding:
+    return Finding(
+        f"the API at {cluster.server} does not answer",
+        f"{error.summary.rpartition(': ')[2]}",
+        f"is the cluster up, and does this host reach it? kubectl --kubeconfig {path} version",
+    )
+
+
+def _refused(path: Path, failure: ApiFailure) -> Finding:
+    return Finding(
+        f"the API refuses these credentials: {failure.code} {failure.reason}",
+        failure.message,
+        f"log in again, or take another kubeconfig than {path}",
+    )
+
+
+def _groups(served: frozenset[str]) -> Iterator[Finding]:
+    wanted = (
+        (KUBEVIRT.api_version, "KubeVirt", "virtual machines are its objects", KUBEVIRT_INSTALL),
+        (CDI.api_version, "CDI", "disks are imported and cloned by it", CDI_INSTALL),
+    )
+    for api_version, product, why, install in wanted:
+        if api_version in served:
+            continue
+        group = api_version.partition("/")[0]
+        others = sorted(v for v in served if v.startswith(f"{group}/"))
+        found = f" (it serves {', '.join(others)})" if others else ""
+        yield Finding(f"the API does not serve {api_version}{found}", f"{product}: {why}", f"install it: {install}")

@@ -1,0 +1,102 @@
+"""Whether KubeVirt and CDI work, and whether KubeVirt is set up to start machines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from harness.infra.cluster.nodes import quantity, usable
+from harness.infra.findings import Finding
+from harness.kube import Cluster, Resource
+from harness.kube.client import Json
+from harness.kube.resources import KUBEVIRT, NODE
+
+DEPLOYED = "Deployed"
+KVM = "devices.kubevirt.io/kvm"
+SCHEDULABLE = "kubevirt.io/schedulable"
+IMAGE_VOLUME = "ImageVolume"
+IMAGE_VOLUME_SINCE = 35  # the minor of Kubernetes from which its kubelet mounts images as volumes
+IMAGE_VOLUME_DEFAULT = (1, 9)  # the release of KubeVirt from which the gate is on by default
+
+
+def check_deployed(cluster: Cluster, resource: Resource, product: str) -> Iterator[Finding]:
+    """Yield what is wrong with an operator's object: none there, not deployed, or not available."""
+    objects = cluster.list(resource).items
+    see = f"kubectl get {resource.plural}.{resource.group} -A -o yaml"
+    phases = [o.get("status", {}).get("phase", "unknown") for o in objects]
+    if not objects:
+        yield Finding(f"there is no {resource.kind} object", f"{product} is not installed, only its kinds are", see)
+    elif DEPLOYED not in phases:
+        yield Finding(f"{product} is {', '.join(phases)}, not {DEPLOYED}", "its controllers may not work", see)
+    else:
+        deployed = objects[phases.index(DEPLOYED)]
+        for condition in deployed["status"].get("conditions") or []:
+            if condition["type"] == "Available" and condition["status"] != "True":
+                why = condition.get("message") or condition.get("reason") or "no reason given"
+                yield Finding(f"{product} is not Available: {why}", "its webhooks refuse what needs them", see)
+
+
+def check_configuration(cluster: Cluster, minor: int) -> Iterator[Finding]:
+    """Yield what of KubeVirt's settings and of the nodes keeps machines from starting.
+
+    Args:
+        minor: of the cluster's Kubernetes.
+    """
+    for kubevirt in cluster.list(KUBEVIRT).items:
+        configuration: Mapping[str, Any] = (kubevirt.get("spec") or {}).get("configuration") or {}
+        developer: Mapping[str, Any] = configuration.get("developerConfiguration") or {}
+        meta = kubevirt["metadata"]
+        patch = f"kubectl patch kubevirt {meta['name']} -n {meta.get('namespace', 'kubevirt')} --type merge -p"
+        yield from _processors(cluster, developer, patch)
+        yield from _image_volume(kubevirt, developer, minor, patch)
+
+
+def _processors(cluster: Cluster, developer: Mapping[str, Any], patch: str) -> Iterator[Finding]:
+    nodes = [n for n in cluster.list(NODE).items if usable(n)]
+    able = [n for n in nodes if (n["metadata"].get("labels") or {}).get(SCHEDULABLE) == "true"]
+    if nodes and not able:
+        yield Finding(
+            f"no usable node has the label {SCHEDULABLE}=true",
+            "KubeVirt's own pods are not up on any: no machine gets a node",
+            "kubectl get pods -A -l kubevirt.io=virt-handler -o wide",
+        )
+        return
+    if any(quantity(str((n["status"].get("allocatable") or {}).get(KVM, "0"))) > 0 for n in able):
+        return
+    emulated = bool(developer.get("useEmulation"))
+    said = '{"spec":{"configuration":{"developerConfiguration":{"useEmulation":true}}}}'
+    if able and emulated:
+        yield Finding(
+            "no node has /dev/kvm; KubeVirt emulates processors (useEmulation)",
+            "machines are about ten times slower",
+            "run with --timeout-scale 10, or use nodes with hardware virtualisation",
+            fatal=False,
+        )
+    elif able:
+        yield Finding(
+            f"no node has {KVM}, and KubeVirt does not emulate processors",
+            "every machine stays ErrorUnschedulable",
+            f"enable (nested) virtualisation on the nodes, or: {patch} '{said}'",
+        )
+
+
+def _image_volume(kubevirt: Json, developer: Mapping[str, Any], minor: int, patch: str) -> Iterator[Finding]:
+    """Look at the gate that breaks disks in container images where the kubelet cannot mount images.
+
+    Seen with KubeVirt 1.9 on Kubernetes below 1.35; machines of cells have no such disk, those of others may.
+    """
+    version = (kubevirt.get("status") or {}).get("observedKubeVirtVersion", "")
+    found = re.match(r"v?(\d+)\.(\d+)", version)
+    on = found is not None and (int(found[1]), int(found[2])) >= IMAGE_VOLUME_DEFAULT
+    on = (on or IMAGE_VOLUME in (developer.get("featureGates") or [])) and IMAGE_VOLUME not in (
+        developer.get("disabledFeatureGates") or []
+    )
+    if on and 0 < minor < IMAGE_VOLUME_SINCE:
+        said = '{"spec":{"configuration":{"developerConfiguration":{"disabledFeatureGates":["ImageVolume"]}}}}'
+        yield Finding(
+            f"KubeVirt {version} has the gate {IMAGE_VOLUME} on, and Kubernetes is 1.{minor}",
+            f"before 1.{IMAGE_VOLUME_SINCE} disks in container images stay empty; cells have none, other machines may",
+            f"{patch} '{said}'",
+            fatal=False,
+        )

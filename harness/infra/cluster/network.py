@@ -1,0 +1,139 @@
+"""Whether an infra cluster's network carries guest clusters: binding, network plugin, addresses that do not collide."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.infra.cluster.outer_network import PODS, SERVICES, Outer, read_outer
+from harness.infra.findings import Finding
+from harness.kube import ApiFailure, Cluster
+from harness.kube.resources import KUBEVIRT, NODE
+
+FORBIDDEN = 403
+AWS = "aws://"
+HOW = "name a YAML file with `{name}: {value}` in the setting guest_vars"
+VARIABLES = {"pod network": "cluster_pod_cidr", "service network": "cluster_service_cidr"}
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A network plugin, told by an API group that it serves: whether machines bridged to it are known to work.
+
+    works: None where nobody has shown either.
+    """
+
+    group: str
+    name: str
+    works: bool | None
+
+
+# Bridged machines are run day in, day out on Calico and flannel (Cluster API's KubeVirt provider, kubespray's CI); on
+# the AWS VPC plugin they get no network (kubevirt issues 12236, 9049, 8520).
+PLUGINS = (
+    Plugin("crd.k8s.amazonaws.com", "AWS VPC", works=False),
+    Plugin("crd.projectcalico.org", "Calico", works=True),
+    Plugin("cilium.io", "Cilium", works=None),
+    Plugin("k8s.ovn.org", "OVN-Kubernetes", works=None),
+    Plugin("kubeovn.io", "Kube-OVN", works=None),
+    Plugin("crd.antrea.io", "Antrea", works=None),
+)
+
+
+def check_binding(cluster: Cluster) -> Iterator[Finding]:
+    """Yield what of KubeVirt's settings keeps machines from being bridged to the pod network."""
+    for kubevirt in cluster.list(KUBEVIRT).items:
+        configuration: Mapping[str, Any] = (kubevirt.get("spec") or {}).get("configuration") or {}
+        if (configuration.get("network") or {}).get("permitBridgeInterfaceOnPodNetwork") is False:
+            meta = kubevirt["metadata"]
+            said = '{"spec":{"configuration":{"network":{"permitBridgeInterfaceOnPodNetwork":true}}}}'
+            where = f"{meta['name']} -n {meta.get('namespace', 'kubevirt')}"
+            yield Finding(
+                "KubeVirt does not permit bridge binding on the pod network",
+                "machines are bridged to it: with masquerade every one of them would be 10.0.2.2",
+                f"kubectl patch kubevirt {where} --type merge -p '{said}'",
+            )
+
+
+def check_plugin(cluster: Cluster, served: Collection[str]) -> Iterator[Finding]:
+    """Yield what is known of the cluster's network plugin that matters to bridged machines.
+
+    Args:
+        served: all group/versions of the API.
+    """
+    groups = {version.partition("/")[0] for version in served}
+    for plugin in PLUGINS:
+        if plugin.group not in groups or plugin.works:
+            continue
+        if plugin.works is False:
+            yield Finding(
+                f"the network plugin is {plugin.name} (its API group {plugin.group} is served)",
+                "bridged machines have no network on it, and with masquerade clusters of several machines do not work",
+                "take a cluster with Calico or flannel; if another plugin is in charge here, delete the group's kinds",
+            )
+        else:
+            yield Finding(
+                f"the network plugin is {plugin.name}",
+                "bridged machines are not known to work on it, nor to fail",
+                "try the smallest cluster first: vmatrix run --tier single",
+                fatal=False,
+            )
+    amazon = [n["metadata"]["name"] for n in _nodes(cluster) if _provider(n).startswith(AWS)]
+    if amazon and "crd.k8s.amazonaws.com" not in groups:
+        yield Finding(
+            f"nodes are Amazon's ({amazon[0]})",
+            "with the AWS VPC network plugin bridged machines have no network; with another plugin they do",
+            "see which it is: kubectl get daemonsets -A; aws-node is AWS VPC's",
+            fatal=False,
+        )
+
+
+def _nodes(cluster: Cluster) -> list[dict[str, Any]]:
+    try:
+        return cluster.list(NODE).items
+    except ApiFailure as failure:
+        if failure.code == FORBIDDEN:  # another check says so
+            return []
+        raise
+
+
+def _provider(node: Mapping[str, Any]) -> str:
+    return str((node.get("spec") or {}).get("providerID", ""))
+
+
+def check_networks(cluster: Cluster, guests: Mapping[str, str], given: Collection[str] = ()) -> Iterator[Finding]:
+    """Yield which of the guests' networks collide with the cluster's own, and what of the latter nobody could tell.
+
+    Args:
+        guests: the networks that guests use, by what they are for ("pod network", "service network").
+        given: what the settings say of the cluster's own.
+    """
+    if not guests:
+        return
+    outer = read_outer(cluster, given)
+    yield from _collisions(outer, guests)
+    unknown = [whose for whose in (PODS, SERVICES) if whose not in outer.known]
+    if unknown and outer.denied:
+        yield Finding(
+            f"the cluster's own networks of {' and '.join(unknown)} may not be looked at",
+            "guests whose networks overlap with them reach neither each other nor the mirror",
+            f"set outer_networks to them (CIDRs, commas between); guests use {', '.join(sorted(guests.values()))}",
+            fatal=False,
+        )
+
+
+def _collisions(outer: Outer, guests: Mapping[str, str]) -> Iterator[Finding]:
+    taken = [network for network in guests.values() if not outer.collisions(network)]
+    for what, inner in guests.items():
+        hit = outer.collisions(inner)
+        if not hit:
+            continue
+        free = outer.free(inner, taken)
+        taken.append(free)
+        yield Finding(
+            f"the guests' {what} {inner} overlaps with the cluster's own {'; '.join(hit[:3])}"
+            + (f" and {len(hit) - 3} more" if len(hit) > 3 else ""),
+            "machines' addresses are pods' addresses: guests could not reach each other, the mirror or the API",
+            HOW.format(name=VARIABLES.get(what, what), value=free),
+        )

@@ -1,0 +1,140 @@
+"""Whether the largest cell fits into an infra cluster: into its nodes, and into the quota of a shared namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+from harness.infra.cluster.need import Need
+from harness.infra.cluster.nodes import GIB, MIB, free_for_machines, quantity, usable
+from harness.infra.findings import Finding
+from harness.kube import ApiFailure, Cluster
+from harness.kube.resources import NAMESPACE, NODE, POD, RESOURCE_QUOTA
+
+VIOLATES = "violates PodSecurity"
+ENFORCE = "pod-security.kubernetes.io/enforce"
+FORBIDDEN = 403
+CLAIMS_PER_MACHINE = 2  # its disk, and the claim in which that is filled where the class has populators
+PODS_PER_MACHINE = 2  # a launcher, and an importer or cloner before it
+FILE_SYSTEM = Decimal("0.94")  # of a claim is left beside CDI's default overhead
+
+
+def check_nodes(cluster: Cluster, need: Need) -> Iterator[Finding]:
+    """Yield what keeps a cell's machines from finding nodes."""
+    nodes = [n for n in cluster.list(NODE).items if usable(n)]
+    if not nodes:
+        yield Finding("no node is ready and schedulable", "machines need one", "kubectl get nodes")
+        return
+    most = max(quantity(_allocatable(n).get("memory", "0")) for n in nodes) / MIB
+    if need.largest_mib > most:
+        yield Finding(
+            f"the largest node can allocate {most:.0f} MiB",
+            f"a machine of {need.what} asks for {need.largest_mib} MiB, and each machine has to fit on one node",
+            "choose a smaller topology (matrix/topologies.yml), or add a larger node",
+            fatal=need.required,
+        )
+    free = free_for_machines(cluster)
+    if free.memory_mib < need.memory_mib or free.cpus < need.cpus:
+        total = sum(quantity(_allocatable(n).get("memory", "0")) for n in nodes) / MIB
+        yield Finding(
+            f"{free.memory_mib} MiB and {free.cpus:.1f} CPUs are free on {len(nodes)} nodes ({total:.0f} MiB in all)",
+            f"{need.what} needs {need.memory_mib} MiB and {need.cpus:.1f} CPUs",
+            "choose a smaller topology, wait for others to end, or see: kubectl describe nodes",
+            fatal=need.required,
+        )
+
+
+def _allocatable(node: Mapping[str, Any]) -> Mapping[str, str]:
+    found: Mapping[str, str] = node["status"].get("allocatable") or {}
+    return found
+
+
+def check_quota(cluster: Cluster, namespace: str, need: Need) -> Iterator[Finding]:
+    """Yield what the quotas of a namespace that cells share do not allow the largest cell, even alone."""
+    wanted = {
+        "requests.memory": Decimal(need.memory_mib) * MIB,
+        "memory": Decimal(need.memory_mib) * MIB,
+        "requests.cpu": Decimal(str(need.cpus)),
+        "cpu": Decimal(str(need.cpus)),
+        "pods": Decimal(PODS_PER_MACHINE * need.machines),
+        "persistentvolumeclaims": Decimal(CLAIMS_PER_MACHINE * need.machines),
+        "requests.storage": Decimal(need.storage_gib) * GIB / FILE_SYSTEM,
+        "count/virtualmachines.kubevirt.io": Decimal(need.machines),
+    }
+    for quota in cluster.list(RESOURCE_QUOTA, namespace).items:
+        name, hard = quota["metadata"]["name"], (quota.get("spec") or {}).get("hard") or {}
+        for resource, least in wanted.items():
+            if resource in hard and quantity(str(hard[resource])) < least:
+                yield Finding(
+                    f"quota {namespace}/{name} allows {hard[resource]} of {resource}",
+                    f"{need.what} alone needs {_said(resource, least)}",
+                    f"""kubectl patch resourcequota {name} -n {namespace} --type merge -p """
+                    f"""'{{"spec":{{"hard":{{"{resource}":"{_said(resource, least)}"}}}}}}'""",
+                    fatal=need.required,
+                )
+
+
+def _said(resource: str, amount: Decimal) -> str:
+    if resource.endswith("memory"):
+        return f"{int(amount / MIB)}Mi"
+    return f"{int(amount / GIB) + 1}Gi" if resource.endswith("storage") else f"{amount.normalize():f}"
+
+
+def check_namespace(cluster: Cluster, namespace: str) -> Iterator[Finding]:
+    """Yield what keeps launcher pods out of a namespace that cells share: that it is gone, or its Pod Security."""
+    try:
+        found = cluster.get(NAMESPACE, namespace)
+    except ApiFailure as failure:
+        if failure.code == FORBIDDEN:  # a role in a namespace needs no right to look at the namespace itself
+            return
+        raise
+    if found is None:
+        yield Finding(
+            f"there is no namespace {namespace}", "cells are to share it", f"kubectl create namespace {namespace}"
+        )
+    elif (level := (found["metadata"].get("labels") or {}).get(ENFORCE)) == "restricted":
+        yield Finding(
+            f"namespace {namespace} enforces Pod Security {level}",
+            "launcher pods name no seccomp profile: they are refused",
+            f"kubectl label namespace {namespace} {ENFORCE}=baseline --overwrite",
+        )
+    else:
+        yield from check_pod_security(cluster, namespace)
+
+
+def check_pod_security(cluster: Cluster, namespace: str) -> Iterator[Finding]:
+    """Yield that a pod such as a machine's launcher is refused: by a dry run, where that is allowed.
+
+    It sees what no label says: the default of the API server's own admission configuration, and policies of others.
+    """
+    answer = cluster.send("POST", POD.path(namespace), body=launcher_like(namespace), query={"dryRun": "All"})
+    message = str((answer.body or {}).get("message", "")) if isinstance(answer.body, dict) else str(answer.body or "")
+    if answer.code == FORBIDDEN and VIOLATES in message:
+        yield Finding(
+            f"namespace {namespace} refuses launcher pods: {message.partition(VIOLATES)[2].strip() or message}",
+            "no machine gets a pod: the API server's default level, or a policy, is stricter than `baseline`",
+            f"kubectl label namespace {namespace} {ENFORCE}=baseline --overwrite",
+        )
+
+
+def launcher_like(namespace: str) -> dict[str, Any]:
+    """Return a pod that asks for what KubeVirt 1.9's launcher pods ask for of Pod Security, and for nothing else."""
+    user = 107  # qemu's in KubeVirt's images
+    security = {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"add": ["NET_BIND_SERVICE"], "drop": ["ALL"]},
+        "runAsGroup": user,
+        "runAsNonRoot": True,
+        "runAsUser": user,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "vmatrix-doctor", "namespace": namespace},
+        "spec": {
+            "automountServiceAccountToken": False,
+            "securityContext": {"runAsNonRoot": True, "runAsUser": user, "fsGroup": user},
+            "containers": [{"name": "compute", "image": "virt-launcher", "securityContext": security}],
+        },
+    }

@@ -1,0 +1,1 @@
+"""The embedded infrastructure: a real control plane as processes of this host."""

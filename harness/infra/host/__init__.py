@@ -1,0 +1,1 @@
+"""An instance on this host: its files, addresses, processes, and what is left of it."""

@@ -1,0 +1,145 @@
+"""What of an instance is on this host, found by looking at the host and not at any record.
+
+Covers processes, mounts, loop devices, cgroups, network namespaces, links and files. Only `kill_marked` changes one.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import proc
+from harness.infra.host.layout import Layout, bridge_of
+from harness.infra.host.network import NETNS_DIR, SYS_NET
+from harness.infra.host.programs import MARKER
+from harness.until import Deadline, NotYet, until
+
+SYS_BLOCK = Path("/sys/block")
+KILL_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class Marked:
+    """A live process that carries an instance's marker in its environment."""
+
+    pid: int
+    command: str
+
+
+def leftovers(layout: Layout, index: int | None) -> list[str]:
+    """Return one line per thing of the instance that is on the host: its kind and its name."""
+    return [
+        *(f"process {p.pid}: {p.command}" for p in marked(layout)),
+        *(f"mount {point}" for point in mounts(layout)),
+        *(f"loop device {device}" for device in loop_devices(layout)),
+        *(f"cgroup {path}" for path in cgroups(layout, index)),
+        *(f"network namespace {name}" for name in namespaces(index)),
+        *(f"link {name}" for name in links(index)),
+        *(f"file {path}" for path in (layout.root, layout.lock) if path.exists()),
+    ]
+
+
+def marked(layout: Layout) -> list[Marked]:
+    """Return the processes that carry the instance's marker; guests' processes do not, their nspawn does."""
+    marker = f"{MARKER}={layout.root}".encode()
+    found: list[Marked] = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if marker in (folder / "environ").read_bytes().split(b"\0"):
+                command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+                found.append(Marked(int(folder.name), command[:160]))
+        except OSError:  # it ended while we looked, or it is a kernel thread
+            continue
+    return [p for p in found if p.pid != os.getpid() and p.command]
+
+
+def kill_marked(layout: Layout, *, containing: str = "") -> None:
+    """Kill the processes that carry the instance's marker (and that text in their command line) until none is left.
+
+    Raises:
+        TimedOut: some survive SIGKILL.
+    """
+
+    def none_left() -> NotYet | None:
+        alive = [p for p in marked(layout) if containing in p.command]
+        for process in alive:
+            _kill(process.pid)
+        return NotYet(f"processes {', '.join(str(p.pid) for p in alive)} are alive") if alive else None
+
+    until(none_left, deadline=Deadline.after(KILL_SECONDS), what="the instance's processes have ended", interval=0.05)
+
+
+def mounts(layout: Layout) -> list[str]:
+    """Return the mount points below the instance's folder, deepest first."""
+    below = f"{layout.root}/"
+    points = [_unescape(line.split()[4]) for line in _lines(Path("/proc/self/mountinfo"))]
+    return sorted((p for p in points if p.startswith(below)), key=len, reverse=True)
+
+
+def loop_devices(layout: Layout) -> list[str]:
+    """Return the loop devices whose backing file lies (or lay, when deleted) below the instance's folder."""
+    return [
+        f"/dev/{backing.parts[-3]}"
+        for backing in sorted(SYS_BLOCK.glob("loop*/loop/backing_file"))
+        if any(line.startswith(f"{layout.root}/") for line in _lines(backing))
+    ]
+
+
+def cgroups(layout: Layout, index: int | None) -> list[str]:
+    """Return the cgroups of the instance's machines in every hierarchy, deepest first."""
+    if index is None:
+        return []
+    prefix = f"{bridge_of(index)}-"
+    roots = {_unescape(w[4]) for w in (line.split() for line in _lines(Path("/proc/self/mountinfo"))) if _is_cgroup(w)}
+    found = {str(path) for root in roots for path in _folders(Path(root), prefix)}
+    return sorted(found, key=len, reverse=True)
+
+
+def namespaces(index: int | None) -> list[str]:
+    """Return the named network namespaces of the instance."""
+    if index is None or not NETNS_DIR.is_dir():
+        return []
+    return sorted(path.name for path in NETNS_DIR.glob(f"{bridge_of(index)}-*"))
+
+
+def links(index: int | None) -> list[str]:
+    """Return the instance's network links in the host's namespace: its bridge and the veths of VM namespaces."""
+    if index is None:
+        return []
+    bridge = bridge_of(index)
+    return sorted(path.name for path in SYS_NET.iterdir() if path.name == bridge or path.name.startswith(f"{bridge}h"))
+
+
+def _is_cgroup(words: list[str]) -> bool:
+    """Tell whether a line of mountinfo is a cgroup hierarchy (the file system type follows the lone hyphen)."""
+    return words[words.index("-") + 1] in {"cgroup", "cgroup2"}
+
+
+def _folders(root: Path, prefix: str) -> Iterator[Path]:
+    for folder, names, _ in os.walk(root):
+        for name in names:
+            if name.startswith(prefix):
+                yield Path(folder) / name
+
+
+def _unescape(text: str) -> str:
+    """Decode mountinfo's octal escapes of blanks and backslashes."""
+    return text.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    proc.reap(pid)

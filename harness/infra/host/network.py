@@ -1,0 +1,126 @@
+"""The instance's address on the host: a bridge without ports that carries 10.X.0.1.
+
+The bridge's alias names the instance that made it, so that it is found again when every file is lost.
+Networks of VM namespaces are not made here.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness import proc
+from harness.errors import InfraError
+from harness.infra.host.layout import INDICES, Layout, address_of, block_of, bridge_of
+
+SECONDS = 10.0
+SYS_NET = Path("/sys/class/net")
+NETNS_DIR = Path("/run/netns")
+ALIAS_PREFIX = "vmatrix:"
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Why an index cannot be used by a new instance."""
+
+    index: int
+    why: str
+
+
+class BridgeTaken(InfraError):
+    """The bridge of that name belongs to somebody else."""
+
+
+def ensure_bridge(index: int, layout: Layout) -> None:
+    """Make the instance's bridge with its address, up; nothing to do when it is all there.
+
+    Raises:
+        BridgeTaken: there is a bridge of that name with another owner.
+    """
+    bridge, address = bridge_of(index), address_of(index)
+    owner = _owner(bridge)
+    if owner not in {None, "", _alias(layout)}:
+        raise BridgeTaken(
+            f"bridge {bridge} belongs to {str(owner).removeprefix(ALIAS_PREFIX)}",
+            hint=f"take this instance down, then up on other addresses: vmatrix infra down --name {layout.name}",
+        )
+    if owner is None:
+        _ip("link", "add", "name", bridge, "type", "bridge")
+    if not owner:
+        _ip("link", "set", "dev", bridge, "alias", _alias(layout))
+    shown = _show("address", "show", "dev", bridge)[0]
+    if "UP" not in shown.get("flags", []):
+        _ip("link", "set", "dev", bridge, "up")
+    if address not in {a["local"] for a in shown.get("addr_info", [])}:
+        _ip("address", "add", f"{address}/24", "dev", bridge)
+
+
+def remove_bridge(index: int, layout: Layout) -> None:
+    """Remove the instance's bridge and with it its address; one that names another instance stays.
+
+    One without an alias is this instance's, as the index is: its `up` was killed between two commands.
+    """
+    if _owner(bridge_of(index)) in {"", _alias(layout)}:
+        _ip("link", "delete", "dev", bridge_of(index))
+
+
+def owned_bridge_index(layout: Layout) -> int | None:
+    """Return the index of the bridge whose alias names this instance, None when there is none."""
+    return next((index for index in INDICES if _owner(bridge_of(index)) == _alias(layout)), None)
+
+
+def belongs_to_another(index: int, layout: Layout) -> bool:
+    """Tell whether an index's bridge names another instance than this one."""
+    return _owner(bridge_of(index)) not in {None, "", _alias(layout)}
+
+
+def taken_indices() -> list[Taken]:
+    """Return the indices whose bridge, namespaces or addresses are in use on this host, with the reason."""
+    routed = _routed()
+    namespaces = sorted(p.name for p in NETNS_DIR.glob("vmx*-*"))
+    answer: list[Taken] = []
+    for index in INDICES:
+        block = ipaddress.IPv4Network(block_of(index))
+        overlapping = [f"{net} on {device}" for net, device in routed if net.overlaps(block)]
+        if _owner(bridge_of(index)) is not None:
+            answer.append(Taken(index, f"bridge {bridge_of(index)} exists"))
+        elif mine := [n for n in namespaces if n.startswith(f"{bridge_of(index)}-")]:
+            answer.append(Taken(index, f"network namespace {mine[0]} exists"))
+        elif overlapping:
+            answer.append(Taken(index, f"the host routes {', '.join(overlapping)}"))
+    return answer
+
+
+def _routed() -> list[tuple[ipaddress.IPv4Network, str]]:
+    """Return the networks that the host routes or has addresses in, but for the default route."""
+    answer: list[tuple[ipaddress.IPv4Network, str]] = []
+    for route in _show("-4", "route", "show", "table", "all"):
+        destination, device = route.get("dst", "default"), route.get("dev", "?")
+        if destination != "default":
+            answer.append((ipaddress.IPv4Network(destination, strict=False), device))
+    return answer
+
+
+def _alias(layout: Layout) -> str:
+    return f"{ALIAS_PREFIX}{layout.root}"[:255]
+
+
+def _owner(bridge: str) -> str | None:
+    """Return a link's alias, None when there is no such link."""
+    try:
+        return (SYS_NET / bridge / "ifalias").read_text(encoding="utf-8").strip()
+    except OSError:
+        return None
+
+
+def _show(*words: str) -> list[dict[str, Any]]:
+    done = proc.run(["ip", "-json", *words], timeout=SECONDS)
+    found: list[dict[str, Any]] = json.loads(done.stdout or "[]")
+    return found
+
+
+def _ip(*words: str) -> None:
+    proc.run(["ip", *words], timeout=SECONDS)

@@ -1,0 +1,150 @@
+"""What an instance looks like now: its programs, what the API says, and what lies on the host."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from harness import proc
+from harness.errors import VmatrixError
+from harness.infra.host import instance, leftovers
+from harness.infra.host.layout import Layout
+from harness.infra.host.programs import Program
+from harness.kube import Cluster, Resource
+from harness.kube.resources import CDI, KUBEVIRT, VMI
+
+MIB = 2**20
+BLOCK = 512  # st_blocks counts in these, whatever the file system's block is (stat(2))
+
+
+class State(StrEnum):
+    """How much of an instance is there."""
+
+    UP = "up"
+    BROKEN = "broken"
+    DOWN = "down"
+
+
+@dataclass(frozen=True)
+class ProgramStatus:
+    """One program: its process (None when it is not alive), how long it has been up, its memory, and what is wrong."""
+
+    name: str
+    pid: int | None
+    up_seconds: int
+    rss_mib: int
+    problem: str
+
+
+@dataclass(frozen=True)
+class MachineStatus:
+    """One virtual machine instance, as the API tells."""
+
+    namespace: str
+    name: str
+    phase: str
+    address: str
+
+
+@dataclass(frozen=True)
+class InstanceStatus:
+    """An instance at a glance. `leftovers` is filled when it is not up: what of it is on the host all the same."""
+
+    state: State
+    programs: tuple[ProgramStatus, ...] = ()
+    kubevirt: str = ""
+    cdi: str = ""
+    machines: tuple[MachineStatus, ...] = ()
+    disk_mib: int = 0
+    leftovers: tuple[str, ...] = ()
+
+
+def look(layout: Layout, programs: Sequence[Program]) -> InstanceStatus:
+    """Look at an instance; `programs` are those it should have, none when it has no record."""
+    if instance.load(layout) is None:
+        left = leftovers.leftovers(layout, instance.find_index(layout))
+        return InstanceStatus(State.BROKEN if left else State.DOWN, leftovers=tuple(left))
+    seen = tuple(_program(layout, program) for program in programs)
+    kubevirt, cdi, machines = _api(layout)
+    healthy = all(not p.problem for p in seen)
+    return InstanceStatus(
+        state=State.UP if healthy else State.BROKEN,
+        programs=seen,
+        kubevirt=kubevirt,
+        cdi=cdi,
+        machines=machines,
+        disk_mib=disk_used(layout.root) // MIB,
+    )
+
+
+def disk_used(folder: Path) -> int:
+    """Return the bytes that the files below a folder take on its file system, mounted ones left out."""
+    device = folder.stat().st_dev
+    total = 0
+    for parent, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if _device(Path(parent) / name) == device]
+        for name in files:
+            try:
+                total += (Path(parent) / name).lstat().st_blocks * BLOCK
+            except FileNotFoundError:
+                continue
+    return total
+
+
+def _device(path: Path) -> int | None:
+    try:
+        return path.lstat().st_dev
+    except OSError:
+        return None
+
+
+def _program(layout: Layout, program: Program) -> ProgramStatus:
+    service = proc.Service.load(layout.pidfile(program.name))
+    if service is None:
+        return ProgramStatus(program.name, None, 0, 0, "was never started")
+    if not service.alive():
+        return ProgramStatus(program.name, None, 0, 0, f"ended; {layout.logfile(program.name)}")
+    answer = program.ready()
+    return ProgramStatus(program.name, service.pid, *seen_process(service.pid), answer.reason if answer else "")
+
+
+def seen_process(pid: int) -> tuple[int, int]:
+    """Return for how long a process has run (seconds) and its resident memory (MiB); zeros when it is gone."""
+    try:
+        started = int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19])
+        uptime = float(Path("/proc/uptime").read_text(encoding="utf-8").split()[0])
+    except (OSError, IndexError):
+        return 0, 0
+    return int(uptime - started / os.sysconf("SC_CLK_TCK")), _rss_mib(pid)
+
+
+def _rss_mib(pid: int) -> int:
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="utf-8").split()[1])
+    except (OSError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE") // MIB
+
+
+def _api(layout: Layout) -> tuple[str, str, tuple[MachineStatus, ...]]:
+    """Return the phases of KubeVirt and CDI and the machines; empty where the API does not tell."""
+    try:
+        cluster = Cluster.from_kubeconfig(layout.kubeconfig)
+        machines = tuple(_machine(vmi) for vmi in cluster.list(VMI).items)
+        return _phase(cluster, KUBEVIRT), _phase(cluster, CDI), machines
+    except VmatrixError:
+        return "", "", ()
+
+
+def _phase(cluster: Cluster, resource: Resource) -> str:
+    return ", ".join(o.get("status", {}).get("phase", "unknown") for o in cluster.list(resource).items)
+
+
+def _machine(vmi: dict[str, Any]) -> MachineStatus:
+    meta, status = vmi["metadata"], vmi.get("status", {})
+    interfaces = status.get("interfaces") or [{}]
+    return MachineStatus(meta["namespace"], meta["name"], status.get("phase", ""), interfaces[0].get("ipAddress", ""))

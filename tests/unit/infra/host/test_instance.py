@@ -1,0 +1,86 @@
+"""An instance's record, its lock, its names and addresses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import BadInput
+from harness.infra.host import instance, layout, leftovers, locks
+from harness.infra.host.instance import Instance
+from harness.until import TimedOut
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> layout.Layout:
+    return layout.layout_of("unit", tmp_path)
+
+
+def test_a_record_comes_back_as_it_was_saved(here: layout.Layout) -> None:
+    saved = Instance("unit", 3, "2026-01-01T00:00:00.000Z", "boot", ending=True)
+    instance.save(here, saved)
+    assert instance.load(here) == saved
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"name": "unit"}', '{"name": "unit", "index": "x"}'])
+def test_a_half_written_record_is_no_record(here: layout.Layout, text: str) -> None:
+    here.root.mkdir()
+    here.record.write_text(text, encoding="utf-8")
+    assert instance.load(here) is None
+
+
+@pytest.mark.parametrize("name", ["", "-a", "a-", "A", "a b", "a/b", "../a", "a" * 33])
+def test_a_name_that_cannot_be_used_is_refused(name: str) -> None:
+    with pytest.raises(BadInput, match="cannot be used"):
+        layout.layout_of(name)
+
+
+def test_instances_own_different_blocks_and_their_services_lie_in_them() -> None:
+    assert {layout.block_of(i) for i in layout.INDICES} == {f"10.{n}.0.0/16" for n in range(213, 229)}
+    assert layout.address_of(0) == "10.213.0.1"
+    assert layout.service_address_of(15) == "10.228.255.1"
+    assert layout.service_range_of(15) == "10.228.255.0/24"
+
+
+def test_a_lock_is_held_by_one_and_free_afterwards(tmp_path: Path) -> None:
+    path = tmp_path / "x.lock"
+    refused = pytest.raises(TimedOut, match="waiting for it to be free")
+    with locks.hold(path, seconds=1, what="it to be free"), refused, locks.hold(path, seconds=0, what="it to be free"):
+        pass
+    with locks.hold(path, seconds=0, what="it to be free"):
+        path.unlink()
+
+
+def test_a_removed_lock_file_is_not_mistaken_for_the_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "x.lock"
+    with locks.hold(path, seconds=0, what="it to be free"):
+        path.unlink()
+        with locks.hold(path, seconds=0, what="it to be free"):
+            assert path.exists()
+
+
+def test_files_go_with_the_record_last_and_twice_is_no_error(here: layout.Layout) -> None:
+    instance.save(here, Instance("unit", 0, "", ""))
+    (here.root / "etcd").mkdir()
+    (here.root / "etcd" / "wal").write_text("x", encoding="utf-8")
+    (here.root / "kubeconfig").symlink_to("/nowhere")
+    instance.remove_files(here)
+    instance.remove_files(here)
+    assert not here.root.exists()
+
+
+def test_the_folder_of_all_instances_goes_with_the_last_of_them(tmp_path: Path) -> None:
+    one, other = (layout.layout_of(name, tmp_path / "local") for name in ("one", "other"))
+    other.root.mkdir(parents=True)
+    instance.forget_folder(one)
+    assert other.root.is_dir()
+    other.root.rmdir()
+    instance.forget_folder(one)
+    assert not (tmp_path / "local").exists()
+
+
+def test_an_instance_that_never_was_has_left_nothing(here: layout.Layout) -> None:
+    assert leftovers.leftovers(here, None) == []
+    here.root.mkdir()
+    assert leftovers.leftovers(here, None) == [f"file {here.root}"]
