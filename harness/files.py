@@ -1,8 +1,11 @@
-"""Write a file so that a reader, or a process that is killed meanwhile, never sees half of it."""
+"""Files that several processes use: written as a whole, and locked while one of them works."""
 
 from __future__ import annotations
 
+import fcntl
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -37,3 +40,34 @@ def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o644, dur
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+@contextmanager
+def locked(path: Path, *, waiting: Callable[[], None] | None = None) -> Iterator[None]:
+    """Hold an exclusive lock on a file, which the kernel releases when this process dies.
+
+    Args:
+        path: the lock file, made as needed in a folder that exists.
+        waiting: called once when another process holds the lock.
+    """
+    with if_unlocked(path) as free:
+        if free:
+            yield
+            return
+    if waiting is not None:
+        waiting()
+    with path.open("a") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def if_unlocked(path: Path) -> Iterator[bool]:
+    """Hold an exclusive lock on a file if nobody has it; yield whether that is so."""
+    with path.open("a") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True

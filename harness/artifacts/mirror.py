@@ -80,7 +80,7 @@ def _tar(folder: Path) -> Body | None:
     return Body([*pieces, end], total + len(end))
 
 
-class Handler(BaseHTTPRequestHandler):
+class MirrorHandler(BaseHTTPRequestHandler):
     """Answers GET and HEAD."""
 
     protocol_version = "HTTP/1.1"
@@ -122,7 +122,7 @@ class Handler(BaseHTTPRequestHandler):
             super().log_request(code, size)
 
 
-class Server(ThreadingHTTPServer):
+class MirrorServer(ThreadingHTTPServer):
     """A server whose threads do not keep it from ending, and which takes a client that went away for what it is."""
 
     daemon_threads = True
@@ -133,11 +133,11 @@ class Server(ThreadingHTTPServer):
         print(f"{client_address}: {sys.exception()!r}", file=sys.stderr, flush=True)  # noqa: T201 - a service's log
 
 
-def server(address: str, root: Path) -> Server:
+def server(address: str, root: Path) -> MirrorServer:
     """Return a mirror that is bound to `address` (host:port) and not serving yet. Raises OSError when it is taken."""
     host, _, port = address.rpartition(":")
-    handler = type("MirrorHandler", (Handler,), {"root": root})
-    return Server((host, int(port)), handler)
+    handler = type("CacheHandler", (MirrorHandler,), {"root": root})
+    return MirrorServer((host, int(port)), handler)
 
 
 def mirror_argv(address: str, root: Path) -> tuple[str, ...]:

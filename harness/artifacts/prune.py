@@ -6,20 +6,20 @@ it; and whatever another process works on. All else is a former recipe's result,
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.artifacts.recipe import Ref
-from harness.artifacts.store import CURRENT, LOCK, RECORD, TEMPORARY, Store
+from harness.artifacts.store import CURRENT, RECORD, Store
+from harness.artifacts.workdir import LOCK, TEMPORARY
+from harness.files import if_unlocked
 
 
 @dataclass(frozen=True)
-class Stale:
+class StaleArtifact:
     """A folder of the cache that nothing declares, and its size in bytes."""
 
     ref: Ref
@@ -27,7 +27,7 @@ class Stale:
     size: int
 
 
-def stale(store: Store) -> tuple[Stale, ...]:
+def stale(store: Store) -> tuple[StaleArtifact, ...]:
     """Return what nothing declares and nobody works on, in the order of the paths; asks no site, removes nothing."""
     declared = {Ref(name, version) for name in store.catalogue.names() for version in store.catalogue.versions(name)}
     found = []
@@ -35,16 +35,16 @@ def stale(store: Store) -> tuple[Stale, ...]:
         ref = Ref(str(directory.parent.parent.relative_to(store.root)), directory.parent.name)
         if ref in declared and _kept(store, ref, directory):
             continue
-        with _unused(_lock(directory)) as free:
+        with if_unlocked(_lock(directory)) as free:
             if free:
-                found.append(Stale(ref, directory, _size(directory)))
+                found.append(StaleArtifact(ref, directory, _size(directory)))
     return tuple(found)
 
 
-def remove(folder: Stale) -> bool:
+def remove(folder: StaleArtifact) -> bool:
     """Remove a stale folder; tell whether it was done, or another process has it."""
     directory = folder.directory
-    with _unused(_lock(directory)) as free:
+    with if_unlocked(_lock(directory)) as free:
         if not free:
             return False
         if not directory.name.startswith(TEMPORARY):  # at one stroke: nobody finds half of it
@@ -78,17 +78,3 @@ def _lock(directory: Path) -> Path:
 
 def _size(directory: Path) -> int:
     return sum(path.lstat().st_size for path in directory.rglob("*"))
-
-
-@contextmanager
-def _unused(lock: Path) -> Iterator[bool]:
-    """Hold a lock for the time of the body if nobody has it; yield whether that is so."""
-    handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        yield False
-    else:
-        yield True
-    finally:
-        os.close(handle)

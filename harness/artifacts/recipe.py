@@ -38,7 +38,7 @@ class Source(StrEnum):
     GOMOD = "gomod"
 
 
-class Phase(StrEnum):
+class ArtifactPhase(StrEnum):
     """What is happening to an artifact."""
 
     CACHED = "cached"
@@ -52,7 +52,7 @@ class Event:
     """A moment in obtaining an artifact: `elapsed` and `expected` are seconds, `source` says how."""
 
     ref: Ref
-    phase: Phase
+    phase: ArtifactPhase
     source: str
     elapsed: float
     expected: float
@@ -99,14 +99,14 @@ def ticking(progress: Progress, ref: Ref, source: str, expected: float) -> Itera
     began = time.monotonic()
     ended = threading.Event()
 
-    def report(phase: Phase) -> None:
+    def report(phase: ArtifactPhase) -> None:
         progress(Event(ref, phase, source, time.monotonic() - began, expected))
 
     def tick() -> None:
         while not ended.wait(TICK_SECONDS):
-            report(Phase.RUNNING)
+            report(ArtifactPhase.RUNNING)
 
-    report(Phase.RUNNING)
+    report(ArtifactPhase.RUNNING)
     thread = threading.Thread(target=tick, name=f"progress of {ref}", daemon=True)
     thread.start()
     try:
@@ -114,4 +114,4 @@ def ticking(progress: Progress, ref: Ref, source: str, expected: float) -> Itera
     finally:
         ended.set()
         thread.join()
-    report(Phase.DONE)
+    report(ArtifactPhase.DONE)

@@ -30,14 +30,16 @@ SECRET = "single-replica"  # noqa: S105 - see above
 
 
 @dataclass(frozen=True)
-class Command:
+class ServiceCommand:
     """A service to start: its argument list and the variables to add to its environment."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
 
 
-def registry_command(address: str, root: Path, *, store: Store | None = None, progress: Progress = silent) -> Command:
+def registry_command(
+    address: str, root: Path, *, store: Store | None = None, progress: Progress = silent
+) -> ServiceCommand:
     """Return how to start the registry; it ends on SIGTERM and keeps its images in `root`.
 
     Args:
@@ -50,4 +52,4 @@ def registry_command(address: str, root: Path, *, store: Store | None = None, pr
     root.mkdir(parents=True, exist_ok=True)
     config = root / f"config-{address.replace(':', '-')}.yml"
     config.write_text(CONFIG.format(root=root / "storage", address=address, secret=SECRET), encoding="utf-8")
-    return Command((str(program), "serve", str(config)), {"OTEL_TRACES_EXPORTER": "none"})
+    return ServiceCommand((str(program), "serve", str(config)), {"OTEL_TRACES_EXPORTER": "none"})

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import http.client
 import shutil
 import tarfile
 import threading
-import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,14 +14,14 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from harness.artifacts.catalogue import ReleaseRecipe, fill
+from harness.artifacts.download import CHUNK, download, listed, text
 from harness.artifacts.recipe import Ref, Source
-from harness.errors import InfraError, InfraRetriable
+from harness.errors import InfraError
 
 PROBE = "https://dl.k8s.io/release/stable.txt"
 PROBE_SECONDS = 3.0
-READ_SECONDS = 60.0  # without a single byte
-CHUNK = 1 << 20
 DOWNLOAD_SECONDS = 30.0  # expected, for the progress display
+HINT = "to build it instead: --source gomod"
 
 
 @cache
@@ -89,81 +87,21 @@ class Download:
 
     def make(self, target: Path, log: Path) -> Mapping[str, Any]:
         """Download, verify, and take out the members."""
-        expected = checksum_for(_text(self.checksum_url), self.url, self.checksum_url)
-        if not self.recipe.members:
-            download(self.url, target / self.ref.name, expected)
-            (target / self.ref.name).chmod(0o755)
-            return {"sha256": expected, "url": self.url}
-        archive = target / ".archive"
-        download(self.url, archive, expected)
-        members = {file: fill(member, self.ref.name, self.ref.version) for file, member in self.recipe.members.items()}
-        _extract(archive, members, target, self.url)
-        archive.unlink()
-        return {"sha256": expected, "url": self.url}
-
-
-def checksum_for(text: str, url: str, checksum_url: str) -> str:
-    """Return the SHA-256 of a URL's file out of a checksum file.
-
-    Takes both layouts that release sites use: the bare digest, and lines of `<digest>  <file name>`.
-
-    Raises:
-        InfraError: the file has no digest for it.
-    """
-    name = url.rpartition("/")[2]
-    for line in text.splitlines():
-        words = line.split()
-        if not words or len(words[0]) != 64:
-            continue
-        if len(words) == 1 or PurePosixPath(words[1].lstrip("*")).name == name:
-            return words[0].lower()
-    raise InfraError(f"{checksum_url} holds no SHA-256 of {name}", hint="use: --source gomod")
-
-
-def download(url: str, target: Path, sha256: str) -> None:
-    """Download a file and verify it.
-
-    Raises:
-        InfraRetriable: the site did not answer, answered 5xx, or broke off.
-        InfraError: 404 and the like, or a wrong checksum.
-    """
-    digest = hashlib.sha256()
-    try:
-        with _open(url) as answer, target.open("wb") as sink:
-            while chunk := answer.read(CHUNK):
-                digest.update(chunk)
-                sink.write(chunk)
-            announced = answer.headers.get("Content-Length")
-            if announced is not None and sink.tell() != int(announced):
-                raise InfraRetriable(f"{url} broke off: {sink.tell()} of {announced} bytes came", hint="try again")
-    except (OSError, http.client.HTTPException) as error:
-        raise InfraRetriable(f"{url} broke off: {error}", hint="try again, or use: --source gomod") from error
-    if digest.hexdigest() != sha256:
-        raise InfraError(
-            f"{url} has the wrong checksum: its site promises SHA-256 {sha256}, what came has {digest.hexdigest()}",
-            hint="nothing was kept; a proxy or mirror in between may have changed it. Or use: --source gomod",
-        )
-
-
-def _open(url: str) -> http.client.HTTPResponse:
-    try:
-        answer: http.client.HTTPResponse = urllib.request.urlopen(url, timeout=READ_SECONDS)  # noqa: S310 - the catalogue's
-        return answer
-    except urllib.error.HTTPError as error:
-        kind = InfraRetriable if error.code >= 500 else InfraError
-        with error:
-            raise kind(f"{url} answered {error.code} {error.reason}", hint="use: --source gomod") from error
-    except (urllib.error.URLError, TimeoutError) as error:
-        reason = getattr(error, "reason", error)
-        raise InfraRetriable(f"{url} cannot be reached: {reason}", hint="use: --source gomod") from error
-
-
-def _text(url: str) -> str:
-    try:
-        with _open(url) as answer:
-            return answer.read().decode("utf-8", errors="replace")
-    except (OSError, http.client.HTTPException) as error:
-        raise InfraRetriable(f"{url} broke off: {error}", hint="try again") from error
+        name = PurePosixPath(self.url).name
+        expected = listed(text(self.checksum_url, hint=HINT), name)
+        if expected is None or not expected.startswith("sha256:"):
+            raise InfraError(f"{self.checksum_url} lists no SHA-256 of {name}", hint=HINT)
+        archive = target / (".archive" if self.recipe.members else self.ref.name)
+        download(self.url, expected, archive, hint=HINT)
+        if self.recipe.members:
+            named = {
+                file: fill(member, self.ref.name, self.ref.version) for file, member in self.recipe.members.items()
+            }
+            _extract(archive, named, target, self.url)
+            archive.unlink()
+        else:
+            archive.chmod(0o755)
+        return {"sha256": expected.removeprefix("sha256:"), "url": self.url}
 
 
 def _extract(archive: Path, members: Mapping[str, str], target: Path, url: str) -> None:
@@ -183,4 +121,4 @@ def _extract(archive: Path, members: Mapping[str, str], target: Path, url: str) 
                     return
     except (tarfile.TarError, EOFError, OSError) as error:
         raise InfraError(f"{url} is not an archive that can be read: {error}") from error
-    raise InfraError(f"{url} does not hold {', '.join(sorted(wanted))}", hint="use: --source gomod")
+    raise InfraError(f"{url} does not hold {', '.join(sorted(wanted))}", hint=HINT)

@@ -1,21 +1,17 @@
-"""The cache of artifacts: each is made at most once, and is either there as a whole or not there at all.
+"""The cache of artifacts: each is made at most once, and exists as a whole or not at all.
 
 Layout: `<root>/<name>/<version>/<source>-<recipe hash>/` with `artifact.json` and `files/`; `current` beside it names
-the one that was asked for last, which is what a mirror serves. A lock per recipe keeps parallel processes from making
-the same thing twice. Work goes on in a folder whose name starts with `.tmp-`; whoever holds the lock sweeps those that
-a killed process left.
+the one that was asked for last, which is what a mirror serves.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -26,15 +22,14 @@ from harness.artifacts import release
 from harness.artifacts.catalogue import IMAGE_PREFIX, Catalogue
 from harness.artifacts.gomod import Build
 from harness.artifacts.images import Assembly
-from harness.artifacts.recipe import Event, Phase, Progress, Recipe, Ref, Source, key, silent, ticking
+from harness.artifacts.recipe import ArtifactPhase, Event, Progress, Recipe, Ref, Source, key, silent, ticking
 from harness.artifacts.release import Download
+from harness.artifacts.workdir import hold, working
 from harness.errors import BadInput, InfraError
 
 RECORD = "artifact.json"
 FILES = "files"
 CURRENT = "current"
-LOCK = ".lock-"
-TEMPORARY = ".tmp-"
 
 
 @dataclass(frozen=True)
@@ -91,7 +86,7 @@ class Store:
             self._inputs(recipe, progress)
             found = self._make(ref, recipe, progress)
         else:
-            progress(Event(ref, Phase.CACHED, recipe.source, 0.0, 0.0))
+            progress(Event(ref, ArtifactPhase.CACHED, recipe.source, 0.0, 0.0))
         self._point(found)
         return found
 
@@ -174,23 +169,17 @@ class Store:
 
     def _make(self, ref: Ref, recipe: Recipe, progress: Progress) -> Artifact:
         directory = self._directory(ref, recipe)
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        waiting = Event(ref, Phase.WAITING, recipe.source, 0.0, recipe.seconds)
-        with _locked(directory.parent / f"{LOCK}{directory.name}", lambda: progress(waiting)):
+        root, name = directory.parent, directory.name
+        waiting = Event(ref, ArtifactPhase.WAITING, recipe.source, 0.0, recipe.seconds)
+        with hold(root, name, lambda: progress(waiting)):
             found = self._read(ref, recipe)
             if found is not None:  # another process made it while this one waited
                 return found
-            for stale in directory.parent.glob(f"{TEMPORARY}{directory.name}-*"):
-                shutil.rmtree(stale, ignore_errors=True)
-            work = directory.parent / f"{TEMPORARY}{directory.name}-{os.getpid()}"
-            try:
-                with ticking(progress, ref, recipe.source, recipe.seconds):
-                    facts = self._work(ref, recipe, work)
+            with working(root, name) as work, ticking(progress, ref, recipe.source, recipe.seconds):
+                facts = self._work(ref, recipe, work)
                 if directory.exists():  # damaged: its record or one of its files does not fit
                     shutil.rmtree(directory)
                 work.rename(directory)
-            finally:
-                shutil.rmtree(work, ignore_errors=True)
         return Artifact(ref, recipe.source, directory, facts)
 
     def _work(self, ref: Ref, recipe: Recipe, work: Path) -> Mapping[str, Any]:
@@ -234,18 +223,3 @@ def _inventory(folder: Path) -> dict[str, dict[str, Any]]:
                 digest = hashlib.file_digest(content, "sha256").hexdigest()
             found[str(path.relative_to(folder))] = {"size": path.stat().st_size, "sha256": digest}
     return found
-
-
-@contextmanager
-def _locked(path: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Hold an exclusive lock that ends with this process; call `waiting` first when another process has it."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            waiting()
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)

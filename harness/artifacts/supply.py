@@ -14,7 +14,7 @@ from harness.artifacts import refs
 from harness.artifacts.mirror import mirror_argv
 from harness.artifacts.publish import Published, publish_images
 from harness.artifacts.recipe import Progress, Ref, silent
-from harness.artifacts.registry import Command, registry_command
+from harness.artifacts.registry import ServiceCommand, registry_command
 from harness.artifacts.store import Store
 
 
@@ -44,11 +44,11 @@ class Supply:
         ref = found.get(name, Ref(name, self.infra_version))
         return self.store.obtain(ref.name, ref.version, self.progress).file(name)
 
-    def mirror(self, address: str) -> Command:
+    def mirror(self, address: str) -> ServiceCommand:
         """Return the service for binaries and disk images, at host:port."""
-        return Command(mirror_argv(address, paths.cache_dir()), {})
+        return ServiceCommand(mirror_argv(address, paths.cache_dir()), {})
 
-    def registry(self, address: str) -> Command:
+    def registry(self, address: str) -> ServiceCommand:
         """Return the service for images, at host:port. All instances of a machine share its storage."""
         return registry_command(address, paths.cache_dir() / "registry", store=self.store, progress=self.progress)
 

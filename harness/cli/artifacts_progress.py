@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
-from harness.artifacts.recipe import Event, Phase, Ref
+from harness.artifacts.recipe import ArtifactPhase, Event, Ref
 from harness.artifacts.recipe import Progress as Report
 
 PLAIN_EVERY_SECONDS = 30.0
@@ -47,13 +47,15 @@ class Lines:
     def report(self, event: Event) -> None:
         """Say what is worth saying."""
         match event.phase:
-            case Phase.WAITING:
+            case ArtifactPhase.WAITING:
                 self._say(event, str(event.phase))
-            case Phase.RUNNING if event.ref not in self.said and event.expected >= WORTH_SAYING_SECONDS:
+            case ArtifactPhase.RUNNING if event.ref not in self.said and event.expected >= WORTH_SAYING_SECONDS:
                 self._say(event, f"{event.source}, about {clock(event.expected)}")
-            case Phase.RUNNING if event.elapsed - self.said.get(event.ref, event.elapsed) >= PLAIN_EVERY_SECONDS:
+            case ArtifactPhase.RUNNING if (
+                event.elapsed - self.said.get(event.ref, event.elapsed) >= PLAIN_EVERY_SECONDS
+            ):
                 self._say(event, times(event))
-            case Phase.DONE:
+            case ArtifactPhase.DONE:
                 self._say(event, f"done in {event.elapsed:.1f} s")
 
     def _say(self, event: Event, text: str) -> None:
@@ -70,15 +72,15 @@ class Bars:
 
     def report(self, event: Event) -> None:
         """Move the artifact's bar; a finished one becomes a line above."""
-        if event.phase is Phase.CACHED:
+        if event.phase is ArtifactPhase.CACHED:
             return
         if event.ref not in self.tasks:
             name = f"{event.ref.name} {event.ref.version} ({event.source})"
             self.tasks[event.ref] = self.display.add_task(name, total=max(event.expected, 1.0), times="")
         task = self.tasks[event.ref]
-        if event.phase is Phase.DONE:
+        if event.phase is ArtifactPhase.DONE:
             self.display.remove_task(task)
             self.display.console.print(f"{event.ref.name} {event.ref.version}: done in {event.elapsed:.1f} s")
             return
-        shown = str(event.phase) if event.phase is Phase.WAITING else times(event)
+        shown = str(event.phase) if event.phase is ArtifactPhase.WAITING else times(event)
         self.display.update(task, completed=event.elapsed, times=shown)

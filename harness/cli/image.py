@@ -59,12 +59,12 @@ def prune(
     out.print(f"{freed} MiB {'would be freed' if dry_run else 'freed'}")
 
 
-def _catalogue() -> disk.Catalogue:
+def _catalogue() -> disk.ImageCatalogue:
     return disk.load(paths.project_dir() / "matrix" / "images.yml")
 
 
 def _cached(cache: disk.ImageCache, image: DiskImage) -> str:
-    files = cache.kept(image)
+    files = cache.kept(image.name)
     if not files:
         return "no"
     return f"{files[-1].size >> 20} MiB"

@@ -11,7 +11,7 @@ from harness import paths
 from harness.artifacts import refs
 from harness.artifacts.disk import catalogue, fetch
 from harness.artifacts.disk.cache import ImageCache
-from harness.artifacts.recipe import Event, Phase, Progress, Ref, Source
+from harness.artifacts.recipe import ArtifactPhase, Event, Progress, Ref, Source
 from harness.artifacts.store import Store
 from harness.cell import manifests
 from harness.cell.manifests import GoldenImage
@@ -50,7 +50,7 @@ def spoken(progress: OnProgress) -> Progress:
     """Turn the artifacts' events into lines: what is made, for how long already, and how long it usually takes."""
 
     def tell(event: Event) -> None:
-        if event.phase is not Phase.CACHED:
+        if event.phase is not ArtifactPhase.CACHED:
             progress(f"{event.ref}: {event.phase.value} ({event.elapsed:.0f} of about {event.expected:.0f} s)")
 
     return tell

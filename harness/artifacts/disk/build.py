@@ -14,7 +14,7 @@ from glob import glob
 from pathlib import Path
 
 from harness import proc
-from harness.artifacts.disk.recipe import Recipe
+from harness.artifacts.disk.recipe import DiskRecipe
 from harness.errors import BadInput
 
 Say = Callable[[str], None]
@@ -32,7 +32,7 @@ ISOLATED = (
 )
 
 
-def build(recipe: Recipe, *, size_gib: int, work: Path, log: Path, say: Say, mirror: str = "") -> Path:
+def build(recipe: DiskRecipe, *, size_gib: int, work: Path, log: Path, say: Say, mirror: str = "") -> Path:
     """Build an image.
 
     Args:
@@ -60,7 +60,7 @@ def build(recipe: Recipe, *, size_gib: int, work: Path, log: Path, say: Say, mir
     return image
 
 
-def root_file_system(recipe: Recipe, root: Path, log: Path, *, mirror: str = "") -> None:
+def root_file_system(recipe: DiskRecipe, root: Path, log: Path, *, mirror: str = "") -> None:
     """Install a recipe's packages below a folder that is not there yet, and arrange it as the recipe says.
 
     Raises:
@@ -75,7 +75,7 @@ def _compress(raw: Path, image: Path, log: Path) -> None:
     proc.run(command, timeout=PACK_LIMIT, log=log)
 
 
-def _install(recipe: Recipe, root: Path, log: Path, mirror: str) -> None:
+def _install(recipe: DiskRecipe, root: Path, log: Path, mirror: str) -> None:
     options = [
         "--mode=root",
         "--variant=apt",
@@ -87,7 +87,7 @@ def _install(recipe: Recipe, root: Path, log: Path, mirror: str) -> None:
     proc.run([*ISOLATED, "mmdebstrap", *options, *target], timeout=INSTALL_LIMIT, log=log, env=env)
 
 
-def _arrange(recipe: Recipe, root: Path) -> None:
+def _arrange(recipe: DiskRecipe, root: Path) -> None:
     """Copy the recipe's files, mask its units, remove what must not be in an image."""
     for tree in recipe.files:
         shutil.copytree(tree, root, dirs_exist_ok=True)

@@ -6,26 +6,23 @@ Layout: `NAME-<first 12 of its sha256>.qcow2` and a record `.json` beside it, wh
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
-import shutil
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from harness import paths
 from harness.artifacts.disk import build, fetch, qcow2, recipe
+from harness.artifacts.disk.build import Say
+from harness.artifacts.download import Told, download
+from harness.artifacts.workdir import hold, working
 from harness.errors import InfraError
+from harness.files import write_atomically
 from harness.spec.images import BuildSource, DiskImage, UrlSource
 
-Progress = Callable[[str], None]
 TELL_SECONDS = 2.0
-LOCK = ".lock-"
-TEMPORARY = ".tmp-"
 
 
 def silent(line: str) -> None:
@@ -67,7 +64,7 @@ class ImageCache:
         """Return an image if it is cached; make nothing. A published image's list of checksums is asked for."""
         return self._read(image, self._key(image))
 
-    def ensure(self, image: DiskImage, progress: Progress = silent) -> CachedImage:
+    def ensure(self, image: DiskImage, say: Say = silent) -> CachedImage:
         """Return an image, making or downloading it first when it is not cached.
 
         Raises:
@@ -78,27 +75,22 @@ class ImageCache:
         found = self._read(image, key)
         if found is not None:
             return found
-        self.root.mkdir(parents=True, exist_ok=True)
-        with self._locked(image.name, progress):
+        with hold(self.root, image.name, lambda: say(f"{image.name}: waiting for another process that makes it")):
             found = self._read(image, key)  # another process may have made it while this one waited
-            return found if found is not None else self._make(image, key, progress)
+            return found if found is not None else self._make(image, key, say)
 
     def _key(self, image: DiskImage) -> str:
         if isinstance(image.source, UrlSource):
             return fetch.checksum(image.source)
         return f"recipe:{recipe.load(self.recipes, image.source.recipe).key(size_gib=image.size_gib)}"
 
-    def kept(self, image: DiskImage) -> list[CachedImage]:
-        """Return all versions of an image that are in the cache, oldest first; asks nobody which one is current."""
-        return self.kept_as(image.name)
-
     def current(self, image: DiskImage) -> CachedImage | None:
         """Return the version in the cache that fits the recipe, or else the newest; asks no site."""
-        kept = self.kept(image)
+        kept = self.kept(image.name)
         key = self._key(image) if isinstance(image.source, BuildSource) else ""
         return next((version for version in kept if version.key == key), kept[-1] if kept else None)
 
-    def kept_as(self, name: str) -> list[CachedImage]:
+    def kept(self, name: str) -> list[CachedImage]:
         """Return all versions that are in the cache under a name, oldest first, declared or not."""
         found = []
         for record in sorted(self.root.glob(f"{name}-*.json"), key=lambda path: path.stat().st_mtime):
@@ -110,51 +102,32 @@ class ImageCache:
                 continue
         return found
 
-    def half_done(self, name: str) -> list[Path]:
-        """Return the folders in which an image of that very name was or is being made, one for each process."""
-        found = sorted(self.root.glob(f"{TEMPORARY}{name}-*"))
-        return [folder for folder in found if folder.name.rpartition("-")[0] == f"{TEMPORARY}{name}"]
-
     def _read(self, image: DiskImage, key: str) -> CachedImage | None:
-        return next((kept for kept in self.kept(image) if kept.key == key), None)
+        return next((kept for kept in self.kept(image.name) if kept.key == key), None)
 
-    @contextmanager
-    def _locked(self, name: str, progress: Progress) -> Iterator[None]:
-        with (self.root / f"{LOCK}{name}").open("w") as handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                progress(f"{name}: waiting for another process that makes it")
-                fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
-
-    def _make(self, image: DiskImage, key: str, progress: Progress) -> CachedImage:
-        for stale in self.half_done(image.name):
-            shutil.rmtree(stale, ignore_errors=True)
-        work = self.root / f"{TEMPORARY}{image.name}-{os.getpid()}"
+    def _make(self, image: DiskImage, key: str, say: Say) -> CachedImage:
         began = time.monotonic()
         try:
-            work.mkdir()
-            file = self._obtain(image, key, work, lambda line: progress(f"{image.name}: {line}"))
-            virtual = qcow2.check_fits(file, name=image.name, size_gib=image.size_gib)
-            made = self._keep(image, key, file, virtual, time.monotonic() - began)
+            with working(self.root, image.name) as work:
+                work.mkdir()
+                file = self._obtain(image, key, work, lambda line: say(f"{image.name}: {line}"))
+                virtual = qcow2.check_fits(file, name=image.name, size_gib=image.size_gib)
+                made = self._keep(image, key, file, virtual, time.monotonic() - began)
         except OSError as error:
             raise InfraError(
                 f"disk image {image.name} could not be written: {error}", hint="df -h", paths=[self.root]
             ) from error
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
-        progress(f"{image.name}: done after {made.seconds:.0f} s, {made.size >> 20} MiB")
+        say(f"{image.name}: done after {made.seconds:.0f} s, {made.size >> 20} MiB")
         return made
 
-    def _obtain(self, image: DiskImage, key: str, work: Path, say: Progress) -> Path:
+    def _obtain(self, image: DiskImage, key: str, work: Path, say: Say) -> Path:
         if isinstance(image.source, BuildSource):
             log = self.root / f"{image.name}.log"
             log.write_text("", encoding="utf-8")
             what = recipe.load(self.recipes, image.source.recipe)
             return build.build(what, size_gib=image.size_gib, work=work, log=log, say=say, mirror=self.mirror)
         target = work / "disk.qcow2"
-        fetch.download(image.source.url, key, target, _percentages(say))
+        download(image.source.url, key, target, hint=fetch.HINT, told=_percentages(say))
         return target
 
     def _keep(self, image: DiskImage, key: str, file: Path, virtual_size: int, seconds: float) -> CachedImage:
@@ -171,13 +144,11 @@ class ImageCache:
             seconds=round(seconds, 1),
         )
         file.replace(self.path(made))
-        record = file.with_name("record.json")
-        record.write_text(json.dumps(asdict(made), indent=1) + "\n", encoding="utf-8")
-        record.replace(self.root / f"{stem}.json")
+        write_atomically(self.root / f"{stem}.json", json.dumps(asdict(made), indent=1) + "\n")
         return made
 
 
-def _percentages(say: Progress) -> fetch.Told:
+def _percentages(say: Say) -> Told:
     """Return a listener to a download that says every few seconds how far it is."""
     told_at = time.monotonic()
 

@@ -13,7 +13,7 @@ from harness.spec.loader import refuse, validate
 
 
 @dataclass(frozen=True)
-class Catalogue:
+class ImageCatalogue:
     """Disk images in the file's order."""
 
     images: tuple[DiskImage, ...]
@@ -35,7 +35,7 @@ class Catalogue:
         )
 
 
-def load(file: Path) -> Catalogue:
+def load(file: Path) -> ImageCatalogue:
     """Load a catalogue.
 
     Raises:
@@ -45,5 +45,5 @@ def load(file: Path) -> Catalogue:
     if not problems:
         parsed, problems = validate(document, ImagesFile)
         if parsed is not None:
-            return Catalogue(parsed.images)
+            return ImageCatalogue(parsed.images)
     raise refuse(problems)

@@ -32,7 +32,7 @@ class RecipeFile(Model):
 
 
 @dataclass(frozen=True)
-class Recipe:
+class DiskRecipe:
     """A recipe with its bases joined in. `files` are directory trees to copy over the root, later ones win."""
 
     name: str
@@ -55,7 +55,7 @@ class Recipe:
         return digest.hexdigest()
 
 
-def load(recipes: Path, name: str) -> Recipe:
+def load(recipes: Path, name: str) -> DiskRecipe:
     """Load a recipe and its bases.
 
     Args:
@@ -76,7 +76,7 @@ def load(recipes: Path, name: str) -> Recipe:
         raise BadInput(f"recipe {name} names no `suite`", hint="suite: trixie", paths=[recipes / name / "recipe.yml"])
     parts = [part for _, part in chain]
     trees = [recipes / folder / "files" for folder, _ in chain]
-    return Recipe(
+    return DiskRecipe(
         name=name,
         suite=suites[-1],
         packages=_joined(part.packages for part in parts),

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
-import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness import paths, proc
 from harness.artifacts.disk import build, recipe
+from harness.artifacts.disk.build import Say
 from harness.artifacts.node import archives, contents, preload, tree
 from harness.artifacts.recipe import Progress, Ref, silent
 from harness.artifacts.store import FILES, Store
+from harness.artifacts.workdir import hold, working
 from harness.errors import BadInput
 
 FORMAT = 2  # raise it when the way node images are put together changes
 TAR_SECONDS = 600.0
 RECIPE = "kind-node"
 NAME = "vmatrix/kind-node"
-LOCK = ".lock-"
-TEMPORARY = ".tmp-"
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -74,8 +69,7 @@ class NodeImages:
             return found
         catalogue = self.store.catalogue
         self.store.ensure((*contents.programs(catalogue, version), *contents.images(catalogue, version)), progress)
-        self.root.mkdir(parents=True, exist_ok=True)
-        with self._locked(version, say):
+        with hold(self.root, version, lambda: say("waiting for another process that makes the node image")):
             image = self._named(version)
             if not image.archive.is_file():
                 self._make(image, say)
@@ -106,33 +100,19 @@ class NodeImages:
     def _make(self, image: NodeImage, say: Say) -> None:
         if os.geteuid() != 0:
             raise BadInput("building a node image needs root", hint="run it as root")
-        for stale in self.root.glob(f"{TEMPORARY}*"):
-            if not _alive(stale):
-                shutil.rmtree(stale, ignore_errors=True)
-        work = self.root / f"{TEMPORARY}v{image.version}-{os.getpid()}"
-        work.mkdir()
         log = self.root / f"v{image.version}.log"
         log.write_text("", encoding="utf-8")
-        try:
+        with working(self.root, image.version) as work:
+            work.mkdir()
             self._fill(work / "root", image.version, log, work, say)
             say("packing the node image (about 30 s)")
             packed = work / archives.LAYER
-            archive: list[str | Path] = [
-                "tar",
-                "--create",
-                "--file",
-                packed,
-                "--numeric-owner",
-                "--sort=name",
-                "--directory",
-            ]
+            archive: list[str | Path] = ["tar", "--create", "--file", packed, "--numeric-owner", "--sort=name"]
             with proc.failing_as_infra("the node image could not be packed", hint="df -h"):
-                proc.run([*archive, work / "root", "."], timeout=TAR_SECONDS, log=log)
+                proc.run([*archive, "--directory", work / "root", "."], timeout=TAR_SECONDS, log=log)
             loaded = work / "image.tar"
             archives.write(loaded, packed, image.reference)
             loaded.replace(image.archive)
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
         for former in self.root.glob(f"v{image.version}-*.tar"):
             if former != image.archive:
                 former.unlink(missing_ok=True)
@@ -155,24 +135,9 @@ class NodeImages:
             root, layouts, containerd=programs["containerd"], ctr=programs["ctr"], work=_short(work), log=log
         )
 
-    @contextmanager
-    def _locked(self, version: str, say: Say) -> Iterator[None]:
-        with (self.root / f"{LOCK}{version}").open("w") as handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                say("waiting for another process that makes the node image")
-                fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
-
 
 def _short(work: Path) -> Path:
     """Return a folder for sockets, whose paths may have 108 bytes."""
     folder = work / "c"
     folder.mkdir()
     return folder
-
-
-def _alive(folder: Path) -> bool:
-    """Tell whether the process that a temporary folder is named after still runs."""
-    return Path(f"/proc/{folder.name.rpartition('-')[2]}").exists()

@@ -14,7 +14,7 @@ from harness import proc
 from harness.artifacts import release
 from harness.artifacts.catalogue import Catalogue, load
 from harness.artifacts.gomod import Build
-from harness.artifacts.recipe import Event, Phase, Ref, Source
+from harness.artifacts.recipe import ArtifactPhase, Event, Ref, Source
 from harness.artifacts.release import Download
 from harness.artifacts.store import CURRENT, RECORD, Store
 from harness.errors import BadInput
@@ -61,19 +61,19 @@ def test_two_processes_make_it_once(store: Store, site: Site, tmp_path: Path) ->
     site.held.add(PLAIN)
     first = another_process(store, tmp_path / "log")
     assert site.reached_half.wait(20), (tmp_path / "log").read_text()
-    phases: list[Phase] = []
+    phases: list[ArtifactPhase] = []
     waits = threading.Event()
 
     def progress(event: Event) -> None:
         phases.append(event.phase)
-        if event.phase is Phase.WAITING:
+        if event.phase is ArtifactPhase.WAITING:
             waits.set()
             site.release.set()  # only now may the other process finish
 
     found = store.obtain("tool", "1.2.3", progress)
     until(lambda: ended(first), deadline=Deadline.after(20), what="the other process ends", interval=0.02)
     assert waits.is_set()
-    assert Phase.RUNNING not in phases
+    assert ArtifactPhase.RUNNING not in phases
     assert site.asked.count(PLAIN) == 1
     assert found.file("tool").read_bytes() == b"program" * 1000
 
@@ -116,10 +116,10 @@ def test_progress_says_how_long_it_takes_and_when_it_is_done(store: Store, site:
     site.offer(PLAIN, b"program")
     events: list[Event] = []
     store.ensure([TOOL, TOOL], events.append)
-    assert [event.phase for event in events] == [Phase.RUNNING, Phase.DONE]
+    assert [event.phase for event in events] == [ArtifactPhase.RUNNING, ArtifactPhase.DONE]
     assert events[0].expected > 0
     store.obtain("tool", "1.2.3", events.append)
-    assert events[-1].phase is Phase.CACHED
+    assert events[-1].phase is ArtifactPhase.CACHED
 
 
 def test_unknown_names_and_versions_are_bad_input(store: Store) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from harness.artifacts.disk import CachedImage, ImageCache, prune
 from harness.artifacts.disk import recipe as recipes
+from harness.artifacts.workdir import half_done
 from harness.spec.images import BuildSource, DiskImage, UrlSource
 
 BUILT = DiskImage(
@@ -112,7 +113,7 @@ def test_a_killed_build_goes_and_one_under_way_stays(cache: ImageCache) -> None:
 def test_a_build_of_an_image_with_a_longer_name_is_not_this_ones(cache: ImageCache) -> None:
     (cache.root / ".tmp-built-cloud-4711").mkdir()
     (cache.root / ".tmp-built-4712").mkdir()
-    assert [folder.name for folder in cache.half_done("built")] == [".tmp-built-4712"]
+    assert [folder.name for folder in half_done(cache.root, "built")] == [".tmp-built-4712"]
     (cache.root / ".lock-built").touch()
     prune(cache, [BUILT])
     assert (cache.root / ".tmp-built-cloud-4711").exists()
