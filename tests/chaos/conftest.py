@@ -23,8 +23,8 @@ TEARDOWN_SECONDS = 60.0
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the mark that ties a test to the table of docs/chaos.md."""
-    config.addinivalue_line("markers", "row(*rows): rows of the table in docs/chaos.md that a test is about")
+    """Declare the mark that ties a test to a row of docs/chaos.md."""
+    config.addinivalue_line("markers", "row(*rows): rows of docs/chaos.md that a test is about")
 
 
 @pytest.fixture(scope="session")
