@@ -11,9 +11,9 @@ import typer
 from rich.console import Console
 
 from harness.cli.report import tell_skipped
+from harness.history.store import open_store
 from harness.paths import project_dir
-from harness.report.history.collect import collect
-from harness.report.history.store import open_store
+from harness.report.collect import collect
 from harness.spec import load_spec
 from harness.spec.settings import load_settings
 

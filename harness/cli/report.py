@@ -12,10 +12,10 @@ import typer
 from rich.console import Console
 
 from harness.errors import BadInput
+from harness.history.file import replace_file
+from harness.history.lines import History, Skipped
 from harness.paths import project_dir
 from harness.report.analysis.analyse import Analysis
-from harness.report.history.file import replace_file
-from harness.report.history.lines import History, Skipped
 from harness.report.output.files import FORMATS, files
 from harness.report.output.note import lines_of
 from harness.report.output.numbers import summary

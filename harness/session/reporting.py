@@ -8,16 +8,16 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from harness.errors import BadInput
+from harness.history.file import content
+from harness.history.lines import History, read, with_records
+from harness.history.record import Record
+from harness.history.store import open_store
 from harness.paths import project_dir
 from harness.plan.lock import tier_cells
 from harness.report.analysis.analyse import Analysis, Selection, analyse
 from harness.report.analysis.nights import key_of
 from harness.report.analysis.planned import Planned
-from harness.report.history.collect import collect
-from harness.report.history.file import content
-from harness.report.history.lines import History, read, with_records
-from harness.report.history.record import Record
-from harness.report.history.store import open_store
+from harness.report.collect import collect
 from harness.session.choice import kind_of
 from harness.spec import Spec
 from harness.spec.settings import Settings

@@ -24,9 +24,8 @@ from harness.errors import EXIT_OK, BadInput, Leaked, VmatrixError
 from harness.model import Cell
 from harness.paths import project_dir
 from harness.record import RESULTS, Recorder
-from harness.report import junit, summary, terminal
-from harness.report.history import made
-from harness.report.history.collect import keep
+from harness.report import junit, records, summary, terminal
+from harness.report.collect import keep
 from harness.report.live import Live, in_gitlab
 from harness.report.results import NOT_STARTED, UNFINISHED, load
 from harness.schedule.history import History
@@ -100,7 +99,7 @@ class Run:
             cells=[c.id for c in plan.cells],
             parallel=self.parallel,
             pid=os.getpid(),
-            **made.started_fields(
+            **records.started_fields(
                 {cell.id: cell.values for cell in plan.cells},
                 infra=kind_of(plan.spec, plan.settings),
                 provider=plan.settings.provider,

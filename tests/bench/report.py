@@ -1,6 +1,6 @@
 """The report on a year of sixty cells: reading the history, judging it, writing what is made of it; and its size.
 
-The history is made up (tests/unit/report/history/synthetic), the work on it is what `vmatrix report` does. Seconds are
+The history is made up (tests/unit/history/synthetic), the work on it is what `vmatrix report` does. Seconds are
 the processor's: it waits for nothing but the disk, and other work on the host does not count.
 """
 
@@ -12,14 +12,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from harness.history.file import FileStore
+from harness.history.lines import History, cut_down
+from harness.history.record import to_line
 from harness.report.analysis.analyse import Selection, analyse
-from harness.report.history.file import FileStore
-from harness.report.history.lines import History, cut_down
-from harness.report.history.record import to_line
 from harness.report.output.document import document
 from harness.report.page import render
 from tests.bench.figures import Ledger
-from tests.unit.report.history import synthetic
+from tests.unit.history import synthetic
 
 NIGHTS, CELLS = 365, 60
 ANALYSIS_SECONDS = 2.0

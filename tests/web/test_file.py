@@ -8,7 +8,7 @@ import time
 import pytest
 
 from harness.report.page import MOST_BYTES
-from tests.unit.report.history import synthetic
+from tests.unit.history import synthetic
 from tests.web.documents import Document
 from tests.web.page import Page
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from harness.history.record import Record
 from harness.report.analysis import planned as plans
 from harness.report.analysis.checks import Checks, checks_of
 from harness.report.analysis.failures import Cluster, Failure, Ledger, clusters_of, ledger_of
@@ -14,7 +15,6 @@ from harness.report.analysis.nights import Freshness, Night, freshness, key_of, 
 from harness.report.analysis.planned import Coverage, NotRun, Planned, Quarantined
 from harness.report.analysis.streaks import FAILURES, Habit, Range, fixed, habit, series_of, since, streak
 from harness.report.analysis.trend import Trend, trend
-from harness.report.history.record import Record
 
 CHECKS = "checks"  # what a cell's time is beside its steps
 WAITING = "admission"

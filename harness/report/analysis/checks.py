@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from harness.history.record import ABSENT, OUTCOMES, Record
 from harness.report.analysis.failures import Failure, titles_failed
 from harness.report.analysis.flaky import Rate, flaky
 from harness.report.analysis.streaks import Habit, Judged, Range, fixed, habit, since, streak
-from harness.report.history.record import ABSENT, OUTCOMES, Record
 
 WORST = "fqsp"  # of one check after several phases, the first of these counts
 BAD = "fq"

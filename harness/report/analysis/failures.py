@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from harness.history.record import Record
 from harness.report.analysis.nights import Night
 from harness.report.analysis.signature import signature
-from harness.report.history.record import Record
 
 KNOWN_NIGHTS = 30  # for so long a failure is remembered as known
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
-from harness.report.history.record import Record, Where
+from harness.history.record import Record, Where
 
 OUTAGE_SHARE = 0.5  # of a night's cells; from here on the infrastructure is what failed
 OUTAGE_CELLS = 4  # of fewer cells nothing is said

@@ -8,10 +8,10 @@ from datetime import date
 from fnmatch import fnmatchcase
 from itertools import combinations
 
+from harness.history.record import Record
 from harness.report.analysis.failures import Ledger
 from harness.report.analysis.nights import Night
 from harness.report.analysis.streaks import FAILURES, RECENT
-from harness.report.history.record import Record
 from harness.spec.models import QuarantineEntry
 
 RAN = ("passed", *FAILURES)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.report.history.record import Record
+from harness.history.record import Record
 
 RECENT = 10  # judged nights that decide a habit
 ALWAYS = 3  # failures in a row that are no accident

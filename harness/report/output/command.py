@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from harness.report.history.record import Record
+from harness.history.record import Record
 
 
 def reproduce(cell: str, record: Record | None) -> str:

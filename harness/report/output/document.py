@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from harness.history.lines import History
+from harness.history.text import cut, telling
 from harness.report.analysis.analyse import Analysis, CellStory, Slower
 from harness.report.analysis.checks import CheckStory
 from harness.report.analysis.failures import Failure
 from harness.report.analysis.planned import Quarantined
 from harness.report.analysis.streaks import Range
-from harness.report.history.lines import History
-from harness.report.history.text import cut, telling
 from harness.report.output import pieces
 from harness.report.output.command import reproduce
 from harness.report.output.numbers import commits, compare_url, summary

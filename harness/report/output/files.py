@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 
+from harness.history.lines import History
 from harness.report.analysis.analyse import Analysis
-from harness.report.history.lines import History
 from harness.report.output import badges, note
 from harness.report.output.annotations import links
 from harness.report.output.document import document

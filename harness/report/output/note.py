@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
+from harness.history.lines import History
+from harness.history.text import telling
 from harness.report.analysis.analyse import Analysis, CellStory
 from harness.report.analysis.failures import Failure
 from harness.report.analysis.nights import Night
 from harness.report.analysis.planned import RAN
-from harness.report.history.lines import History
-from harness.report.history.text import telling
 from harness.report.output.command import reproduce
 from harness.report.output.numbers import commits, compare_url, summary
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from harness.history.lines import History
+from harness.history.record import Record
 from harness.report.analysis.analyse import Analysis
 from harness.report.analysis.flaky import Rate
 from harness.report.analysis.nights import Night
 from harness.report.analysis.planned import Counted
 from harness.report.analysis.trend import Trend
-from harness.report.history.lines import History
-from harness.report.history.record import Record
 
 MOST_SKIPPED = 100  # lines that could not be read, of which each is named
 ARTIFACTS = "/artifacts/browse/"  # of a job's page

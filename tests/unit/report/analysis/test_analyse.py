@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
+from harness.history.lines import forget
+from harness.history.record import AttemptRecord, Record, StepRecord, Where
 from harness.report.analysis.analyse import Analysis, Selection, analyse
 from harness.report.analysis.nights import nights_of
 from harness.report.analysis.planned import Counted, Planned
-from harness.report.history.lines import forget
-from harness.report.history.record import AttemptRecord, Record, StepRecord, Where
 from harness.spec.models import QuarantineEntry
-from tests.unit.report.history import synthetic
-from tests.unit.report.history.make import CELL, checked, record
-from tests.unit.report.history.synthetic import NOW
+from tests.unit.history import synthetic
+from tests.unit.history.make import CELL, checked, record
+from tests.unit.history.synthetic import NOW
 
 DNS = "network: test_dns"
 READY = "nodes: test_ready"

@@ -12,7 +12,7 @@ from harness.report.analysis.flaky import Rate, flaky, wilson
 from harness.report.analysis.signature import signature
 from harness.report.analysis.streaks import Judged, Range, fixed, habit, series_of, since, streak
 from harness.report.analysis.trend import trend
-from tests.unit.report.history.make import record
+from tests.unit.history.make import record
 
 
 def series(letters: str) -> tuple[Judged, ...]:

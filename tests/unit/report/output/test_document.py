@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from harness.history.lines import History
+from harness.history.record import Where
 from harness.report.analysis.analyse import Selection, analyse
 from harness.report.analysis.planned import Planned
-from harness.report.history.lines import History
-from harness.report.history.record import Where
 from harness.report.output.document import document
-from tests.unit.report.history import synthetic
-from tests.unit.report.history.make import checked, record
-from tests.unit.report.history.synthetic import NOW
+from tests.unit.history import synthetic
+from tests.unit.history.make import checked, record
+from tests.unit.history.synthetic import NOW
 
 Document = dict[str, Any]
 

@@ -7,17 +7,17 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
+from harness.history.lines import History, Skipped
+from harness.history.record import Record
 from harness.report.analysis.analyse import Selection, analyse
 from harness.report.analysis.planned import Planned
-from harness.report.history.lines import History, Skipped
-from harness.report.history.record import Record
 from harness.report.output import badges
 from harness.report.output.annotations import MOST, links
 from harness.report.output.badges import Badge, svg
 from harness.report.output.note import MARKER, code, render
-from tests.unit.report.history import synthetic
-from tests.unit.report.history.make import checked, record
-from tests.unit.report.history.synthetic import NOW
+from tests.unit.history import synthetic
+from tests.unit.history.make import checked, record
+from tests.unit.history.synthetic import NOW
 
 EVIL = "E  </details><script>x</script> | @all [a](https://evil.invalid) ``` `x` <!-- \n## heading"
 

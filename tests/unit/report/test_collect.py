@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from harness.errors import BadInput
-from harness.report.history.collect import collect, keep
-from harness.report.history.file import FileStore
-from harness.report.history.record import to_line
+from harness.history.file import FileStore
+from harness.history.record import to_line
+from harness.report.collect import collect, keep
 from harness.spec.models import QuarantineEntry
 from harness.spec.settings import Settings
-from tests.unit.report.history.make import record
+from tests.unit.history.make import record
 from tests.unit.report.written import ISSUE, Written
 
 CELL = "k1363-fresh"

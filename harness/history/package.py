@@ -21,8 +21,8 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from harness.errors import InfraError
-from harness.report.history.lines import History, cut_down, missing, read, united
-from harness.report.history.record import Record, to_line
+from harness.history.lines import History, cut_down, missing, read, united
+from harness.history.record import Record, to_line
 from harness.until import Deadline, NotYet, until
 
 HTTP_SECONDS = 60.0

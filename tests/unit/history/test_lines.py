@@ -8,11 +8,11 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.report.history.lines import cut_down, forget, missing, parse, read, united
-from harness.report.history.record import Record, all_checks, from_line, to_line
-from harness.report.history.text import telling
-from tests.unit.report.history.make import checked, record
-from tests.unit.report.history.synthetic import NOW, records
+from harness.history.lines import cut_down, forget, missing, parse, read, united
+from harness.history.record import Record, all_checks, from_line, to_line
+from harness.history.text import telling
+from tests.unit.history.make import checked, record
+from tests.unit.history.synthetic import NOW, records
 
 YEAR = [record(night, of=40) for night in range(40)]
 WHOLE = b"".join(map(to_line, YEAR))

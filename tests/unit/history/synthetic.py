@@ -4,7 +4,7 @@ Flaky cells and checks, regressions that last and are repaired, steps that becom
 outage of the infrastructure, a quarantine, cells that join late and leave, old records without their details. Used by
 the tests of the analysis and of the page, and by the bench.
 
-    python -m tests.unit.report.history.synthetic OUT.json [NIGHTS [CELLS [SEED]]]
+    python -m tests.unit.history.synthetic OUT.json [NIGHTS [CELLS [SEED]]]
 """
 
 from __future__ import annotations
@@ -20,10 +20,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from harness.report.analysis.analyse import Analysis, Selection, analyse
-from harness.report.analysis.planned import Planned
-from harness.report.history.lines import History, Skipped, forget, once
-from harness.report.history.record import (
+from harness.history.lines import History, Skipped, forget, once
+from harness.history.record import (
     AttemptRecord,
     CheckNote,
     CheckRow,
@@ -32,6 +30,8 @@ from harness.report.history.record import (
     StepRecord,
     Where,
 )
+from harness.report.analysis.analyse import Analysis, Selection, analyse
+from harness.report.analysis.planned import Planned
 from harness.report.output.document import document as as_document
 from harness.spec.models import QuarantineEntry
 

@@ -14,10 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness.record import read
-from harness.report.cell import FAILED, NOT_RUN, PASSED, CellResult, Check, Step
-from harness.report.history import context
-from harness.report.history.record import (
+from harness.history import origin
+from harness.history.record import (
     ABSENT,
     LETTERS,
     QUARANTINED_CHECK,
@@ -29,8 +27,10 @@ from harness.report.history.record import (
     StepRecord,
     Where,
 )
-from harness.report.history.scrub import scrubber
-from harness.report.history.text import MOST_TEXT, cut
+from harness.history.scrub import scrubber
+from harness.history.text import MOST_TEXT, cut
+from harness.record import read
+from harness.report.cell import FAILED, NOT_RUN, PASSED, CellResult, Check, Step
 from harness.report.results import RunResult, load
 from harness.spec.models import QuarantineEntry
 
@@ -49,13 +49,13 @@ def started_fields(
     Args:
         values: of each cell, by id.  infra: the kind of infra cluster.  directory: the run's.
     """
-    root = context.root(os.environ)
+    root = origin.root(os.environ)
     inside = directory.resolve()
     return {
         "values": {cell: dict(of_cell) for cell, of_cell in values.items()},
         "infra": infra,
         "provider": provider,
-        "where": asdict(context.where(checkout, os.environ)),
+        "where": asdict(origin.where(checkout, os.environ)),
         "logs": str(inside.relative_to(root) if inside.is_relative_to(root) else inside),
     }
 

@@ -10,13 +10,13 @@ from dataclasses import replace
 import pytest
 
 from harness.errors import InfraError
-from harness.report.history import package
-from harness.report.history.package import PackageStore, unpacked
-from harness.report.history.record import to_line
+from harness.history import package
+from harness.history.package import PackageStore, unpacked
+from harness.history.record import to_line
 from harness.until import TimedOut
-from tests.unit.report.history.make import checked, record
-from tests.unit.report.history.registry import PROJECT, TOKEN, Registry, serving
-from tests.unit.report.history.synthetic import NOW
+from tests.unit.history.make import checked, record
+from tests.unit.history.registry import PROJECT, TOKEN, Registry, serving
+from tests.unit.history.synthetic import NOW
 
 YEAR = [checked(record(night, of=80), {"a: b": "p"}) for night in range(80)]
 NAME = "vmatrix-history"

@@ -9,10 +9,10 @@ import pytest
 
 from harness import proc
 from harness.errors import InfraError
-from harness.report.history.branch import BranchStore, remote_url
-from harness.report.history.record import to_line
-from tests.unit.report.history.make import checked, record
-from tests.unit.report.history.synthetic import NOW
+from harness.history.branch import BranchStore, remote_url
+from harness.history.record import to_line
+from tests.unit.history.make import checked, record
+from tests.unit.history.synthetic import NOW
 
 YEAR = [checked(record(night, of=60), {"a: b": "p"}) for night in range(60)]
 WRITERS = 5
@@ -68,7 +68,7 @@ def test_pipelines_that_push_at_once_lose_nothing(store: BranchStore) -> None:
 
 
 def test_a_push_that_comes_in_between_is_taken_in(store: BranchStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    from harness.report.history.branch import _Git
+    from harness.history.branch import _Git
 
     store.add(YEAR[:1])
     push, between = _Git.pushed, [YEAR[1:2], YEAR[2:3]]

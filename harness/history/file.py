@@ -16,8 +16,8 @@ from datetime import datetime
 from pathlib import Path
 
 from harness.errors import BadInput, InfraError
-from harness.report.history.lines import History, cut_down, missing, read
-from harness.report.history.record import Record, to_line
+from harness.history.lines import History, cut_down, missing, read
+from harness.history.record import Record, to_line
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Protocol
 
 from harness.errors import BadInput
-from harness.report.history.branch import BranchStore, remote_url
-from harness.report.history.file import FileStore
-from harness.report.history.lines import History
-from harness.report.history.package import PackageStore
-from harness.report.history.record import Record
+from harness.history.branch import BranchStore, remote_url
+from harness.history.file import FileStore
+from harness.history.lines import History
+from harness.history.package import PackageStore
+from harness.history.record import Record
 from harness.spec.settings import Settings
 
 FILE = "history.jsonl"  # in the runs' directory, and in each run's

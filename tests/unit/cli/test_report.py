@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
-from harness.report.history.record import Where, to_line
-from tests.unit.report.history.make import CELL, checked, record
+from harness.history.record import Where, to_line
+from tests.unit.history.make import CELL, checked, record
 from tests.unit.report.written import Written
 
 Call = Callable[..., tuple[int, str, str]]

@@ -15,10 +15,10 @@ from typing import IO
 import pytest
 
 from harness.errors import BadInput, InfraError
-from harness.report.history.file import FileStore, content, replace_file
-from harness.report.history.record import to_line
-from tests.unit.report.history.make import checked, record
-from tests.unit.report.history.synthetic import NOW
+from harness.history.file import FileStore, content, replace_file
+from harness.history.record import to_line
+from tests.unit.history.make import checked, record
+from tests.unit.history.synthetic import NOW
 
 YEAR = [checked(record(night, of=60), {"a: b": "p", "a: c": "f"}, "E  no " * 200) for night in range(60)]
 FORK = multiprocessing.get_context("fork")  # a process of the same memory: starts at once

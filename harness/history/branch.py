@@ -19,11 +19,11 @@ from urllib.parse import urlsplit, urlunsplit
 
 from harness import proc
 from harness.errors import InfraError
+from harness.history.file import FileStore, content
+from harness.history.lines import History, read
+from harness.history.record import Record
+from harness.history.scrub import scrubber
 from harness.proc import CommandFailed, Completed
-from harness.report.history.file import FileStore, content
-from harness.report.history.lines import History, read
-from harness.report.history.record import Record
-from harness.report.history.scrub import scrubber
 from harness.until import Deadline, NotYet, until
 
 GIT_SECONDS = 120.0

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import BadInput
+from harness.history.file import FileStore, content, replace_file
+from harness.history.lines import History, Skipped, once, read, united
+from harness.history.origin import JOB
+from harness.history.record import Record, to_line
+from harness.history.store import FILE, file_of
 from harness.record import RESULTS
-from harness.report.history.context import JOB
-from harness.report.history.file import FileStore, content, replace_file
-from harness.report.history.lines import History, Skipped, once, read, united
-from harness.report.history.made import records_of
-from harness.report.history.record import Record, to_line
-from harness.report.history.store import FILE, file_of
+from harness.report.records import records_of
 from harness.spec.models import QuarantineEntry
 from harness.spec.settings import Settings
 

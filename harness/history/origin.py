@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import proc
-from harness.report.history.record import Where
+from harness.history.record import Where
 
 GIT_SECONDS = 10.0
 JOB = "CI_JOB_ID"

@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from harness.report.history.record import AttemptRecord, CheckNote, CheckRow, CheckTable, Record, Where
-from tests.unit.report.history.synthetic import NOW
+from harness.history.record import AttemptRecord, CheckNote, CheckRow, CheckTable, Record, Where
+from tests.unit.history.synthetic import NOW
 
 CELL = "k1363-d13-fresh-000001"
 

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from harness import providers
-from harness.report.history.file import FileStore
+from harness.history.file import FileStore
 from harness.session import plan_run
 from harness.session import run as running
 from harness.session.run import Run

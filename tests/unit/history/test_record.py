@@ -1,0 +1,78 @@
+"""A cell run becomes one line, and the line that cell run again; nothing else in a line does any harm."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import asdict
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.history.record import Outcome, Unreadable, from_line, to_line
+from harness.history.scrub import scrubber
+from harness.report.cell import OUTCOMES
+from tests.unit.history.make import checked, record
+from tests.unit.history.synthetic import records
+
+
+def test_the_words_are_those_of_results() -> None:
+    assert set(get_args(Outcome)) == set(OUTCOMES)
+
+
+@given(st.binary(max_size=300))
+def test_no_bytes_are_fatal(line: bytes) -> None:
+    with pytest.raises(Unreadable):
+        from_line(line)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(key=st.sampled_from(sorted(asdict(record()))), value=json_values)
+def test_no_value_of_any_key_is_fatal(key: str, value: object) -> None:
+    changed = {**json.loads(to_line(checked(record(), {"a: b": "f"}))), key: value}
+    with suppress(Unreadable):
+        assert from_line(json.dumps(changed).encode()).id
+
+
+def test_every_synthetic_record_survives_its_line() -> None:
+    for one in records(40, 8, 3):
+        assert from_line(to_line(one)) == one
+
+
+@given(st.text(max_size=200))
+def test_any_text_survives(text: str) -> None:
+    clean = scrubber({})(text)
+    assert from_line(to_line(checked(record(), {"a: b": "f"}, clean))).notes[0].message == clean
+
+
+def test_keys_of_a_later_time_are_passed_over() -> None:
+    line = json.dumps({**json.loads(to_line(record())), "mood": "good"}).encode()
+    assert from_line(line) == record()
+
+
+def test_a_later_version_says_so() -> None:
+    with pytest.raises(Unreadable, match="version 2 of the history; this vmatrix knows version 1"):
+        from_line(b'{"v":2,"cells":[]}')
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"started": "2026-99-01T00:00:00Z"}, "started, finished"),
+        ({"finished": "2020-01-01T00:00:00Z"}, "is before started"),
+        ({"seconds": -1}, "seconds"),
+        ({"outcome": "splendid"}, "outcome"),
+        ({"checks": {"names": ["a"], "rows": [{"stage": "deploy", "results": "pp"}]}}, "not as long as"),
+    ],
+)
+def test_what_makes_no_sense_is_named(change: dict[str, object], said: str) -> None:
+    with pytest.raises(Unreadable, match=said):
+        from_line(json.dumps({**json.loads(to_line(record())), **change}).encode())
