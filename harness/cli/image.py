@@ -10,7 +10,7 @@ from rich.table import Table
 
 from harness import paths
 from harness.artifacts import disk
-from harness.spec.images import DiskImage
+from harness.spec.models import DiskImage
 
 app = typer.Typer(no_args_is_help=True, help="Build and list the disk images that machines are made from.")
 out = Console(soft_wrap=True, highlight=False)

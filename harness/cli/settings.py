@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from harness.paths import project_dir
-from harness.spec.images import ImagesFile
 from harness.spec.loader import FILES
+from harness.spec.models.images import ImagesFile
 from harness.spec.settings import Settings, load_settings
 
 SCHEMAS: dict[str, type[BaseModel]] = {

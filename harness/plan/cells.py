@@ -11,10 +11,8 @@ from typing import Any
 from harness.errors import BadInput
 from harness.model import Cell, Phase, PlannedMachine
 from harness.spec.models import AxisValue, ScenarioPhase, Spec
+from harness.spec.models.axes import HASH_DIGITS, ID_LENGTH
 from harness.spec.rules import earlier, words
-
-ID_LENGTH = 40  # namespaces are "vmatrix-" + id + attempt and must stay under 63 characters
-HASH_DIGITS = 6
 
 
 def make_cell(spec: Spec, values: Mapping[str, str]) -> Cell:

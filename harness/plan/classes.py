@@ -13,7 +13,8 @@ from itertools import combinations, product
 from typing import Any
 
 from harness.plan.goal import Goal
-from harness.plan.members import Domains, Row, Rulebook, Value, narrowed
+from harness.plan.members import Domains, Value, narrowed
+from harness.spec.feasible import Row, Rulebook
 from harness.spec.rules import Rule
 
 Pairing = tuple[Value, ...]  # axis and class, in the axes' order

@@ -15,7 +15,8 @@ from covertable.main import Controller
 
 from harness.plan.classes import Field, Pairing, as_classes, conditions, field_of
 from harness.plan.goal import Goal
-from harness.plan.members import Domains, Row, Value, choose, narrowed
+from harness.plan.members import Domains, Value, choose, narrowed
+from harness.spec.feasible import Row
 
 MOST_SALTS = 24
 PATIENCE = 2000  # combinations times salts: larger goals get fewer tries, so that planning stays a matter of a second

@@ -22,9 +22,10 @@ from harness.paths import project_dir
 from harness.plan.cells import make_cell
 from harness.plan.goal import Goal, goal_of, infra_of, needing, tier_of
 from harness.spec import lines
+from harness.spec.base import Model, Name
 from harness.spec.crossref import unknown
 from harness.spec.loader import refuse, validate
-from harness.spec.models import Model, Name, Spec
+from harness.spec.models import Spec
 
 FILE = "plan.lock.yml"
 WRITE = "run `vmatrix plan --write` and commit what it changes"

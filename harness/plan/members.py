@@ -1,61 +1,18 @@
 """Find cells: values on every axis that obey the rules, and for chosen classes the members that serve best.
 
-Covers search by backtracking over values. Does not decide which classes go together (cover does, through covertable).
+Does not decide which classes go together (cover does, through covertable).
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import combinations
 
-from harness.spec.rules import Rule
+from harness.spec.feasible import Row, Rulebook
 
 Domains = Mapping[str, tuple[str, ...]]
-Row = dict[str, str]
 Value = tuple[str, str]  # axis, value id
-
-
-@dataclass(frozen=True)
-class Rulebook:
-    """The rules, found by the axes that they speak of."""
-
-    rules: tuple[Rule, ...]
-    by_axis: Mapping[str, tuple[Rule, ...]] = field(default_factory=dict)
-
-    @staticmethod
-    def of(rules: Sequence[Rule]) -> Rulebook:
-        """Return the rules, sorted by axis."""
-        axes = {axis for rule in rules for axis in (*rule.when, *rule.then)}
-        return Rulebook(tuple(rules), {a: tuple(r for r in rules if a in r.when or a in r.then) for a in sorted(axes)})
-
-    def solve(self, domains: Domains) -> Row | None:
-        """Return a cell with a value of each domain that breaks no rule; None when there is none."""
-        bound = sorted((a for a in domains if a in self.by_axis), key=lambda a: len(domains[a]))
-        free = [a for a in domains if a not in self.by_axis]
-        chosen: Row = {}
-        if not all(domains.values()) or not self._extend(chosen, bound, domains):
-            return None
-        return {a: domains[a][0] if a in free else chosen[a] for a in domains}
-
-    def _extend(self, chosen: Row, order: list[str], domains: Domains) -> bool:
-        if len(chosen) == len(order):
-            return True
-        axis = order[len(chosen)]
-        for value in domains[axis]:
-            chosen[axis] = value
-            if not any(_broken(rule, chosen) for rule in self.by_axis[axis]) and self._extend(chosen, order, domains):
-                return True
-            del chosen[axis]
-        return False
-
-
-def _broken(rule: Rule, chosen: Mapping[str, str]) -> bool:
-    """Tell whether a rule is broken whatever the axes without a value get."""
-    return all(chosen.get(axis) in wanted for axis, wanted in rule.when.items()) and any(
-        axis in chosen and chosen[axis] not in wanted for axis, wanted in rule.then.items()
-    )
 
 
 def narrowed(domains: Domains, to: Mapping[str, tuple[str, ...]]) -> Domains:

@@ -34,7 +34,7 @@ from harness.model import Cell, Mirror
 from harness.providers.embedded import INFRA_VERSION, local_provider
 from harness.providers.kind import kind_layout, kind_provider
 from harness.spec import Spec
-from harness.spec.images import UrlSource
+from harness.spec.models import UrlSource
 from harness.spec.settings import Settings
 
 MOST_WORKERS = 16  # a worker is a Python process of about 100 MiB

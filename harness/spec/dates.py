@@ -7,9 +7,8 @@ from datetime import date, timedelta
 from typing import Any
 
 from harness.spec.declared import EACH, field, find, parsed
-from harness.spec.images import DiskImage
 from harness.spec.lines import Document, Finding, Problem
-from harness.spec.models import AxisValue, QuarantineEntry, Support
+from harness.spec.models import AxisValue, DiskImage, QuarantineEntry, Support
 
 LONGEST_QUARANTINE = timedelta(days=90)  # a quarter: longer than that, and nobody looks any more
 

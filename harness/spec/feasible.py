@@ -3,51 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from harness.spec.rules import Rule
 
-Domains = Mapping[str, frozenset[str]]
+Row = dict[str, str]
 
 
-def example(domains: Domains, rules: Sequence[Rule]) -> dict[str, str] | None:
-    """Return a value on each axis that breaks no rule; None when there is none. Sets are tried in sorted order."""
-    if not all(domains.values()):
-        return None
-    bound = {axis for rule in rules for axis in (*rule.when, *rule.then)}
-    order = sorted((axis for axis in domains if axis in bound), key=lambda axis: len(domains[axis]))
-    chosen: dict[str, str] = {}
-    if not _extend(chosen, order, domains, rules):
-        return None
-    return {axis: chosen[axis] if axis in chosen else min(values) for axis, values in domains.items()}
+@dataclass(frozen=True)
+class Rulebook:
+    """The rules, found by the axes that they are about."""
+
+    rules: tuple[Rule, ...]
+    by_axis: Mapping[str, tuple[Rule, ...]] = field(default_factory=dict)
+
+    @staticmethod
+    def of(rules: Sequence[Rule]) -> Rulebook:
+        """Return the rules, sorted by axis."""
+        axes = {axis for rule in rules for axis in (*rule.when, *rule.then)}
+        return Rulebook(tuple(rules), {a: tuple(r for r in rules if a in r.when or a in r.then) for a in sorted(axes)})
+
+    def solve(self, domains: Mapping[str, Sequence[str]]) -> Row | None:
+        """Return a cell with a value of each domain that breaks no rule; None when there is none."""
+        bound = sorted((a for a in domains if a in self.by_axis), key=lambda a: len(domains[a]))
+        chosen: Row = {}
+        if not all(domains.values()) or not self._extend(chosen, bound, domains):
+            return None
+        return {a: chosen[a] if a in chosen else values[0] for a, values in domains.items()}
+
+    def _extend(self, chosen: Row, order: list[str], domains: Mapping[str, Sequence[str]]) -> bool:
+        if len(chosen) == len(order):
+            return True
+        axis = order[len(chosen)]
+        for value in domains[axis]:
+            chosen[axis] = value
+            if not any(_broken(rule, chosen) for rule in self.by_axis[axis]) and self._extend(chosen, order, domains):
+                return True
+            del chosen[axis]
+        return False
 
 
-def conflict(domains: Domains, rules: Sequence[Rule]) -> tuple[Rule, ...]:
-    """Return rules that no cell obeys together, none of which could be left out; only for domains without an example.
+def _broken(rule: Rule, chosen: Row) -> bool:
+    """Tell whether a rule is broken whatever the axes without a value get."""
+    return all(chosen.get(axis) in wanted for axis, wanted in rule.when.items()) and any(
+        axis in chosen and chosen[axis] not in wanted for axis, wanted in rule.then.items()
+    )
+
+
+def feasible(domains: Mapping[str, frozenset[str]], rules: Sequence[Rule]) -> bool:
+    """Tell whether some value of each domain breaks no rule."""
+    return Rulebook.of(rules).solve({axis: sorted(values) for axis, values in domains.items()}) is not None
+
+
+def conflict(domains: Mapping[str, frozenset[str]], rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    """Return rules that no cell obeys together, none of which could be left out; only for infeasible domains.
 
     Nothing when an axis has no value at all: then no rule is to blame.
     """
     kept = list(rules)
     for rule in rules:
         fewer = [other for other in kept if other is not rule]
-        if example(domains, fewer) is None:
+        if not feasible(domains, fewer):
             kept = fewer
     return tuple(kept)
-
-
-def _extend(chosen: dict[str, str], order: Sequence[str], domains: Domains, rules: Sequence[Rule]) -> bool:
-    if len(chosen) == len(order):
-        return True
-    axis = order[len(chosen)]
-    for value in sorted(domains[axis]):
-        chosen[axis] = value
-        if not any(_broken(rule, chosen) for rule in rules) and _extend(chosen, order, domains, rules):
-            return True
-        del chosen[axis]
-    return False
-
-
-def _broken(rule: Rule, chosen: Mapping[str, str]) -> bool:
-    """Tell whether a rule is broken whatever the axes without a value get."""
-    return all(chosen.get(axis) in wanted for axis, wanted in rule.when.items()) and any(
-        axis in chosen and chosen[axis] not in wanted for axis, wanted in rule.then.items()
-    )

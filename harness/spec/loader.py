@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.errors import BadInput
 from harness.spec import crossref, dates, lines, sense
-from harness.spec.files import FILES as FILES
+from harness.spec.models import FILES as FILES
 from harness.spec.models import Space, Spec
 from harness.spec.shape import validate as validate
 

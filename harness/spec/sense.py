@@ -11,13 +11,12 @@ from itertools import product
 from typing import Any
 
 from harness.spec.declared import EACH, find, parsed
-from harness.spec.feasible import conflict, example
+from harness.spec.feasible import conflict, feasible
 from harness.spec.lines import Document, Finding, Problem, below
 from harness.spec.models import Space, Tier
+from harness.spec.models.axes import HASH_DIGITS, ID_LENGTH
 from harness.spec.rules import Rule, lacking, matching, possible, rules
 
-ID_LENGTH = 40  # namespaces are "vmatrix-" + id + attempt and must stay under 63 characters
-HASH_DIGITS = 6
 Narrow = Mapping[str, frozenset[str]]
 
 
@@ -35,7 +34,7 @@ class Possibilities:
         reasons: dict[str, list[str]] = {}
         for infra, values in self.by_infra.items():
             domains = {axis: ids & narrow.get(axis, ids) for axis, ids in values.items()}
-            if example(domains, obeyed) is not None:
+            if feasible(domains, obeyed):
                 return ""
             reasons.setdefault(self._reason(infra, domains, narrow, obeyed), []).append(infra)
         if len(reasons) == 1:

@@ -13,8 +13,8 @@ from pydantic import AfterValidator, Field, StringConstraints, ValidationError
 
 from harness.errors import BadInput
 from harness.spec import lines
+from harness.spec.base import Model
 from harness.spec.loader import refuse, validate
-from harness.spec.models import Model
 
 FILE = "vmatrix.yml"
 PREFIX = "VMATRIX_"

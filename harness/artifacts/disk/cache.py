@@ -20,7 +20,7 @@ from harness.artifacts.download import Told, download
 from harness.artifacts.workdir import hold, working
 from harness.errors import InfraError
 from harness.files import write_atomically
-from harness.spec.images import BuildSource, DiskImage, UrlSource
+from harness.spec.models import BuildSource, DiskImage, UrlSource
 
 TELL_SECONDS = 2.0
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from harness.errors import BadInput
 from harness.spec import lines
-from harness.spec.images import DiskImage, ImagesFile
 from harness.spec.loader import refuse, validate
+from harness.spec.models import DiskImage
+from harness.spec.models.images import ImagesFile
 
 
 @dataclass(frozen=True)

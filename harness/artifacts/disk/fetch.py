@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 from harness.artifacts.download import listed, text
 from harness.errors import InfraError
-from harness.spec.images import UrlSource
+from harness.spec.models import UrlSource
 
 HINT = "check matrix/images.yml"
 

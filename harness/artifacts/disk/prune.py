@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.artifacts.disk.cache import ImageCache
 from harness.artifacts.workdir import LOCK, half_done
 from harness.files import if_unlocked
-from harness.spec.images import DiskImage
+from harness.spec.models import DiskImage
 
 
 @dataclass(frozen=True)

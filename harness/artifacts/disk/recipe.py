@@ -13,8 +13,8 @@ from pathlib import Path
 
 from harness.errors import BadInput
 from harness.spec import lines
+from harness.spec.base import Model, Name
 from harness.spec.loader import refuse, validate
-from harness.spec.models import Model, Name
 
 # Part of every image's key: raise it when a change of the builder changes what comes out.
 BUILDER = 2

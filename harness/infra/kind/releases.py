@@ -22,8 +22,8 @@ from pydantic import StringConstraints
 from harness import paths
 from harness.errors import BadInput, InfraError, InfraRetriable
 from harness.spec import lines
+from harness.spec.base import Model
 from harness.spec.loader import refuse, validate
-from harness.spec.models import Model
 
 READ_SECONDS = 60.0
 LARGEST = 64 << 20  # bytes; KubeVirt's operator manifest has 0.5 MiB

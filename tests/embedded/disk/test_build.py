@@ -14,7 +14,7 @@ from harness.artifacts.disk import ImageCache, build, load, qcow2
 from harness.embedded.machines import disk as machine_disk
 from harness.errors import InfraError
 from harness.infra.host import requirements
-from harness.spec.images import BuildSource, DiskImage
+from harness.spec.models import BuildSource, DiskImage
 from harness.until import Deadline, NotYet, until
 
 SMALL = """

@@ -10,7 +10,7 @@ import pytest
 from harness import paths
 from harness.artifacts.disk import load, recipe
 from harness.errors import BadInput
-from harness.spec.images import BuildSource
+from harness.spec.models import BuildSource
 
 SHIPPED = paths.project_dir() / "matrix" / "images.yml"
 RECIPES = paths.project_dir() / "vm-templates" / "images"

@@ -14,7 +14,7 @@ import pytest
 from harness.artifacts.disk import CachedImage, ImageCache, prune
 from harness.artifacts.disk import recipe as recipes
 from harness.artifacts.workdir import half_done
-from harness.spec.images import BuildSource, DiskImage, UrlSource
+from harness.spec.models import BuildSource, DiskImage, UrlSource
 
 BUILT = DiskImage(
     name="built",

@@ -12,7 +12,7 @@ import pytest
 
 from harness.artifacts.disk import ImageCache, fetch
 from harness.errors import InfraError, InfraRetriable
-from harness.spec.images import DiskImage, UrlSource
+from harness.spec.models import DiskImage, UrlSource
 from tests.unit.artifacts.disk.conftest import Site
 
 GIB = 1 << 30

@@ -1,4 +1,4 @@
-"""matrix/images.yml as frozen pydantic models: the disk images that machines can be made from."""
+"""matrix/images.yml: the disk images that machines can be made from."""
 
 from __future__ import annotations
 

@@ -1,0 +1,90 @@
+"""matrix/axes.yml: the axes, and the values of each."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+
+from pydantic import Field, model_validator
+
+from harness.spec.base import Feature, Model, Name, Slug, Text, Variables
+
+ID_LENGTH = 40  # of a cell: namespaces are "vmatrix-" + id + attempt and must stay under 63 characters
+HASH_DIGITS = 6  # at the end of a cell's id
+
+
+class Extension(Model):
+    """Why a value stays in the matrix after its makers' support, and until when (date)."""
+
+    until: date
+    why: Text
+
+
+class Support(Model):
+    """From when until when a value is supported by its makers (dates), and how much longer it is tested."""
+
+    from_: date = Field(alias="from")
+    until: date
+    extended: Extension | None = None
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Support:
+        if self.until < self.from_:
+            raise ValueError(f"ends ({self.until}) before it begins ({self.from_}); `until` comes after `from`")
+        if self.extended is not None and self.extended.until <= self.until:
+            raise ValueError(f"`extended` ends on {self.extended.until}, not after `until`; leave it out")
+        return self
+
+    @property
+    def ends(self) -> date:
+        """Return the last day on which the value may stay in the matrix."""
+        return self.extended.until if self.extended is not None else self.until
+
+
+class AxisValue(Model):
+    """One value of an axis.
+
+    slug: stands in cell ids.  class: values of one class stand for each other when values are paired.
+    vars: what it gives the playbooks.  paths: globs of files whose change can affect it.
+    needs: what the infra cluster must offer (matrix/infras.yml).
+    before: by a word (`patch`, `minor`), the value of the same axis that an upgrade to this one starts from.
+    """
+
+    id: Name
+    slug: Slug | None = None
+    label: Text
+    class_: Text = Field(alias="class")
+    vars: Variables = Field(default_factory=dict)
+    paths: tuple[Text, ...] = ()
+    image: Name | None = None
+    support: Support | None = None
+    needs: tuple[Feature, ...] = ()
+    before: dict[Name, Name] = Field(default_factory=dict)
+
+    @property
+    def short(self) -> str:
+        """Return what stands in cell ids."""
+        return self.slug if self.slug is not None else re.sub(r"[^a-z0-9]", "", self.id)
+
+
+class Axis(Model):
+    """One thing that varies.
+
+    default: the value that cells had before there was this axis. It stands in no cell id, so an axis that comes later
+    leaves the ids, and with them the history, of the cells that there are.
+    """
+
+    name: Name
+    label: Text
+    default: Name | None = None
+    values: tuple[AxisValue, ...] = Field(min_length=1)
+
+    def in_ids(self, value: AxisValue) -> str:
+        """Return what stands in cell ids for a value of this axis, nothing for the default."""
+        return "" if value.id == self.default else value.short
+
+
+class AxesFile(Model):
+    """matrix/axes.yml"""
+
+    axes: tuple[Axis, ...] = Field(min_length=1)

@@ -1,0 +1,75 @@
+"""matrix/scenarios.yml: the phases of a cell's life."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from harness.spec.base import Group, Model, Name, Steps, Text, Variables, Whole
+
+Count = Annotated[Whole, Field(ge=1)]
+
+
+class ScenarioPhase(Model):
+    """One phase of a scenario.
+
+    then: in words, what must be true afterwards.
+    cluster: whether there is a cluster afterwards; without one the tier's suites do not run after this phase.
+    hold_back: how many machines of each group (the last ones) the inventory does not name yet; the next phase has them.
+    remove: how many machines of each group (the last ones) this phase takes out of the cluster.
+    lose: how many machines of each group (the last ones) are destroyed before this phase, which has to do without them.
+    hold_back_spare, remove_spare: as hold_back and remove, but only of groups of which a topology has more than that
+      many machines; of the others none is taken.
+    values: other values for this phase, by axis: a word of the value's `before`, or several to go back step by step.
+    vars: variables for the playbooks from this phase on.
+    workload: what becomes of a workload during the phase. `keeps-answering`: it and the API answer within the outages
+      that timeouts.yml allows (workload_outage, api_outage), and the longest ones are reported.
+    data_of: the earlier phase whose beginning the cluster's data may be from afterwards, as when a backup is restored.
+      Without it, everything that was written before this phase is there afterwards.
+    """
+
+    phase: Name
+    then: Text
+    cluster: bool = True
+    hold_back: dict[Group, Count] = Field(default_factory=dict)
+    remove: dict[Group, Count] = Field(default_factory=dict)
+    lose: dict[Group, Count] = Field(default_factory=dict)
+    hold_back_spare: dict[Group, Count] = Field(default_factory=dict)
+    remove_spare: dict[Group, Count] = Field(default_factory=dict)
+    values: dict[Name, Steps] = Field(default_factory=dict)
+    vars: Variables = Field(default_factory=dict)
+    workload: Literal["keeps-answering"] | None = None
+    data_of: Name | None = None
+
+    @model_validator(mode="after")
+    def _needed_or_spare(self) -> ScenarioPhase:
+        twice = sorted((self.hold_back.keys() & self.hold_back_spare) | (self.remove.keys() & self.remove_spare))
+        if twice:
+            raise ValueError(f"counts {', '.join(twice)} both as needed and as spare; leave one of them out")
+        return self
+
+
+class Scenario(Model):
+    """The ordered phases of a cell's life; the first is always `deploy`."""
+
+    label: Text
+    phases: tuple[ScenarioPhase, ...] = Field(min_length=1)
+
+    @field_validator("phases")
+    @classmethod
+    def _deploy_first(cls, phases: tuple[ScenarioPhase, ...]) -> tuple[ScenarioPhase, ...]:
+        if phases[0].phase != "deploy":
+            raise ValueError("the first phase must be deploy: the others need a cluster")
+        for field in ("hold_back", "hold_back_spare"):
+            if getattr(phases[-1], field):
+                raise ValueError(
+                    f"the last phase holds machines back that no phase would then have; leave `{field}` out"
+                )
+        return phases
+
+
+class ScenariosFile(Model):
+    """matrix/scenarios.yml"""
+
+    scenarios: dict[Name, Scenario]

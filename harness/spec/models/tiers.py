@@ -1,0 +1,78 @@
+"""matrix/tiers.yml: which cells run together, what they cover, and what they may cost."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from harness.spec.base import Condition, Model, Name, Text, Whole
+
+Count = Annotated[Whole, Field(ge=1)]
+
+
+class Budget(Model):
+    """What a tier may cost: cells in all, machines of one cell, expected minutes of one cell."""
+
+    cells: Count
+    machines: Count
+    minutes: Count
+
+
+class Together(Model):
+    """Axes whose combinations are covered at a strength of their own."""
+
+    axes: tuple[Name, ...] = Field(min_length=2)
+    strength: Whole = Field(ge=2, le=6)
+
+    @model_validator(mode="after")
+    def _enough_axes(self) -> Together:
+        if len(set(self.axes)) < len(self.axes):
+            raise ValueError("names an axis twice; each once")
+        if self.strength > len(self.axes):
+            raise ValueError(f"strength {self.strength} of {len(self.axes)} axes; at most as many as there are axes")
+        return self
+
+
+class Cover(Model):
+    """What a tier's planned cells must contain.
+
+    strength: every combination of classes on this many axes, wherever the constraints leave it possible.
+    each_value: every value at least once, not only every class.
+    together: groups of axes with a higher strength.
+    """
+
+    strength: Whole = Field(ge=1, le=6)
+    each_value: bool = True
+    together: tuple[Together, ...] = ()
+
+
+class Tier(Model):
+    """A named selection of cells and the suites that run in them.
+
+    pinned: cells that are always in.  cover: what planned cells add; without it the pinned ones are all.
+    where: the values that planned cells may have, by axis; all of an axis that is not named.
+    every_hours: how often a schedule runs it: by this the report knows that a night is missing.
+    """
+
+    label: Text
+    pinned: tuple[dict[str, str], ...] = ()
+    cover: Cover | None = None
+    where: dict[Name, Condition] = Field(default_factory=dict)
+    every_hours: float | None = Field(default=None, gt=0, le=24 * 366)
+    suites: tuple[Name, ...] = Field(min_length=1)
+    budget: Budget
+
+    @model_validator(mode="after")
+    def _some_cells(self) -> Tier:
+        if not self.pinned and self.cover is None:
+            raise ValueError("has no cell; want `pinned` cells, or `cover` for planned ones")
+        if self.where and self.cover is None:
+            raise ValueError("`where` is about planned cells and there are none; want `cover`, or leave `where` out")
+        return self
+
+
+class TiersFile(Model):
+    """matrix/tiers.yml"""
+
+    tiers: dict[Name, Tier]

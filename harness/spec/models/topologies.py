@@ -1,0 +1,44 @@
+"""matrix/topologies.yml: the machines of a cell, and their groups."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from harness.spec.base import MACHINE, Group, Model, Name, Quantity, Whole, mebibytes
+
+MachineName = Annotated[str, StringConstraints(pattern=MACHINE)]
+
+
+class MachineGroup(Model):
+    """Machines of one kind in a topology: NAME-0, NAME-1, ... Memory and disk are quantities in Mi or Gi."""
+
+    name: MachineName
+    count: Whole = Field(ge=1, le=9)
+    groups: tuple[Group, ...] = Field(min_length=1)
+    cpus: Whole = Field(ge=1, le=64)
+    memory: Quantity
+    disk: Quantity
+
+    @property
+    def memory_mib(self) -> int:
+        """Return the guest's memory in MiB."""
+        return mebibytes(self.memory)
+
+    @property
+    def disk_gib(self) -> int:
+        """Return the disk's size in GiB, rounded up."""
+        return -(-mebibytes(self.disk) // 1024)
+
+
+class Topology(Model):
+    """Machines and their groups."""
+
+    machines: tuple[MachineGroup, ...] = Field(min_length=1)
+
+
+class TopologiesFile(Model):
+    """matrix/topologies.yml"""
+
+    topologies: dict[Name, Topology]
