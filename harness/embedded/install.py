@@ -12,7 +12,6 @@ from typing import Any
 from harness.embedded import operands, roles
 from harness.embedded.admission import configurations, own_name
 from harness.embedded.crds import crds
-from harness.embedded.snapshot_kinds import snapshot_kinds
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.resources import (
     CDI,
@@ -55,11 +54,10 @@ def install(cluster: Cluster, *, ca_bundle: bytes, webhook_url: str) -> None:
             for done in [pool.submit(piece) for piece in work]:
                 done.result()
 
-        definitions = [*crds(), *snapshot_kinds()]
+        definitions = crds()
         together(
             [
-                *(_having(cluster, CRD, body) for body in snapshot_kinds()),
-                *(_ensuring(cluster, CRD, body) for body in crds()),
+                *(_ensuring(cluster, CRD, body) for body in definitions),
                 *(_ensuring(cluster, NAMESPACE, body) for body in operands.namespaces()),
                 *(_ensuring(cluster, CLUSTER_ROLE, body) for body in roles.cluster_roles()),
                 *(_ensuring(cluster, CLUSTER_ROLE_BINDING, body) for body in roles.bindings()),
@@ -72,7 +70,9 @@ def install(cluster: Cluster, *, ca_bundle: bytes, webhook_url: str) -> None:
         together(
             [
                 _ensuring(cluster, KUBEVIRT, operands.kubevirt(when), status_subresource=True),
-                _ensuring(cluster, STORAGE_PROFILE, operands.storage_profile(), status_subresource=True),
+                _ensuring(
+                    cluster, STORAGE_PROFILE, operands.storage_profile(operands.STORAGE_CLASS), status_subresource=True
+                ),
                 _ensuring(cluster, CDI, operands.cdi(when)),
                 _ensuring(cluster, CDI_CONFIG, operands.cdi_config()),
                 *(_ensuring(cluster, _webhook_resource(body), body) for body in webhooks),
@@ -101,15 +101,6 @@ def _establishing(cluster: Cluster, name: str) -> Callable[[], None]:
     return wait
 
 
-def _having(cluster: Cluster, resource: Resource, body: Json) -> Callable[[], None]:
-    """Return what makes an object unless there is one of its name, whatever is in it."""
-
-    def have() -> None:
-        cluster.create_if_absent(resource, body)
-
-    return have
-
-
 def _ensuring(
     cluster: Cluster, resource: Resource, body: Json, *, status_subresource: bool = False
 ) -> Callable[[], None]:
@@ -130,7 +121,7 @@ def ensure(cluster: Cluster, resource: Resource, body: Json, *, status_subresour
         try:
             found = cluster.create(resource, body)
         except ApiFailure as failure:
-            if failure.code != 409:
+            if not failure.conflict:
                 raise
     # A merge patch replaces lists whole: what was there before does not stay behind in them.
     if found is None or not holds(_without(found, "status"), _without(body, "status")):

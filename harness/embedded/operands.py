@@ -129,19 +129,19 @@ def cdi_config() -> Json:
     }
 
 
-def storage_profile() -> Json:
-    """Return the profile of the storage class: what a claim gets that leaves its access mode open."""
+def storage_profile(storage_class: str) -> Json:
+    """Return the profile of a storage class: what a claim gets that leaves its access mode open."""
     properties = [{"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem"}]
     return {
         "apiVersion": "cdi.kubevirt.io/v1beta1",
         "kind": "StorageProfile",
-        "metadata": {"name": STORAGE_CLASS},
+        "metadata": {"name": storage_class},
         "spec": {"claimPropertySets": properties, "cloneStrategy": "copy"},
         "status": {
             "claimPropertySets": properties,
             "cloneStrategy": "copy",
             "dataImportCronSourceFormat": "pvc",
             "provisioner": PROVISIONER,
-            "storageClass": STORAGE_CLASS,
+            "storageClass": storage_class,
         },
     }

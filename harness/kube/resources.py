@@ -89,9 +89,6 @@ DATA_SOURCE = Resource("cdi.kubevirt.io", "v1beta1", "datasources", "DataSource"
 STORAGE_PROFILE = Resource("cdi.kubevirt.io", "v1beta1", "storageprofiles", "StorageProfile", namespaced=False)
 CDI_CONFIG = Resource("cdi.kubevirt.io", "v1beta1", "cdiconfigs", "CDIConfig", namespaced=False)
 CDI = Resource("cdi.kubevirt.io", "v1beta1", "cdis", "CDI", namespaced=False)
-SNAPSHOT_CLASS = Resource(
-    "snapshot.storage.k8s.io", "v1", "volumesnapshotclasses", "VolumeSnapshotClass", namespaced=False
-)
 VOLUME_SNAPSHOT = Resource("snapshot.storage.k8s.io", "v1", "volumesnapshots", "VolumeSnapshot")
 SERVICE_CIDR = Resource("networking.k8s.io", "v1", "servicecidrs", "ServiceCIDR", namespaced=False)
 CALICO_POOL = Resource("crd.projectcalico.org", "v1", "ippools", "IPPool", namespaced=False)

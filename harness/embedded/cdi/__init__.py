@@ -7,15 +7,12 @@ leaves its DataVolume Pending, with an event that says so.
 
 from __future__ import annotations
 
+from harness.embedded.cdi.classes import Profiles
 from harness.embedded.cdi.datasources import DataSources
 from harness.embedded.cdi.datavolumes import DataVolumes
 from harness.embedded.cdi.player import Player
 from harness.embedded.cdi.population import Population
-from harness.embedded.cdi.populator import Populator
-from harness.embedded.cdi.profiles import Profiles
 from harness.embedded.cdi.provisioner import Provisioner, sweep
-from harness.embedded.cdi.snapshots import Snapshots
-from harness.embedded.cdi.snapshots import sweep as sweep_snapshots
 from harness.embedded.cdi.transfers import Transfers
 from harness.embedded.context import Context
 from harness.kube.reconcile import Controller
@@ -28,16 +25,13 @@ def start(context: Context) -> list[Controller]:
         Unreachable: the API does not answer.
     """
     sweep(context.cluster, context.state, context.disks)
-    sweep_snapshots(context.cluster, context.state)
     transfers = Transfers()
-    provisioner, population = Provisioner(context), Population(context)
+    provisioner = Provisioner(context)
     controllers = [
         provisioner.claims,
         provisioner.volumes,
-        population.controller,
-        Populator(context, population).controller,
+        Population(context).controller,
         Profiles(context).controller,
-        Snapshots(context).controller,
         Player(context, transfers).controller,
         DataVolumes(context, transfers).controller,
         DataSources(context).controller,

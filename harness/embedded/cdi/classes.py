@@ -1,9 +1,6 @@
-"""Storage classes as they differ for CDI: a plain provisioner, or one that a CSI driver stands behind.
+"""Storage classes of our provisioner: bound at once, or by the first pod that uses the claim.
 
-A class of the plain provisioner has the legacy flow: importers write into the claim itself, and clones are copies. A
-class of the other is filled by populators: the work happens in a second claim, whose volume the first one then gets; it
-has snapshots where a VolumeSnapshotClass names its driver. Whoever wants another class than the default one makes a
-StorageClass with one of the two provisioners; its parameter `profile: unknown` keeps CDI from knowing its access modes.
+The default class is made at the installation. Whoever wants another makes a StorageClass with the same provisioner.
 """
 
 from __future__ import annotations
@@ -11,39 +8,53 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.embedded.cdi import names
-from harness.embedded.objects import dig
+from harness.embedded.context import Context
+from harness.embedded.install import ensure
+from harness.embedded.operands import PROVISIONER, storage_profile
 from harness.kube.client import Json
+from harness.kube.informer import Key
+from harness.kube.reconcile import Controller
+from harness.kube.resources import STORAGE_CLASS, STORAGE_PROFILE
 
-PLAIN = "vmatrix.dev/local-disk"
-CSI = "disk.csi.vmatrix.dev"
-OURS = frozenset({PLAIN, CSI})
-STRATEGY_ANNOTATION = f"{names.GROUP}/clone-strategy"
-COPY, SNAPSHOT, CSI_CLONE = "copy", "snapshot", "csi-clone"
-WAITS = "WaitForFirstConsumer"
-UNKNOWN_PROFILE = "unknown"
+DEFAULT_CLASS = ("storageclass.kubevirt.io/is-default-virt-class", "storageclass.kubernetes.io/is-default-class")
 
 
-def populates(storage_class: Json | None) -> bool:
-    """Tell whether claims of a class are filled by populators."""
-    return (storage_class or {}).get("provisioner") == CSI
+def default_class(classes: Sequence[Json]) -> str:
+    """Return the name of the default storage class (the one for virtual machines first), "" when there is none."""
+    for annotation in DEFAULT_CLASS:
+        for candidate in classes:
+            if names.annotations_of(candidate).get(annotation) == "true":
+                return str(candidate["metadata"]["name"])
+    return ""
 
 
-def waits(storage_class: Json | None, claim_or_volume: Json) -> bool:
-    """Tell whether a claim (or its DataVolume) of a class waits for its first consumer."""
-    if (storage_class or {}).get("volumeBindingMode") != WAITS:
-        return False
-    return names.annotations_of(claim_or_volume).get(names.IMMEDIATE) != "true"
+def binds_late(storage_class: Json | None) -> bool:
+    """Tell whether claims of a class are bound by their first consumer."""
+    return (storage_class or {}).get("volumeBindingMode") == "WaitForFirstConsumer"
 
 
-def snapshot_class(classes: Sequence[Json], storage_class: Json | None) -> str:
-    """Return the class of snapshots that has a storage class's driver, "" without one."""
-    driver = (storage_class or {}).get("provisioner")
-    return next((str(c["metadata"]["name"]) for c in classes if populates(storage_class) and c["driver"] == driver), "")
+def waits(storage_class: Json | None, claim: Json) -> bool:
+    """Tell whether a claim waits for its first consumer: its class does, and it did not ask to be bound at once."""
+    return binds_late(storage_class) and names.annotations_of(claim).get(names.IMMEDIATE) != "true"
 
 
-def clone_strategy(storage_class: Json, profile: Json | None, snapshots: str) -> str:
-    """Return how CDI clones claims of a class: as its profile or its annotation say, else by what it can."""
-    wanted = dig(profile, "spec", "cloneStrategy") or names.annotations_of(storage_class).get(STRATEGY_ANNOTATION)
-    if wanted:
-        return str(wanted)
-    return SNAPSHOT if snapshots else CSI_CLONE if populates(storage_class) else COPY
+class Profiles:
+    """Reconciles StorageClasses of our provisioner into StorageProfiles."""
+
+    def __init__(self, context: Context) -> None:
+        self._cluster = context.cluster
+        self._classes = context.informers.of(STORAGE_CLASS)
+        self.controller = Controller("storage-profiles", self.reconcile, workers=1)
+        self._classes.subscribe(lambda _, made: self.controller.queue.add(("", made["metadata"]["name"])))
+
+    def reconcile(self, key: Key) -> float | None:
+        """Write one class's profile, or delete that of a class that is gone."""
+        name = key[1]
+        storage_class = self._classes.get("", name)
+        if storage_class is None:
+            profile = self._cluster.get(STORAGE_PROFILE, name) or {}
+            if (profile.get("status") or {}).get("provisioner") == PROVISIONER:
+                self._cluster.delete(STORAGE_PROFILE, name)
+        elif storage_class.get("provisioner") == PROVISIONER:
+            ensure(self._cluster, STORAGE_PROFILE, storage_profile(name), status_subresource=True)
+        return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.embedded.context import Context
-from harness.embedded.objects import dig, is_condition, now, phase, with_condition
+from harness.embedded.objects import dig, now, phase, with_condition
 from harness.kube.client import Json
 from harness.kube.informer import Key, key_of
 from harness.kube.reconcile import Controller
@@ -19,15 +19,9 @@ class DataSources:
         self._volumes = context.informers.of(DATA_VOLUME)
         self._claims = context.informers.of(PVC)
         self.controller = Controller("datasources", self.reconcile, workers=1)
-        self._sources.subscribe(lambda _, source: self._changed(source))
+        self._sources.subscribe(lambda _, source: self.controller.queue.add(key_of(source)))
         for informer in (self._volumes, self._claims):
             informer.subscribe(lambda _, about: self._look_again(key_of(about)))
-
-    def _changed(self, source: Json) -> None:
-        self.controller.queue.add(key_of(source))
-        for other in self._sources.list():
-            if dig(other, "spec", "source", "dataSource"):
-                self.controller.queue.add(key_of(other))
 
     def _look_again(self, about: Key) -> None:
         for source in self._sources.list():
@@ -40,7 +34,7 @@ class DataSources:
         source = self._sources.get(*key)
         if source is None or source["metadata"].get("deletionTimestamp"):
             return None
-        value, reason, message, resolved = self._judge(source)
+        value, reason, message = self._judge(source)
         moment = now()
         new = {
             "type": "Ready",
@@ -51,34 +45,21 @@ class DataSources:
             "lastHeartbeatTime": moment,
         }
         conditions = with_condition(dig(source, "status", "conditions") or [], new)
-        status = {"conditions": conditions, "source": resolved}
+        status = {"conditions": conditions, "source": dig(source, "spec", "source") or {}}
         if status != (source.get("status") or {}):
             meta = source["metadata"]
             patch = {"metadata": {"uid": meta["uid"]}, "status": status}
             self._context.cluster.merge(DATA_SOURCE, meta["name"], patch, meta["namespace"])
         return None
 
-    def _judge(self, source: Json) -> tuple[str, str, str, Json]:
-        """Return the condition's status, reason and message, and the source that others clone from."""
-        wanted: Json = dig(source, "spec", "source") or {}
-        other = wanted.get("dataSource")
-        if other:
-            return self._judge_other(other)
-        claim = wanted.get("pvc")
+    def _judge(self, source: Json) -> tuple[str, str, str]:
+        """Return the condition's status, reason and message."""
+        claim = dig(source, "spec", "source", "pvc")
         if not claim:
-            return "False", "NoSource", "No source PVC set", {k: v for k, v in wanted.items() if v is not None}
+            return "False", "NoSource", "No source PVC set"
         volume = self._volumes.get(claim["namespace"], claim["name"])
         if volume is not None and phase(volume) != "Succeeded":
-            return "False", phase(volume) or "Unset", f"Import DataVolume phase {phase(volume)}", wanted
+            return "False", phase(volume) or "Unset", f"Import DataVolume phase {phase(volume)}"
         if volume is None and self._claims.get(claim["namespace"], claim["name"]) is None:
-            return "False", "NotFound", "PVC not found", wanted
-        return "True", "Ready", "DataSource is ready to be consumed", wanted
-
-    def _judge_other(self, other: Json) -> tuple[str, str, str, Json]:
-        found = self._sources.get(other["namespace"], other["name"])
-        if found is None:
-            return "False", "NotFound", "DataSource not found", {}
-        resolved: Json = dig(found, "status", "source") or {}
-        if not is_condition(found, "Ready", "True"):
-            return "False", "NotReady", "The referenced DataSource is not ready", resolved
-        return "True", "Ready", "DataSource is ready to be consumed", resolved
+            return "False", "NotFound", "PVC not found"
+        return "True", "Ready", "DataSource is ready to be consumed"

@@ -6,17 +6,8 @@ import time
 from typing import Any
 
 from harness.embedded.cdi import classes, names, status
-from harness.embedded.cdi.claims import (
-    ClaimNotValid,
-    Storage,
-    clone_source,
-    default_class,
-    render,
-    snapshot_source,
-    source_kind,
-)
-from harness.embedded.cdi.provisioner import CONFIG_NAME, SELECTED_NODE
-from harness.embedded.cdi.sizes import overhead_of, requested_bytes
+from harness.embedded.cdi.claims import clone_source, render, source_kind
+from harness.embedded.cdi.sizes import requested_bytes
 from harness.embedded.cdi.transfers import Transfers
 from harness.embedded.context import Context
 from harness.embedded.events import WARNING
@@ -24,25 +15,14 @@ from harness.embedded.objects import controller_of, deleting, dig, now, phase
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of
 from harness.kube.reconcile import Controller
-from harness.kube.resources import (
-    CDI_CONFIG,
-    DATA_SOURCE,
-    DATA_VOLUME,
-    POD,
-    PVC,
-    STORAGE_CLASS,
-    STORAGE_PROFILE,
-    VOLUME_SNAPSHOT,
-)
+from harness.kube.resources import DATA_SOURCE, DATA_VOLUME, POD, PVC, STORAGE_CLASS
 
 IMPORT_COMPONENT = "datavolume-import-controller"
 CLONE_COMPONENT = "datavolume-pvc-clone-controller"
 SUPPORTED = frozenset({"http", "blank", "pvc"})
-POPULATED = SUPPORTED | {"snapshot"}  # on a class with populators
 PROGRESS_SECONDS = 1.0
 BLOCKED_SECONDS = 2.0
 SOON_SECONDS = 0.1
-MAX_REFERENCES = 4
 
 
 class DataVolumes:
@@ -54,13 +34,7 @@ class DataVolumes:
         self._told: dict[Key, float] = {}
         of = context.informers.of
         self._volumes, self._claims, self._sources = of(DATA_VOLUME), of(PVC), of(DATA_SOURCE)
-        self._classes, self._profiles, self._config, self._pods = (
-            of(STORAGE_CLASS),
-            of(STORAGE_PROFILE),
-            of(CDI_CONFIG),
-            of(POD),
-        )
-        self._snapshots = of(VOLUME_SNAPSHOT)
+        self._classes, self._pods = of(STORAGE_CLASS), of(POD)
         self.controller = Controller("datavolumes", self.reconcile, workers=3)
         self._volumes.subscribe(lambda _, volume: self.controller.queue.add(key_of(volume)))
         self._claims.subscribe(lambda _, claim: self._listen_claim(claim))
@@ -86,7 +60,7 @@ class DataVolumes:
         try:
             return self._bring_on(key)
         except ApiFailure as failure:
-            if failure.code != 404:
+            if not failure.not_found:
                 raise
             return SOON_SECONDS  # it was deleted in the meantime
 
@@ -98,16 +72,12 @@ class DataVolumes:
                 self._collect_claim(key)
             return None
         dv = self._resolved(dv)
-        storage = self._storage(dv)
-        if (
-            source_kind(dv) not in (POPULATED if storage.populated else SUPPORTED)
-            or dig(dv, "spec", "contentType") == "archive"
-        ):
+        if source_kind(dv) not in SUPPORTED or dig(dv, "spec", "contentType") == "archive":
             return self._unsupported(dv)
-        dv = self._marked(dv, storage)
+        dv = self._marked(dv)
         claim = self._context.cluster.get(PVC, key[1], key[0])
         if claim is None:
-            dv, claim = self._make_claim(dv, storage)
+            dv, claim = self._make_claim(dv)
             if claim is None:
                 return BLOCKED_SECONDS if phase(dv) == "Pending" else None
         problem = _problem(dv, claim)
@@ -122,8 +92,7 @@ class DataVolumes:
     def _waiting(self, claim: Json) -> bool:
         """Tell whether a claim waits for its first consumer."""
         storage_class = self._classes.get("", claim["spec"].get("storageClassName") or "")
-        chosen = names.is_populated(claim) and SELECTED_NODE in names.annotations_of(claim)
-        return classes.waits(storage_class, claim) and not chosen
+        return classes.waits(storage_class, claim)
 
     def _collect_claim(self, key: Key) -> None:
         """Delete the claim of a DataVolume that is gone.
@@ -141,19 +110,15 @@ class DataVolumes:
     def _resolved(self, dv: Json) -> Json:
         """Return a DataVolume with the source that its `sourceRef` leads to."""
         reference = dig(dv, "spec", "sourceRef")
-        for _ in range(MAX_REFERENCES):
-            if not reference:
-                return dv
-            namespace = reference.get("namespace") or dv["metadata"]["namespace"]
-            source = dig(self._sources.get(namespace, reference["name"]), "spec", "source") or {}
-            reference = source.get("dataSource")
-            if reference is None:
-                return {**dv, "spec": {**dv["spec"], "source": source}}
-        return dv
+        if not reference:
+            return dv
+        namespace = reference.get("namespace") or dv["metadata"]["namespace"]
+        source = dig(self._sources.get(namespace, reference["name"]), "spec", "source") or {}
+        return {**dv, "spec": {**dv["spec"], "source": source}}
 
     def _unsupported(self, dv: Json) -> float | None:
         if not source_kind(dv):
-            return None  # its DataSource is not there (yet)
+            return None  # its DataSource does not exist (yet)
         kind = "archive" if dig(dv, "spec", "contentType") == "archive" else source_kind(dv)
         message = (
             f"The embedded infrastructure does not support the source {kind!r}; it has http, blank, pvc, and "
@@ -163,30 +128,22 @@ class DataVolumes:
         self._write(dv, status.without_claim(dv, now(), notice=notice))
         return None
 
-    def _marked(self, dv: Json, storage: Storage) -> Json:
-        """Write down whether a populator is used, which is so where a CSI driver is behind the class."""
+    def _marked(self, dv: Json) -> Json:
+        """Write down that no populator is used, as CDI does where no CSI driver is behind the class."""
         if names.USE_POPULATOR in names.annotations_of(dv):
             return dv
         meta = dv["metadata"]
-        marks = {names.USE_POPULATOR: str(storage.populated).lower()}
-        if storage.populated and clone_source(dv):
-            marks[names.CLONE_TYPE] = storage.strategy
-        patch = {"metadata": {"uid": meta["uid"], "annotations": marks}}
+        patch = {"metadata": {"uid": meta["uid"], "annotations": {names.USE_POPULATOR: "false"}}}
         made = self._context.cluster.merge(DATA_VOLUME, meta["name"], patch, meta["namespace"])
         return {**made, "spec": dv["spec"]}
 
-    def _make_claim(self, dv: Json, storage: Storage) -> tuple[Json, Json | None]:
+    def _make_claim(self, dv: Json) -> tuple[Json, Json | None]:
         """Make a DataVolume's claim; the claim is None when that cannot be done now."""
-        source, snapshot = clone_source(dv), snapshot_source(dv)
-        cloned = self._cloned(source, snapshot)
-        if (source or snapshot) and cloned is None:
-            kind, named = ("snapshot", snapshot) if snapshot else ("pvc", source)
-            message = f"The source {kind} {named[1] if named else ''} doesn't exist"
-            return self._blocked(dv, "CloneWithoutSource", message, ""), None
-        try:
-            claim = render(dv, storage, cloned)
-        except ClaimNotValid as invalid:
-            return self._blocked(dv, "ErrClaimNotValid", invalid.summary, ""), None
+        source = clone_source(dv)
+        cloned = self._context.cluster.get(PVC, source[1], source[0]) if source is not None else None
+        if source is not None and cloned is None:
+            return self._blocked(dv, "CloneWithoutSource", f"The source pvc {source[1]} doesn't exist", ""), None
+        claim = render(dv, classes.default_class(self._classes.list()), cloned)
         if cloned is not None and requested_bytes(claim) < requested_bytes(cloned):
             self._context.events.warning(
                 dv,
@@ -206,24 +163,6 @@ class DataVolumes:
             if "exceeded quota" not in failure.message:
                 raise
             return self._blocked(dv, "ErrExceededQuota", failure.message, "Pending"), None
-
-    def _cloned(self, source: Key | None, snapshot: Key | None) -> Json | None:
-        """Return the claim that is cloned; of a snapshot, its size as a claim would tell it."""
-        if source is not None:
-            return self._context.cluster.get(PVC, source[1], source[0])
-        found = self._snapshots.get(*snapshot) if snapshot is not None else None
-        size = dig(found, "status", "restoreSize")
-        return {"spec": {"resources": {"requests": {"storage": str(size)}}}} if size else None
-
-    def _storage(self, dv: Json) -> Storage:
-        chosen = dig(dv, "spec", "storage", "storageClassName") or dig(dv, "spec", "pvc", "storageClassName")
-        storage_class = chosen or default_class(self._classes.list())
-        profile = self._profiles.get("", storage_class)
-        sets = dig(profile, "status", "claimPropertySets") or []
-        overhead = overhead_of(self._config.get("", CONFIG_NAME), storage_class)
-        populated = classes.populates(self._classes.get("", storage_class))
-        strategy = str(dig(profile, "status", "cloneStrategy") or classes.COPY)
-        return Storage(storage_class, sets, overhead, populated, strategy)
 
     def _blocked(self, dv: Json, reason: str, message: str, reached: str) -> Json:
         notice = status.Notice(WARNING, reason, message)
@@ -266,7 +205,6 @@ def _problem(dv: Json, claim: Json) -> tuple[str, str] | None:
     if deleting(claim):
         return "ErrResourceMarkedForDeletion", f'Resource "{name}" marked for deletion'
     owner = controller_of(claim) or {}
-    populated = names.annotations_of(claim).get(names.POPULATED_FOR) == dv["metadata"]["name"]
-    if owner.get("uid") != dv["metadata"]["uid"] and not populated:
+    if owner.get("uid") != dv["metadata"]["uid"]:
         return "ErrResourceExists", f'Resource "{name}" already exists and is not managed by DataVolume'
     return None

@@ -78,7 +78,6 @@ class Request:
     checksum: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     ca: str = ""
-    verify: bool = True
 
 
 def basic_auth(user: str, password: str) -> Mapping[str, str]:
@@ -128,7 +127,9 @@ def _open(url: str, request: Request, cancel: Cancel) -> tuple[http.client.HTTPC
     parts = urllib.parse.urlsplit(url)
     host = parts.hostname or ""
     connection = (
-        http.client.HTTPSConnection(host, parts.port, timeout=CONNECT_SECONDS, context=_tls(request))
+        http.client.HTTPSConnection(
+            host, parts.port, timeout=CONNECT_SECONDS, context=ssl.create_default_context(cadata=request.ca or None)
+        )
         if parts.scheme == "https"
         else http.client.HTTPConnection(host, parts.port, timeout=CONNECT_SECONDS)
     )
@@ -143,14 +144,6 @@ def _open(url: str, request: Request, cancel: Cancel) -> tuple[http.client.HTTPC
     except BaseException:
         connection.close()
         raise
-
-
-def _tls(request: Request) -> ssl.SSLContext:
-    context = ssl.create_default_context(cadata=request.ca or None)
-    if not request.verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
 
 
 def _copy(

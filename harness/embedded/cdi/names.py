@@ -7,13 +7,10 @@ from harness.kube.client import ApiFailure, Json
 GROUP = "cdi.kubevirt.io"
 
 IMMEDIATE = f"{GROUP}/storage.bind.immediate.requested"
-PRIME = f"{GROUP}/storage.pvcPrime"
 USE_POPULATOR = f"{GROUP}/storage.usePopulator"
 CREATED_FOR = f"{GROUP}/createdForDataVolume"
 CONTENT_TYPE = f"{GROUP}/storage.contentType"
 PREALLOCATION = f"{GROUP}/storage.preallocation.requested"
-POPULATED_FOR = f"{GROUP}/storage.populatedFor"
-RETAIN = f"{GROUP}/storage.pod.retainAfterCompletion"
 
 POD_PHASE = f"{GROUP}/storage.pod.phase"
 POD_RESTARTS = f"{GROUP}/storage.pod.restarts"
@@ -28,14 +25,10 @@ ENDPOINT = f"{GROUP}/storage.import.endpoint"
 CHECKSUM = f"{GROUP}/storage.import.checksum"
 SECRET = f"{GROUP}/storage.import.secretName"
 CERT_CONFIG_MAP = f"{GROUP}/storage.import.certConfigMap"
-INSECURE = f"{GROUP}/storage.import.insecureSkipVerify"
-EXTRA_HEADERS = f"{GROUP}/storage.import.extraHeaders"
-SECRET_EXTRA_HEADERS = f"{GROUP}/storage.import.secretExtraHeaders"
 IMPORT_POD = f"{GROUP}/storage.import.importPodName"
 FATAL = f"{GROUP}/storage.import.fatalError"
 
 CLONE_REQUEST = "k8s.io/CloneRequest"
-CLONE_OF = "k8s.io/CloneOf"
 CLONE_TYPE = f"{GROUP}/cloneType"
 UPLOAD_POD = f"{GROUP}/storage.uploadPodName"
 
@@ -52,10 +45,6 @@ RECOMMENDED_LABELS = {
 }
 NO_FILLING_UP_ALERT = {"alerts.k8s.io/KubePersistentVolumeFillingUp": "disabled"}
 MAX_NAME = 253
-# Of a populated claim: what CDI itself keeps in a VolumeImportSource or VolumeCloneSource.
-ORDER = "vmatrix.dev/populator-order"
-CONTENT_OF = "vmatrix.dev/content-of"  # of a claim that a driver makes from another volume's or a snapshot's disk
-POPULATED_BY = {"import": "VolumeImportSource", "clone": "VolumeCloneSource"}
 
 
 def annotations_of(obj: Json) -> dict[str, str]:
@@ -73,17 +62,6 @@ def clone_pod_name(claim: str) -> str:
     return f"cdi-upload-{claim}"[:MAX_NAME].rstrip("-.")
 
 
-def prime_name(claim: Json) -> str:
-    """Return the name of the claim in which a populator fills another."""
-    return f"prime-{claim['metadata']['uid']}"
-
-
-def is_populated(claim: Json) -> bool:
-    """Tell whether a claim gets its volume from one of CDI's populators."""
-    reference = (claim.get("spec") or {}).get("dataSourceRef") or {}
-    return reference.get("apiGroup") == GROUP
-
-
 def is_transfer_pod(pod: Json) -> bool:
     """Tell whether a pod is one of CDI's, which this package plays on the node."""
     labels = pod["metadata"].get("labels") or {}
@@ -92,4 +70,4 @@ def is_transfer_pod(pod: Json) -> bool:
 
 def is_terminating(failure: ApiFailure) -> bool:
     """Tell whether the API refused an object because its namespace is being deleted."""
-    return failure.code == 403 and "is being terminated" in failure.message
+    return failure.forbidden and "is being terminated" in failure.message

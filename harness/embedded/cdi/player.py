@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 
 from harness.embedded.cdi import names, podstatus, sizes
-from harness.embedded.cdi.provisioner import CONFIG_NAME, disk_path, scratch_dir
+from harness.embedded.cdi.provisioner import disk_path, scratch_dir
 from harness.embedded.cdi.sources import SourceMissing, work_for
 from harness.embedded.cdi.transfers import Outcome, Transfer, Transfers
 from harness.embedded.context import Context
@@ -18,7 +18,7 @@ from harness.embedded.objects import deleting, dig, phase
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of
 from harness.kube.reconcile import Controller
-from harness.kube.resources import CDI_CONFIG, NODE, POD, PVC
+from harness.kube.resources import NODE, POD, PVC
 
 WORKERS = 4
 SOON_SECONDS = 0.1
@@ -34,7 +34,6 @@ class Player:
         self._pods = context.informers.of(POD)
         self._claims = context.informers.of(PVC)
         self._nodes = context.informers.of(NODE)
-        self._config = context.informers.of(CDI_CONFIG)
         self._running: dict[Key, str] = {}
         self.controller = Controller("cdi-pods", self.reconcile, workers=WORKERS)
         self._pods.subscribe(self._listen)
@@ -102,7 +101,7 @@ class Player:
         if claim is None or phase(claim) != "Bound" or self._held(pod, claim):
             return SOON_SECONDS
         try:
-            work = work_for(self._context, claim, self._room(claim))
+            work = work_for(self._context, claim, sizes.disk_bytes(claim))
         except SourceMissing as missing:
             self._write(pod, podstatus.terminated(pod, Outcome(missing.summary)))
             return None
@@ -137,11 +136,6 @@ class Player:
             if names.is_transfer_pod(pod) and phase(pod) == "Pending":
                 self.controller.queue.add(key_of(pod))
 
-    def _room(self, claim: Json) -> int:
-        overhead = sizes.overhead_of(self._config.get("", CONFIG_NAME), claim["spec"].get("storageClassName") or "")
-        mode = claim["spec"].get("volumeMode") or sizes.FILESYSTEM
-        return sizes.disk_bytes(sizes.requested_bytes(claim), overhead, mode)
-
     def _address(self) -> str:
         node = self._nodes.get("", self._context.node)
         addresses = dig(node, "status", "addresses") or []
@@ -162,5 +156,7 @@ class Player:
                 subresource="status",
             )
         except ApiFailure as failure:
-            if failure.code not in {404, 409}:  # gone, or another pod of that name: nothing to tell any more
+            if not (
+                failure.not_found or failure.conflict
+            ):  # gone, or another pod of that name: nothing to tell any more
                 raise

@@ -6,10 +6,9 @@ process on the node (see `player`).
 
 from __future__ import annotations
 
-from decimal import Decimal
-
 from harness.embedded.cdi import names, sizes
-from harness.embedded.objects import controller_of, dig, owner_reference
+from harness.embedded.objects import controller_of, owner_reference
+from harness.embedded.operands import FILESYSTEM_OVERHEAD
 from harness.kube.client import Json
 from harness.kube.resources import PVC
 
@@ -19,10 +18,11 @@ RESOURCES = {"limits": {"cpu": "750m", "memory": "600M"}, "requests": {"cpu": "1
 # pod that is left before it looks again at a namespace that is being deleted.
 GRACE_SECONDS = 1
 UNPRIVILEGED_USER = 107  # the user qemu in CDI's images
+SECCOMP = {"type": "RuntimeDefault"}
 DATA_VOLUME_NAME = "cdi-data-vol"
 
 
-def importer_pod(claim: Json, overhead: Decimal) -> Json:
+def importer_pod(claim: Json) -> Json:
     """Return the pod that imports into a claim."""
     annotations = names.annotations_of(claim)
     env = {
@@ -31,8 +31,7 @@ def importer_pod(claim: Json, overhead: Decimal) -> Json:
         "IMPORTER_CONTENTTYPE": annotations.get(names.CONTENT_TYPE, "kubevirt"),
         "IMPORTER_IMAGE_SIZE": str(sizes.requested_bytes(claim)),
         "OWNER_UID": (controller_of(claim) or claim["metadata"])["uid"],
-        "FILESYSTEM_OVERHEAD": str(overhead),
-        "INSECURE_TLS": annotations.get(names.INSECURE, "false"),
+        "FILESYSTEM_OVERHEAD": FILESYSTEM_OVERHEAD,
         "PREALLOCATION": annotations.get(names.PREALLOCATION, "false"),
         "IMPORTER_CHECKSUM": annotations.get(names.CHECKSUM, ""),
     }
@@ -48,13 +47,6 @@ def clone_pod(claim: Json) -> Json:
 
 def _pod(claim: Json, name: str, role: str, env: dict[str, str]) -> Json:
     meta = claim["metadata"]
-    device = {"name": DATA_VOLUME_NAME, "mountPath": "/data"}
-    block = dig(claim, "spec", "volumeMode") == sizes.BLOCK
-    mount = (
-        {"volumeDevices": [{"name": DATA_VOLUME_NAME, "devicePath": "/dev/cdi-block-volume"}]}
-        if block
-        else {"volumeMounts": [device]}
-    )
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -73,34 +65,36 @@ def _pod(claim: Json, name: str, role: str, env: dict[str, str]) -> Json:
                 names.ROLE: role,
                 "prometheus.cdi.kubevirt.io": "true",
             },
-            "ownerReferences": [owner_reference({**claim, "kind": PVC.kind}, PVC)],
+            "ownerReferences": [owner_reference(claim, PVC)],
         },
         "spec": {
             "restartPolicy": "OnFailure",
             "terminationGracePeriodSeconds": GRACE_SECONDS,
             "enableServiceLinks": False,
             "automountServiceAccountToken": False,
-            "securityContext": {"fsGroup": UNPRIVILEGED_USER, "seccompProfile": {"type": "RuntimeDefault"}},
-            "containers": [
-                {
-                    "name": role,
-                    "image": role,
-                    "imagePullPolicy": "IfNotPresent",
-                    "args": ["-v=1"],
-                    "env": [{"name": k, "value": v} for k, v in env.items()],
-                    "ports": [{"containerPort": 8443, "name": "metrics", "protocol": "TCP"}],
-                    "resources": RESOURCES,
-                    "terminationMessagePolicy": "FallbackToLogsOnError",
-                    "securityContext": {
-                        "allowPrivilegeEscalation": False,
-                        "capabilities": {"drop": ["ALL"]},
-                        "runAsNonRoot": True,
-                        "runAsUser": UNPRIVILEGED_USER,
-                        "seccompProfile": {"type": "RuntimeDefault"},
-                    },
-                    **mount,
-                }
-            ],
+            "securityContext": {"fsGroup": UNPRIVILEGED_USER, "seccompProfile": SECCOMP},
+            "containers": [_container(role, env)],
             "volumes": [{"name": DATA_VOLUME_NAME, "persistentVolumeClaim": {"claimName": meta["name"]}}],
         },
+    }
+
+
+def _container(role: str, env: dict[str, str]) -> Json:
+    return {
+        "name": role,
+        "image": role,
+        "imagePullPolicy": "IfNotPresent",
+        "args": ["-v=1"],
+        "env": [{"name": k, "value": v} for k, v in env.items()],
+        "ports": [{"containerPort": 8443, "name": "metrics", "protocol": "TCP"}],
+        "resources": RESOURCES,
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "runAsNonRoot": True,
+            "runAsUser": UNPRIVILEGED_USER,
+            "seccompProfile": SECCOMP,
+        },
+        "volumeMounts": [{"name": DATA_VOLUME_NAME, "mountPath": "/data"}],
     }

@@ -6,9 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from harness.embedded.cdi import classes, names, sizes
+from harness.embedded.cdi import classes, names
 from harness.embedded.cdi.podspecs import clone_pod, importer_pod
-from harness.embedded.cdi.provisioner import CONFIG_NAME
 from harness.embedded.cdi.status import POD_RUNNING_REASON
 from harness.embedded.context import Context
 from harness.embedded.faults import transfers
@@ -16,7 +15,7 @@ from harness.embedded.objects import condition, controller_of, deleting, dig, ph
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of
 from harness.kube.reconcile import Controller
-from harness.kube.resources import CDI_CONFIG, DATA_VOLUME, POD, PVC, STORAGE_CLASS
+from harness.kube.resources import DATA_VOLUME, POD, PVC, STORAGE_CLASS
 
 IMPORT_COMPONENT = "import-controller"
 CLONE_COMPONENT = "clone-controller"
@@ -33,7 +32,6 @@ class Population:
         self._claims = context.informers.of(PVC)
         self._pods = context.informers.of(POD)
         self._volumes = context.informers.of(DATA_VOLUME)
-        self._config = context.informers.of(CDI_CONFIG)
         self._classes = context.informers.of(STORAGE_CLASS)
         self.controller = Controller("cdi-claims", self.reconcile)
         self._claims.subscribe(lambda _, claim: self.controller.queue.add(key_of(claim)))
@@ -67,7 +65,7 @@ class Population:
         if deleting(claim):
             return self._drop(pod)
         if annotations.get(names.POD_PHASE) == "Succeeded" or annotations.get(names.FATAL) == "true":
-            return None if annotations.get(names.RETAIN) == "true" else self._drop(pod)
+            return self._drop(pod)
         if pod is None:
             return self._make(claim, name) if phase(claim) == "Bound" or self._binds(claim) else None
         if (controller_of(pod) or {}).get("uid") != claim["metadata"]["uid"]:
@@ -78,15 +76,14 @@ class Population:
     def _binds(self, claim: Json) -> bool:
         """Tell whether a claim's pod is the first consumer that its class waits for: it was asked to bind at once."""
         storage_class = self._classes.get("", claim["spec"].get("storageClassName") or "")
-        waits = (storage_class or {}).get("volumeBindingMode") == classes.WAITS
-        return waits and not classes.waits(storage_class, claim)
+        return classes.binds_late(storage_class) and not classes.waits(storage_class, claim)
 
     @staticmethod
     def _pod_name(claim: Json) -> str | None:
         """Return the name of the pod that a claim asks for, None when it asks for no data."""
         annotations, name = names.annotations_of(claim), claim["metadata"]["name"]
         if names.CLONE_REQUEST in annotations:
-            return None if names.CLONE_OF in annotations else annotations.get(names.UPLOAD_POD)
+            return annotations.get(names.UPLOAD_POD)
         if names.SOURCE in annotations or names.ENDPOINT in annotations:
             return annotations.get(names.IMPORT_POD) or names.importer_pod_name(name)
         return None
@@ -100,7 +97,7 @@ class Population:
     def _make(self, claim: Json, name: str) -> float | None:
         meta = claim["metadata"]
         cloned = names.annotations_of(claim).get(names.CLONE_REQUEST)
-        if cloned and not self.source_ready(claim, cloned):
+        if cloned and not self._source_ready(claim, cloned):
             return BUSY_SECONDS
         befallen = transfers.without_pod(self._context.faults, claim, cloned)
         if befallen is not None:
@@ -116,9 +113,8 @@ class Population:
             return BUSY_SECONDS
         named = {names.IMPORT_POD if not cloned else names.UPLOAD_POD: name}
         claim = {**claim, "metadata": {**meta, "annotations": {**names.annotations_of(claim), **named}}}
-        overhead = sizes.overhead_of(self._config.get("", CONFIG_NAME), claim["spec"].get("storageClassName") or "")
         try:
-            self._context.cluster.create(POD, clone_pod(claim) if cloned else importer_pod(claim, overhead))
+            self._context.cluster.create(POD, clone_pod(claim) if cloned else importer_pod(claim))
         except ApiFailure as failure:
             if failure.reason != "AlreadyExists" and not names.is_terminating(failure):
                 self._refused(claim, name, failure)
@@ -130,7 +126,7 @@ class Population:
         message = f"Error starting pod '{pod}': {failure.message}"
         self._context.events.warning(claim, reason, message, component=IMPORT_COMPONENT)
 
-    def source_ready(self, claim: Json, cloned: str) -> bool:
+    def _source_ready(self, claim: Json, cloned: str) -> bool:
         """Tell whether a clone's source is there, complete, and in nobody's use."""
         namespace, _, name = cloned.partition("/")
         source = self._claims.get(namespace, name)
@@ -170,7 +166,7 @@ class Population:
         try:
             self._context.cluster.merge(PVC, meta["name"], patch, meta["namespace"])
         except ApiFailure as failure:
-            if failure.code == 404:
+            if failure.not_found:
                 return  # deleted in the meantime
             raise
         failed = new.get(names.RUNNING_MESSAGE, "")

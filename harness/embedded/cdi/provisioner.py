@@ -9,25 +9,24 @@ import logging
 import shutil
 from pathlib import Path
 
-from harness.embedded.cdi import classes, images, sizes
-from harness.embedded.cdi.download import TransferFailed
-from harness.embedded.cdi.names import CONTENT_OF, annotations_of, is_populated
+from harness.embedded.cdi import classes, sizes
+from harness.embedded.cdi.claims import FILESYSTEM
+from harness.embedded.cdi.names import annotations_of
 from harness.embedded.context import Context
 from harness.embedded.faults import transfers
 from harness.embedded.objects import deleting, dig, phase
+from harness.embedded.operands import PROVISIONER
 from harness.errors import InfraError
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.informer import Key, key_of
 from harness.kube.reconcile import Controller
-from harness.kube.resources import CDI_CONFIG, PV, PVC, STORAGE_CLASS
+from harness.kube.resources import PV, PVC, STORAGE_CLASS
 
 log = logging.getLogger(__name__)
-PROVISIONER = classes.PLAIN
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 FINALIZER = "vmatrix.dev/disk-file"
 COMPONENT = PROVISIONER
-CONFIG_NAME = "config"
 REFUSED_SECONDS = 2.0
 KEPT_FREE_BYTES = 2 * 2**30
 
@@ -35,11 +34,6 @@ KEPT_FREE_BYTES = 2 * 2**30
 def disk_path(disks: Path, volume: str) -> Path:
     """Return the file behind a PersistentVolume."""
     return disks / f"{volume}.raw"
-
-
-def snapshot_file(state: Path, uid: str) -> Path:
-    """Return the file behind a VolumeSnapshot."""
-    return state / "snapshots" / f"{uid}.raw"
 
 
 def scratch_dir(state: Path) -> Path:
@@ -61,7 +55,7 @@ def sweep(cluster: Cluster, state: Path, disks: Path) -> None:
     shutil.rmtree(scratch_dir(state), ignore_errors=True)
     disks.mkdir(parents=True, exist_ok=True)
     known = {disk_path(disks, volume["metadata"]["name"]) for volume in cluster.list(PV).items}
-    for file in (*disks.glob("*.raw"), *disks.glob("*.part")):
+    for file in disks.glob("*.raw"):
         if file not in known:
             log.info("removing %s: no volume has it", file)
             file.unlink(missing_ok=True)
@@ -75,7 +69,6 @@ class Provisioner:
         self._claims = context.informers.of(PVC)
         self._volumes = context.informers.of(PV)
         self._classes = context.informers.of(STORAGE_CLASS)
-        self._config = context.informers.of(CDI_CONFIG)
         self.claims = Controller("provision", self.provision)
         self.volumes = Controller("reclaim", self.reclaim)
         self._claims.subscribe(lambda _, claim: self.claims.queue.add(key_of(claim)))
@@ -101,7 +94,7 @@ class Provisioner:
             return REFUSED_SECONDS
         try:
             volume = self._make(claim, storage_class)
-        except (OSError, TransferFailed) as error:
+        except OSError as error:
             message = f'failed to provision volume with StorageClass "{storage_class["metadata"]["name"]}": {error}'
             self._context.events.warning(claim, "ProvisioningFailed", message, component=COMPONENT)
             raise InfraError(f"claim {'/'.join(key)}: {message}", hint="free some space on the disk") from error
@@ -110,45 +103,20 @@ class Provisioner:
         return None
 
     def _is_ours(self, claim: Json, storage_class: Json) -> bool:
-        if storage_class.get("provisioner") not in classes.OURS or claim["spec"].get("selector"):
+        if storage_class.get("provisioner") != PROVISIONER or claim["spec"].get("selector"):
             return False
-        if is_populated(claim):
-            return False  # it gets the volume of another claim
-        waits = storage_class.get("volumeBindingMode") == classes.WAITS and not self._made_at_once(claim)
-        return not waits or annotations_of(claim).get(SELECTED_NODE) == self._context.node
-
-    @staticmethod
-    def _made_at_once(claim: Json) -> bool:
-        """Tell whether no pod will ever come for a claim, because its driver fills it."""
-        return CONTENT_OF in annotations_of(claim)
+        chosen = annotations_of(claim).get(SELECTED_NODE) == self._context.node
+        return chosen or not classes.binds_late(storage_class)
 
     def _make(self, claim: Json, storage_class: Json) -> str:
         volume = f"pvc-{claim['metadata']['uid']}"
         if self._volumes.get("", volume) is not None:
             return volume
-        mode = claim["spec"].get("volumeMode") or sizes.FILESYSTEM
-        capacity = sizes.requested_bytes(claim)
-        overhead = sizes.overhead_of(self._config.get("", CONFIG_NAME), storage_class["metadata"]["name"])
         file = disk_path(self._context.disks, volume)
-        room = sizes.disk_bytes(capacity, overhead, mode)
-        content = annotations_of(claim).get(CONTENT_OF)
-        if content is not None:
-            self._copy(content, file, room)
         with file.open("ab") as sparse:
-            sparse.truncate(max(room, file.stat().st_size))
+            sparse.truncate(max(sizes.disk_bytes(claim), file.stat().st_size))
         self._context.cluster.ensure(PV, self._volume(volume, file, claim, storage_class))
         return volume
-
-    def _copy(self, content: str, file: Path, room: int) -> None:
-        """Make a volume's file from another's, or from a snapshot's."""
-        kind, _, name = content.partition("/")
-        source = disk_path(self._context.disks, name) if kind == "volume" else snapshot_file(self._context.state, name)
-        unfinished = file.with_suffix(".part")
-        try:
-            images.clone(source, unfinished, room)
-            unfinished.replace(file)
-        finally:
-            unfinished.unlink(missing_ok=True)
 
     def _volume(self, name: str, file: Path, claim: Json, storage_class: Json) -> Json:
         node = {"key": "kubernetes.io/hostname", "operator": "In", "values": [self._context.node]}
@@ -157,13 +125,13 @@ class Provisioner:
             "kind": "PersistentVolume",
             "metadata": {
                 "name": name,
-                "annotations": {PROVISIONED_BY: storage_class["provisioner"]},
+                "annotations": {PROVISIONED_BY: PROVISIONER},
                 "finalizers": [FINALIZER],
             },
             "spec": {
                 "capacity": {"storage": claim["spec"]["resources"]["requests"]["storage"]},
                 "accessModes": claim["spec"]["accessModes"],
-                "volumeMode": claim["spec"].get("volumeMode") or sizes.FILESYSTEM,
+                "volumeMode": claim["spec"].get("volumeMode") or FILESYSTEM,
                 "storageClassName": storage_class["metadata"]["name"],
                 "persistentVolumeReclaimPolicy": storage_class.get("reclaimPolicy") or "Delete",
                 "local": {"path": str(file)},
@@ -182,7 +150,7 @@ class Provisioner:
     def reclaim(self, key: Key) -> float | None:
         """Take a volume away whose claim is gone, or that somebody deleted: the file first, then the object."""
         volume = self._volumes.get(*key)
-        if volume is None or annotations_of(volume).get(PROVISIONED_BY) not in classes.OURS:
+        if volume is None or annotations_of(volume).get(PROVISIONED_BY) != PROVISIONER:
             return None
         if phase(volume) == "Bound":
             return None
@@ -205,5 +173,5 @@ class Provisioner:
         try:
             self._context.cluster.replace(PV, latest)
         except ApiFailure as failure:
-            if failure.code != 404:
+            if not failure.not_found:
                 raise

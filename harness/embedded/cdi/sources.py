@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from harness.embedded.cdi import names
 from harness.embedded.cdi.download import Request, basic_auth
@@ -44,32 +44,15 @@ def _clone(context: Context, cloned: str, room: int) -> Work:
 
 
 def _request(context: Context, namespace: str, annotations: Mapping[str, str]) -> Request:
-    headers: dict[str, str] = {}
     secret = annotations.get(names.SECRET)
-    if secret:
-        credentials = _secret(context, namespace, secret)
-        headers |= basic_auth(credentials.get("accessKeyId", ""), credentials.get("secretKey", ""))
-    headers |= _headers(v for k, v in annotations.items() if k.startswith(f"{names.EXTRA_HEADERS}."))
-    for key, value in annotations.items():
-        if key.startswith(f"{names.SECRET_EXTRA_HEADERS}."):
-            headers |= _headers(_secret(context, namespace, value).values())
+    credentials = _secret(context, namespace, secret) if secret else {}
     certificates = annotations.get(names.CERT_CONFIG_MAP)
     return Request(
         url=annotations[names.ENDPOINT],
         checksum=annotations.get(names.CHECKSUM, ""),
-        headers=headers,
+        headers=basic_auth(credentials.get("accessKeyId", ""), credentials.get("secretKey", "")) if secret else {},
         ca=_certificates(context, namespace, certificates) if certificates else "",
-        verify=annotations.get(names.INSECURE) != "true",
     )
-
-
-def _headers(lines: Iterable[str]) -> dict[str, str]:
-    """Read "Name: value" lines."""
-    answer: dict[str, str] = {}
-    for line in lines:
-        name, _, value = line.partition(":")
-        answer[name.strip()] = value.strip()
-    return answer
 
 
 def _secret(context: Context, namespace: str, name: str) -> dict[str, str]:

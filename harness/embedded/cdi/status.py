@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from harness.embedded.cdi import names
-from harness.embedded.cdi.claims import clone_source, snapshot_source
+from harness.embedded.cdi.claims import clone_source
 from harness.embedded.events import NORMAL, WARNING
 from harness.embedded.objects import condition, phase
 from harness.kube.client import Json
@@ -20,9 +20,7 @@ DONE = "100.0%"
 UNKNOWN_PROGRESS = "N/A"
 POD_RUNNING_REASON = "Pod is running"
 FINAL = frozenset({"Succeeded", "Failed"})
-WAITING = frozenset({"WaitForFirstConsumer", "PendingPopulation"})
-# A clone under way, by how it is done (annotation cloneType of the DataVolume).
-CLONING = {"snapshot": "SnapshotForSmartCloneInProgress", "csi-clone": "CSICloneInProgress"}
+WAITING = "WaitForFirstConsumer"
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ class Words:
 def words_of(dv: Json) -> Words:
     """Return the vocabulary of a DataVolume: that of an import, or that of a clone."""
     name = dv["metadata"]["name"]
-    source = clone_source(dv) or snapshot_source(dv)
+    source = clone_source(dv)
     if source is None:
         told = (
             f"Import into {name} scheduled",
@@ -81,10 +79,7 @@ def words_of(dv: Json) -> Words:
         f"Successfully cloned {path}",
         f"Cloning {path} failed",
     )
-    in_progress = CLONING.get(names.annotations_of(dv).get(names.CLONE_TYPE, ""), "CloneInProgress")
-    if snapshot_source(dv) is not None:
-        in_progress = "CloneFromSnapshotSourceInProgress"
-    return Words("CloneScheduled", in_progress, "CloneSucceeded", "CloneFailed", told)
+    return Words("CloneScheduled", "CloneInProgress", "CloneSucceeded", "CloneFailed", told)
 
 
 def without_claim(dv: Json, moment: str, *, notice: Notice | None = None, reached: str = "Pending") -> Change:
@@ -126,18 +121,13 @@ def with_claim(
 
 def _target(dv: Json, claim: Json, waiting: bool) -> str:
     words, annotations = words_of(dv), names.annotations_of(claim)
-    populated, bound = names.is_populated(claim), phase(claim) == "Bound"
     if phase(claim) == "Lost":
         return "Failed"
-    if annotations.get(names.POPULATED_FOR) == dv["metadata"]["name"] and phase(claim) == "Bound":
-        return "Succeeded"
     pod = annotations.get(names.POD_PHASE, "")
-    if pod == "Succeeded" and (bound or not populated):
+    if pod == "Succeeded":
         return "Succeeded"
-    if not bound and waiting:
-        return "PendingPopulation" if populated else "WaitForFirstConsumer"
-    if not bound and names.PRIME not in annotations:
-        return "Pending"
+    if phase(claim) != "Bound":
+        return WAITING if waiting else "Pending"
     if pod == "Failed" and annotations.get(names.FATAL) == "true":
         return "Failed"
     return words.in_progress if pod in {"Running", "Failed", "Succeeded"} else words.scheduled
@@ -146,9 +136,9 @@ def _target(dv: Json, claim: Json, waiting: bool) -> str:
 def _path(current: str, target: str, words: Words) -> Sequence[str]:
     """Return the phases from the current one (left out) to the target: none of an import's life is jumped over."""
     life = ["", "Pending", words.scheduled, words.in_progress, "Succeeded"]
-    if current in WAITING and target not in WAITING:
+    if current == WAITING and target != WAITING:
         current = "Pending"
-    if current == target or current not in life or target in WAITING:
+    if current == target or current not in life or target == WAITING:
         return [target]
     if target == "Failed":
         return [*([words.scheduled] if current in life[:2] else []), target]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import shutil
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from harness.embedded.cdi import images
 from harness.embedded.cdi.download import (
@@ -26,18 +26,20 @@ AT_ONCE = 2
 DOWNLOAD_SHARE = 0.5  # of the progress; the rest is the conversion
 
 
-class Work(Protocol):
+class Work(ABC):
     """What a transfer does to make a disk."""
 
+    @abstractmethod
     def make(self, target: Path, scratch: Path, cancel: Cancel, on_progress: Callable[[float], None]) -> None:
         """Make the disk file at `target`, which does not exist yet; `scratch` is an empty folder for this attempt."""
 
     def progress(self, target: Path) -> float | None:
-        """Return the share done (0 to 1) where the work does not tell by itself."""
+        """Return the share done (0 to 1) where the work does not report it itself; None when nobody knows."""
+        return None
 
 
 @dataclass(frozen=True)
-class ImportHttp:
+class ImportHttp(Work):
     """Downloads an image, verifies it, and turns it into a raw disk of `room` bytes."""
 
     request: Request
@@ -53,13 +55,9 @@ class ImportHttp:
         rest = 1.0 - DOWNLOAD_SHARE
         images.convert(image, target, self.room, cancel, lambda share: on_progress(DOWNLOAD_SHARE + share * rest))
 
-    def progress(self, target: Path) -> float | None:
-        """Return None: the work tells by itself."""
-        return None
-
 
 @dataclass(frozen=True)
-class Blank:
+class Blank(Work):
     """Makes an empty disk of `room` bytes."""
 
     room: int
@@ -68,13 +66,9 @@ class Blank:
         """Make the sparse file."""
         images.blank(target, self.room)
 
-    def progress(self, target: Path) -> float | None:
-        """Return None: it takes no time."""
-        return None
-
 
 @dataclass(frozen=True)
-class Clone:
+class Clone(Work):
     """Copies another volume's disk into one of `room` bytes."""
 
     source: Path

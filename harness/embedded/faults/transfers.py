@@ -22,7 +22,7 @@ def _tick() -> None:
 
 
 @dataclass(frozen=True)
-class Failing:
+class Failing(Work):
     """Ends with a message, at once."""
 
     message: str
@@ -32,13 +32,9 @@ class Failing:
         """Fail."""
         raise (ChecksumMismatch if self.fatal else TransferFailed)(self.message)
 
-    def progress(self, target: Path) -> float | None:
-        """Return None: there is none."""
-        return None
-
 
 @dataclass(frozen=True)
-class Stalling:
+class Stalling(Work):
     """Comes as far as a share (0 to 1) and no further, until it is cancelled."""
 
     at: float
@@ -50,13 +46,9 @@ class Stalling:
             cancel.check()
             _tick()
 
-    def progress(self, target: Path) -> float | None:
-        """Return None: it told how far it came."""
-        return None
-
 
 @dataclass(frozen=True)
-class Crawling:
+class Crawling(Work):
     """Takes more seconds than the work itself, and tells its progress all the while."""
 
     work: Work
@@ -70,10 +62,6 @@ class Crawling:
             on_progress(min(0.95, passed / self.extra))
             _tick()
         self.work.make(target, scratch, cancel, lambda _: None)
-
-    def progress(self, target: Path) -> float | None:
-        """Return None: it told how far it is."""
-        return None
 
 
 def work(faults: Faults, claim: Json, real: Work, restarts: int) -> Work:

@@ -19,7 +19,6 @@ from harness.cell.machines import create_machine, wait_for_disk
 from harness.cell.manifests import CellPlan, GoldenImage, Origin
 from harness.cell.place import Place
 from harness.cell.site import Site
-from harness.embedded.cdi.classes import CSI, PLAIN
 from harness.embedded.vmi.launcher import CONSUMER
 from harness.errors import BadImage
 from harness.infra.embedded.provider import LocalProvider
@@ -82,32 +81,14 @@ def make(site: Site, place: Place, image: GoldenImage, origin: Origin) -> None:
     wait_for_disk(site, place, MACHINE)
 
 
-@pytest.mark.parametrize(
-    ("provisioner", "waits", "snapshots", "strategy", "kind"),
-    [
-        (PLAIN, False, False, "", "claim"),
-        (PLAIN, True, False, "", "claim"),
-        (CSI, True, False, "csi-clone", "claim"),
-        (CSI, True, True, "", "data source"),
-        (CSI, False, True, "", "data source"),
-    ],
-    ids=["immediate", "first-consumer", "populators", "snapshot-first-consumer", "snapshot"],
-)
+@pytest.mark.parametrize("waits", [False, True], ids=["immediate", "first-consumer"])
 def test_a_machine_s_disk_is_cloned_on_any_class(
-    infra: LocalProvider,
-    cluster: Cluster,
-    place: Place,
-    site: images.Site,
-    provisioner: str,
-    waits: bool,
-    snapshots: bool,
-    strategy: str,
-    kind: str,
+    infra: LocalProvider, cluster: Cluster, place: Place, site: images.Site, waits: bool
 ) -> None:
-    with storage_class(cluster, provisioner, waits=waits, snapshots=snapshots, strategy=strategy) as name:
+    with storage_class(cluster, waits=waits) as name:
         here, image = site_of(cluster, infra, name), image_at(site)
         origin = ensure_golden(here, image)
-        assert origin.kind == kind
+        assert origin.kind == "claim"
         make(here, place, image, origin)
 
         disk = disk_of(infra, cluster, place.namespace, "m-0")
@@ -131,7 +112,7 @@ def wait_for_launcher(cluster: Cluster, namespace: str) -> None:
 def test_a_golden_image_that_a_pod_holds_is_imported_instead(
     infra: LocalProvider, cluster: Cluster, place: Place, site: images.Site
 ) -> None:
-    with storage_class(cluster, PLAIN, waits=False) as name:
+    with storage_class(cluster, waits=False) as name:
         here, image = site_of(cluster, infra, name, unschedulable=5.0), image_at(site)
         origin = ensure_golden(here, image)
         cluster.create(POD, user_of(here.images_namespace, image.name))
@@ -152,7 +133,7 @@ def test_a_golden_image_that_a_pod_holds_is_imported_instead(
 def test_a_wrong_checksum_is_the_user_s_and_the_next_import_has_another_name(
     infra: LocalProvider, cluster: Cluster, site: images.Site
 ) -> None:
-    with storage_class(cluster, CSI, waits=True) as name:
+    with storage_class(cluster, waits=True) as name:
         here, image = site_of(cluster, infra, name), image_at(site)
         with pytest.raises(BadImage, match="checksum mismatch"):
             ensure_golden(here, replace(image, checksum="sha256:" + "0" * 64))

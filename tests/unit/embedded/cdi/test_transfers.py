@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from harness.embedded.cdi.download import Cancel, ChecksumMismatch, TransferFailed
-from harness.embedded.cdi.transfers import Blank, Outcome, Transfer, Transfers
+from harness.embedded.cdi.transfers import Blank, Outcome, Transfer, Transfers, Work
 
 
 @dataclass
-class Scripted:
+class Scripted(Work):
     """Writes half a disk, then does as it is told."""
 
     end: Callable[[Cancel], None]
@@ -25,9 +25,6 @@ class Scripted:
         on_progress(0.5)
         self.half.set()
         self.end(cancel)
-
-    def progress(self, target: Path) -> float | None:
-        return None
 
 
 def failing(error: Exception) -> Callable[[Cancel], None]:
