@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import proc
-from harness.history.record import Where
+from harness.history.record import RunOrigin
 
 GIT_SECONDS = 10.0
 JOB = "CI_JOB_ID"
@@ -32,7 +32,7 @@ VARIABLES: dict[str, tuple[str, ...]] = {
 }
 
 
-def where(checkout: Path, environment: Mapping[str, str]) -> Where:
+def where(checkout: Path, environment: Mapping[str, str]) -> RunOrigin:
     """Return where a run happens.
 
     Args:
@@ -40,9 +40,9 @@ def where(checkout: Path, environment: Mapping[str, str]) -> Where:
     """
     if environment.get(JOB):
         found: dict[str, Any] = {name: _first(environment, names) for name, names in VARIABLES.items()}
-        return Where(**found)
+        return RunOrigin(**found)
     commit = _git(checkout, "rev-parse", "HEAD")
-    return Where(
+    return RunOrigin(
         commit=commit,
         branch=_git(checkout, "symbolic-ref", "--short", "-q", "HEAD"),
         changed=bool(commit and _git(checkout, "status", "--porcelain", "--untracked-files=no")),

@@ -30,7 +30,7 @@ Number = Annotated[int, Field(ge=0, le=10**9)]
 
 
 @dataclass(frozen=True)
-class Where:
+class RunOrigin:
     """What was run and by whom; empty strings for what is not known.
 
     project: path of the project in GitLab.  commit: of the checkout, 40 hex digits.  merge_request: its number.
@@ -134,7 +134,7 @@ class Record:
     tier: str = ""
     infra: str = ""
     provider: str = ""
-    where: Where = field(default_factory=Where)
+    where: RunOrigin = field(default_factory=RunOrigin)
     blame: str = ""
     seconds: Seconds = 0.0
     waited: Seconds = 0.0

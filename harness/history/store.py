@@ -20,7 +20,7 @@ TOKEN = "MATRIX_HISTORY_TOKEN"  # noqa: S105 - the variable's name
 JOB_TOKEN = "CI_JOB_TOKEN"  # noqa: S105 - the variable's name
 
 
-class Store(Protocol):
+class HistoryStore(Protocol):
     """Where records are kept. Adding what is there already changes nothing."""
 
     @property
@@ -42,7 +42,7 @@ def file_of(settings: Settings) -> Path:
     return settings.report_file if settings.report_file is not None else settings.runs / FILE
 
 
-def open_store(settings: Settings, checkout: Path, environment: Mapping[str, str]) -> Store:
+def open_store(settings: Settings, checkout: Path, environment: Mapping[str, str]) -> HistoryStore:
     """Return the store that the settings name; it is not looked at yet.
 
     Args:

@@ -78,7 +78,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Admitted:
+class WorkerAssignment:
     """When a cell was given to a worker: seconds from the start of the run (or rerun), and what was expected of it."""
 
     worker: str
@@ -101,7 +101,7 @@ class CellResult:
     steps: tuple[Step, ...]
     checks: tuple[Check, ...]
     failures: tuple[Step, ...]
-    admitted: Admitted | None = None
+    admitted: WorkerAssignment | None = None
     cut: frozenset[int] = frozenset()
 
     @property

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from harness.report.cell import FAILED, PASSED, TEARDOWN, UNFINISHED, Admitted, CellResult, Check, Step
+from harness.report.cell import FAILED, PASSED, TEARDOWN, UNFINISHED, CellResult, Check, Step, WorkerAssignment
 
 Event = dict[str, Any]
 ENDS_KEEPING = {TEARDOWN, "worker"}  # steps after which nothing of a cell is left: a lost worker's remains are reaped
@@ -53,8 +53,8 @@ def _inside(inner: Step, outer: Step) -> bool:
     return inner.attempt == outer.attempt and len(inner.path) > depth and inner.path[:depth] == outer.path
 
 
-def _admitted(event: Event) -> Admitted:
-    return Admitted(
+def _admitted(event: Event) -> WorkerAssignment:
+    return WorkerAssignment(
         worker=event.get("worker", ""),
         after=seconds_between(event["since"], event["time"]),
         expected=float(event.get("expected", 0.0)),

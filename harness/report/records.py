@@ -24,8 +24,8 @@ from harness.history.record import (
     CheckRow,
     CheckTable,
     Record,
+    RunOrigin,
     StepRecord,
-    Where,
 )
 from harness.history.scrub import scrubber
 from harness.history.text import MOST_TEXT, cut
@@ -120,7 +120,7 @@ class _Made:
             tier=self.result.tier or "",
             infra=self.last.get("infra", ""),
             provider=self.last.get("provider", ""),
-            where=Where(**self.last.get("where", {})),
+            where=RunOrigin(**self.last.get("where", {})),
             blame=_blame(cell.blames),
             seconds=round(cell.last_seconds, 1),
             waited=round(cell.waited, 1),

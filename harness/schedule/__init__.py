@@ -5,18 +5,18 @@ from harness.schedule.demand import Demand, demand_of
 from harness.schedule.estimate import estimate
 from harness.schedule.history import Expected, History
 from harness.schedule.limits import Limits
-from harness.schedule.queue import Queue
+from harness.schedule.queue import CellQueue
 from harness.schedule.shards import Shard, parse_shard, shard
 
 __all__ = [
     "Admission",
     "Admitted",
+    "CellQueue",
     "Decision",
     "Demand",
     "Expected",
     "History",
     "Limits",
-    "Queue",
     "Refused",
     "Shard",
     "demand_of",

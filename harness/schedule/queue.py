@@ -11,7 +11,7 @@ from harness.errors import HarnessBug
 from harness.model import Cell
 
 
-class Queue:
+class CellQueue:
     """The cells of a run that have not started, in the order in which they are to be tried."""
 
     def __init__(self, cells: Iterable[Cell], seconds: Callable[[Cell], float]) -> None:
@@ -21,11 +21,7 @@ class Queue:
             seconds: how long a cell is expected to take; of equally long ones that with more memory comes first.
         """
 
-        def rank(cell: Cell) -> tuple[float, int, str]:
-            return -seconds(cell), -sum(m.memory_mib for m in cell.machines), cell.id
-
-        self._rank = rank
-        self._waiting = sorted(cells, key=rank)
+        self._waiting = sorted(cells, key=lambda c: (-seconds(c), -sum(m.memory_mib for m in c.machines), c.id))
 
     def __len__(self) -> int:
         """Return how many cells have not started."""
@@ -36,21 +32,8 @@ class Queue:
         """Return the cells that have not started, the first to be tried first."""
         return tuple(self._waiting)
 
-    def next(self, fits: Callable[[Cell], bool]) -> Cell | None:
-        """Return the first cell that fits, which thereby leaves the queue; None when none does."""
-        chosen = next((cell for cell in self._waiting if fits(cell)), None)
-        if chosen is not None:
-            self._waiting.remove(chosen)
-        return chosen
-
     def take(self, cell: Cell) -> None:
         """Take a cell that was found to fit out of the queue."""
         if cell not in self._waiting:
-            raise HarnessBug(f"cell {cell.id} was to start and is not waiting")
+            raise HarnessBug(f"cell {cell.id} was to start but is not waiting")
         self._waiting.remove(cell)
-
-    def put_back(self, cell: Cell) -> None:
-        """Put a cell back that was taken and did not start."""
-        if cell in self._waiting:
-            raise HarnessBug(f"cell {cell.id} is waiting already")
-        self._waiting = sorted([*self._waiting, cell], key=self._rank)

@@ -16,7 +16,7 @@ from harness.cell.teardown import Selection, reap
 from harness.errors import HarnessBug, InfraError, InfraRetriable, Leaked, VmatrixError
 from harness.model import Cell
 from harness.record import Follower
-from harness.schedule.queue import Queue
+from harness.schedule.queue import CellQueue
 from harness.session.admit import LOOK_SECONDS, Waiting, no_room
 from harness.session.run import Run
 
@@ -37,7 +37,7 @@ class Dispatch:
 
     run: Run
     waiting: Waiting
-    queue: Queue
+    queue: CellQueue
     follower: Follower
     workers: dict[str, int] = field(default_factory=dict)  # name -> process id
     busy: dict[str, Cell] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Dispatch:
     @staticmethod
     def of(run: Run, waiting: Waiting) -> Dispatch:
         """Return the dispatch of a run that has started."""
-        queue = Queue(run.plan.cells, lambda cell: waiting.expected(cell).seconds)
+        queue = CellQueue(run.plan.cells, lambda cell: waiting.expected(cell).seconds)
         made = Dispatch(run, waiting, queue, Follower(run.plan.directory))
         made.follower.skip()
         run.on_signal = made.stop

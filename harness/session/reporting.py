@@ -14,7 +14,7 @@ from harness.history.record import Record
 from harness.history.store import open_store
 from harness.paths import project_dir
 from harness.plan.lock import tier_cells
-from harness.report.analysis.analyse import Analysis, Selection, analyse
+from harness.report.analysis.analyse import Analysis, RecordFilter, analyse
 from harness.report.analysis.nights import key_of
 from harness.report.analysis.planned import Planned
 from harness.report.collect import collect
@@ -85,7 +85,7 @@ def history_of(paths: Sequence[Path], spec: Spec, settings: Settings, environmen
     return replace(whole, skipped=(*whole.skipped, *collected.skipped), sources=(*whole.sources, *map(str, folders)))
 
 
-def selection_of(asked: Asked, records: Sequence[Record], environment: Mapping[str, str]) -> Selection:
+def selection_of(asked: Asked, records: Sequence[Record], environment: Mapping[str, str]) -> RecordFilter:
     """Return what is looked at.
 
     Without options that is the nightly tier of the default branch, on the kind of infra cluster that ran last; in a
@@ -98,7 +98,7 @@ def selection_of(asked: Asked, records: Sequence[Record], environment: Mapping[s
     if tier is None and focus is None and any(r.tier == NIGHTLY for r in records):
         tier = NIGHTLY
     branch = asked.branch or environment.get("CI_DEFAULT_BRANCH") or ALL
-    chosen = Selection(
+    chosen = RecordFilter(
         tier=_one(tier),
         branch=_one(branch),
         days=asked.days,
@@ -113,7 +113,7 @@ def _one(word: str | None) -> str | None:
     return None if word in (ALL, "") else word
 
 
-def _last_infra(chosen: Selection, records: Iterable[Record]) -> str | None:
+def _last_infra(chosen: RecordFilter, records: Iterable[Record]) -> str | None:
     """Return the kind of infra cluster of the last record that is looked at."""
     if chosen.focus is not None:
         seen = [r.infra for r in records if key_of(r) == chosen.focus]
@@ -122,7 +122,7 @@ def _last_infra(chosen: Selection, records: Iterable[Record]) -> str | None:
     return seen[-1] if seen else None
 
 
-def planned_of(selection: Selection, spec: Spec, settings: Settings, warn: Callable[[str], None]) -> Planned:
+def planned_of(selection: RecordFilter, spec: Spec, settings: Settings, warn: Callable[[str], None]) -> Planned:
     """Return what should run. Without a tier, or when a pipeline chose its cells itself, that is what did.
 
     Raises:

@@ -15,7 +15,7 @@ from pathlib import Path
 from harness.history.file import FileStore
 from harness.history.lines import History, cut_down
 from harness.history.record import to_line
-from harness.report.analysis.analyse import Selection, analyse
+from harness.report.analysis.analyse import RecordFilter, analyse
 from harness.report.output.document import document
 from harness.report.page import render
 from tests.bench.figures import Ledger
@@ -25,7 +25,7 @@ NIGHTS, CELLS = 365, 60
 ANALYSIS_SECONDS = 2.0
 PAGE_MIB = 3.0
 MIB = 2**20
-SELECTION = Selection(tier="nightly", branch="main")
+SELECTION = RecordFilter(tier="nightly", branch="main")
 
 
 def measure(ledger: Ledger, runs: int) -> None:

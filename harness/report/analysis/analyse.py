@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from harness.history.record import Record
 from harness.report.analysis import planned as plans
 from harness.report.analysis.checks import Checks, checks_of
-from harness.report.analysis.failures import Cluster, Failure, Ledger, clusters_of, ledger_of
+from harness.report.analysis.failures import Failure, FailureCluster, FailureLog, clusters_of, failure_log_of
 from harness.report.analysis.flaky import Rate, flaky
 from harness.report.analysis.nights import Freshness, Night, freshness, key_of, nights_of
 from harness.report.analysis.planned import Coverage, NotRun, Planned, Quarantined
@@ -23,7 +23,7 @@ LEAST_REST = 0.5  # seconds: less is rounding
 
 
 @dataclass(frozen=True)
-class Selection:
+class RecordFilter:
     """Which records are looked at.
 
     branch, tier, infra: only those of it; None: of all.  days: back from now; None: all.
@@ -102,11 +102,11 @@ class Analysis:
     """Everything that a report says."""
 
     now: datetime
-    selection: Selection
+    selection: RecordFilter
     planned: Planned
     nights: tuple[Night, ...]
     cells: tuple[CellStory, ...]
-    clusters: tuple[Cluster, ...]
+    clusters: tuple[FailureCluster, ...]
     freshness: Freshness
     not_run: tuple[NotRun, ...]
     slower: tuple[Slower, ...]
@@ -125,15 +125,15 @@ class Analysis:
         return tuple(c for c in self.cells if c.last_night == len(self.nights) - 1 and c.records)
 
 
-def analyse(records: Iterable[Record], planned: Planned, selection: Selection, now: datetime) -> Analysis:
+def analyse(records: Iterable[Record], planned: Planned, selection: RecordFilter, now: datetime) -> Analysis:
     """Return the judgement on a history.
 
     Args:
         now: the moment from which "ago" is counted.
     """
     nights = nights_of(selected(records, selection, now))
-    ledger = ledger_of(nights)
-    cells = tuple(_cell(cell, nights, ledger, planned) for cell in _cell_ids(nights, planned))
+    log = failure_log_of(nights)
+    cells = tuple(_cell(cell, nights, log, planned) for cell in _cell_ids(nights, planned))
     last = nights[-1] if nights else None
     return Analysis(
         now=now,
@@ -141,22 +141,22 @@ def analyse(records: Iterable[Record], planned: Planned, selection: Selection, n
         planned=planned,
         nights=nights,
         cells=cells,
-        clusters=clusters_of(ledger, len(nights) - 1),
+        clusters=clusters_of(log, len(nights) - 1),
         freshness=freshness(nights, every_hours=planned.every_hours, now=now),
         not_run=plans.not_run(nights, planned),
         slower=_slower(cells, len(nights)),
         coverage=plans.coverage(last, planned),
-        quarantine=plans.quarantined(nights, ledger, planned.quarantine, now.date()),
+        quarantine=plans.quarantined(nights, log, planned.quarantine, now.date()),
         known={
-            (cell, night, f.key): ledger.known(cell, f, night)
-            for cell, by_night in ledger.by_cell.items()
+            (cell, night, f.key): log.known(cell, f, night)
+            for cell, by_night in log.by_cell.items()
             for night, found in by_night.items()
             for f in found
         },
     )
 
 
-def selected(records: Iterable[Record], selection: Selection, now: datetime) -> list[Record]:
+def selected(records: Iterable[Record], selection: RecordFilter, now: datetime) -> list[Record]:
     """Return the records that are looked at."""
     found = [r for r in records if _wanted(r, selection, now) or key_of(r) == selection.focus]
     if selection.focus is None:
@@ -165,7 +165,7 @@ def selected(records: Iterable[Record], selection: Selection, now: datetime) -> 
     return [r for r in found if r.started < begun or key_of(r) == selection.focus]
 
 
-def _wanted(record: Record, selection: Selection, now: datetime) -> bool:
+def _wanted(record: Record, selection: RecordFilter, now: datetime) -> bool:
     tier = selection.tier in (None, record.tier) or (selection.scheduled and record.where.source == SCHEDULE)
     branch = selection.branch in (None, record.where.branch)
     if not selection.merge_requests and selection.branch is not None and record.where.merge_request:
@@ -181,13 +181,13 @@ def _cell_ids(nights: Sequence[Night], planned: Planned) -> list[str]:
     return list(dict.fromkeys([*(planned.cells or ()), *seen]))
 
 
-def _cell(cell: str, nights: Sequence[Night], ledger: Ledger, planned: Planned) -> CellStory:
+def _cell(cell: str, nights: Sequence[Night], log: FailureLog, planned: Planned) -> CellStory:
     records = [(number, night.cells[cell]) for number, night in enumerate(nights) if cell in night.cells]
     by_night = dict(records)
-    failures = ledger.by_cell.get(cell, {})
+    failures = log.by_cell.get(cell, {})
     last_night, last = records[-1] if records else (-1, None)
     current = failures.get(last_night, ())
-    new = frozenset(f.key for f in current if not ledger.known(cell, f, last_night))
+    new = frozenset(f.key for f in current if not log.known(cell, f, last_night))
     series = series_of(records)
     failing = last is not None and last.outcome in FAILURES
     passed = [(n, r) for n, r in records if r.outcome == "passed"]

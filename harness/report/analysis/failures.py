@@ -61,7 +61,7 @@ def failures_of(record: Record) -> tuple[Failure, ...]:
 
 
 @dataclass(frozen=True)
-class Cluster:
+class FailureCluster:
     """Failures with the same signature.
 
     cells: how many nights of which cell had it.  now: the cells that had it in the last night.
@@ -90,7 +90,7 @@ class _Growing:
 
 
 @dataclass
-class Ledger:
+class FailureLog:
     """Every failure of every night, by cell; and when each was seen."""
 
     by_cell: dict[str, dict[int, tuple[Failure, ...]]] = field(default_factory=dict)
@@ -109,21 +109,21 @@ class Ledger:
                 nights.append(night)
 
 
-def ledger_of(nights: Sequence[Night]) -> Ledger:
+def failure_log_of(nights: Sequence[Night]) -> FailureLog:
     """Return the failures of all nights."""
-    ledger = Ledger()
+    log = FailureLog()
     for number, night in enumerate(nights):
         for cell, record in night.cells.items():
             failures = failures_of(record)
             if failures:
-                ledger.add(cell, number, failures)
-    return ledger
+                log.add(cell, number, failures)
+    return log
 
 
-def clusters_of(ledger: Ledger, last_night: int) -> tuple[Cluster, ...]:
+def clusters_of(log: FailureLog, last_night: int) -> tuple[FailureCluster, ...]:
     """Return the groups of equal failures: those of the last night first, then by how many cells and nights."""
     growing: dict[str, _Growing] = {}
-    for cell, nights in ledger.by_cell.items():
+    for cell, nights in log.by_cell.items():
         for night, failures in nights.items():
             for failure in failures:
                 _grow(growing, cell, night, failure)
@@ -141,8 +141,8 @@ def _grow(growing: dict[str, _Growing], cell: str, night: int, failure: Failure)
     grown.cells.setdefault(cell, set()).add(night)
 
 
-def _cluster(name: str, grown: _Growing, last_night: int) -> Cluster:
-    return Cluster(
+def _cluster(name: str, grown: _Growing, last_night: int) -> FailureCluster:
+    return FailureCluster(
         signature=name,
         message=grown.message,
         blames=dict(grown.blames.most_common()),

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
-from harness.history.record import Record, Where
+from harness.history.record import Record, RunOrigin
 
 OUTAGE_SHARE = 0.5  # of a night's cells; from here on the infrastructure is what failed
 OUTAGE_CELLS = 4  # of fewer cells nothing is said
@@ -26,7 +26,7 @@ class Night:
     key: str
     started: str
     finished: str
-    where: Where
+    where: RunOrigin
     run: str
     cells: Mapping[str, Record]
 

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from itertools import combinations
 
 from harness.history.record import Record
-from harness.report.analysis.failures import Ledger
+from harness.report.analysis.failures import FailureLog
 from harness.report.analysis.nights import Night
 from harness.report.analysis.streaks import FAILURES, RECENT
 from harness.spec.models import QuarantineEntry
@@ -124,22 +124,22 @@ def _pairs(cells: Mapping[str, Mapping[str, str]], chosen: Mapping[str, object] 
 
 
 def quarantined(
-    nights: Sequence[Night], ledger: Ledger, entries: Sequence[QuarantineEntry], today: date
+    nights: Sequence[Night], log: FailureLog, entries: Sequence[QuarantineEntry], today: date
 ) -> tuple[Quarantined, ...]:
     """Return the entries with what they excuse, those that end first before."""
     cells = dict.fromkeys(cell for night in nights for cell in night.cells)
-    found = [_entry(e, [c for c in cells if fnmatchcase(c, e.cell)], nights, ledger, today) for e in entries]
+    found = [_entry(e, [c for c in cells if fnmatchcase(c, e.cell)], nights, log, today) for e in entries]
     return tuple(sorted(found, key=lambda q: (q.days_left, q.entry.cell)))
 
 
 def _entry(
-    entry: QuarantineEntry, cells: Sequence[str], nights: Sequence[Night], ledger: Ledger, today: date
+    entry: QuarantineEntry, cells: Sequence[str], nights: Sequence[Night], log: FailureLog, today: date
 ) -> Quarantined:
     first = max(0, len(nights) - RECENT)
     ran = failed = 0
     for cell in cells:
         ran += sum(_ran(night.cells.get(cell)) for night in nights[first:])
-        failures = ledger.by_cell.get(cell, {})
+        failures = log.by_cell.get(cell, {})
         failed += sum(
             any(entry.check is None or (f.check and fnmatchcase(f.title, entry.check)) for f in found)
             for night, found in failures.items()

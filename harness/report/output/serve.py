@@ -1,4 +1,4 @@
-"""The report for the desk: served on this machine's loopback, made anew from the history whenever it is asked for.
+"""The report for the desk: served on this machine's loopback, made again from the history whenever it is asked for.
 
 Only GET, only names that are known, only to who asks for a loopback host: another site's script in the same browser
 cannot read it by a name that it lets point here.
@@ -51,24 +51,22 @@ def server(make: Callable[[], Files], port: int) -> ThreadingHTTPServer:
         make: returns the files by name; "index.html" is also the root.  port: 0 for any that is free.
 
     Raises:
-        BadInput: the port cannot be had.
+        BadInput: the port is in use or not allowed.
     """
-    fresh = Fresh(make)
-
-    class Handler(_Handler):
-        files = staticmethod(fresh.files)
-
+    handler = type("Handler", (ReportHandler,), {"files": staticmethod(Fresh(make).files)})
     try:
-        made = ThreadingHTTPServer((LOOPBACK, port), Handler)
+        made = ThreadingHTTPServer((LOOPBACK, port), handler)
     except OSError as error:
         raise BadInput(
-            f"cannot serve on {LOOPBACK}:{port}: {error.strerror}", hint="pass another --port, or 0 for any"
+            f"cannot serve on {LOOPBACK}:{port}: {error.strerror}", hint="pass another --port, or 0 for any free one"
         ) from error
     made.daemon_threads = True
     return made
 
 
-class _Handler(BaseHTTPRequestHandler):
+class ReportHandler(BaseHTTPRequestHandler):
+    """Answers GET for the report's files."""
+
     files: Callable[[], Files]
     server_version = "vmatrix"
     sys_version = ""
@@ -76,7 +74,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         host = self.headers.get("Host", "").rpartition(":")[0] or self.headers.get("Host", "")
         if host not in NAMES:
-            self._answer(403, "text/plain; charset=utf-8", b"ask for 127.0.0.1 or localhost\n")
+            self._answer(403, "text/plain; charset=utf-8", b"use 127.0.0.1 or localhost in the address\n")
             return
         name = self.path.partition("?")[0].removeprefix("/") or "index.html"
         try:
@@ -85,7 +83,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(500, "text/plain; charset=utf-8", f"{error.summary}\n{error.hint}\n".encode())
             return
         if found is None:
-            self._answer(404, "text/plain; charset=utf-8", b"there is no such file of the report\n")
+            self._answer(404, "text/plain; charset=utf-8", b"the report has no such file\n")
             return
         ending = name[name.rfind(".") :] if "." in name else ""
         self._answer(200, KINDS.get(ending, "application/octet-stream"), found)

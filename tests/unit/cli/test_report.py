@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
-from harness.history.record import Where, to_line
+from harness.history.record import RunOrigin, to_line
 from tests.unit.history.make import CELL, checked, record
 from tests.unit.report.written import Written
 
@@ -112,7 +112,7 @@ def test_the_history_is_compacted_and_shown(call: Call) -> None:
 
 def test_a_merge_requests_pipeline_is_looked_at(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     main_line = [checked(record(n, of=3), {"a: b": "p"}) for n in range(2)]
-    topic = Where(branch="topic", pipeline="777")
+    topic = RunOrigin(branch="topic", pipeline="777")
     mine = checked(record(2, of=3, outcome="failed", tier="mr", where=topic), {"a: b": "f"})
     Path("h.jsonl").write_bytes(b"".join(map(to_line, [*main_line, mine])))
     given = {"CI_MERGE_REQUEST_IID": "5", "CI_PIPELINE_ID": "777", "CI_DEFAULT_BRANCH": "main"}

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from harness.history.record import AttemptRecord, CheckNote, CheckRow, CheckTable, Record, Where
+from harness.history.record import AttemptRecord, CheckNote, CheckRow, CheckTable, Record, RunOrigin
 from tests.unit.history.synthetic import NOW
 
 CELL = "k1363-d13-fresh-000001"
@@ -36,7 +36,7 @@ def record(
         "infra": "embedded",
         "seconds": 300.0,
         "attempts": () if outcome == "not started" else (AttemptRecord(1, outcome, 300.0),),  # type: ignore[arg-type]
-        "where": Where(
+        "where": RunOrigin(
             commit=f"{night:040x}", branch="main", pipeline=str(100 + night), project_url="https://lab.invalid/p"
         ),
         **more,

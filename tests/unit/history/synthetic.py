@@ -27,10 +27,10 @@ from harness.history.record import (
     CheckRow,
     CheckTable,
     Record,
+    RunOrigin,
     StepRecord,
-    Where,
 )
-from harness.report.analysis.analyse import Analysis, Selection, analyse
+from harness.report.analysis.analyse import Analysis, RecordFilter, analyse
 from harness.report.analysis.planned import Planned
 from harness.report.output.document import document as as_document
 from harness.spec.models import QuarantineEntry
@@ -203,7 +203,7 @@ class Year:
             "seconds": round(seconds, 1),
             "waited": 12.5,
             "logs": f"runs/{run}/{cell}/logs",
-            "where": Where(
+            "where": RunOrigin(
                 project="group/vmatrix", project_url=PROJECT, branch="main", pipeline=str(number),
                 commit=hashlib.sha256(f"commit {night // 2}".encode()).hexdigest()[:40],
                 pipeline_url=f"{url}/pipelines/{number}", job=str(job), job_url=f"{url}/jobs/{job}",
@@ -289,7 +289,7 @@ def planned(nights: int = 365, cells_: int = 60, seed: int = 1) -> Planned:
 
 def analysis(nights: int = 365, cells_: int = 60, seed: int = 1, now: datetime = NOW) -> Analysis:
     """Return the analysis of such a history."""
-    selection = Selection(tier="nightly", branch="main")
+    selection = RecordFilter(tier="nightly", branch="main")
     return analyse(records(nights, cells_, seed), planned(nights, cells_, seed), selection, now)
 
 

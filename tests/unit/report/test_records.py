@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness import proc
-from harness.history.record import Record, Where, all_checks, from_line, to_line
+from harness.history.record import Record, RunOrigin, all_checks, from_line, to_line
 from harness.report import records
 from harness.report.records import records_of
 from harness.report.results import load
@@ -101,7 +101,7 @@ def test_a_run_says_where_it_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         {CELL: {"os": "debian-13"}}, infra="kubevirt", provider="kubeconfig", checkout=tmp_path, directory=run_dir
     )
     assert said["where"] == asdict(
-        Where(
+        RunOrigin(
             "g/p",
             ci["CI_PROJECT_URL"],
             "a" * 40,
@@ -162,5 +162,5 @@ def test_a_clock_that_was_set_back_is_survived(run: Written) -> None:
 def test_the_record_of_an_old_run_without_context_is_one(run: Written) -> None:
     run.start(CELL).passes(CELL)
     found = only(run)
-    assert (found.axes, found.where, found.infra) == ({}, Where(), "")
+    assert (found.axes, found.where, found.infra) == ({}, RunOrigin(), "")
     assert replace(found, axes={}) == found

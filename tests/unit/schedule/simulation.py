@@ -19,7 +19,7 @@ from harness.schedule.admission import Admission
 from harness.schedule.capacity import Bound, Survey
 from harness.schedule.demand import Rules, demand_of
 from harness.schedule.limits import Limits
-from harness.schedule.queue import Queue
+from harness.schedule.queue import CellQueue
 from harness.schedule.room import Nodes
 from tests.unit.schedule.matrix import Shelf
 
@@ -91,7 +91,7 @@ class SimulatedRun:
         """Join the world."""
         world = self.world
         expected = self.seconds if self.expected is None else self.expected
-        self.queue = Queue(self.cells, lambda cell: expected[cell.id])
+        self.queue = CellQueue(self.cells, lambda cell: expected[cell.id])
         self.admission = Admission(
             NO_CLUSTER,
             self.name,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from harness.history.lines import forget
-from harness.history.record import AttemptRecord, Record, StepRecord, Where
-from harness.report.analysis.analyse import Analysis, Selection, analyse
+from harness.history.record import AttemptRecord, Record, RunOrigin, StepRecord
+from harness.report.analysis.analyse import Analysis, RecordFilter, analyse
 from harness.report.analysis.nights import nights_of
 from harness.report.analysis.planned import Counted, Planned
 from harness.spec.models import QuarantineEntry
@@ -24,7 +24,7 @@ READY = "nodes: test_ready"
 
 def judged(records: list[Record], planned: Planned | None = None, **selection: Any) -> Analysis:
     """Return the judgement on some records."""
-    return analyse(records, planned or Planned(every_hours=24.0), Selection(**selection), NOW)
+    return analyse(records, planned or Planned(every_hours=24.0), RecordFilter(**selection), NOW)
 
 
 def nights(letters: str, said: str = "E  no answer", title: str = DNS, cell: str = CELL) -> list[Record]:
@@ -113,7 +113,7 @@ def test_only_the_attempt_that_counts_fails() -> None:
 
 
 def test_cells_of_one_pipeline_are_one_night() -> None:
-    where = Where(pipeline="9")
+    where = RunOrigin(pipeline="9")
     records = [record(0, "a", run="run1", where=where), record(0, "b", run="run2", where=where)]
     assert [sorted(n.cells) for n in nights_of(records)] == [["a", "b"]]
 
@@ -133,13 +133,13 @@ def test_nights_that_are_missing_are_named() -> None:
 
 
 def test_a_schedule_that_stopped_is_seen() -> None:
-    found = analyse(nights("ppp"), Planned(every_hours=24.0), Selection(), NOW + timedelta(days=3)).freshness
+    found = analyse(nights("ppp"), Planned(every_hours=24.0), RecordFilter(), NOW + timedelta(days=3)).freshness
     assert (found.stale, found.hours_ago) == (True, 80.0)
     assert found.missing == (date(2026, 11, 21), date(2026, 11, 22))  # the next is not late yet
 
 
 def test_a_tier_without_a_period_is_never_late() -> None:
-    found = analyse(nights("p"), Planned(), Selection(), NOW + timedelta(days=30)).freshness
+    found = analyse(nights("p"), Planned(), RecordFilter(), NOW + timedelta(days=30)).freshness
     assert (found.stale, found.missing) == (False, ())
 
 
@@ -239,15 +239,17 @@ def test_of_records_without_details_a_check_that_did_not_fail_passed() -> None:
 )
 def test_only_what_is_asked_for_is_looked_at(selection: dict[str, Any], left: int) -> None:
     records = [record(n, f"c{n}", of=4) for n in range(4)]
-    records += [record(0, "t0", of=4, where=Where(branch="topic"), run="t0", tier="mr")]
-    records += [record(3, "t1", of=4, where=Where(branch="topic"), run="t1", infra="kubevirt")]
+    records += [record(0, "t0", of=4, where=RunOrigin(branch="topic"), run="t0", tier="mr")]
+    records += [record(3, "t1", of=4, where=RunOrigin(branch="topic"), run="t1", infra="kubevirt")]
     assert sum(len(n.cells) for n in judged(records, **selection).nights) == left
 
 
 def test_a_merge_requests_pipeline_is_held_against_the_branch_before_it() -> None:
     main = nights("ppff")
-    topic = replace(main[3], id="mr", where=Where(branch="topic", pipeline="777"), tier="mr", started=main[3].finished)
-    later = replace(record(9, of=8), where=Where(branch="main", pipeline="later"))
+    topic = replace(
+        main[3], id="mr", where=RunOrigin(branch="topic", pipeline="777"), tier="mr", started=main[3].finished
+    )
+    later = replace(record(9, of=8), where=RunOrigin(branch="main", pipeline="later"))
     found = judged([*main, topic, later], branch="main", focus="777")
     assert found.nights[-1].key == "777"
     assert found.cells[0].news == "known"
@@ -255,7 +257,7 @@ def test_a_merge_requests_pipeline_is_held_against_the_branch_before_it() -> Non
 
 
 def test_a_merge_request_from_a_forks_main_is_not_main() -> None:
-    main = Where(branch="main", pipeline="1")
+    main = RunOrigin(branch="main", pipeline="1")
     fork = replace(main, merge_request="5", pipeline="2")
     records = [record(0, of=2, where=main), record(1, of=2, where=fork)]
     assert [n.key for n in judged(records, branch="main", merge_requests=False).nights] == ["1"]
@@ -263,8 +265,8 @@ def test_a_merge_request_from_a_forks_main_is_not_main() -> None:
 
 
 def test_a_smoke_cell_that_kept_the_night_from_coming_is_its_night() -> None:
-    smoke = replace(record(1, of=2, outcome="failed", tier="smoke"), where=Where(pipeline="2", source="schedule"))
-    push = replace(smoke, id="push", where=Where(pipeline="3", source="push"))
+    smoke = replace(record(1, of=2, outcome="failed", tier="smoke"), where=RunOrigin(pipeline="2", source="schedule"))
+    push = replace(smoke, id="push", where=RunOrigin(pipeline="3", source="push"))
     records = [record(0, of=2), smoke, push]
     assert [n.key for n in judged(records, tier="nightly", scheduled=True).nights] == ["100", "2"]
     assert [n.key for n in judged(records, tier="nightly").nights] == ["100"]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from harness.history.lines import History
-from harness.history.record import Where
-from harness.report.analysis.analyse import Selection, analyse
+from harness.history.record import RunOrigin
+from harness.report.analysis.analyse import RecordFilter, analyse
 from harness.report.analysis.planned import Planned
 from harness.report.output.document import document
 from tests.unit.history import synthetic
@@ -99,7 +99,7 @@ def test_the_history_says_what_of_it_was_not_read(found: Document) -> None:
 def test_hostile_text_stays_as_it_was_said() -> None:
     evil = "E  </script><img src=x onerror=alert(1)> \u2028 ]]> ${x} `x`"
     made = checked(record(outcome="failed", cell="<b>cell</b>"), {"a: <i>check</i>": "f"}, evil)
-    told = document(analyse([made], Planned(), Selection(), NOW), History((made,)))
+    told = document(analyse([made], Planned(), RecordFilter(), NOW), History((made,)))
     assert told["cells"][0]["id"] == "<b>cell</b>"
     assert told["checks"] == ["a: <i>check</i>"]
     assert any(evil[3:] in message for message in told["messages"])
@@ -107,9 +107,9 @@ def test_hostile_text_stays_as_it_was_said() -> None:
 
 
 def test_a_run_at_a_desk_has_no_links() -> None:
-    made = checked(record(outcome="failed", where=Where(commit="a" * 40), logs="runs/x/c/logs"), {"a: b": "f"})
-    before = record(0, of=2, where=Where(commit="b" * 40), run="r0")
-    told = document(analyse([before, made], Planned(), Selection(), NOW), History())
+    made = checked(record(outcome="failed", where=RunOrigin(commit="a" * 40), logs="runs/x/c/logs"), {"a: b": "f"})
+    before = record(0, of=2, where=RunOrigin(commit="b" * 40), run="r0")
+    told = document(analyse([before, made], Planned(), RecordFilter(), NOW), History())
     (cell,) = told["cells"]
     assert cell["since"]["url"] == ""
     assert cell["since"]["good_commit"] == "b" * 40
@@ -118,7 +118,7 @@ def test_a_run_at_a_desk_has_no_links() -> None:
 
 
 def test_an_empty_history_is_a_document_too() -> None:
-    told = document(analyse([], Planned(), Selection(), NOW), History())
+    told = document(analyse([], Planned(), RecordFilter(), NOW), History())
     assert (told["nights"], told["cells"], told["freshness"]["last"]) == ([], [], None)
 
 

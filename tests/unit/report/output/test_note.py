@@ -9,7 +9,7 @@ import pytest
 
 from harness.history.lines import History, Skipped
 from harness.history.record import Record
-from harness.report.analysis.analyse import Selection, analyse
+from harness.report.analysis.analyse import RecordFilter, analyse
 from harness.report.analysis.planned import Planned
 from harness.report.output import badges
 from harness.report.output.annotations import MOST, links
@@ -24,7 +24,7 @@ EVIL = "E  </details><script>x</script> | @all [a](https://evil.invalid) ``` `x`
 
 def note_of(*records: Record, url: str = "", skipped: tuple[Skipped, ...] = ()) -> str:
     """Return the note of some records."""
-    return render(analyse(records, Planned(), Selection(), NOW), History(skipped=skipped), url=url)
+    return render(analyse(records, Planned(), RecordFilter(), NOW), History(skipped=skipped), url=url)
 
 
 def failing(cell: str, said: str = "E  no answer", night: int = 1) -> Record:
@@ -117,7 +117,7 @@ def test_annotations_link_the_jobs_of_what_failed() -> None:
 
 
 def test_without_links_there_are_no_annotations() -> None:
-    assert links(analyse([record(0)], Planned(), Selection(), NOW)) == {}
+    assert links(analyse([record(0)], Planned(), RecordFilter(), NOW)) == {}
 
 
 def test_badges_say_the_night_in_words() -> None:
@@ -140,13 +140,13 @@ def test_badges_say_the_night_in_words() -> None:
     ],
 )
 def test_the_last_night_is_said(made: list[Record], value: str) -> None:
-    assert badges.last_night(analyse(made, Planned(), Selection(), NOW)).value == value
+    assert badges.last_night(analyse(made, Planned(), RecordFilter(), NOW)).value == value
 
 
 def test_rates_are_not_rounded_up() -> None:
     records = [record(0, f"c{n}", axes={"a": str(n), "b": "x"}) for n in range(299)]
     planned = Planned({f"c{n}": {"a": str(n), "b": "x"} for n in range(300)})
-    assert badges.coverage(analyse(records, planned, Selection(), NOW)).value == "99 %"
+    assert badges.coverage(analyse(records, planned, RecordFilter(), NOW)).value == "99 %"
 
 
 def test_a_badge_escapes_what_it_says() -> None:

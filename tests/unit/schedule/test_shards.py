@@ -1,4 +1,4 @@
-"""In which order cells are tried, what a run may hold, and how a plan is split over jobs."""
+"""How a plan is split over jobs."""
 
 from __future__ import annotations
 
@@ -6,12 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.errors import BadInput, HarnessBug
+from harness.errors import BadInput
 from harness.model import Cell
-from harness.schedule.demand import Demand, PodRequest
-from harness.schedule.estimate import estimate
-from harness.schedule.limits import Limits
-from harness.schedule.queue import Queue
 from harness.schedule.shards import Shard, parse_shard, shard
 from tests.unit.schedule.matrix import cell
 
@@ -20,53 +16,6 @@ SECONDS = st.lists(st.integers(1, 1000), max_size=40)
 
 def cells_taking(seconds: list[int]) -> dict[str, tuple[Cell, int]]:
     return {f"c{n}": (cell(f"c{n}", 1024), value) for n, value in enumerate(seconds)}
-
-
-def test_the_longest_comes_first_then_the_one_with_more_memory() -> None:
-    small, large, long = cell("small", 1024), cell("large", 2048), cell("long", 512)
-    seconds = {"small": 10.0, "large": 10.0, "long": 99.0}
-    queue = Queue([small, large, long], lambda c: seconds[c.id])
-    assert [c.id for c in queue.waiting] == ["long", "large", "small"]
-
-
-def test_one_that_does_not_fit_does_not_hold_up_the_rest_and_keeps_its_place() -> None:
-    first, second = cell("a", 4096), cell("b", 1024)
-    queue = Queue([first, second], lambda c: 9.0 if c.id == "a" else 1.0)
-    assert queue.next(lambda c: c.id == "b") == second
-    assert queue.next(lambda c: False) is None
-    assert queue.waiting == (first,)
-    queue.take(first)
-    assert len(queue) == 0
-    queue.put_back(second)
-    assert queue.next(lambda c: True) == second
-
-
-def test_a_cell_starts_once() -> None:
-    queue = Queue([cell("a")], estimate)
-    queue.take(cell("a"))
-    with pytest.raises(HarnessBug):
-        queue.take(cell("a"))
-    queue.put_back(cell("a"))
-    with pytest.raises(HarnessBug):
-        queue.put_back(cell("a"))
-
-
-@pytest.mark.parametrize(
-    ("limits", "words"),
-    [
-        (Limits(memory_mib=2999), "3000 MiB of memory, its limit is 2999"),
-        (Limits(cpus=0.59), "0.6 CPUs"),
-        (Limits(machines=2), "3 machines"),
-        (Limits(cells=1), "2 cells"),
-        (Limits(3000, 0.6, 3, 2), ""),
-        (Limits(), ""),
-    ],
-)
-def test_limits_count_all_that_a_run_holds(limits: Limits, words: str) -> None:
-    held, wanted = Demand((PodRequest(1000, 200),) * 2), Demand((PodRequest(1000, 200),))
-    said = limits.refusal([held], wanted)
-    assert words in said
-    assert bool(said) == bool(words)
 
 
 @pytest.mark.parametrize(
@@ -113,10 +62,3 @@ def test_shards_are_balanced_as_well_as_longest_first_promises(seconds: list[int
     ]
     # one more than any other job only by the last cell that was put there
     assert max(loads) - min(loads) <= max(seconds, default=0)
-
-
-def test_more_machines_and_more_phases_take_longer() -> None:
-    small, larger = cell("a", 2048), cell("b", 2048, 1536, 1536)
-    upgraded = cell("c", 2048, scenario="upgrade")
-    assert 60 < estimate(small) < estimate(larger) < estimate(upgraded)
-    assert estimate(cell("d", 2048, scenario="never-heard-of")) > estimate(small)
