@@ -104,12 +104,18 @@ class Image(_Strict):
 
 
 class Catalogue(_Strict):
-    """All of it."""
+    """All of it.
+
+    network_plugins: images of network plugins, named as the plugin; cells that name no plugin get the first one's.
+    add_ons: images of add-ons: in no cell whose variables do not name a version of them.
+    """
 
     kubernetes: dict[str, KubernetesRelease]
     modules: dict[str, WrapperModule]
     programs: dict[str, Program]
     images: dict[str, Image]
+    network_plugins: Annotated[list[str], Field(min_length=1)]
+    add_ons: list[str]
 
     def versions(self, name: str) -> tuple[str, ...]:
         """Return the versions of a program, or the tags of an image (`image/<repository>`), newest entry first."""

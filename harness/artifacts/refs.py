@@ -16,23 +16,9 @@ RUNTIME = ("containerd", "runc", "cni-plugins")
 SERVING = ("crane", "registry")
 LIST = "vmatrix artifacts list"
 PLUGIN = "cluster_network_plugin"
-FLANNEL = "flannel"
 KUBERNETES_IMAGES = (*CONTROL_PLANE, "kube-proxy")
 
-# The variable of a cell that names each program's version; without it the catalogue's first version is taken
-VARIABLES = {
-    "containerd": "cluster_containerd_version",
-    "runc": "cluster_runc_version",
-    "cni-plugins": "cluster_cni_plugins_version",
-    FLANNEL: "cluster_flannel_version",
-    "etcd": "cluster_etcd_version",
-    "etcdutl": "cluster_etcd_version",
-}
-# Add-ons: in no cell whose variables do not name a version of them
-ADDONS = {
-    "metrics-server": "cluster_metrics_server_version",
-    "local-path-provisioner": "cluster_local_path_provisioner_version",
-}
+SAME_VERSION = {"etcdutl": "etcd"}  # programs whose version another one's variable names
 
 
 def host(catalogue: Catalogue, version: str) -> tuple[Ref, ...]:
@@ -70,15 +56,16 @@ def images(catalogue: Catalogue, version: str, variables: Mapping[str, Any] | No
     that has one, and those of the add-ons that the variables name."""
     given = variables or {}
     tags = dict.fromkeys(KUBERNETES_IMAGES, f"v{version}") | catalogue.release(version).images
-    if given.get(PLUGIN, FLANNEL) == FLANNEL:
-        tags[FLANNEL] = f"v{_chosen(catalogue, FLANNEL, given).version}"
-    tags |= {name: f"v{given[variable]}" for name, variable in ADDONS.items() if given.get(variable)}
+    plugin = given.get(PLUGIN, catalogue.network_plugins[0])
+    if plugin in catalogue.network_plugins:
+        tags[plugin] = f"v{_chosen(catalogue, plugin, given).version}"
+    tags |= {name: f"v{given[variable(name)]}" for name in catalogue.add_ons if given.get(variable(name))}
     return tuple(Ref(IMAGE_PREFIX + name, tag) for name, tag in tags.items())
 
 
 def add_ons(catalogue: Catalogue) -> tuple[Ref, ...]:
     """Return the newest image of every add-on."""
-    return tuple(newest(catalogue, IMAGE_PREFIX + name) for name in ADDONS)
+    return tuple(newest(catalogue, IMAGE_PREFIX + name) for name in catalogue.add_ons)
 
 
 def newest(catalogue: Catalogue, name: str) -> Ref:
@@ -98,6 +85,11 @@ def parse(catalogue: Catalogue, words: Sequence[str]) -> tuple[Ref, ...]:
     return tuple(dict.fromkeys(refs))
 
 
+def variable(name: str) -> str:
+    """Return the variable of a cell that names the version of a program or image; without it the newest is taken."""
+    return f"cluster_{SAME_VERSION.get(name, name).replace('-', '_')}_version"
+
+
 def _chosen(catalogue: Catalogue, name: str, variables: Mapping[str, Any]) -> Ref:
-    version = str(variables.get(VARIABLES[name], "") or "")
+    version = str(variables.get(variable(name), "") or "")
     return Ref(name, version) if version else newest(catalogue, name)

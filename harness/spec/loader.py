@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import BadInput
-from harness.spec import crossref, dates, lines, sense
+from harness.spec import crossref, dates, lines, network_plugins, sense
 from harness.spec.models import FILES as FILES
 from harness.spec.models import Space, Spec
 from harness.spec.shape import validate as validate
@@ -40,6 +40,7 @@ def load_spec(directory: Path, *, today: date | None = None) -> Spec:
                 parts.update(dict(parsed))
         problems += found
     problems += crossref.check(documents, directory)
+    problems += network_plugins.check(documents, directory.parent)
     space = _space(parts, {problem.file.name for problem in problems})
     if space is not None:
         problems += sense.check(space, documents)

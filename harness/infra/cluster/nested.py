@@ -58,11 +58,12 @@ def networks(product: Path, given: Mapping[str, Any]) -> dict[str, str]:
     """Return the guests' networks by what they are for: those of a file of the user, else the product's own.
 
     Args:
-        product: the product's directory, whose group_vars/all.yml has the defaults.
+        product: the product's directory, whose group_vars/all.yml or group_vars/all/main.yml has the defaults.
         given: the user's variables.
     """
-    file = product / "group_vars" / "all.yml"
-    variables = yaml.safe_load(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    folder = product / "group_vars"
+    file = next((path for path in (folder / "all.yml", folder / "all" / "main.yml") if path.is_file()), None)
+    variables = yaml.safe_load(file.read_text(encoding="utf-8")) if file is not None else {}
     both = {**(variables or {}), **given}
     return {what: str(both[name]) for name, what in NETWORKS.items() if name in both}
 

@@ -9,10 +9,11 @@ from typing import Any
 from harness.kube import Cluster
 from harness.kube.resources import DAEMON_SET, DEPLOYMENT, NODE, POD
 from harness.until import Deadline, NotYet, TimedOut, until
+from harness.validate.facts.network_plugins import plugins
 from harness.validate.judge.mismatch import Mismatch
 
 Json = dict[str, Any]
-SYSTEM_NAMESPACES = ("kube-system", "kube-flannel", "local-path-storage")
+SYSTEM_NAMESPACES = frozenset({"kube-system", "local-path-storage"})  # and those of network plugins
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class ClusterView:
     @property
     def system_pods(self) -> tuple[Json, ...]:
         """Return the pods of the cluster's own namespaces."""
-        return tuple(pod for pod in self.pods if pod["metadata"]["namespace"] in SYSTEM_NAMESPACES)
+        own = {plugin.daemon_set[0] for plugin in plugins().values() if plugin.daemon_set is not None}
+        return tuple(pod for pod in self.pods if pod["metadata"]["namespace"] in SYSTEM_NAMESPACES | own)
 
 
 def observe(api: Cluster) -> ClusterView:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from harness.validate.facts.cluster import ClusterView
 from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.facts.network_plugins import PLUGINS, Gateway
+from harness.validate.facts.network_plugins import Gateway, plugins
 from harness.validate.facts.node import NodeFacts
 from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
 
@@ -79,7 +79,7 @@ def wrong_plugin_units(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
 
     def judge(name: str, seen: NodeFacts) -> list[Mismatch]:
         found: list[Mismatch] = []
-        for plugin in PLUGINS.values():
+        for plugin in plugins().values():
             unit = seen.units.get(plugin.unit)
             where = f"{name} {plugin.unit}"
             if plugin is expected.plugin:

@@ -15,6 +15,7 @@ import testinfra
 
 from harness.errors import InfraError
 from harness.model import Environment
+from harness.validate.facts.network_plugins import plugins
 from harness.validate.facts.node import NodeFacts, parse
 from harness.validate.facts.programs import RunningPrograms
 from harness.validate.facts.programs import parse as parse_programs
@@ -43,12 +44,13 @@ def open_hosts(environment: Environment, ssh_options: Sequence[str]) -> dict[str
 
 
 def gather(hosts: Mapping[str, Any]) -> dict[str, NodeFacts]:
-    """Ask every machine for its facts, all at once, one command each.
+    """Ask every machine for its facts, all at once, one command each; every network plugin's unit is looked for.
 
     Raises:
         InfraError: a machine did not answer or answered nonsense.
     """
-    return ask_each(hosts, dict.fromkeys(hosts, (ON_NODE,)), parse)
+    units = sorted(plugin.unit for plugin in plugins().values())
+    return ask_each(hosts, dict.fromkeys(hosts, (ON_NODE, *units)), parse)
 
 
 def gather_running(hosts: Mapping[str, Any], questions: Mapping[str, Mapping[str, Any]]) -> dict[str, RunningPrograms]:

@@ -17,6 +17,7 @@ import socket
 import ssl
 import struct
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -32,7 +33,7 @@ COMMANDS = {
     "containerd": ["containerd", "--version"],
     "runc": ["runc", "--version"],
 }
-UNITS = ["kubelet.service", "containerd.service", "flannel-cni.path", "pod-routes.service"]
+UNITS = ["kubelet.service", "containerd.service"]  # and those that the caller names
 PROCESSES = {
     "kubelet",
     "containerd",
@@ -41,7 +42,6 @@ PROCESSES = {
     "kube-scheduler",
     "kube-proxy",
     "etcd",
-    "flanneld",
     "coredns",
 }
 SYSCTLS = [
@@ -116,10 +116,10 @@ def plugins() -> dict[str, str | None]:
     return {os.path.basename(path): answers[place] for place, path in enumerate(found)}
 
 
-def units() -> dict[str, dict[str, str]]:
-    """Return systemd's properties of each unit, by unit."""
+def units(more: list[str]) -> dict[str, dict[str, str]]:
+    """Return systemd's properties of each of UNITS and of `more`, by unit."""
     wanted = "Id,LoadState,ActiveState,SubState,UnitFileState,MainPID,NRestarts"
-    blocks = (said(["systemctl", "show", "--no-pager", "-p", wanted, *UNITS]) or "").split("\n\n")
+    blocks = (said(["systemctl", "show", "--no-pager", "-p", wanted, *UNITS, *more]) or "").split("\n\n")
     rows = [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in blocks]
     return {row["Id"]: row for row in rows if "Id" in row}
 
@@ -265,7 +265,7 @@ def main() -> None:
         "os_release": assignments(read("/etc/os-release")),
         "versions": {name: answer.result() for name, answer in asked.items()},
         "cni_plugins": plugins(),
-        "units": units(),
+        "units": units(sys.argv[1:]),
         "system_state": said(["systemctl", "is-system-running"]),
         "failed_units": failed_units(),
         "processes": running,

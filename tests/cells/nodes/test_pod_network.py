@@ -14,7 +14,7 @@ def test_nodes_have_a_route_to_every_other_nodes_pods(
 ) -> None:
     require(
         pod_network.wrong_routes(facts, view, expected),
-        claim=f"every node routes to every other node's pods, and to no others, via {expected.plugin.gateway.value}",
+        claim=f"every node routes to every other node's pods, and to no others, via {expected.plugin.gateway.words}",
         look=expected.plugin.look,
         do=f"{expected.login()}, then ip route",
     )

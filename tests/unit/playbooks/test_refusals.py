@@ -113,7 +113,12 @@ def test_what_the_mirror_lacks_or_serves_wrongly_is_said_before_any_machine_is_t
 
 def test_a_request_without_a_mistake_is_carried_out(tmp_path: Path, mirror: str) -> None:
     elsewhere = {"kubelet": {"url": f"http://{mirror}/bin/elsewhere"}}
-    places = {"mirror": {**load(PLAYBOOKS / "group_vars" / "all.yml")["cluster_release_places"]["mirror"], **elsewhere}}
+    places = {
+        "mirror": {
+            **load(PLAYBOOKS / "group_vars" / "all" / "main.yml")["cluster_release_places"]["mirror"],
+            **elsewhere,
+        }
+    }
     ended = attempt(tmp_path, "cluster", STACKED, **served(mirror), cluster_release_places=places)
     assert "nothing was touched" not in ended.said
     assert "UNREACHABLE" in ended.said

@@ -59,7 +59,7 @@ SUBNET = "FLANNEL_NETWORK=10.243.0.0/16\nFLANNEL_SUBNET=10.243.7.1/24\nFLANNEL_M
 def render(topology: str, directory: Path, only: frozenset[str] = frozenset(), **more: Any) -> Path:
     """Render every template, or only those named, for the first control plane of a topology."""
     sources = [role / kind / "main.yml" for role in ROLES for kind in ("defaults", "vars")]
-    sources += [PLAYBOOKS / "group_vars/all.yml", HERE / "variables.yml"]
+    sources += [*sorted((PLAYBOOKS / "group_vars/all").glob("*.yml")), HERE / "variables.yml"]
     chosen = {
         "target": "cp",
         "directory": str(directory),

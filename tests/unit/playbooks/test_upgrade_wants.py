@@ -56,7 +56,9 @@ def wanted(directory: Path, **variables: Any) -> dict[str, Any]:
 
 
 def test_a_mirror_is_asked_for_every_image_that_it_is_to_serve(tmp_path: Path) -> None:
-    found = wanted(tmp_path, cluster_metrics_server_version="0.8.0", cluster_flannel_image="10.9.9.9:5000/flannel:v1")
+    found = wanted(
+        tmp_path, cluster_metrics_server_version="0.8.0", cluster_network_plugin_image="10.9.9.9:5000/flannel:v1"
+    )
     assert {"pause:3.10.2", "etcd:3.6.8-0", "coredns:v1.14.2", "metrics-server:v0.8.0"} <= set(found["preflight"])
     assert [image for image in found["preflight"] if "flannel" in image] == []
     assert "10.9.9.9:5000/flannel:v1" in found["upgrade"]
