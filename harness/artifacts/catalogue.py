@@ -114,8 +114,8 @@ class Catalogue(_Strict):
     modules: dict[str, WrapperModule]
     programs: dict[str, Program]
     images: dict[str, Image]
-    network_plugins: Annotated[list[str], Field(min_length=1)]
-    add_ons: list[str]
+    network_plugins: list[str] = []
+    add_ons: list[str] = []
 
     def versions(self, name: str) -> tuple[str, ...]:
         """Return the versions of a program, or the tags of an image (`image/<repository>`), newest entry first."""

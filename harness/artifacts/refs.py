@@ -56,7 +56,7 @@ def images(catalogue: Catalogue, version: str, variables: Mapping[str, Any] | No
     that has one, and those of the add-ons that the variables name."""
     given = variables or {}
     tags = dict.fromkeys(KUBERNETES_IMAGES, f"v{version}") | catalogue.release(version).images
-    plugin = given.get(PLUGIN, catalogue.network_plugins[0])
+    plugin = given.get(PLUGIN) or next(iter(catalogue.network_plugins), "")
     if plugin in catalogue.network_plugins:
         tags[plugin] = f"v{_chosen(catalogue, plugin, given).version}"
     tags |= {name: f"v{given[variable(name)]}" for name in catalogue.add_ons if given.get(variable(name))}

@@ -11,6 +11,7 @@ import yaml
 from harness.artifacts import refs
 from harness.artifacts.catalogue import load
 from harness.paths import project_dir
+from harness.spec import network_plugins
 
 CATALOGUE = load()
 AXES = yaml.safe_load((project_dir() / "matrix" / "axes.yml").read_text(encoding="utf-8"))["axes"]
@@ -39,3 +40,9 @@ def test_every_combination_of_versions_is_in_the_catalogue() -> None:
             assert ref.version in CATALOGUE.versions(ref.name), str(ref)
             needed.add(ref)
     assert set(refs.add_ons(CATALOGUE)) <= needed
+
+
+def test_every_image_of_a_network_plugin_is_in_the_catalogue() -> None:
+    described = {plugin.image: plugin for plugin in network_plugins.load(project_dir()).values() if plugin.image}
+    assert sorted(described) == sorted(CATALOGUE.network_plugins)
+    assert {name: plugin.version for name, plugin in described.items()} == {n: refs.variable(n) for n in described}

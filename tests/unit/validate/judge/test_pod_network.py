@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.errors import HarnessBug
+from harness.errors import BadInput
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
 from harness.validate.judge import pod_network
@@ -135,7 +135,7 @@ def _without(pods: list[Json], start: str) -> list[Json]:
 
 
 def test_a_plugin_that_nothing_is_known_of_is_no_pass() -> None:
-    with pytest.raises(HarnessBug, match=r"nothing of the network plugin 'cilium', only of flannel, routes"):
+    with pytest.raises(BadInput, match=r"does not describe the network plugin 'cilium', only flannel, routes"):
         guests.expected(variables={**guests.VARIABLES, "cluster_network_plugin": "cilium"})
 
 
