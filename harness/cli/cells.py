@@ -62,9 +62,14 @@ def list_cells(
         list[str] | None, typer.Argument(help="Ids, globs of ids, AXIS=VALUE, AXIS=class:CLASS; all without any.")
     ] = None,
     tier: Annotated[str | None, typer.Option(help="Only this tier.")] = None,
-    infra_kind: Annotated[
+    infra_profile: Annotated[
         str | None,
-        typer.Option("--infra-kind", "--infra", help="Kind of infra cluster (matrix/infras.yml); the provider's."),
+        typer.Option(
+            "--infra-profile",
+            "--infra-kind",
+            "--infra",
+            help="Infra profile.",
+        ),
     ] = None,
     failed: Annotated[str | None, typer.Option(help="Only what did not pass in a run (or the `last`).")] = None,
     changed_since: Annotated[
@@ -76,7 +81,7 @@ def list_cells(
 ) -> None:
     """List cells: exactly those that `vmatrix run` would run with the same words, and why."""
     settings = load_settings(
-        Path.cwd(), options={"infra_kind": infra_kind, "provider": provider, "runs": runs}
+        Path.cwd(), options={"infra_profile": infra_profile, "provider": provider, "runs": runs}
     ).settings
     spec = _spec()
     found = choose(spec, settings, cells or [], tier=tier, failed=failed, changed=changed_since)

@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(
-    provider: Annotated[str, typer.Option(help="local, kind: check this host. kubeconfig: a cluster.")] = "local",
+    provider: Annotated[str, typer.Option(help="local, kind: check this host. kubeconfig: a cluster.")] = "embedded",
     kubeconfig: Annotated[
         Path | None, typer.Option(help="The cluster to check; implies --provider kubeconfig.")
     ] = None,
@@ -63,12 +63,12 @@ def doctor(
 
 
 def _look(provider: str, given: Mapping[str, Any], memory: int | None) -> tuple[str, list[Finding]]:
-    if provider == "local" and given["kubeconfig"] is None:
+    if provider == "embedded" and given["kubeconfig"] is None:
         return "this host", preflight.check_host(memory_mib=preflight.CONTROL_PLANE_MIB + (memory or 0))
     if provider == "kind" and given["kubeconfig"] is None:
         embedded = load_settings(Path.cwd()).settings.kubevirt == "embedded"
         return "this host", kind_host.check(embedded=embedded, builds_node=True, memory_mib=memory or 0)
-    if provider not in ("local", "kind", "kubeconfig"):
+    if provider not in ("embedded", "kind", "kubeconfig"):
         raise BadInput(
             f"nothing is known to check for provider {provider!r}",
             hint="use --provider local or kind, or --kubeconfig PATH",

@@ -44,14 +44,15 @@ def register(app: typer.Typer) -> None:
 def explain(
     cells: Annotated[list[str], typer.Argument(help="Ids, globs of ids, AXIS=VALUE, AXIS=class:CLASS.")],
     tier: Annotated[str | None, typer.Option(help="Only cells of this tier.")] = None,
-    infra_kind: Annotated[
-        str | None, typer.Option("--infra-kind", "--infra", help="Kind of infra cluster (matrix/infras.yml).")
+    infra_profile: Annotated[
+        str | None,
+        typer.Option("--infra-profile", "--infra-kind", "--infra", help="Infra profile."),
     ] = None,
     provider: Annotated[str | None, typer.Option(help="local or kubeconfig.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: a list of cells.")] = False,
 ) -> None:
     """Print what cells will be and why they are planned: machines, manifests, inventory, playbook calls, checks."""
-    settings = load_settings(Path.cwd(), options={"infra_kind": infra_kind, "provider": provider}).settings
+    settings = load_settings(Path.cwd(), options={"infra_profile": infra_profile, "provider": provider}).settings
     directory = project_dir() / "matrix"
     spec = load_spec(directory)
     infra = kind_of(spec, settings)

@@ -115,7 +115,7 @@ def cell() -> None:
         cells=[name] if name else [],
         tier=tier,
         provider=settings.provider,
-        infra_kind=settings.infra_kind,
+        infra_profile=settings.infra_profile,
         infra_name=settings.infra_name,
         kubeconfig=settings.kubeconfig,
         runs=settings.runs,

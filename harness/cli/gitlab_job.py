@@ -13,7 +13,7 @@ from harness.plan.goal import infra_of
 from harness.spec import Spec, load_spec
 from harness.spec.settings import Settings, load_settings
 
-LOCAL = "local"
+LOCAL = "embedded"
 PREFIX = "ci-"  # of the names of jobs' own embedded infrastructures
 
 
@@ -45,7 +45,7 @@ def job_context(environment: Mapping[str, str], *, infra: bool = True) -> JobCon
     kind = environment.get("MATRIX_INFRA", "")
     if kind:
         infra_of(spec, kind)
-        options = {"infra_kind": kind, "provider": spec.infras[kind].provider}
+        options = {"infra_profile": kind, "provider": spec.infras[kind].provider}
     if environment.get("MATRIX_NAMESPACE"):
         options["namespace"] = environment["MATRIX_NAMESPACE"]
     own = not environment.get("VMATRIX_INFRA_NAME")

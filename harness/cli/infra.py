@@ -31,7 +31,7 @@ from harness.spec.settings import load_settings
 app = typer.Typer(no_args_is_help=True, help="Bring the infra cluster up, take it down, look at it.")
 out = Console(soft_wrap=True, highlight=False)
 
-LOCAL, KIND = "local", "kind"
+LOCAL, KIND = "embedded", "kind"
 EXIT_CODES = {State.UP: EXIT_OK, State.BROKEN: EXIT_INFRA, State.DOWN: EXIT_NOTHING_SELECTED}
 
 ProviderName = Annotated[

@@ -52,8 +52,13 @@ def report(
         str | None,
         typer.Option(help="Look at this pipeline (or run) as the last night; a merge request's own in its pipeline."),
     ] = None,
-    infra_kind: Annotated[
-        str | None, typer.Option(help=f"Only runs on this kind of infra, or `{ALL}`; the one that ran last without.")
+    infra_profile: Annotated[
+        str | None,
+        typer.Option(
+            "--infra-profile",
+            "--infra-kind",
+            help=f"Only runs on this infra profile, or `{ALL}`; the one that ran last without.",
+        ),
     ] = None,
     title: Annotated[str, typer.Option(help="Title of the page.")] = "vmatrix",
     url: Annotated[str, typer.Option(help="Where the page will be published, for links to it.")] = "",
@@ -66,7 +71,7 @@ def report(
     settings = load_settings(Path.cwd()).settings
     spec = load_spec(project_dir() / "matrix")
     looked = days_of(days, since, datetime.now(UTC))
-    asked = Asked(tuple(history or ()), tier, branch, infra_kind, pipeline, looked)
+    asked = Asked(tuple(history or ()), tier, branch, infra_profile, pipeline, looked)
 
     def made() -> tuple[Analysis, History]:
         return looked_at(

@@ -31,7 +31,7 @@ def run(
     ] = None,
     tier: Annotated[str | None, typer.Option(help="Tier of matrix/tiers.yml; `smoke` when no cell is named.")] = None,
     provider: Annotated[str | None, typer.Option(help="local or kubeconfig.")] = None,
-    infra_kind: Annotated[str | None, typer.Option(help="Kind of infra cluster (matrix/infras.yml).")] = None,
+    infra_profile: Annotated[str | None, typer.Option("--infra-profile", "--infra-kind", help="Infra profile.")] = None,
     infra_name: Annotated[str | None, typer.Option(help="Name of the embedded infrastructure.")] = None,
     kubeconfig: Annotated[Path | None, typer.Option(help="Kubeconfig of the infra cluster.")] = None,
     namespace: Annotated[str | None, typer.Option(help="One that exists, for all cells.")] = None,
@@ -63,7 +63,7 @@ def run(
         tier = "smoke"
     settings = {
         "provider": provider,
-        "infra_kind": infra_kind,
+        "infra_profile": infra_profile,
         "infra_name": infra_name,
         "kubeconfig": kubeconfig,
         "namespace": namespace,

@@ -30,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--changed-since", metavar="REV", help="only cells that files changed since a git revision can affect"
     )
-    group.addoption("--infra-kind", help="kind of infra cluster, of matrix/infras.yml; by default the provider's")
+    group.addoption("--infra-profile", "--infra-kind", help="infra profile")
     group.addoption("--provider", help="infra provider: local or kubeconfig")
     group.addoption("--infra-name", help="name of the embedded infrastructure")
     group.addoption("--infra-kubeconfig", dest="kubeconfig", help="kubeconfig of the infra cluster")

@@ -20,7 +20,7 @@ WORKER_INPUT = "vmatrix"
 SELECTING = ("tier", "cell", "failed", "changed_since", "rerun_failed")
 SETTINGS = (
     "provider",
-    "infra_kind",
+    "infra_profile",
     "infra_name",
     "kubeconfig",
     "namespace",

@@ -142,7 +142,7 @@ def open_site(settings: Settings, spec: Spec, cells: Sequence[Cell], *, progress
     """
     store = store_of(settings)
     tell = spoken(progress)
-    below = INFRA_VERSION if settings.provider == "local" else ""
+    below = INFRA_VERSION if settings.provider == "embedded" else ""
     moments = [phase.vars for cell in cells for phase in cell.phases]
     wanted = [ref for given in moments for ref in refs.for_cell(store.catalogue, given, infra_version=below)]
     provider: Provider

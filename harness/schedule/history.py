@@ -17,6 +17,7 @@ from harness.model import Cell
 from harness.paths import state_dir
 from harness.record import now
 from harness.schedule.estimate import estimate
+from harness.spec.renamed import PROVIDERS
 
 FILE = "history.jsonl"
 MOST_BYTES = 8 * 2**20  # of the file's end are read: some 25 000 cells, far more than decide anything
@@ -66,7 +67,7 @@ class History:
         """Read what is known of a provider; a missing or unreadable file is an empty history."""
         file = path if path is not None else state_dir() / FILE
         runs = (run for run in map(_parse, _tail(file)) if run is not None)
-        return History(file, provider, tuple(run for run in runs if run.provider == provider))
+        return History(file, provider, tuple(run for run in runs if _present(run.provider) == _present(provider)))
 
     def append(self, cell: Cell, *, seconds: float, outcome: str, parallel: int) -> None:
         """Write an ended cell down.
@@ -142,3 +143,7 @@ def _parse(line: str) -> Ended | None:
 
 def _positive(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
+
+
+def _present(provider: str) -> str:
+    return PROVIDERS.get(provider, provider)

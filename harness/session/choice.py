@@ -52,14 +52,14 @@ def kind_of(spec: Spec, settings: Settings) -> str:
     Raises:
         BadInput: no kind is that of the provider.
     """
-    if settings.infra_kind is not None:
-        return settings.infra_kind
+    if settings.infra_profile is not None:
+        return settings.infra_profile
     provider = _like(settings)
     found = [name for name, infra in spec.infras.items() if infra.provider == provider]
     if not found:
         raise BadInput(
             f"no kind of infra cluster in matrix/infras.yml is that of provider {settings.provider}",
-            hint="give one of them `provider`, or set infra_kind",
+            hint="give one of them `provider`, or set infra_profile",
         )
     return found[0]
 
@@ -68,7 +68,7 @@ def _like(settings: Settings) -> str:
     """Return the provider whose machines a provider's are like: kind's are what its KubeVirt is."""
     if settings.provider != "kind":
         return settings.provider
-    return "local" if kind.is_embedded(settings.infra_name, settings.kubevirt) else "kubeconfig"
+    return "embedded" if kind.is_embedded(settings.infra_name, settings.kubevirt) else "kubeconfig"
 
 
 def failures(spec: Spec, runs: Path, run: str) -> Failed:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, StringConstraints, ValidationError
 
 from harness.errors import BadInput
-from harness.spec import lines
+from harness.spec import lines, renamed
 from harness.spec.base import Model
 from harness.spec.loader import refuse, validate
 
@@ -28,70 +28,126 @@ def _networks(text: str) -> str:
     return text
 
 
+@dataclass(frozen=True)
+class Panel:
+    """Marks a setting as an option of `vmatrix run` and of pytest; the title groups it in the help."""
+
+    title: str
+
+
+CLUSTER = Panel("Infra cluster")
+LIMITS = Panel("Limits")
+RESULTS = Panel("Results")
+
+
 class Settings(Model):
-    """What a person may choose.
+    """What a person may choose: in vmatrix.yml, by VMATRIX_* variables and by options."""
 
-    provider: `local` (embedded), `kind` (a cluster in a container) or `kubeconfig` (any cluster with KubeVirt and CDI).
-    infra_name: the embedded infrastructure's or kind instance's name.
-    kubevirt: for provider `kind`: a `release` in the cluster, or the `embedded` one; what the instance has without it.
-    infra_kind: of matrix/infras.yml, what the infra cluster is; by default the first that names the provider.
-    kubeconfig, context: of the infra cluster, for provider `kubeconfig`.
-    mirror_http, registry: where guests find binaries and images, for provider `kubeconfig`.
-    image_url: base URL of disk images, for provider `kubeconfig`.
-    access: how machines are reached, `direct` or `portforward`; the provider's own choice without it.
-    storage_class: for machines' disks; the infra's default without it.
-    binding: of machines to the pod network; `masquerade` is for clusters of one machine, the others would all be
-        10.0.2.2.
-    guest_vars: a YAML file of playbook variables that machines of provider `kubeconfig` need: nested networks, a
-        VXLAN port, whatever their kernel asks for.
-    outer_networks: the infra cluster's own pod and service networks, for provider `kubeconfig`, as CIDRs with commas
-        between; those that can be read there are found without.
-    artifact_source: where binaries come from.
-    runs: directory of the runs' results.
-    history: file of what cells took, by which runs are ordered; in the state directory without it.
-    report_history: where every cell run is kept for `vmatrix report`: in a `file`, on a `branch` of the checkout's
-        remote, or in a generic `package` of the GitLab project.
-    report_file: for `file`; history.jsonl in the runs' directory without it.
-    report_remote, report_branch: for `branch`: a git remote's name (or a URL), and the branch.
-    report_package: for `package`: its name.
-    report_keep_days: after how long `vmatrix history compact` drops the details of a cell run.
-    timeout_scale: factor on every number in matrix/timeouts.yml.
-    keep_on_failure: keep a failed cell until it expires.
-    max_memory_mib, max_cpus, max_machines: the most that one run may hold of the infra cluster at a time.
-    expiry_hours: after how long `vmatrix reap --expired` takes a cell away.
-    namespace: one that exists, for all cells, their images and reservations; without it each cell gets one of its own.
-    """
-
-    provider: Literal["local", "kubeconfig", "kind"] = "local"
-    infra_name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?$")] = "default"
-    kubevirt: Literal["release", "embedded"] | None = None
-    infra_kind: str | None = None
-    kubeconfig: Path | None = None
-    context: str | None = None
-    mirror_http: str | None = None
-    registry: str | None = None
-    image_url: str | None = None
-    access: Literal["direct", "portforward"] | None = None
-    storage_class: str | None = None
-    binding: Literal["bridge", "masquerade"] = "bridge"
-    guest_vars: Path | None = None
-    outer_networks: Annotated[str, AfterValidator(_networks)] | None = None
-    artifact_source: Literal["auto", "gomod", "release"] = "auto"
-    runs: Path = Path("runs")
-    history: Path | None = None
-    report_history: Literal["file", "branch", "package"] = "file"
-    report_file: Path | None = None
-    report_remote: Annotated[str, StringConstraints(min_length=1)] = "origin"
-    report_branch: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][-A-Za-z0-9_./]{0,99}$")] = "vmatrix-history"
-    report_package: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,99}$")] = "vmatrix-history"
-    report_keep_days: float = Field(default=30.0, gt=0, le=3660)
-    timeout_scale: float = Field(default=1.0, gt=0, le=100)
-    keep_on_failure: bool = False
-    max_memory_mib: int | None = Field(default=None, gt=0)
-    max_cpus: float | None = Field(default=None, gt=0)
-    max_machines: int | None = Field(default=None, gt=0)
-    expiry_hours: float = Field(default=4.0, gt=0, le=168)
-    namespace: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")] | None = None
+    provider: Annotated[Literal["embedded", "kind", "kubeconfig"], CLUSTER] = Field(
+        default="embedded",
+        description="How to get the infra cluster: `embedded` runs one on this host, `kind` runs one in a container, "
+        "`kubeconfig` uses an existing cluster with KubeVirt and CDI.",
+    )
+    infra_profile: Annotated[str | None, CLUSTER] = Field(
+        default=None, description="Infra profile in matrix/infras.yml; default: the first one of the provider."
+    )
+    infra_name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?$"), CLUSTER] = Field(
+        default="default", description="Name of the instance, for providers embedded and kind."
+    )
+    kubevirt: Literal["release", "embedded"] | None = Field(
+        default=None,
+        description="KubeVirt of a kind instance: `release` installs KubeVirt and CDI in the cluster, `embedded` runs "
+        "machines on this host; default: what the instance has, `release` for a new one.",
+    )
+    kubeconfig: Annotated[Path | None, CLUSTER] = Field(
+        default=None, description="Kubeconfig of the infra cluster, for provider kubeconfig."
+    )
+    context: str | None = Field(default=None, description="Context in the kubeconfig; default: its current context.")
+    namespace: Annotated[
+        Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")] | None, CLUSTER
+    ] = Field(default=None, description="Existing namespace shared by all cells; default: one namespace per cell.")
+    access: Annotated[Literal["direct", "portforward"] | None, CLUSTER] = Field(
+        default=None,
+        description="How to connect to machines: `direct`, or `portforward` through the infra cluster's API; default: "
+        "chosen by the provider.",
+    )
+    mirror_http: str | None = Field(
+        default=None, description="URL from which guests download binaries, for provider kubeconfig."
+    )
+    registry: str | None = Field(
+        default=None, description="Registry (host:port) from which guests pull images, for provider kubeconfig."
+    )
+    image_url: str | None = Field(
+        default=None,
+        description="Base URL of disk images, for provider kubeconfig; default: images/ on the mirror.",
+    )
+    storage_class: str | None = Field(
+        default=None, description="Storage class of machines' disks; default: the infra cluster's default."
+    )
+    binding: Literal["bridge", "masquerade"] = Field(
+        default="bridge",
+        description="Binding of machines to the pod network. With `masquerade` every machine has the address 10.0.2.2, "
+        "so it only suits cells of one machine.",
+    )
+    guest_vars: Path | None = Field(
+        default=None,
+        description="YAML file of playbook variables that machines need, for provider kubeconfig: nested networks, a "
+        "VXLAN port, kernel settings.",
+    )
+    outer_networks: Annotated[str, AfterValidator(_networks)] | None = Field(
+        default=None,
+        description="Pod and service networks of the infra cluster, for provider kubeconfig: CIDRs with commas. "
+        "Networks that can be read from the cluster are found without it.",
+    )
+    artifact_source: Literal["auto", "gomod", "release"] = Field(
+        default="auto",
+        description="Source of binaries: `release` downloads them, `gomod` builds them, `auto` downloads them if the "
+        "release sites answer and builds them otherwise.",
+    )
+    runs: Annotated[Path, RESULTS] = Field(default=Path("runs"), description="Directory of run results.")
+    keep_on_failure: Annotated[bool, RESULTS] = Field(default=False, description="Keep failed cells until they expire.")
+    history: Path | None = Field(
+        default=None,
+        description="File of cell durations, by which cells are ordered; default: in the state directory.",
+    )
+    report_history: Literal["file", "branch", "package"] = Field(
+        default="file",
+        description="Where `vmatrix report` keeps every cell run: in a `file`, on a git `branch`, or in a generic "
+        "`package` of the GitLab project.",
+    )
+    report_file: Path | None = Field(
+        default=None, description="File for report_history `file`; default: history.jsonl in the runs directory."
+    )
+    report_remote: Annotated[str, StringConstraints(min_length=1)] = Field(
+        default="origin", description="Git remote (name or URL) for report_history `branch`."
+    )
+    report_branch: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][-A-Za-z0-9_./]{0,99}$")] = Field(
+        default="vmatrix-history", description="Branch for report_history `branch`."
+    )
+    report_package: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,99}$")] = Field(
+        default="vmatrix-history", description="Package name for report_history `package`."
+    )
+    report_keep_days: float = Field(
+        default=30.0,
+        gt=0,
+        le=3660,
+        description="Days after which `vmatrix history compact` drops the details of a cell run.",
+    )
+    timeout_scale: Annotated[float, LIMITS] = Field(
+        default=1.0, gt=0, le=100, description="Factor for all timeouts in matrix/timeouts.yml."
+    )
+    max_memory_mib: Annotated[int | None, LIMITS] = Field(
+        default=None, gt=0, description="Maximum memory (MiB) of the run's machines at a time."
+    )
+    max_cpus: Annotated[float | None, LIMITS] = Field(
+        default=None, gt=0, description="Maximum CPUs of the run's machines at a time."
+    )
+    max_machines: Annotated[int | None, LIMITS] = Field(
+        default=None, gt=0, description="Maximum number of the run's machines at a time."
+    )
+    expiry_hours: float = Field(
+        default=4.0, gt=0, le=168, description="Hours after which `vmatrix reap --expired` deletes a cell."
+    )
 
 
 @dataclass(frozen=True)
@@ -119,6 +175,9 @@ def load_settings(
     for variable, text in sorted((os.environ if environment is None else environment).items()):
         if variable.startswith(PREFIX) and variable not in NOT_SETTINGS:
             name = variable.removeprefix(PREFIX).lower()
+            if name in renamed.SETTINGS:
+                name = renamed.SETTINGS[name]
+                renamed.notice(variable, PREFIX + name.upper())
             values[name] = _parse(name, text, variable)
             origin[name] = variable
     for name, value in (options or {}).items():
@@ -134,6 +193,7 @@ def _from_file(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
     if not file.exists():
         return {}, {}
     document, problems = lines.read(file)
+    document = _with_present_names(document)
     parsed: Settings | None = None
     if not problems:
         parsed, problems = validate(document, Settings)
@@ -144,10 +204,28 @@ def _from_file(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
     return values, {name: f"{file.name}:{document.line_of((name,))}" for name in given}
 
 
+def _with_present_names(document: lines.Document) -> lines.Document:
+    """Return a settings file with every former name replaced, each of which is told."""
+    if not isinstance(document.content, dict):
+        return document
+    content, places = dict(document.content), dict(document.lines)
+    for old, new in renamed.SETTINGS.items():
+        if old in content and new not in content:
+            places[(new,)] = places[(old,)]
+            content[new] = content.pop(old)
+            renamed.notice(old, new, f"{document.file.name}:{places[(new,)]}")
+    if "provider" in content:
+        where = f"{document.file.name}:{places[('provider',)]}"
+        content["provider"] = renamed.current_provider(content["provider"], where)
+    return lines.Document(document.file, content, places)
+
+
 def _parse(name: str, value: Any, origin: str) -> Any:
     if name not in Settings.model_fields:
         known = ", ".join(f"{PREFIX}{n.upper()}" for n in Settings.model_fields)
         raise BadInput(f"{origin} is not a setting", hint=f"known: {known}")
+    if name == "provider":
+        value = renamed.current_provider(value, origin)
     try:
         return getattr(Settings.model_validate({name: value}), name)
     except ValidationError as error:

@@ -66,7 +66,7 @@ def lay(name: str, directory: Path, say: Callable[[str], None]) -> Ground:
         raise BadInput(
             f"an embedded infrastructure {name!r} exists already", hint=f"vmatrix infra down --name {name}, or --name"
         )
-    settings = load_settings(Path.cwd(), options={"provider": "local", "infra_name": name}).settings
+    settings = load_settings(Path.cwd(), options={"provider": "embedded", "infra_name": name}).settings
     spec = load_spec(project_dir() / "matrix")
     cells = [c for c in tier_cells(spec, TIER, "embedded") if c.values["topology"] == TOPOLOGY]
     if not cells:

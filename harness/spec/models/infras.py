@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from harness.spec.base import Feature, Model, Name, Text
+from harness.spec.renamed import current_provider
 
 
 class Infra(Model):
-    """A kind of infra cluster: what it offers to values that need something.
+    """An infra profile: what an infra cluster offers to values that need something.
 
-    provider: the provider whose clusters are of this kind, unless another kind is asked for.
+    provider: the provider whose clusters have this profile by default.
     """
 
     label: Text
-    provider: Literal["local", "kubeconfig"] | None = None
+    provider: Annotated[
+        Literal["embedded", "kubeconfig"] | None, BeforeValidator(lambda given: current_provider(given, "infras.yml"))
+    ] = None
     offers: tuple[Feature, ...] = ()
 
 

@@ -67,7 +67,7 @@ def test_the_smoke_tier_runs_in_a_given_namespace_under_exactly_its_role(
         "VMATRIX_MIRROR_HTTP": mirror.http,
         "VMATRIX_REGISTRY": mirror.registry,
         "VMATRIX_GUEST_VARS": str(variables),
-        "VMATRIX_INFRA_KIND": "embedded",
+        "VMATRIX_INFRA_PROFILE": "embedded",
         "VMATRIX_HISTORY": str(tmp_path / "history.jsonl"),
     }
     options = ["--provider", "kubeconfig", "--kubeconfig", str(job.kubeconfig), "--namespace", SHARED]

@@ -130,10 +130,15 @@ def project(tmp_path: Path) -> Path:
         ("run nope --tier smoke", 4, "no cell matches 'nope' in tier smoke", "vmatrix list"),
         ("explain nope", 4, "no cell matches 'nope'", "vmatrix list"),
         ("run --run-id BAD", 2, "run id 'BAD' is not 6 lower-case letters or digits", "leave --run-id out"),
-        ("run --provider moon", 2, "--provider: Input should be 'local', 'kubeconfig' or 'kind'", "vmatrix config"),
+        ("run --provider moon", 2, "--provider: Input should be 'embedded', 'kind'", "vmatrix config"),
         ("run --timeout-scale 0", 2, "--timeout-scale: Input should be greater than 0", "vmatrix config"),
         ("run --provider kubeconfig", 2, "needs the setting kubeconfig and mirror_http", "vmatrix artifacts serve"),
-        ("status --provider moon", 2, "--provider: Input should be 'local', 'kubeconfig' or 'kind'", "vmatrix config"),
+        (
+            "status --provider moon",
+            2,
+            "--provider: Input should be 'embedded', 'kind'",
+            "vmatrix config",
+        ),
         ("status --provider kubeconfig", 2, "needs a kubeconfig", "--kubeconfig PATH"),
         ("status --provider kubeconfig --kubeconfig nope", 2, "kubeconfig nope does not exist", "--kubeconfig PATH"),
         ("status", 2, "infrastructure 'default' is not up", "vmatrix infra up --name default"),
@@ -179,7 +184,7 @@ def test_malformed_yaml_is_said_at_its_line(refused: Call, project: Path) -> Non
 
 @pytest.mark.parametrize("command", ["run", "config", "status", "reap --expired"])
 def test_mistakes_in_the_settings_file_are_all_said(refused: Call, tmp_path: Path, command: str) -> None:
-    (tmp_path / "work" / "vmatrix.yml").write_text("provider: local\nrunz: x\nexpiry_hours: -1\n", encoding="utf-8")
+    (tmp_path / "work" / "vmatrix.yml").write_text("provider: embedded\nrunz: x\nexpiry_hours: -1\n", encoding="utf-8")
     ended = refused(*command.split(), code=2, says="vmatrix.yml:2: runz: unknown key; did you mean runs?", hint="mend")
     assert "vmatrix.yml:3: expiry_hours: Input should be greater than 0" in ended.stderr
 

@@ -49,7 +49,7 @@ def test_config_for_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert told.keys() == Settings.model_fields.keys()
     assert told["infra_name"] == {"value": "desk", "from": "vmatrix.yml:1"}
     assert told["expiry_hours"] == {"value": 3.0, "from": "VMATRIX_EXPIRY_HOURS"}
-    assert told["provider"] == {"value": "local", "from": "default"}
+    assert told["provider"] == {"value": "embedded", "from": "default"}
 
 
 def test_version() -> None:

@@ -78,7 +78,7 @@ constraints:
 """,
     "infras.yml": """\
 infras:
-  embedded: {label: the embedded infrastructure, provider: local, offers: []}
+  embedded: {label: the embedded infrastructure, provider: embedded, offers: []}
   kubevirt: {label: a KubeVirt cluster, provider: kubeconfig, offers: [internet]}
 """,
     "tiers.yml": """\

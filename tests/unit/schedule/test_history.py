@@ -102,3 +102,8 @@ def test_writers_at_once_lose_nothing(file: Path) -> None:
 
 def test_a_directory_in_its_place_is_an_empty_history(tmp_path: Path) -> None:
     assert History.load("local", tmp_path).runs == ()
+
+
+def test_what_was_written_under_a_former_name_of_the_provider_counts(tmp_path: Path) -> None:
+    wrote(tmp_path / "history.jsonl", 321.0, provider="local")
+    assert History.load("embedded", tmp_path / "history.jsonl").expected(SMOKE).seconds == 321.0

@@ -71,7 +71,7 @@ constraints:
 """,
     "infras.yml": """\
 infras:
-  here: {label: here, provider: local, offers: [host-kernel]}
+  here: {label: here, provider: embedded, offers: [host-kernel]}
   there: {label: there, provider: kubeconfig, offers: [internet]}
 """,
     "tiers.yml": """\

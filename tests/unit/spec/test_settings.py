@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from harness.errors import BadInput
-from harness.spec.settings import load_settings
+from harness.spec.models import Infra
+from harness.spec.renamed import TOLD
+from harness.spec.settings import Settings, load_settings
 
 
 def test_later_sources_win_and_are_named(tmp_path: Path) -> None:
@@ -24,8 +29,8 @@ def test_later_sources_win_and_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("providr: local\n", "vmatrix.yml:1: providr: unknown key; did you mean provider?"),
-        ("runs: x\nprovider: cloud\n", "vmatrix.yml:2: provider: Input should be 'local', 'kubeconfig' or 'kind'"),
+        ("providr: embedded\n", "vmatrix.yml:1: providr: unknown key; did you mean provider?"),
+        ("runs: x\nprovider: cloud\n", "vmatrix.yml:2: provider: Input should be 'embedded', 'kind' or 'kubeconfig'"),
         ("timeout_scale: 0\n", "vmatrix.yml:1: timeout_scale: Input should be greater than 0"),
         ("- a\n", "vmatrix.yml:1: "),
     ],
@@ -45,3 +50,64 @@ def test_an_unknown_variable_is_refused(tmp_path: Path) -> None:
 def test_a_malformed_variable_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"VMATRIX_TIMEOUT_SCALE: .*got 'fast'"):
         load_settings(tmp_path, environment={"VMATRIX_TIMEOUT_SCALE": "fast"})
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[[], list[str]]:
+    """Begin as a new process that has told nothing; return what gives the lines that it told since."""
+    monkeypatch.setenv(TOLD, "")
+    return lambda: capsys.readouterr().err.splitlines()
+
+
+def test_former_names_in_the_file_are_read_and_told(tmp_path: Path, told: Callable[[], list[str]]) -> None:
+    (tmp_path / "vmatrix.yml").write_text("provider: local\n\ninfra_kind: mine\n")
+    found = load_settings(tmp_path, environment={})
+    assert (found.settings.provider, found.settings.infra_profile) == ("embedded", "mine")
+    assert found.origin["infra_profile"] == "vmatrix.yml:3"
+    assert told() == [
+        "note: infra_kind is now called infra_profile (vmatrix.yml:3)",
+        "note: provider local is now called embedded (vmatrix.yml:1)",
+    ]
+    load_settings(tmp_path, environment={})
+    assert told() == [], "once is enough"
+
+
+def test_former_names_in_the_environment_and_options_are_read_and_told(
+    tmp_path: Path, told: Callable[[], list[str]]
+) -> None:
+    found = load_settings(
+        tmp_path, environment={"VMATRIX_INFRA_KIND": "mine", "VMATRIX_PROVIDER": "kind"}, options={"provider": "local"}
+    )
+    assert (found.settings.provider, found.settings.infra_profile) == ("embedded", "mine")
+    assert found.origin["infra_profile"] == "VMATRIX_INFRA_KIND"
+    assert told() == [
+        "note: VMATRIX_INFRA_KIND is now called VMATRIX_INFRA_PROFILE",
+        "note: provider local is now called embedded (--provider)",
+    ]
+
+
+def test_a_process_that_this_one_starts_does_not_tell_again(tmp_path: Path, told: Callable[[], list[str]]) -> None:
+    code = "from pathlib import Path; from harness.spec.settings import load_settings; load_settings(Path())"
+    (tmp_path / "vmatrix.yml").write_text("provider: local\n")
+    calls = [subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)]
+    load_settings(tmp_path, environment={})
+    calls.append(subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True))
+    assert [call.stderr for call in calls] == ["note: provider local is now called embedded (vmatrix.yml:1)\n", ""]
+
+
+def test_a_former_name_beside_the_present_one_is_a_mistake(tmp_path: Path) -> None:
+    (tmp_path / "vmatrix.yml").write_text("infra_profile: a\ninfra_kind: b\n")
+    with pytest.raises(BadInput, match=r"vmatrix\.yml:2: infra_kind: unknown key"):
+        load_settings(tmp_path, environment={})
+
+
+def test_a_former_provider_in_a_matrix_is_read_and_told(told: Callable[[], list[str]]) -> None:
+    assert Infra.model_validate({"label": "x", "provider": "local"}).provider == "embedded"
+    assert told() == ["note: provider local is now called embedded (infras.yml)"]
+
+
+def test_every_setting_is_described() -> None:
+    described = {name: field.description or "" for name, field in Settings.model_fields.items()}
+    assert [name for name, text in described.items() if not text.endswith(".")] == []
+    schema = Settings.model_json_schema()["properties"]
+    assert {name: entry["description"] for name, entry in schema.items()} == described
