@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from harness.rundir import AttemptDir
+
 # How machines are reached: at their own addresses, or through the infra cluster's API.
 Access = Literal["direct", "portforward"]
 LABEL_DOMAIN = "vmatrix.dev"
@@ -109,7 +111,7 @@ class Machine:
 class Environment:
     """The machines of one cell, ready for the playbooks.
 
-    `directory` holds the cell's files: inventory/hosts.yml, inventory/extra-vars.yml, id_ed25519 (0600), logs/.
+    directory: of the attempt's files; `files` tells what lies where in it.
     """
 
     run: str
@@ -119,6 +121,11 @@ class Environment:
     machines: tuple[Machine, ...]
     directory: Path
     private_key: Path
+
+    @property
+    def files(self) -> AttemptDir:
+        """Return what lies where in the directory."""
+        return AttemptDir(self.directory)
 
     @property
     def tunnels(self) -> Path | None:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-RESULTS = "results.jsonl"
+from harness.rundir import RunDir
 
 
 def now() -> str:
@@ -29,22 +29,11 @@ class Recorder:
     def write(self, event: str, **fields: Any) -> None:
         """Append one event. Field values must be JSON; never pass a secret."""
         line = json.dumps({"time": now(), "event": event, **fields}, default=str, sort_keys=False) + "\n"
-        handle = os.open(self.run_dir / RESULTS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        handle = os.open(RunDir(self.run_dir).results, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
             os.write(handle, line.encode())
         finally:
             os.close(handle)
-
-
-@dataclass
-class OpenStep:
-    """A step that is under way; `note` adds fields to its closing event."""
-
-    fields: dict[str, Any] = field(default_factory=dict)
-
-    def note(self, **fields: Any) -> None:
-        """Add fields to the event that closes the step."""
-        self.fields.update(fields)
 
 
 @dataclass
@@ -56,12 +45,12 @@ class Follower:
 
     def skip(self) -> None:
         """Pass over what is there already."""
-        path = self.run_dir / RESULTS
+        path = RunDir(self.run_dir).results
         self._offset = path.stat().st_size if path.exists() else 0
 
     def read(self) -> list[dict[str, Any]]:
         """Return the events that were added since the last call."""
-        path = self.run_dir / RESULTS
+        path = RunDir(self.run_dir).results
         if not path.exists():
             return []
         with path.open("rb") as file:
@@ -73,7 +62,7 @@ class Follower:
 
 def read(run_dir: Path) -> list[dict[str, Any]]:
     """Return all events of a run, oldest first; a torn last line (a killed writer) is left out."""
-    path = run_dir / RESULTS
+    path = RunDir(run_dir).results
     events: list[dict[str, Any]] = []
     if not path.exists():
         return events

@@ -17,6 +17,7 @@ from harness.errors import VmatrixError
 from harness.kube.client import Cluster, Json
 from harness.kube.resources import DATA_VOLUME, EVENT, NAMESPACE, POD, PVC, VM, VMI
 from harness.model import Environment, Machine
+from harness.rundir import AttemptDir
 
 log = logging.getLogger(__name__)
 OBJECTS = (VM, VMI, POD, DATA_VOLUME, PVC)
@@ -40,9 +41,9 @@ MARK = "=== vmatrix section "
 
 
 def collect(
-    cluster: Cluster, place: Place, directory: Path, environment: Environment | None, *, seconds: float
+    cluster: Cluster, place: Place, files: AttemptDir, environment: Environment | None, *, seconds: float
 ) -> list[Path]:
-    """Write the cell's objects and events, and every reachable machine's logs, below `directory`/logs.
+    """Write the cell's objects and events, and every reachable machine's logs, into the logs.
 
     Args:
         environment: the machines that could be logged in to; None when there never were any.
@@ -51,15 +52,14 @@ def collect(
     Returns:
         The files that were written. Whatever fails is logged and left out.
     """
-    target = directory / "logs"
-    target.mkdir(parents=True, exist_ok=True)
+    files.logs.mkdir(parents=True, exist_ok=True)
     jobs: list[Callable[[], list[Path]]] = [
-        lambda: _objects(cluster, place, target),
-        lambda: _events(cluster, place, target),
-        lambda: _consoles(cluster, place, target),
+        lambda: _objects(cluster, place, files.objects),
+        lambda: _events(cluster, place, files.events),
+        lambda: _consoles(cluster, place, files),
     ]
     if environment is not None:
-        jobs += [_machine_job(machine, environment, target, seconds) for machine in environment.machines]
+        jobs += [_machine_job(machine, environment, seconds) for machine in environment.machines]
     with ThreadPoolExecutor(max_workers=len(jobs)) as pool:
         return [path for paths in pool.map(_survive, jobs) for path in paths]
 
@@ -72,19 +72,18 @@ def _survive(job: Callable[[], list[Path]]) -> list[Path]:
         return []
 
 
-def _objects(cluster: Cluster, place: Place, target: Path) -> list[Path]:
+def _objects(cluster: Cluster, place: Place, path: Path) -> list[Path]:
     own = None if place.shared else cluster.get(NAMESPACE, place.namespace)
     found: list[Json] = [own] if own is not None else []
     for resource in OBJECTS:
         found += cluster.list(resource, place.namespace, labels=place.selector).items
     for obj in found:
         obj["metadata"].pop("managedFields", None)
-    path = target / "objects.yml"
     path.write_text(yaml.safe_dump_all(found, sort_keys=False, width=200), encoding="utf-8")
     return [path]
 
 
-def _events(cluster: Cluster, place: Place, target: Path) -> list[Path]:
+def _events(cluster: Cluster, place: Place, path: Path) -> list[Path]:
     """Save the events; in a shared namespace those about objects that the cell's prefix names."""
     found = cluster.list(EVENT, place.namespace).items
     events = [e for e in found if place.prefix in str(e["involvedObject"].get("name"))]
@@ -94,12 +93,11 @@ def _events(cluster: Cluster, place: Place, target: Path) -> list[Path]:
         f"{e['involvedObject'].get('kind')}/{e['involvedObject'].get('name')} {e.get('reason')}: {e.get('message')}"
         for e in events
     ]
-    path = target / "events.log"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return [path]
 
 
-def _consoles(cluster: Cluster, place: Place, target: Path) -> list[Path]:
+def _consoles(cluster: Cluster, place: Place, files: AttemptDir) -> list[Path]:
     """Save each launcher pod's logs: the guest's serial console, and KubeVirt's own words about it."""
     written: list[Path] = []
     namespace = place.namespace
@@ -109,7 +107,7 @@ def _consoles(cluster: Cluster, place: Place, target: Path) -> list[Path]:
         if pod is None:
             continue
         for container, ending in LAUNCHER_LOGS.items():
-            written += _survive(partial(_log, cluster, pod, container, target / f"{name}-{ending}.log"))
+            written += _survive(partial(_log, cluster, pod, container, files.log(f"{name}-{ending}")))
     return written
 
 
@@ -124,7 +122,7 @@ def _log(cluster: Cluster, pod: Json, container: str, path: Path) -> list[Path]:
     return [path]
 
 
-def _machine_job(machine: Machine, environment: Environment, target: Path, seconds: float) -> Callable[[], list[Path]]:
+def _machine_job(machine: Machine, environment: Environment, seconds: float) -> Callable[[], list[Path]]:
     def job() -> list[Path]:
         done = run_on(
             machine,
@@ -133,7 +131,7 @@ def _machine_job(machine: Machine, environment: Environment, target: Path, secon
             timeout=seconds,
             control=control_directory(environment.run, environment.cell.id),
         )
-        return split(done.stdout or done.stderr, target / machine.name)
+        return split(done.stdout or done.stderr, environment.files.machine_logs(machine.name))
 
     return job
 

@@ -13,7 +13,6 @@ from harness.cell.access import ssh_options
 from harness.model import Environment, Machine
 
 GROUPS = ("control_plane", "etcd", "node")
-SNAPSHOT = "etcd-snapshot.db"
 
 
 def inventory(environment: Environment) -> dict[str, Any]:
@@ -36,22 +35,21 @@ def _host(machine: Machine, private_key: Path) -> dict[str, Any]:
     }
 
 
-def extra_vars(environment: Environment, common: Mapping[str, Any], *, kubeconfig: Path) -> dict[str, Any]:
+def extra_vars(environment: Environment, common: Mapping[str, Any]) -> dict[str, Any]:
     """Return the variables: the cell's, the infra's, and what only the made machines can tell."""
+    files = environment.files
     return {
         **common,
-        "cluster_kubeconfig_path": str(kubeconfig),
-        "cluster_etcd_snapshot_path": str(kubeconfig.with_name(SNAPSHOT)),
+        "cluster_kubeconfig_path": str(files.kubeconfig),
+        "cluster_etcd_snapshot_path": str(files.snapshot),
         "cluster_hosts": [{"name": m.name, "address": m.address} for m in environment.machines],
     }
 
 
 def write(environment: Environment, variables: Mapping[str, Any]) -> tuple[Path, Path]:
-    """Write inventory/hosts.yml and inventory/extra-vars.yml into the cell's directory and return their paths."""
-    directory = environment.directory / "inventory"
-    directory.mkdir(parents=True, exist_ok=True)
-    hosts = directory / "hosts.yml"
-    extra = directory / "extra-vars.yml"
+    """Write the inventory and the variables into the cell's directory and return their paths."""
+    hosts, extra = environment.files.hosts, environment.files.variables
+    hosts.parent.mkdir(parents=True, exist_ok=True)
     hosts.write_text(yaml.safe_dump(inventory(environment), sort_keys=False, width=200), encoding="utf-8")
     extra.write_text(yaml.safe_dump(dict(variables), sort_keys=True, width=200), encoding="utf-8")
     return hosts, extra

@@ -8,8 +8,6 @@ from pathlib import Path
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-PRIVATE_KEY = "id_ed25519"
-
 
 def make_key_pair(private_key: Path, *, comment: str) -> str:
     """Write a new private key (OpenSSH format, 0600) unless it is there, and return the public key's line."""

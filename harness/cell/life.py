@@ -11,7 +11,6 @@ from typing import Any
 
 from harness.cell import diagnose, inventory, provision, ways
 from harness.cell.deploy import run_playbook
-from harness.cell.keys import PRIVATE_KEY
 from harness.cell.place import selector_of
 from harness.cell.sighting import Sighting, changes, sight
 from harness.cell.site import Site
@@ -26,8 +25,6 @@ from harness.until import Deadline
 DEPLOY = "deploy"
 # Looks on while a phase is applied: its index, all machines, and the guest before it (None when there is no cluster).
 Watch = Callable[[int, Environment, GuestCluster | None], AbstractContextManager[None]]
-KUBECONFIG = "kubeconfig"
-SECRETS = (PRIVATE_KEY, KUBECONFIG, f"{KUBECONFIG}.*", inventory.SNAPSHOT)  # globs
 MOST_ATTEMPTS = 2  # of provisioning, and of nothing else
 
 
@@ -143,13 +140,14 @@ class Life:
         phase = self.cell.phases[index]
         environment = whole.only(phase.machines)
         self._lose(phase)
-        kubeconfig = environment.directory / KUBECONFIG
-        variables = self.variables(environment, kubeconfig, phase)
+        files = self.attempt.files
+        kubeconfig = files.kubeconfig
+        variables = self.variables(environment, phase)
         hosts, extra = inventory.write(environment, variables)
         product = self.site.spec.product
         playbook = self.site.project / product.directory / product.phases[phase.name].playbook
         timeouts = self.site.timeouts
-        log = environment.directory / "logs" / f"{self.cell.stage(index)}.log"
+        log = files.log(self.cell.stage(index))
         recaps = run_playbook(
             environment,
             playbook,
@@ -175,7 +173,7 @@ class Life:
             return kubeconfig
         if self._forwarder is None:
             self._forwarder = Forwarder(Tunnels.load(environment.tunnels))
-        return ways.through(kubeconfig, self._forwarder.url)
+        return ways.through(kubeconfig, self._forwarder.url, self.attempt.files.proxied())
 
     def _lose(self, phase: Phase) -> None:
         """Destroy the machines that the phase has to do without: at once, as a broken host would."""
@@ -198,7 +196,7 @@ class Life:
                 paths=(log,),
             )
 
-    def variables(self, environment: Environment, kubeconfig: Path, phase: Phase) -> dict[str, Any]:
+    def variables(self, environment: Environment, phase: Phase) -> dict[str, Any]:
         """Return the playbooks' variables: the phase's, then the infra's, then the mirror's."""
         common = {
             **merged(phase.vars, self.site.guest_vars),
@@ -206,7 +204,7 @@ class Life:
             "cluster_image_registry": self.site.mirror.registry,
             **named_machines(phase),
         }
-        return inventory.extra_vars(environment, common, kubeconfig=kubeconfig)
+        return inventory.extra_vars(environment, common)
 
     def collect(self) -> None:
         """Dump what explains the outcome. Never raises for what cannot be had."""
@@ -215,7 +213,7 @@ class Life:
                 written = diagnose.collect(
                     self.site.cluster,
                     self.attempt.place,
-                    self.attempt.directory,
+                    self.attempt.files,
                     self.environment,
                     seconds=self.site.timeouts.collect,
                 )
@@ -237,9 +235,7 @@ class Life:
         with self.steps.step("teardown"):
             selection = Selection(run=self.attempt.run, cell=self.cell.id, namespace=self.site.namespace)
             reap(self.site.cluster, selection, seconds=self.site.timeouts.teardown)
-        for glob in SECRETS:  # they open nothing any more, and a run's directory is what people pass around
-            for file in self.attempt.directory.glob(glob):
-                file.unlink(missing_ok=True)
+        self.attempt.files.remove_secrets()  # they open nothing any more
         self.torn_down = True
 
     def _step(self, name: str, work: Callable[[], Any]) -> Any:

@@ -15,7 +15,7 @@ from harness.cell import manifests, ways
 from harness.cell.access import control_directory, wait_for_cloud_init, wait_for_login
 from harness.cell.disk_trouble import CloneStuck
 from harness.cell.golden import ensure_golden
-from harness.cell.keys import PRIVATE_KEY, make_key_pair
+from harness.cell.keys import make_key_pair
 from harness.cell.labels import cell_labels
 from harness.cell.machines import create_machine, create_own, wait_for_address
 from harness.cell.membership import join_namespace
@@ -27,6 +27,7 @@ from harness.errors import InfraRetriable, VmatrixError
 from harness.kube.client import ApiFailure
 from harness.kube.resources import NAMESPACE, RESOURCE_QUOTA
 from harness.model import Cell, Environment, Machine
+from harness.rundir import AttemptDir
 from harness.until import Deadline
 
 FORBIDDEN = 403
@@ -59,6 +60,11 @@ class Attempt:
         """Return the attempt's namespace."""
         return self.place.namespace
 
+    @property
+    def files(self) -> AttemptDir:
+        """Return what lies where in the attempt's directory."""
+        return AttemptDir(self.directory)
+
     def next(self, failure: VmatrixError | None = None) -> Attempt:
         """Return the attempt after this one; its files lie in a directory of their own below the cell's.
 
@@ -66,14 +72,8 @@ class Attempt:
             failure: of this one.
         """
         number = self.number + 1
-        directory = attempt_directory(self.directory, self.number, number)
+        directory = self.files.sibling(number).path
         return replace(self, number=number, directory=directory, imports=isinstance(failure, CloneStuck))
-
-
-def attempt_directory(directory: Path, number: int, wanted: int) -> Path:
-    """Return the directory of a cell's attempt, given that of another one: the cell's own for the first attempt."""
-    cell = directory.parent if number > 1 else directory
-    return cell / f"attempt-{wanted}" if wanted > 1 else cell
 
 
 def provision(site: Site, attempt: Attempt, steps: Steps) -> Environment:
@@ -82,12 +82,11 @@ def provision(site: Site, attempt: Attempt, steps: Steps) -> Environment:
     Raises:
         InfraError (or an ExceptionGroup of several machines' errors): a machine cannot come up.
     """
-    private_key = attempt.directory / PRIVATE_KEY
-    machines = bring_up(site, attempt, steps, private_key)
+    machines = bring_up(site, attempt, steps)
     alive = partial(refuse_changed, site, attempt.place, sight(site.cluster, attempt.place, machines))
-    machines = ways.record(site, attempt.place, machines, attempt.directory)
+    machines = ways.record(site, attempt.place, machines, attempt.files)
     with steps.step("login"):
-        in_parallel(lambda m: _log_in(site, attempt, m, private_key, partial(alive, m.name)), machines)
+        in_parallel(lambda m: _log_in(site, attempt, m, partial(alive, m.name)), machines)
     return Environment(
         run=attempt.run,
         cell=attempt.cell,
@@ -95,31 +94,31 @@ def provision(site: Site, attempt: Attempt, steps: Steps) -> Environment:
         namespace=attempt.namespace,
         machines=tuple(machines),
         directory=attempt.directory,
-        private_key=private_key,
+        private_key=attempt.files.key,
     )
 
 
-def bring_up(site: Site, attempt: Attempt, steps: Steps, private_key: Path) -> list[Machine]:
-    """Create a cell's machines and wait until each runs and has an address; `private_key` will open them.
+def bring_up(site: Site, attempt: Attempt, steps: Steps) -> list[Machine]:
+    """Create a cell's machines and wait until each runs and has an address.
 
     Raises:
         InfraError (or an ExceptionGroup of several machines' errors): a machine cannot come up.
     """
-    images = create(site, attempt, steps, private_key)
+    images = create(site, attempt, steps)
     with steps.step("machines"):
         return in_parallel(
             lambda m: wait_for_address(site, attempt.place, m, images[m.image].user), attempt.cell.machines
         )
 
 
-def create(site: Site, attempt: Attempt, steps: Steps, private_key: Path) -> Mapping[str, manifests.GoldenImage]:
+def create(site: Site, attempt: Attempt, steps: Steps) -> Mapping[str, manifests.GoldenImage]:
     """Create all objects of a cell; return its images by name. Only golden images are waited for.
 
     Raises:
         InfraError: an object was refused.  BadImage, InfraError: a golden image cannot be had.
     """
     attempt.directory.mkdir(parents=True, exist_ok=True)
-    plan = _plan(site, attempt, make_key_pair(private_key, comment=attempt.namespace))
+    plan = _plan(site, attempt, make_key_pair(attempt.files.key, comment=attempt.namespace))
     if not attempt.place.shared:
         with steps.step("namespace"):
             _make_namespace(site, plan, attempt)
@@ -185,9 +184,10 @@ def _plan(site: Site, attempt: Attempt, public_key: str) -> manifests.CellPlan:
     )
 
 
-def _log_in(site: Site, attempt: Attempt, machine: Machine, private_key: Path, alive: Callable[[], None]) -> None:
+def _log_in(site: Site, attempt: Attempt, machine: Machine, alive: Callable[[], None]) -> None:
     control = control_directory(attempt.run, attempt.cell.id)
     control.mkdir(mode=0o700, exist_ok=True)
+    private_key = attempt.files.key
     wait_for_login(machine, private_key, deadline=Deadline.after(site.timeouts.ssh), control=control, alive=alive)
     wait_for_cloud_init(
         machine, private_key, deadline=Deadline.after(site.timeouts.cloud_init), control=control, alive=alive

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from harness.errors import Blame, VmatrixError
-from harness.record import OpenStep, Recorder
+from harness.record import Recorder
 
 Outcome = Literal["passed", "failed", "interrupted"]
 
@@ -26,6 +26,17 @@ class StepEvent:
 
 
 Listener = Callable[[StepEvent], None]
+
+
+@dataclass
+class OpenStep:
+    """A step that is under way; `note` adds fields to its closing event."""
+
+    fields: dict[str, Any] = field(default_factory=dict)
+
+    def note(self, **fields: Any) -> None:
+        """Add fields to the event that closes the step."""
+        self.fields.update(fields)
 
 
 @dataclass

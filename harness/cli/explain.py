@@ -23,6 +23,7 @@ from harness.plan.lock import load_lock
 from harness.plan.select import Selected
 from harness.plan.why import why
 from harness.proc import pasteable
+from harness.rundir import AttemptDir
 from harness.schedule.demand import demand_of
 from harness.schedule.history import History
 from harness.session.choice import choose, kind_of
@@ -127,7 +128,7 @@ def placeholders(cell: Cell) -> Environment:
         namespace=f"vmatrix-{cell.id}-RUN-1",
         machines=tuple(Machine(m, f"ADDRESS-OF-{m.name}", SSH_PORT, "USER") for m in cell.machines),
         directory=directory,
-        private_key=directory / "id_ed25519",
+        private_key=AttemptDir(directory).key,
     )
 
 
@@ -148,8 +149,7 @@ def _reasons(spec: Spec, infra: str, one: Selected) -> Iterator[tuple[str, Any]]
 def _phase(spec: Spec, cell: Cell, index: int, environment: Environment) -> dict[str, Any]:
     phase: Phase = cell.phases[index]
     playbook = Path(spec.product.directory) / spec.product.phases[phase.name].playbook
-    folder = environment.directory / "inventory"
-    argv = ["ansible-playbook", *playbook_argv(playbook, folder / "hosts.yml", folder / "extra-vars.yml")[1:]]
+    argv = ["ansible-playbook", *playbook_argv(playbook, environment.files.hosts, environment.files.variables)[1:]]
     return {
         "phase": cell.stage(index),
         "playbook": str(playbook),

@@ -23,6 +23,7 @@ from harness.gitlab.wanted import Tiers, Wanted, wanted
 from harness.plan.changed import changed_since
 from harness.plan.lock import tier_cells
 from harness.plan.select import Selected, Selection, selected
+from harness.report.output.files import NOTE
 from harness.schedule.history import History
 from harness.session.choice import kind_of
 
@@ -161,7 +162,7 @@ def note_(
     Without a token the pipeline's page says what is missing; nothing fails.
     """
     job = read_job(os.environ)
-    file = report / "summary.md"
+    file = report / NOTE
     if not file.is_file():
         raise BadInput(f"{file} does not exist", hint=f"`vmatrix report --output {report}` writes it")
     reached, missing = _merge_request(os.environ)

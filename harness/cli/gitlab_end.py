@@ -12,7 +12,6 @@ from harness import providers
 from harness.artifacts.recipe import silent
 from harness.artifacts.store import Store
 from harness.cell import teardown
-from harness.cell.life import SECRETS
 from harness.cli.gitlab_job import LOCAL, PREFIX, JobContext
 from harness.errors import BadInput, InfraError, Leaked, VmatrixError
 from harness.gitlab import access, links
@@ -21,10 +20,11 @@ from harness.gitlab.links import Link, artifact
 from harness.infra.embedded.provider import LocalProvider
 from harness.infra.host.layout import instances_dir
 from harness.providers.embedded import local_provider
-from harness.record import RESULTS, Recorder, read
+from harness.record import Recorder, read
 from harness.report import junit, summary
 from harness.report.cell import CellResult
 from harness.report.results import RunResult, load
+from harness.rundir import RunDir
 
 SECTION = "vmatrix"
 
@@ -53,7 +53,7 @@ def end(context: JobContext, *, wait: float | None, console: Console) -> None:
 
 
 def _run_dir(context: JobContext) -> Path:
-    return (context.settings.runs / context.job.run).resolve()
+    return RunDir.of(context.settings.runs, context.job.run).path
 
 
 def _take_away(context: JobContext, run_dir: Path, console: Console) -> VmatrixError | None:
@@ -75,9 +75,7 @@ def _take_away(context: JobContext, run_dir: Path, console: Console) -> VmatrixE
     except VmatrixError as error:
         return error
     for cell in {found.cell for found in gone}:
-        for glob in SECRETS:
-            for file in (run_dir / cell).rglob(glob):
-                file.unlink(missing_ok=True)
+        RunDir(run_dir).remove_secrets(cell)
     return None
 
 
@@ -102,8 +100,8 @@ def _complete(context: JobContext, run_dir: Path) -> None:
         return
     Recorder(run_dir).write("job-end", job=context.job.id)
     result = load(run_dir, quarantine=context.spec.quarantine)
-    junit.write(result, run_dir / "junit.xml")
-    summary.write(result, run_dir / "summary.md")
+    junit.write(result, RunDir(run_dir).junit)
+    summary.write(result, RunDir(run_dir).summary)
 
 
 def annotate(context: JobContext, run_dir: Path | None) -> None:
@@ -115,12 +113,12 @@ def annotate(context: JobContext, run_dir: Path | None) -> None:
     job = context.job
     if not job.url:
         return
-    results = run_dir is not None and (run_dir / RESULTS).is_file()
+    results = run_dir is not None and RunDir(run_dir).results.is_file()
     outcome = list(_outcome(context, load(run_dir, quarantine=context.spec.quarantine))) if run_dir and results else []
-    folder = f"{context.settings.runs}/{job.run}"
+    files = RunDir(context.settings.runs / job.run)
     where = [
-        Link("results of the run", artifact(job, f"{folder}/")),
-        Link("summary", artifact(job, f"{folder}/summary.md")),
+        Link("results of the run", artifact(job, f"{files.path}/")),
+        Link("summary", artifact(job, str(files.summary))),
     ]
     links.write(job.directory, {SECTION: [*outcome, *where]})
 
@@ -129,7 +127,7 @@ def _outcome(context: JobContext, result: RunResult) -> Iterator[Link]:
     """Yield a link per cell and per failure, to the logs."""
     job = context.job
     for cell in result.cells:
-        logs = artifact(job, f"{context.settings.runs}/{result.run}/{cell.id}/logs/")
+        logs = artifact(job, f"{RunDir(context.settings.runs / result.run).attempt(cell.id).logs}/")
         yield Link(f"{cell.id}: {cell.outcome}", logs)
         yield from (Link(label, logs) for label in _failures(cell))
 

@@ -19,11 +19,9 @@ from rich.console import Console
 from harness import proc, providers
 from harness.cell import teardown, ways
 from harness.cell.access import ssh_command
-from harness.cell.keys import PRIVATE_KEY
 from harness.cell.launchers import launcher_address
 from harness.cell.machines import SSH_PORT
 from harness.cell.place import Place, place_of
-from harness.cell.provision import attempt_directory
 from harness.errors import BadInput
 from harness.kube.client import Cluster, Json
 from harness.kube.forwarder import forwarding
@@ -32,9 +30,9 @@ from harness.kube.resources import VM, VMI
 from harness.kube.tunnels import Tunnels, leave
 from harness.model import ANNOTATION_USER, LABEL_MACHINE, Machine, PlannedMachine
 from harness.providers.embedded import INFRA_VERSION
+from harness.rundir import AttemptDir, RunDir
 from harness.spec.settings import Settings, load_settings
 
-KUBECONFIG = "kubeconfig"
 Cell = Annotated[str, typer.Argument(help="Cell id.")]
 Provider = Annotated[str | None, typer.Option(help="local, kind or kubeconfig.")]
 InfraName = Annotated[str | None, typer.Option(help="Name of the infrastructure on this host.")]
@@ -59,7 +57,7 @@ class Existing:
     settings: Settings
     cell: str
     place: Place
-    directory: Path
+    files: AttemptDir
 
     def instances(self) -> dict[str, Json]:
         """Return the VirtualMachineInstances of the cell's machines, by the machines' names."""
@@ -83,13 +81,13 @@ class Existing:
 
         What the cell was made with is used again, unless the settings say otherwise.
         """
-        recorded = self.directory / ways.FILE
+        recorded = self.files.tunnels
         if (self.settings.access or ("portforward" if recorded.is_file() else "direct")) == "direct":
             return None
         addresses = {v["metadata"]["name"]: self.address(v) for v in self.instances().values()}
         kubeconfig, context = providers.way_in(self.settings)
         instances = {address: name for name, address in addresses.items() if address}
-        log = self.directory / "logs" / ways.LOG
+        log = self.files.tunnels_log
         log.parent.mkdir(parents=True, exist_ok=True)
         Tunnels(kubeconfig.resolve(), context, self.place.namespace, instances, log).save(recorded)
         return recorded
@@ -111,8 +109,8 @@ def existing(cell: str, settings: Settings) -> Existing:
         raise BadInput(f"no cell {cell!r} exists in the infra cluster", hint="`vmatrix status` shows those that do")
     newest = found[-1]
     place = place_of(newest.run, newest.cell, newest.attempt, shared=settings.namespace)
-    directory = attempt_directory(settings.runs.resolve() / newest.run / cell, 1, newest.attempt)
-    return Existing(cluster, settings, cell, place, directory)
+    files = RunDir.of(settings.runs, newest.run).attempt(cell, newest.attempt)
+    return Existing(cluster, settings, cell, place, files)
 
 
 def _settings(
@@ -141,7 +139,7 @@ def login(
     """Log in to a machine of a cell that exists."""
     there = existing(cell, _settings(provider, infra_name, kubeconfig, namespace, access))
     vmi = there.instance(machine)
-    key = _own(there, PRIVATE_KEY, "the cell's private key")
+    key = _own(there.files.key, "the cell's private key")
     argv = ssh_command(_reached(there, vmi), key)
     os.execvp(argv[0], [*argv[:1], "-t", *argv[1:], *(command or [])])  # noqa: S606 - replaces this process
 
@@ -157,13 +155,12 @@ def _reached(there: Existing, vmi: Json) -> Machine:
     return Machine(planned, address, SSH_PORT, user, there.tunnels())
 
 
-def _own(there: Existing, name: str, what: str) -> Path:
+def _own(path: Path, what: str) -> Path:
     """Return one of the cell's files.
 
     Raises:
         BadInput: it is not here.
     """
-    path = there.directory / name
     if not path.is_file():
         raise BadInput(
             f"{what} {path} is not on this machine",
@@ -203,7 +200,7 @@ def kubeconfig(
     with _guest_api(there) as path:
         sys.stdout.write(f"{path}\n")
         sys.stdout.flush()
-        if path.name != KUBECONFIG:
+        if path != there.files.kubeconfig:
             said = f"export KUBECONFIG={path}   # leads through the infra cluster's API until you press Ctrl-C here"
             Console(stderr=True, highlight=False, soft_wrap=True).print(said, markup=False)
             threading.Event().wait()
@@ -230,13 +227,13 @@ def kubectl(
 @contextmanager
 def _guest_api(there: Existing) -> Iterator[Path]:
     """Give a kubeconfig of the guest that works as long as the body runs; what is made for it goes at its end."""
-    own = _own(there, KUBECONFIG, "the guest's kubeconfig")
+    own = _own(there.files.kubeconfig, "the guest's kubeconfig")
     tunnels = there.tunnels()
     if tunnels is None:
         yield own
         return
     with _ending_on_signals(), forwarding(Tunnels.load(tunnels)) as forwarder:
-        made = ways.through(own, forwarder.url, f"{KUBECONFIG}.{os.getpid()}")
+        made = ways.through(own, forwarder.url, there.files.proxied(str(os.getpid())))
         try:
             yield made
         finally:

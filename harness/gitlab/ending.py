@@ -17,6 +17,7 @@ from harness.cell.place import place_of
 from harness.cell.teardown import Found, Selection, find, reap
 from harness.kube.client import Cluster
 from harness.record import read
+from harness.rundir import RunDir
 from harness.until import Deadline, NotYet, TimedOut, until
 
 STARTS = ("run-start", "rerun-start")
@@ -86,9 +87,6 @@ def take_away(
     selection = Selection(run=run_dir.name, namespace=shared)
     for left in find(cluster, selection):
         place = place_of(left.run, left.cell, left.attempt, shared=shared)
-        directory = run_dir / left.cell
-        if left.attempt > 1:
-            directory /= f"attempt-{left.attempt}"
-        directory.mkdir(parents=True, exist_ok=True)
-        diagnose.collect(cluster, place, directory, None, seconds=collect_seconds)
+        files = RunDir(run_dir).attempt(left.cell, left.attempt)
+        diagnose.collect(cluster, place, files, None, seconds=collect_seconds)
     return reap(cluster, selection, seconds=seconds, on_gone=on_gone)

@@ -13,9 +13,9 @@ from harness.history.file import FileStore
 from harness.history.lines import History
 from harness.history.package import PackageStore
 from harness.history.record import Record
+from harness.rundir import HISTORY
 from harness.spec.settings import Settings
 
-FILE = "history.jsonl"  # in the runs' directory, and in each run's
 TOKEN = "MATRIX_HISTORY_TOKEN"  # noqa: S105 - the variable's name
 JOB_TOKEN = "CI_JOB_TOKEN"  # noqa: S105 - the variable's name
 
@@ -39,7 +39,7 @@ class HistoryStore(Protocol):
 
 def file_of(settings: Settings) -> Path:
     """Return the history's file on this machine."""
-    return settings.report_file if settings.report_file is not None else settings.runs / FILE
+    return settings.report_file if settings.report_file is not None else settings.runs / HISTORY
 
 
 def open_store(settings: Settings, checkout: Path, environment: Mapping[str, str]) -> HistoryStore:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.cell.provision import attempt_directory
+from harness.rundir import AttemptDir
 
 PASSED = "passed"
 FAILED = "failed"
@@ -220,7 +220,7 @@ class CellResult:
 
     def logs(self, attempt: int) -> Path:
         """Return the directory of an attempt's logs."""
-        return attempt_directory(Path(self.directory), 1, attempt) / "logs"
+        return AttemptDir(Path(self.directory)).sibling(attempt).logs
 
     def label(self, check: Check) -> str:
         """Return a check's suite and name, with its stage when the cell has several."""

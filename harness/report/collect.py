@@ -12,9 +12,9 @@ from harness.history.file import FileStore, content, replace_file
 from harness.history.lines import History, Skipped, once, read, united
 from harness.history.origin import JOB
 from harness.history.record import Record, to_line
-from harness.history.store import FILE, file_of
-from harness.record import RESULTS
+from harness.history.store import file_of
 from harness.report.records import records_of
+from harness.rundir import HISTORY, RunDir
 from harness.spec.models import QuarantineEntry
 from harness.spec.settings import Settings
 
@@ -46,7 +46,7 @@ def keep(
         InfraError: a file could not be written.
     """
     records = records_of(run_dir, quarantine=quarantine, cells=cells)
-    own = run_dir / FILE
+    own = RunDir(run_dir).history
     before = content(own) if own.exists() else b""
     replace_file(own, united(before, *map(to_line, records)))
     if settings.report_history == "file" and not os.environ.get(JOB):
@@ -67,8 +67,9 @@ def collect(paths: Sequence[Path], *, quarantine: Sequence[QuarantineEntry]) -> 
     files: list[Path] = []
     for path in paths:
         if path.is_dir():
-            runs += [path] if (path / RESULTS).is_file() else sorted(p.parent for p in path.glob(f"*/{RESULTS}"))
-            files += [p for p in (path / FILE,) if p.is_file() and path in runs] + sorted(path.glob(f"*/{FILE}"))
+            own = RunDir(path)
+            runs += [path] if own.results.is_file() else [run.path for run in RunDir.all_in(path)]
+            files += [p for p in (own.history,) if p.is_file() and path in runs] + sorted(path.glob(f"*/{HISTORY}"))
         elif path.is_file():
             files.append(path)
         elif len(paths) > 1 or path.suffix:
@@ -87,5 +88,5 @@ def _runs(runs: Iterable[Path], quarantine: Sequence[QuarantineEntry]) -> tuple[
         try:
             found += records_of(run.resolve(), quarantine=quarantine)
         except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
-            skipped.append(Skipped(str(run / RESULTS), 0, f"{type(error).__name__}: {error}"))
+            skipped.append(Skipped(str(RunDir(run).results), 0, f"{type(error).__name__}: {error}"))
     return found, skipped

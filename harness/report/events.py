@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.report.cell import FAILED, PASSED, TEARDOWN, UNFINISHED, CellResult, Check, Step, WorkerAssignment
+from harness.rundir import RunDir
 
 Event = dict[str, Any]
 ENDS_KEEPING = {TEARDOWN, "worker"}  # steps after which nothing of a cell is left: a lost worker's remains are reaped
@@ -45,7 +46,7 @@ def cell_result(cell: str, run_dir: Path, events: list[Event]) -> CellResult:
     last_call = [e for e in events if e["since"] == events[-1]["since"]]
     admitted = next((_admitted(e) for e in reversed(last_call) if e["event"] == "admitted"), None)
     cut = frozenset(int(e["attempt"]) for e in events if e["signalled"] and e.get("step") == [TEARDOWN])
-    return CellResult(cell, str(run_dir / cell), steps, _checks(events), inner, admitted, cut)
+    return CellResult(cell, str(RunDir(run_dir).attempt(cell).path), steps, _checks(events), inner, admitted, cut)
 
 
 def _inside(inner: Step, outer: Step) -> bool:

@@ -10,8 +10,8 @@ from rich.text import Text
 from harness.report import words
 from harness.report.cell import ADMISSION, FAILED, PASSED, CellResult, Check, Step
 from harness.report.results import RunResult, alike
+from harness.rundir import SUMMARY
 
-SUMMARY = "summary.md"
 BAD, ODD = "bold red", "yellow"
 STYLES = {"passed": "green", "failed": BAD}
 COLUMNS = ("checks", "waited", "time", "expected")

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from harness import providers
 from harness.cell.life import Life
-from harness.cell.provision import Attempt, attempt_directory
+from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Listener, Steps, describe
 from harness.errors import Blame, HarnessBug, Leaked, VmatrixError
@@ -63,7 +63,7 @@ class Cells:
             number = self.plan.first_attempt(cell)
             steps = Steps(self.recorder, cell.id, number)
             steps.listeners += self.listeners
-            directory = attempt_directory(self.plan.directory / cell.id, 1, number)
+            directory = self.plan.files.attempt(cell.id, number).path
             life = Life(self.site, Attempt(self.plan.run, cell, number, directory, self.site.namespace), steps)
             life.on_task = self.on_task
             self._lives[cell.id] = life

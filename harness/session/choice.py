@@ -10,9 +10,9 @@ from harness.paths import project_dir
 from harness.plan.changed import changed_since
 from harness.plan.select import Failed, Selected, Selection, selected
 from harness.providers import kind
-from harness.record import RESULTS
 from harness.report.cell import PASSED, QUARANTINED
 from harness.report.results import RunResult, excused, load
+from harness.rundir import RunDir
 from harness.spec import Spec
 from harness.spec.settings import Settings
 
@@ -85,12 +85,13 @@ def find_run(runs: Path, run: str) -> RunResult:
         BadInput: there is none.
     """
     if run == LAST:
-        found = sorted(runs.glob(f"*/{RESULTS}"), key=lambda p: p.stat().st_mtime)
-        if not found:
+        found = max(RunDir.all_in(runs), key=lambda run: run.results.stat().st_mtime, default=None)
+        if found is None:
             raise BadInput(f"there is no run in {runs}", hint="name the runs' directory with --runs")
-        return load(found[-1].parent.resolve())
-    if not (runs / run / RESULTS).is_file():
+        return load(found.path.resolve())
+    named = RunDir.of(runs, run)
+    if not named.results.is_file():
         raise BadInput(
             f"there is no run {run!r} in {runs}", hint="its folders are named after the runs; `last` also works"
         )
-    return load((runs / run).resolve())
+    return load(named.path)

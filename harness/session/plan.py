@@ -17,6 +17,7 @@ from harness.model import Cell
 from harness.paths import project_dir
 from harness.plan import make_cell
 from harness.report.results import RunResult
+from harness.rundir import RunDir
 from harness.schedule import shards
 from harness.session.choice import choose, failures, find_run
 from harness.spec import Spec, load_spec
@@ -45,6 +46,11 @@ class RunPlan:
     options: Mapping[str, Any]
     attempts: Mapping[str, int] = field(default_factory=dict)
     rerun: bool = False
+
+    @property
+    def files(self) -> RunDir:
+        """Return what lies where in the run's directory."""
+        return RunDir(self.directory)
 
     @property
     def cleanup(self) -> str:
@@ -120,7 +126,7 @@ def plan_run(
             f"run id {run!r} is not 6 lower-case letters or digits",
             hint="leave --run-id out, and one is made up",
         )
-    return RunPlan(run, tier, cells, spec, settings, (settings.runs / run).resolve(), command, options)
+    return RunPlan(run, tier, cells, spec, settings, RunDir.of(settings.runs, run).path, command, options)
 
 
 def plan_from(given: Mapping[str, Any]) -> RunPlan:

@@ -23,7 +23,7 @@ from harness.cell.teardown import Selection, reap
 from harness.errors import EXIT_OK, BadInput, Leaked, VmatrixError
 from harness.model import Cell
 from harness.paths import project_dir
-from harness.record import RESULTS, Recorder
+from harness.record import Recorder
 from harness.report import junit, records, summary, terminal
 from harness.report.collect import keep
 from harness.report.live import Live, in_gitlab
@@ -125,7 +125,7 @@ class Run:
         self.exit_code = error.exit_code
         if self.started and isinstance(error, BadInput) and self._made:
             self.started = False
-            (self.plan.directory / RESULTS).unlink()
+            self.plan.files.results.unlink()
             with suppress(OSError):  # what somebody else put there stays
                 for folder in self._made:
                     folder.rmdir()
@@ -169,8 +169,8 @@ class Run:
             )
         self.recorder.write("run-end", exit_code=self.exit_code, signal=self.signalled)
         result = load(self.plan.directory, quarantine=self.plan.spec.quarantine)
-        junit.write(result, self.plan.directory / "junit.xml")
-        summary.write(result, self.plan.directory / "summary.md")
+        junit.write(result, self.plan.files.junit)
+        summary.write(result, self.plan.files.summary)
         self._remember()
         self._keep_records()
         return self.exit_code
@@ -218,5 +218,6 @@ class Run:
             self.console.print(
                 f"LEAKED: {self._leak.summary}\n{self._leak.detail}\nhint: {self._leak.hint}", markup=False
             )
-        for name in ("summary.md", "junit.xml", "results.jsonl"):
-            self.console.print(f"report: {self.plan.directory / name}", markup=False)
+        files = self.plan.files
+        for report in (files.summary, files.junit, files.results):
+            self.console.print(f"report: {report}", markup=False)

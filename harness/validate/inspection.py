@@ -45,7 +45,7 @@ class Inspection:
     @property
     def directory(self) -> Path:
         """Return where the checks' own files go."""
-        directory = self.guest.environment.directory / "checks"
+        directory = self.guest.environment.files.checks
         directory.mkdir(parents=True, exist_ok=True)
         return directory
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.cell.life import KUBECONFIG
 from harness.cell.site import Site
 from harness.model import Environment
 from tests.bench import bare, rendered
@@ -111,7 +110,7 @@ def _by_playbook(ground: Ground, site: Site) -> Deployed:
         alive.on_task = clock.on_task
         alive.deploy()
         tasks = clock.seconds(time.monotonic())
-        variables = alive.variables(environment, environment.directory / KUBECONFIG, alive.cell.phases[0])
+        variables = alive.variables(environment, alive.cell.phases[0])
         return Deployed(tasks, environment, rendered.read(environment), variables)
     finally:
         alive.teardown()

@@ -17,7 +17,6 @@ from typing import Any
 import yaml
 
 from harness.cell import provision
-from harness.cell.keys import PRIVATE_KEY
 from harness.cell.life import Life
 from harness.cell.manifests import GoldenImage
 from harness.cell.provision import Attempt
@@ -150,8 +149,7 @@ def told(error: VmatrixError) -> str:
 
 def bring_up(life: Life) -> list[Machine]:
     """Make a cell's machines until they have addresses; nobody logs in."""
-    key = life.attempt.directory / PRIVATE_KEY
     try:
-        return provision.bring_up(life.site, life.attempt, life.steps, key)
+        return provision.bring_up(life.site, life.attempt, life.steps)
     except BaseExceptionGroup as several:
         raise flatten(several) from several

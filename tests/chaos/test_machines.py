@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 import pytest
 
-from harness.cell.keys import PRIVATE_KEY
 from harness.cell.life import Life
 from harness.cell.sighting import Sighting, changes, sight
 from harness.errors import EXIT_RETRY, Blame, InfraError, InfraRetriable, VmatrixError
@@ -225,7 +224,7 @@ def take_over(ground: Ground, life: Life, machines: Sequence[Machine]) -> None:
         namespace=attempt.namespace,
         machines=tuple(machines),
         directory=attempt.directory,
-        private_key=attempt.directory / PRIVATE_KEY,
+        private_key=attempt.files.key,
     )
     life.sightings = sight(ground.cluster, attempt.place, machines)
 

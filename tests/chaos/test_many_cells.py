@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from harness.cell.keys import PRIVATE_KEY
 from harness.cell.life import Life
 from harness.cell.provision import create
 from harness.cell.teardown import Selection, find, reap
@@ -103,7 +102,7 @@ def price_of(ground: Ground, number: int) -> Price:
     pending = {"kind": "DataVolume", "namespace": f"vmatrix-many-*-{run}-*", "faults": {"claim-pending": {}}}
 
     def make(life: Life) -> None:
-        create(site, life.attempt, life.steps, life.attempt.directory / PRIVATE_KEY)
+        create(site, life.attempt, life.steps)
 
     def make_all() -> None:
         with ThreadPoolExecutor(AT_ONCE) as pool:

@@ -122,7 +122,7 @@ def _variable(guest: GuestCluster, name: str) -> Any:
     if guest.expected.get(name) in (None, ""):
         raise HarnessBug(
             f"cell {guest.environment.cell.id} has no variable {name}, which the checks compare with",
-            paths=[guest.environment.directory / "inventory" / "extra-vars.yml"],
+            paths=[guest.environment.files.variables],
         )
     return guest.expected[name]
 

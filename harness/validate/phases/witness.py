@@ -188,7 +188,8 @@ class Witness:
         asker = asker_of(self.cell, index, environment)
         record.asker = asker.name
         questions = {WORKLOAD: (f"http://{address}/hostname", ""), API: (API_URL, CA)}
-        log = inspection.directory / f"answers-{self.cell.stage(index)}.jsonl"
+        log = environment.files.answers(self.cell.stage(index))
+        log.parent.mkdir(parents=True, exist_ok=True)
         asking = ask_from(asker, self.ssh_command(environment, asker), questions, log)
         deadline = Deadline.after(self.timeouts.probe_pods)
         try:

@@ -131,7 +131,7 @@ def test_commands_and_files_go_through_the_api(environment: Environment, cluster
     (machine,) = environment.machines
     assert machine.tunnels == environment.directory / "tunnels.json"
     done = said(environment, "cat; hostname")
-    written = collect(cluster, life.attempt.place, environment.directory, environment, seconds=60.0)
+    written = collect(cluster, life.attempt.place, environment.files, environment, seconds=60.0)
 
     assert (done.returncode, done.stdout.strip()) == (0, MACHINE)
     assert {"journal.log", "system.log"} <= {path.name for path in written}

@@ -89,7 +89,7 @@ def test_a_cut_before_the_playbook_is_forgotten(tmp_path: Path) -> None:
 def test_a_guests_kubeconfig_keeps_its_server_behind_a_proxy(tmp_path: Path) -> None:
     own = tmp_path / "kubeconfig"
     own.write_text("clusters: [{name: g, cluster: {server: 'https://10.9.9.2:6443'}}]\n", encoding="utf-8")
-    made = through(own, "http://127.0.0.1:4711")
+    made = through(own, "http://127.0.0.1:4711", tmp_path / "kubeconfig.proxied")
     text = made.read_text(encoding="utf-8")
     assert "https://10.9.9.2:6443" in text
     assert "proxy-url: http://127.0.0.1:4711" in text

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from harness.record import RESULTS
+from harness.rundir import RESULTS
 
 START = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 ISSUE = "https://issues.invalid/7"
