@@ -12,10 +12,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from harness.cli import doctor, gitlab_end, run
-from harness.cli.gitlab_job import LOCAL, JobContext, job_context
+from harness.cli import doctor, run
 from harness.errors import EXIT_OK, BadInput, InfraError, NothingSelected
-from harness.gitlab import child, links, note, overlay
+from harness.gitlab import child, job_end, links, note, overlay
+from harness.gitlab.job import LOCAL, JobContext, job_context
 from harness.gitlab.limits import broken
 from harness.gitlab.times import job_times
 from harness.gitlab.variables import read_job, read_pipeline
@@ -106,7 +106,7 @@ def cell() -> None:
     name, tier, only = (os.environ.get(f"MATRIX_{word}") or None for word in ("CELL", "TIER", "ONLY"))
     if name is None and tier is None:
         raise BadInput("neither MATRIX_CELL nor MATRIX_TIER is set", hint="the job's `variables` say what it runs")
-    gitlab_end.annotate(context, None)
+    job_end.annotate(context, None)
     if context.settings.provider == LOCAL:
         _ready()
     settings = context.settings
@@ -143,14 +143,14 @@ def after(
 ) -> None:
     """End a job: wait for a run that still tears down, collect and take away what it left, write the job's links."""
     context = job_context(os.environ)
-    gitlab_end.end(context, wait=wait, console=out)
+    job_end.end(context, wait=wait, console=out)
 
 
 @app.command()
 def reap() -> None:
     """Take away what has expired: cells in the infra cluster, or embedded infrastructures of jobs on this host."""
     context = job_context(os.environ)
-    gitlab_end.reap(context, console=out)
+    job_end.reap(context, console=out)
 
 
 @app.command("note")

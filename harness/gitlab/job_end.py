@@ -12,10 +12,10 @@ from harness import providers
 from harness.artifacts.recipe import silent
 from harness.artifacts.store import Store
 from harness.cell import teardown
-from harness.cli.gitlab_job import LOCAL, PREFIX, JobContext
 from harness.errors import BadInput, InfraError, Leaked, VmatrixError
 from harness.gitlab import access, links
 from harness.gitlab.ending import take_away, wait_for_end
+from harness.gitlab.job import LOCAL, PREFIX, JobContext
 from harness.gitlab.links import Link, artifact
 from harness.infra.embedded.provider import LocalProvider
 from harness.infra.host.layout import instances_dir
