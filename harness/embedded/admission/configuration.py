@@ -6,7 +6,7 @@ import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.embedded.admission.verdict import Json
+from harness.embedded.admission.response import Json
 
 TIMEOUT_SECONDS = 10
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from harness.embedded.admission.dv_sources import source_causes
 from harness.embedded.admission.names import quantity
-from harness.embedded.admission.verdict import (
+from harness.embedded.admission.response import (
     ALLOWED,
     DUPLICATE,
-    Cause,
+    AdmissionResponse,
     Json,
-    Verdict,
+    StatusCause,
     cdi_refusal,
     failure,
 )
@@ -41,7 +41,7 @@ class Neighbours:
     may_clone: MayClone
 
 
-def authorize_datavolume(request: Json, neighbours: Neighbours) -> Verdict:
+def authorize_datavolume(request: Json, neighbours: Neighbours) -> AdmissionResponse:
     """Answer for the mutator: refuse a clone from a namespace in which the user may not."""
     datavolume = request["object"]
     if request["operation"] != "CREATE" or datavolume["metadata"].get("deletionTimestamp"):
@@ -63,10 +63,10 @@ def authorize_datavolume(request: Json, neighbours: Neighbours) -> Verdict:
         return ALLOWED
     user = request["userInfo"]["username"]
     message = f"User {user} has insufficient permissions in clone source namespace {namespace}"
-    return cdi_refusal([Cause(message, "spec.source.PVC.namespace")])
+    return cdi_refusal([StatusCause(message, "spec.source.PVC.namespace")])
 
 
-def validate_datavolume(request: Json, neighbours: Neighbours) -> Verdict:
+def validate_datavolume(request: Json, neighbours: Neighbours) -> AdmissionResponse:
     """Answer for the validator."""
     datavolume = request["object"]
     if datavolume["metadata"].get("deletionTimestamp"):
@@ -74,13 +74,13 @@ def validate_datavolume(request: Json, neighbours: Neighbours) -> Verdict:
     if request["operation"] == "UPDATE":
         if datavolume.get("spec") == request["oldObject"].get("spec"):
             return ALLOWED
-        return cdi_refusal([Cause("Cannot update DataVolume Spec", "DataVolume.Spec", DUPLICATE)])
+        return cdi_refusal([StatusCause("Cannot update DataVolume Spec", "DataVolume.Spec", DUPLICATE)])
     spec = datavolume.get("spec") or {}
     causes = [*_first(_existing_claim(request, neighbours), _storage(spec), source_causes(spec))]
     return cdi_refusal(causes) if causes else ALLOWED
 
 
-def _first(*judgements: Iterator[Cause]) -> Iterator[Cause]:
+def _first(*judgements: Iterator[StatusCause]) -> Iterator[StatusCause]:
     """Return the causes of the first judgement that has any."""
     for judgement in judgements:
         found = list(judgement)
@@ -89,7 +89,7 @@ def _first(*judgements: Iterator[Cause]) -> Iterator[Cause]:
             return
 
 
-def _existing_claim(request: Json, neighbours: Neighbours) -> Iterator[Cause]:
+def _existing_claim(request: Json, neighbours: Neighbours) -> Iterator[StatusCause]:
     """Judge that no foreign claim of the volume's name is there already."""
     metadata, namespace = request["object"]["metadata"], request["namespace"]
     name = metadata.get("name", "")
@@ -101,16 +101,16 @@ def _existing_claim(request: Json, neighbours: Neighbours) -> Iterator[Cause]:
     own = any(owner["kind"] == "DataVolume" and owner["name"] == name for owner in owners)
     if annotations.get(POPULATED_FOR) != name and not own:
         message = f"Destination PVC {namespace}/{name} already exists"
-        yield Cause(message, "DataVolume.Name", DUPLICATE)
+        yield StatusCause(message, "DataVolume.Name", DUPLICATE)
 
 
-def _storage(spec: Json) -> Iterator[Cause]:
+def _storage(spec: Json) -> Iterator[StatusCause]:
     pvc, storage = spec.get("pvc"), spec.get("storage")
     if pvc is None and storage is None:
-        yield Cause("Missing Data volume PVC", "spec.PVC")
+        yield StatusCause("Missing Data volume PVC", "spec.PVC")
     elif pvc is not None and storage is not None:
         message = "Duplicate storage definition, both target storage and target pvc defined"
-        yield Cause(message, "spec.PVC.Storage")
+        yield StatusCause(message, "spec.PVC.Storage")
     elif pvc is not None:
         yield from _first(_size(pvc, "PVC"), _claim_modes(pvc.get("accessModes") or []))
     elif storage is not None:
@@ -119,31 +119,31 @@ def _storage(spec: Json) -> Iterator[Cause]:
         yield from _first(_size(storage, "Storage", may_lack=may_copy_size), _modes(storage.get("accessModes") or []))
 
 
-def _size(target: Json, name: str, *, may_lack: bool = False) -> Iterator[Cause]:
+def _size(target: Json, name: str, *, may_lack: bool = False) -> Iterator[StatusCause]:
     where = f"spec.{name}.resources.requests.size"
     given = ((target.get("resources") or {}).get("requests") or {}).get("storage")
     if given is None:
         if not may_lack:
-            yield Cause(f"{name} size is missing", where)
+            yield StatusCause(f"{name} size is missing", where)
     elif quantity(given) <= 0:
-        yield Cause(f"{name} size can't be equal or less than zero", where)
+        yield StatusCause(f"{name} size can't be equal or less than zero", where)
     elif quantity(given) < LEAST_BYTES:
-        yield Cause(f"{name} size should be at least 1MiB", where)
+        yield StatusCause(f"{name} size should be at least 1MiB", where)
 
 
-def _claim_modes(modes: list[str]) -> Iterator[Cause]:
+def _claim_modes(modes: list[str]) -> Iterator[StatusCause]:
     where = "spec.PVC.accessModes"
     if not modes:
-        yield Cause("Required value: at least 1 access mode is required", where)
+        yield StatusCause("Required value: at least 1 access mode is required", where)
     elif len(modes) > 1:
-        yield Cause("PVC multiple accessModes", where)
+        yield StatusCause("PVC multiple accessModes", where)
     else:
         yield from _modes(modes)
 
 
-def _modes(modes: list[str]) -> Iterator[Cause]:
+def _modes(modes: list[str]) -> Iterator[StatusCause]:
     for mode in modes:
         if mode not in ACCESS_MODES:
             supported = ", ".join(f'"{known}"' for known in ACCESS_MODES)
-            yield Cause(f'Unsupported value: "{mode}": supported values: {supported}', "spec.PVC.accessModes")
+            yield StatusCause(f'Unsupported value: "{mode}": supported values: {supported}', "spec.PVC.accessModes")
             return

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.embedded.admission.verdict import Cause, Json, Verdict, failure, kubevirt_refusal
+from harness.embedded.admission.response import AdmissionResponse, Json, StatusCause, failure, kubevirt_refusal
 from harness.embedded.crds import schema
 
 
-def missing_parts(plural: str, obj: Json) -> Verdict | None:
+def missing_parts(plural: str, obj: Json) -> AdmissionResponse | None:
     """Refuse an object that lacks a required part of its spec; list items are left to the API server's own check."""
     causes = [
-        Cause(f"{path} in body is required", reason="") for path in _missing(schema(plural, "kubevirt.io"), obj, "")
+        StatusCause(f"{path} in body is required", reason="")
+        for path in _missing(schema(plural, "kubevirt.io"), obj, "")
     ]
     return kubevirt_refusal(causes) if causes else None
 
@@ -27,7 +28,7 @@ def _missing(rules: Json, value: object, path: str) -> Iterator[str]:
             yield from _missing(part, value[name], f"{path}{name}.")
 
 
-def undecodable(struct: str, path: str, spec: Json) -> Verdict | None:
+def undecodable(struct: str, path: str, spec: Json) -> AdmissionResponse | None:
     """Refuse a negative CPU count (an unsigned number in Go).
 
     Args:

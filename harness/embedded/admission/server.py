@@ -12,7 +12,7 @@ from pathlib import Path
 
 from harness.embedded.admission import configuration as known
 from harness.embedded.admission.datavolume import Neighbours, authorize_datavolume, validate_datavolume
-from harness.embedded.admission.verdict import Json, Verdict, review
+from harness.embedded.admission.response import AdmissionResponse, Json, review
 from harness.embedded.admission.vm import default_vm, validate_vm
 from harness.embedded.admission.vmi import default_vmi, validate_vmi_create, validate_vmi_update
 from harness.errors import InfraError
@@ -20,7 +20,7 @@ from harness.kube.client import Cluster
 from harness.kube.resources import DATA_SOURCE, PVC
 
 log = logging.getLogger(__name__)
-Judge = Callable[[Json], Verdict]
+Judge = Callable[[Json], AdmissionResponse]
 IDLE_SECONDS = 120.0
 
 
@@ -74,7 +74,7 @@ def judges(cluster: Cluster) -> Mapping[str, Judge]:
     }
 
 
-class _Server(ThreadingHTTPServer):
+class _WebhookServer(ThreadingHTTPServer):
     """Serves each connection on a thread of its own, the TLS handshake included."""
 
     daemon_threads = True
@@ -86,7 +86,7 @@ class _Server(ThreadingHTTPServer):
         log.debug("the connection of %s broke", client_address, exc_info=True)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _ReviewHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"  # the API server keeps its connections
     disable_nagle_algorithm = True
     wbufsize = -1
@@ -98,7 +98,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Answer an admission review."""
-        assert isinstance(self.server, _Server)  # noqa: S101 - made by serve()
+        assert isinstance(self.server, _WebhookServer)  # noqa: S101 - made by serve()
         body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
         judge = self.server.judges.get(self.path.partition("?")[0])
         if judge is None:
@@ -159,7 +159,7 @@ def listen(address: tuple[str, int], cert: Path, key: Path, by_path: Mapping[str
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(cert, key)
     try:
-        server = _Server(address, _Handler)
+        server = _WebhookServer(address, _ReviewHandler)
     except OSError as error:
         raise InfraError(
             f"the admission webhooks cannot listen on {address[0]}:{address[1]}: {error.strerror}",

@@ -7,7 +7,7 @@ import platform
 import uuid
 
 from harness.embedded.admission.decoding import missing_parts, undecodable
-from harness.embedded.admission.verdict import ALLOWED, Cause, Json, Verdict, change, kubevirt_refusal
+from harness.embedded.admission.response import ALLOWED, AdmissionResponse, Json, StatusCause, change, kubevirt_refusal
 from harness.embedded.admission.vm_network import network_causes
 from harness.embedded.admission.vm_resources import (
     eviction_causes,
@@ -30,7 +30,7 @@ def architecture() -> str:
     return ARCHITECTURES.get(platform.machine(), "amd64")
 
 
-def default_vm(request: Json) -> Verdict:
+def default_vm(request: Json) -> AdmissionResponse:
     """Answer for the mutator: fill in what a machine keeps for its whole life."""
     vm = request["object"]
     refused = missing_parts("virtualmachines", vm) or undecodable(
@@ -55,7 +55,7 @@ def default_vm(request: Json) -> Verdict:
     return change(request, {"spec": spec})
 
 
-def validate_vm(request: Json) -> Verdict:
+def validate_vm(request: Json) -> AdmissionResponse:
     """Answer for the validator."""
     vm = request["object"]
     if vm["metadata"].get("deletionTimestamp"):
@@ -73,10 +73,10 @@ def validate_vm(request: Json) -> Verdict:
         return kubevirt_refusal(causes)
     deprecated = spec.get("running") is not None
     warning = "spec.running is deprecated, please use spec.runStrategy instead."
-    return Verdict(allowed=True, warnings=(warning,)) if deprecated else ALLOWED
+    return AdmissionResponse(allowed=True, warnings=(warning,)) if deprecated else ALLOWED
 
 
-def instance_causes(field: str, spec: Json) -> list[Cause]:
+def instance_causes(field: str, spec: Json) -> list[StatusCause]:
     """Judge an instance's spec wherever it stands, in the real validator's order."""
     rules = (
         hostname_causes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.embedded.admission.names import label_problems, quantity, subdomain_problems
-from harness.embedded.admission.verdict import NOT_SUPPORTED, REQUIRED, Cause, Json
+from harness.embedded.admission.response import NOT_SUPPORTED, REQUIRED, Json, StatusCause
 
 EVICTION_STRATEGIES = frozenset({"None", "LiveMigrate", "LiveMigrateIfPossible", "External"})
 PROBE_HANDLERS = ("httpGet", "tcpSocket", "exec", "guestAgentPing")
@@ -22,14 +22,14 @@ RESERVED_LABELS = frozenset(
 )
 
 
-def metadata_causes(field: str, metadata: Json) -> Iterator[Cause]:
+def metadata_causes(field: str, metadata: Json) -> Iterator[StatusCause]:
     """Judge the labels that a normal user may not set."""
     if RESERVED_LABELS & set(metadata.get("labels") or {}):
         message = "creation of the following reserved kubevirt.io/ labels on a VMI object is prohibited"
-        yield Cause(message, f"{field}.labels", NOT_SUPPORTED)
+        yield StatusCause(message, f"{field}.labels", NOT_SUPPORTED)
 
 
-def hostname_causes(field: str, spec: Json) -> Iterator[Cause]:
+def hostname_causes(field: str, spec: Json) -> Iterator[StatusCause]:
     """Judge hostname and subdomain."""
     for name, rules, problems in (
         ("hostname", "DNS_LABEL", label_problems),
@@ -38,10 +38,10 @@ def hostname_causes(field: str, spec: Json) -> Iterator[Cause]:
         found = problems(spec[name]) if spec.get(name) else []
         if found:
             where = f"{field}.{name}"
-            yield Cause(f"{where} does not conform to the kubernetes {rules} rules : {', '.join(found)}", where)
+            yield StatusCause(f"{where} does not conform to the kubernetes {rules} rules : {', '.join(found)}", where)
 
 
-def resource_causes(field: str, spec: Json) -> Iterator[Cause]:
+def resource_causes(field: str, spec: Json) -> Iterator[StatusCause]:
     """Judge requests and limits: none negative, no request above its limit.
 
     Guest memory is not compared with the limit: virt-api does not either while virtual machines are updated live.
@@ -52,12 +52,12 @@ def resource_causes(field: str, spec: Json) -> Iterator[Cause]:
         asked, most = (f"{field}.domain.resources.{kind}.{name}" for kind in ("requests", "limits"))
         for where, given in ((asked, requests.get(name)), (most, limits.get(name))):
             if quantity(given) < 0:
-                yield Cause(f"{where} '{given}': must be greater than or equal to 0.", where)
+                yield StatusCause(f"{where} '{given}': must be greater than or equal to 0.", where)
         if 0 < quantity(limits.get(name)) < quantity(requests.get(name)):
-            yield Cause(f"{asked} '{requests[name]}' is greater than {most} '{limits[name]}'", asked)
+            yield StatusCause(f"{asked} '{requests[name]}' is greater than {most} '{limits[name]}'", asked)
 
 
-def memory_causes(field: str, spec: Json) -> Iterator[Cause]:
+def memory_causes(field: str, spec: Json) -> Iterator[StatusCause]:
     """Judge that an instance (not a template) has memory at all."""
     domain = spec.get("domain", {})
     memory = domain.get("memory") or {}
@@ -65,23 +65,23 @@ def memory_causes(field: str, spec: Json) -> Iterator[Cause]:
     if not quantity(requested) and not memory.get("guest") and not memory.get("hugepages"):
         names = [f"{field}.domain.{n}" for n in ("memory.guest", "memory.hugepages.size", "resources.requests.memory")]
         message = f"no memory requested, at least one of '{names[0]}', '{names[1]}' or '{names[2]}' must be set"
-        yield Cause(message, reason=REQUIRED)
+        yield StatusCause(message, reason=REQUIRED)
 
 
-def start_strategy_causes(field: str, spec: Json) -> Iterator[Cause]:
+def start_strategy_causes(field: str, spec: Json) -> Iterator[StatusCause]:
     """Judge startStrategy."""
     where, strategy = f"{field}.startStrategy", spec.get("startStrategy")
     if strategy is None:
         return
     if strategy != "Paused":
-        yield Cause(f"{where} is set with an unrecognized option: {strategy}", where)
+        yield StatusCause(f"{where} is set with an unrecognized option: {strategy}", where)
     elif spec.get("livenessProbe") is not None:
         either = f"either {where} or {field}.livenessProbe should be provided"
         message = f"{either}.Pausing VMI with LivenessProbe is not supported"
-        yield Cause(message, where)
+        yield StatusCause(message, where)
 
 
-def probe_causes(field: str, spec: Json) -> Iterator[Cause]:
+def probe_causes(field: str, spec: Json) -> Iterator[StatusCause]:
     """Judge the probes: exactly one handler each, and a network for those that need one."""
     on_pod_network = any("pod" in network for network in spec.get("networks") or [])
     for name in ("readinessProbe", "livenessProbe"):
@@ -90,17 +90,19 @@ def probe_causes(field: str, spec: Json) -> Iterator[Cause]:
             continue
         handlers = [handler for handler in PROBE_HANDLERS if probe.get(handler) is not None]
         if len(handlers) > 1:
-            yield Cause(f"{where} must have exactly one probe type set", where)
+            yield StatusCause(f"{where} must have exactly one probe type set", where)
         elif not handlers:
             choice = f"either {where}.tcpSocket, {where}.exec or {where}.httpGet"
-            yield Cause(f"{choice} must be set if a {where} is specified", where, REQUIRED)
+            yield StatusCause(f"{choice} must be set if a {where} is specified", where, REQUIRED)
         for handler in handlers:
             if handler in {"httpGet", "tcpSocket"} and not on_pod_network:
-                yield Cause(f"{where}.{handler} is only allowed if the Pod Network is attached", f"{where}.{handler}")
+                yield StatusCause(
+                    f"{where}.{handler} is only allowed if the Pod Network is attached", f"{where}.{handler}"
+                )
 
 
-def eviction_causes(field: str, spec: Json) -> Iterator[Cause]:
+def eviction_causes(field: str, spec: Json) -> Iterator[StatusCause]:
     """Judge evictionStrategy."""
     strategy, where = spec.get("evictionStrategy"), f"{field}.evictionStrategy"
     if strategy is not None and strategy not in EVICTION_STRATEGIES:
-        yield Cause(f"{where} is set with an unrecognized option: {strategy}", where)
+        yield StatusCause(f"{where} is set with an unrecognized option: {strategy}", where)

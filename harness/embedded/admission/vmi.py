@@ -10,12 +10,12 @@ import copy
 
 from harness.embedded.admission.decoding import missing_parts, undecodable
 from harness.embedded.admission.names import quantity
-from harness.embedded.admission.verdict import (
+from harness.embedded.admission.response import (
     ALLOWED,
     NOT_SUPPORTED,
-    Cause,
+    AdmissionResponse,
     Json,
-    Verdict,
+    StatusCause,
     change,
     kubevirt_refusal,
 )
@@ -29,7 +29,7 @@ HOTPLUG_RATIO = 4  # a guest may grow to this multiple of its memory (KubeVirt's
 RUNTIME_USER = 107  # qemu's, the user of the launcher
 
 
-def default_vmi(request: Json, trusted: frozenset[str]) -> Verdict:
+def default_vmi(request: Json, trusted: frozenset[str]) -> AdmissionResponse:
     """Answer for the mutator."""
     if request["operation"] == "UPDATE":
         return _guard_status(request, trusted)
@@ -92,14 +92,14 @@ def _seconds() -> str:
     return now().partition(".")[0] + "Z"
 
 
-def _guard_status(request: Json, trusted: frozenset[str]) -> Verdict:
+def _guard_status(request: Json, trusted: frozenset[str]) -> AdmissionResponse:
     if request["userInfo"]["username"] in trusted:
         return ALLOWED
     old = (request.get("oldObject") or {}).get("status", {})
     return change(request, {"status": old}) if request["object"].get("status", {}) != old else ALLOWED
 
 
-def validate_vmi_create(request: Json, trusted: frozenset[str]) -> Verdict:
+def validate_vmi_create(request: Json, trusted: frozenset[str]) -> AdmissionResponse:
     """Answer for the create validator."""
     vmi = request["object"]
     spec = vmi["spec"]
@@ -113,17 +113,17 @@ def validate_vmi_create(request: Json, trusted: frozenset[str]) -> Verdict:
     return kubevirt_refusal(causes) if causes else ALLOWED
 
 
-def validate_vmi_update(request: Json, trusted: frozenset[str]) -> Verdict:
+def validate_vmi_update(request: Json, trusted: frozenset[str]) -> AdmissionResponse:
     """Answer for the update validator: users change neither the spec nor KubeVirt's labels."""
     if request["userInfo"]["username"] in trusted:
         return ALLOWED
     old, new = request["oldObject"], request["object"]
     if old.get("spec") != new.get("spec"):
-        return kubevirt_refusal([Cause("update of VMI object is restricted", reason=NOT_SUPPORTED)])
+        return kubevirt_refusal([StatusCause("update of VMI object is restricted", reason=NOT_SUPPORTED)])
     before, after = (
         {k: v for k, v in (obj["metadata"].get("labels") or {}).items() if k in RESERVED_LABELS} for obj in (old, new)
     )
     if before != after:
         message = "modification of the following reserved kubevirt.io/ labels on a VMI object is prohibited"
-        return kubevirt_refusal([Cause(message, reason=NOT_SUPPORTED)])
+        return kubevirt_refusal([StatusCause(message, reason=NOT_SUPPORTED)])
     return ALLOWED

@@ -11,7 +11,7 @@ import secrets
 from harness.embedded.cdi import names, podstatus, sizes
 from harness.embedded.cdi.provisioner import disk_path, scratch_dir
 from harness.embedded.cdi.sources import SourceMissing, work_for
-from harness.embedded.cdi.transfers import Outcome, Transfer, Transfers
+from harness.embedded.cdi.transfers import Transfer, TransferResult, Transfers
 from harness.embedded.context import Context
 from harness.embedded.faults import transfers as befallen
 from harness.embedded.objects import deleting, dig, phase
@@ -103,7 +103,7 @@ class Player:
         try:
             work = work_for(self._context, claim, sizes.disk_bytes(claim))
         except SourceMissing as missing:
-            self._write(pod, podstatus.terminated(pod, Outcome(missing.summary)))
+            self._write(pod, podstatus.terminated(pod, TransferResult(missing.summary)))
             return None
         work = befallen.work(self._context.faults, claim, work, int(was.get("restartCount") or 0))
         scratch = scratch_dir(self._context.state) / secrets.token_hex(8)
@@ -141,7 +141,7 @@ class Player:
         addresses = dig(node, "status", "addresses") or []
         return next((str(a["address"]) for a in addresses if a["type"] == "InternalIP"), "127.0.0.1")
 
-    def _end(self, pod: Json, outcome: Outcome) -> None:
+    def _end(self, pod: Json, outcome: TransferResult) -> None:
         if not outcome.cancelled:
             self._write(pod, podstatus.terminated(pod, outcome))
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from harness.embedded.cdi.transfers import Outcome
+from harness.embedded.cdi.transfers import TransferResult
 from harness.embedded.objects import dig, now, parse_time
 from harness.kube.client import Json
 
@@ -76,7 +76,7 @@ def waiting(pod: Json, reason: str, message: str) -> Json:
     return {**around(pod, container), "phase": "Pending"}
 
 
-def terminated(pod: Json, outcome: Outcome) -> Json:
+def terminated(pod: Json, outcome: TransferResult) -> Json:
     """Return the status of a pod whose transfer ended; only a retriable failure keeps the pod alive."""
     failed = bool(outcome.message) and not outcome.fatal
     said = f"Unable to process data: {outcome.message}"

@@ -85,7 +85,7 @@ class Clone(Work):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TransferResult:
     """How a transfer ended: well, with a failure worth a retry, or fatally (`message` says why)."""
 
     message: str = ""
@@ -102,7 +102,7 @@ class Transfer:
     scratch: Path
     cancel: Cancel = field(default_factory=Cancel)
     share: float | None = None
-    outcome: Outcome | None = None
+    outcome: TransferResult | None = None
 
     @property
     def disk(self) -> Path:
@@ -121,7 +121,7 @@ class Transfer:
         finally:
             shutil.rmtree(self.scratch, ignore_errors=True)
 
-    def _attempt(self) -> Outcome:
+    def _attempt(self) -> TransferResult:
         def tell(share: float) -> None:
             self.share = share
 
@@ -131,17 +131,17 @@ class Transfer:
             self.cancel.check()
             self.disk.replace(self.target)
         except Cancelled:
-            return Outcome("cancelled", cancelled=True)
+            return TransferResult("cancelled", cancelled=True)
         except ChecksumMismatch as failure:
-            return Outcome(str(failure), fatal=True)
+            return TransferResult(str(failure), fatal=True)
         except TransferFailed as failure:
-            return Outcome(str(failure))
+            return TransferResult(str(failure))
         except (OSError, VmatrixError) as error:
-            return Outcome(str(error))
+            return TransferResult(str(error))
         except Exception as error:
             log.exception("transfer into %s broke", self.target)
-            return Outcome(f"{type(error).__name__}: {error}")
-        return Outcome()
+            return TransferResult(f"{type(error).__name__}: {error}")
+        return TransferResult()
 
 
 class Transfers:

@@ -50,7 +50,7 @@ def tail(console: Path, lines: int | None) -> bytes:
 
 
 def _handler(console: Console) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
+    class LogHandler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         timeout = 30
 
@@ -83,4 +83,4 @@ def _handler(console: Console) -> type[BaseHTTPRequestHandler]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
             log.debug(format, *args)
 
-    return Handler
+    return LogHandler

@@ -11,7 +11,7 @@ VM = "virtualmachine"
 VMI = "virtualmachineinstance"
 
 
-class Refused(Exception):
+class StatusError(Exception):
     """A request that gets an error for an answer: its HTTP code and the Status that is sent."""
 
     def __init__(self, code: int, reason: str, message: str, details: Json | None = None) -> None:
@@ -29,33 +29,33 @@ class Refused(Exception):
         }
 
 
-def conflict(kind: str, name: str, why: str) -> Refused:
+def conflict(kind: str, name: str, why: str) -> StatusError:
     """Say that an object's state does not allow what was asked."""
     message = f'Operation cannot be fulfilled on {kind}.{GROUP} "{name}": {why}'
-    return Refused(HTTPStatus.CONFLICT, "Conflict", message, _details(kind, name))
+    return StatusError(HTTPStatus.CONFLICT, "Conflict", message, _details(kind, name))
 
 
-def forbidden(kind: str, name: str, why: str) -> Refused:
+def forbidden(kind: str, name: str, why: str) -> StatusError:
     """Say that an object does not allow what was asked, whatever its state."""
     message = f'{kind}.{GROUP} "{name}" is forbidden: {why}'
-    return Refused(HTTPStatus.FORBIDDEN, "Forbidden", message, _details(kind, name))
+    return StatusError(HTTPStatus.FORBIDDEN, "Forbidden", message, _details(kind, name))
 
 
-def not_found(kind: str, name: str) -> Refused:
+def not_found(kind: str, name: str) -> StatusError:
     """Say that there is no such object."""
     message = f'{kind}.{GROUP} "{name}" not found'
-    return Refused(HTTPStatus.NOT_FOUND, "NotFound", message, _details(kind, name))
+    return StatusError(HTTPStatus.NOT_FOUND, "NotFound", message, _details(kind, name))
 
 
-def bad_request(why: str) -> Refused:
+def bad_request(why: str) -> StatusError:
     """Say that what was sent makes no sense."""
-    return Refused(HTTPStatus.BAD_REQUEST, "BadRequest", why)
+    return StatusError(HTTPStatus.BAD_REQUEST, "BadRequest", why)
 
 
-def internal(why: str) -> Refused:
+def internal(why: str) -> StatusError:
     """Say that something behind this API went wrong."""
     message = f"Internal error occurred: {why}"
-    return Refused(HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", message, {"causes": [{"message": why}]})
+    return StatusError(HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", message, {"causes": [{"message": why}]})
 
 
 def _details(kind: str, name: str) -> Json:

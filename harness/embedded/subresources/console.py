@@ -39,7 +39,7 @@ def opened(path: Path) -> Console:
     """Open the console of a machine where it is now.
 
     Raises:
-        Refused: the machine has none.
+        StatusError: the machine has none.
     """
     try:
         file = path.open("rb")

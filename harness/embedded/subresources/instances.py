@@ -24,7 +24,7 @@ def instance(cluster: Cluster, namespace: str, name: str) -> Json:
     """Return a VirtualMachineInstance.
 
     Raises:
-        Refused: there is none.
+        StatusError: there is none.
     """
     found = cluster.get(VMI, name, namespace)
     if found is None:
@@ -36,7 +36,7 @@ def pause(cluster: Cluster, guests: Guests, namespace: str, name: str, options: 
     """Have a running machine stand still.
 
     Raises:
-        Refused: it does not run, stands still already, or has a probe that would kill it.
+        StatusError: it does not run, stands still already, or has a probe that would kill it.
     """
     vmi = instance(cluster, namespace, name)
     if phase(vmi) != "Running":
@@ -55,7 +55,7 @@ def unpause(cluster: Cluster, guests: Guests, namespace: str, name: str, options
     """Let a machine that stands still go on.
 
     Raises:
-        Refused: it does not run, or does not stand still.
+        StatusError: it does not run, or does not stand still.
     """
     vmi = instance(cluster, namespace, name)
     if phase(vmi) != "Running":
@@ -104,7 +104,7 @@ def guest_os_info(cluster: Cluster, guests: Guests, namespace: str, name: str) -
     """Return what a guest says of itself.
 
     Raises:
-        Refused: it does not run, or has no agent that could say.
+        StatusError: it does not run, or has no agent that could say.
     """
     vmi = instance(cluster, namespace, name)
     if phase(vmi) != "Running":

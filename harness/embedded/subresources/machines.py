@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.embedded.objects import dig, phase
 from harness.embedded.subresources import answers
-from harness.embedded.subresources.answers import Refused, conflict
+from harness.embedded.subresources.answers import StatusError, conflict
 from harness.embedded.vm.strategy import START, STOP, is_final, run_strategy
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.resources import POD, VM, VMI
@@ -25,7 +25,7 @@ def machine(cluster: Cluster, namespace: str, name: str) -> Json:
     """Return a VirtualMachine.
 
     Raises:
-        Refused: there is none.
+        StatusError: there is none.
     """
     found = cluster.get(VM, name, namespace)
     if found is None:
@@ -37,7 +37,7 @@ def start(cluster: Cluster, namespace: str, name: str, options: Mapping[str, Any
     """Start a machine that does not run.
 
     Raises:
-        Refused: it runs, or its run strategy starts it by itself.
+        StatusError: it runs, or its run strategy starts it by itself.
     """
     vm, vmi = machine(cluster, namespace, name), cluster.get(VMI, name, namespace)
     if vmi is not None and not is_final(vmi) and phase(vmi) not in {"", "Unknown"}:
@@ -60,7 +60,7 @@ def stop(cluster: Cluster, namespace: str, name: str, options: Mapping[str, Any]
     """Stop a machine that runs; one with strategy Always or Once becomes Halted.
 
     Raises:
-        Refused: it does not run.
+        StatusError: it does not run.
     """
     vm, vmi = machine(cluster, namespace, name), cluster.get(VMI, name, namespace)
     runs = vmi is not None and not is_final(vmi)
@@ -85,7 +85,7 @@ def restart(cluster: Cluster, namespace: str, name: str, options: Mapping[str, A
     """Stop a machine that runs and start it again; with a grace period of 0 at once.
 
     Raises:
-        Refused: it does not run, or its run strategy would not start it again.
+        StatusError: it does not run, or its run strategy would not start it again.
     """
     grace = options.get("gracePeriodSeconds")
     if grace is not None and grace > 0:
@@ -157,7 +157,7 @@ def _send(cluster: Cluster, path: str, operations: list[Json], options: Mapping[
     cluster.request("PATCH", path, body=operations, query=query, content_type=JSON_PATCH)
 
 
-def _explained(failure: ApiFailure, name: str) -> Refused:
+def _explained(failure: ApiFailure, name: str) -> StatusError:
     """Tell a machine that has changed meanwhile from an API that did not take the change."""
     if failure.code == UNTESTED:
         return conflict(answers.VM, name, failure.message)

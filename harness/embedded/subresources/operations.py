@@ -14,7 +14,7 @@ from harness.embedded.faults import Faults
 from harness.embedded.node.guests import Guests
 from harness.embedded.objects import condition, controller_of, dig, phase
 from harness.embedded.subresources import answers, console, instances, machines, tunnel
-from harness.embedded.subresources.tunnel import Dropping, Stream, Tunnels
+from harness.embedded.subresources.tunnel import Dropping, OpenTunnels, Stream
 from harness.embedded.vmi.phases import PAUSED
 from harness.kube.client import Cluster, Json
 from harness.kube.resources import VMI
@@ -31,7 +31,7 @@ class Parts:
 
     cluster: Cluster
     guests: Guests
-    tunnels: Tunnels
+    tunnels: OpenTunnels
     faults: Faults
     drops: Counter[str] = field(default_factory=Counter)  # tunnels that were cut on request, by instance
 

@@ -22,16 +22,16 @@ from aiohttp import web
 from harness.embedded.faults import Faults
 from harness.embedded.node.guests import Guests
 from harness.embedded.subresources import answers, discovery, identity
-from harness.embedded.subresources.answers import Refused
+from harness.embedded.subresources.answers import StatusError
 from harness.embedded.subresources.identity import Trust
 from harness.embedded.subresources.operations import ASYNCHRONOUS, SERVED, VERBS, Call, Parts
-from harness.embedded.subresources.tunnel import Tunnels
+from harness.embedded.subresources.tunnel import OpenTunnels
 from harness.errors import InfraError, VmatrixError
 from harness.kube.client import Cluster
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+WebHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 WORKERS = 16
 LISTEN_SECONDS = 15.0
 STOP_SECONDS = 1.0
@@ -43,7 +43,7 @@ ANYBODYS = frozenset({"/", "/apis", "/healthz", f"/apis/{discovery.GROUP}"}) | {
 
 
 @dataclass
-class Server:
+class SubresourceServer:
     """The running server."""
 
     address: tuple[str, int]
@@ -162,7 +162,7 @@ async def _options(request: web.Request) -> Mapping[str, Any]:
     """Return the request's body.
 
     Raises:
-        Refused: it is not a JSON object.
+        StatusError: it is not a JSON object.
     """
     body = await request.read() if request.method == "PUT" else b""
     if not body.strip():
@@ -196,11 +196,11 @@ def _described(path: str) -> web.Response:
 
 
 @web.middleware
-async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def _errors(request: web.Request, handler: WebHandler) -> web.StreamResponse:
     """Turn what went wrong into an answer."""
     try:
         return await handler(request)
-    except Refused as refused:
+    except StatusError as refused:
         return web.json_response(refused.status, status=refused.code)
     except VmatrixError as error:
         log.warning("%s %s: %s", request.method, request.path, error)
@@ -210,7 +210,7 @@ async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 def serve(
     address: tuple[str, int], cluster: Cluster, guests: Guests, faults: Faults, *, certificate: Path, key: Path
-) -> Server:
+) -> SubresourceServer:
     """Listen for what the cluster's API server hands on.
 
     Args:
@@ -222,6 +222,6 @@ def serve(
     """
     trust = identity.trust_of(cluster)
     context = identity.tls(trust, certificate, key)
-    server = Server(address, context, trust, Parts(cluster, guests, Tunnels(), faults))
+    server = SubresourceServer(address, context, trust, Parts(cluster, guests, OpenTunnels(), faults))
     server.start()
     return server

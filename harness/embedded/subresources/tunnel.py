@@ -103,7 +103,7 @@ async def dial(address: str, port: str, protocol: str) -> Port:
     """Connect to a guest's port.
 
     Raises:
-        Refused: nobody answers there.
+        StatusError: nobody answers there.
     """
     if not port.isdigit() or not 0 < int(port) < 65536 or protocol not in TYPES:
         raise answers.internal(f"dialing VM: dial {protocol}: address {address}:{port}: invalid port or protocol")
@@ -125,7 +125,7 @@ async def dial(address: str, port: str, protocol: str) -> Port:
 
 
 @dataclass
-class Tunnels:
+class OpenTunnels:
     """The WebSockets that are open; only the server's own loop touches them."""
 
     _open: set[asyncio.Transport] = field(default_factory=set)
@@ -141,7 +141,7 @@ class Tunnels:
         """Answer a request with a WebSocket, and carry bytes until one side has ended.
 
         Raises:
-            Refused: it asks for no WebSocket.
+            StatusError: it asks for no WebSocket.
         """
         answer = web.WebSocketResponse(protocols=(SUBPROTOCOL,), autoping=False, autoclose=False, compress=False)
         if not answer.can_prepare(request).ok:

@@ -16,7 +16,7 @@ from harness.embedded.vm.instance import (
     revision,
 )
 from harness.embedded.vm.store import VmStore
-from harness.embedded.vm.strategy import START, Decision, decide, is_final
+from harness.embedded.vm.strategy import START, InstanceAction, decide, is_final
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of
 from harness.kube.reconcile import Controller
@@ -109,7 +109,7 @@ class VmController:
                 return True
         return False
 
-    def _start(self, vm: Json, decision: Decision) -> float | None:
+    def _start(self, vm: Json, decision: InstanceAction) -> float | None:
         if self._waiting_for_volumes(vm) or self._store.namespace_going(vm):
             self._store.write_status(vm, None)
             return None
@@ -158,7 +158,7 @@ class VmController:
         self._say(vm, "SuccessfulDelete", f"Stopped the virtual machine by deleting the virtual machine instance {uid}")
         return True
 
-    def _answer(self, vm: Json, decision: Decision) -> Json:
+    def _answer(self, vm: Json, decision: InstanceAction) -> Json:
         """Drop the state change request that was acted upon, or leave one behind for RerunOnFailure."""
         requests = list(dig(vm, "status", "stateChangeRequests") or [])
         if decision.answered and requests:

@@ -22,7 +22,7 @@ STOP = "Stop"
 
 
 @dataclass(frozen=True)
-class Decision:
+class InstanceAction:
     """What to do with the instance now.
 
     Attributes: start, stop; again (seconds after which to decide anew); rerun (leave a start request behind, so that
@@ -36,7 +36,7 @@ class Decision:
     answered: bool = False
 
 
-NOTHING = Decision()
+NOTHING = InstanceAction()
 
 
 def run_strategy(vm: Json) -> str:
@@ -62,40 +62,40 @@ def wants_to_run(vm: Json, vmi: Json | None) -> bool:
     return strategy in {"Always", "Once"}
 
 
-def decide(vm: Json, vmi: Json | None, moment: datetime) -> Decision:
+def decide(vm: Json, vmi: Json | None, moment: datetime) -> InstanceAction:
     """Return what the run strategy asks for at a moment."""
     return _with_instance(vm, vmi) if vmi is not None else _without_instance(vm, moment)
 
 
-def _with_instance(vm: Json, vmi: Json) -> Decision:
+def _with_instance(vm: Json, vmi: Json) -> InstanceAction:
     if deleting(vmi):
         return NOTHING
     strategy = run_strategy(vm)
     asked = _requested(vm, STOP, vmi["metadata"]["uid"])
     if strategy == "Halted":
-        return Decision(stop=True)
+        return InstanceAction(stop=True)
     if strategy == "Always":
-        return Decision(stop=asked or is_final(vmi), answered=asked)
+        return InstanceAction(stop=asked or is_final(vmi), answered=asked)
     if strategy == "RerunOnFailure":
         failed = phase(vmi) == "Failed" and not asked
-        return Decision(stop=asked or is_final(vmi), rerun=failed, answered=asked)
+        return InstanceAction(stop=asked or is_final(vmi), rerun=failed, answered=asked)
     if strategy == "Manual":
-        return Decision(stop=asked, answered=asked)
+        return InstanceAction(stop=asked, answered=asked)
     return NOTHING
 
 
-def _without_instance(vm: Json, moment: datetime) -> Decision:
+def _without_instance(vm: Json, moment: datetime) -> InstanceAction:
     strategy = run_strategy(vm)
     asked = _requested(vm, START)
     if strategy == "Manual" and asked:
-        return Decision(start=True, answered=True)
+        return InstanceAction(start=True, answered=True)
     if strategy not in RESTARTING:
         return NOTHING
     before = dig(vm, "status", "runStrategy")
     if strategy == "RerunOnFailure" and before == strategy and not asked and _ran_before(vm):
         return NOTHING
     left = _backoff_left(vm, moment) if strategy != "Once" else 0.0
-    return Decision(again=left) if left > 0 else Decision(start=True, answered=asked)
+    return InstanceAction(again=left) if left > 0 else InstanceAction(start=True, answered=asked)
 
 
 def _ran_before(vm: Json) -> bool:

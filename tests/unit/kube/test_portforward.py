@@ -20,8 +20,8 @@ import yaml
 from aiohttp import web
 
 from harness.embedded.subresources import answers
-from harness.embedded.subresources.answers import Refused
-from harness.embedded.subresources.tunnel import Dropping, Port, Stream, Tunnels, dial
+from harness.embedded.subresources.answers import StatusError
+from harness.embedded.subresources.tunnel import Dropping, OpenTunnels, Port, Stream, dial
 from harness.errors import BadInput
 from harness.infra.host import pki
 from harness.kube.client import ApiFailure, Unreachable
@@ -41,7 +41,7 @@ class Api:
     answering: Answering | None = None
     drop_after: int | None = None
     asked: list[web.Request] = field(default_factory=list)
-    tunnels: Tunnels = field(default_factory=Tunnels)
+    tunnels: OpenTunnels = field(default_factory=OpenTunnels)
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
     port: int = 0
 
@@ -51,7 +51,7 @@ class Api:
             return await self.answering(request)
         try:
             reached: Stream = await dial("127.0.0.1", request.match_info["port"], "tcp")
-        except Refused as refused:
+        except StatusError as refused:
             return web.json_response(refused.status, status=refused.code)
         assert isinstance(reached, Port)
         stream = reached if self.drop_after is None else Dropping(reached, self.drop_after)

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from harness.embedded.admission.verdict import Json, Verdict
+from harness.embedded.admission.response import AdmissionResponse, Json
 from harness.paths import project_dir
 
 RECORDED = project_dir() / "tests" / "contract" / "recorded"
 # Answers of the API server itself, by the schema: the webhooks let these pass.
 BY_THE_SCHEMA = {"bad-content-type", "name-254-characters"}
-Chain = Sequence[tuple[str, Callable[[Json], Verdict]]]
+Chain = Sequence[tuple[str, Callable[[Json], AdmissionResponse]]]
 
 
 def cases(file: str) -> list[Any]:
@@ -40,7 +40,7 @@ def hold_to(case: Json, chain: Chain) -> None:
     assert [cause.as_json() for cause in verdict.causes] == (case["causes"] or [])
 
 
-def _ask(obj: Json, chain: Chain) -> tuple[str, Verdict]:
+def _ask(obj: Json, chain: Chain) -> tuple[str, AdmissionResponse]:
     """Send an object through a chain of webhooks; return who answered last, and what."""
     obj = copy.deepcopy(obj)
     for name, judge in chain:
@@ -49,4 +49,4 @@ def _ask(obj: Json, chain: Chain) -> tuple[str, Verdict]:
         if not verdict.allowed:
             return name, verdict
         obj.update(verdict.changed or {})
-    return "", Verdict(allowed=True)
+    return "", AdmissionResponse(allowed=True)

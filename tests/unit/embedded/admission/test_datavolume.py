@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from harness.embedded.admission.datavolume import Neighbours, authorize_datavolume, validate_datavolume
-from harness.embedded.admission.verdict import Json
+from harness.embedded.admission.response import Json
 from tests.unit.embedded.admission.recorded import cases, hold_to
 
 ALONE = Neighbours(

@@ -16,15 +16,15 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from harness.embedded.admission.response import AdmissionResponse, Json, failure
 from harness.embedded.admission.server import listen
-from harness.embedded.admission.verdict import Json, Verdict, failure
 from harness.errors import InfraError
 
 HOST = "127.0.0.1"
 
 
-def _judge(request: Json) -> Verdict:
-    return failure("no") if request["object"]["refuse"] else Verdict(allowed=True)
+def _judge(request: Json) -> AdmissionResponse:
+    return failure("no") if request["object"]["refuse"] else AdmissionResponse(allowed=True)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.embedded.admission.verdict import Json
+from harness.embedded.admission.response import Json
 from harness.embedded.admission.vm import default_vm, validate_vm
 from tests.unit.embedded.admission.recorded import cases, hold_to
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.embedded.admission.verdict import Json
+from harness.embedded.admission.response import Json
 from harness.embedded.admission.vmi import default_vmi, validate_vmi_create, validate_vmi_update
 
 TRUSTED = frozenset({"kubevirt"})

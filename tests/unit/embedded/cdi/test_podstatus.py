@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.embedded.cdi import podstatus
-from harness.embedded.cdi.transfers import Outcome
+from harness.embedded.cdi.transfers import TransferResult
 from harness.embedded.objects import stamp
 
 
@@ -39,13 +39,13 @@ def test_a_started_pod_runs_and_is_ready_and_keeps_its_other_conditions() -> Non
 
 
 def test_a_good_end_completes_the_pod() -> None:
-    status = podstatus.terminated(started(pod()), Outcome())
+    status = podstatus.terminated(started(pod()), TransferResult())
     ended = status["containerStatuses"][0]["state"]["terminated"]
     assert (status["phase"], ended["exitCode"], ended["reason"]) == ("Succeeded", 0, "Completed")
 
 
 def test_a_fatal_end_completes_the_pod_and_says_why() -> None:
-    status = podstatus.terminated(started(pod()), Outcome("checksum mismatch", fatal=True))
+    status = podstatus.terminated(started(pod()), TransferResult("checksum mismatch", fatal=True))
     ended = status["containerStatuses"][0]["state"]["terminated"]
     assert (status["phase"], ended["exitCode"]) == ("Succeeded", 0)
     assert json.loads(ended["message"]) == {"message": "Unable to process data: checksum mismatch"}
@@ -54,7 +54,7 @@ def test_a_fatal_end_completes_the_pod_and_says_why() -> None:
 def test_a_failure_keeps_the_pod_and_each_restart_is_counted() -> None:
     at = started(pod())
     for count in range(1, 4):
-        failed = pod(podstatus.terminated(at, Outcome("no")))
+        failed = pod(podstatus.terminated(at, TransferResult("no")))
         assert failed["status"]["phase"] == "Running"
         assert failed["status"]["containerStatuses"][0]["ready"] is False
         at = started(failed)
@@ -83,9 +83,9 @@ def test_a_container_that_waited_long_enough_starts() -> None:
 
 
 def test_the_back_off_is_shown_from_the_second_failure_on() -> None:
-    first = pod(podstatus.terminated(started(pod()), Outcome("no")))
+    first = pod(podstatus.terminated(started(pod()), TransferResult("no")))
     assert podstatus.backing_off(first) is None
-    second = pod(podstatus.terminated(started(first), Outcome("no")))
+    second = pod(podstatus.terminated(started(first), TransferResult("no")))
     shown = podstatus.backing_off(second)
     assert shown is not None
     assert shown["containerStatuses"][0]["state"]["waiting"] == {

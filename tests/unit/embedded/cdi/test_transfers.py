@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.embedded.cdi.download import Cancel, ChecksumMismatch, TransferFailed
-from harness.embedded.cdi.transfers import Blank, Outcome, Transfer, Transfers, Work
+from harness.embedded.cdi.transfers import Blank, Transfer, TransferResult, Transfers, Work
 
 
 @dataclass
@@ -41,7 +41,7 @@ def transfer(tmp_path: Path, work: Scripted | Blank) -> Transfer:
 def test_a_finished_disk_takes_its_place_and_scratch_goes(tmp_path: Path) -> None:
     done = transfer(tmp_path, Blank(4096))
     done.run()
-    assert done.outcome == Outcome()
+    assert done.outcome == TransferResult()
     assert done.target.stat().st_size == 4096
     assert not done.scratch.exists()
 
@@ -49,13 +49,15 @@ def test_a_finished_disk_takes_its_place_and_scratch_goes(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("error", "outcome"),
     [
-        (TransferFailed("no route"), Outcome("no route")),
-        (ChecksumMismatch("wrong"), Outcome("wrong", fatal=True)),
-        (OSError(28, "No space left on device"), Outcome("[Errno 28] No space left on device")),
-        (RuntimeError("bug"), Outcome("RuntimeError: bug")),
+        (TransferFailed("no route"), TransferResult("no route")),
+        (ChecksumMismatch("wrong"), TransferResult("wrong", fatal=True)),
+        (OSError(28, "No space left on device"), TransferResult("[Errno 28] No space left on device")),
+        (RuntimeError("bug"), TransferResult("RuntimeError: bug")),
     ],
 )
-def test_a_failure_leaves_the_old_disk_and_no_scratch(tmp_path: Path, error: Exception, outcome: Outcome) -> None:
+def test_a_failure_leaves_the_old_disk_and_no_scratch(
+    tmp_path: Path, error: Exception, outcome: TransferResult
+) -> None:
     failed = transfer(tmp_path, Scripted(failing(error)))
     failed.target.write_bytes(b"old")
     failed.run()

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from harness.embedded.subresources import machines
-from harness.embedded.subresources.answers import Refused
+from harness.embedded.subresources.answers import StatusError
 from harness.kube.client import Cluster
 from harness.kube.resources import VM, VMI, Resource
 
@@ -44,7 +44,7 @@ def asked(verb: str, vm: Json | None, vmi: Json | None, options: Json | None = N
     api = Api(vm, vmi)
     try:
         getattr(machines, verb)(cast(Cluster, api), "n", "m", options or {})
-    except Refused as refused:
+    except StatusError as refused:
         return api, f"{refused.code} {refused.status['message'].rpartition(': ')[2]}"
     return api, ""
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.embedded.vm.strategy import (
-    Decision,
+    InstanceAction,
     backoff_seconds,
     decide,
     run_strategy,
@@ -37,33 +37,33 @@ def vmi(phase: str, *, deleting: bool = False, ran: bool = True) -> Json:
 RAN = {"runStrategy": "RerunOnFailure", "observedGeneration": 1}
 WAITING = {"startFailure": {"consecutiveFailCount": 1, "retryAfterTimestamp": "2026-11-21T10:00:07Z"}}
 
-TABLE: list[tuple[str, Json, Json | None, Decision]] = [
-    ("Always starts", vm("Always"), None, Decision(start=True)),
-    ("Always leaves a running one", vm("Always"), vmi("Running"), Decision()),
-    ("Always clears a failed one", vm("Always"), vmi("Failed"), Decision(stop=True)),
-    ("Always clears one that was shut down", vm("Always"), vmi("Succeeded"), Decision(stop=True)),
-    ("Always restarts on request", vm("Always", **STOP), vmi("Running"), Decision(stop=True, answered=True)),
-    ("Always waits out its back-off", vm("Always", **WAITING), None, Decision(again=7.0)),
-    ("nothing while one is going", vm("Always"), vmi("Running", deleting=True), Decision()),
-    ("Once starts", vm("Once"), None, Decision(start=True)),
-    ("Once leaves a failed one", vm("Once"), vmi("Failed"), Decision()),
-    ("Once leaves one that was shut down", vm("Once"), vmi("Succeeded"), Decision()),
-    ("Rerun starts the first time", vm("RerunOnFailure"), None, Decision(start=True)),
-    ("Rerun reruns a failed one", vm("RerunOnFailure"), vmi("Failed"), Decision(stop=True, rerun=True)),
-    ("Rerun clears one that was shut down", vm("RerunOnFailure"), vmi("Succeeded"), Decision(stop=True)),
-    ("Rerun stays down after a shut down", vm("RerunOnFailure", **RAN), None, Decision()),
-    ("Rerun starts on request", vm("RerunOnFailure", **RAN, **START), None, Decision(start=True, answered=True)),
-    ("Manual waits", vm("Manual"), None, Decision()),
-    ("Manual starts on request", vm("Manual", **START), None, Decision(start=True, answered=True)),
-    ("Manual stops on request", vm("Manual", **STOP), vmi("Running"), Decision(stop=True, answered=True)),
-    ("Manual leaves a failed one", vm("Manual"), vmi("Failed"), Decision()),
-    ("Halted stays down", vm("Halted"), None, Decision()),
-    ("Halted stops", vm("Halted"), vmi("Running"), Decision(stop=True)),
+TABLE: list[tuple[str, Json, Json | None, InstanceAction]] = [
+    ("Always starts", vm("Always"), None, InstanceAction(start=True)),
+    ("Always leaves a running one", vm("Always"), vmi("Running"), InstanceAction()),
+    ("Always clears a failed one", vm("Always"), vmi("Failed"), InstanceAction(stop=True)),
+    ("Always clears one that was shut down", vm("Always"), vmi("Succeeded"), InstanceAction(stop=True)),
+    ("Always restarts on request", vm("Always", **STOP), vmi("Running"), InstanceAction(stop=True, answered=True)),
+    ("Always waits out its back-off", vm("Always", **WAITING), None, InstanceAction(again=7.0)),
+    ("nothing while one is going", vm("Always"), vmi("Running", deleting=True), InstanceAction()),
+    ("Once starts", vm("Once"), None, InstanceAction(start=True)),
+    ("Once leaves a failed one", vm("Once"), vmi("Failed"), InstanceAction()),
+    ("Once leaves one that was shut down", vm("Once"), vmi("Succeeded"), InstanceAction()),
+    ("Rerun starts the first time", vm("RerunOnFailure"), None, InstanceAction(start=True)),
+    ("Rerun reruns a failed one", vm("RerunOnFailure"), vmi("Failed"), InstanceAction(stop=True, rerun=True)),
+    ("Rerun clears one that was shut down", vm("RerunOnFailure"), vmi("Succeeded"), InstanceAction(stop=True)),
+    ("Rerun stays down after a shut down", vm("RerunOnFailure", **RAN), None, InstanceAction()),
+    ("Rerun starts on request", vm("RerunOnFailure", **RAN, **START), None, InstanceAction(start=True, answered=True)),
+    ("Manual waits", vm("Manual"), None, InstanceAction()),
+    ("Manual starts on request", vm("Manual", **START), None, InstanceAction(start=True, answered=True)),
+    ("Manual stops on request", vm("Manual", **STOP), vmi("Running"), InstanceAction(stop=True, answered=True)),
+    ("Manual leaves a failed one", vm("Manual"), vmi("Failed"), InstanceAction()),
+    ("Halted stays down", vm("Halted"), None, InstanceAction()),
+    ("Halted stops", vm("Halted"), vmi("Running"), InstanceAction(stop=True)),
 ]
 
 
 @pytest.mark.parametrize(("machine", "instance", "expected"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
-def test_strategy_asks_for(machine: Json, instance: Json | None, expected: Decision) -> None:
+def test_strategy_asks_for(machine: Json, instance: Json | None, expected: InstanceAction) -> None:
     assert decide(machine, instance, NOW) == expected
 
 

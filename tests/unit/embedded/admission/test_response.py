@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 
-from harness.embedded.admission.verdict import ALLOWED, Cause, cdi_refusal, change, review
+from harness.embedded.admission.response import ALLOWED, StatusCause, cdi_refusal, change, review
 
 
 def test_a_review_carries_the_patch() -> None:
@@ -19,7 +19,7 @@ def test_a_review_carries_the_patch() -> None:
 
 
 def test_a_review_carries_the_refusal() -> None:
-    answer = review({"uid": "1"}, cdi_refusal([Cause("one", "spec.a"), Cause("two", "spec.b")]))["response"]
+    answer = review({"uid": "1"}, cdi_refusal([StatusCause("one", "spec.a"), StatusCause("two", "spec.b")]))["response"]
 
     assert answer["status"]["message"] == " one two"
     assert "reason" not in answer["status"]

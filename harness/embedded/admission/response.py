@@ -22,7 +22,7 @@ BAD_REQUEST = 400
 
 
 @dataclass(frozen=True)
-class Cause:
+class StatusCause:
     """One thing that is wrong: a sentence, the field, and the kind of mistake."""
 
     message: str
@@ -36,7 +36,7 @@ class Cause:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class AdmissionResponse:
     """An admission answer: allowed (with what it changes), or refused with code, reason, message and causes.
 
     `changed` maps top-level fields of the object to their new values.
@@ -48,37 +48,37 @@ class Verdict:
     code: int = 0
     reason: str = ""
     message: str = ""
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[StatusCause, ...] = ()
 
 
-ALLOWED = Verdict(allowed=True)
+ALLOWED = AdmissionResponse(allowed=True)
 
 
-def kubevirt_refusal(causes: Sequence[Cause]) -> Verdict:
+def kubevirt_refusal(causes: Sequence[StatusCause]) -> AdmissionResponse:
     """Refuse the way virt-api does."""
     message = ", ".join(cause.message for cause in causes)
-    return Verdict(False, code=UNPROCESSABLE, reason="Invalid", message=message, causes=tuple(causes))
+    return AdmissionResponse(False, code=UNPROCESSABLE, reason="Invalid", message=message, causes=tuple(causes))
 
 
-def cdi_refusal(causes: Sequence[Cause]) -> Verdict:
+def cdi_refusal(causes: Sequence[StatusCause]) -> AdmissionResponse:
     """Refuse the way cdi-apiserver does."""
     message = "".join(f" {cause.message}" for cause in causes)
-    return Verdict(False, code=UNPROCESSABLE, message=message, causes=tuple(causes))
+    return AdmissionResponse(False, code=UNPROCESSABLE, message=message, causes=tuple(causes))
 
 
-def failure(message: str) -> Verdict:
+def failure(message: str) -> AdmissionResponse:
     """Refuse because the request could not be judged (both projects answer 400 without a reason)."""
-    return Verdict(False, code=BAD_REQUEST, message=message)
+    return AdmissionResponse(False, code=BAD_REQUEST, message=message)
 
 
-def change(request: Json, changed: Json) -> Verdict:
+def change(request: Json, changed: Json) -> AdmissionResponse:
     """Allow, changing those of the given top-level fields that differ from the request's object."""
     obj = request["object"]
     differing = {name: value for name, value in changed.items() if obj.get(name) != value}
-    return Verdict(allowed=True, changed=differing or None)
+    return AdmissionResponse(allowed=True, changed=differing or None)
 
 
-def review(request: Json, verdict: Verdict) -> Json:
+def review(request: Json, verdict: AdmissionResponse) -> Json:
     """Return the AdmissionReview that answers a request."""
     response: Json = {"uid": request["uid"], "allowed": verdict.allowed}
     if verdict.warnings:
