@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import time
@@ -25,7 +26,7 @@ from harness.paths import project_dir
 from harness.plan.goal import needing
 from harness.plan.lock import not_runnable
 from harness.plan.select import Selected
-from harness.schedule.history import History
+from harness.schedule.durations import Durations
 from harness.session.choice import choose, kind_of
 from harness.spec import Spec, load_spec
 from harness.spec.settings import Settings, load_settings
@@ -85,8 +86,8 @@ def list_cells(
     ).settings
     spec = _spec()
     found = choose(spec, settings, cells or [], tier=tier, failed=failed, changed=changed_since)
-    history = History.load(settings.provider, settings.history)
-    rows = [_listed(one, history.expected(one.cell).seconds) for one in found]
+    durations = Durations.load(settings, os.environ)
+    rows = [_listed(one, durations.expected(one.cell).seconds) for one in found]
     if as_json:
         out.print(json.dumps(rows, indent=2), markup=False)
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
@@ -25,7 +26,7 @@ from harness.plan.why import why
 from harness.proc import pasteable
 from harness.rundir import AttemptDir
 from harness.schedule.demand import demand_of
-from harness.schedule.history import History
+from harness.schedule.durations import Durations
 from harness.session.choice import choose, kind_of
 from harness.spec import Spec, load_spec
 from harness.spec.settings import load_settings
@@ -57,8 +58,8 @@ def explain(
     directory = project_dir() / "matrix"
     spec = load_spec(directory)
     infra = kind_of(spec, settings)
-    history = History.load(settings.provider, settings.history)
-    found = [explained(spec, infra, one, history) for one in choose(spec, settings, cells, tier=tier)]
+    durations = Durations.load(settings, os.environ)
+    found = [explained(spec, infra, one, durations) for one in choose(spec, settings, cells, tier=tier)]
     if as_json:
         out.print(json.dumps(found, indent=2, default=str), markup=False)
         return
@@ -74,10 +75,10 @@ class _Plain(yaml.SafeDumper):
         return True
 
 
-def explained(spec: Spec, infra: str, one: Selected, history: History) -> dict[str, Any]:
+def explained(spec: Spec, infra: str, one: Selected, durations: Durations) -> dict[str, Any]:
     """Return everything that is known of a cell before it exists, as plain data."""
     cell = one.cell
-    expected = history.expected(cell)
+    expected = durations.expected(cell)
     environment = placeholders(cell)
     return {
         "cell": cell.id,

@@ -24,7 +24,7 @@ from harness.plan.changed import changed_since
 from harness.plan.lock import tier_cells
 from harness.plan.select import Selected, Selection, selected
 from harness.report.output.files import NOTE
-from harness.schedule.history import History
+from harness.schedule.durations import Durations
 from harness.session.choice import kind_of
 
 app = typer.Typer(no_args_is_help=True, help="What the jobs of a GitLab pipeline call.")
@@ -60,7 +60,9 @@ def generate(
         expiry_hours=context.settings.expiry_hours,
         history=history,
     )
-    document = child.render(parts, [_job(context, wish, one) for one in cells], nothing=nothing)
+    kept = {"report_history": history} if history else {}
+    durations = Durations.load(context.settings.model_copy(update=kept), os.environ)
+    document = child.render(parts, [_job(context, wish, one, durations) for one in cells], nothing=nothing)
     text = child.text(document)
     problems = broken(document, size=len(text.encode()))
     if problems:
@@ -85,10 +87,9 @@ def _cells(context: JobContext, wish: Wanted) -> tuple[tuple[Selected, ...], str
     return left, "" if left else f"every cell of tier {wish.tier} has run in tier {wish.besides} of this pipeline"
 
 
-def _job(context: JobContext, wish: Wanted, one: Selected) -> child.CellJob:
-    history = History.load(context.settings.provider, context.settings.history)
+def _job(context: JobContext, wish: Wanted, one: Selected, durations: Durations) -> child.CellJob:
     timeouts = context.spec.timeouts.scaled(context.settings.timeout_scale)
-    times = job_times(one.cell, timeouts, history.expected(one.cell).seconds)
+    times = job_times(one.cell, timeouts, durations.expected(one.cell).seconds)
     return child.CellJob(one.cell.id, wish.tier, times, one.why)
 
 

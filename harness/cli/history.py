@@ -27,7 +27,7 @@ def add(
     """Add runs to the history; those that it has already change nothing."""
     settings = load_settings(Path.cwd()).settings
     found = collect(paths, quarantine=load_spec(project_dir() / "matrix").quarantine)
-    store = open_store(settings, project_dir(), os.environ)
+    store = open_store(settings, os.environ)
     added = store.add(found.records)
     console = Console(highlight=False, soft_wrap=True)
     tell_skipped(found.skipped, console)
@@ -40,7 +40,7 @@ def compact(
 ) -> None:
     """Drop the details of old cell runs: outcomes, durations and what failed stay."""
     settings = load_settings(Path.cwd()).settings
-    store = open_store(settings, project_dir(), os.environ)
+    store = open_store(settings, os.environ)
     kept = days if days is not None else settings.report_keep_days
     dropped = store.compact(days=kept, now=datetime.now(UTC))
     Console(highlight=False, soft_wrap=True).print(
@@ -52,7 +52,7 @@ def compact(
 def show() -> None:
     """Say where the history is, how much it has, and what of it cannot be read."""
     settings = load_settings(Path.cwd()).settings
-    store = open_store(settings, project_dir(), os.environ)
+    store = open_store(settings, os.environ)
     history = store.load()
     console = Console(highlight=False, soft_wrap=True)
     old = sum(record.forgotten for record in history.records)

@@ -16,8 +16,11 @@ from datetime import datetime
 from pathlib import Path
 
 from harness.errors import BadInput, InfraError
+from harness.files import write_atomically
 from harness.history.lines import History, cut_down, missing, read
 from harness.history.record import Record, to_line
+
+RECENT_BYTES = 32 * 2**20  # of the file's end: thousands of cell runs, read in less than a second
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,21 @@ class FileStore:
     def load(self) -> History:
         """Return the history; an empty one without a file."""
         return read([(str(self.path), content(self.path))] if self.path.exists() else [])
+
+    def recent(self) -> bytes:
+        """Return the end of the file, nothing without one.
+
+        Raises:
+            BadInput: it cannot be read.
+        """
+        try:
+            with self.path.open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - RECENT_BYTES))
+                return file.read(RECENT_BYTES)
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            raise _unreadable(self.path, error) from error
 
     def append(self, records: Sequence[Record]) -> None:
         """Add records without looking whether they are there: reading drops the second.
@@ -56,7 +74,7 @@ class FileStore:
         """Drop the details of records older than so many days, and return of how many.
 
         Raises:
-            InfraError: the file could not be written anew; then it is as it was.
+            InfraError: the file could not be written; then it is as it was.
         """
         if not self.path.exists():
             return 0
@@ -109,31 +127,18 @@ def content(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise BadInput(
-            f"cannot read the history {path}: {error.strerror}", hint="name another with --history"
-        ) from error
+        raise _unreadable(path, error) from error
 
 
 def replace_file(path: Path, after: bytes) -> None:
-    """Write a file anew, so that whoever reads it, even after a crash, has the old or the new one whole.
+    """Replace a file, so that whoever reads it, even after a crash, has the old or the new one whole.
 
     Raises:
         InfraError: it could not be written.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb") as file:
-            file.write(after)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        write_atomically(path, after, durable=True)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise _refused(path, error) from error
 
 
@@ -145,6 +150,10 @@ def _write_all(handle: int, text: bytes, size: int) -> None:
     except OSError:
         os.ftruncate(handle, size)
         raise
+
+
+def _unreadable(path: Path, error: OSError) -> BadInput:
+    return BadInput(f"cannot read the history {path}: {error.strerror}", hint="pass another file with --history")
 
 
 def _refused(path: Path, error: OSError) -> InfraError:

@@ -28,6 +28,7 @@ from harness.until import Deadline, NotYet, until
 HTTP_SECONDS = 60.0
 RETRY_SECONDS = 120.0
 PAGE = 100
+RECENT_FILES = 10  # a file is a pipeline's: more than decide what a cell takes
 ENDING = ".jsonl.gz"
 MOMENTARY = frozenset({408, 425, 429, 500, 502, 503, 504})
 REFUSED = frozenset({401, 403, 404})
@@ -77,6 +78,11 @@ class PackageStore:
             return read((name, content) for name, content in contents if content is not None)
 
         return until(whole, deadline=Deadline.after(RETRY_SECONDS), what=f"{self.name} stays as it is while it is read")
+
+    def recent(self) -> bytes:
+        """Return the lines of the files that were written last; raises what `load` does."""
+        newest = sorted(self.files(), key=lambda file: file.id)[-RECENT_FILES:]
+        return b"\n".join(self._content(file) or b"" for file in newest)
 
     def add(self, records: Iterable[Record]) -> int:
         """Add those records that the package does not have, and return their number; raises what `load` does."""

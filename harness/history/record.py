@@ -1,8 +1,8 @@
 """One cell run as the history keeps it: a frozen dataclass and its JSON line.
 
 A line holds everything by itself, so that no damage to one line takes anything of another. What the history keeps of
-a run never changes afterwards, but that old records are cut down (forget). Does not cover how a run becomes a record
-(made) and where lines are kept (file, branch, package).
+a run never changes afterwards, but that old records are cut down (lines.forget). Does not cover how a run becomes a
+record (harness/report/records.py) and where lines are kept (file, package).
 """
 
 from __future__ import annotations
@@ -117,7 +117,8 @@ class Record:
     id: the same whenever the same results are made into a record, and of no other.
     axes: the cell's values, in the axes' order.  infra: kind of infra cluster.  provider: who provides it.
     blame: whose fault, of the attempt that counts; empty when nothing failed that counts.
-    seconds: of the attempt that counts, without waiting; waited: for room.
+    seconds: of the attempt that counts, without waiting; waited: for room; estimate: what its machines and phases
+    alone suggested, 0 where nobody estimated.  parallel: cells that could be under way at once, itself included.
     counts: how many checks of the attempt that counts came to what.
     logs: directory of the logs, relative to the job's directory.
     forgotten: whether details were dropped since: tables, messages but for their first line, inner steps.
@@ -138,6 +139,8 @@ class Record:
     blame: str = ""
     seconds: Seconds = 0.0
     waited: Seconds = 0.0
+    estimate: Seconds = 0.0
+    parallel: Number = 1
     attempts: tuple[AttemptRecord, ...] = ()
     steps: tuple[StepRecord, ...] = ()
     checks: CheckTable = field(default_factory=CheckTable)

@@ -1,4 +1,4 @@
-"""Where the history is kept, by the settings: a file, a branch, a package."""
+"""Where the history is kept, by the settings: a file or a package."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Protocol
 
 from harness.errors import BadInput
-from harness.history.branch import BranchStore, remote_url
 from harness.history.file import FileStore
 from harness.history.lines import History
+from harness.history.origin import JOB
 from harness.history.package import PackageStore
 from harness.history.record import Record
 from harness.rundir import HISTORY
@@ -30,6 +30,9 @@ class HistoryStore(Protocol):
     def load(self) -> History:
         """Return the history."""
 
+    def recent(self) -> bytes:
+        """Return the lines that were added last, perhaps after a part of one; enough to tell what cells take."""
+
     def add(self, records: Iterable[Record]) -> int:
         """Add those records that are not there, and return their number."""
 
@@ -42,22 +45,24 @@ def file_of(settings: Settings) -> Path:
     return settings.report_file if settings.report_file is not None else settings.runs / HISTORY
 
 
-def open_store(settings: Settings, checkout: Path, environment: Mapping[str, str]) -> HistoryStore:
-    """Return the store that the settings name; it is not looked at yet.
-
-    Args:
-        checkout: whose remote a branch is pushed to.
+def open_store(settings: Settings, environment: Mapping[str, str]) -> HistoryStore:
+    """Return the store that the settings name, without accessing it.
 
     Raises:
-        BadInput: a package needs to know GitLab.  InfraError: the checkout has no such remote.
+        BadInput: a package needs variables of GitLab that are not set.
     """
-    if settings.report_history == "branch":
-        token = environment.get(TOKEN, "")
-        url = remote_url(checkout, settings.report_remote, own_token=bool(token))
-        return BranchStore(url, settings.report_branch, token)
     if settings.report_history == "package":
         return _package(settings, environment)
     return FileStore(file_of(settings))
+
+
+def store_of_runs(settings: Settings, environment: Mapping[str, str]) -> HistoryStore:
+    """Return where runs that are started here end up: in a job the settings' store, elsewhere this machine's file.
+
+    Raises:
+        BadInput: a package needs variables of GitLab that are not set.
+    """
+    return open_store(settings, environment) if environment.get(JOB) else FileStore(file_of(settings))
 
 
 def _package(settings: Settings, environment: Mapping[str, str]) -> PackageStore:
@@ -67,7 +72,7 @@ def _package(settings: Settings, environment: Mapping[str, str]) -> PackageStore
     if missing:
         raise BadInput(
             f"report_history: package needs the variables {', '.join(missing)}",
-            hint="a GitLab job has them; at a desk set them, the token being one with the scope api",
+            hint="GitLab jobs have them; elsewhere, set them and use a token with the scope api",
         )
     return PackageStore(
         api=environment["CI_API_V4_URL"].rstrip("/"),

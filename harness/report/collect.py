@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.errors import BadInput
@@ -13,8 +13,10 @@ from harness.history.lines import History, Skipped, once, read, united
 from harness.history.origin import JOB
 from harness.history.record import Record, to_line
 from harness.history.store import file_of
+from harness.model import Cell
 from harness.report.records import records_of
 from harness.rundir import HISTORY, RunDir
+from harness.schedule.estimate import estimate
 from harness.spec.models import QuarantineEntry
 from harness.spec.settings import Settings
 
@@ -32,24 +34,26 @@ class Collected:
 
 
 def keep(
-    run_dir: Path, settings: Settings, *, quarantine: Sequence[QuarantineEntry], cells: Iterable[str] | None = None
+    run_dir: Path, settings: Settings, *, quarantine: Sequence[QuarantineEntry], cells: Iterable[Cell] | None = None
 ) -> None:
-    """Write a run's records beside its results, and into the history if that is a file of this machine.
+    """Write a run's records beside its results and, outside of a job, into this machine's history file.
 
-    Not in a job: its files are its own, and as artifacts of many jobs they would overwrite each other. There the
-    records beside the results are added by the job that has them all.
+    A job's files are its own, and as artifacts of many jobs they would overwrite each other. There the records beside
+    the results are added by the job that has them all.
 
     Args:
-        cells: ids of the cells that this call of the run had.
+        cells: those that this call of the run had; all of the run without.
 
     Raises:
         InfraError: a file could not be written.
     """
-    records = records_of(run_dir, quarantine=quarantine, cells=cells)
+    estimates = None if cells is None else {cell.id: round(estimate(cell), 1) for cell in cells}
+    records = records_of(run_dir, quarantine=quarantine, cells=estimates)
+    records = tuple(replace(record, estimate=(estimates or {}).get(record.cell, 0.0)) for record in records)
     own = RunDir(run_dir).history
     before = content(own) if own.exists() else b""
     replace_file(own, united(before, *map(to_line, records)))
-    if settings.report_history == "file" and not os.environ.get(JOB):
+    if not os.environ.get(JOB):
         FileStore(file_of(settings)).append(records)
 
 

@@ -124,6 +124,7 @@ class _Made:
             blame=_blame(cell.blames),
             seconds=round(cell.last_seconds, 1),
             waited=round(cell.waited, 1),
+            parallel=self.result.parallel,
             attempts=tuple(self._attempt(cell, number) for number in cell.attempts),
             steps=tuple(self._step(s) for s in cell.steps if s.attempt == attempt or s.outcome != PASSED),
             checks=self._table(cell),

@@ -2,8 +2,8 @@
 
 from harness.schedule.admission import Admission, Admitted, Decision, Refused
 from harness.schedule.demand import Demand, demand_of
+from harness.schedule.durations import Durations, Expectation
 from harness.schedule.estimate import estimate
-from harness.schedule.history import Expected, History
 from harness.schedule.limits import Limits
 from harness.schedule.queue import CellQueue
 from harness.schedule.shards import Shard, parse_shard, shard
@@ -14,8 +14,8 @@ __all__ = [
     "CellQueue",
     "Decision",
     "Demand",
-    "Expected",
-    "History",
+    "Durations",
+    "Expectation",
     "Limits",
     "Refused",
     "Shard",

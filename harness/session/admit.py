@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from harness.cell.steps import StepEvent, Steps
 from harness.errors import InfraError, InfraRetriable
 from harness.model import Cell
 from harness.schedule.admission import Admission, Decision, Refused
-from harness.schedule.history import Expected, History
+from harness.schedule.durations import Durations, Expectation
 from harness.schedule.limits import Limits
 from harness.session.plan import RunPlan
 from harness.until import Deadline, NotYet, TimedOut, until
@@ -27,7 +28,7 @@ class Waiting:
     """A run's admission with its sign of life, and what its cells are expected to take."""
 
     admission: Admission
-    history: History
+    durations: Durations
     seconds: float
     _stopped: threading.Event = field(default_factory=threading.Event)
 
@@ -44,7 +45,7 @@ class Waiting:
             site.cluster, plan.run, limits=limits, ttl=site.timeouts.reservation, namespace=site.namespace
         )
         admission.check_possible(plan.cells)
-        made = Waiting(admission, History.load(settings.provider, settings.history), site.timeouts.admission)
+        made = Waiting(admission, Durations.load(settings, os.environ), site.timeouts.admission)
         threading.Thread(target=made._renew, daemon=True, name="reservations").start()
         return made
 
@@ -55,9 +56,9 @@ class Waiting:
             except InfraRetriable as error:
                 log.warning("the sign of life for this run's reservations failed: %s", error.summary)
 
-    def expected(self, cell: Cell) -> Expected:
+    def expected(self, cell: Cell) -> Expectation:
         """Return how long a cell is expected to take."""
-        return self.history.expected(cell)
+        return self.durations.expected(cell)
 
     def first(self, cells: Sequence[Cell]) -> Decision:
         """Return which of several cells may begin now, the first that fits; its room is reserved."""

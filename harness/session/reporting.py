@@ -12,7 +12,6 @@ from harness.history.file import content
 from harness.history.lines import History, read, with_records
 from harness.history.record import Record
 from harness.history.store import open_store
-from harness.paths import project_dir
 from harness.plan.lock import tier_cells
 from harness.report.analysis.analyse import Analysis, RecordFilter, analyse
 from harness.report.analysis.nights import key_of
@@ -75,7 +74,7 @@ def history_of(paths: Sequence[Path], spec: Spec, settings: Settings, environmen
         BadInput: a file does not exist.  InfraError: the store cannot be read.
     """
     if not paths:
-        return open_store(settings, project_dir(), environment).load()
+        return open_store(settings, environment).load()
     folders = [path for path in paths if path.is_dir()]
     found = read((str(path), content(path)) for path in paths if path not in folders)
     if not folders:

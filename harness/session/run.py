@@ -27,8 +27,7 @@ from harness.record import Recorder
 from harness.report import junit, records, summary, terminal
 from harness.report.collect import keep
 from harness.report.live import Live, in_gitlab
-from harness.report.results import NOT_STARTED, UNFINISHED, load
-from harness.schedule.history import History
+from harness.report.results import load
 from harness.session.cells import Cells
 from harness.session.choice import kind_of
 from harness.session.plan import RunPlan
@@ -171,31 +170,16 @@ class Run:
         result = load(self.plan.directory, quarantine=self.plan.spec.quarantine)
         junit.write(result, self.plan.files.junit)
         summary.write(result, self.plan.files.summary)
-        self._remember()
         self._keep_records()
         return self.exit_code
 
-    def _remember(self) -> None:
-        """Add the durations of this run's cells to the history; without it, later runs only plan less well."""
-        ids = {cell.id: cell for cell in self.plan.cells}
-        result = load(self.plan.directory)
-        history = History.load(self.plan.settings.provider, self.plan.settings.history)
-        with suppress(OSError):
-            for cell in result.cells:
-                if cell.id in ids and cell.outcome not in (UNFINISHED, NOT_STARTED):
-                    history.append(
-                        ids[cell.id], seconds=cell.last_seconds, outcome=cell.outcome, parallel=self.parallel
-                    )
-
     def _keep_records(self) -> None:
-        """Write this run's cells down for `vmatrix report`; when that fails, it is said, and the run is as it was."""
+        """Add this run's cells to the history; when that fails, print so and leave the run as it was."""
         try:
-            cells = [cell.id for cell in self.plan.cells]
-            keep(self.plan.directory, self.plan.settings, quarantine=self.plan.spec.quarantine, cells=cells)
+            plan = self.plan
+            keep(plan.directory, plan.settings, quarantine=plan.spec.quarantine, cells=plan.cells)
         except Exception as error:  # noqa: BLE001 - the results are written; nothing here may change what they say
-            said = (
-                f"the history has nothing of this run: {error}; add it with `vmatrix history add {self.plan.directory}`"
-            )
+            said = f"this run is not in the history: {error}; add it with `vmatrix history add {self.plan.directory}`"
             self.console.print(said, markup=False)
 
     def _reap_strays(self) -> None:

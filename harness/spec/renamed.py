@@ -1,4 +1,4 @@
-"""Former names that are still accepted: each gives one line on standard error that says the new name."""
+"""Former names: those still accepted, with one line on standard error that says what is new, and those refused."""
 
 from __future__ import annotations
 
@@ -13,16 +13,38 @@ FLAGS = {  # by setting
     "kubeconfig": ("--infra-kubeconfig",),
     "namespace": ("--infra-namespace",),
 }
+IGNORED = {"history": "cells are ordered by the history of cell runs; report_file says where that is"}  # by setting
+_BRANCH = "the history on a git branch was removed: set report_history to `package`, or to `file`"
+REFUSED = {"report_remote": _BRANCH, "report_branch": _BRANCH}  # by setting
 TOLD = "_VMATRIX_TOLD"  # notices already given: processes that this one starts or becomes inherit it and stay quiet
 
 
 def notice(old: str, new: str, where: str = "") -> None:
-    """Say once, in this process and those that it starts, that a name has changed."""
-    line = f"note: {old} is now called {new}" + (f" ({where})" if where else "")
+    """Print once, in this process and those that it starts, that a name has changed."""
+    _tell(f"note: {old} is now called {new}" + (f" ({where})" if where else ""))
+
+
+def ignored(setting: str, where: str) -> None:
+    """Print once that a setting has no effect any more."""
+    _tell(f"note: setting {setting} has no effect any more: {IGNORED[setting]} ({where})")
+
+
+def _tell(line: str) -> None:
     told = os.environ.get(TOLD, "").splitlines()
     if line not in told:
         os.environ[TOLD] = "\n".join([*told, line])
         sys.stderr.write(f"{line}\n")
+
+
+def current_store(value: Any) -> Any:
+    """Return a kind of history store as it is.
+
+    Raises:
+        ValueError: it was removed.
+    """
+    if value == "branch":
+        raise ValueError(_BRANCH)
+    return value
 
 
 def current_provider(value: Any, where: str) -> Any:

@@ -9,7 +9,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, ValidationError
 
 from harness.errors import BadInput
 from harness.spec import lines, renamed
@@ -106,23 +106,15 @@ class Settings(Model):
     )
     runs: Annotated[Path, RESULTS] = Field(default=Path("runs"), description="Directory of run results.")
     keep_on_failure: Annotated[bool, RESULTS] = Field(default=False, description="Keep failed cells until they expire.")
-    history: Path | None = Field(
-        default=None,
-        description="File of cell durations, by which cells are ordered; default: in the state directory.",
-    )
-    report_history: Literal["file", "branch", "package"] = Field(
+    report_history: Annotated[Literal["file", "package"], BeforeValidator(renamed.current_store)] = Field(
         default="file",
-        description="Where `vmatrix report` keeps every cell run: in a `file`, on a git `branch`, or in a generic "
-        "`package` of the GitLab project.",
+        description="Where `vmatrix report` keeps every cell run: in a `file`, or in a generic `package` of the GitLab "
+        "project.",
     )
     report_file: Path | None = Field(
-        default=None, description="File for report_history `file`; default: history.jsonl in the runs directory."
-    )
-    report_remote: Annotated[str, StringConstraints(min_length=1)] = Field(
-        default="origin", description="Git remote (name or URL) for report_history `branch`."
-    )
-    report_branch: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][-A-Za-z0-9_./]{0,99}$")] = Field(
-        default="vmatrix-history", description="Branch for report_history `branch`."
+        default=None,
+        description="History of the runs on this machine; cells are ordered by it. Default: history.jsonl in the runs "
+        "directory.",
     )
     report_package: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][-A-Za-z0-9_.]{0,99}$")] = Field(
         default="vmatrix-history", description="Package name for report_history `package`."
@@ -175,6 +167,9 @@ def load_settings(
     for variable, text in sorted((os.environ if environment is None else environment).items()):
         if variable.startswith(PREFIX) and variable not in NOT_SETTINGS:
             name = variable.removeprefix(PREFIX).lower()
+            if name in renamed.IGNORED:
+                renamed.ignored(name, variable)
+                continue
             if name in renamed.SETTINGS:
                 name = renamed.SETTINGS[name]
                 renamed.notice(variable, PREFIX + name.upper())
@@ -194,6 +189,8 @@ def _from_file(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
         return {}, {}
     document, problems = lines.read(file)
     document = _with_present_names(document)
+    removed = [name for name in renamed.REFUSED if isinstance(document.content, dict) and name in document.content]
+    problems = [*problems, *(document.problem((name,), renamed.REFUSED[name]) for name in removed)]
     parsed: Settings | None = None
     if not problems:
         parsed, problems = validate(document, Settings)
@@ -214,6 +211,9 @@ def _with_present_names(document: lines.Document) -> lines.Document:
             places[(new,)] = places[(old,)]
             content[new] = content.pop(old)
             renamed.notice(old, new, f"{document.file.name}:{places[(new,)]}")
+    for old in renamed.IGNORED.keys() & content.keys():
+        renamed.ignored(old, f"{document.file.name}:{places[(old,)]}")
+        del content[old]
     if "provider" in content:
         where = f"{document.file.name}:{places[('provider',)]}"
         content["provider"] = renamed.current_provider(content["provider"], where)
@@ -221,6 +221,8 @@ def _with_present_names(document: lines.Document) -> lines.Document:
 
 
 def _parse(name: str, value: Any, origin: str) -> Any:
+    if name in renamed.REFUSED:
+        raise BadInput(f"{origin} is not a setting any more", hint=renamed.REFUSED[name])
     if name not in Settings.model_fields:
         known = ", ".join(f"{PREFIX}{n.upper()}" for n in Settings.model_fields)
         raise BadInput(f"{origin} is not a setting", hint=f"known: {known}")

@@ -15,7 +15,7 @@ from harness.kube import Cluster
 from harness.kube.resources import VALIDATING_WEBHOOK
 from harness.kube.transport import Patience
 from harness.schedule import Admission, Admitted, Limits
-from harness.schedule.history import History
+from harness.schedule.durations import Durations
 from harness.session.admit import Waiting
 from harness.spec.settings import load_settings
 from tests.chaos.cells import Ground, bring_up, cell_of
@@ -88,7 +88,7 @@ def test_a_cell_that_finds_no_room_waits_and_then_says_who_has_it(ground: Ground
     with Admission(ground.cluster, "one", limits=limits) as admission:
         first, second = cell_of(2, cell="first"), cell_of(1, cell="second")
         assert isinstance(admission.try_admit(first), Admitted)
-        waiting = Waiting(admission, History(ground.folder / "history.jsonl", "local"), 3.0)
+        waiting = Waiting(admission, Durations(), 3.0)
         life = ground.life(ground.site(), second)
         with pytest.raises(InfraRetriable, match="there was no room for second within 3 s") as no:
             waiting.admit(second, life.steps)

@@ -21,11 +21,10 @@ PARTS = ("attempt-", "answers-", "kubeconfig.")  # beginnings of names that are 
 FOLDERS = frozenset(("inventory", "logs", "checks", "kubeconfig"))  # words of everyday, but for behind a slash
 # Rooms that know nothing of runs: the same words name other things there.
 OTHER = ("artifacts", "embedded", "infra", "kube", "spec")
-# File -> its own file of such a name: the report's folder, the cache's logs, the state directory's history.
+# File -> its own file of such a name: the report's folder, the cache's logs.
 OWN = {
     "report/output/files.py": "summary.md",
     "cli/artifacts.py": "logs",
-    "schedule/history.py": "history.jsonl",
 }
 
 

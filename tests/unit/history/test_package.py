@@ -11,6 +11,7 @@ import pytest
 
 from harness.errors import InfraError
 from harness.history import package
+from harness.history.lines import read
 from harness.history.package import PackageStore, unpacked
 from harness.history.record import to_line
 from harness.until import TimedOut
@@ -46,6 +47,15 @@ def test_what_was_added_is_there(store: PackageStore, registry: Registry) -> Non
     files = len(registry.files)
     assert store.add(YEAR[:5]) == 0
     assert len(registry.files) == files
+
+
+def test_the_files_that_were_written_last_are_the_recent_ones(
+    store: PackageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(package, "RECENT_FILES", 2)
+    for night in (0, 40, 79):
+        store.add(YEAR[night : night + 1])
+    assert [r.id for r in read([("", store.recent())]).records] == [YEAR[40].id, YEAR[79].id]
 
 
 def test_pipelines_that_write_at_once_lose_nothing(store: PackageStore) -> None:

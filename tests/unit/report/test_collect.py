@@ -12,10 +12,12 @@ from harness.errors import BadInput
 from harness.history.file import FileStore
 from harness.history.record import to_line
 from harness.report.collect import collect, keep
+from harness.schedule.estimate import estimate
 from harness.spec.models import QuarantineEntry
 from harness.spec.settings import Settings
 from tests.unit.history.make import record
 from tests.unit.report.written import ISSUE, Written
+from tests.unit.schedule.matrix import cell as planned
 
 CELL = "k1363-fresh"
 
@@ -47,7 +49,7 @@ def test_a_rerun_adds_only_what_it_ran(run: Written, settings: Settings) -> None
     run.start(CELL, "other").passes("other").step(CELL, "deploy", outcome="failed", blame="product").gone(CELL).end(1)
     keep(run.directory, settings, quarantine=())
     run.start(CELL, rerun=True).passes(CELL).end(0)
-    keep(run.directory, settings, quarantine=(), cells=[CELL])
+    keep(run.directory, settings, quarantine=(), cells=[planned(CELL)])
     for path in (settings.runs / "history.jsonl", run.directory / "history.jsonl"):
         found = FileStore(path).load()
         assert sorted((r.cell, r.last_attempt, r.outcome) for r in found.records) == [
@@ -56,6 +58,20 @@ def test_a_rerun_adds_only_what_it_ran(run: Written, settings: Settings) -> None
             ("other", 1, "passed"),
         ]
         assert found.duplicates == 0
+
+
+def test_a_kept_run_says_what_its_cell_was_estimated_at(run: Written, settings: Settings) -> None:
+    cell = planned(CELL, 2048)
+    run.start(CELL).passes(CELL).end(0)
+    keep(run.directory, settings, quarantine=(), cells=[cell])
+    (kept,) = collect([run.directory], quarantine=()).records
+    assert (kept.estimate, kept.parallel) == (round(estimate(cell), 1), 1)
+
+
+def test_a_desk_of_a_project_with_a_package_learns_from_its_own_runs(run: Written, settings: Settings) -> None:
+    run.start(CELL).passes(CELL).end(0)
+    keep(run.directory, settings.model_copy(update={"report_history": "package"}), quarantine=())
+    assert [r.cell for r in FileStore(settings.runs / "history.jsonl").load().records] == [CELL]
 
 
 def test_in_a_job_the_records_stay_beside_the_results(

@@ -60,5 +60,5 @@ def test_a_history_that_cannot_be_written_changes_nothing_else(run: Run) -> None
     assert goes_well(run) == 0
     assert (run.plan.directory / "junit.xml").exists()
     said = run.console.file.getvalue()  # type: ignore[attr-defined]  # it is a StringIO
-    assert "the history has nothing of this run: cannot write the history" in said
+    assert "this run is not in the history: cannot write the history" in said
     assert f"vmatrix history add {run.plan.directory}" in said

@@ -101,6 +101,27 @@ def test_a_former_name_beside_the_present_one_is_a_mistake(tmp_path: Path) -> No
         load_settings(tmp_path, environment={})
 
 
+def test_the_former_file_of_durations_is_told_and_has_no_effect(tmp_path: Path, told: Callable[[], list[str]]) -> None:
+    (tmp_path / "vmatrix.yml").write_text("runs: here\nhistory: old.jsonl\n")
+    found = load_settings(tmp_path, environment={"VMATRIX_HISTORY": "other.jsonl"})
+    assert found.settings.runs == Path("here")
+    assert "history" not in found.origin
+    said = told()
+    assert [line.rpartition(" (")[2] for line in said] == ["vmatrix.yml:2)", "VMATRIX_HISTORY)"]
+    assert all("setting history has no effect any more" in line and "report_file" in line for line in said)
+
+
+@pytest.mark.parametrize("line", ["report_history: branch", "report_branch: x", "report_remote: origin"])
+def test_a_history_on_a_branch_is_refused_with_what_to_use_instead(tmp_path: Path, line: str) -> None:
+    (tmp_path / "vmatrix.yml").write_text(f"runs: here\n{line}\n")
+    with pytest.raises(BadInput, match=r"vmatrix\.yml:2: .*set report_history to `package`"):
+        load_settings(tmp_path, environment={})
+    name, value = line.split(": ")
+    with pytest.raises(BadInput) as caught:
+        load_settings(tmp_path / "nowhere", environment={f"VMATRIX_{name.upper()}": value})
+    assert "`package`" in f"{caught.value.summary} {caught.value.hint}"
+
+
 def test_a_former_provider_in_a_matrix_is_read_and_told(told: Callable[[], list[str]]) -> None:
     assert Infra.model_validate({"label": "x", "provider": "local"}).provider == "embedded"
     assert told() == ["note: provider local is now called embedded (infras.yml)"]
