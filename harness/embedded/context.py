@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from harness.embedded.events import Events
 from harness.embedded.faults import Faults
@@ -22,26 +21,6 @@ from harness.kube.resources import Resource
 from harness.until import Deadline, NotYet, until
 
 SYNC_SECONDS = 30.0
-
-
-class GuestSpec(Protocol):
-    """What a machine is made from; see harness.embedded.machines.MachineSpec."""
-
-    @property
-    def id(self) -> str:
-        """Return the machine's id, unique in its instance, at most 9 hex digits."""
-
-
-class GuestStatus(Protocol):
-    """What is seen of a machine; see harness.embedded.machines.MachineStatus."""
-
-    @property
-    def phase(self) -> str:
-        """Return absent, booting, running or exited."""
-
-    @property
-    def detail(self) -> str:
-        """Return why, for a person."""
 
 
 class Informers:

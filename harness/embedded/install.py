@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from harness.embedded import operands, roles
-from harness.embedded.admission import configurations, own_name
+from harness.embedded.access import own_name
+from harness.embedded.admission import configurations
 from harness.embedded.crds import crds
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.resources import (

@@ -23,7 +23,7 @@ from harness.embedded.machines import Machines
 from harness.embedded.machines.names import FIRST_SECOND_OCTET
 from harness.embedded.node import heartbeat, logs, machine
 from harness.embedded.node.addresses import Addresses
-from harness.embedded.node.guests import Guests, Runtime, machine_id, networks_on_host
+from harness.embedded.node.guests import Guests, machine_id, networks_on_host
 from harness.embedded.node.housekeeping import Housekeeping
 from harness.embedded.node.kubelet import Kubelet
 from harness.embedded.subresources import registration
@@ -151,7 +151,7 @@ def _console(context: Context, machines: Machines) -> logs.Console:
     return console
 
 
-def attach(context: Context, machines: Runtime, on_host: Callable[[], set[int]]) -> Guests:
+def attach(context: Context, machines: Machines, on_host: Callable[[], set[int]]) -> Guests:
     """Connect the controllers of virtual machines and of this node to the context.
 
     Args:

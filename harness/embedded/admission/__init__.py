@@ -8,6 +8,6 @@ pinning) are not judged.
 from __future__ import annotations
 
 from harness.embedded.admission.configuration import configurations
-from harness.embedded.admission.server import own_name, serve
+from harness.embedded.admission.server import serve
 
-__all__ = ["configurations", "own_name", "serve"]
+__all__ = ["configurations", "serve"]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from harness.embedded.access import allowed, own_name
 from harness.embedded.admission import configuration as known
 from harness.embedded.admission.datavolume import Neighbours, authorize_datavolume, validate_datavolume
 from harness.embedded.admission.response import AdmissionResponse, Json, review
@@ -24,14 +25,6 @@ Judge = Callable[[Json], AdmissionResponse]
 IDLE_SECONDS = 120.0
 
 
-def own_name(cluster: Cluster) -> str:
-    """Return the user name that a client acts as."""
-    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    answer = cluster.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body=body)
-    name: str = answer["status"]["userInfo"]["username"]
-    return name
-
-
 def neighbours(cluster: Cluster) -> Neighbours:
     """Return the look-ups that the DataVolume rules need, answered by a live API."""
 
@@ -40,24 +33,14 @@ def neighbours(cluster: Cluster) -> Neighbours:
             {"group": "cdi.kubevirt.io", "resource": "datavolumes", "subresource": "source", "verb": "create"},
             {"group": "", "resource": "pods", "verb": "create"},
         )
-        return any(_allowed(cluster, user, {**attributes, "namespace": namespace}) for attributes in wanted)
+        who: Json = {"user": user.get("username", ""), **{k: user[k] for k in ("groups", "uid", "extra") if k in user}}
+        return any(allowed(cluster, who, {**attributes, "namespace": namespace})[0] for attributes in wanted)
 
     return Neighbours(
         data_source=lambda namespace, name: cluster.get(DATA_SOURCE, name, namespace),
         claim=lambda namespace, name: cluster.get(PVC, name, namespace),
         may_clone=may_clone,
     )
-
-
-def _allowed(cluster: Cluster, user: Json, attributes: Json) -> bool:
-    spec = {"user": user.get("username", ""), "groups": user.get("groups", []), "uid": user.get("uid", "")}
-    body = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
-        "spec": {**spec, "extra": user.get("extra") or {}, "resourceAttributes": attributes},
-    }
-    answer = cluster.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body=body)
-    return bool(answer["status"]["allowed"])
 
 
 def judges(cluster: Cluster) -> Mapping[str, Judge]:

@@ -22,11 +22,11 @@ from harness.embedded.admission.response import (
 from harness.embedded.admission.vm import MACHINE_TYPES, architecture, instance_causes
 from harness.embedded.admission.vm_resources import RESERVED_LABELS, memory_causes, metadata_causes
 from harness.embedded.admission.vm_volumes import unmapped_volume_causes
-from harness.record import now
+from harness.embedded.objects import now
+from harness.embedded.vm.instance import CONTROLLER_FINALIZER, FOREGROUND_FINALIZER, LAUNCHER_USER
 
-FINALIZERS = ("kubevirt.io/virtualMachineControllerFinalize", "kubevirt.io/foregroundDeleteVirtualMachine")
+FINALIZERS = (CONTROLLER_FINALIZER, FOREGROUND_FINALIZER)
 HOTPLUG_RATIO = 4  # a guest may grow to this multiple of its memory (KubeVirt's default maxHotplugRatio)
-RUNTIME_USER = 107  # qemu's, the user of the launcher
 
 
 def default_vmi(request: Json, trusted: frozenset[str]) -> AdmissionResponse:
@@ -79,17 +79,13 @@ def _first_status(vmi: Json, spec: Json) -> Json:
     guest = (spec["domain"].get("memory") or {}).get("guest")
     phase = status.setdefault("phase", "Pending") or "Pending"
     status["phase"] = phase
-    status.setdefault("phaseTransitionTimestamps", [{"phase": phase, "phaseTransitionTimestamp": _seconds()}])
+    status.setdefault("phaseTransitionTimestamps", [{"phase": phase, "phaseTransitionTimestamp": now()}])
     status.setdefault("currentCPUTopology", {k: cpu[k] for k in ("cores", "sockets", "threads") if k in cpu})
     status.setdefault("guestOSInfo", {})
     if guest:
         status.setdefault("memory", {"guestAtBoot": guest, "guestCurrent": guest, "guestRequested": guest})
-    status.setdefault("runtimeUser", RUNTIME_USER)
+    status.setdefault("runtimeUser", LAUNCHER_USER)
     return status
-
-
-def _seconds() -> str:
-    return now().partition(".")[0] + "Z"
 
 
 def _guard_status(request: Json, trusted: frozenset[str]) -> AdmissionResponse:

@@ -12,7 +12,6 @@ from harness.embedded.objects import dig, parse_time
 from harness.kube.client import Json
 
 HELD = "held"
-FAR_AWAY = 10**9  # seconds
 
 
 def asking(faults: Faults, pod: Json) -> Json:

@@ -36,11 +36,6 @@ class Names:
         """Return the one host address that the instance's guests may reach."""
         return self.instance_network[1]
 
-    @property
-    def instance_bridge(self) -> str:
-        """Return the host bridge (without ports) that carries the instance address."""
-        return f"vmx{self.index}"
-
     def network(self, namespace_index: int) -> IPv4Network:
         """Return the /24 of a VM namespace."""
         if not 1 <= namespace_index <= MAX_NAMESPACES:

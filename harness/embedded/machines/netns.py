@@ -190,19 +190,3 @@ def unplug(names: Names, machine_id: str) -> None:
         if names.bridge_netns(owner[0]) in existing():
             _delete(["-n", names.bridge_netns(owner[0]), "link", "del", names.bridge_port(machine_id)])
         _delete(["netns", "del", name])
-
-
-def create_instance_address(names: Names) -> None:
-    """Put the instance address on a host bridge without ports. Nothing to do when it is there."""
-    bridge = names.instance_bridge
-    if not link_exists(bridge):
-        _batch([f"link add {bridge} type bridge"])
-        Path(f"/proc/sys/net/ipv4/conf/{bridge}/forwarding").write_text("0", encoding="utf-8")
-        _disable_ipv6(bridge)
-    _batch([f"addr replace {names.instance_address}/32 dev {bridge}", f"link set {bridge} up"])
-
-
-def remove_instance_address(names: Names) -> None:
-    """Remove the host bridge of the instance address. Idempotent."""
-    if link_exists(names.instance_bridge):
-        _delete(["link", "del", names.instance_bridge])

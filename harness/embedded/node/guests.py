@@ -10,7 +10,6 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Protocol
 
 from harness.embedded.machines import Machines, MachineSpec, MachineStatus, netns
 from harness.proc import Service
@@ -19,37 +18,6 @@ log = logging.getLogger(__name__)
 ID_DIGITS = 8
 PID_FILE = "nspawn.pid"  # beside the console log: the process that holds the machine
 _POWERED_OFF = re.compile(r"power(ing|ed)?[ -]?off", re.IGNORECASE)
-
-
-class Runtime(Protocol):
-    """What is used of the machine runtime (harness.embedded.machines.Machines)."""
-
-    def ensure_network(self, namespace_index: int) -> None:
-        """Make a VM namespace's network."""
-
-    def remove_network(self, namespace_index: int) -> None:
-        """Take a VM namespace's network away."""
-
-    def start(self, spec: MachineSpec) -> None:
-        """Boot a machine."""
-
-    def status(self, machine_id: str) -> MachineStatus:
-        """Say what a machine is doing."""
-
-    def kill(self, machine_id: str) -> None:
-        """Take a machine away at once."""
-
-    def pause(self, machine_id: str) -> None:
-        """Have a machine stand still."""
-
-    def resume(self, machine_id: str) -> None:
-        """Let a machine go on."""
-
-    def console(self, machine_id: str) -> Path:
-        """Return the file with what the machine wrote to its console."""
-
-    def list(self) -> list[str]:
-        """Return the ids of all machines on the host."""
 
 
 def machine_id(uid: str) -> str:
@@ -66,7 +34,7 @@ def networks_on_host(machines: Machines) -> set[int]:
 class Guests:
     """Starts and ends machines; never two things at once with one machine."""
 
-    def __init__(self, machines: Runtime) -> None:
+    def __init__(self, machines: Machines) -> None:
         self._machines = machines
         self._locks: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
         self._of_locks = threading.Lock()

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from harness.embedded.context import Context
+from harness.embedded.machines import Machines
 from harness.embedded.node.addresses import Addresses
-from harness.embedded.node.guests import Guests, Runtime
+from harness.embedded.node.guests import Guests
 from harness.embedded.node.kubelet import instance_uid, is_launcher
 from harness.embedded.objects import phase
 from harness.kube.informer import Key
@@ -24,7 +25,7 @@ class Housekeeping:
         self,
         context: Context,
         guests: Guests,
-        machines: Runtime,
+        machines: Machines,
         addresses: Addresses,
         networks_on_host: Callable[[], set[int]],
     ) -> None:

@@ -17,12 +17,12 @@ from urllib.parse import unquote
 
 from multidict import CIMultiDictProxy
 
+from harness.embedded.access import allowed
 from harness.errors import InfraError
 from harness.kube.client import Cluster
 from harness.kube.resources import CONFIG_MAP
 
 NAMESPACE, NAME = "kube-system", "extension-apiserver-authentication"
-REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
 @dataclass(frozen=True)
@@ -116,12 +116,5 @@ def _extra(trust: Trust, headers: CIMultiDictProxy[str]) -> dict[str, tuple[str,
 
 def may(cluster: Cluster, asker: Asker, attributes: Mapping[str, str]) -> tuple[bool, str]:
     """Ask the API whether somebody may do something; return its answer and its reason."""
-    spec = {
-        "user": asker.user,
-        "groups": list(asker.groups),
-        "extra": {key: list(values) for key, values in asker.extra.items()},
-        "resourceAttributes": dict(attributes),
-    }
-    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-    status = cluster.request("POST", REVIEWS, body=body)["status"]
-    return bool(status["allowed"]), str(status.get("reason", ""))
+    extra = {key: list(values) for key, values in asker.extra.items()}
+    return allowed(cluster, {"user": asker.user, "groups": list(asker.groups), "extra": extra}, attributes)

@@ -1,11 +1,10 @@
-"""The VirtualMachineInstance that a VirtualMachine starts, as KubeVirt's VM controller and defaults make it."""
+"""The VirtualMachineInstance that a VirtualMachine starts, as KubeVirt's VM controller makes it."""
 
 from __future__ import annotations
 
 import copy
-import math
 
-from harness.embedded.objects import dig, now, owner_reference, quantity
+from harness.embedded.objects import dig, owner_reference
 from harness.kube.client import Json
 from harness.kube.resources import VM, VMI
 
@@ -15,7 +14,6 @@ GENERATION = "kubevirt.io/vm-generation"
 LATEST_API = "kubevirt.io/latest-observed-api-version"
 STORAGE_API = "kubevirt.io/storage-observed-api-version"
 LAUNCHER_USER = 107  # "qemu" in KubeVirt's launcher image
-HOTPLUG_RATIO = 4  # KubeVirt lets memory grow to four times its start where the rollout strategy is LiveUpdate
 
 
 def revision_name(vm: Json) -> str:
@@ -39,11 +37,11 @@ def revision(vm: Json) -> Json:
 
 
 def instance_of(vm: Json) -> Json:
-    """Return the instance to create for a VM."""
+    """Return the instance to create for a VM; the instance webhook adds defaults, finalizers and the first status."""
     meta = vm["metadata"]
     template = vm["spec"]["template"]
     spec = copy.deepcopy(template["spec"])
-    _fill_in(spec)
+    _default_disks(spec)
     return {
         "apiVersion": VMI.api_version,
         "kind": VMI.kind,
@@ -55,45 +53,11 @@ def instance_of(vm: Json) -> Json:
                 **(dig(template, "metadata", "annotations") or {}),
                 GENERATION: str(meta["generation"]),
             },
-            "finalizers": [CONTROLLER_FINALIZER, FOREGROUND_FINALIZER],
             "ownerReferences": [owner_reference(vm, VM)],
         },
         "spec": spec,
-        "status": first_status(spec, revision_name(vm)),
+        "status": {"virtualMachineRevisionName": revision_name(vm)},
     }
-
-
-def first_status(spec: Json, revision_of_vm: str) -> Json:
-    """Return the status that an instance is born with."""
-    guest = dig(spec, "domain", "memory", "guest")
-    cpu = dig(spec, "domain", "cpu") or {}
-    status: Json = {
-        "phase": "Pending",
-        "phaseTransitionTimestamps": [{"phase": "Pending", "phaseTransitionTimestamp": now()}],
-        "guestOSInfo": {},
-        "runtimeUser": LAUNCHER_USER,
-        "currentCPUTopology": {k: cpu[k] for k in ("cores", "sockets", "threads") if cpu.get(k)},
-    }
-    if revision_of_vm:
-        status["virtualMachineRevisionName"] = revision_of_vm
-    if guest:
-        status["memory"] = {"guestAtBoot": guest, "guestCurrent": guest, "guestRequested": guest}
-    return status
-
-
-def _fill_in(spec: Json) -> None:
-    """Add the defaults that KubeVirt's instance webhook and LiveUpdate rollout add."""
-    domain = spec.setdefault("domain", {})
-    domain.setdefault("cpu", {}).setdefault("model", "host-model")
-    domain.setdefault("features", {}).setdefault("acpi", {}).setdefault("enabled", True)
-    domain.setdefault("machine", {}).setdefault("type", "q35")
-    domain.setdefault("resources", {})
-    spec.setdefault("evictionStrategy", "None")
-    spec.setdefault("architecture", "amd64")
-    memory = domain.get("memory") or {}
-    if memory.get("guest") and not memory.get("maxGuest"):
-        memory["maxGuest"] = _times(str(memory["guest"]), HOTPLUG_RATIO)
-    _default_disks(spec)
 
 
 def _default_disks(spec: Json) -> None:
@@ -103,12 +67,3 @@ def _default_disks(spec: Json) -> None:
     for volume in spec.get("volumes") or []:
         if volume["name"] not in named:
             disks.append({"name": volume["name"], "disk": {"bus": "virtio"}})
-
-
-def _times(amount: str, factor: int) -> str:
-    """Multiply a quantity; keeps its binary unit."""
-    value = quantity(amount) * factor
-    for unit, size in (("Gi", 1024**3), ("Mi", 1024**2), ("Ki", 1024)):
-        if value % size == 0:
-            return f"{value / size:.0f}{unit}"
-    return str(math.ceil(value))

@@ -15,7 +15,6 @@ from harness.embedded.vm.instance import (
     FOREGROUND_FINALIZER,
     LATEST_API,
     STORAGE_API,
-    first_status,
 )
 from harness.embedded.vm.strategy import is_final
 from harness.embedded.vmi import phases
@@ -97,18 +96,12 @@ class VmiController:
         return pod if pod is not None and labels_of(pod).get(CREATED_BY) == vmi["metadata"]["uid"] else None
 
     def _introduce(self, vmi: Json) -> Json:
-        """Write what every instance gets at first sight, for one that was made without its VM as well."""
+        """Write the observed versions, as on every instance at first sight."""
         annotations = vmi["metadata"].get("annotations") or {}
         if annotations.get(LATEST_API) == "v1":
             return vmi
-        copy = {**vmi, "metadata": {**vmi["metadata"]}}
-        copy["metadata"]["annotations"] = {**annotations, LATEST_API: "v1", STORAGE_API: "v1"}
-        if not deleting(vmi):
-            known = vmi["metadata"].get("finalizers") or []
-            copy["metadata"]["finalizers"] = known if FOREGROUND_FINALIZER in known else [*known, FOREGROUND_FINALIZER]
-        if not phase(vmi):
-            copy["status"] = {**first_status(vmi["spec"], ""), **(vmi.get("status") or {})}
-        return self._replace(copy)
+        observed = {**annotations, LATEST_API: "v1", STORAGE_API: "v1"}
+        return self._replace({**vmi, "metadata": {**vmi["metadata"], "annotations": observed}})
 
     def _launch(self, vmi: Json) -> tuple[SyncError | None, Json | None]:
         """Create the launcher pod once the volumes are there."""

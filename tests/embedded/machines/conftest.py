@@ -15,6 +15,7 @@ from harness.artifacts import disk as images
 from harness.embedded.machines import Machines, MachineSpec, netns
 from harness.infra.host import requirements
 from harness.until import Deadline, NotYet, until
+from tests.embedded.bridges import instance_address
 
 INDEX = 8
 SSH_SECONDS = 60.0
@@ -133,10 +134,9 @@ def lab(golden: Path, key: Path, tmp_path_factory: pytest.TempPathFactory) -> It
     directory.mkdir()
     machines = Machines(directory / "state", INDEX)
     machines.sweep()
-    netns.create_instance_address(machines.names)
-    yield Lab(machines, directory, golden, key)
-    machines.sweep()
-    netns.remove_instance_address(machines.names)
+    with instance_address(machines.names):
+        yield Lab(machines, directory, golden, key)
+        machines.sweep()
     assert remains() == []
 
 

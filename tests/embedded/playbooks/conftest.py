@@ -24,7 +24,7 @@ from harness.artifacts.recipe import silent
 from harness.artifacts.store import Store
 from harness.artifacts.supply import Supply
 from harness.cell.deploy import Recap, recap
-from harness.embedded.machines import Machines, MachineSpec, Names, netns
+from harness.embedded.machines import Machines, MachineSpec, Names
 from harness.infra.host import guests, requirements
 from harness.kube.client import Cluster
 from harness.kube.resources import NODE
@@ -34,6 +34,7 @@ from harness.plan.lock import tier_cells
 from harness.spec import load_spec
 from harness.until import Deadline, NotYet, until
 from harness.validate.remote.hosts import ON_NODE_STATE
+from tests.embedded.bridges import instance_address
 
 INDEXES, NETWORK = (13, 12, 11), 1  # indices that no embedded infra gets: those count from 0
 USER = "debian"
@@ -224,21 +225,20 @@ def mirror(index: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mir
     supply = Supply(version, refs.images(store.catalogue, version, smoke.vars), store)
     store.ensure(refs.for_cell(store.catalogue, smoke.vars), silent)
     names = Names(index)
-    netns.create_instance_address(names)
     served = Mirror(f"http://{names.instance_address}:8080", f"{names.instance_address}:5000")
     services = []
-    try:
-        for name, port, command in (("mirror", 8080, supply.mirror), ("registry", 5000, supply.registry)):
-            started = command(f"{names.instance_address}:{port}")
-            services.append(proc.spawn(started.argv, log=logs / f"{name}.log", env=started.env))
-        for url in (served.http, f"http://{served.registry}/v2/"):
-            until(partial(answers, url), deadline=Deadline.after(30), what=f"{url} answers", interval=0.1)
-        supply.publish(served.registry)
-        yield served
-    finally:
-        for service in services:
-            service.stop(grace=5)
-        netns.remove_instance_address(names)
+    with instance_address(names):
+        try:
+            for name, port, command in (("mirror", 8080, supply.mirror), ("registry", 5000, supply.registry)):
+                started = command(f"{names.instance_address}:{port}")
+                services.append(proc.spawn(started.argv, log=logs / f"{name}.log", env=started.env))
+            for url in (served.http, f"http://{served.registry}/v2/"):
+                until(partial(answers, url), deadline=Deadline.after(30), what=f"{url} answers", interval=0.1)
+            supply.publish(served.registry)
+            yield served
+        finally:
+            for service in services:
+                service.stop(grace=5)
 
 
 @pytest.fixture(scope="module")

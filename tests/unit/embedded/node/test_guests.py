@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from harness.embedded.machines import MachineSpec, MachineStatus
+from harness.embedded.machines import Machines, MachineSpec, MachineStatus
 from harness.embedded.node.guests import Guests, ended_well, machine_id
 
 UID = "d8d2366e-49ef-4631-9c22-1a478235b29e"
 
 
-class Machines:
+class FakeMachines(Machines):
     """A host without machines, that remembers what was asked of it and how many at once."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__(folder, 0)
         self.folder = folder
         self.there: dict[str, str] = {}
         self.calls: list[str] = []
@@ -66,7 +67,7 @@ def spec(uid: str = UID) -> MachineSpec:
 
 
 def test_machine_that_runs_is_not_started_again(tmp_path: Path) -> None:
-    machines = Machines(tmp_path)
+    machines = FakeMachines(tmp_path)
     guests = Guests(machines)
     assert guests.start(spec(), lambda: True)
     assert guests.start(spec(), lambda: True)
@@ -74,13 +75,13 @@ def test_machine_that_runs_is_not_started_again(tmp_path: Path) -> None:
 
 
 def test_machine_that_is_not_wanted_any_more_is_not_started(tmp_path: Path) -> None:
-    machines = Machines(tmp_path)
+    machines = FakeMachines(tmp_path)
     assert not Guests(machines).start(spec(), lambda: False)
     assert machines.calls == []
 
 
 def test_kill_waits_for_a_start_under_way(tmp_path: Path) -> None:
-    machines = Machines(tmp_path)
+    machines = FakeMachines(tmp_path)
     guests = Guests(machines)
     machines.gate.clear()
     starting = threading.Thread(target=guests.start, args=(spec(), lambda: True))
@@ -95,14 +96,14 @@ def test_kill_waits_for_a_start_under_way(tmp_path: Path) -> None:
 
 
 def test_orphans_are_killed_and_others_stay(tmp_path: Path) -> None:
-    machines = Machines(tmp_path)
+    machines = FakeMachines(tmp_path)
     machines.there = {"d8d2366e": "running", "0badcafe": "running"}
     Guests(machines).kill_others(lambda: [UID])
     assert machines.calls == ["kill 0badcafe"]
 
 
 def test_machine_without_a_pid_file_needs_a_closer_look(tmp_path: Path) -> None:
-    assert not Guests(Machines(tmp_path)).supervised(UID)
+    assert not Guests(FakeMachines(tmp_path)).supervised(UID)
 
 
 @pytest.mark.parametrize(
