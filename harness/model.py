@@ -151,15 +151,6 @@ class GuestCluster:
 
 
 @dataclass(frozen=True)
-class Capacity:
-    """What an infra cluster has free for machines: CPUs, memory (MiB), disk (GiB)."""
-
-    cpus: float
-    memory_mib: int
-    disk_gib: int
-
-
-@dataclass(frozen=True)
 class Mirror:
     """Where guests find binaries and images.
 

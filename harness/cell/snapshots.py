@@ -18,6 +18,7 @@ from harness.until import Deadline, NotYet, until
 
 log = logging.getLogger(__name__)
 SNAPSHOT = "snapshot"
+LEFT_OUT = frozenset({403, 404})
 
 
 def snapshot_of(site: Site, name: str) -> Origin | None:
@@ -36,7 +37,7 @@ def snapshot_of(site: Site, name: str) -> Origin | None:
         _ensure_snapshot(site, name, wanted)
         site.cluster.create_if_absent(DATA_SOURCE, _data_source(site.images_namespace, name))
     except ApiFailure as refused:
-        if not (refused.forbidden or refused.not_found):
+        if refused.code not in LEFT_OUT:
             raise
         log.info("no snapshot of %s: %s", name, refused.summary)
         return None

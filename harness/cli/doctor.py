@@ -14,12 +14,10 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from harness import proc, providers
-from harness.errors import EXIT_BAD_INPUT, EXIT_OK, BadInput
-from harness.infra.cluster.checks import Use, check_cluster
+from harness.errors import EXIT_BAD_INPUT, EXIT_OK
+from harness.infra.cluster.checks import Use
 from harness.infra.cluster.need import Need
 from harness.infra.findings import Finding, fatal, remedies
-from harness.infra.host import preflight
-from harness.infra.kind import host as kind_host
 from harness.paths import project_dir
 from harness.schedule.demand import need_of
 from harness.session.choice import choose
@@ -63,20 +61,9 @@ def doctor(
 
 
 def _look(provider: str, given: Mapping[str, Any], memory: int | None) -> tuple[str, list[Finding]]:
-    if provider == "embedded" and given["kubeconfig"] is None:
-        return "this host", preflight.check_host(memory_mib=preflight.CONTROL_PLANE_MIB + (memory or 0))
-    if provider == "kind" and given["kubeconfig"] is None:
-        embedded = load_settings(Path.cwd()).settings.kubevirt == "embedded"
-        return "this host", kind_host.check(embedded=embedded, builds_node=True, memory_mib=memory or 0)
-    if provider not in ("embedded", "kind", "kubeconfig"):
-        raise BadInput(
-            f"nothing is known to check for provider {provider!r}",
-            hint="use --provider local or kind, or --kubeconfig PATH",
-        )
-    options = {"provider": "kubeconfig", **given}
-    settings = load_settings(Path.cwd(), options=options).settings
-    path = providers.kubeconfig_of(settings)
-    return f"the cluster of {path}", check_cluster(path, settings.context, _use(settings, memory))
+    chosen = providers.KUBECONFIG if given["kubeconfig"] is not None else provider
+    settings = load_settings(Path.cwd(), options={"provider": chosen, **given}).settings
+    return providers.of(settings).check(settings, memory, lambda: _use(settings, memory))
 
 
 def _use(settings: Settings, memory: int | None) -> Use:

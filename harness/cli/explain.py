@@ -14,9 +14,9 @@ import typer
 import yaml
 from rich.console import Console
 
-from harness import providers
 from harness.cell import inventory
 from harness.cell.deploy import playbook_argv
+from harness.cell.example import example_manifests
 from harness.cell.life import named_machines
 from harness.model import Cell, Environment, Machine, Phase
 from harness.paths import project_dir
@@ -115,7 +115,7 @@ def explained(spec: Spec, infra: str, one: Selected, durations: Durations) -> di
         "checks": {tier: _checks(spec, tier) for tier in one.tiers},
         "variables": dict(cell.vars),
         "inventory": inventory.inventory(environment),
-        "manifests": providers.example_manifests(cell),
+        "manifests": example_manifests(cell),
     }
 
 

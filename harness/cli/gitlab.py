@@ -12,10 +12,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from harness import providers
 from harness.cli import doctor, run
 from harness.errors import EXIT_OK, BadInput, InfraError, NothingSelected
 from harness.gitlab import child, job_end, links, note, overlay
-from harness.gitlab.job import LOCAL, JobContext, job_context
+from harness.gitlab.job import JobContext, job_context
 from harness.gitlab.limits import broken
 from harness.gitlab.times import job_times
 from harness.gitlab.variables import read_job, read_pipeline
@@ -108,7 +109,7 @@ def cell() -> None:
     if name is None and tier is None:
         raise BadInput("neither MATRIX_CELL nor MATRIX_TIER is set", hint="the job's `variables` say what it runs")
     job_end.annotate(context, None)
-    if context.settings.provider == LOCAL:
+    if providers.of(context.settings).per_job:
         _ready()
     settings = context.settings
     if settings.namespace is not None:

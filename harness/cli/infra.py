@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,24 +14,21 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
+from harness import providers
 from harness.artifacts import refs
 from harness.artifacts.recipe import Progress, silent
 from harness.artifacts.store import Store
 from harness.cli.artifacts_progress import showing
 from harness.errors import EXIT_INFRA, EXIT_NOTHING_SELECTED, EXIT_OK, BadInput
-from harness.infra.embedded.provider import LocalProvider
-from harness.infra.host.layout import layout_of
+from harness.infra.host.instance import DEFAULT_PROVIDER, infra_command
 from harness.infra.host.status import InstanceStatus, State
 from harness.infra.kind import releases
-from harness.infra.kind.provider import KindProvider
-from harness.providers.embedded import INFRA_VERSION, local_provider
-from harness.providers.kind import kind_layout, kind_provider
-from harness.spec.settings import load_settings
+from harness.providers import Definition, InstanceProvider, Opening
+from harness.spec.settings import Settings, load_settings
 
 app = typer.Typer(no_args_is_help=True, help="Bring the infra cluster up, take it down, look at it.")
 out = Console(soft_wrap=True, highlight=False)
 
-LOCAL, KIND = "embedded", "kind"
 EXIT_CODES = {State.UP: EXIT_OK, State.BROKEN: EXIT_INFRA, State.DOWN: EXIT_NOTHING_SELECTED}
 
 ProviderName = Annotated[
@@ -42,16 +39,6 @@ ProviderName = Annotated[
 ]
 InstanceName = Annotated[str, typer.Option("--name", help="The instance's name; several can run side by side.")]
 AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
-
-
-@dataclass(frozen=True)
-class KindOptions:
-    """What may be chosen of a kind cluster; see `up`."""
-
-    kubevirt: str | None = None
-    kubernetes: str | None = None
-    node_image: str | None = None
-    releases: Path | None = None
 
 
 @app.command()
@@ -70,31 +57,33 @@ def up(
     ] = None,
 ) -> None:
     """Bring an infra cluster up; mend what is missing of one that is partly up."""
-    chosen = _existing(provider, name)
-    given = KindOptions(kubevirt, kubernetes, node_image, releases_file)
-    if chosen == LOCAL and given != KindOptions():
-        raise BadInput("only a kind cluster has a choice of that", hint="add --provider kind")
+    chosen = providers.holder(name, provider)
+    given = {"kubevirt": kubevirt, "kubernetes": kubernetes, "node_image": node_image, "releases": releases_file}
+    foreign = [option for option, value in given.items() if value is not None and option not in chosen.choices]
+    if foreign:
+        words = " and ".join("--" + option.replace("_", "-") for option in foreign)
+        raise BadInput(f"provider {chosen.name} has no option {words}", hint="add --provider kind")
     began = time.monotonic()
     with showing(out) as progress:
-        infra = _provider(chosen, name, progress, given)
+        infra = _instance(chosen, name, progress, given)
         infra.up()
     out.print(f"infra {name} is up at {infra.describe()['server']} after {time.monotonic() - began:.1f} s")
     out.print(f"to look at it: export KUBECONFIG={infra.kubeconfig()}")
-    out.print(f"to take it away: {_command('down', name, chosen)}")
+    out.print(f"to delete it: {infra_command('down', name, chosen.name)}")
 
 
 @app.command()
 def down(provider: ProviderName = None, name: InstanceName = "default") -> None:
     """Take an infra cluster away, and every machine on it."""
-    _provider(_existing(provider, name), name).down()
+    _instance(providers.holder(name, provider), name).down()
     out.print(f"infra {name} is down, nothing of it is left")
 
 
 @app.command()
 def status(provider: ProviderName = None, name: InstanceName = "default", as_json: AsJson = False) -> None:
     """Look at an infra cluster: exit code 0 up, 3 broken, 4 down."""
-    chosen = _existing(provider, name)
-    infra = _provider(chosen, name)
+    chosen = providers.holder(name, provider)
+    infra = _instance(chosen, name)
     seen = infra.status()
     facts = (
         {} if seen.state is State.DOWN or not seen.programs else {**infra.describe(), "mirror": asdict(infra.mirror())}
@@ -102,14 +91,14 @@ def status(provider: ProviderName = None, name: InstanceName = "default", as_jso
     if as_json:
         out.print_json(json.dumps({**facts, "name": name, **asdict(seen)}))
     else:
-        show(name, seen, {k: _text(v) for k, v in facts.items()}, chosen)
+        show(name, seen, {k: _text(v) for k, v in facts.items()}, chosen.name)
     raise typer.Exit(EXIT_CODES[seen.state])
 
 
 @app.command()
 def describe(provider: ProviderName = None, name: InstanceName = "default", as_json: AsJson = False) -> None:
     """Say where an infra cluster is: addresses, directories, programs; exit code 3 when it is not up."""
-    infra = _provider(_existing(provider, name), name)
+    infra = _instance(providers.holder(name, provider), name)
     facts = {**infra.describe(), "mirror": asdict(infra.mirror())}
     if as_json:
         out.print_json(json.dumps(facts))
@@ -131,49 +120,24 @@ def pin(
     out.print(f"{count} recorded in {target}: compare them with what the projects publish" if count else "all have one")
 
 
-def _existing(provider: str | None, name: str) -> str:
-    """Return the provider that is asked for, or else the one that has an instance of that name."""
-    if provider is None and kind_layout(name).root.exists() and not layout_of(name).root.exists():
-        return KIND
-    return provider or LOCAL
-
-
-def _provider(
-    provider: str,
-    name: str,
-    progress: Progress = silent,
-    given: KindOptions | None = None,
-) -> LocalProvider | KindProvider:
-    store = Store()
-    images = refs.images(store.catalogue, INFRA_VERSION)
-    if provider == LOCAL:
-        return local_provider(name, store, progress=progress, images=images)
-    if provider != KIND:
-        raise BadInput(
-            f"provider {provider!r} cannot be brought up, taken down or looked at here",
-            hint="use local or kind; a cluster of your own is only checked: vmatrix doctor --kubeconfig PATH",
-        )
-    chosen = None  # what is there is what it was made as
+def _instance(
+    provider: Definition, name: str, progress: Progress = silent, given: Mapping[str, Any] | None = None
+) -> InstanceProvider:
+    """Return an instance; what it was made as counts, unless `given` has options of `up`."""
+    store, choices = Store(), dict(given or {})
+    settings = Settings(infra_name=name)
     if given is not None:
-        chosen = load_settings(Path.cwd(), options={"kubevirt": given.kubevirt}).settings.kubevirt
-    given = given or KindOptions()
-    return kind_provider(
-        name,
-        store,
-        progress=progress,
-        say=out.print,
-        images=images,
-        kubevirt=chosen,
-        version=given.kubernetes,
-        node_image=given.node_image,
-        releases_file=given.releases,
-    )
+        settings = load_settings(Path.cwd(), options={"kubevirt": choices.pop("kubevirt")}).settings
+        settings = settings.model_copy(update={"infra_name": name})
+    images = refs.images(store.catalogue, providers.KUBERNETES)
+    opening = Opening(settings, store=store, images=images, progress=progress, say=out.print, choices=choices)
+    return provider.instance(opening)
 
 
-def show(name: str, seen: InstanceStatus, facts: Mapping[str, str], provider: str = LOCAL) -> None:
+def show(name: str, seen: InstanceStatus, facts: Mapping[str, str], provider: str = DEFAULT_PROVIDER) -> None:
     """Print an instance for a person; `facts` are its addresses and folders."""
     if seen.state is State.DOWN:
-        out.print(f"infra {name} is down; to bring it up: {_command('up', name, provider)}")
+        out.print(f"infra {name} is down; to bring it up: {infra_command('up', name, provider)}")
         return
     out.print(f"infra {name} is {seen.state}")
     for key in ("server", "kubeconfig", "mirror", "directory"):
@@ -188,8 +152,8 @@ def show(name: str, seen: InstanceStatus, facts: Mapping[str, str], provider: st
     for line in seen.leftovers:
         out.print(f"  left on this host: {line}")
     if seen.state is State.BROKEN:
-        mend = f"{_command('up', name, provider)} mends it, " if seen.programs else ""
-        out.print(f"{mend}{_command('down', name, provider)} takes it away")
+        mend = f"{infra_command('up', name, provider)} mends it, " if seen.programs else ""
+        out.print(f"{mend}{infra_command('down', name, provider)} takes it away")
 
 
 def _text(value: Any) -> str:
@@ -215,8 +179,3 @@ def _machines(seen: InstanceStatus) -> Table:
     for machine in seen.machines:
         table.add_row(machine.namespace, machine.name, machine.phase, machine.address)
     return table
-
-
-def _command(verb: str, name: str, provider: str = LOCAL) -> str:
-    which = f" --provider {provider}" if provider != LOCAL else ""
-    return f"vmatrix infra {verb}{which} --name {name}"

@@ -17,9 +17,8 @@ import typer
 from rich.console import Console
 
 from harness import proc, providers
-from harness.cell import ways
+from harness.cell import teardown, ways
 from harness.cell.access import ssh_command
-from harness.cell.found import CellSelector, find
 from harness.cell.launchers import launcher_address
 from harness.cell.machines import SSH_PORT
 from harness.cell.place import Place, place_of
@@ -30,7 +29,6 @@ from harness.kube.portforward import bridge, open_tunnel
 from harness.kube.resources import VM, VMI
 from harness.kube.tunnels import Tunnels, leave
 from harness.model import ANNOTATION_USER, LABEL_MACHINE, Machine, PlannedMachine
-from harness.providers.embedded import INFRA_VERSION
 from harness.rundir import AttemptDir, RunDir
 from harness.spec.settings import Settings, load_settings
 
@@ -86,7 +84,7 @@ class Existing:
         if (self.settings.access or ("portforward" if recorded.is_file() else "direct")) == "direct":
             return None
         addresses = {v["metadata"]["name"]: self.address(v) for v in self.instances().values()}
-        kubeconfig, context = providers.way_in(self.settings)
+        kubeconfig, context = providers.of(self.settings).kubeconfig(self.settings)
         instances = {address: name for name, address in addresses.items() if address}
         log = self.files.tunnels_log
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -105,7 +103,7 @@ def existing(cell: str, settings: Settings) -> Existing:
         BadInput: none exists.
     """
     cluster = providers.open_cluster(settings)
-    found = find(cluster, CellSelector(cell=cell, namespace=settings.namespace))
+    found = teardown.find(cluster, teardown.Selection(cell=cell, namespace=settings.namespace))
     if not found:
         raise BadInput(f"no cell {cell!r} exists in the infra cluster", hint="`vmatrix status` shows those that do")
     newest = found[-1]
@@ -219,7 +217,7 @@ def kubectl(
     """Run kubectl on the guest cluster: `vmatrix kubectl CELL -- get nodes`."""
     settings = _settings(provider, infra_name, kubeconfig, namespace, access)
     there = existing(cell, settings)
-    program = shutil.which("kubectl") or providers.artifact(settings, "kubectl", INFRA_VERSION) / "kubectl"
+    program = shutil.which("kubectl") or providers.kubectl(settings)
     with _guest_api(there) as path:
         status = proc.attend([program, *context.args], env={"KUBECONFIG": str(path)})
     raise typer.Exit(status)

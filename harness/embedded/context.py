@@ -14,6 +14,7 @@ from pathlib import Path
 
 from harness.embedded.events import Events
 from harness.embedded.faults import Faults
+from harness.embedded.machines.names import Names
 from harness.kube.client import Cluster
 from harness.kube.informer import Informer
 from harness.kube.reconcile import Controller
@@ -86,7 +87,7 @@ class Context:
     @property
     def host_address(self) -> str:
         """Return the instance's address, on which all host services listen."""
-        return f"10.{213 + self.index}.0.1"
+        return str(Names(self.index).instance_address)
 
     @property
     def disks(self) -> Path:

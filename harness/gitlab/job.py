@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from harness import providers
 from harness.gitlab.access import job_kubeconfig
 from harness.gitlab.variables import Job, read_job
 from harness.paths import project_dir
@@ -13,7 +14,6 @@ from harness.plan.goal import infra_of
 from harness.spec import Spec, load_spec
 from harness.spec.settings import Settings, load_settings
 
-LOCAL = "embedded"
 PREFIX = "ci-"  # of the names of jobs' own embedded infrastructures
 
 
@@ -52,7 +52,8 @@ def job_context(environment: Mapping[str, str], *, infra: bool = True) -> JobCon
     if own:
         options["infra_name"] = PREFIX + job.run
     settings = load_settings(job.directory, environment=environment, options=options).settings
-    if infra and settings.provider != LOCAL and settings.kubeconfig is None:
+    per_job = providers.of(settings).per_job
+    if infra and not per_job and settings.kubeconfig is None:
         options["kubeconfig"] = job_kubeconfig(job.run, environment)
         settings = load_settings(job.directory, environment=environment, options=options).settings
-    return JobContext(job, spec, settings, own_infra=own and settings.provider == LOCAL)
+    return JobContext(job, spec, settings, own_infra=own and per_job)

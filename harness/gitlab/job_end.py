@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console
 
 from harness import providers
-from harness.artifacts.recipe import silent
-from harness.artifacts.store import Store
 from harness.cell import teardown
-from harness.cell.found import CellSelector
 from harness.errors import BadInput, InfraError, Leaked, VmatrixError
 from harness.gitlab import access, links
 from harness.gitlab.ending import take_away, wait_for_end
-from harness.gitlab.job import LOCAL, PREFIX, JobContext
+from harness.gitlab.job import PREFIX, JobContext
 from harness.gitlab.links import Link, artifact
-from harness.infra.embedded.provider import LocalProvider
-from harness.infra.host.layout import instances_dir
-from harness.providers.embedded import local_provider
+from harness.providers import Opening
 from harness.record import Recorder, read
 from harness.report import junit, summary
 from harness.report.cell import CellResult
@@ -84,14 +78,10 @@ def _infra_down(context: JobContext) -> VmatrixError | None:
     if not context.own_infra:
         return None
     try:
-        _embedded(context.settings.infra_name).down()
+        providers.of(context.settings).instance(Opening(context.settings)).down()
     except (Leaked, InfraError) as error:
         return error
     return None
-
-
-def _embedded(name: str) -> LocalProvider:
-    return local_provider(name, Store(), progress=silent)
 
 
 def _complete(context: JobContext, run_dir: Path) -> None:
@@ -144,16 +134,17 @@ def _failures(cell: CellResult) -> Iterator[str]:
 def reap(context: JobContext, *, console: Console) -> None:
     """Take away expired cells of the infra cluster, or jobs' embedded infrastructures older than cells may become."""
     timeouts = context.spec.timeouts.scaled(context.settings.timeout_scale)
-    if context.settings.provider == LOCAL:
+    provider = providers.of(context.settings)
+    if provider.per_job:
         # a job's infra is older than its cell: it prepares, and waits for room, first
         oldest = context.settings.expiry_hours * 3600 + timeouts.job_prepare + timeouts.admission
-        names = sorted(_stale(oldest))
+        names = provider.stale_instances(PREFIX, oldest)
         for name in names:
-            _embedded(name).down()
+            provider.instance(Opening(context.settings.model_copy(update={"infra_name": name}))).down()
             console.print(f"gone: infra {name}", markup=False)
         console.print(f"{len(names)} embedded infrastructures taken away", markup=False)
         return
-    selection = CellSelector(only_expired=True, namespace=context.settings.namespace)
+    selection = teardown.Selection(only_expired=True, namespace=context.settings.namespace)
     gone = teardown.reap(
         providers.open_cluster(context.settings),
         selection,
@@ -162,9 +153,3 @@ def reap(context: JobContext, *, console: Console) -> None:
     )
     access.forget(context.job.run)
     console.print(f"{len(gone)} expired cells taken away", markup=False)
-
-
-def _stale(seconds: float) -> Iterator[str]:
-    for folder in instances_dir().glob(f"{PREFIX}*/"):
-        if time.time() - folder.stat().st_mtime > seconds:
-            yield folder.name

@@ -11,14 +11,12 @@ from urllib.parse import urlsplit
 
 from harness.infra.cluster import nested
 from harness.infra.cluster.checks import Use, check_cluster
-from harness.infra.cluster.nodes import free_for_machines
 from harness.infra.findings import raise_if_any
-from harness.kube import ApiFailure, Cluster
-from harness.model import Access, Capacity, Mirror
+from harness.kube import Cluster
+from harness.model import Access, Mirror
 
-FORBIDDEN = 403
+NAME = "kubeconfig"
 IN_CLUSTER_NAMES = frozenset({"kubernetes", "kubernetes.default", "kubernetes.default.svc"})
-UNKNOWN = Capacity(cpus=1e6, memory_mib=2**40, disk_gib=2**30)
 
 
 class KubeconfigProvider:
@@ -26,6 +24,8 @@ class KubeconfigProvider:
 
     given: variables of the playbooks that the user says its machines need.
     """
+
+    name = NAME
 
     def __init__(
         self,
@@ -35,7 +35,6 @@ class KubeconfigProvider:
         use: Use | None = None,
         given: Mapping[str, Any] | None = None,
     ) -> None:
-        self.name = "kubeconfig"
         self._given = given or {}
         self._use = use or Use()
         self._path = path
@@ -56,15 +55,6 @@ class KubeconfigProvider:
     def kubeconfig(self) -> Path:
         """Return the kubeconfig that was given."""
         return self._path
-
-    def capacity(self) -> Capacity:
-        """Return what the nodes have free; where nodes cannot be listed, no bound: the cluster's scheduler decides."""
-        try:
-            return free_for_machines(self._cluster())
-        except ApiFailure as failure:
-            if failure.code == FORBIDDEN:
-                return UNKNOWN
-            raise
 
     def access(self) -> Access:
         """Return `direct` where this process is a pod of that very cluster: pods reach machines' addresses."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from harness.model import Access, Capacity, Mirror
+from harness.model import Access, Mirror
 
 
 class Provider(Protocol):
@@ -22,13 +22,10 @@ class Provider(Protocol):
         """
 
     def down(self) -> None:
-        """Take everything away that `up` and its guests left, whatever state it is in. Idempotent."""
+        """Remove everything that `up` and its guests left, whatever state it is in. Idempotent."""
 
     def kubeconfig(self) -> Path:
         """Return the admin kubeconfig of the infra cluster."""
-
-    def capacity(self) -> Capacity:
-        """Return what is free for machines now."""
 
     def access(self) -> Access:
         """Return how this host reaches the infra's machines."""

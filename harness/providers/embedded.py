@@ -1,39 +1,50 @@
-"""Where the infra clusters of this host get their programs, their mirror and what is in it from: the artifacts."""
+"""Provider `embedded`: a real control plane and the embedded KubeVirt on this host."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from harness.artifacts import refs
 from harness.artifacts.recipe import Progress, Ref
 from harness.artifacts.store import Store
 from harness.artifacts.supply import Supply
-from harness.infra.embedded.provider import LocalProvider
-from harness.infra.host.config import LocalConfig
-from harness.infra.host.layout import Layout, layout_of
-
-INFRA_VERSION = "1.36.3"  # of the embedded control plane itself
-
-
-def local_provider(name: str, store: Store, *, progress: Progress, images: Sequence[Ref] = ()) -> LocalProvider:
-    """Return the embedded infrastructure of that name, its programs and images coming from the artifacts."""
-    needed = (*refs.host(store.catalogue, INFRA_VERSION), *images)
-    return LocalProvider(supplied(layout_of(name), Supply(INFRA_VERSION, images, store, progress), needed))
+from harness.infra.cluster.checks import Use
+from harness.infra.embedded.provider import NAME, EmbeddedProvider
+from harness.infra.findings import Finding
+from harness.infra.host import preflight
+from harness.infra.host.layout import layout_of
+from harness.providers.definition import Opening
+from harness.providers.on_host import KUBERNETES, OnHost, supplied
+from harness.spec.settings import Settings
 
 
-def supplied(layout: Layout, supply: Supply, needed: Sequence[Ref]) -> LocalConfig:
-    """Return an infra cluster of this host that is supplied with artifacts.
+class Embedded(OnHost):
+    """Provider `embedded`."""
+
+    name = NAME
+    control_plane = KUBERNETES
+    per_job = True
+
+    def instance(self, opening: Opening) -> EmbeddedProvider:
+        """Return the embedded infrastructure that the settings name."""
+        name = opening.settings.infra_name
+        return embedded_provider(name, opening.store, progress=opening.progress, images=opening.images)
+
+    def check(self, settings: Settings, memory_mib: int | None, use: Callable[[], Use]) -> tuple[str, list[Finding]]:
+        """Look at this host."""
+        memory = preflight.CONTROL_PLANE_MIB + (memory_mib or 0)
+        return "this host", preflight.check_host(memory_mib=memory)
+
+
+def embedded_provider(name: str, store: Store, *, progress: Progress, images: Sequence[Ref] = ()) -> EmbeddedProvider:
+    """Return the embedded infrastructure of that name.
 
     Args:
-        needed: what has to be made before it can come up.
+        images: what guests may pull from its mirror.
     """
-    store = supply.store
-    return LocalConfig(
-        layout,
-        binaries=supply.program,
-        mirror=supply.mirror,
-        registry=supply.registry,
-        publish=supply.publish,
-        prepare=lambda: store.ensure(needed, supply.progress),
-        prepared=lambda: all(store.cached(ref) is not None for ref in needed),
-    )
+    needed = (*refs.host(store.catalogue, KUBERNETES), *images)
+    supply = Supply(KUBERNETES, images, store, progress)
+    return EmbeddedProvider(supplied(layout_of(name, NAME), supply, needed))
+
+
+PROVIDER = Embedded()

@@ -1,81 +1,90 @@
-"""Where the provider `kind` gets its programs, its node image and its mirror from: the artifacts."""
+"""Provider `kind`: a cluster in a container, with a release of KubeVirt or the embedded one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from shutil import which
+from typing import Any
 
 from harness.artifacts import refs
 from harness.artifacts.node import contents
 from harness.artifacts.node.cache import NodeImages
-from harness.artifacts.recipe import Progress, Ref
+from harness.artifacts.recipe import Progress
 from harness.artifacts.store import Store
 from harness.artifacts.supply import Supply
 from harness.errors import BadInput
-from harness.infra.host.layout import Layout, instances_dir, layout_of
-from harness.infra.kind import record, releases
-from harness.infra.kind.config import KindConfig, KubeVirt, OwnNode
-from harness.infra.kind.provider import KindProvider
-from harness.providers.embedded import supplied
-
-KUBERNETES = "1.36.3"  # of the cluster, unless another is asked for
-
-
-def kind_layout(name: str) -> Layout:
-    """Return where the files of a kind instance lie, and what identifies it on the host."""
-    return layout_of(name, instances_dir().with_name("kind"))
+from harness.infra.cluster.checks import Use
+from harness.infra.findings import Finding
+from harness.infra.host.layout import layout_of
+from harness.infra.kind import host, record, releases
+from harness.infra.kind.config import KindConfig, OwnNode
+from harness.infra.kind.provider import NAME, KindProvider
+from harness.providers.definition import Opening
+from harness.providers.on_host import KUBERNETES, OnHost, supplied
+from harness.spec.settings import Settings
 
 
-def is_embedded(name: str, kubevirt: KubeVirt | None) -> bool:
-    """Tell whether machines of an instance are our own part's: as it was made, or else as it is asked for."""
-    made = record.load(kind_layout(name))
-    return (made.kubevirt if made is not None else kubevirt) == "embedded"
+class Kind(OnHost):
+    """Provider `kind`."""
+
+    name = NAME
+    choices = frozenset({"kubevirt", "kubernetes", "node_image", "releases"})
+
+    def instance(self, opening: Opening) -> KindProvider:
+        """Return the kind instance that the settings name."""
+        return kind_provider(opening)
+
+    def check(self, settings: Settings, memory_mib: int | None, use: Callable[[], Use]) -> tuple[str, list[Finding]]:
+        """Look at this host."""
+        embedded = settings.kubevirt == "embedded"
+        return "this host", host.check(embedded=embedded, builds_node=True, memory_mib=memory_mib or 0)
+
+    def machines_like(self, settings: Settings) -> str:
+        """Return the provider whose machines its KubeVirt's are like: as the instance was made, or is asked for."""
+        made = record.load(layout_of(settings.infra_name, NAME))
+        kubevirt = made.kubevirt if made is not None else settings.kubevirt
+        return "embedded" if kubevirt == "embedded" else "kubeconfig"
 
 
-def kind_provider(
-    name: str,
-    store: Store,
-    *,
-    progress: Progress,
-    say: Callable[[str], None],
-    images: Sequence[Ref] = (),
-    kubevirt: KubeVirt | None = None,
-    version: str | None = None,
-    node_image: str | None = None,
-    releases_file: Path | None = None,
-) -> KindProvider:
-    """Return the kind instance of that name.
+def kind_provider(opening: Opening) -> KindProvider:
+    """Return the kind instance that the settings name.
 
-    Args:
-        images: what guests may pull from its mirror.
-        kubevirt, node_image, releases_file: see KindConfig.
-        version: of Kubernetes; without it the instance's, or else KUBERNETES.
+    Raises:
+        BadInput: the catalogue does not have the Kubernetes version.
     """
-    made = record.load(kind_layout(name))
-    version = version or (made.version if made is not None else KUBERNETES)
-    if version not in store.catalogue.kubernetes and node_image is None:
-        known = ", ".join(store.catalogue.kubernetes)
-        raise BadInput(f"Kubernetes {version} is not in the catalogue (there are {known})", hint="--kubernetes VERSION")
-    supply = Supply(version, images, store, progress)
-    needed = (*(refs.newest(store.catalogue, program) for program in refs.SERVING), *images)
+    store, settings, chosen = opening.store, opening.settings, opening.choices
+    layout = layout_of(settings.infra_name, NAME)
+    made = record.load(layout)
+    version = _version(chosen, made.version if made is not None else KUBERNETES, store)
+    node_image = chosen.get("node_image")
     nodes = NodeImages(store)
 
     def own_node() -> OwnNode:
-        made = nodes.ensure(version, say, progress)
-        return OwnNode(made.reference, made.archive, contents.REPOSITORY)
+        image = nodes.ensure(version, opening.say, opening.progress)
+        return OwnNode(image.reference, image.archive, contents.REPOSITORY)
 
     kind = KindConfig(
-        kubevirt=kubevirt,
+        kubevirt=settings.kubevirt,
         version=version,
         node_image=node_image,
-        releases=releases_file or releases.default_file(),
-        kind=lambda: kind_program(store, progress),
+        releases=chosen.get("releases") or releases.default_file(),
+        kind=lambda: kind_program(store, opening.progress),
         own_node=own_node,
         own_node_made=lambda: node_image is None and nodes.cached(version) is not None,
-        say=say,
+        say=opening.say,
     )
-    return KindProvider(supplied(kind_layout(name), supply, needed), kind)
+    needed = (*(refs.newest(store.catalogue, program) for program in refs.SERVING), *opening.images)
+    supply = Supply(version, opening.images, store, opening.progress)
+    return KindProvider(supplied(layout, supply, needed), kind)
+
+
+def _version(chosen: Mapping[str, Any], usual: str, store: Store) -> str:
+    version = str(chosen.get("kubernetes") or usual)
+    if version not in store.catalogue.kubernetes and chosen.get("node_image") is None:
+        known = ", ".join(store.catalogue.kubernetes)
+        raise BadInput(f"Kubernetes {version} is not in the catalogue (it has {known})", hint="--kubernetes VERSION")
+    return version
 
 
 def kind_program(store: Store, progress: Progress) -> Path:
@@ -85,3 +94,6 @@ def kind_program(store: Store, progress: Progress) -> Path:
         return Path(on_path)
     ref = refs.newest(store.catalogue, contents.KIND)
     return store.obtain(ref.name, ref.version, progress).file("kind")
+
+
+PROVIDER = Kind()

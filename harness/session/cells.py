@@ -92,7 +92,7 @@ class Cells:
 
     def artifact(self, name: str, version: str) -> Path:
         """Return the directory of an artifact's files."""
-        return providers.artifact(self.plan.settings, name, version)
+        return providers.store_of(self.plan.settings).obtain(name, version).directory / "files"
 
     def record_check(
         self,
@@ -167,7 +167,7 @@ class Cells:
                 self.leak = leak
 
     def _login(self, cell: Cell) -> str:
-        options = shlex.join(providers.provider_options(self.plan.settings))
+        options = shlex.join(providers.of(self.plan.settings).options(self.plan.settings))
         return " ".join(word for word in ("vmatrix login", options, cell.id, "MACHINE") if word)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness import providers
 from harness.errors import BadInput
 from harness.paths import project_dir
 from harness.plan.changed import changed_since
 from harness.plan.select import Failed, Selected, Selection, selected
-from harness.providers import kind
 from harness.report.cell import PASSED, QUARANTINED
 from harness.report.results import RunResult, excused, load
 from harness.rundir import RunDir
@@ -54,7 +54,7 @@ def kind_of(spec: Spec, settings: Settings) -> str:
     """
     if settings.infra_profile is not None:
         return settings.infra_profile
-    provider = _like(settings)
+    provider = providers.of(settings).machines_like(settings)
     found = [name for name, infra in spec.infras.items() if infra.provider == provider]
     if not found:
         raise BadInput(
@@ -62,13 +62,6 @@ def kind_of(spec: Spec, settings: Settings) -> str:
             hint="give one of them `provider`, or set infra_profile",
         )
     return found[0]
-
-
-def _like(settings: Settings) -> str:
-    """Return the provider whose machines a provider's are like: kind's are what its KubeVirt is."""
-    if settings.provider != "kind":
-        return settings.provider
-    return "embedded" if kind.is_embedded(settings.infra_name, settings.kubevirt) else "kubeconfig"
 
 
 def failures(spec: Spec, runs: Path, run: str) -> Failed:

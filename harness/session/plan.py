@@ -55,11 +55,11 @@ class RunPlan:
     @property
     def cleanup(self) -> str:
         """Return the command that takes everything of this run away."""
-        return shlex.join(["vmatrix", "reap", "--run", self.run, *providers.provider_options(self.settings)])
+        return shlex.join(["vmatrix", "reap", "--run", self.run, *providers.of(self.settings).options(self.settings)])
 
     def most_at_once(self) -> int:
         """Return how many workers are worth starting: admission decides how many of them have a cell at a time."""
-        return max(1, min(len(self.cells), providers.most_cells(self.settings, self.cells)))
+        return max(1, min(len(self.cells), providers.of(self.settings).most_cells(self.cells)))
 
     def suites(self) -> frozenset[str] | None:
         """Return the suites of the tier, None (all) without a tier."""
@@ -119,7 +119,7 @@ def plan_run(
     if not cells:
         raise NothingSelected(f"shard {shard} has no cell", hint="there are fewer cells than shards")
     refuse_masquerade(sourced, cells)
-    providers.refuse_unusable(settings)
+    providers.of(settings).refuse_unusable(settings)
     run = run_id if run_id is not None else "".join(secrets.choice(ALPHABET) for _ in range(RUN_ID_LENGTH))
     if len(run) != RUN_ID_LENGTH or not set(run) <= set(ALPHABET):
         raise BadInput(
@@ -156,7 +156,7 @@ def _again(
         )
     if not failed:
         raise NothingSelected(f"every cell of run {result.run} passed", hint="there is nothing to run again")
-    providers.refuse_unusable(settings)
+    providers.of(settings).refuse_unusable(settings)
     return RunPlan(
         run=result.run,
         tier=result.tier,

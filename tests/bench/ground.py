@@ -23,7 +23,7 @@ from harness.model import Cell
 from harness.paths import project_dir
 from harness.plan.lock import tier_cells
 from harness.proc import Completed, run
-from harness.providers.embedded import INFRA_VERSION
+from harness.providers.on_host import KUBERNETES
 from harness.record import Recorder
 from harness.session.plan import ALPHABET, RUN_ID_LENGTH
 from harness.spec import Spec, load_spec
@@ -48,7 +48,7 @@ class Ground:
     @property
     def layout(self) -> Layout:
         """Return where the bench's infrastructure lies."""
-        return layout_of(self.settings.infra_name)
+        return layout_of(self.settings.infra_name, "embedded")
 
     def run_id(self) -> str:
         """Return the id of a further run; it is remembered, so that its connections are closed at the end."""
@@ -62,7 +62,7 @@ def lay(name: str, directory: Path, say: Callable[[str], None]) -> Ground:
     Raises:
         BadInput: there is an infrastructure of that name (it could not be measured coming up), or no such cell.
     """
-    if layout_of(name).root.exists():
+    if layout_of(name, "embedded").root.exists():
         raise BadInput(
             f"an embedded infrastructure {name!r} exists already", hint=f"vmatrix infra down --name {name}, or --name"
         )
@@ -77,7 +77,7 @@ def lay(name: str, directory: Path, say: Callable[[str], None]) -> Ground:
 def warm(ground: Ground) -> None:
     """Have every artifact and disk image in the cache, so that no figure holds a build or a download."""
     store = providers.store_of(ground.settings)
-    wanted = refs.for_cell(store.catalogue, ground.cell.vars, infra_version=INFRA_VERSION)
+    wanted = refs.for_cell(store.catalogue, ground.cell.vars, infra_version=KUBERNETES)
     store.ensure(wanted, providers.spoken(ground.say))
     images = catalogue.load(project_dir() / "matrix" / "images.yml")
     for name in dict.fromkeys(m.image for m in ground.cell.machines):

@@ -23,7 +23,7 @@ from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Steps, flatten
 from harness.errors import VmatrixError
-from harness.infra.embedded.provider import LocalProvider
+from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube import Cluster
 from harness.model import Cell, Machine, Phase, PlannedMachine
 from harness.paths import project_dir
@@ -67,7 +67,7 @@ def tiny_image(folder: Path) -> Iterator[GoldenImage]:
 class Ground:
     """The infrastructure, its administrator, an image that is there for all tests, and a test's folder."""
 
-    provider: LocalProvider
+    provider: EmbeddedProvider
     cluster: Cluster
     image: GoldenImage
     folder: Path

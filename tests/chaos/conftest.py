@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.cell.found import CellSelector, find
 from harness.cell.manifests import GOLDEN_NAMESPACE, GoldenImage
-from harness.cell.teardown import reap
-from harness.infra.embedded.provider import LocalProvider
+from harness.cell.teardown import Selection, find, reap
+from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube import Cluster
 from harness.kube.resources import DATA_VOLUME, PV
 from harness.until import Deadline, NotYet, until
@@ -29,7 +28,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def _proxied(infra: LocalProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Front, Path]]:
+def _proxied(infra: EmbeddedProvider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Front, Path]]:
     with in_front(infra.kubeconfig(), tmp_path_factory.mktemp("front")) as running:
         yield running
 
@@ -52,7 +51,7 @@ def kubeconfig(_proxied: tuple[Front, Path]) -> Path:
 
 
 @pytest.fixture
-def infra_ca(infra: LocalProvider) -> str:
+def infra_ca(infra: EmbeddedProvider) -> str:
     """Return the API server's own authority, as a kubeconfig has it."""
     config = yaml.safe_load(infra.kubeconfig().read_text(encoding="utf-8"))
     return str(config["clusters"][0]["cluster"]["certificate-authority-data"])
@@ -67,14 +66,14 @@ def _image(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture
-def ground(infra: LocalProvider, cluster: Cluster, _image: GoldenImage, tmp_path: Path) -> Iterator[Ground]:
+def ground(infra: EmbeddedProvider, cluster: Cluster, _image: GoldenImage, tmp_path: Path) -> Iterator[Ground]:
     """Return the infrastructure for cells that fail; whatever the test did, no cell is left and no disk of one."""
     found = Ground(infra, cluster, _image, tmp_path)
     (infra.layout.root / "faults.yml").unlink(missing_ok=True)
     yield found
     (infra.layout.root / "faults.yml").unlink(missing_ok=True)
-    reap(cluster, CellSelector(), seconds=TEARDOWN_SECONDS)
-    assert find(cluster, CellSelector()) == []
+    reap(cluster, Selection(), seconds=TEARDOWN_SECONDS)
+    assert find(cluster, Selection()) == []
     until(
         lambda: NotYet("disks are left") if _disks_of_cells(cluster) else True,
         deadline=Deadline.after(TEARDOWN_SECONDS),

@@ -11,7 +11,7 @@ from harness import providers
 from harness.artifacts.store import Store
 from harness.cell.manifests import GoldenImage
 from harness.model import Mirror
-from harness.providers.embedded import local_provider
+from harness.providers.embedded import embedded_provider
 from harness.spec.settings import Settings
 
 NAME = "contract"  # of the embedded instance; one that a killed run left behind is mended, and taken down at the end
@@ -41,7 +41,7 @@ def existing(kubeconfig: Path, image: str | None, mirror: str | None) -> Iterato
 @contextmanager
 def embedded(image: str | None) -> Iterator[Reached]:
     """Bring an embedded infrastructure up, and take it down at the end."""
-    provider = local_provider(NAME, Store(), progress=lambda _event: None)
+    provider = embedded_provider(NAME, Store(), progress=lambda _event: None)
     try:
         provider.up()
         yield Reached(provider.kubeconfig(), _image(image or BUILT_IMAGE, provider.mirror()))

@@ -14,31 +14,31 @@ import pytest
 from harness.artifacts.recipe import silent
 from harness.artifacts.store import Store
 from harness.errors import InfraError
-from harness.infra.embedded.provider import LocalProvider
+from harness.infra.embedded.provider import EmbeddedProvider
 from harness.infra.host.layout import instances_dir
 from harness.kube import Cluster
-from harness.providers.embedded import local_provider
+from harness.providers.embedded import embedded_provider
 
 PREFIX = "pytest-"
-Instances = Callable[[str], LocalProvider]
+Instances = Callable[[str], EmbeddedProvider]
 
 
-def provider_of(name: str) -> LocalProvider:
+def provider_of(name: str) -> EmbeddedProvider:
     """Return an instance by name; guests' images are not published in it."""
-    return local_provider(name, Store(), progress=silent)
+    return embedded_provider(name, Store(), progress=silent)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _sweep_orphans() -> None:
     """Take away the instances of test sessions that were killed; their names hold their session's pid."""
-    for folder in instances_dir().glob(f"{PREFIX}*/"):
+    for folder in instances_dir("embedded").glob(f"{PREFIX}*/"):
         pid = folder.name.split("-")[1]
         if pid.isdigit() and not Path(f"/proc/{pid}").exists():
             provider_of(folder.name).down()
 
 
 @pytest.fixture(scope="session")
-def infra() -> Iterator[LocalProvider]:
+def infra() -> Iterator[EmbeddedProvider]:
     """Return a running embedded infrastructure."""
     provider = provider_of(f"{PREFIX}{os.getpid()}")
     try:
@@ -49,7 +49,7 @@ def infra() -> Iterator[LocalProvider]:
 
 
 @pytest.fixture(scope="session")
-def cluster(infra: LocalProvider) -> Cluster:
+def cluster(infra: EmbeddedProvider) -> Cluster:
     """Return an administrator's client of the embedded infrastructure."""
     return Cluster.from_kubeconfig(infra.kubeconfig())
 
@@ -57,9 +57,9 @@ def cluster(infra: LocalProvider) -> Cluster:
 @pytest.fixture
 def instances() -> Iterator[Instances]:
     """Return a maker of further instances by suffix; all of them are taken down after the test."""
-    made: list[LocalProvider] = []
+    made: list[EmbeddedProvider] = []
 
-    def make(suffix: str) -> LocalProvider:
+    def make(suffix: str) -> EmbeddedProvider:
         made.append(provider_of(f"{PREFIX}{os.getpid()}-{suffix}"))
         return made[-1]
 
@@ -69,7 +69,7 @@ def instances() -> Iterator[Instances]:
         raise failures[0]
 
 
-def _down(provider: LocalProvider) -> InfraError | None:
+def _down(provider: EmbeddedProvider) -> InfraError | None:
     try:
         provider.down()
     except InfraError as error:

@@ -20,14 +20,15 @@ from harness.artifacts.recipe import silent
 from harness.artifacts.store import Store
 from harness.errors import EXIT_RETRY
 from harness.gitlab import limits
-from harness.infra.embedded.provider import LocalProvider
+from harness.infra.cluster.nodes import free_for_machines
+from harness.infra.embedded.provider import EmbeddedProvider
 from harness.infra.host.layout import instances_dir
 from harness.infra.host.status import State
 from harness.kube import Cluster
 from harness.kube.resources import POD
 from harness.plan.lock import tier_cells
 from harness.proc import run as command
-from harness.providers.embedded import local_provider
+from harness.providers.embedded import embedded_provider
 from harness.record import read
 from harness.report.results import RunResult, load
 from harness.spec import load_spec
@@ -61,7 +62,7 @@ def _nothing_left(project: Checkout) -> Iterator[None]:
     runs = [folder.name for folder in (project.directory / "runs").glob("*/")]
     assert runs, "a test without a run shows nothing"
     places = [
-        *(folder.name for folder in instances_dir().iterdir()),
+        *(folder.name for folder in instances_dir("embedded").iterdir()),
         *command(["ip", "-o", "link"], timeout=10).stdout.split(),
     ]
     places += command(["ip", "netns", "list"], timeout=10).stdout.split()
@@ -221,24 +222,28 @@ def test_a_job_that_is_killed_is_ended_by_its_after_script(start: Start) -> None
 
 
 @pytest.fixture
-def full() -> Iterator[tuple[LocalProvider, Callable[[], object]]]:
+def full() -> Iterator[tuple[EmbeddedProvider, Callable[[], object]]]:
     """Return an infrastructure that is not the jobs' own and has no room, and what makes room in it."""
-    infra = local_provider(f"gl-{os.getpid()}", Store(), progress=silent)
+    infra = embedded_provider(f"gl-{os.getpid()}", Store(), progress=silent)
     try:
         infra.up()
         cluster = Cluster.from_kubeconfig(infra.kubeconfig())
-        claimed = f"{infra.capacity().memory_mib - 1024}Mi"
+        claimed = f"{free_for_machines(Cluster.from_kubeconfig(infra.kubeconfig())).memory_mib - 1024}Mi"
         container = {"name": "idle", "image": "none", "resources": {"requests": {"memory": claimed}}}
         meta = {"name": "claims-memory", "namespace": "default"}
         cluster.create(POD, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container]}})
-        wait_until(lambda: infra.capacity().memory_mib <= 1024, "the memory is claimed", seconds=STEP_SECONDS)
+        wait_until(
+            lambda: free_for_machines(Cluster.from_kubeconfig(infra.kubeconfig())).memory_mib <= 1024,
+            "the memory is claimed",
+            seconds=STEP_SECONDS,
+        )
         yield infra, lambda: cluster.delete(POD, "claims-memory", "default", grace=0)
     finally:
         infra.down()
 
 
 def test_a_job_without_room_asks_for_a_retry_and_leaves_an_infra_that_is_not_its_own(
-    start: Start, two: Checkout, full: tuple[LocalProvider, Callable[[], object]]
+    start: Start, two: Checkout, full: tuple[EmbeddedProvider, Callable[[], object]]
 ) -> None:
     infra, _ = full
     change(two.directory / "matrix" / "timeouts.yml", ("timeouts", "admission"), 2)
@@ -252,7 +257,7 @@ def test_a_job_without_room_asks_for_a_retry_and_leaves_an_infra_that_is_not_its
 
 
 def test_the_retry_of_a_job_is_another_run_and_passes_once_the_infra_has_recovered(
-    start: Start, two: Checkout, full: tuple[LocalProvider, Callable[[], object]]
+    start: Start, two: Checkout, full: tuple[EmbeddedProvider, Callable[[], object]]
 ) -> None:
     infra, make_room = full
     timeouts = two.directory / "matrix" / "timeouts.yml"

@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 
 from harness import paths, proc
+from harness.infra.host.layout import layout_of
 from harness.infra.kind import engine as engines
 from harness.kube import Cluster
 from harness.kube.resources import DEPLOYMENT, NODE, POD, STORAGE_CLASS
-from harness.providers.kind import kind_layout
 from harness.until import Deadline, NotYet, until
 from tests.kind.commands import VMATRIX, containers, traces, vmatrix
 
@@ -157,7 +157,7 @@ def test_down_ends_what_a_killed_up_had_begun() -> None:
     down()
 
     assert traces(NAME, None) == []
-    assert not kind_layout(NAME).root.exists()
+    assert not layout_of(NAME, "kind").root.exists()
 
 
 def test_the_engine_that_was_started_is_the_one_that_is_used() -> None:

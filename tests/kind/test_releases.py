@@ -23,10 +23,11 @@ from harness.artifacts.catalogue import load as load_catalogue
 from harness.artifacts.node import contents
 from harness.embedded.crds import crds
 from harness.errors import VmatrixError
+from harness.infra.host.layout import layout_of
 from harness.infra.kind import kvm
 from harness.kube import Cluster
 from harness.kube.resources import CDI, DEPLOYMENT, KUBEVIRT, STORAGE_CLASS, STORAGE_PROFILE
-from harness.providers.kind import KUBERNETES, kind_layout
+from harness.providers.on_host import KUBERNETES
 from tests.kind.commands import containers, traces, vmatrix
 
 NAME = "tox-kind-release"
@@ -106,7 +107,7 @@ def operators() -> Iterator[None]:
     def work() -> None:
         while not stopping.wait(0.5):
             try:
-                operate(Cluster.from_kubeconfig(kind_layout(NAME).kubeconfig))
+                operate(Cluster.from_kubeconfig(layout_of(NAME, "kind").kubeconfig))
             except VmatrixError:
                 continue  # the cluster is not there yet
 
@@ -151,7 +152,7 @@ def test_nothing_is_installed_without_a_checksum(site: Path) -> None:
     assert done.returncode == 2
     assert "releases.yml:3" in done.stdout
     assert "vmatrix infra pin" in done.stdout
-    assert not kind_layout(NAME).root.exists()
+    assert not layout_of(NAME, "kind").root.exists()
     assert containers(NAME) == []
 
 
@@ -174,7 +175,7 @@ def test_checksums_are_recorded_once_and_held_to(site: Path) -> None:
 def test_both_are_installed_and_waited_for(site: Path) -> None:
     up(site)
 
-    cluster = Cluster.from_kubeconfig(kind_layout(NAME).kubeconfig)
+    cluster = Cluster.from_kubeconfig(layout_of(NAME, "kind").kubeconfig)
     found = cluster.get(KUBEVIRT, "kubevirt", "kubevirt")
     assert found is not None
     developer = found["spec"]["configuration"]["developerConfiguration"]

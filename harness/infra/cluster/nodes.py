@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from harness.kube import Cluster
 from harness.kube.resources import NODE, POD
-from harness.model import Capacity
 
 ENDED = frozenset({"Succeeded", "Failed"})
 GIB = 2**30
@@ -21,21 +21,22 @@ SUFFIXES = {
 }
 
 
-def free_for_machines(cluster: Cluster, *, disk_gib: int | None = None) -> Capacity:
-    """Sum up what the ready, schedulable nodes can allocate less what their pods request.
+@dataclass(frozen=True)
+class FreeRoom:
+    """CPUs and memory (MiB) that pods have not requested."""
 
-    Args:
-        disk_gib: the free disk where volumes lie, if the caller knows it; else the nodes' ephemeral storage counts.
-    """
+    cpus: float
+    memory_mib: int
+
+
+def free_for_machines(cluster: Cluster) -> FreeRoom:
+    """Sum up what the ready, schedulable nodes can allocate less what their pods request."""
     nodes = {n["metadata"]["name"]: n["status"].get("allocatable", {}) for n in cluster.list(NODE).items if usable(n)}
     pods = [p for p in cluster.list(POD).items if p["spec"].get("nodeName") in nodes]
-    requests = [r for p in pods if p.get("status", {}).get("phase") not in ENDED for r in _requests(p)]
-    disk = _total(nodes.values(), "ephemeral-storage") if disk_gib is None else Decimal(disk_gib * GIB)
-    return Capacity(
-        cpus=max(0.0, float(_total(nodes.values(), "cpu") - _total(requests, "cpu"))),
-        memory_mib=max(0, int((_total(nodes.values(), "memory") - _total(requests, "memory")) / MIB)),
-        disk_gib=int(disk / GIB),
-    )
+    living = [p for p in pods if p.get("status", {}).get("phase") not in ENDED]
+    requests = [c.get("resources", {}).get("requests", {}) for p in living for c in p["spec"].get("containers", [])]
+    cpus, memory = (_total(nodes.values(), name) - _total(requests, name) for name in ("cpu", "memory"))
+    return FreeRoom(max(0.0, float(cpus)), max(0, int(memory / MIB)))
 
 
 def usable(node: Mapping[str, Any]) -> bool:
@@ -43,10 +44,6 @@ def usable(node: Mapping[str, Any]) -> bool:
     conditions = node.get("status", {}).get("conditions") or []
     ready = any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
     return ready and not node.get("spec", {}).get("unschedulable", False)
-
-
-def _requests(pod: Mapping[str, Any]) -> list[Mapping[str, str]]:
-    return [c.get("resources", {}).get("requests", {}) for c in pod["spec"].get("containers", [])]
 
 
 def quantity(text: str) -> Decimal:

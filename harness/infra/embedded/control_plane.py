@@ -23,7 +23,8 @@ from harness.infra.host.layout import (
     service_address_of,
     service_range_of,
 )
-from harness.infra.host.programs import Program, Start, answers, serves
+from harness.infra.host.probes import answers, serves
+from harness.infra.host.program import HostProgram, PlainCommand
 
 Binaries = Callable[[str], Path]
 NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
@@ -37,26 +38,21 @@ def server_of(index: int) -> str:
     return f"https://{address_of(index)}:{API_PORT}"
 
 
-def ensure_credentials(layout: Layout, index: int, node: str) -> None:
+def ensure_credentials(layout: Layout, index: int) -> None:
     """Make the certificates and kubeconfigs that are missing or do not fit the instance's address."""
     addresses = (address_of(index), "127.0.0.1", service_address_of(index))
-    pki.ensure(layout.pki, addresses=addresses, names=NAMES, node=node)
+    pki.ensure(layout.pki, addresses=addresses, names=NAMES, node=layout.node)
     server, cluster = server_of(index), f"vmatrix-{layout.name}"
     for component in COMPONENTS:
         credentials.ensure_kubeconfig(
-            kubeconfig_of(layout, component), server=server, folder=layout.pki, stem=component, cluster=cluster
+            layout.kubeconfig_of(component), server=server, folder=layout.pki, stem=component, cluster=cluster
         )
     credentials.ensure_kubeconfig(layout.kubeconfig, server=server, folder=layout.pki, stem="admin", cluster=cluster)
 
 
-def kubeconfig_of(layout: Layout, component: str) -> Path:
-    """Return where a component's own kubeconfig lies."""
-    return layout.run / f"{component}.kubeconfig"
-
-
 def programs(
     layout: Layout, index: int, binaries: Binaries, api_flags: Mapping[str, object] | None = None
-) -> tuple[Program, ...]:
+) -> tuple[HostProgram, ...]:
     """Return the control plane's programs, in the order in which they can start.
 
     Args:
@@ -70,7 +66,7 @@ def programs(
     )
 
 
-def _etcd(layout: Layout, index: int, binaries: Binaries) -> Program:
+def _etcd(layout: Layout, index: int, binaries: Binaries) -> HostProgram:
     address, files = address_of(index), pki.issued(layout.pki, "etcd")
     client, peer = f"https://{address}:{ETCD_PORT}", f"https://{address}:{ETCD_PEER_PORT}"
     ca = str(layout.pki / "ca.crt")
@@ -99,10 +95,10 @@ def _etcd(layout: Layout, index: int, binaries: Binaries) -> Program:
         "log-level": "warn",
     }
     ready = answers(f"{client}/health", authority=layout.pki / "ca.crt", client=pki.issued(layout.pki, "etcd-client"))
-    return Program("etcd", _start(binaries, "etcd", flags), ready)
+    return HostProgram("etcd", _start(binaries, "etcd", flags), ready)
 
 
-def _apiserver(layout: Layout, index: int, binaries: Binaries, more: Mapping[str, object]) -> Program:
+def _apiserver(layout: Layout, index: int, binaries: Binaries, more: Mapping[str, object]) -> HostProgram:
     folder, address = layout.pki, address_of(index)
     serving, etcd = pki.issued(folder, "kube-apiserver"), pki.issued(folder, "etcd-client")
     kubelet, proxy = pki.issued(folder, "kubelet-client"), pki.issued(folder, "front-proxy-client")
@@ -141,10 +137,10 @@ def _apiserver(layout: Layout, index: int, binaries: Binaries, more: Mapping[str
         **more,
     }
     start = _start(binaries, "kube-apiserver", flags)
-    return Program("kube-apiserver", start, serves(layout.kubeconfig), after=("etcd",))
+    return HostProgram("kube-apiserver", start, serves(layout.kubeconfig), after=("etcd",))
 
 
-def _controller_manager(layout: Layout, index: int, binaries: Binaries) -> Program:
+def _controller_manager(layout: Layout, index: int, binaries: Binaries) -> HostProgram:
     folder = layout.pki
     flags: dict[str, object] = {
         **_component(layout, index, "kube-controller-manager", KCM_PORT),
@@ -164,7 +160,7 @@ def _controller_manager(layout: Layout, index: int, binaries: Binaries) -> Progr
     return _follower("kube-controller-manager", binaries, flags, layout, index)
 
 
-def _scheduler(layout: Layout, index: int, binaries: Binaries) -> Program:
+def _scheduler(layout: Layout, index: int, binaries: Binaries) -> HostProgram:
     flags: dict[str, object] = {
         **_component(layout, index, "kube-scheduler", SCHEDULER_PORT),
         "kube-api-qps": "500",
@@ -175,7 +171,7 @@ def _scheduler(layout: Layout, index: int, binaries: Binaries) -> Program:
 
 def _component(layout: Layout, index: int, name: str, port: int) -> dict[str, object]:
     """Return the flags that every component beside the API server takes."""
-    kubeconfig, files = kubeconfig_of(layout, name), pki.issued(layout.pki, name)
+    kubeconfig, files = layout.kubeconfig_of(name), pki.issued(layout.pki, name)
     return {
         "kubeconfig": kubeconfig,
         "authentication-kubeconfig": kubeconfig,
@@ -188,13 +184,13 @@ def _component(layout: Layout, index: int, name: str, port: int) -> dict[str, ob
     }
 
 
-def _follower(name: str, binaries: Binaries, flags: dict[str, object], layout: Layout, index: int) -> Program:
+def _follower(name: str, binaries: Binaries, flags: dict[str, object], layout: Layout, index: int) -> HostProgram:
     """Return a component that needs the API to be ready."""
     url = f"https://{address_of(index)}:{flags['secure-port']}/healthz"
     ready = answers(url, authority=layout.pki / "ca.crt")
-    return Program(name, _start(binaries, name, flags), ready, after=("kube-apiserver",))
+    return HostProgram(name, _start(binaries, name, flags), ready, after=("kube-apiserver",))
 
 
-def _start(binaries: Binaries, name: str, flags: dict[str, object]) -> Callable[[], Start]:
+def _start(binaries: Binaries, name: str, flags: dict[str, object]) -> Callable[[], PlainCommand]:
     words = tuple(f"--{flag}={value}" for flag, value in flags.items())
-    return lambda: Start((str(binaries(name)), *words), LEAN)
+    return lambda: PlainCommand((str(binaries(name)), *words), LEAN)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import yaml
 
+from harness.files import write_atomically
 from harness.infra.host import pki
 
 
@@ -43,10 +44,7 @@ def ensure_kubeconfig(path: Path, *, server: str, folder: Path, stem: str, clust
     )
     if path.is_file() and path.read_text(encoding="utf-8") == text:
         return
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.touch(mode=0o600)
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    write_atomically(path, text, mode=0o600)
 
 
 def _encoded(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""What an embedded infrastructure is made of, given by the caller: where binaries come from is not known here."""
+"""What an instance is made of, given by the caller: where programs come from is not known here."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.infra.host.layout import Layout
-from harness.infra.host.programs import Command
+from harness.infra.host.program import HostCommand
 
 UP_SECONDS = 240.0
 
 
 @dataclass(frozen=True)
-class LocalConfig:
+class HostConfig:
     """One instance's settings.
 
     Attributes:
@@ -32,8 +32,8 @@ class LocalConfig:
 
     layout: Layout
     binaries: Callable[[str], Path]
-    mirror: Callable[[str], Command]
-    registry: Callable[[str], Command]
+    mirror: Callable[[str], HostCommand]
+    registry: Callable[[str], HostCommand]
     publish: Callable[[str], object]
     prepare: Callable[[], object]
     prepared: Callable[[], bool]

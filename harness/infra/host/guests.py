@@ -11,18 +11,23 @@ CAP_SYS_RESOURCE = 24  # linux/capability.h
 
 
 @dataclass(frozen=True)
-class Host:
-    """The properties of a host that its machines inherit."""
+class HostKernel:
+    """What machines inherit of the host's kernel: cgroup v2 or v1, whether limits may be raised, whether it swaps."""
 
     unified_cgroups: bool
     may_raise_limits: bool
-    swap: bool
+    swap: bool = False
 
 
-def look() -> Host:
-    """Look at this host."""
-    return Host(
-        unified_cgroups=Path("/sys/fs/cgroup/cgroup.controllers").exists(),
+def look(*, unified_cgroups: bool | None = None) -> HostKernel:
+    """Look at this host.
+
+    Args:
+        unified_cgroups: what machines get where a container engine decides that.
+    """
+    here = Path("/sys/fs/cgroup/cgroup.controllers").exists()
+    return HostKernel(
+        unified_cgroups=here if unified_cgroups is None else unified_cgroups,
         may_raise_limits=bool(_effective_capabilities() >> CAP_SYS_RESOURCE & 1),
         swap=len(Path("/proc/swaps").read_text(encoding="utf-8").splitlines()) > 1,
     )
@@ -31,7 +36,7 @@ def look() -> Host:
 ETCD_TIMES = {"heartbeat-interval": "500", "election-timeout": "5000"}  # ms; etcd's own are 100 and 1000
 
 
-def guest_vars(host: Host | None = None) -> Mapping[str, Any]:
+def guest_vars(host: HostKernel | None = None) -> Mapping[str, Any]:
     """Return the variables of the playbooks.
 
     Four things hold on every host: kubeadm cannot verify a kernel whose configuration a guest does not see, guests

@@ -1,140 +1,207 @@
-"""Which instance this is: its index, written down under a lock, and found again when the record is lost."""
+"""One instance on this host: its files, addresses, programs and machines, brought up and removed under its lock.
+
+What runs in it is its provider's: an Occupant says which programs those are, and what else has to be removed.
+"""
 
 from __future__ import annotations
 
-import json
-import re
-import shutil
-from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Any, Protocol
 
-from harness import record
-from harness.errors import InfraError
-from harness.infra.host import locks, network
-from harness.infra.host.layout import FIRST_BLOCK, INDICES, Layout
+from harness.embedded.machines import Machines
+from harness.errors import InfraError, Leaked, VmatrixError
+from harness.infra.findings import Finding, raise_if_any
+from harness.infra.host import folder, kernel, leftovers, locks, network, processes, record, services, status
+from harness.infra.host.config import HostConfig
+from harness.infra.host.layout import address_of, mirror_of
+from harness.infra.host.program import HostProgram
+from harness.infra.host.record import InstanceRecord
+from harness.infra.host.status import InstanceStatus
+from harness.model import Mirror
+from harness.spec.settings import Settings
+from harness.until import Deadline, NotYet, TimedOut, until
 
-CLAIM_SECONDS = 30.0
-CLAIM_LOCK = ".claim.lock"
-
-
-@dataclass(frozen=True)
-class Instance:
-    """What an instance's record holds.
-
-    `boot` is the kernel's boot id: with another one, no process or machine of the instance can be alive.
-    `ending` says that a `down` began: the instance must not be mended any more.
-    """
-
-    name: str
-    index: int
-    created: str
-    boot: str
-    ending: bool = False
+LOCK_SECONDS = 180.0
+GRACE = 1.0
+SETTLE_SECONDS = 3.0  # the kernel takes a moment to drop the last mounts and links
+DEFAULT_PROVIDER = str(Settings.model_fields["provider"].default)
 
 
-def load(layout: Layout) -> Instance | None:
-    """Read an instance's record; None when there is none or it is unreadable."""
-    try:
-        raw = json.loads(layout.record.read_text(encoding="utf-8"))
-        return Instance(str(raw["name"]), int(raw["index"]), str(raw["created"]), str(raw["boot"]), bool(raw["ending"]))
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+class Occupant(Protocol):
+    """What lives in an instance."""
+
+    def findings(self) -> Sequence[Finding]:
+        """Return what this host lacks to start what does not run."""
+
+    def programs(self, index: int) -> Sequence[HostProgram]:
+        """Return all programs on this host, in the order in which they can start."""
+
+    def remove(self) -> None:
+        """Remove everything of the instance from this host."""
 
 
-def save(layout: Layout, instance: Instance) -> None:
-    """Write an instance's record, atomically."""
-    layout.root.mkdir(parents=True, exist_ok=True, mode=0o700)
-    temporary = layout.record.with_suffix(".tmp")
-    temporary.write_text(json.dumps(asdict(instance), indent=2) + "\n", encoding="utf-8")
-    temporary.replace(layout.record)
+class HostInstance:
+    """One instance by name, and the provider that it is of."""
+
+    def __init__(self, config: HostConfig, provider: str) -> None:
+        self.config = config
+        self.layout = config.layout
+        self.provider = provider
+
+    @property
+    def record(self) -> InstanceRecord | None:
+        """Return what is written down of the instance, None when it is not up."""
+        return record.load(self.layout)
+
+    def index(self) -> int:
+        """Return the instance's index.
+
+        Raises:
+            InfraError: it is not up.
+        """
+        found = self.record
+        if found is None:
+            raise not_up(self.provider, self.layout.name, InfraError)
+        return found.index
+
+    @contextmanager
+    def coming_up(self, occupant: Occupant) -> Iterator[int]:
+        """Give the index of an instance that has its address and folders; the body starts what is missing.
+
+        An instance from before a reboot, or one whose `down` was interrupted, is removed first: its machines are
+        gone, and etcd's data was never flushed to disk.
+
+        Raises:
+            BadInput: this host lacks something (all of it at once); nothing was touched.
+            InfraError: all indices are taken.
+        """
+        layout = self.layout
+        if not layout.root.exists():
+            raise_if_any(occupant.findings())
+        with self._locked():
+            found = self.record
+            if layout.root.exists() and (found is None or not found.usable):
+                occupant.remove()
+                found = None
+            if found is not None and self.dead(occupant.programs(found.index)):
+                raise_if_any(occupant.findings())
+            self.config.prepare()
+            index = (found or folder.claim(layout)).index
+            kernel.raise_inotify_limit()
+            network.ensure_bridge(index, layout)
+            for path in (layout.pki, layout.run, layout.logs, layout.disks, layout.machines):
+                path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            yield index
+
+    def start(self, programs: Sequence[HostProgram]) -> None:
+        """Start those programs that do not run, and wait until all are ready.
+
+        Raises:
+            InfraError: one ended, or was not ready in time.
+        """
+        processes.bring_up(self.layout, programs, deadline=Deadline.after(self.config.up_seconds))
+
+    def dead(self, programs: Sequence[HostProgram]) -> list[str]:
+        """Return the names of those programs that do not run."""
+        return [program.name for program in programs if not processes.runs(self.layout, program.name)]
+
+    def down(self, occupant: Occupant) -> None:
+        """Remove everything of the instance, in whatever state it is.
+
+        Raises:
+            Leaked: something could not be removed; the rest was.
+        """
+        with self._locked():
+            occupant.remove()
+            self.layout.lock.unlink(missing_ok=True)
+        folder.forget(self.layout)
+
+    def stop_making_machines(self) -> None:
+        """Note that the instance is ending, and end the program that makes machines."""
+        found = self.record
+        if found is not None:
+            record.save(self.layout, replace(found, ending=True))
+        processes.take_down(self.layout, [services.KUBEVIRT], grace=services.KUBEVIRT_GRACE)
+        leftovers.kill_marked(self.layout, containing=services.KUBEVIRT_MODULE)
+
+    def remove(self) -> None:
+        """Remove the instance from this host: first who makes machines, then machines, then the rest, files last.
+
+        Raises:
+            Leaked: something could not be removed; the rest was.
+        """
+        layout, index = self.layout, folder.find_index(self.layout)
+        self.stop_making_machines()
+        if index is not None:
+            Machines(layout.root, index).sweep()
+        processes.take_down(layout, processes.recorded(layout), grace=GRACE)
+        leftovers.kill_marked(layout)
+        if index is not None:
+            network.remove_bridge(index, layout)
+        if not leftovers.mounts(layout):  # never delete through a mount
+            folder.remove_files(layout)
+        self._require_clean(index)
+
+    def _require_clean(self, index: int | None) -> None:
+        name, left = self.layout.name, list[str]()
+
+        def clean() -> NotYet | None:
+            lines = leftovers.leftovers(self.layout, index)
+            left[:] = [line for line in lines if line != f"file {self.layout.lock}"]
+            return NotYet(f"{len(left)} things are left") if left else None
+
+        try:
+            until(clean, deadline=Deadline.after(SETTLE_SECONDS), what=f"instance {name} to be gone")
+        except TimedOut as late:
+            raise Leaked(
+                f"{len(left)} things of instance {name} could not be removed",
+                hint=f"see what holds them, then run again: {infra_command('down', name, self.provider)}",
+                paths=[self.layout.root] if self.layout.root.exists() else [],
+                detail="\n".join(left),
+            ) from late
+
+    def status(self, occupant: Occupant) -> InstanceStatus:
+        """Look at the instance."""
+        found = self.record
+        return status.look(self.layout, occupant.programs(found.index) if found is not None else ())
+
+    def mirror(self) -> Mirror:
+        """Return the addresses of the instance's mirror.
+
+        Raises:
+            InfraError: the instance is not up.
+        """
+        return mirror_of(self.index())
+
+    def describe(self, server: str) -> Mapping[str, Any]:
+        """Return addresses, directories and programs with their process ids.
+
+        Args:
+            server: the URL of the API.
+        """
+        return {
+            "provider": self.provider,
+            "name": self.layout.name,
+            "address": address_of(self.index()),
+            "server": server,
+            "kubeconfig": str(self.layout.kubeconfig),
+            "directory": str(self.layout.root),
+            "programs": processes.recorded(self.layout),
+        }
+
+    def _locked(self) -> AbstractContextManager[None]:
+        what = f"another command on instance {self.layout.name} to end"
+        return locks.hold(self.layout.lock, seconds=LOCK_SECONDS, what=what)
 
 
-def claim(layout: Layout) -> Instance:
-    """Take the first free index for a new instance, and make its bridge, which holds the index from then on.
-
-    Raises:
-        InfraError: all indices are taken.
-    """
-    lock = layout.root.with_name(CLAIM_LOCK)
-    with locks.hold(lock, seconds=CLAIM_SECONDS, what="another instance has taken its addresses"):
-        taken = {t.index: t.why for t in network.taken_indices()}
-        taken |= {i.index: f"instance {i.name} has it" for i in _others(layout)}
-        for index in INDICES:
-            if index in taken:
-                continue
-            instance = Instance(layout.name, index, record.now(), boot_id())
-            save(layout, instance)  # before the bridge: an unrecorded bridge without an alias would belong to nobody
-            try:
-                network.ensure_bridge(index, layout)
-            except network.BridgeTaken:
-                continue  # somebody with another state folder was faster
-            return instance
-        layout.record.unlink(missing_ok=True)
-    raise InfraError(
-        f"all {len(INDICES)} address blocks for instances are taken",
-        hint="take an instance down: vmatrix infra down --name NAME",
-        detail="\n".join(f"{i}: {why}" for i, why in sorted(taken.items())),
-    )
+def infra_command(verb: str, name: str, provider: str) -> str:
+    """Return the command that brings an instance up or takes it down, to be pasted."""
+    which = f" --provider {provider}" if provider != DEFAULT_PROVIDER else ""
+    return f"vmatrix infra {verb}{which} --name {name}"
 
 
-def find_index(layout: Layout) -> int | None:
-    """Return an instance's index from its record, else its kubeconfig, else its bridge; None when nothing tells.
-
-    An index whose bridge names another instance is not this one's (any more): nothing of that index may be touched.
-    """
-    instance = load(layout)
-    index = instance.index if instance is not None else _index_in_kubeconfig(layout)
-    if index is None or network.belongs_to_another(index, layout):
-        return network.owned_bridge_index(layout)
-    return index
-
-
-def _index_in_kubeconfig(layout: Layout) -> int | None:
-    try:
-        text = layout.kubeconfig.read_text(encoding="utf-8")
-    except OSError:
-        return None
-    found = re.search(r"server: https://10\.(\d+)\.0\.1:", text)
-    index = int(found[1]) - FIRST_BLOCK if found is not None else -1
-    return index if index in INDICES else None
-
-
-def boot_id() -> str:
-    """Return the id that the kernel drew at its last boot."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
-
-
-def _others(layout: Layout) -> Iterator[Instance]:
-    for folder in sorted(layout.root.parent.glob("*/")):
-        if folder != layout.root:
-            found = load(Layout(folder.name, folder))
-            if found is not None:
-                yield found
-
-
-def remove_files(layout: Layout) -> None:
-    """Delete all files of an instance, its record last: as long as it is there, `down` knows the index."""
-    if not layout.root.is_dir():
-        return
-    for path in layout.root.iterdir():
-        if path == layout.record:
-            continue
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
-    layout.record.unlink(missing_ok=True)
-    layout.root.rmdir()
-
-
-def forget_folder(layout: Layout) -> None:
-    """Remove the folder of all instances and its lock file when no instance is left."""
-    folder = layout.root.parent
-    lock = folder / CLAIM_LOCK
-    with locks.hold(lock, seconds=CLAIM_SECONDS, what="another instance has taken its addresses"):
-        if {path.name for path in folder.iterdir()} == {CLAIM_LOCK}:
-            lock.unlink()
-            with suppress(OSError):  # somebody has begun anew
-                folder.rmdir()
+def not_up(provider: str, name: str, kind: type[VmatrixError]) -> VmatrixError:
+    """Return the error that an instance is not up."""
+    return kind(f"instance {name!r} of provider {provider} is not up", hint=infra_command("up", name, provider))

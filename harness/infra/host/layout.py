@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from ipaddress import IPv4Network
 from pathlib import Path
 
 from harness import paths
+from harness.embedded.machines.names import MAX_INSTANCES, Names
 from harness.errors import BadInput
+from harness.model import Mirror
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?")
-INDICES = range(16)
-FIRST_BLOCK = 213  # instance i owns 10.(213+i).0.0/16: a corner of 10/8 that site networks rarely use
+INDICES = range(MAX_INSTANCES)
 API_PORT = 6443
 ETCD_PORT = 2379
 ETCD_PEER_PORT = 2380
@@ -88,6 +90,15 @@ class Layout:
         """Return the folder of the machines."""
         return self.root / "machines"
 
+    @property
+    def node(self) -> str:
+        """Return the name of the Node that stands for this host."""
+        return f"vmatrix-{self.name}"
+
+    def kubeconfig_of(self, component: str) -> Path:
+        """Return a component's own kubeconfig."""
+        return self.run / f"{component}.kubeconfig"
+
     def pidfile(self, program: str) -> Path:
         """Return a program's pid file."""
         return self.run / f"{program}.pid"
@@ -97,12 +108,12 @@ class Layout:
         return self.logs / f"{program}.log"
 
 
-def instances_dir() -> Path:
-    """Return the folder that holds one folder per instance."""
-    return paths.state_dir() / "local"
+def instances_dir(provider: str) -> Path:
+    """Return the folder that holds one folder per instance of a provider."""
+    return paths.state_dir() / provider
 
 
-def layout_of(name: str, directory: Path | None = None) -> Layout:
+def layout_of(name: str, provider: str) -> Layout:
     """Return the layout of an instance by name.
 
     Raises:
@@ -110,32 +121,42 @@ def layout_of(name: str, directory: Path | None = None) -> Layout:
     """
     if not NAME.fullmatch(name):
         raise BadInput(
-            f"instance name {name!r} cannot be used",
+            f"instance name {name!r} is not valid",
             hint="use at most 32 lower-case letters, digits and hyphens, for example --name default",
         )
-    return Layout(name, (directory if directory is not None else instances_dir()) / name)
+    return Layout(name, instances_dir(provider) / name)
 
 
 def block_of(index: int) -> str:
     """Return the address block of an instance."""
-    return f"10.{FIRST_BLOCK + index}.0.0/16"
+    return str(Names(index).instance_network)
 
 
 def address_of(index: int) -> str:
     """Return the address that all host services of an instance listen on."""
-    return f"10.{FIRST_BLOCK + index}.0.1"
-
-
-def service_range_of(index: int) -> str:
-    """Return the range of the infra cluster's Services."""
-    return f"10.{FIRST_BLOCK + index}.255.0/24"
-
-
-def service_address_of(index: int) -> str:
-    """Return the address of the Service `kubernetes`, the first of the range."""
-    return f"10.{FIRST_BLOCK + index}.255.1"
+    return str(Names(index).instance_address)
 
 
 def bridge_of(index: int) -> str:
     """Return the host bridge that carries the instance's address."""
     return f"vmx{index}"
+
+
+def service_range_of(index: int) -> str:
+    """Return the range of the infra cluster's Services, the last /24 of the block."""
+    return str(_service_range(index))
+
+
+def service_address_of(index: int) -> str:
+    """Return the address of the Service `kubernetes`, the first of the range."""
+    return str(_service_range(index)[1])
+
+
+def _service_range(index: int) -> IPv4Network:
+    return list(Names(index).instance_network.subnets(new_prefix=24))[-1]
+
+
+def mirror_of(index: int) -> Mirror:
+    """Return the addresses of an instance's mirror."""
+    address = address_of(index)
+    return Mirror(http=f"http://{address}:{MIRROR_PORT}", registry=f"{address}:{REGISTRY_PORT}")

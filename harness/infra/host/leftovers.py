@@ -14,7 +14,7 @@ from pathlib import Path
 from harness import proc
 from harness.infra.host.layout import Layout, bridge_of
 from harness.infra.host.network import NETNS_DIR, SYS_NET
-from harness.infra.host.programs import MARKER
+from harness.infra.host.program import MARKER
 from harness.until import Deadline, NotYet, until
 
 SYS_BLOCK = Path("/sys/block")

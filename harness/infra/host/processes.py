@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from harness import proc
 from harness.errors import InfraError
 from harness.infra.host.layout import Layout
-from harness.infra.host.programs import MARKER, Command, Program
+from harness.infra.host.program import MARKER, HostCommand, HostProgram
 from harness.until import Deadline, NotYet, TimedOut, until
 
 TAIL_LINES = 15
@@ -31,7 +31,7 @@ class Up:
     seconds: float
 
 
-def bring_up(layout: Layout, programs: Sequence[Program], *, deadline: Deadline) -> list[Up]:
+def bring_up(layout: Layout, programs: Sequence[HostProgram], *, deadline: Deadline) -> list[Up]:
     """Start what does not run and wait until everything is ready.
 
     Raises:
@@ -70,7 +70,7 @@ def bring_up(layout: Layout, programs: Sequence[Program], *, deadline: Deadline)
     return [ready[p.name] for p in programs]
 
 
-def _advance(layout: Layout, program: Program, command: Command, started: Counter[str]) -> NotYet | None:
+def _advance(layout: Layout, program: HostProgram, command: HostCommand, started: Counter[str]) -> NotYet | None:
     """Start a program unless it runs as wanted; then ask whether it is ready."""
     service = proc.Service.load(layout.pidfile(program.name))
     if service is not None and service.argv != command.argv:
@@ -92,7 +92,7 @@ def _advance(layout: Layout, program: Program, command: Command, started: Counte
     return NotYet("starting")
 
 
-def _require_alive(layout: Layout, program: Program) -> None:
+def _require_alive(layout: Layout, program: HostProgram) -> None:
     service = proc.Service.load(layout.pidfile(program.name))
     if service is None or not service.alive():
         raise InfraError(

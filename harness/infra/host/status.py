@@ -11,9 +11,10 @@ from typing import Any
 
 from harness import proc
 from harness.errors import VmatrixError
-from harness.infra.host import instance, leftovers
+from harness.infra.host import leftovers, record
+from harness.infra.host.folder import find_index
 from harness.infra.host.layout import Layout
-from harness.infra.host.programs import Program
+from harness.infra.host.program import HostProgram
 from harness.kube import Cluster, Resource
 from harness.kube.resources import CDI, KUBEVIRT, VMI
 
@@ -41,7 +42,7 @@ class ProgramStatus:
 
 
 @dataclass(frozen=True)
-class MachineStatus:
+class SeenMachine:
     """One virtual machine instance, as the API tells."""
 
     namespace: str
@@ -58,15 +59,15 @@ class InstanceStatus:
     programs: tuple[ProgramStatus, ...] = ()
     kubevirt: str = ""
     cdi: str = ""
-    machines: tuple[MachineStatus, ...] = ()
+    machines: tuple[SeenMachine, ...] = ()
     disk_mib: int = 0
     leftovers: tuple[str, ...] = ()
 
 
-def look(layout: Layout, programs: Sequence[Program]) -> InstanceStatus:
+def look(layout: Layout, programs: Sequence[HostProgram]) -> InstanceStatus:
     """Look at an instance; `programs` are those it should have, none when it has no record."""
-    if instance.load(layout) is None:
-        left = leftovers.leftovers(layout, instance.find_index(layout))
+    if record.load(layout) is None:
+        left = leftovers.leftovers(layout, find_index(layout))
         return InstanceStatus(State.BROKEN if left else State.DOWN, leftovers=tuple(left))
     seen = tuple(_program(layout, program) for program in programs)
     kubevirt, cdi, machines = _api(layout)
@@ -102,7 +103,7 @@ def _device(path: Path) -> int | None:
         return None
 
 
-def _program(layout: Layout, program: Program) -> ProgramStatus:
+def _program(layout: Layout, program: HostProgram) -> ProgramStatus:
     service = proc.Service.load(layout.pidfile(program.name))
     if service is None:
         return ProgramStatus(program.name, None, 0, 0, "was never started")
@@ -130,7 +131,7 @@ def _rss_mib(pid: int) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE") // MIB
 
 
-def _api(layout: Layout) -> tuple[str, str, tuple[MachineStatus, ...]]:
+def _api(layout: Layout) -> tuple[str, str, tuple[SeenMachine, ...]]:
     """Return the phases of KubeVirt and CDI and the machines; empty where the API does not tell."""
     try:
         cluster = Cluster.from_kubeconfig(layout.kubeconfig)
@@ -144,7 +145,7 @@ def _phase(cluster: Cluster, resource: Resource) -> str:
     return ", ".join(o.get("status", {}).get("phase", "unknown") for o in cluster.list(resource).items)
 
 
-def _machine(vmi: dict[str, Any]) -> MachineStatus:
+def _machine(vmi: dict[str, Any]) -> SeenMachine:
     meta, status = vmi["metadata"], vmi.get("status", {})
     interfaces = status.get("interfaces") or [{}]
-    return MachineStatus(meta["namespace"], meta["name"], status.get("phase", ""), interfaces[0].get("ipAddress", ""))
+    return SeenMachine(meta["namespace"], meta["name"], status.get("phase", ""), interfaces[0].get("ipAddress", ""))

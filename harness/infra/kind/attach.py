@@ -14,7 +14,10 @@ from typing import Any
 import yaml
 
 from harness.errors import InfraError
+from harness.files import write_atomically
 from harness.infra.host import pki
+from harness.infra.host.layout import Layout, address_of
+from harness.infra.host.services import KUBEVIRT as KUBEVIRT_PROGRAM
 from harness.kube.client import Cluster, Json
 from harness.kube.resources import (
     CLUSTER_ROLE_BINDING,
@@ -35,6 +38,18 @@ UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
+def attach(cluster: Cluster, node: str, layout: Layout, index: int) -> None:
+    """Prepare a cluster for the embedded KubeVirt of an instance, which is started afterwards.
+
+    Args:
+        node: the name of the node that is a container.
+        layout, index: the instance's files and its index.
+    """
+    ensure_certificates(layout.pki, address=address_of(index), node=layout.node, kubeconfig=layout.kubeconfig)
+    ensure_kubeconfig(cluster, layout.kubeconfig, layout.kubeconfig_of(KUBEVIRT_PROGRAM))
+    keep_apart(cluster, node)
+
+
 def ensure_certificates(folder: Path, *, address: str, node: str, kubeconfig: Path) -> None:
     """Make the certificates of the part's services, and have it trust the cluster's own authority besides.
 
@@ -47,9 +62,7 @@ def ensure_certificates(folder: Path, *, address: str, node: str, kubeconfig: Pa
     bundle = folder / f"{pki.CA}.crt"
     theirs = authority(kubeconfig)
     if theirs not in bundle.read_bytes():
-        temporary = bundle.with_suffix(".tmp")
-        temporary.write_bytes(bundle.read_bytes().rstrip(b"\n") + b"\n" + theirs)
-        temporary.replace(bundle)
+        write_atomically(bundle, bundle.read_bytes().rstrip(b"\n") + b"\n" + theirs)
 
 
 def authority(kubeconfig: Path) -> bytes:
@@ -95,12 +108,8 @@ def ensure_kubeconfig(cluster: Cluster, admin: Path, target: Path) -> None:
         "current-context": ACCOUNT,
     }
     text = yaml.safe_dump(config, sort_keys=False)
-    if target.is_file() and target.read_text(encoding="utf-8") == text:
-        return
-    temporary = target.with_name(target.name + ".tmp")
-    temporary.touch(mode=0o600)
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(target)
+    if not target.is_file() or target.read_text(encoding="utf-8") != text:
+        write_atomically(target, text, mode=0o600)
 
 
 def _token(cluster: Cluster) -> str:
@@ -109,7 +118,7 @@ def _token(cluster: Cluster) -> str:
         encoded = (found.get("data") or {}).get("token")
         return base64.b64decode(encoded).decode() if encoded else NotYet("the secret has none")
 
-    return until(token, deadline=Deadline.after(TOKEN_SECONDS), what=f"account {ACCOUNT} has a token", interval=0.2)
+    return until(token, deadline=Deadline.after(TOKEN_SECONDS), what=f"account {ACCOUNT} to have a token", interval=0.2)
 
 
 def keep_apart(cluster: Cluster, node: str) -> None:

@@ -12,6 +12,7 @@ import yaml
 
 from harness import proc
 from harness.errors import InfraError
+from harness.infra.host.guests import HostKernel
 from harness.infra.kind.engine import Engine
 from harness.until import Deadline, NotYet, until
 
@@ -21,14 +22,6 @@ READY_SECONDS = 300
 PATIENCE = {"controlPlaneComponentHealthCheck": "10m0s", "kubernetesAPICall": "5m0s"}
 GONE_SECONDS = 60.0
 EXPORT_SECONDS = 60.0
-
-
-@dataclass(frozen=True)
-class Host:
-    """What of this host a node has to be told: cgroup v2 or v1, and whether limits may be raised."""
-
-    unified_cgroups: bool
-    may_raise_limits: bool
 
 
 @dataclass(frozen=True)
@@ -43,7 +36,7 @@ class Node:
     repository: str = ""
 
 
-def configuration(name: str, node: Node, host: Host) -> str:
+def configuration(name: str, node: Node, host: HostKernel) -> str:
     """Render kind's configuration file of a cluster of one node."""
     networking: dict[str, Any] = {"kubeProxyMode": "nftables"}
     if node.own:
@@ -60,7 +53,7 @@ def configuration(name: str, node: Node, host: Host) -> str:
     return yaml.safe_dump(document, sort_keys=False)
 
 
-def _kubeadm(node: Node, host: Host) -> list[Mapping[str, Any]]:
+def _kubeadm(node: Node, host: HostKernel) -> list[Mapping[str, Any]]:
     kubelet: dict[str, Any] = {"kind": "KubeletConfiguration"}
     if not host.unified_cgroups:
         # kubelet refuses cgroup v1 by default since 1.35; systemd in the node has none of its slices there.
@@ -74,7 +67,7 @@ def _kubeadm(node: Node, host: Host) -> list[Mapping[str, Any]]:
     return patches
 
 
-def _containerd(host: Host) -> list[str]:
+def _containerd(host: HostKernel) -> list[str]:
     patches = []
     plugin = 'plugins."io.containerd.grpc.v1.cri"'
     if not host.may_raise_limits:
@@ -140,7 +133,7 @@ class KindCluster:
             self.engine.remove_network(self.name)
             return NotYet(f"network {self.name} is left") if self.name in self.engine.networks() else True
 
-        until(none_left, deadline=Deadline.after(GONE_SECONDS), what=f"kind cluster {self.name} is gone")
+        until(none_left, deadline=Deadline.after(GONE_SECONDS), what=f"kind cluster {self.name} to be gone")
 
     def require_way_to(self, url: str) -> None:
         """Look whether the node reaches a service of this host.

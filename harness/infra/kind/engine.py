@@ -97,14 +97,14 @@ class Engine:
 
 
 @dataclass(frozen=True)
-class Found:
+class EngineSearch:
     """What the search for an engine came to: one, or what each client said."""
 
     engine: Engine | None
     said: Mapping[str, str] = field(default_factory=dict)
 
 
-def find() -> Found:
+def find() -> EngineSearch:
     """Ask every client on PATH for an engine; the first that answers is taken, Docker before podman."""
     said: dict[str, str] = {}
     for client in CLIENTS:
@@ -119,9 +119,9 @@ def find() -> Found:
             continue
         engine, why = read_info(client, Path(program), done.stdout)
         if engine is not None:
-            return Found(engine)
+            return EngineSearch(engine)
         said[client] = why or (done.stderr.strip() or "it does not answer").splitlines()[-1]
-    return Found(None, said)
+    return EngineSearch(None, said)
 
 
 def read_info(client: str, program: Path, text: str) -> tuple[Engine | None, str]:

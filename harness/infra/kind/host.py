@@ -10,7 +10,7 @@ from harness.infra.findings import Finding
 from harness.infra.host import preflight
 from harness.infra.host.layout import PORTS
 from harness.infra.kind import engine
-from harness.infra.kind.engine import Found
+from harness.infra.kind.engine import EngineSearch
 
 NODE_MIB = 2048  # a control plane node with CoreDNS and a storage provisioner, measured 1.1 GiB, rounded up
 RELEASE_MIB = 3072  # KubeVirt's and CDI's own pods besides
@@ -32,7 +32,7 @@ def check(
     address: str | None = None,
     programs: Collection[str] = PROGRAMS,
     memory_mib: int = 0,
-    find: Callable[[], Found] = engine.find,
+    find: Callable[[], EngineSearch] = engine.find,
 ) -> list[Finding]:
     """Return what keeps this host from running a kind cluster, all of it.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from harness.infra.cluster.nodes import usable
@@ -23,29 +22,24 @@ LOCAL_PATH = "rancher.io/local-path"
 CLAIM_PROPERTIES = [{"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem"}]
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What is installed: the releases, whether processors are emulated, and how long all may take (seconds)."""
-
-    releases: Releases
-    emulation: bool
-    seconds: float = AVAILABLE_SECONDS
-
-
-def install(cluster: Cluster, wanted: Wanted) -> None:
+def install(cluster: Cluster, wanted: Releases, *, emulation: bool, seconds: float = AVAILABLE_SECONDS) -> None:
     """Install KubeVirt and CDI, wait until both are available, and complete the storage profiles.
+
+    Args:
+        emulation: whether processors are emulated.
+        seconds: how long all may take.
 
     Raises:
         BadInput: a manifest has no recorded checksum; nothing was changed.
-        InfraError: a manifest cannot be had or has another checksum.
+        InfraError: a manifest cannot be downloaded or has another checksum.
         TimedOut: one of them did not become available; with its conditions and the pods that are not ready.
     """
-    texts = fetch(wanted.releases)
-    settings = kubevirt_settings(emulation=wanted.emulation, image_volume=image_volumes(cluster))
-    _put(cluster, wanted.releases.kubevirt, texts, settings)
-    _put(cluster, wanted.releases.cdi, texts, {})
-    deadline = Deadline.after(wanted.seconds)
-    for resource, release in ((KUBEVIRT, wanted.releases.kubevirt), (CDI, wanted.releases.cdi)):
+    texts = fetch(wanted)
+    settings = kubevirt_settings(emulation=emulation, image_volume=image_volumes(cluster))
+    _put(cluster, wanted.kubevirt, texts, settings)
+    _put(cluster, wanted.cdi, texts, {})
+    deadline = Deadline.after(seconds)
+    for resource, release in ((KUBEVIRT, wanted.kubevirt), (CDI, wanted.cdi)):
         wait_available(cluster, resource, release.version, deadline)
     complete_profiles(cluster)
 
@@ -55,7 +49,7 @@ def fetch(wanted: Releases) -> dict[str, str]:
 
     Raises:
         BadInput: one has no recorded checksum.
-        InfraError: one cannot be had or has another checksum.
+        InfraError: one cannot be downloaded or has another checksum.
     """
     releases.require_pinned(wanted)
     return {m.url: releases.obtain(m) for r in (wanted.kubevirt, wanted.cdi) for m in r.manifests}
@@ -126,9 +120,9 @@ def wait_available(cluster: Cluster, resource: Resource, version: str, deadline:
             if seen != version:
                 return NotYet(f"it is {seen or 'of no version yet'}")
             return True
-        return NotYet(f"there is no {resource.kind}")
+        return NotYet(f"no {resource.kind} exists")
 
-    what = f"{resource.kind} {version} is available"
+    what = f"{resource.kind} {version} to be available"
     until(available, deadline=deadline, what=what, interval=2.0, describe=lambda: "\n".join(waiting_pods(cluster)))
 
 
@@ -164,9 +158,9 @@ def complete_profiles(cluster: Cluster) -> None:
             continue
         name = found["metadata"]["name"]
         profile = until(
-            lambda name=name: cluster.get(STORAGE_PROFILE, name) or NotYet("there is none"),  # type: ignore[misc]
+            lambda name=name: cluster.get(STORAGE_PROFILE, name) or NotYet("it does not exist"),  # type: ignore[misc]
             deadline=Deadline.after(PROFILE_SECONDS),
-            what=f"CDI has made a profile of storage class {name}",
+            what=f"CDI to make a profile of storage class {name}",
         )
         if not (profile.get("status") or {}).get("claimPropertySets"):
             cluster.merge(STORAGE_PROFILE, name, {"spec": {"claimPropertySets": CLAIM_PROPERTIES}})

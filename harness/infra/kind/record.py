@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 
 from harness.errors import BadInput
+from harness.files import write_atomically
 from harness.infra.host.layout import Layout
 from harness.infra.kind.config import KindConfig, KubeVirt
 
@@ -28,10 +29,8 @@ def load(layout: Layout) -> Made | None:
 
 
 def save(layout: Layout, made: Made) -> None:
-    """Write it, atomically."""
-    temporary = layout.root / "kind.json.tmp"
-    temporary.write_text(json.dumps(asdict(made)) + "\n", encoding="utf-8")
-    temporary.replace(layout.root / "kind.json")
+    """Write it."""
+    write_atomically(layout.root / "kind.json", json.dumps(asdict(made)) + "\n")
 
 
 def wanted(layout: Layout, config: KindConfig) -> Made:
@@ -44,13 +43,14 @@ def wanted(layout: Layout, config: KindConfig) -> Made:
     if found is None:
         return Made(config.kubevirt or "release", config.version)
     if config.kubevirt not in (None, found.kubevirt):
-        raise BadInput(
-            f"instance {layout.name} was made with --kubevirt {found.kubevirt}, not {config.kubevirt}",
-            hint=f"vmatrix infra down --provider kind --name {layout.name}, then up again",
-        )
+        raise _made_otherwise(layout, f"--kubevirt {found.kubevirt}", config.kubevirt)
     if config.version != found.version:
-        raise BadInput(
-            f"instance {layout.name} was made with Kubernetes {found.version}, not {config.version}",
-            hint=f"vmatrix infra down --provider kind --name {layout.name}, then up again",
-        )
+        raise _made_otherwise(layout, f"Kubernetes {found.version}", config.version)
     return found
+
+
+def _made_otherwise(layout: Layout, made: str, asked: str | None) -> BadInput:
+    return BadInput(
+        f"instance {layout.name} was made with {made}, not {asked}",
+        hint=f"vmatrix infra down --provider kind --name {layout.name}, then up again",
+    )

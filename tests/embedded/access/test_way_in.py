@@ -23,7 +23,7 @@ from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Steps
 from harness.errors import Blame, InfraRetriable
-from harness.infra.embedded.provider import LocalProvider
+from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube import Cluster
 from harness.kube.tunnels import Tunnels
 from harness.model import Cell, Environment, Phase, PlannedMachine
@@ -53,7 +53,7 @@ ENDING_SECONDS = 20.0  # on a busy host
 
 
 @pytest.fixture(scope="module")
-def life(infra: LocalProvider, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
+def life(infra: EmbeddedProvider, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
     """Return the life of a cell of one machine, reached through the API; taken away at the end."""
     folder = tmp_path_factory.mktemp("runs")
     spec = load_spec(project_dir() / "matrix")
@@ -121,7 +121,7 @@ def said(environment: Environment, command: str) -> Completed:
     return run_on(machine, command, private_key=environment.private_key, timeout=60.0, control=control)
 
 
-def kubevirt(infra: LocalProvider) -> Service:
+def kubevirt(infra: EmbeddedProvider) -> Service:
     found = Service.load(infra.layout.pidfile("kubevirt"))
     assert found is not None
     return found
@@ -144,7 +144,7 @@ def test_a_playbook_goes_through_the_api(play: Callable[..., None], environment:
 
 
 def test_a_cut_in_the_middle_of_a_playbook_is_the_infras_fault(
-    play: Callable[..., None], environment: Environment, infra: LocalProvider
+    play: Callable[..., None], environment: Environment, infra: EmbeddedProvider
 ) -> None:
     def cut() -> None:
         os.kill(kubevirt(infra).pid, signal.SIGUSR1)
@@ -160,7 +160,7 @@ def test_a_cut_in_the_middle_of_a_playbook_is_the_infras_fault(
 
 
 def test_nothing_stays_broken_when_kubevirt_itself_is_killed(
-    play: Callable[..., None], environment: Environment, infra: LocalProvider
+    play: Callable[..., None], environment: Environment, infra: EmbeddedProvider
 ) -> None:
     def kill() -> None:
         os.kill(kubevirt(infra).pid, signal.SIGKILL)
@@ -188,7 +188,7 @@ def test_connections_end_when_they_are_closed(environment: Environment) -> None:
     assert Tunnels.load(environment.directory / "tunnels.json").instances == {machine.address: MACHINE}
 
 
-def test_people_go_the_same_way(environment: Environment, infra: LocalProvider) -> None:
+def test_people_go_the_same_way(environment: Environment, infra: EmbeddedProvider) -> None:
     (machine,) = environment.machines
     vmatrix = Path(sys.executable).with_name("vmatrix")
     there = ["--infra-name", infra.layout.name]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.infra.embedded.provider import LocalProvider
+from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster
 from harness.kube.resources import PVC
 
 
-def disk_of(infra: LocalProvider, cluster: Cluster, namespace: str, claim: str) -> Path:
+def disk_of(infra: EmbeddedProvider, cluster: Cluster, namespace: str, claim: str) -> Path:
     """Return the disk file behind a bound claim."""
     found = cluster.get(PVC, claim, namespace)
     assert found is not None
@@ -27,6 +27,6 @@ def begins_with(disk: Path, content: bytes) -> bool:
     return True
 
 
-def leftovers(infra: LocalProvider) -> list[str]:
+def leftovers(infra: EmbeddedProvider) -> list[str]:
     """Return the unfinished transfers' files."""
     return [str(path) for path in (infra.layout.root / "scratch").glob("**/*")]

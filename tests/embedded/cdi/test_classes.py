@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.infra.embedded.provider import LocalProvider
+from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster
 from harness.kube.resources import DATA_VOLUME, POD, STORAGE_PROFILE
 from harness.until import Deadline, NotYet, until
@@ -16,7 +16,7 @@ SECONDS = 20.0
 
 
 def test_a_volume_waits_for_its_first_consumer_and_is_filled_when_one_comes(
-    infra: LocalProvider, cluster: Cluster, namespace: str, site: Site
+    infra: EmbeddedProvider, cluster: Cluster, namespace: str, site: Site
 ) -> None:
     with storage_class(cluster, waits=True) as name:
         source = http(site.url("good.img"), site.checksum)
@@ -33,7 +33,7 @@ def test_a_volume_waits_for_its_first_consumer_and_is_filled_when_one_comes(
 
 
 def test_a_volume_that_asks_to_be_bound_at_once_waits_for_nobody(
-    infra: LocalProvider, cluster: Cluster, namespace: str, site: Site
+    infra: EmbeddedProvider, cluster: Cluster, namespace: str, site: Site
 ) -> None:
     with storage_class(cluster, waits=True) as name:
         source = http(site.url("good.img"), site.checksum)

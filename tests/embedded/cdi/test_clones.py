@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.infra.embedded.provider import LocalProvider
+from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster, Json
 from harness.kube.resources import DATA_SOURCE, DATA_VOLUME, POD, RESOURCE_QUOTA
 from harness.until import Deadline, NotYet, until
@@ -36,7 +36,7 @@ def user_of(namespace: str, claim: str) -> Json:
 
 
 def test_a_clone_has_the_source_s_bytes_and_its_own_size(
-    infra: LocalProvider, cluster: Cluster, namespace: str, site: Site
+    infra: EmbeddedProvider, cluster: Cluster, namespace: str, site: Site
 ) -> None:
     make(cluster, datavolume(namespace, "source", http(site.url("good.img"), site.checksum)))
     make(cluster, datavolume(namespace, "clone", copy_of(namespace, "source"), size="128Mi"))

@@ -21,7 +21,7 @@ from harness.cell.place import Place
 from harness.cell.site import Site
 from harness.embedded.vmi.launcher import CONSUMER
 from harness.errors import BadImage
-from harness.infra.embedded.provider import LocalProvider
+from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, POD, PVC, VM
 from harness.model import PlannedMachine
@@ -52,7 +52,7 @@ def place(cluster: Cluster) -> Iterator[Place]:
     cluster.delete(NAMESPACE, name)
 
 
-def site_of(cluster: Cluster, infra: LocalProvider, name: str, **seconds: float) -> Site:
+def site_of(cluster: Cluster, infra: EmbeddedProvider, name: str, **seconds: float) -> Site:
     spec = load_spec(project_dir() / "matrix")
     timeouts = Timeouts(**{**dict(spec.timeouts.scaled(SCALE)), **seconds})
     return Site(
@@ -83,7 +83,7 @@ def make(site: Site, place: Place, image: GoldenImage, origin: Origin) -> None:
 
 @pytest.mark.parametrize("waits", [False, True], ids=["immediate", "first-consumer"])
 def test_a_machine_s_disk_is_cloned_on_any_class(
-    infra: LocalProvider, cluster: Cluster, place: Place, site: images.Site, waits: bool
+    infra: EmbeddedProvider, cluster: Cluster, place: Place, site: images.Site, waits: bool
 ) -> None:
     with storage_class(cluster, waits=waits) as name:
         here, image = site_of(cluster, infra, name), image_at(site)
@@ -110,7 +110,7 @@ def wait_for_launcher(cluster: Cluster, namespace: str) -> None:
 
 
 def test_a_golden_image_that_a_pod_holds_is_imported_instead(
-    infra: LocalProvider, cluster: Cluster, place: Place, site: images.Site
+    infra: EmbeddedProvider, cluster: Cluster, place: Place, site: images.Site
 ) -> None:
     with storage_class(cluster, waits=False) as name:
         here, image = site_of(cluster, infra, name, unschedulable=5.0), image_at(site)
@@ -131,7 +131,7 @@ def test_a_golden_image_that_a_pod_holds_is_imported_instead(
 
 
 def test_a_wrong_checksum_is_the_user_s_and_the_next_import_has_another_name(
-    infra: LocalProvider, cluster: Cluster, site: images.Site
+    infra: EmbeddedProvider, cluster: Cluster, site: images.Site
 ) -> None:
     with storage_class(cluster, waits=True) as name:
         here, image = site_of(cluster, infra, name), image_at(site)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness import proc
-from harness.infra.embedded.provider import LocalProvider
+from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster
 from harness.kube.resources import DATA_VOLUME, PVC
 from harness.until import Deadline, NotYet, until
@@ -40,7 +40,7 @@ PACKED: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("form", PACKED)
 def test_an_image_of_any_format_becomes_a_raw_disk_of_the_size_asked_for(
-    infra: LocalProvider, cluster: Cluster, namespace: str, folder: Folder, form: str
+    infra: EmbeddedProvider, cluster: Cluster, namespace: str, folder: Folder, form: str
 ) -> None:
     PACKED[form](folder.path / "image")
     checksum = "sha256:" + hashlib.sha256((folder.path / "image").read_bytes()).hexdigest()
@@ -110,7 +110,7 @@ def test_a_source_that_is_not_done_here_says_so(cluster: Cluster, namespace: str
     assert cluster.get(PVC, "upload", namespace) is None
 
 
-def test_nothing_of_a_deleted_volume_stays(infra: LocalProvider, cluster: Cluster, namespace: str) -> None:
+def test_nothing_of_a_deleted_volume_stays(infra: EmbeddedProvider, cluster: Cluster, namespace: str) -> None:
     make(cluster, datavolume(namespace, "blank", {"blank": {}}))
     disk = disk_of(infra, cluster, namespace, "blank")
     assert disk.exists()

@@ -6,7 +6,7 @@ import os
 import signal
 
 from harness import proc
-from harness.infra.embedded.provider import LocalProvider
+from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster
 from harness.kube.resources import DATA_VOLUME
 from harness.until import Deadline, NotYet, until
@@ -17,7 +17,7 @@ from tests.embedded.cdi.disks import begins_with, disk_of, leftovers
 STALLED_SECONDS = 15.0
 
 
-def kill_kubevirt(infra: LocalProvider) -> None:
+def kill_kubevirt(infra: EmbeddedProvider) -> None:
     service = proc.Service.load(infra.layout.pidfile("kubevirt"))
     assert service is not None
     os.killpg(service.pid, signal.SIGKILL)
@@ -38,7 +38,7 @@ def wait_under_way(cluster: Cluster, namespace: str, name: str) -> None:
 
 
 def test_an_import_starts_again_and_stale_files_are_swept(
-    infra: LocalProvider, cluster: Cluster, namespace: str, site: Site
+    infra: EmbeddedProvider, cluster: Cluster, namespace: str, site: Site
 ) -> None:
     make(cluster, datavolume(namespace, "kept", {"blank": {}}))
     cluster.create(DATA_VOLUME, datavolume(namespace, "stalled", http(site.url("stalled.img"), site.checksum)))
@@ -61,7 +61,7 @@ def test_an_import_starts_again_and_stale_files_are_swept(
 
 
 def test_a_volume_deleted_while_nobody_looked_is_taken_away(
-    infra: LocalProvider, cluster: Cluster, namespace: str, site: Site
+    infra: EmbeddedProvider, cluster: Cluster, namespace: str, site: Site
 ) -> None:
     cluster.create(DATA_VOLUME, datavolume(namespace, "stalled", http(site.url("stalled.img"))))
     wait_under_way(cluster, namespace, "stalled")
@@ -80,7 +80,7 @@ def test_a_volume_deleted_while_nobody_looked_is_taken_away(
 
 
 def test_a_volume_deleted_in_mid_import_leaves_nothing(
-    infra: LocalProvider, cluster: Cluster, namespace: str, site: Site
+    infra: EmbeddedProvider, cluster: Cluster, namespace: str, site: Site
 ) -> None:
     cluster.create(DATA_VOLUME, datavolume(namespace, "stalled", http(site.url("stalled.img"))))
     wait_under_way(cluster, namespace, "stalled")

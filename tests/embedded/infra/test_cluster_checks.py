@@ -17,15 +17,16 @@ from harness.infra.cluster.access import Where, subject
 from harness.infra.cluster.checks import Use, check_cluster
 from harness.infra.cluster.need import Need
 from harness.infra.embedded import control_plane
-from harness.infra.embedded.provider import LocalProvider
+from harness.infra.embedded.provider import EmbeddedProvider
 from harness.infra.findings import fatal
-from harness.infra.host import instance, processes
+from harness.infra.host import processes
+from harness.infra.host.folder import claim
 from harness.infra.kubeconfig import KubeconfigProvider
 from harness.kube import Cluster
 from harness.kube.client import Json
 from harness.kube.in_cluster import in_cluster_kubeconfig
 from harness.kube.resources import NAMESPACE, SERVICE_ACCOUNT
-from harness.providers.embedded import INFRA_VERSION
+from harness.providers.on_host import KUBERNETES
 from harness.until import Deadline
 from tests.embedded.conftest import Instances
 
@@ -33,7 +34,7 @@ KUBECTL_SECONDS = 30.0
 
 
 @pytest.fixture
-def poor(infra: LocalProvider, cluster: Cluster, tmp_path: Path) -> Path:
+def poor(infra: EmbeddedProvider, cluster: Cluster, tmp_path: Path) -> Path:
     """Return the kubeconfig of a fresh service account without rights."""
     namespace, name = tmp_path.name.replace("_", "-")[:40].rstrip("-"), "runner"
     cluster.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
@@ -48,21 +49,20 @@ def poor(infra: LocalProvider, cluster: Cluster, tmp_path: Path) -> Path:
     return path
 
 
-def test_the_embedded_infrastructure_lacks_nothing(infra: LocalProvider) -> None:
+def test_the_embedded_infrastructure_lacks_nothing(infra: EmbeddedProvider) -> None:
     assert check_cluster(infra.kubeconfig()) == []
     provider = KubeconfigProvider(infra.kubeconfig(), None, infra.mirror())
     provider.up()
-    assert provider.describe()["kubernetes"] == f"v{INFRA_VERSION}"
-    assert provider.capacity().memory_mib == pytest.approx(infra.capacity().memory_mib, rel=0.05)
+    assert provider.describe()["kubernetes"] == f"v{KUBERNETES}"
 
 
-def test_more_memory_than_there_is_is_said_before_anything_starts(infra: LocalProvider) -> None:
+def test_more_memory_than_there_is_is_said_before_anything_starts(infra: EmbeddedProvider) -> None:
     (finding,) = check_cluster(infra.kubeconfig(), use=Use(need=Need(memory_mib=2**30)))
     assert f"{2**30} MiB" in finding.why
 
 
-def test_the_remedies_of_missing_rights_give_them(infra: LocalProvider, poor: Path) -> None:
-    kubectl = Store().obtain("kubectl", INFRA_VERSION).file("kubectl")
+def test_the_remedies_of_missing_rights_give_them(infra: EmbeddedProvider, poor: Path) -> None:
+    kubectl = Store().obtain("kubectl", KUBERNETES).file("kubectl")
     before = [f for f in check_cluster(poor) if f.what.startswith("not allowed")]
     assert [f.what.split()[-1] for f in before if f.fatal] == [r.plural for r, _ in Where().asked() if r.required]
     for finding in before:
@@ -74,7 +74,7 @@ def test_the_remedies_of_missing_rights_give_them(infra: LocalProvider, poor: Pa
     assert not [f for f in after if f.what.startswith("not allowed")]
 
 
-def _config(infra: LocalProvider, path: Path, user: Json, context: str = "x") -> Path:
+def _config(infra: EmbeddedProvider, path: Path, user: Json, context: str = "x") -> Path:
     """Write a kubeconfig with another user, and a first context that leads nowhere."""
     config = yaml.safe_load(infra.kubeconfig().read_text(encoding="utf-8"))
     config["users"] = [{"name": "u", "user": user}]
@@ -99,7 +99,7 @@ def _token(cluster: Cluster, namespace: str) -> str:
 
 
 def test_the_context_that_is_named_is_the_one_that_is_used(
-    infra: LocalProvider, cluster: Cluster, tmp_path: Path
+    infra: EmbeddedProvider, cluster: Cluster, tmp_path: Path
 ) -> None:
     path = _config(infra, tmp_path / "kubeconfig", {"token": _token(cluster, "contexts")}, "home")
     assert subject(Cluster.from_kubeconfig(path, context="home")).user == "system:serviceaccount:contexts:runner"
@@ -109,7 +109,7 @@ def test_the_context_that_is_named_is_the_one_that_is_used(
     assert "moon" in unknown.what
 
 
-def test_an_exec_plugin_logs_in(infra: LocalProvider, cluster: Cluster, tmp_path: Path) -> None:
+def test_an_exec_plugin_logs_in(infra: EmbeddedProvider, cluster: Cluster, tmp_path: Path) -> None:
     plugin = tmp_path / "plugin"
     credential: Json = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"}
     credential["status"] = {"token": _token(cluster, "plugins")}
@@ -127,7 +127,7 @@ def test_an_exec_plugin_logs_in(infra: LocalProvider, cluster: Cluster, tmp_path
 
 
 def test_a_pod_uses_its_service_account_and_its_next_token(
-    infra: LocalProvider, cluster: Cluster, tmp_path: Path
+    infra: EmbeddedProvider, cluster: Cluster, tmp_path: Path
 ) -> None:
     config = yaml.safe_load(infra.kubeconfig().read_text(encoding="utf-8"))
     server = urlsplit(config["clusters"][0]["cluster"]["server"])
@@ -152,11 +152,11 @@ def test_a_pod_uses_its_service_account_and_its_next_token(
 def test_a_cluster_without_kubevirt_says_so(instances: Instances) -> None:
     provider = instances("bare")
     layout = provider.layout
-    found = instance.claim(layout)
+    found = claim(layout)
     for folder in (layout.run, layout.logs):
         folder.mkdir(parents=True)
-    control_plane.ensure_credentials(layout, found.index, "none")
-    programs = control_plane.programs(layout, found.index, provider.config.binaries)
+    control_plane.ensure_credentials(layout, found.index)
+    programs = control_plane.programs(layout, found.index, provider.host.config.binaries)
     processes.bring_up(layout, programs, deadline=Deadline.after(120))
     seen = " / ".join(f.what for f in fatal(check_cluster(layout.kubeconfig)))
     assert "does not serve kubevirt.io/v1" in seen

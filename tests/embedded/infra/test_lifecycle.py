@@ -13,8 +13,9 @@ import pytest
 from harness import proc
 from harness.embedded.machines import Machines
 from harness.errors import BadInput, InfraError, Leaked
-from harness.infra.embedded.provider import LocalProvider
-from harness.infra.host import instance, leftovers, network, processes
+from harness.infra.cluster.nodes import free_for_machines
+from harness.infra.embedded.provider import EmbeddedProvider
+from harness.infra.host import folder, leftovers, network, processes, record
 from harness.infra.host.layout import address_of, bridge_of
 from harness.infra.host.status import State
 from harness.kube import Cluster
@@ -34,23 +35,23 @@ PROGRAMS = {
 }
 
 
-def pids(provider: LocalProvider) -> dict[str, int]:
+def pids(provider: EmbeddedProvider) -> dict[str, int]:
     found = {name: proc.Service.load(provider.layout.pidfile(name)) for name in processes.recorded(provider.layout)}
     return {name: service.pid for name, service in found.items() if service is not None and service.alive()}
 
 
-def index_of(provider: LocalProvider) -> int:
-    found = instance.load(provider.layout)
+def index_of(provider: EmbeddedProvider) -> int:
+    found = record.load(provider.layout)
     assert found is not None
     return found.index
 
 
-def traces(provider: LocalProvider, index: int) -> set[str]:
+def traces(provider: EmbeddedProvider, index: int) -> set[str]:
     bridge = bridge_of(index)
     return host.things(provider.layout.name, f"{bridge}-", f"{bridge}:", f"{bridge}h", f"{address_of(index)}:")
 
 
-def kill_all(provider: LocalProvider) -> None:
+def kill_all(provider: EmbeddedProvider) -> None:
     for pid in pids(provider).values():
         os.killpg(pid, signal.SIGKILL)
     until(
@@ -61,7 +62,7 @@ def kill_all(provider: LocalProvider) -> None:
     )
 
 
-def test_up_is_complete_and_repeated_changes_nothing(infra: LocalProvider, cluster: Cluster) -> None:
+def test_up_is_complete_and_repeated_changes_nothing(infra: EmbeddedProvider, cluster: Cluster) -> None:
     before = pids(infra)
     assert set(before) == PROGRAMS
     infra.up()
@@ -75,20 +76,19 @@ def test_up_is_complete_and_repeated_changes_nothing(infra: LocalProvider, clust
     assert [n["metadata"]["name"] for n in cluster.list(NODE).items] == [f"vmatrix-{infra.layout.name}"]
 
 
-def test_capacity_is_what_the_node_has_free(infra: LocalProvider) -> None:
-    free = infra.capacity()
+def test_what_the_node_has_free_is_less_than_this_host_has(cluster: Cluster) -> None:
+    free = free_for_machines(cluster)
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
     assert 0 < free.cpus <= (os.cpu_count() or 0)
     assert 0 < free.memory_mib <= total
-    assert free.disk_gib > 0
 
 
-def test_anonymous_requests_are_refused(infra: LocalProvider) -> None:
+def test_anonymous_requests_are_refused(infra: EmbeddedProvider) -> None:
     done = proc.run(["curl", "--silent", "--insecure", f"{infra.describe()['server']}/api"], timeout=10)
     assert json.loads(done.stdout)["code"] == 401
 
 
-def test_two_instances_run_side_by_side(infra: LocalProvider, instances: Instances) -> None:
+def test_two_instances_run_side_by_side(infra: EmbeddedProvider, instances: Instances) -> None:
     other = instances("other")
     other.up()
     assert index_of(other) != index_of(infra)
@@ -180,7 +180,7 @@ def test_down_after_an_up_that_was_killed(instances: Instances, tmp_path: Path, 
         interval=0.01,
     )
     coming.stop(grace=0)
-    index = instance.find_index(provider.layout)
+    index = folder.find_index(provider.layout)
     assert index is not None
     provider.down()
     assert traces(provider, index) == set()
@@ -193,9 +193,9 @@ def test_after_a_reboot_up_begins_anew_and_no_stranger_is_killed(instances: Inst
     cluster.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "before"}})
     kill_all(provider)
     network.remove_bridge(index_of(provider), provider.layout)
-    found = instance.load(provider.layout)
+    found = record.load(provider.layout)
     assert found is not None
-    instance.save(provider.layout, replace(found, boot="another boot"))
+    record.save(provider.layout, replace(found, boot="another boot"))
     stranger = proc.spawn(["sleep", "600"], log=tmp_path / "log")
     try:
         for name in PROGRAMS:  # the pids were given out again
@@ -212,9 +212,9 @@ def test_after_a_reboot_up_begins_anew_and_no_stranger_is_killed(instances: Inst
 def test_an_interrupted_down_is_finished_by_the_next_command(instances: Instances) -> None:
     provider = instances("half")
     provider.up()
-    found = instance.load(provider.layout)
+    found = record.load(provider.layout)
     assert found is not None
-    instance.save(provider.layout, replace(found, ending=True))
+    record.save(provider.layout, replace(found, ending=True))
     processes.take_down(provider.layout, ["etcd"], grace=1)
     proc.run(["rm", "-r", provider.layout.etcd], timeout=10)
     provider.up()
@@ -226,9 +226,9 @@ def test_a_program_that_ends_at_once_is_named_with_its_last_lines(instances: Ins
     broken.write_text("#!/bin/sh\necho it is broken\nexit 1\n", encoding="utf-8")
     broken.chmod(0o755)
     good = instances("broken")
-    binaries = good.config.binaries
-    config = replace(good.config, binaries=lambda name: broken if name == "kube-scheduler" else binaries(name))
-    provider = LocalProvider(config)
+    binaries = good.host.config.binaries
+    config = replace(good.host.config, binaries=lambda name: broken if name == "kube-scheduler" else binaries(name))
+    provider = EmbeddedProvider(config)
     with pytest.raises(InfraError, match=r"kube-scheduler of instance .* ended while it was coming up") as caught:
         provider.up()
     assert "it is broken" in caught.value.detail
@@ -243,10 +243,10 @@ def test_a_program_that_never_becomes_ready_is_named(instances: Instances, tmp_p
     silent.write_text("#!/bin/sh\necho it says nothing more\nexec sleep 600\n", encoding="utf-8")
     silent.chmod(0o755)
     good = instances("silent")
-    binaries = good.config.binaries
-    config = replace(good.config, binaries=lambda name: silent if name == "etcd" else binaries(name), up_seconds=5)
+    binaries = good.host.config.binaries
+    config = replace(good.host.config, binaries=lambda name: silent if name == "etcd" else binaries(name), up_seconds=5)
     with pytest.raises(InfraError, match="etcd") as caught:
-        LocalProvider(config).up()
+        EmbeddedProvider(config).up()
     assert "it says nothing more" in caught.value.detail
     assert good.layout.logfile("etcd") in caught.value.paths
     assert good.layout.logfile("kube-apiserver") not in caught.value.paths

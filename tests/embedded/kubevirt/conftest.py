@@ -13,8 +13,8 @@ from harness import providers
 from harness.cell.access import close_connections
 from harness.cell.manifests import GOLDEN_NAMESPACE, GoldenImage, golden
 from harness.embedded.machines import Machines as Host
-from harness.infra.embedded.provider import LocalProvider
-from harness.infra.host.instance import load
+from harness.infra.embedded.provider import EmbeddedProvider
+from harness.infra.host.record import load
 from harness.kube.client import Cluster
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, VM
 from harness.paths import project_dir
@@ -30,13 +30,13 @@ WAIT_SECONDS = 60.0
 
 
 @pytest.fixture(scope="session")
-def part(infra: LocalProvider) -> Part:
+def part(infra: EmbeddedProvider) -> Part:
     """Return the KubeVirt part."""
     return Part(infra)
 
 
 @pytest.fixture(scope="session")
-def host(infra: LocalProvider) -> Host:
+def host(infra: EmbeddedProvider) -> Host:
     """Return what is on the host of the instance's machines."""
     found = load(infra.layout)
     assert found is not None
@@ -44,7 +44,7 @@ def host(infra: LocalProvider) -> Host:
 
 
 @pytest.fixture(scope="session")
-def image(infra: LocalProvider, cluster: Cluster) -> GoldenImage:
+def image(infra: EmbeddedProvider, cluster: Cluster) -> GoldenImage:
     """Have a disk image imported once."""
     found = providers.golden_image(Settings(), IMAGE, infra.mirror(), progress=lambda _line: None)
     cluster.ensure(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": GOLDEN_NAMESPACE}})
@@ -70,7 +70,7 @@ def namespace(cluster: Cluster) -> Iterator[str]:
 
 @pytest.fixture
 def machines(
-    infra: LocalProvider, cluster: Cluster, part: Part, namespace: str, image: GoldenImage, tmp_path: Path
+    infra: EmbeddedProvider, cluster: Cluster, part: Part, namespace: str, image: GoldenImage, tmp_path: Path
 ) -> Iterator[Machines]:
     """Return what makes machines in the test's namespace; they are gone, and the KubeVirt part runs, after the test.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.embedded.node.guests import machine_id
-from harness.infra.embedded.provider import LocalProvider
+from harness.infra.embedded.provider import EmbeddedProvider
 from harness.proc import Service
 from harness.until import Deadline, NotYet, until
 
@@ -19,7 +19,7 @@ END_SECONDS = 5.0
 class Part:
     """The KubeVirt part of the instance, as a process that can be killed."""
 
-    provider: LocalProvider
+    provider: EmbeddedProvider
 
     @property
     def service(self) -> Service:

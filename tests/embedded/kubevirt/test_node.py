@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from harness.embedded.objects import is_condition
-from harness.infra.embedded.provider import LocalProvider
+from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster
 from harness.kube.resources import NODE
 
@@ -22,7 +22,7 @@ def schedulable(cluster: Cluster, name: str) -> bool:
     return is_condition(node, "Ready", "True") and not (node or {})["spec"].get("taints")
 
 
-def test_node_that_was_given_up_is_ready_again(infra: LocalProvider, cluster: Cluster, wait: Wait) -> None:
+def test_node_that_was_given_up_is_ready_again(infra: EmbeddedProvider, cluster: Cluster, wait: Wait) -> None:
     name = name_of(cluster)
     node = cluster.get(NODE, name)
     assert node is not None
@@ -32,7 +32,7 @@ def test_node_that_was_given_up_is_ready_again(infra: LocalProvider, cluster: Cl
     wait(lambda: schedulable(cluster, name), f"node {name} is Ready and has no taints")
 
 
-def test_node_that_was_deleted_is_there_again(infra: LocalProvider, cluster: Cluster, wait: Wait) -> None:
+def test_node_that_was_deleted_is_there_again(infra: EmbeddedProvider, cluster: Cluster, wait: Wait) -> None:
     name = name_of(cluster)
     before = cluster.get(NODE, name)
     assert before is not None

@@ -16,11 +16,12 @@ import yaml
 from harness import proc
 from harness.artifacts.recipe import silent
 from harness.artifacts.store import Store
-from harness.infra.embedded.provider import LocalProvider
+from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube import Cluster
 from harness.kube.resources import NAMESPACE, SERVICE_ACCOUNT
 from harness.paths import project_dir
-from harness.providers.embedded import INFRA_VERSION, local_provider
+from harness.providers.embedded import embedded_provider
+from harness.providers.on_host import KUBERNETES
 from harness.until import Deadline, NotYet, until
 from tests.embedded.conftest import PREFIX
 from tests.embedded.rights.audit import POLICY, Log
@@ -45,7 +46,7 @@ class Person:
 class Ground:
     """The infrastructure, its administrator, its audit log, the issuer that it trusts, and a folder for kubeconfigs."""
 
-    provider: LocalProvider
+    provider: EmbeddedProvider
     admin: Cluster
     log: Log
     issuer: Issuer
@@ -53,7 +54,7 @@ class Ground:
 
     def kubectl(self, *words: str | Path) -> str:
         """Run kubectl as the administrator and return what it prints."""
-        kubectl = Store().obtain("kubectl", INFRA_VERSION).file("kubectl")
+        kubectl = Store().obtain("kubectl", KUBERNETES).file("kubectl")
         command = [str(kubectl), "--kubeconfig", str(self.provider.kubeconfig()), *map(str, words)]
         return proc.run(command, timeout=KUBECTL_SECONDS).stdout
 
@@ -109,8 +110,8 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
             "audit-log-mode": "blocking-strict",
             "authentication-config": login,
         }
-        base = local_provider(f"{PREFIX}{os.getpid()}-rights", Store(), progress=silent)
-        provider = LocalProvider(replace(base.config, api_flags=flags, up_seconds=UP_SECONDS))
+        base = embedded_provider(f"{PREFIX}{os.getpid()}-rights", Store(), progress=silent)
+        provider = EmbeddedProvider(replace(base.host.config, api_flags=flags, up_seconds=UP_SECONDS))
         try:
             provider.up()
             admin = Cluster.from_kubeconfig(provider.kubeconfig())

@@ -12,14 +12,15 @@ from harness import proc
 from harness.artifacts import refs
 from harness.artifacts.recipe import silent
 from harness.artifacts.store import Store
-from harness.cell.found import CellSelector, find
+from harness.cell.teardown import Selection as Cells
+from harness.cell.teardown import find
 from harness.infra.cluster import rights
 from harness.infra.host.guests import guest_vars
 from harness.kube.resources import DATA_VOLUME, PVC, SECRET, VM
 from harness.model import Cell
 from harness.paths import project_dir
 from harness.plan.select import Selection, selected
-from harness.providers.embedded import local_provider
+from harness.providers.embedded import embedded_provider
 from harness.record import read
 from harness.spec import load_spec
 from tests.embedded.rights.audit import Ask, granted
@@ -49,7 +50,7 @@ def _guests_images(ground: Ground, smoke: Cell) -> None:
             for ref in refs.images(store.catalogue, str(phase.vars["cluster_kubernetes_version"]), phase.vars)
         )
     )
-    config = local_provider(ground.provider.layout.name, store, progress=silent, images=needed).config
+    config = embedded_provider(ground.provider.layout.name, store, progress=silent, images=needed).host.config
     config.prepare()
     config.publish(ground.provider.mirror().registry)
 
@@ -90,7 +91,7 @@ def test_the_smoke_tier_runs_in_a_given_namespace_under_exactly_its_role(
     assert set(ended.values()) == {"passed"}
     assert sum(e["event"] == "check" for e in events) > len(smoke.machines)
     assert ground.log.of(job.user, since).forbidden <= _optional()
-    assert find(ground.admin, CellSelector(namespace=SHARED)) == []
+    assert find(ground.admin, Cells(namespace=SHARED)) == []
     left = {o["metadata"]["name"] for r in (VM, DATA_VOLUME, PVC) for o in ground.admin.list(r, SHARED).items}
     assert left == {images(ground)(smoke.machines[0].image).name}
     assert ground.admin.list(SECRET, SHARED).items == []

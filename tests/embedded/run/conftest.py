@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.cell import teardown
 from harness.cell.access import control_directory
-from harness.cell.found import CellSelector, find
-from harness.cell.teardown import reap
-from harness.infra.embedded.provider import LocalProvider
+from harness.cell.teardown import find, reap
+from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube import Cluster
 from harness.model import Cell
 from harness.paths import project_dir
@@ -46,7 +46,7 @@ def only_cell(tier: str) -> Cell:
 
 
 @pytest.fixture
-def start(infra: LocalProvider, cluster: Cluster, tmp_path: Path) -> Iterator[Start]:
+def start(infra: EmbeddedProvider, cluster: Cluster, tmp_path: Path) -> Iterator[Start]:
     """Return what starts a run; a run that still goes on is killed after the test and its cells are taken away."""
     started: list[Run] = []
 
@@ -60,15 +60,15 @@ def start(infra: LocalProvider, cluster: Cluster, tmp_path: Path) -> Iterator[St
         if run.process.poll() is None:
             run.send(signal.SIGKILL)
             run.end()
-        reap(cluster, CellSelector(run=run.id), seconds=TEARDOWN_SECONDS)
+        reap(cluster, teardown.Selection(run=run.id), seconds=TEARDOWN_SECONDS)
 
 
 @pytest.fixture
-def nothing_left(infra: LocalProvider, cluster: Cluster, single: Cell) -> Nothing:
+def nothing_left(infra: EmbeddedProvider, cluster: Cluster, single: Cell) -> Nothing:
     """Return what looks whether anything of a run is left: cells, machines, processes, SSH connections."""
 
     def look(run: Run) -> None:
-        assert find(cluster, CellSelector(run=run.id)) == []
+        assert find(cluster, teardown.Selection(run=run.id)) == []
         assert [m.namespace for m in infra.status().machines if run.id in m.namespace] == []
         for cell in {single.id, *(str(e["cell"]) for e in run.events() if "cell" in e)}:
             control = control_directory(run.id, cell)
@@ -86,6 +86,6 @@ def processes(word: str) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def kubeconfig_options(infra: LocalProvider) -> list[str]:
+def kubeconfig_options(infra: EmbeddedProvider) -> list[str]:
     """Return the options by which another machine would reach the same infra cluster: with its kubeconfig alone."""
     return ["--provider", "kubeconfig", "--kubeconfig", str(infra.kubeconfig())]

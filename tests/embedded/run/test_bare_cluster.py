@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.infra.embedded import control_plane
-from harness.infra.host import instance, processes
+from harness.infra.host import processes
+from harness.infra.host.folder import claim
 from harness.until import Deadline
 from tests.embedded.conftest import Instances
 from tests.embedded.run.runs import vmatrix
@@ -16,11 +17,11 @@ UP_SECONDS = 120.0
 def test_a_run_needs_kubevirt(instances: Instances, tmp_path: Path) -> None:
     provider = instances("nokv")
     layout = provider.layout
-    found = instance.claim(layout)
+    found = claim(layout)
     for folder in (layout.run, layout.logs):
         folder.mkdir(parents=True)
-    control_plane.ensure_credentials(layout, found.index, "none")
-    programs = control_plane.programs(layout, found.index, provider.config.binaries)
+    control_plane.ensure_credentials(layout, found.index)
+    programs = control_plane.programs(layout, found.index, provider.host.config.binaries)
     processes.bring_up(layout, programs, deadline=Deadline.after(UP_SECONDS))
     mirror = {"VMATRIX_MIRROR_HTTP": "http://127.0.0.1:9", "VMATRIX_REGISTRY": "127.0.0.1:9"}
     options = ["--provider", "kubeconfig", "--kubeconfig", str(layout.kubeconfig)]

@@ -11,7 +11,8 @@ import pytest
 from harness.artifacts.disk import catalogue
 from harness.artifacts.disk.cache import ImageCache
 from harness.cell.manifests import GOLDEN_NAMESPACE
-from harness.infra.embedded.provider import LocalProvider
+from harness.infra.cluster.nodes import free_for_machines
+from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube import Cluster
 from harness.kube.resources import DATA_VOLUME, POD
 from harness.model import Cell
@@ -65,13 +66,16 @@ def test_a_failed_task_is_the_products_and_its_machines_are_kept_for_a_look(
 
 
 @pytest.fixture
-def full(infra: LocalProvider, cluster: Cluster) -> Iterator[None]:
+def full(infra: EmbeddedProvider, cluster: Cluster) -> Iterator[None]:
     """Let another pod claim all but 1 GiB of the memory that the infra cluster has for machines."""
-    claimed = f"{infra.capacity().memory_mib - 1024}Mi"
+    claimed = f"{free_for_machines(Cluster.from_kubeconfig(infra.kubeconfig())).memory_mib - 1024}Mi"
     container = {"name": "idle", "image": "none", "resources": {"requests": {"memory": claimed}}}
     meta = {"name": "claims-memory", "namespace": "default"}
     cluster.create(POD, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [container]}})
-    runs.wait_until(lambda: infra.capacity().memory_mib <= 1024, "the memory is claimed")
+    runs.wait_until(
+        lambda: free_for_machines(Cluster.from_kubeconfig(infra.kubeconfig())).memory_mib <= 1024,
+        "the memory is claimed",
+    )
     yield
     cluster.delete(POD, "claims-memory", "default", grace=0)
     runs.wait_until(lambda: cluster.get(POD, "claims-memory", "default") is None, "the memory is free")
@@ -105,7 +109,7 @@ def test_a_cell_waits_for_room_and_in_the_end_says_for_how_much(
 
 
 def test_a_disk_image_with_another_checksum_is_the_infras(
-    infra: LocalProvider, cluster: Cluster, start: Start, nothing_left: Nothing, tmp_path: Path
+    infra: EmbeddedProvider, cluster: Cluster, start: Start, nothing_left: Nothing, tmp_path: Path
 ) -> None:
     images = project_dir() / "matrix" / "images.yml"
     built = ImageCache().ensure(catalogue.load(images).find("debian-13"), lambda _: None)

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from harness.cell.found import CellSelector, find
-from harness.infra.embedded.provider import LocalProvider
+from harness.cell.teardown import Selection, find
+from harness.infra.cluster.nodes import free_for_machines
+from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube import Cluster
 from harness.kube.resources import NODE, POD
 from harness.model import Cell
@@ -116,16 +117,16 @@ def test_after_the_controller_was_killed_reap_takes_everything(
     runs.wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids.values()), "the workers have ended")
     reaped = vmatrix(*run.cleanup(), cwd=run.directory)
     assert reaped.code == 0, reaped.stderr
-    assert find(cluster, CellSelector(run=run.id)) == []
+    assert find(cluster, Selection(run=run.id)) == []
     nothing_left(run)
     assert processes(run.id) == []
 
 
 @pytest.fixture
-def room_for_one(infra: LocalProvider, cluster: Cluster, pair: Pair) -> Iterator[None]:
+def room_for_one(infra: EmbeddedProvider, cluster: Cluster, pair: Pair) -> Iterator[None]:
     """Let a pod that is bound to the node claim all that is free but the room of one and a half smaller cells."""
     wanted = demand_of(pair[1], rules_of(cluster)).memory_mib
-    claimed = f"{infra.capacity().memory_mib - wanted * 3 // 2}Mi"
+    claimed = f"{free_for_machines(Cluster.from_kubeconfig(infra.kubeconfig())).memory_mib - wanted * 3 // 2}Mi"
     container = {"name": "idle", "image": "none", "resources": {"requests": {"memory": claimed}}}
     (node,) = (n["metadata"]["name"] for n in cluster.list(NODE).items)
     spec = {"containers": [container], "nodeName": node}

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from harness.errors import BadInput, InfraError
-from harness.infra.embedded.provider import LocalProvider
+from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube import Cluster
 from harness.kube.resources import LEASE, NAMESPACE, POD, SERVICE_ACCOUNT
 from harness.model import LABEL_CELL, LABEL_MANAGED, LABEL_RUN, MANAGED_BY, Cell, Phase, PlannedMachine
@@ -72,7 +72,9 @@ class Race:
             self.together.wait()  # nobody gives anything back before all have asked for everything
 
 
-def test_processes_that_reserve_at_once_share_what_there_is_and_no_more(infra: LocalProvider, cluster: Cluster) -> None:
+def test_processes_that_reserve_at_once_share_what_there_is_and_no_more(
+    infra: EmbeddedProvider, cluster: Cluster
+) -> None:
     room = 7  # equal cells; 24 are wanted
     race = Race(infra.kubeconfig(), share(infra.kubeconfig(), room), FORK.Barrier(PROCESSES + 1), FORK.Queue())
     processes = [started(race.run, f"run{n}") for n in range(PROCESSES)]
@@ -101,7 +103,9 @@ def hold(infra: Path, memory_mib: int, ready: Any) -> None:
         time.sleep(TTL / 10)
 
 
-def test_a_live_holder_keeps_its_reservation_and_a_killed_ones_expires(infra: LocalProvider, cluster: Cluster) -> None:
+def test_a_live_holder_keeps_its_reservation_and_a_killed_ones_expires(
+    infra: EmbeddedProvider, cluster: Cluster
+) -> None:
     memory, ready = share(infra.kubeconfig(), 1), FORK.Queue()
     holder = started(hold, infra.kubeconfig(), memory, ready)
     try:

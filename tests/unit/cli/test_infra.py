@@ -53,7 +53,7 @@ def test_status_for_programs_is_json() -> None:
 
 
 def test_remains_without_a_record_are_broken_and_named() -> None:
-    layout = layout_of("unit-remains")
+    layout = layout_of("unit-remains", "embedded")
     layout.root.mkdir(parents=True)
     done = runner.invoke(app, ["infra", "status", "--name", "unit-remains"])
     assert done.exit_code == EXIT_INFRA

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.infra.cluster.nodes import quantity, usable
-from harness.infra.host.guests import Host, guest_vars, look
+from harness.infra.host.guests import HostKernel, guest_vars, look
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_only_ready_and_schedulable_nodes_count() -> None:
 
 
 def test_a_modern_host_needs_little() -> None:
-    found = guest_vars(Host(unified_cgroups=True, may_raise_limits=True, swap=False))
+    found = guest_vars(HostKernel(unified_cgroups=True, may_raise_limits=True, swap=False))
     assert found["cluster_kubelet_config"] == {"cgroupDriver": "systemd"}
     assert found["cluster_containerd_systemd_cgroup"] is True
     assert found["cluster_containerd_restrict_oom_score_adj"] is False
@@ -40,7 +40,7 @@ def test_a_modern_host_needs_little() -> None:
 
 
 def test_an_old_host_s_properties_reach_the_playbooks() -> None:
-    found = guest_vars(Host(unified_cgroups=False, may_raise_limits=False, swap=True))
+    found = guest_vars(HostKernel(unified_cgroups=False, may_raise_limits=False, swap=True))
     kubelet = {"cgroupDriver": "cgroupfs", "failCgroupV1": False, "failSwapOn": False}
     assert found["cluster_kubelet_config"] == kubelet
     assert found["cluster_containerd_systemd_cgroup"] is False

@@ -7,33 +7,33 @@ from pathlib import Path
 import pytest
 
 from harness.errors import BadInput
-from harness.infra.host import instance, layout, leftovers, locks
-from harness.infra.host.instance import Instance
+from harness.infra.host import folder, layout, leftovers, locks, record
+from harness.infra.host.record import InstanceRecord
 from harness.until import TimedOut
 
 
 @pytest.fixture
 def here(tmp_path: Path) -> layout.Layout:
-    return layout.layout_of("unit", tmp_path)
+    return layout.Layout("unit", tmp_path / "unit")
 
 
 def test_a_record_comes_back_as_it_was_saved(here: layout.Layout) -> None:
-    saved = Instance("unit", 3, "2026-01-01T00:00:00.000Z", "boot", ending=True)
-    instance.save(here, saved)
-    assert instance.load(here) == saved
+    saved = InstanceRecord("unit", 3, "2026-01-01T00:00:00.000Z", "boot", ending=True)
+    record.save(here, saved)
+    assert record.load(here) == saved
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"name": "unit"}', '{"name": "unit", "index": "x"}'])
 def test_a_half_written_record_is_no_record(here: layout.Layout, text: str) -> None:
     here.root.mkdir()
     here.record.write_text(text, encoding="utf-8")
-    assert instance.load(here) is None
+    assert record.load(here) is None
 
 
 @pytest.mark.parametrize("name", ["", "-a", "a-", "A", "a b", "a/b", "../a", "a" * 33])
 def test_a_name_that_cannot_be_used_is_refused(name: str) -> None:
-    with pytest.raises(BadInput, match="cannot be used"):
-        layout.layout_of(name)
+    with pytest.raises(BadInput, match="is not valid"):
+        layout.layout_of(name, "embedded")
 
 
 def test_instances_own_different_blocks_and_their_services_lie_in_them() -> None:
@@ -61,23 +61,23 @@ def test_a_removed_lock_file_is_not_mistaken_for_the_new_one(tmp_path: Path) -> 
 
 
 def test_files_go_with_the_record_last_and_twice_is_no_error(here: layout.Layout) -> None:
-    instance.save(here, Instance("unit", 0, "", ""))
+    record.save(here, InstanceRecord("unit", 0, "", ""))
     (here.root / "etcd").mkdir()
     (here.root / "etcd" / "wal").write_text("x", encoding="utf-8")
     (here.root / "kubeconfig").symlink_to("/nowhere")
-    instance.remove_files(here)
-    instance.remove_files(here)
+    folder.remove_files(here)
+    folder.remove_files(here)
     assert not here.root.exists()
 
 
 def test_the_folder_of_all_instances_goes_with_the_last_of_them(tmp_path: Path) -> None:
-    one, other = (layout.layout_of(name, tmp_path / "local") for name in ("one", "other"))
+    one, other = (layout.Layout(name, tmp_path / "embedded" / name) for name in ("one", "other"))
     other.root.mkdir(parents=True)
-    instance.forget_folder(one)
+    folder.forget(one)
     assert other.root.is_dir()
     other.root.rmdir()
-    instance.forget_folder(one)
-    assert not (tmp_path / "local").exists()
+    folder.forget(one)
+    assert not (tmp_path / "embedded").exists()
 
 
 def test_an_instance_that_never_was_has_left_nothing(here: layout.Layout) -> None:

@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.infra.kind.cluster import Host, Node, configuration
+from harness.infra.host.guests import HostKernel
+from harness.infra.kind.cluster import Node, configuration
 
 OWN = Node("vmatrix/kind-node:v1.36.3-abc", own=True, repository="vmatrix.invalid")
 PUBLISHED = Node("kindest/node:v1.36.3", own=False)
-MODERN = Host(unified_cgroups=True, may_raise_limits=True)
-OLD = Host(unified_cgroups=False, may_raise_limits=True)
+MODERN = HostKernel(unified_cgroups=True, may_raise_limits=True)
+OLD = HostKernel(unified_cgroups=False, may_raise_limits=True)
 
 
-def read(node: Node, host: Host) -> dict[str, Any]:
+def read(node: Node, host: HostKernel) -> dict[str, Any]:
     document: dict[str, Any] = yaml.safe_load(configuration("vmatrix-a", node, host))
     return document
 
@@ -51,6 +52,6 @@ def test_kubelet_and_containerd_are_told_of_cgroup_v1() -> None:
 
 @pytest.mark.parametrize("may", [True, False])
 def test_scores_are_only_lowered_where_the_host_can(may: bool) -> None:
-    document = read(PUBLISHED, Host(unified_cgroups=True, may_raise_limits=may))
+    document = read(PUBLISHED, HostKernel(unified_cgroups=True, may_raise_limits=may))
 
     assert ("restrict_oom_score_adj = true" in "".join(document["containerdConfigPatches"])) is not may

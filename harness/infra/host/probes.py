@@ -1,62 +1,21 @@
-"""What a host program of an instance is: how it is started, on what it waits, and how one sees that it is ready."""
+"""How one sees that a program is ready: by asking it, or by the file that it writes."""
 
 from __future__ import annotations
 
 import http.client
 import socket
 import ssl
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlsplit
 
 from harness.errors import VmatrixError
 from harness.infra.host.pki import Issued
+from harness.infra.host.program import Probe
 from harness.kube import Cluster
 from harness.until import NotYet
 
 PROBE_SECONDS = 2.0
-MARKER = "VMATRIX_INSTANCE"  # in the environment of every process of an instance: its folder. Never in a guest's.
-
-Probe = Callable[[], NotYet | None]
-
-
-class Command(Protocol):
-    """How a process is started: its argument list and the variables to add to its environment."""
-
-    @property
-    def argv(self) -> tuple[str, ...]: ...
-
-    @property
-    def env(self) -> Mapping[str, str]: ...
-
-
-@dataclass(frozen=True)
-class Start:
-    """A plain Command."""
-
-    argv: tuple[str, ...]
-    env: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Program:
-    """One process of an instance.
-
-    `command` is only asked when the process is to be brought up. `after` names the programs that must be ready before
-    this one is started. `stale` are files that an earlier life of the program left and that must not be taken for this
-    one's. `restarts` is how often it is started again when it ends while it is coming up. `grace` is how long (seconds)
-    it may take over its end when another takes its place.
-    """
-
-    name: str
-    command: Callable[[], Command]
-    ready: Probe
-    after: tuple[str, ...] = ()
-    stale: tuple[Path, ...] = ()
-    restarts: int = 0
-    grace: float = 1.0
 
 
 def answers(url: str, *, authority: Path | None = None, client: Issued | None = None) -> Probe:
@@ -115,8 +74,8 @@ def accepts(address: str, port: int) -> Probe:
 
 
 def exists(path: Path) -> Probe:
-    """Return a probe that a file is there."""
-    return lambda: None if path.exists() else NotYet(f"{path.name} is not there")
+    """Return a probe that a file exists."""
+    return lambda: None if path.exists() else NotYet(f"{path.name} does not exist")
 
 
 def _connection(

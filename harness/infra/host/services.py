@@ -1,0 +1,56 @@
+"""The programs that every instance has on this host: the mirror of binaries and images, and the embedded KubeVirt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import harness
+from harness.infra.host.config import HostConfig
+from harness.infra.host.layout import MIRROR_PORT, SUBRESOURCES_PORT, WEBHOOK_PORT, address_of, mirror_of
+from harness.infra.host.probes import accepts, answers, exists
+from harness.infra.host.program import HostProgram, PlainCommand
+
+KUBEVIRT = "kubevirt"
+KUBEVIRT_MODULE = "harness.embedded"
+KUBEVIRT_GRACE = 3.0  # seconds to finish what it is doing to a machine
+
+
+def mirror(config: HostConfig, index: int) -> tuple[HostProgram, ...]:
+    """Return what serves binaries and disk images, and what serves container images."""
+    address, registry = address_of(index), mirror_of(index).registry
+    return (
+        HostProgram("mirror", lambda: config.mirror(f"{address}:{MIRROR_PORT}"), accepts(address, MIRROR_PORT)),
+        HostProgram("registry", lambda: config.registry(registry), answers(f"http://{registry}/v2/")),
+    )
+
+
+def kubevirt(config: HostConfig, index: int, *, after: tuple[str, ...] = ()) -> HostProgram:
+    """Return the embedded KubeVirt.
+
+    Args:
+        after: programs of the instance that must be ready before it starts.
+    """
+    layout, address = config.layout, address_of(index)
+    ready = layout.run / "kubevirt.ready"
+    argv = (
+        str(config.python),
+        "-m",
+        KUBEVIRT_MODULE,
+        f"--kubeconfig={layout.kubeconfig_of(KUBEVIRT)}",
+        f"--state={layout.root}",
+        f"--index={index}",
+        f"--node-name={layout.node}",
+        f"--webhook-address={address}:{WEBHOOK_PORT}",
+        f"--subresources-address={address}:{SUBRESOURCES_PORT}",
+        f"--pki={layout.pki}",
+    )
+    environment = {"PYTHONPATH": str(Path(harness.__file__).resolve().parents[1])}
+    return HostProgram(
+        KUBEVIRT,
+        lambda: PlainCommand(argv, environment),
+        exists(ready),
+        after=after,
+        stale=(ready,),
+        restarts=2,  # it gives up when a busy host lets the API answer too slowly
+        grace=KUBEVIRT_GRACE,
+    )

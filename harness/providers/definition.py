@@ -1,0 +1,139 @@
+"""What the harness has to know of a provider. Each provider's module has one Definition, as PROVIDER."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from harness.artifacts.recipe import Progress, Ref, silent
+from harness.artifacts.store import Store
+from harness.errors import BadInput
+from harness.infra.cluster.checks import Use
+from harness.infra.findings import Finding
+from harness.infra.host.status import InstanceStatus
+from harness.infra.provider import Provider
+from harness.model import Cell
+from harness.spec.settings import Settings
+
+MOST_WORKERS = 16  # a worker is a Python process of about 100 MiB
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What a provider is opened with.
+
+    Attributes:
+        product: the product's directory; without it the guests' networks are not looked at.
+        images: what guests may pull from a mirror that the provider runs.
+        progress, say: told what is made of artifacts, and each other step in one line.
+        choices: options of `vmatrix infra up`, by name, None for those not given.
+    """
+
+    settings: Settings
+    product: Path = Path()
+    store: Store = field(default_factory=Store)
+    images: Sequence[Ref] = ()
+    progress: Progress = silent
+    say: Callable[[str], None] = lambda _: None
+    choices: Mapping[str, Any] = field(default_factory=dict)
+
+
+class InstanceProvider(Provider, Protocol):
+    """A provider of infra clusters that vmatrix makes on this host."""
+
+    def status(self) -> InstanceStatus:
+        """Look at the instance."""
+
+
+class Definition(ABC):
+    """One provider: how its infra cluster is opened and found, and how it differs from the others.
+
+    Attributes:
+        name: as in the setting `provider`.
+        control_plane: the Kubernetes version of the programs that it runs on this host below the guests; "" for none.
+        per_job: whether each job of a pipeline can bring up its own.
+        choices: the options of `vmatrix infra up` that it takes.
+    """
+
+    name: str
+    control_plane = ""
+    per_job = False
+    choices: frozenset[str] = frozenset()
+
+    @abstractmethod
+    def open(self, opening: Opening) -> Provider:
+        """Return the provider of the infra cluster that the settings name; nothing is brought up yet.
+
+        Raises:
+            BadInput: a setting is missing or wrong.
+        """
+
+    @abstractmethod
+    def kubeconfig(self, settings: Settings) -> tuple[Path, str | None]:
+        """Return the kubeconfig of the infra cluster, and the context in it (None: its current one).
+
+        Raises:
+            BadInput: the infra cluster is not up.
+        """
+
+    @abstractmethod
+    def check(self, settings: Settings, memory_mib: int | None, use: Callable[[], Use]) -> tuple[str, list[Finding]]:
+        """Return what was looked at, and what it lacks.
+
+        Args:
+            memory_mib: what machines need, if that is given.
+            use: returns what a cluster is to be used for.
+        """
+
+    def options(self, settings: Settings) -> list[str]:
+        """Return the options that name the same infra cluster to another vmatrix command."""
+        given = ("infra_name", "namespace")
+        changed = {name: getattr(settings, name) for name in given if getattr(settings, name) != _default(name)}
+        which = ["--provider", self.name] if self.name != _default("provider") else []
+        return [*which, *(word for name, v in changed.items() for word in ("--" + name.replace("_", "-"), str(v)))]
+
+    def most_cells(self, cells: Sequence[Cell]) -> int:
+        """Return how many of the cells could run at once at most, before anything is known of the infra cluster."""
+        return MOST_WORKERS
+
+    @abstractmethod
+    def refuse_unusable(self, settings: Settings) -> None:
+        """Refuse settings that cannot lead to an infra cluster; nothing is asked of it yet.
+
+        Raises:
+            BadInput: a setting that the provider needs is missing, or a kubeconfig cannot be used.
+        """
+
+    def lacking(self, cells: Sequence[Cell]) -> list[Finding]:
+        """Return why the largest of the cells cannot run, where that is known before anything starts."""
+        return []
+
+    def machines_like(self, settings: Settings) -> str:
+        """Return the provider that rows of matrix/infras.yml with such machines name."""
+        return self.name
+
+    def has_instance(self, name: str) -> bool:
+        """Tell whether this host has an instance of that name."""
+        return False
+
+    def stale_instances(self, prefix: str, seconds: float) -> list[str]:
+        """Return the names with a prefix of the instances that were not changed for so long."""
+        return []
+
+    def instance(self, opening: Opening) -> InstanceProvider:
+        """Return an instance on this host.
+
+        Raises:
+            BadInput: the provider has none, or an option is not its own.
+        """
+        raise BadInput(
+            f"an infra cluster of provider {self.name} is not brought up or taken down by vmatrix",
+            hint="check an existing cluster: vmatrix doctor --kubeconfig PATH",
+        )
+
+
+def _default(name: str) -> Any:
+    return Settings.model_fields[name].default

@@ -1,0 +1,79 @@
+"""What the providers of this host have in common: an instance by name, supplied with artifacts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness import paths
+from harness.artifacts.recipe import Ref
+from harness.artifacts.supply import Supply
+from harness.errors import BadInput
+from harness.infra.findings import Finding
+from harness.infra.host import preflight
+from harness.infra.host.config import HostConfig
+from harness.infra.host.instance import not_up
+from harness.infra.host.layout import Layout, instances_dir, layout_of
+from harness.model import Cell
+from harness.providers.definition import MOST_WORKERS, Definition, InstanceProvider, Opening
+from harness.spec.settings import Settings
+
+KUBERNETES = "1.36.3"  # of an infra cluster's own control plane, unless another version is asked for
+
+
+class OnHost(Definition):
+    """A provider whose infra clusters are instances on this host."""
+
+    def open(self, opening: Opening) -> InstanceProvider:
+        """Return the instance that the settings name."""
+        return self.instance(opening)
+
+    def kubeconfig(self, settings: Settings) -> tuple[Path, str | None]:
+        """Return the administrator's kubeconfig of the instance."""
+        path = layout_of(settings.infra_name, self.name).kubeconfig
+        if not path.is_file():
+            raise not_up(self.name, settings.infra_name, BadInput)
+        return path, None
+
+    def most_cells(self, cells: Sequence[Cell]) -> int:
+        """Return how many of the smallest cells fit into this host's free memory."""
+        smallest = min(sum(m.memory_mib for m in cell.machines) for cell in cells)
+        return max(1, min(MOST_WORKERS, preflight.memory_available_mib() // smallest))
+
+    def lacking(self, cells: Sequence[Cell]) -> list[Finding]:
+        """Look whether this host has the memory and the disk space for the largest of the cells."""
+        largest = max(sum(m.memory_mib for m in cell.machines) for cell in cells)
+        most = max(len(cell.machines) for cell in cells)
+        return [*preflight.check_memory(largest), *preflight.check_disks(paths.state_dir(), most)]
+
+    def refuse_unusable(self, settings: Settings) -> None:
+        """Refuse a name that no instance can have."""
+        layout_of(settings.infra_name, self.name)
+
+    def has_instance(self, name: str) -> bool:
+        """Tell whether this host has an instance of that name."""
+        return layout_of(name, self.name).root.exists()
+
+    def stale_instances(self, prefix: str, seconds: float) -> list[str]:
+        """Return the names with a prefix of the instances that were not changed for so long."""
+        folders = instances_dir(self.name).glob(f"{prefix}*/")
+        return sorted(folder.name for folder in folders if time.time() - folder.stat().st_mtime > seconds)
+
+
+def supplied(layout: Layout, supply: Supply, needed: Sequence[Ref]) -> HostConfig:
+    """Return an instance that is supplied with artifacts.
+
+    Args:
+        needed: what has to be made before it can come up.
+    """
+    store = supply.store
+    return HostConfig(
+        layout,
+        binaries=supply.program,
+        mirror=supply.mirror,
+        registry=supply.registry,
+        publish=supply.publish,
+        prepare=lambda: store.ensure(needed, supply.progress),
+        prepared=lambda: all(store.cached(ref) is not None for ref in needed),
+    )

@@ -1,0 +1,112 @@
+"""The infra cluster of a run, as its cells see it: settings, provider and artifacts put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from harness import paths
+from harness.artifacts import refs
+from harness.artifacts.disk import catalogue, fetch
+from harness.artifacts.disk.cache import ImageCache
+from harness.artifacts.recipe import ArtifactPhase, Event, Progress, Source
+from harness.artifacts.store import Store
+from harness.cell.manifests import GoldenImage
+from harness.cell.site import Site
+from harness.infra.findings import raise_if_any
+from harness.infra.provider import Provider
+from harness.kube.client import Cluster
+from harness.kube.transport import PATIENT
+from harness.model import Cell, Mirror
+from harness.providers import registry
+from harness.providers.definition import Opening
+from harness.spec import Spec
+from harness.spec.models import UrlSource
+from harness.spec.settings import Settings
+
+OnProgress = Callable[[str], None]
+
+
+def store_of(settings: Settings) -> Store:
+    """Return the artifacts, from the source that the settings name."""
+    return Store(source=Source(settings.artifact_source))
+
+
+def spoken(progress: OnProgress) -> Progress:
+    """Turn the artifacts' events into lines: what is made, for how long already, and how long it usually takes."""
+
+    def tell(event: Event) -> None:
+        if event.phase is not ArtifactPhase.CACHED:
+            progress(f"{event.ref}: {event.phase.value} ({event.elapsed:.0f} of about {event.expected:.0f} s)")
+
+    return tell
+
+
+def open_cluster(settings: Settings) -> Cluster:
+    """Open the infra cluster, which must be up.
+
+    Raises:
+        BadInput: it is not up.
+    """
+    path, context = registry.of(settings).kubeconfig(settings)
+    return Cluster.from_kubeconfig(path, context=context, patience=PATIENT)
+
+
+def open_site(settings: Settings, spec: Spec, cells: Sequence[Cell], *, progress: OnProgress) -> Site:
+    """Obtain what the cells need, bring the infra cluster up, and return it as the cells see it.
+
+    Raises:
+        BadInput: the host or the cluster lacks something.  InfraError: the infra cluster did not come up.
+    """
+    definition, store, tell = registry.of(settings), store_of(settings), spoken(progress)
+    known, moments = store.catalogue, [phase.vars for cell in cells for phase in cell.phases]
+    below = definition.control_plane
+    wanted = [ref for given in moments for ref in refs.for_cell(known, given, infra_version=below)]
+    images = [r for given in moments for r in refs.images(known, str(given["cluster_kubernetes_version"]), given)]
+    product = paths.project_dir() / spec.product.directory
+    opening = Opening(settings, product, store, tuple(dict.fromkeys(images)), tell, progress)
+    provider = definition.open(opening)
+    raise_if_any(definition.lacking(cells))
+    store.ensure(tuple(dict.fromkeys(wanted)), tell)
+    provider.up()
+    return _site(settings, spec, provider, progress)
+
+
+def join_site(settings: Settings, spec: Spec) -> Site:
+    """Return the infra cluster that another process of this run has brought up; nothing is obtained or started."""
+    opening = Opening(settings, paths.project_dir() / spec.product.directory, store_of(settings))
+    return _site(settings, spec, registry.of(settings).open(opening), lambda _: None)
+
+
+def _site(settings: Settings, spec: Spec, provider: Provider, progress: OnProgress) -> Site:
+    return Site(
+        cluster=Cluster.from_kubeconfig(provider.kubeconfig(), context=settings.context, patience=PATIENT),
+        spec=spec,
+        timeouts=spec.timeouts.scaled(settings.timeout_scale),
+        mirror=provider.mirror(),
+        guest_vars=provider.guest_vars(),
+        image=lambda name: golden_image(settings, name, provider.mirror(), progress=progress),
+        storage_class=settings.storage_class,
+        access=settings.access or provider.access(),
+        kubeconfig=provider.kubeconfig().resolve(),
+        context=settings.context,
+        binding=settings.binding,
+        project=paths.project_dir(),
+        expiry_hours=settings.expiry_hours,
+        namespace=settings.namespace,
+    )
+
+
+def golden_image(settings: Settings, name: str, mirror: Mirror, *, progress: OnProgress) -> GoldenImage:
+    """Return a disk image as the infra cluster imports it: built here and served by the mirror, or an upstream URL."""
+    entry = catalogue.load(paths.project_dir() / "matrix" / "images.yml").find(name)
+    needed: Mapping[str, str] = {}
+    if isinstance(entry.source, UrlSource):
+        url, checksum = entry.source.url, fetch.checksum(entry.source)
+        named = {"credentials": entry.source.credentials, "certificates": entry.source.certificates}
+        needed = {key: value for key, value in named.items() if value}
+    else:
+        built = ImageCache().ensure(entry, progress)
+        url = f"{settings.image_url or mirror.http + '/images'}/{built.file}"
+        checksum = f"sha256:{built.sha256}"
+    digest = checksum.partition(":")[2]
+    return GoldenImage(f"{name}-{digest[:12]}", url, checksum, f"{entry.size_gib}Gi", entry.user, **needed)
