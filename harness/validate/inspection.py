@@ -1,9 +1,9 @@
-"""One guest under inspection: each question is asked once, when the first check needs its answer."""
+"""One guest under inspection: everything is looked up once, when the first check needs it."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,24 +15,26 @@ from harness.kube.tunnels import lost_since
 from harness.model import GuestCluster
 from harness.until import Deadline, NotYet, TimedOut, until
 from harness.validate.conformance.curated import ConformanceList, load_curated
-from harness.validate.facts.cluster import ClusterView, settle
+from harness.validate.facts.cluster import ClusterView, view_of
+from harness.validate.facts.etcd import EtcdView
 from harness.validate.facts.expected import ExpectedGuest, expected_of
 from harness.validate.facts.node import NodeFacts
 from harness.validate.judge.addons import unavailable_deployments, unready_daemon_sets
-from harness.validate.judge.cluster import unready_nodes, unready_pods
-from harness.validate.judge.etcd import EtcdView
+from harness.validate.judge.cluster_nodes import unready_nodes
 from harness.validate.judge.mismatch import Mismatch
-from harness.validate.remote.hosts import gather, open_hosts
+from harness.validate.judge.system_pods import unready_pods
+from harness.validate.remote.gather import gather_facts
+from harness.validate.remote.hosts import open_hosts
 
 OK = 200
 RECENT_SECONDS = 10.0
 
 
 class Inspection:
-    """The answers of one guest, as they were when they were first asked for."""
+    """What is known of one guest, as it was when it was first needed."""
 
     def __init__(self, guest: GuestCluster, *, ssh_options: Sequence[str], settle_seconds: float) -> None:
-        """Take the guest; nothing is asked yet.
+        """Take the guest; nothing is looked up yet.
 
         Args:
             ssh_options: how the harness connects to the guest's machines.
@@ -60,11 +62,11 @@ class Inspection:
         return Cluster.from_kubeconfig(self.guest.kubeconfig)
 
     def wait_for_api(self) -> None:
-        """Wait until the guest's API answers.
+        """Wait for the guest's API to answer.
 
         Raises:
-            ProductError: it does not within the time to settle. The machines are there, so it is not the infra's fault.
-            InfraRetriable: the way to the machines is broken.
+            ProductError: it does not in time. The machines exist, so it is not the infra's fault.
+            InfraRetriable: the tunnel to the machines is broken.
         """
 
         def probe() -> bool | NotYet:
@@ -75,13 +77,13 @@ class Inspection:
             return True if code == OK else NotYet(f"/livez answers {code}")
 
         try:
-            until(probe, deadline=Deadline.after(self._settle_seconds), what="the guest's API server answers")
+            until(probe, deadline=Deadline.after(self._settle_seconds), what="the guest's API server to answer")
         except TimedOut as late:
             broken = lost_since(self.guest.environment.tunnels, time.time() - RECENT_SECONDS)
             if broken:
                 raise InfraRetriable(
-                    f"the way to the guest's API server is broken: {broken[-1].why}",
-                    hint="is KubeVirt's virt-api there? `vmatrix doctor` looks at the infra cluster",
+                    f"the tunnel to the guest's API server is broken: {broken[-1].why}",
+                    hint="does KubeVirt's virt-api run? `vmatrix doctor` checks the infra cluster",
                     detail=late.summary,
                 ) from late
             machine = self.expected.control_plane[0]
@@ -93,7 +95,7 @@ class Inspection:
 
     @cached_property
     def view(self) -> ClusterView:
-        """Return the guest's objects once it has settled (or has not within its time)."""
+        """Return the guest's objects once it has settled, or its time to do so is over."""
         return settle(self.api, self._unsettled, Deadline.after(self._settle_seconds))
 
     @cached_property
@@ -103,13 +105,13 @@ class Inspection:
 
     @cached_property
     def facts(self) -> dict[str, NodeFacts]:
-        """Return every machine's facts, asked after the guest has settled."""
-        assert self.view is not None  # noqa: S101 - the look is what waits
-        return gather(self.hosts)
+        """Return every machine's facts, gathered after the guest has settled."""
+        assert self.view is not None  # noqa: S101 - the view is what waits
+        return gather_facts(self.hosts)
 
     @property
     def etcd(self) -> dict[str, EtcdView]:
-        """Return what each machine's etcd says, by machine; machines without etcd are not in it."""
+        """Return what each machine's etcd reports, by machine; machines without etcd are left out."""
         return {name: facts.etcd for name, facts in self.facts.items() if facts.etcd is not None}
 
     @cached_property
@@ -124,3 +126,21 @@ class Inspection:
             *unready_daemon_sets(view, self.expected),
             *unready_pods(view, self.expected),
         ]
+
+
+def settle(api: Cluster, unsettled: Callable[[ClusterView], Sequence[Mismatch]], deadline: Deadline) -> ClusterView:
+    """Look at a cluster until it has settled, or until the deadline; return the last look either way.
+
+    A cluster that never settles is not an error here: the checks judge the last look.
+    """
+    last: list[ClusterView] = []
+
+    def probe() -> ClusterView | NotYet:
+        last[:] = [view_of(api)]
+        found = unsettled(last[0])
+        return NotYet(str(found[0])) if found else last[0]
+
+    try:
+        return until(probe, deadline=deadline, what="the guest cluster to settle", interval=0.5)
+    except TimedOut:
+        return last[0]

@@ -1,4 +1,4 @@
-"""What the checks of every suite share: the guest under inspection, asked each thing once; and conformance's items."""
+"""What the checks of every suite share: the guest under inspection, and the items of the conformance specs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.validate.facts.expected import ExpectedGuest, minor_of
 from harness.validate.facts.node import NodeFacts
 from harness.validate.inspection import Inspection
 
-SUITES = ("phases", "nodes", "cluster", "network", "conformance")  # from cheap to dear
+SUITES = ("phases", "nodes", "cluster", "network", "conformance")  # from cheap to expensive
 
 
 @functools.cache
@@ -26,13 +26,13 @@ def _spec_names(minor: str) -> dict[str, None]:
 
 
 def _specs_of(cell: Cell, phase: int) -> dict[str, None]:
-    """Return the specs of the minor that a cell has after a phase."""
+    """Return the specs for the Kubernetes minor that a cell has after a phase."""
     return _spec_names(minor_of(str(cell.phases[phase].vars["cluster_kubernetes_version"])))
 
 
 @pytest.hookimpl(trylast=True)  # after the plugin's, so that the cell comes first in the item's name
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make an item of every curated upstream spec that any of the selected cells' minors has."""
+    """Make an item of every curated spec of the selected cells' minors."""
     if "spec_name" in metafunc.fixturenames:
         moments = [(cell, n) for cell in metafunc.config.stash[PLAN].cells for n in range(len(cell.phases))]
         names = list(dict.fromkeys(name for cell, phase in moments for name in _specs_of(cell, phase)))
@@ -40,7 +40,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the cheap suites first; drop the items that pair a cell with a spec that only another cell's minor has."""
+    """Put the cheap suites first; drop the items that pair a cell with a spec of another minor."""
     items.sort(key=lambda item: SUITES.index(item.path.parent.name) if item.path.parent.name in SUITES else len(SUITES))
     foreign = {item for item in items if _is_foreign(item)}
     if foreign:

@@ -1,6 +1,6 @@
-"""The conformance smoke's lists: matrix/conformance/<minor>.yml, one per Kubernetes minor.
+"""The curated conformance specs: matrix/conformance/<minor>.yml, one list per Kubernetes minor.
 
-Spec names change from minor to minor, so nothing is shared between the lists.
+Spec names change from minor to minor, so the lists share nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import yaml
 from harness.errors import BadInput
 from harness.spec.project import matrix_dir
 
-# The names under which each list gives the images that other checks run, too.
+# Each list names these images, which other checks run, too.
 AGNHOST = "agnhost"
 BUSYBOX = "busybox"
 CHECKS = {AGNHOST: "the network checks", BUSYBOX: "the storage checks"}
@@ -23,7 +23,7 @@ CHECKS = {AGNHOST: "the network checks", BUSYBOX: "the storage checks"}
 
 @dataclass(frozen=True)
 class ConformanceSpec:
-    """One upstream spec: its full name as ginkgo has it, and the images it runs, as repository:tag without registry."""
+    """One upstream spec: its full name in ginkgo, and the images it runs, as repository:tag without registry."""
 
     name: str
     images: tuple[str, ...]
@@ -31,7 +31,7 @@ class ConformanceSpec:
 
 @dataclass(frozen=True)
 class ConformanceList:
-    """The conformance smoke of one Kubernetes minor. `images` maps the list's own image names to repository:tag."""
+    """The list of one Kubernetes minor. `images` maps the list's image names to repository:tag."""
 
     minor: str
     images: Mapping[str, str]
@@ -39,7 +39,7 @@ class ConformanceList:
 
 
 def curated_path(minor: str) -> Path:
-    """Return where the list of a minor lies."""
+    """Return the file of a minor's list."""
     return matrix_dir() / "conformance" / f"{minor}.yml"
 
 
@@ -47,13 +47,13 @@ def load_curated(minor: str) -> ConformanceList:
     """Load the list of a Kubernetes minor.
 
     Raises:
-        BadInput: there is none, or it is malformed.
+        BadInput: it does not exist or is malformed.
     """
     path = curated_path(minor)
     if not path.is_file():
         raise BadInput(
-            f"there is no conformance list for Kubernetes {minor}",
-            hint=f"write {path}; its names must be those of that minor's `e2e.test --list-tests`",
+            f"Kubernetes {minor} has no conformance list",
+            hint=f"write {path} with names of that minor's `e2e.test --list-tests`",
             paths=[path],
         )
     try:
@@ -68,11 +68,11 @@ def load_curated(minor: str) -> ConformanceList:
 
 def _read(minor: str, raw: Any) -> ConformanceList:
     if str(raw["kubernetes"]) != minor:
-        raise ValueError(f"it says kubernetes: {raw['kubernetes']}")
+        raise ValueError(f"`kubernetes` is {raw['kubernetes']}, not {minor}")
     images = {str(name): str(image) for name, image in raw["images"].items()}
     for image, checks in CHECKS.items():
         if image not in images:
-            raise ValueError(f"images has no {image}, which {checks} need")
+            raise ValueError(f"`images` lacks {image}, which {checks} need")
     specs = tuple(
         ConformanceSpec(str(entry["name"]), tuple(images[name] for name in entry.get("images", ())))
         for entry in raw["specs"]
@@ -80,5 +80,5 @@ def _read(minor: str, raw: Any) -> ConformanceList:
     names = [spec.name for spec in specs]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice or not specs:
-        raise ValueError(f"specs named twice: {twice}" if twice else "no specs")
+        raise ValueError(f"specs named twice: {twice}" if twice else "`specs` is empty")
     return ConformanceList(minor, images, specs)

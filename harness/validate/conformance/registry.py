@@ -1,4 +1,4 @@
-"""Which images an OCI registry has: asked before anything that needs them is started."""
+"""Which images an OCI registry lacks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def missing_images(registry: str, images: Iterable[str]) -> frozenset[str]:
     """Return those of the images (repository:tag) that the registry (host:port, plain HTTP) does not have.
 
     Raises:
-        InfraRetriable: the registry does not answer, or answers with an error of its own.
+        InfraRetriable: the registry does not answer, or answers with an error.
     """
     asked = sorted(set(images))
     with ThreadPoolExecutor(PARALLEL) as pool:
@@ -45,10 +45,11 @@ def has_image(registry: str, image: str) -> bool:
         status = connection.getresponse().status
     except (OSError, http.client.HTTPException) as error:
         raise InfraRetriable(
-            f"the image registry {registry} does not answer: {error}", hint="is the mirror up? `vmatrix infra status`"
+            f"the image registry {registry} does not answer: {error}",
+            hint="does the mirror run? `vmatrix infra status`",
         ) from error
     finally:
         connection.close()
     if status not in (200, 404):
-        raise InfraRetriable(f"the image registry {registry} answers {status} to the question for {image}")
+        raise InfraRetriable(f"the image registry {registry} answers {status} for {image}")
     return status == 200

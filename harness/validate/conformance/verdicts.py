@@ -1,4 +1,4 @@
-"""What ginkgo's JUnit says of each spec that was asked for; what it does not mention has failed, never passed."""
+"""The verdict of each spec, from ginkgo's JUnit report; a spec that it lacks has failed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 SPEC_PREFIX = "[It] "  # suite nodes such as [SynchronizedBeforeSuite] are test cases too
-TEXT_LIMIT = 4000  # characters of a failure's text: the message and where it was raised stand first
-LOG_LIMIT = 1500  # characters of the end of the suite's own log, where it says what it waited for
+TEXT_LIMIT = 4000  # characters of a failure's text: the message and its location come first
+LOG_LIMIT = 1500  # characters of the end of the suite's log, which has what it waited for
 
 
 class SpecOutcome(StrEnum):
-    """How a spec ended. `not-run`: it was not started, on purpose, because an image is missing."""
+    """How a spec ended. `not-run`: it was not started because an image is missing."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -23,7 +23,7 @@ class SpecOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class SpecVerdict:
-    """One spec's outcome, its own duration in seconds, and why it did not pass."""
+    """One spec's outcome, its duration in seconds, and why it did not pass."""
 
     outcome: SpecOutcome
     seconds: float = 0.0
@@ -34,12 +34,12 @@ def read_verdicts(junit: Path, names: Iterable[str]) -> dict[str, SpecVerdict]:
     """Return the verdict of each named spec.
 
     Args:
-        junit: the junit_01.xml that e2e.test wrote into its --report-dir; it lists every spec there is, run or not.
+        junit: the junit_01.xml that e2e.test wrote into its --report-dir; it lists every spec, run or not.
     """
     wanted = tuple(names)
     if not junit.is_file():
         lost = SpecVerdict(
-            SpecOutcome.FAILED, text=f"ginkgo left no report at {junit}: it was killed or could not start"
+            SpecOutcome.FAILED, text=f"ginkgo wrote no report to {junit}: it was killed or could not start"
         )
         return dict.fromkeys(wanted, lost)
     try:
@@ -56,14 +56,14 @@ def read_verdicts(junit: Path, names: Iterable[str]) -> dict[str, SpecVerdict]:
 
 
 def _only(verdicts: Sequence[SpecVerdict], suite_failure: str) -> SpecVerdict:
-    """Return the one verdict of a name; a spec that the report lacks, or has twice, has failed."""
+    """Return the verdict of a spec; one that the report lacks, or has twice, has failed."""
     if len(verdicts) == 1:
         return verdicts[0]
     if suite_failure:
         return SpecVerdict(SpecOutcome.FAILED, text=f"the spec was not run: {suite_failure}")
     count = len(verdicts)
     return SpecVerdict(
-        SpecOutcome.FAILED, text=f"the report has {count} specs of this name: is the list of this minor?"
+        SpecOutcome.FAILED, text=f"the report has {count} specs of this name: is the list that of this minor?"
     )
 
 
@@ -73,9 +73,9 @@ def _verdict(case: ElementTree.Element, suite_failure: str) -> SpecVerdict:
     if status == "passed":
         return SpecVerdict(SpecOutcome.PASSED, seconds)
     text = _failure_text(case)
-    if status == "skipped":  # asked for, and yet not run: the spec skipped itself, or the suite failed before it
+    if status == "skipped":  # the spec skipped itself, or the suite failed before it
         text = f"the spec was skipped: {text or suite_failure or 'no reason given'}"
-    return SpecVerdict(SpecOutcome.FAILED, seconds, text or f"status {status!r} without a word")
+    return SpecVerdict(SpecOutcome.FAILED, seconds, text or f"status {status!r} without a message")
 
 
 def _suite_failure(cases: Iterable[ElementTree.Element]) -> str:

@@ -1,4 +1,4 @@
-"""Add-ons that a cell has when its variables name their version, and what each of them leaves in a guest."""
+"""The optional add-ons: a cell has one when its variables name its version."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ ADD_ONS: Mapping[str, AddOn] = {
 
 
 def asked_for(name: str) -> Callable[[Cell, int], bool]:
-    """Return what tells whether a cell has an add-on after its phase of that number: for the mark `when` of checks."""
+    """Return the condition (for the mark `when` of checks) that a cell has an add-on after a phase."""
     variable = ADD_ONS[name].variable
     return lambda cell, index: cell.phases[index].cluster and bool(cell.phases[index].vars.get(variable))

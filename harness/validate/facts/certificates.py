@@ -1,22 +1,19 @@
-"""Certificates as the checks see them."""
+"""A certificate of a machine."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from cryptography import x509
-
-from harness.validate.judge.mismatch import Mismatch
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """A certificate of a machine: where it lies, whom it names (RFC 4514), when it ends, its alternative names."""
+    """Where a certificate lies, its subject (RFC 4514), its end, its alternative names."""
 
     path: str
     subject: str
-    issuer: str
     not_after: datetime
     names: tuple[str, ...]
 
@@ -32,20 +29,6 @@ def certificate_of(path: str, pem: str) -> Certificate:
     return Certificate(
         path=path,
         subject=read.subject.rfc4514_string(),
-        issuer=read.issuer.rfc4514_string(),
         not_after=read.not_valid_after_utc,
         names=names,
     )
-
-
-def expiring(where: str, certificates: tuple[Certificate, ...], *, now: datetime, margin: timedelta) -> list[Mismatch]:
-    """Return the certificates that end within `margin`."""
-    return [
-        Mismatch(
-            where,
-            f"{certificate.path} ({certificate.subject}) valid for {margin.days} more days",
-            f"it ends {certificate.not_after:%Y-%m-%d %H:%M} UTC",
-        )
-        for certificate in certificates
-        if certificate.not_after - now < margin
-    ]

@@ -1,16 +1,14 @@
-"""One look at a guest cluster through its API, and the wait until it has settled."""
+"""The objects of a guest cluster at one moment."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from harness.kube import Cluster
 from harness.kube.resources import DAEMON_SET, DEPLOYMENT, NODE, POD
-from harness.until import Deadline, NotYet, TimedOut, until
 from harness.validate.facts.network_plugins import plugins
-from harness.validate.judge.mismatch import Mismatch
 
 Json = dict[str, Any]
 SYSTEM_NAMESPACES = frozenset({"kube-system", "local-path-storage"})  # and those of network plugins
@@ -18,7 +16,7 @@ SYSTEM_NAMESPACES = frozenset({"kube-system", "local-path-storage"})  # and thos
 
 @dataclass(frozen=True)
 class ClusterView:
-    """What the API said at one moment: objects as the API gives them, in all namespaces."""
+    """Objects as the API returns them, in all namespaces."""
 
     nodes: tuple[Json, ...]
     pods: tuple[Json, ...]
@@ -39,24 +37,19 @@ class ClusterView:
         return tuple(pod for pod in self.pods if pod["metadata"]["namespace"] in SYSTEM_NAMESPACES | own)
 
 
-def observe(api: Cluster) -> ClusterView:
-    """Look at the cluster once."""
+def by_name(objects: Iterable[Json]) -> dict[str, Json]:
+    """Return objects by their name."""
+    return {obj["metadata"]["name"]: obj for obj in objects}
+
+
+def value_at(settings: Mapping[str, Any], path: str) -> Any:
+    """Return the value at a path of keys, joined by dots; None where there is none."""
+    value: Any = settings
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def view_of(api: Cluster) -> ClusterView:
+    """List the objects once."""
     return ClusterView(*(tuple(api.list(kind).items) for kind in (NODE, POD, DAEMON_SET, DEPLOYMENT)))
-
-
-def settle(api: Cluster, unsettled: Callable[[ClusterView], Sequence[Mismatch]], deadline: Deadline) -> ClusterView:
-    """Look until nothing is on its way any more, or until the deadline; return the last look either way.
-
-    A cluster that never settles is no error here: the checks judge the last look and say what is wrong with it.
-    """
-    last: list[ClusterView] = []
-
-    def probe() -> ClusterView | NotYet:
-        last[:] = [observe(api)]
-        found = unsettled(last[0])
-        return NotYet(str(found[0])) if found else last[0]
-
-    try:
-        return until(probe, deadline=deadline, what="the guest cluster has settled", interval=0.5)
-    except TimedOut:
-        return last[0]

@@ -1,4 +1,4 @@
-"""What a guest cluster must look like, read once from its cell's inventory groups and playbook variables."""
+"""What a guest cluster must look like, from its cell's inventory groups and playbook variables."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from harness.validate.facts.network_plugins import NetworkPlugin, plugin_named
 CONTROL_PLANE = "control_plane"
 NODE = "node"
 ETCD = "etcd"
+CONTROL_PLANE_PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 
 
 @dataclass(frozen=True)
@@ -21,8 +22,8 @@ class ExpectedGuest:
     """The expected guest: machine names by role, versions without a leading v, networks as CIDR.
 
     `machines` are all machines of the inventory; `nodes` those that are Kubernetes nodes (an external etcd's machines
-    are not). `stacked_etcd` tells whether etcd runs as a static pod beside the API server. `plugin_version` is empty
-    for a network plugin that comes with the playbooks. `addons` are the versions of the optional ones that there are.
+    are not). `plugin_version` is empty for a network plugin that comes with the playbooks. `addons` are the versions of
+    the optional add-ons that the cell asks for.
     """
 
     cell: str
@@ -56,7 +57,7 @@ class ExpectedGuest:
 
     @property
     def stacked_etcd(self) -> bool:
-        """Tell whether every control plane runs its own etcd member."""
+        """Tell whether every control plane runs its own etcd member, as a static pod."""
         return set(self.etcd) == set(self.control_plane)
 
     @property
@@ -121,7 +122,7 @@ def expected_of(guest: GuestCluster) -> ExpectedGuest:
 def _variable(guest: GuestCluster, name: str) -> Any:
     if guest.expected.get(name) in (None, ""):
         raise HarnessBug(
-            f"cell {guest.environment.cell.id} has no variable {name}, which the checks compare with",
+            f"cell {guest.environment.cell.id} lacks the variable {name}, which the checks need",
             paths=[guest.environment.files.variables],
         )
     return guest.expected[name]

@@ -1,4 +1,4 @@
-"""What a cell's network plugin leaves in a guest that works, by the product's own description."""
+"""What each network plugin leaves in a working guest, as the product describes it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,7 @@ def plugins() -> Mapping[str, NetworkPlugin]:
 
 
 def plugin_named(name: str) -> NetworkPlugin:
-    """Return what is known of a network plugin.
-
-    Raises:
-        BadInput: nothing is, so that the checks would pass without having looked.
-    """
+    """Return a network plugin. Raises BadInput for an unknown one: the checks would pass without having looked."""
     known = plugins()
     if name not in known:
         raise BadInput(

@@ -1,4 +1,4 @@
-"""What must be true of the objects of a guest's add-ons: CoreDNS, kube-proxy, the network plugin, optional ones."""
+"""What must be true of the workloads of a guest's add-ons: CoreDNS, kube-proxy, the network plugin, optional ones."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ KUBE_PROXY = ("kube-system", "kube-proxy")
 
 
 def unavailable_deployments(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
-    """Return the Deployments of add-ons that are missing, rolling out, or short of replicas; and those not wanted."""
+    """Return the Deployments of add-ons that are missing, rolling out or short of replicas; and those not wanted."""
     found: list[Mismatch] = []
     for namespace, name in (ADD_ONS[name].deployment for name in ADD_ONS if name not in expected.addons):
         if view.find(view.deployments, namespace, name) is not None:
-            found.append(
-                Mismatch(f"Deployment {namespace}/{name}", "nothing: the cell does not ask for it", "it is there")
-            )
+            where = f"Deployment {namespace}/{name}"
+            found.append(Mismatch(where, "not to exist: the cell does not ask for it", "it exists"))
     for namespace, name in (*DEPLOYMENTS, *(ADD_ONS[name].deployment for name in expected.addons)):
         where = f"Deployment {namespace}/{name}"
         deployment = view.find(view.deployments, namespace, name)
         if deployment is None:
-            found.append(Mismatch(where, "to exist", "nothing"))
+            found.append(Mismatch(where, "to exist", "none"))
             continue
         wanted = deployment["spec"].get("replicas", 1)
         status = deployment.get("status", {})
@@ -42,7 +41,7 @@ def unready_daemon_sets(view: ClusterView, expected: ExpectedGuest) -> list[Mism
         where = f"DaemonSet {namespace}/{name}"
         daemon_set = view.find(view.daemon_sets, namespace, name)
         if daemon_set is None:
-            found.append(Mismatch(where, "to exist", "nothing"))
+            found.append(Mismatch(where, "to exist", "none"))
             continue
         status = daemon_set.get("status", {})
         for count in ("desiredNumberScheduled", "updatedNumberScheduled", "numberAvailable", "numberReady"):
@@ -52,6 +51,6 @@ def unready_daemon_sets(view: ClusterView, expected: ExpectedGuest) -> list[Mism
 
 
 def _stale(where: str, obj: Json) -> list[Mismatch]:
-    """Return a finding when the status is of an older generation than the spec."""
+    """Return a mismatch when the status is of an older generation than the spec."""
     observed = obj.get("status", {}).get("observedGeneration")
     return differs(where, "observed generation", obj["metadata"].get("generation"), observed)

@@ -1,11 +1,9 @@
-"""What must be true of a guest's API server and kubelets, asked through the API itself."""
+"""What must be true of a guest's API server."""
 
 from __future__ import annotations
 
 import base64
-import ipaddress
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,34 +11,26 @@ import yaml
 
 from harness.errors import BadInput
 from harness.kube import Cluster
-from harness.kube.resources import SERVICE
 from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.judge.mismatch import Mismatch, differs, on_every
+from harness.validate.judge.mismatch import Mismatch, differs
 
-# Whom RBAC must refuse what (verb, group, resource). None of them is granted anything of this by any default role.
+# What RBAC must refuse to whom (verb, group, resource). No default role grants any of this.
 FORBIDDEN = (
     ("system:anonymous", "list", "", "secrets"),
     ("system:anonymous", "create", "", "pods"),
     ("system:serviceaccount:default:default", "list", "", "secrets"),
     ("system:serviceaccount:default:default", "create", "rbac.authorization.k8s.io", "clusterrolebindings"),
 )
-# What every kubelet must be configured to, whatever the cell: kubelet's authentication and authorization.
-KUBELET_SETTINGS: Mapping[str, Any] = {
-    "authentication.anonymous.enabled": False,
-    "authentication.webhook.enabled": True,
-    "authorization.mode": "Webhook",
-    "readOnlyPort": 0,
-    "rotateCertificates": True,
-}
+REVIEWS = "/apis/authorization.k8s.io/v1"
 
 
 def wrong_version(api: Cluster, expected: ExpectedGuest) -> list[Mismatch]:
-    """Return a finding when the API server that answers has another version than expected."""
+    """Return a mismatch when the API server has another version than expected."""
     return differs("/version", "gitVersion", f"v{expected.kubernetes}", api.request("GET", "/version")["gitVersion"])
 
 
 def failing_probes(api: Cluster) -> list[Mismatch]:
-    """Return the parts of /readyz and /livez that are not ok."""
+    """Return the checks of /readyz and /livez that fail."""
     found: list[Mismatch] = []
     for path in ("/readyz", "/livez"):
         answer = api.send("GET", path, query={"verbose": "true"})
@@ -48,12 +38,12 @@ def failing_probes(api: Cluster) -> list[Mismatch]:
         good = [line for line in lines if line.startswith("[+]")]
         found += [Mismatch(path, "ok", line) for line in lines if line.startswith("[-]")]
         if answer.code != 200 or not good:
-            found.append(Mismatch(path, "200 and a list of parts", f"{answer.code} with {len(good)} good parts"))
+            found.append(Mismatch(path, "200 and a list of checks", f"{answer.code} with {len(good)} passing checks"))
     return found
 
 
 def anonymous(kubeconfig: Path, target: Path) -> Cluster:
-    """Return a client of the same API with no credentials at all.
+    """Return a client of the same API without credentials.
 
     Args:
         kubeconfig: the admin's; only its server and CA are used.
@@ -78,7 +68,7 @@ def anonymous(kubeconfig: Path, target: Path) -> Cluster:
 
 
 def admitted_strangers(nobody: Cluster) -> list[Mismatch]:
-    """Return the requests that the API answers without credentials although it must refuse them."""
+    """Return the requests that the API serves without credentials although it must refuse them."""
     found: list[Mismatch] = []
     for path in ("/api/v1/nodes", "/api/v1/secrets", "/api/v1/namespaces/kube-system/configmaps"):
         code = nobody.send("GET", path).code
@@ -88,76 +78,18 @@ def admitted_strangers(nobody: Cluster) -> list[Mismatch]:
 
 
 def excessive_rights(api: Cluster) -> list[Mismatch]:
-    """Return what RBAC allows although it must not; an admin who is refused too would make that prove nothing."""
+    """Return what RBAC allows although it must not, and a refusal of the admin, which would make that prove nothing."""
     found: list[Mismatch] = []
     for user, verb, group, resource in FORBIDDEN:
-        if _allowed(api, user, verb, group, resource):
+        attributes = {"verb": verb, "group": group, "resource": resource}
+        if _review(api, "", {"user": user, "resourceAttributes": attributes}):
             found.append(Mismatch(user, f"no right to {verb} {resource}", "allowed"))
-    own = {
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": {"verb": "*", "resource": "*", "group": "*"}},
-    }
-    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-    answer = api.request("POST", path, body={"apiVersion": "authorization.k8s.io/v1", **own})
-    return found + differs("the admin", "every right", True, answer["status"]["allowed"])
+    every = {"verb": "*", "resource": "*", "group": "*"}
+    return found + differs("the admin", "every right", True, _review(api, "Self", {"resourceAttributes": every}))
 
 
-def _allowed(api: Cluster, user: str, verb: str, group: str, resource: str) -> bool:
-    body = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
-        "spec": {"user": user, "resourceAttributes": {"verb": verb, "group": group, "resource": resource}},
-    }
-    answer = api.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body=body)
-    return bool(answer["status"]["allowed"])
-
-
-def kubelet_configurations(api: Cluster, expected: ExpectedGuest) -> dict[str, Mapping[str, Any]]:
-    """Return the configuration that each running kubelet says it uses (/configz), by node."""
-    found = {}
-    for name in expected.nodes:
-        answer = api.send("GET", f"/api/v1/nodes/{name}/proxy/configz")
-        if answer.code == 200 and isinstance(answer.body, dict):
-            found[name] = answer.body["kubeletconfig"]
-    return found
-
-
-def wrong_kubelet_settings(
-    settings: Mapping[str, Mapping[str, Any]], dns_address: str, expected: ExpectedGuest
-) -> list[Mismatch]:
-    """Return the settings of running kubelets that are not those of the cell.
-
-    Args:
-        dns_address: the ClusterIP of the kube-dns Service, which every kubelet must give its pods.
-    """
-    wanted = {
-        **KUBELET_SETTINGS,
-        "clusterDomain": expected.dns_domain,
-        "clusterDNS": [dns_address],
-        **expected.kubelet_config,
-    }
-
-    def judge(name: str, running: Mapping[str, Any]) -> list[Mismatch]:
-        found: list[Mismatch] = []
-        for path, value in wanted.items():
-            found += differs(f"{name} kubelet", path, value, _at(running, path))
-        return found
-
-    return on_every(expected.nodes, settings, judge)
-
-
-def dns_address(api: Cluster, expected: ExpectedGuest) -> str:
-    """Return the kube-dns Service's address, "" when there is none or it is not of the Service network."""
-    service = api.get(SERVICE, "kube-dns", "kube-system")
-    address = service["spec"].get("clusterIP", "") if service else ""
-    inside = address and ipaddress.ip_address(address) in ipaddress.ip_network(expected.service_cidr)
-    return address if inside else ""
-
-
-def _at(settings: Mapping[str, Any], path: str) -> Any:
-    value: Any = settings
-    for part in path.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
-    if value is None and path == "readOnlyPort":
-        return 0  # left out of the JSON when 0
-    return value
+def _review(api: Cluster, whose: str, spec: dict[str, Any]) -> bool:
+    """Return the answer to a SubjectAccessReview or a SelfSubjectAccessReview."""
+    kind = f"{whose}SubjectAccessReview"
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+    return bool(api.request("POST", f"{REVIEWS}/{kind.lower()}s", body=body)["status"]["allowed"])

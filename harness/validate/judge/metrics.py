@@ -1,20 +1,20 @@
-"""What metrics-server must answer: the usage of every node, and of the pods that run on every node.
+"""What metrics-server must report: the usage of every node, and of pods on every node.
 
-Asked as `kubectl top` asks, through the API server: so the aggregated API is judged as well. Does not cover how right
-the numbers are, only that there are new ones above zero.
+Requests go through the API server, as those of `kubectl top` do, so the aggregated API is judged as well. Whether the
+numbers are right is not judged, only that they are recent and above zero.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from harness.kube import Cluster
 from harness.kube.client import ApiFailure, Unreachable
 from harness.kube.resources import Resource
-from harness.validate.facts.cluster import ClusterView
+from harness.validate.facts.cluster import ClusterView, by_name
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.judge.mismatch import Mismatch, differs, on_every
 
@@ -22,29 +22,33 @@ NODE_METRICS = Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", nam
 POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "pods", "PodMetrics")
 QUANTITY = re.compile(r"(?P<number>\d+)(?:n|u|m|k|Ki|Mi|Gi)?")
 MEASURED = ("cpu", "memory")
-# Measured every 15 s here, over a window that may be as long again; a machine that is busy answers late.
+# metrics-server measures every 15 s, over a window that may be as long again; a busy machine answers late.
 OLDEST = timedelta(minutes=2)
 
 
 def unmeasured_nodes(api: Cluster, expected: ExpectedGuest, now: datetime | None = None) -> list[Mismatch]:
-    """Return nodes of which there is no usage, none above zero, or none of late; and nodes that are no machine's."""
+    """Return nodes without a recent usage above zero, and nodes that are not the inventory's."""
     found = _listed(api, NODE_METRICS)
     if isinstance(found, Mismatch):
         return [found]
     moment = now or datetime.now(UTC)
 
-    def judge(name: str, seen: Mapping[str, Any]) -> list[Mismatch]:
+    def judge(name: str, seen: Mapping[str, Any]) -> Iterator[Mismatch]:
+        for what in MEASURED:
+            usage = seen.get("usage", {}).get(what)
+            if not _positive(usage):
+                yield Mismatch(name, f"{what} above zero", repr(usage))
         taken = datetime.fromisoformat(str(seen["timestamp"]))
-        late = [Mismatch(name, f"a measurement of the last {OLDEST}", str(taken))] if moment - taken > OLDEST else []
-        return [*_idle(name, seen.get("usage", {})), *late]
+        if moment - taken > OLDEST:
+            yield Mismatch(name, f"a measurement of the last {OLDEST}", str(taken))
 
-    by_name = {item["metadata"]["name"]: item for item in found}
-    strangers = sorted(set(by_name) - set(expected.nodes))
-    return on_every(expected.nodes, by_name, judge) + differs("metrics-server", "other nodes", [], strangers)
+    measured = by_name(found)
+    strangers = sorted(set(measured) - set(expected.nodes))
+    return on_every(expected.nodes, measured, judge) + differs("metrics-server", "other nodes", [], strangers)
 
 
 def unmeasured_pods(api: Cluster, view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
-    """Return the nodes none of whose system pods has a usage above zero, or that have no system pod at all."""
+    """Return the nodes without a system pod that has a usage above zero."""
     found = _listed(api, POD_METRICS)
     if isinstance(found, Mismatch):
         return [found]
@@ -52,7 +56,7 @@ def unmeasured_pods(api: Cluster, view: ClusterView, expected: ExpectedGuest) ->
     measured: dict[str, int] = {}
     for item in found:
         node = nodes.get((item["metadata"]["namespace"], item["metadata"]["name"]))
-        # A container that waited the whole window has used no processor; its memory is never zero.
+        # a container that waited the whole window has used no CPU; its memory is never zero
         used = [container.get("usage", {}) for container in item.get("containers", [])]
         if node is not None and used and all(_positive(usage.get("memory")) for usage in used):
             measured[node] = measured.get(node, 0) + 1
@@ -60,19 +64,11 @@ def unmeasured_pods(api: Cluster, view: ClusterView, expected: ExpectedGuest) ->
 
 
 def _listed(api: Cluster, resource: Resource) -> list[Any] | Mismatch:
-    """Return what metrics-server lists, or the finding that it does not."""
+    """Return what metrics-server lists, or the mismatch that it does not."""
     try:
         return list(api.list(resource).items)
     except (ApiFailure, Unreachable) as failure:
         return Mismatch("metrics.k8s.io", f"a list of {resource.plural}", str(failure))
-
-
-def _idle(name: str, usage: Mapping[str, Any]) -> list[Mismatch]:
-    return [
-        Mismatch(name, f"{what} above zero", repr(usage.get(what)))
-        for what in MEASURED
-        if not _positive(usage.get(what))
-    ]
 
 
 def _positive(quantity: object) -> bool:

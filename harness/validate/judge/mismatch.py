@@ -1,4 +1,4 @@
-"""What a check found wrong, and the one message that says so to a person."""
+"""What a check finds wrong, and the message that reports it."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Mismatch:
-    """One thing that is not as it should be: where, what was expected, what was seen."""
+    """Something that is not as expected."""
 
     where: str
     expected: str
     seen: str
 
     def __str__(self) -> str:
-        """Return the finding as one line."""
+        """Return one line."""
         return f"{self.where}: expected {self.expected}; saw {self.seen}"
 
 
 class CheckFailed(AssertionError):
-    """A check of a guest cluster does not hold."""
+    """A check of a guest cluster failed."""
 
 
-def require(findings: Iterable[Mismatch], *, claim: str, look: str, do: str) -> None:
-    """Fail with one message that names every finding; do nothing when there is none.
+def require(mismatches: Iterable[Mismatch], *, claim: str, look: str, do: str) -> None:
+    """Fail with one message that names every mismatch; do nothing when there is none.
 
     Args:
         claim: what should be true, as a sentence.
@@ -38,26 +38,26 @@ def require(findings: Iterable[Mismatch], *, claim: str, look: str, do: str) -> 
         do: what to type next.
 
     Raises:
-        CheckFailed: there are findings.
+        CheckFailed: there are mismatches.
     """
     __tracebackhide__ = True
-    found = tuple(findings)
+    found = tuple(mismatches)
     if not found:
         return
-    lines = [f"not true: {claim}", *(f"  - {finding}" for finding in found), f"look at: {look}", f"type:    {do}"]
+    lines = [f"not true: {claim}", *(f"  - {mismatch}" for mismatch in found), f"look at: {look}", f"type:    {do}"]
     raise CheckFailed("\n".join(lines))
 
 
 def on_every(
     names: Sequence[str], seen: Mapping[str, T], judge: Callable[[str, T], Iterable[Mismatch]]
 ) -> list[Mismatch]:
-    """Judge what was seen of every name that must have been seen; a name that was not seen is a finding itself.
+    """Judge what was seen of every name; a name of which nothing was seen is a mismatch.
 
     Raises:
-        HarnessBug: there is no name at all, so the check would prove nothing.
+        HarnessBug: there is no name, so the check would prove nothing.
     """
     if not names:
-        raise HarnessBug("a check was asked about no machine at all", hint="the cell's inventory groups are empty")
+        raise HarnessBug("a check has no machine to look at", hint="the cell's inventory groups are empty")
     found: list[Mismatch] = []
     for name in names:
         if name in seen:
@@ -68,9 +68,9 @@ def on_every(
 
 
 def eventually(judge: Callable[[], list[Mismatch]], *, deadline: Deadline, what: str) -> list[Mismatch]:
-    """Judge until nothing is found any more, or until the deadline; return what was found last.
+    """Judge until there is no mismatch, or until the deadline; return the last mismatches.
 
-    For what follows its cause by itself within seconds, as kube-proxy's rules follow a pod that has become ready.
+    For what follows its cause within seconds, as kube-proxy's rules follow a pod that has become ready.
     """
     last: list[Mismatch] = []
 
@@ -86,18 +86,17 @@ def eventually(judge: Callable[[], list[Mismatch]], *, deadline: Deadline, what:
 
 
 def differs(where: str, what: str, expected: object, seen: object) -> list[Mismatch]:
-    """Return one finding when two values are not equal, none otherwise."""
+    """Return one mismatch when two values are not equal, none otherwise."""
     return [] if expected == seen else [Mismatch(where, f"{what} {expected!r}", repr(seen))]
 
 
 def same_set(where: str, what: str, expected: Iterable[str], seen: Iterable[str]) -> list[Mismatch]:
-    """Return a finding for what is missing and one for what is too much."""
+    """Return a mismatch for what is missing and one for what is too much."""
     wanted, there = set(expected), set(seen)
-    found = []
+    found, names = [], ", ".join(sorted(wanted))
     if wanted - there:
-        found.append(Mismatch(where, f"{what} {', '.join(sorted(wanted))}", f"no {', '.join(sorted(wanted - there))}"))
+        found.append(Mismatch(where, f"{what} {names}", f"no {', '.join(sorted(wanted - there))}"))
     if there - wanted:
-        found.append(
-            Mismatch(where, f"no other {what} than {', '.join(sorted(wanted))}", ", ".join(sorted(there - wanted)))
-        )
+        extra = ", ".join(sorted(there - wanted))
+        found.append(Mismatch(where, f"no other {what} than {names}" if wanted else f"no {what}", extra))
     return found

@@ -1,4 +1,4 @@
-"""What must be true of a guest's network, judged from what its probes get when they dial."""
+"""What must be true of a guest's network: what its probes must get when they dial."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.judge.mismatch import Mismatch, differs
-from harness.validate.remote.probes import HTTP_PORT, NAME, PROBE, SERVICE_PORT, UDP_PORT, DialResult, Probes
+from harness.validate.remote.objects import HTTP_PORT
+from harness.validate.remote.probe_pods import PROBE, SERVICE_PORT, UDP_PORT
+from harness.validate.remote.probes import NAME, DialResult, Probes
 
 Pair = tuple[str, str]
 PARALLEL_DIALS = 8
@@ -19,12 +21,12 @@ API_SERVICE_PORT = 443
 
 
 def pairs(expected: ExpectedGuest) -> list[Pair]:
-    """Return every ordered pair of nodes, each node with itself included: n * n of them."""
+    """Return every ordered pair of nodes, including each node with itself: n * n of them."""
     return [(source, target) for source in expected.nodes for target in expected.nodes]
 
 
 def dial_all(asked: list[Pair], dial: Callable[[str, str], DialResult]) -> dict[Pair, DialResult]:
-    """Dial for every pair, some at a time."""
+    """Dial for every pair, several at a time."""
     with ThreadPoolExecutor(PARALLEL_DIALS) as pool:
         return dict(zip(asked, pool.map(lambda pair: dial(*pair), asked), strict=True))
 
@@ -32,10 +34,10 @@ def dial_all(asked: list[Pair], dial: Callable[[str, str], DialResult]) -> dict[
 def unanswered(
     asked: list[Pair], answers: Mapping[Pair, DialResult], right: Callable[[str, str], str]
 ) -> list[Mismatch]:
-    """Return the pairs that got no answer or another one than `right(source, target)`; an unasked pair is a finding."""
-    found = differs("the check", "pairs asked", len(asked), len(answers))
+    """Return the pairs that got no answer or another one than `right(source, target)`, or were not dialled."""
+    found = differs("the check", "pairs dialled", len(asked), len(answers))
     for source, target in asked:
-        answer = answers.get((source, target), DialResult((), ("was not asked",)))
+        answer = answers.get((source, target), DialResult((), ("was not dialled",)))
         wanted = right(source, target)
         if answer.responses != (wanted,) or answer.errors:
             seen = "; ".join(_short(answer.errors, 200)) or repr(_short(answer.responses))
@@ -73,7 +75,7 @@ def unserved(probes: Probes, expected: ExpectedGuest, host: str) -> list[Mismatc
 
     def dial(node: str, to: str) -> DialResult:
         first = probes.dial(node, to, SERVICE_PORT, "hostname")
-        # a Service that does not answer once costs seconds at each further try
+        # each further try at a Service that does not answer would cost seconds
         return probes.dial(node, to, SERVICE_PORT, "hostname", tries=tries) if first.responses else first
 
     answers = dial_all(asked, dial)
@@ -110,7 +112,7 @@ def service_name(expected: ExpectedGuest) -> str:
 def api_unreachable(probes: Probes, expected: ExpectedGuest) -> list[Mismatch]:
     """Return the nodes whose pods do not reach the API server by its Service's name, short and full.
 
-    Plain HTTP is spoken to a TLS port: Go's server says so in words, which proves the name, the Service and the way.
+    They send plain HTTP to a TLS port: the error of Go's server proves that name, Service and route work.
     """
     found: list[Mismatch] = []
     names = ("kubernetes.default", f"kubernetes.default.svc.{expected.dns_domain}")
@@ -120,7 +122,7 @@ def api_unreachable(probes: Probes, expected: ExpectedGuest) -> list[Mismatch]:
         if not any("HTTP request to an HTTPS server" in text for text in answer.responses):
             seen = "; ".join(answer.errors) or repr(answer.responses)
             found.append(Mismatch(f"{node} -> {name}", "the API server's answer", seen))
-    return found + differs("the check", "names asked", len(expected.nodes) * len(names), len(answers))
+    return found + differs("the check", "names dialled", len(expected.nodes) * len(names), len(answers))
 
 
 def _short(texts: tuple[str, ...], limit: int = 80) -> tuple[str, ...]:

@@ -1,13 +1,12 @@
-"""What must be true of every node's part of the pod network: its routes, its interfaces, the plugin's own unit.
+"""What must be true of every node's part of the pod network: its routes, its tunnel, the plugin's unit.
 
-Judged from the machines' facts against the pod networks that the API gave the nodes. Whether packets arrive is asked in
-`network`.
+Whether packets arrive is judged in network.py.
 """
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from harness.validate.facts.cluster import ClusterView
 from harness.validate.facts.expected import ExpectedGuest
@@ -16,7 +15,7 @@ from harness.validate.facts.node import NodeFacts
 from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
 
 Facts = Mapping[str, NodeFacts]
-TUNNELS = frozenset({"vxlan", "geneve", "wireguard"})  # kinds of interfaces that wrap packets, in ip's words
+TUNNELS = frozenset({"vxlan", "geneve", "wireguard"})  # kinds of interfaces that wrap packets, as ip names them
 LOOPBACK = "lo"
 
 
@@ -27,23 +26,22 @@ def pod_networks(view: ClusterView) -> dict[str, str]:
 
 
 def wrong_routes(facts: Facts, view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
-    """Return nodes that lack the route to another node's pods, lead it elsewhere, or have one to pods of no node."""
+    """Return nodes without a route to another node's pods, with another gateway, or with a route to pods of no node."""
     networks = pod_networks(view)
     whole = ipaddress.ip_network(expected.pod_cidr)
 
-    def judge(name: str, seen: NodeFacts) -> list[Mismatch]:
+    def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
         wanted = {
             networks.get(other, f"the pod network of {other}"): _gateway(expected, networks.get(other, ""), other)
             for other in expected.nodes
             if other != name
         }
-        there = {route.destination: route.gateway for route in seen.routes if _within(route.destination, whole)}
-        there = {network: gateway for network, gateway in there.items() if gateway}  # the own one has none
-        found: list[Mismatch] = []
+        # the route to the node's own pods has no gateway
+        there = {to: gateway for to, gateway in seen.routes.items() if gateway and _within(to, whole)}
         for network, gateway in wanted.items():
-            found += differs(name, f"route to {network} via", gateway, there.get(network))
+            yield from differs(name, f"route to {network} via", gateway, there.get(network))
         foreign = sorted(set(there) - set(wanted))
-        return found + differs(name, "routes to pod networks of no other node", [], foreign)
+        yield from differs(name, "routes to pod networks of no other node", [], foreign)
 
     return on_every(expected.nodes, facts, judge)
 
@@ -63,7 +61,7 @@ def _within(destination: str, whole: ipaddress.IPv4Network | ipaddress.IPv6Netwo
 
 
 def wrong_tunnels(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
-    """Return nodes that lack the plugin's tunnel interface, or have one that is not the plugin's."""
+    """Return nodes without the plugin's tunnel interface, or with another tunnel."""
     wanted = {expected.plugin.tunnel} if expected.plugin.tunnel is not None else set()
 
     def judge(name: str, seen: NodeFacts) -> list[Mismatch]:
@@ -75,18 +73,16 @@ def wrong_tunnels(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
 
 
 def wrong_plugin_units(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
-    """Return nodes on which the plugin's unit does not run now or after a reboot, or another plugin's is installed."""
+    """Return nodes where the plugin's unit does not run or is not enabled, or where another plugin's is installed."""
 
-    def judge(name: str, seen: NodeFacts) -> list[Mismatch]:
-        found: list[Mismatch] = []
+    def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
         for plugin in plugins().values():
             unit = seen.units.get(plugin.unit)
             where = f"{name} {plugin.unit}"
             if plugin is expected.plugin:
                 states = (unit.active, unit.enabled) if unit is not None else ("absent",)
-                found += differs(where, "state", ("active", "enabled"), states)
+                yield from differs(where, "state", ("active", "enabled"), states)
             elif unit is None or unit.loaded != "not-found":
-                found.append(Mismatch(where, "not to be installed", unit.loaded if unit is not None else "no answer"))
-        return found
+                yield Mismatch(where, "not to be installed", unit.loaded if unit is not None else "no answer")
 
     return on_every(expected.nodes, facts, judge)

@@ -1,55 +1,44 @@
-"""The whole state of machines, and what two of them differ in: what a reset has left behind, lost or changed."""
+"""What a phase that removes a cluster has left behind on machines, lost or changed."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
-from harness.errors import InfraError
 from harness.validate.judge.mismatch import Mismatch, on_every
-from harness.validate.remote.hosts import ON_NODE_STATE, ask_each
-from harness.validate.remote.on_node_state import differences
+from harness.validate.remote.gather import MachineState
 
-State = dict[str, dict[str, str]]
-KINDS = ("file", "mount", "link", "route", "firewall rule", "unit", "process", "control group", "kernel setting")
-LOOK_SECONDS = 300  # it reads every file of the system, on a host that may have twenty times as much to do as it can
+KINDS = ("file", "mount", "link", "route", "unit", "process", "control group", "kernel setting")  # never empty
 LISTED = 15  # differences of one machine that a message names
 
 
-def gather_states(hosts: Mapping[str, Any]) -> dict[str, State]:
-    """Ask every machine for its whole state, all at once.
+def not_as_before(
+    names: Sequence[str], before: Mapping[str, MachineState], after: Mapping[str, MachineState]
+) -> list[Mismatch]:
+    """Return how machines differ from what they were before their deployment."""
 
-    Raises:
-        InfraError: a machine did not answer or answered nonsense.
-    """
-    return ask_each(hosts, dict.fromkeys(hosts, (ON_NODE_STATE,)), _read, seconds=LOOK_SECONDS)
-
-
-def not_as_before(names: Sequence[str], before: Mapping[str, State], after: Mapping[str, State]) -> list[Mismatch]:
-    """Return what is different on machines from what they were before their deployment."""
-
-    def judge(name: str, now: State) -> list[Mismatch]:
+    def judge(name: str, now: MachineState) -> Iterator[Mismatch]:
         was = before.get(name)
         if was is None:
-            return [Mismatch(name, "a record of the machine before its deployment", "none")]
-        empty = [kind for kind in KINDS if not was.get(kind) or not now.get(kind)]
-        found = [
-            Mismatch(f"{name}, {kind}", "something to compare", "nothing") for kind in empty if kind != "firewall rule"
-        ]
-        told = differences(was, now)
-        found += [Mismatch(name, "the state before the deployment", said) for said in told[:LISTED]]
-        more = len(told) - LISTED
-        return found + (
-            [Mismatch(name, "the state before the deployment", f"{more} more differences")] if more > 0 else []
-        )
+            yield Mismatch(name, "a record of the machine before its deployment", "none")
+            return
+        for kind in KINDS:
+            if not was.get(kind) or not now.get(kind):
+                yield Mismatch(f"{name}, {kind}", "something to compare", "nothing")
+        found = differences(was, now)
+        more = len(found) - LISTED
+        for seen in [*found[:LISTED], *([f"{more} more differences"] if more > 0 else [])]:
+            yield Mismatch(name, "the state before the deployment", seen)
 
     return on_every(names, after, judge)
 
 
-def _read(text: str) -> State:
-    try:
-        found: State = json.loads(text)
-    except ValueError as error:
-        raise InfraError(f"a machine's state cannot be read: {error}", detail=text[:300]) from error
-    return found
+def differences(before: MachineState, after: MachineState) -> list[str]:
+    """Return what one state has that the other has not, one line each, sorted."""
+    found = []
+    for kind in before:
+        was, now = before[kind], after[kind]
+        found += [f"{kind} left behind: {name} {now[name]}".rstrip() for name in now.keys() - was.keys()]
+        found += [f"{kind} lost: {name} {was[name]}".rstrip() for name in was.keys() - now.keys()]
+        both = was.keys() & now.keys()
+        found += [f"{kind} changed: {name}: {was[name]} -> {now[name]}" for name in both if was[name] != now[name]]
+    return sorted(found)

@@ -1,4 +1,4 @@
-"""Everything that the checks around phases compare: one moment of a guest, before a phase or after it."""
+"""A guest at one moment, before or after a phase: what the checks around phases compare."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 from harness.kube import Cluster
 from harness.kube.resources import CONFIG_MAP, SERVICE
 from harness.validate.facts.cluster import ClusterView, Json
+from harness.validate.facts.etcd import EtcdView
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
 from harness.validate.facts.programs import RunningPrograms
 from harness.validate.inspection import Inspection
-from harness.validate.judge.apiserver import kubelet_configurations
-from harness.validate.judge.etcd import EtcdView
-from harness.validate.remote.hosts import gather_running
+from harness.validate.judge.kubelets import kubelet_configurations
+from harness.validate.remote.gather import gather_programs
 
-# Services of whose addresses DNS is asked the names: another one after a phase than before it, so that no answer is one
-# that was cached under the settings of before.
+# Services whose addresses DNS is asked to resolve: another one after a phase than before it, so that no answer was
+# cached under the old settings.
 BEFORE, AFTER = ("default", "kubernetes"), ("kube-system", "kube-dns")
 DNS_LABELS = {"k8s-app": "kube-dns"}
 CACHE = re.compile(r"^\s*cache\s+(\d+)", re.MULTILINE)
@@ -27,9 +27,9 @@ CACHE = re.compile(r"^\s*cache\s+(\d+)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Observation:
-    """One moment of a guest.
+    """A guest at one moment.
 
-    facts, running: by machine.  kubelets: the configuration that each kubelet says it uses, by node.
+    facts, running: by machine.  kubelets: the configuration that each kubelet reports, by node.
     coredns: the data of its ConfigMap.
     """
 
@@ -42,15 +42,15 @@ class Observation:
 
     @property
     def etcd(self) -> Mapping[str, EtcdView]:
-        """Return what each machine's etcd says."""
+        """Return what each machine's etcd reports."""
         return {name: facts.etcd for name, facts in self.facts.items() if facts.etcd is not None}
 
 
 def observe(inspection: Inspection, service: tuple[str, str] = BEFORE) -> Observation:
-    """Look at a guest that has settled, or has not within its time.
+    """Look at a guest once it has settled, or its time to do so is over.
 
     Args:
-        service: the namespace and name of the Service of whose address DNS is asked the name.
+        service: the namespace and name of the Service whose address DNS is asked to resolve.
 
     Raises:
         VmatrixError: a machine or the API does not answer.
@@ -58,15 +58,13 @@ def observe(inspection: Inspection, service: tuple[str, str] = BEFORE) -> Observ
     view, expected = inspection.view, inspection.expected
     servers = dns_servers(view)
     address = _address_of(inspection.api, *service)
-    questions = {
-        name: {"dns": servers if name in expected.nodes else [], "address": address} for name in expected.machines
-    }
+    given = {name: {"dns": servers if name in expected.nodes else [], "address": address} for name in expected.machines}
     corefile = inspection.api.get(CONFIG_MAP, "coredns", "kube-system") or {}
     return Observation(
         expected=expected,
         view=view,
         facts=inspection.facts,
-        running=gather_running(inspection.hosts, questions),
+        running=gather_programs(inspection.hosts, given),
         kubelets=kubelet_configurations(inspection.api, expected),
         coredns=corefile.get("data") or {},
     )
@@ -82,7 +80,7 @@ def dns_servers(view: ClusterView) -> list[str]:
 
 
 def cache_seconds(corefile: str) -> str:
-    """Return the number of the line `cache N` of a Corefile, "" when there is none or they differ."""
+    """Return the N of the lines `cache N` of a Corefile, "" when there is none or they differ."""
     found = set(CACHE.findall(corefile))
     return found.pop() if len(found) == 1 else ""
 

@@ -1,24 +1,23 @@
-"""Which version of what runs where, and whether an upgrade has changed all of it: from processes and pods that run."""
+"""Whether an upgrade has changed every component, judged by the processes and pods that run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from harness.validate.facts.cluster import ClusterView, Json
-from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.facts.expected import CONTROL_PLANE_PROGRAMS, ExpectedGuest
 from harness.validate.judge.mismatch import Mismatch, differs, on_every
 from harness.validate.phases.observation import Observation
 
-CONTROL_PLANE_PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 Versions = Mapping[str, str]
 
 
 def wanted_versions(expected: ExpectedGuest) -> dict[str, str]:
-    """Return every place where a version of a component can be seen, with the version that must be seen there."""
+    """Return the version that must be seen at every place that shows the version of a component."""
     wanted: dict[str, str] = {}
     for node in expected.nodes:
         wanted[f"{node}: kubelet, running"] = expected.kubernetes
-        wanted[f"{node}: kubelet, as the API knows it"] = expected.kubernetes
+        wanted[f"{node}: kubelet, as its Node reports"] = expected.kubernetes
         wanted[f"{node}: kube-proxy, running"] = expected.kubernetes
         wanted[f"{node}: kube-proxy, image"] = expected.kubernetes
     for node in expected.control_plane:
@@ -28,7 +27,7 @@ def wanted_versions(expected: ExpectedGuest) -> dict[str, str]:
             wanted[f"{node}: {program}, image"] = expected.kubernetes
     for machine in expected.etcd:
         wanted[f"{machine}: etcd, running"] = expected.etcd_version
-        wanted[f"{machine}: etcd, as it says itself"] = expected.etcd_version
+        wanted[f"{machine}: etcd, as it reports"] = expected.etcd_version
         if expected.stacked_etcd:
             wanted[f"{machine}: etcd, image"] = expected.etcd_version
     wanted["CoreDNS, running"] = wanted["CoreDNS, image"] = expected.coredns
@@ -40,15 +39,15 @@ def seen_versions(seen: Observation) -> dict[str, str]:
     found: dict[str, str] = {}
     for node in seen.view.nodes:
         kubelet = node["status"]["nodeInfo"]["kubeletVersion"]
-        found[f"{node['metadata']['name']}: kubelet, as the API knows it"] = kubelet.removeprefix("v")
+        found[f"{node['metadata']['name']}: kubelet, as its Node reports"] = kubelet.removeprefix("v")
     for machine, running in seen.running.items():
         for program in ("kubelet", "kube-proxy", *CONTROL_PLANE_PROGRAMS, "etcd"):
-            found[f"{machine}: {program}, running"] = ", ".join(running.versions(program))
+            found[f"{machine}: {program}, running"] = ", ".join(running.versions.get(program, ()))
             found[f"{machine}: {program}, image"] = _tags(seen.view, program, machine)
         found[f"{machine}: API server, its /version"] = running.api_version
     for machine, member in seen.etcd.items():
-        found[f"{machine}: etcd, as it says itself"] = member.version
-    dns = {version for running in seen.running.values() for version in running.versions("coredns")}
+        found[f"{machine}: etcd, as it reports"] = member.version
+    dns = {version for running in seen.running.values() for version in running.versions.get("coredns", ())}
     found["CoreDNS, running"] = ", ".join(sorted(dns))
     found["CoreDNS, image"] = _tags(seen.view, "coredns", "")
     return found
@@ -57,7 +56,7 @@ def seen_versions(seen: Observation) -> dict[str, str]:
 def not_upgraded(before: Observation | None, after: Observation) -> list[Mismatch]:
     """Return where the old version was not seen before, or the new one is not seen after.
 
-    A place whose version must change is also held to differ from what was seen there before, whatever was expected.
+    Where the version must change, it must also differ from the one seen there before, whatever was expected.
     """
     if before is None:
         return [Mismatch("before the phase", "a record of every component's version", "none")]
@@ -74,7 +73,7 @@ def not_upgraded(before: Observation | None, after: Observation) -> list[Mismatc
 
 
 def side_by_side(before: Observation, after: Observation) -> dict[str, list[str]]:
-    """Return what was seen before and after at every place that counts, for people to look at."""
+    """Return the versions seen before and after at every place, for people to read."""
     was, now = seen_versions(before), seen_versions(after)
     places = {**wanted_versions(before.expected), **wanted_versions(after.expected)}
     return {place: [was.get(place, ""), now.get(place, "")] for place in sorted(places)}
@@ -87,24 +86,24 @@ def _wrong(wanted: Versions, seen: Versions, when: str) -> list[Mismatch]:
 
 
 def _tags(view: ClusterView, component: str, node: str) -> str:
-    """Return the versions of the images that containers of a component run from, on a node or ("") on any."""
+    """Return the versions of the images that a component's containers run, on a node or ("") on any."""
     pods = [pod for pod in view.system_pods if node in ("", pod["spec"].get("nodeName"))]
     tags = {_version(image) for pod in pods for image in _running_images(pod, component)}
     return ", ".join(sorted(tags))
 
 
 def _running_images(pod: Json, component: str) -> Iterator[str]:
-    """Yield the images of a pod's running containers; where the runtime gives a digest alone, the one asked for."""
+    """Yield the images of a pod's running containers; the spec's image where the runtime reports a digest."""
     if "deletionTimestamp" in pod["metadata"]:
         return
-    asked = {container["name"]: container["image"] for container in pod["spec"]["containers"]}
+    specified = {container["name"]: container["image"] for container in pod["spec"]["containers"]}
     for container in pod["status"].get("containerStatuses", []):
-        image = container["image"] if "/" in container["image"] else asked[container["name"]]
+        image = container["image"] if "/" in container["image"] else specified[container["name"]]
         if "running" in container.get("state", {}) and image.rpartition(":")[0].endswith(f"/{component}"):
             yield str(image)
 
 
 def _version(image: str) -> str:
-    """Return the version in an image's tag: of etcd's 3.6.8-0 without the image's own revision."""
+    """Return the version in an image's tag, without the revision of etcd's image (3.6.8-0)."""
     repository, _, tag = image.rpartition(":")
     return tag.partition("-")[0] if repository.endswith("/etcd") else tag.removeprefix("v")

@@ -1,4 +1,4 @@
-"""The machines of a guest as testinfra hosts, opened when the machines exist, never while tests are collected."""
+"""The machines of a guest as testinfra hosts, and how to run one of the on_node programs on them."""
 
 from __future__ import annotations
 
@@ -15,20 +15,14 @@ import testinfra
 
 from harness.errors import InfraError
 from harness.model import Environment
-from harness.validate.facts.network_plugins import plugins
-from harness.validate.facts.node import NodeFacts, parse
-from harness.validate.facts.programs import RunningPrograms
-from harness.validate.facts.programs import parse as parse_programs
 
 T = TypeVar("T")
-ON_NODE = Path(__file__).with_name("on_node.py")
-ON_NODE_PROGRAMS = Path(__file__).with_name("on_node_programs.py")
-ON_NODE_STATE = Path(__file__).with_name("on_node_state.py")
-GATHER_SECONDS = 60  # the slowest part asks four binaries for their version on a machine that is busy
+LIBRARY = Path(__file__).with_name("on_node.py")
+RUN_SECONDS = 60  # the slowest part asks five programs for their version on a busy machine
 
 
 def open_hosts(environment: Environment, ssh_options: Sequence[str]) -> dict[str, Any]:
-    """Return a testinfra host per machine, by name.
+    """Return a testinfra host per machine, by name. Nothing is connected yet.
 
     Args:
         ssh_options: how the harness connects: key, host key policy, ControlPath (so that connections are shared).
@@ -43,62 +37,47 @@ def open_hosts(environment: Environment, ssh_options: Sequence[str]) -> dict[str
     }
 
 
-def gather(hosts: Mapping[str, Any]) -> dict[str, NodeFacts]:
-    """Ask every machine for its facts, all at once, one command each; every network plugin's unit is looked for.
-
-    Raises:
-        InfraError: a machine did not answer or answered nonsense.
-    """
-    units = sorted(plugin.unit for plugin in plugins().values())
-    return ask_each(hosts, dict.fromkeys(hosts, (ON_NODE, *units)), parse)
-
-
-def gather_running(hosts: Mapping[str, Any], questions: Mapping[str, Mapping[str, Any]]) -> dict[str, RunningPrograms]:
-    """Ask every machine what it runs, all at once.
-
-    Args:
-        questions: what on_node_programs.py takes, by machine.
-
-    Raises:
-        InfraError: a machine did not answer or answered nonsense.
-    """
-    programs = {name: (ON_NODE_PROGRAMS, json.dumps(questions[name])) for name in hosts}
-    return ask_each(hosts, programs, parse_programs)
-
-
-def ask_each(
+def run_on_each(
     hosts: Mapping[str, Any],
-    programs: Mapping[str, tuple[Path | str, ...]],
-    read: Callable[[str], T],
+    program: Path,
+    read: Callable[[Any], T],
     *,
-    seconds: float = GATHER_SECONDS,
+    given: Mapping[str, Any] | None = None,
+    seconds: float = RUN_SECONDS,
 ) -> dict[str, T]:
-    """Run a program with its arguments on every machine, all at once, and read what each prints.
+    """Run a program on every machine in parallel, and read the JSON that each prints.
 
     Args:
+        read: turns the decoded JSON into the result.
+        given: the program's argument as an object, by machine; None for a program that takes none.
         seconds: how long each may take.
 
     Raises:
-        InfraError: a machine did not answer or answered nonsense.
+        InfraError: a machine does not answer, or its output is malformed.
     """
 
-    def ask(name: str) -> T:
-        program, *arguments = programs[name]
-        return read(_said(name, hosts[name], remote_command(Path(program), *map(str, arguments), seconds=seconds)))
+    def run(name: str) -> T:
+        arguments = () if given is None else (json.dumps(given[name]),)
+        output = _output(name, hosts[name], remote_command(program, *arguments, seconds=seconds))
+        try:
+            return read(json.loads(output))
+        except (ValueError, KeyError, TypeError) as error:
+            summary = f"{program.name} printed malformed output on {name}: {type(error).__name__}: {error}"
+            raise InfraError(summary, detail=output[:500]) from error
 
     with ThreadPoolExecutor(max_workers=max(1, len(hosts))) as pool:
-        return dict(zip(hosts, pool.map(ask, hosts), strict=True))
+        return dict(zip(hosts, pool.map(run, hosts), strict=True))
 
 
-def remote_command(program: Path, *arguments: str, seconds: float = GATHER_SECONDS) -> str:
+def remote_command(program: Path, *arguments: str, seconds: float = RUN_SECONDS) -> str:
     """Return the shell command that runs one of the on_node programs on a machine.
 
-    The text of the programs goes along; on_node is there to be imported by the others under its own name.
+    The command carries the program's text, and that of on_node.py, which the program imports under its full name.
 
     Args:
-        seconds: after which the machine ends it.
+        seconds: after which the machine kills it.
     """
-    texts = json.dumps([ON_NODE.read_text(encoding="utf-8"), program.read_text(encoding="utf-8")])
+    texts = json.dumps([LIBRARY.read_text(encoding="utf-8"), program.read_text(encoding="utf-8")])
     packed = base64.b64encode(zlib.compress(texts.encode(), 9)).decode()
     start = (
         "import base64,json,sys,types,zlib;"
@@ -109,16 +88,16 @@ def remote_command(program: Path, *arguments: str, seconds: float = GATHER_SECON
     return f"timeout {seconds:.0f} python3 -c {shlex.join([start, *arguments])}"
 
 
-def _said(name: str, host: Any, command: str) -> str:
+def _output(name: str, host: Any, command: str) -> str:
     try:
         done = host.run(command)
-    except RuntimeError as error:  # testinfra's word for ssh's exit status 255
+    except RuntimeError as error:  # testinfra raises it for ssh's exit status 255
         raise InfraError(
-            f"{name} cannot be logged in to: {str(error)[:300]}", hint="is the machine still running? `vmatrix status`"
+            f"cannot log in to {name}: {str(error)[:300]}", hint="is the machine still running? `vmatrix status`"
         ) from error
     if done.rc != 0:
         raise InfraError(
-            f"{name} could not tell its facts (status {done.rc}): {done.stderr.strip()[-500:]}",
+            f"cannot read the facts of {name} (exit status {done.rc}): {done.stderr.strip()[-500:]}",
             hint=f"log in to {name} and run `python3 --version; systemctl --failed`",
         )
     return str(done.stdout)

@@ -1,7 +1,7 @@
-"""Runs on a guest's machine: asks addresses again and again, and prints one JSON line per answer until it is ended.
+"""Sends HTTP requests to addresses again and again, and prints one JSON line per request until it is stopped.
 
-Each question has a connection of its own and a thread of its own, so that one that hangs does not hold up the others.
-Ends by itself when its output is no longer read, or after `seconds`.
+Each address has its own thread, and each request its own connection, so that one that hangs does not delay others.
+Stops by itself when its output is no longer read, or after `seconds`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ended = threading.Event()
 
 
 def tell(row: Mapping[str, Any]) -> None:
-    """Print a line at once; end everything when nobody reads it."""
+    """Print a line at once; stop everything when nobody reads it."""
     with output:
         try:
             sys.stdout.write(json.dumps(row) + "\n")
@@ -32,7 +32,7 @@ def tell(row: Mapping[str, Any]) -> None:
 
 
 def answer(url: str, cafile: str, timeout: float) -> str:
-    """Ask once; return "" for a 200, else in words what came instead."""
+    """Send one request; return "" for a 200, else what came instead."""
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port
     link: http.client.HTTPConnection
@@ -52,30 +52,30 @@ def answer(url: str, cafile: str, timeout: float) -> str:
     return "" if status == OK else f"status {status}"
 
 
-def ask(question: Mapping[str, Any], started: float) -> None:
-    """Ask until everything ends. Times are seconds since `started`, by a clock that is never set."""
+def repeat(request: Mapping[str, Any], started: float) -> None:
+    """Send requests until everything stops. Times are seconds since `started`, on the monotonic clock."""
     while not ended.is_set():
         began = time.monotonic()
-        why = answer(question["url"], question.get("cafile", ""), question["timeout"])
+        why = answer(request["url"], request.get("cafile", ""), request["timeout"])
         took = time.monotonic() - began
-        tell({"of": question["name"], "at": round(began - started, 3), "took": round(took, 3), "why": why})
-        ended.wait(max(0.0, question["interval"] - took))
+        tell({"of": request["name"], "at": round(began - started, 3), "took": round(took, 3), "why": why})
+        ended.wait(max(0.0, request["interval"] - took))
 
 
 def main(argv: Sequence[str]) -> None:
-    """Ask everything.
+    """Send all requests.
 
     Args:
-        argv: one JSON object: `seconds` after which to end, and `questions`, each with name, url, cafile (for https),
+        argv: one JSON object: `seconds` after which to stop, and `requests`, each with name, url, cafile (for https),
             timeout and interval in seconds.
     """
-    asked = json.loads(argv[0])
+    given = json.loads(argv[0])
     started = time.monotonic()
     tell({"started": time.time()})
-    threads = [threading.Thread(target=ask, args=(q, started), daemon=True) for q in asked["questions"]]
+    threads = [threading.Thread(target=repeat, args=(r, started), daemon=True) for r in given["requests"]]
     for thread in threads:
         thread.start()
-    ended.wait(asked["seconds"])
+    ended.wait(given["seconds"])
     ended.set()
 
 

@@ -1,7 +1,6 @@
-"""Runs on a guest's machine like on_node.py, whose functions it uses: prints what its running programs are and obey.
+"""Prints the versions of a machine's running programs and the configuration that they have in effect.
 
-For the checks around phases, which compare two moments: the version of the very file that each process runs, what the
-API server of this machine says of itself, what the container runtime, kube-proxy, haproxy and CoreDNS have in effect.
+Versions are those of the very file that each process runs. facts/programs.py reads the output.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ RECURSE, CHECKING_DISABLED, DNSSEC_OK = 0x0100, 0x0010, 0x8000
 
 
 def started(pid: int) -> float:
-    """Return when a process began, in seconds since the epoch (proc_pid_stat(5), field 22); 0 when it has ended."""
+    """Return when a process started, in seconds since the epoch (proc_pid_stat(5), field 22); 0 when it has ended."""
     fields = (read(f"/proc/{pid}/stat") or "").rpartition(")")[2].split()
     if not fields:
         return 0.0
@@ -43,7 +42,7 @@ def started(pid: int) -> float:
 
 
 def programs() -> list[dict[str, Any]]:
-    """Return, for each running process of Kubernetes, etcd and the runtime, what the file that it runs says it is."""
+    """Return what the file of each running process of PROCESSES prints as its version."""
     known: dict[tuple[int, int], str] = {}
     found = []
     for process in processes():
@@ -53,9 +52,8 @@ def programs() -> list[dict[str, Any]]:
             file = (about.st_dev, about.st_ino)
             if file not in known:
                 known[file] = said([executable, VERSION_FLAGS.get(process["name"], "--version")]) or ""
-            row = {"name": process["name"], "pid": process["pid"], "said": known[file]}
-            found.append({**row, "started": started(process["pid"])})
-        except (OSError, IndexError):  # it ended meanwhile
+            found.append({"name": process["name"], "said": known[file]})
+        except OSError:  # it ended meanwhile
             continue
     return found
 
@@ -80,7 +78,7 @@ def hosts() -> list[list[str]]:
 
 
 def haproxy() -> dict[str, Any] | None:
-    """Return the servers that the running haproxy was given, when its files changed and when it began or read them."""
+    """Return the servers in the running haproxy's file, when that changed, and when the newest process started."""
     for pid in (entry for entry in os.listdir("/proc") if entry.isdigit()):
         argv = (read(f"/proc/{pid}/cmdline") or "").rstrip("\0").split("\0")
         if os.path.basename(argv[0]) == "haproxy" and "-f" in argv:
@@ -92,13 +90,13 @@ def haproxy() -> dict[str, Any] | None:
 
 
 def printed(argv: Sequence[str]) -> str:
-    """Return what a command printed, without what it said to whoever looks on (its standard error)."""
+    """Return what a command printed to its standard output."""
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=COMMAND_SECONDS, check=False)
     return done.stdout.decode(errors="replace")
 
 
 def changed(path: str) -> float:
-    """Return when a file was last changed, in seconds since the epoch; now when it is no longer there."""
+    """Return when a file was last changed, in seconds since the epoch; now when it is gone."""
     try:
         return os.stat(path).st_mtime
     except OSError:
@@ -111,7 +109,7 @@ def same_program(pid: str, name: str) -> bool:
 
 
 def containerd() -> dict[str, Any] | None:
-    """Return containerd's whole configuration (TOML), when its files changed, and when the process began."""
+    """Return containerd's whole configuration (TOML), when its files changed, and when the process started."""
     for process in processes():
         if process["name"] == "containerd":
             path = flag(process["argv"], "config") or flag(process["argv"], "c") or CONTAINERD_CONFIG
@@ -122,11 +120,11 @@ def containerd() -> dict[str, Any] | None:
 
 
 def lifetime(server: str, address: str, port: int = 53) -> dict[str, Any]:
-    """Ask a DNS server for an address's name, in each way that it caches apart; return the longest lifetime it gave.
+    """Ask a DNS server for an address's name, in each way that it caches separately; return the longest TTL.
 
-    Lifetimes in seconds; of what is cached they shrink, so only the longest tells what the server would give anew.
+    TTLs are in seconds. Those of cached answers shrink, so only the longest shows the configured one.
     """
-    longest, error = 0, "it was not asked"
+    longest, error = 0, "no request was sent"
     for bits in (0, CHECKING_DISABLED):
         for secure in (0, DNSSEC_OK):
             number = secrets.randbelow(65536)

@@ -1,8 +1,7 @@
-"""What a machine is like, whole: files, mounts, network, firewall, units, processes, control groups, kernel settings.
+"""Prints the whole state of a machine: files, mounts, network, firewall, units, processes, control groups, sysctls.
 
-Runs on the machine itself (`python3 - < on_node_state.py`, as root, with nothing but Python and the usual commands)
-and prints one JSON object; `differences` compares two of them. What changes on any machine that is
-simply running is left out, each with its reason.
+It runs as root with nothing but Python and the usual commands, and prints one JSON object. What changes on any running
+machine is left out, each with its reason.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ TREES = ("/boot", "/etc", "/home", "/opt", "/root", "/run", "/srv", "/tmp", "/us
 LEFT_OUT = re.compile(
     "|".join(
         (
-            r"/__pycache__(/|$)",  # whoever runs Python writes them
+            r"/__pycache__(/|$)",  # written by any Python program
             r"/\.ansible(/|$)",  # Ansible's own scratch folder
             r"^/(run|var)/log/(?!pods|containers)",  # logs tell what happened, also that it was undone
             r"^/run/(systemd|udev|user|dbus|sudo|sshd|credentials|utmp|initctl|cloud-init|blkid|mount)(/|$)",
@@ -40,12 +39,12 @@ COUNTING = re.compile(r"nf_conntrack_count|/neigh/|/(conf|neigh)/(veth|cni|flann
 
 
 def output(*argv: str) -> list[str]:
-    """Return a command's lines."""
+    """Return the lines that a command prints."""
     return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
 def fingerprint(path: Path) -> str:
-    """Tell what is at a path: its kind, permissions, owner and content; not its times."""
+    """Return the kind, permissions, owner and content of a path; not its times."""
     found = path.lstat()
     kind = stat.filemode(found.st_mode)
     owner = f"{found.st_uid}:{found.st_gid}"
@@ -65,7 +64,7 @@ def digest(path: Path) -> str:
 
 
 def files() -> dict[str, str]:
-    """Return every file and folder of the trees that can tell a machine from another one."""
+    """Return every file and folder of the trees, except those left out."""
     seen: dict[str, str] = {}
     pending = [Path(tree) for tree in TREES]
     while pending:
@@ -99,12 +98,12 @@ def links() -> dict[str, str]:
 
 
 def as_keys(lines: list[str]) -> dict[str, str]:
-    """Return lines as keys, for what has no better name than itself."""
+    """Return lines as keys without values."""
     return {line.strip(): "" for line in lines if line.strip()}
 
 
 def nftables() -> list[str]:
-    """Return nft's listing of all rules; where nft crashes, as an old one does on a newer one's sets, the chains."""
+    """Return all rules as nft lists them; only the chains where an old nft crashes on a newer one's sets."""
     listing = ("nft", "--stateless", "list", "ruleset")
     done = subprocess.run(listing, capture_output=True, text=True, check=False)
     if done.returncode == 0:
@@ -147,7 +146,7 @@ def processes() -> dict[str, str]:
 
 
 def control_groups() -> dict[str, str]:
-    """Return every control group that is no service's of the system and no session's."""
+    """Return every control group, except those of units and sessions."""
     root = Path("/sys/fs/cgroup")
     below = (path.relative_to(root) for path in root.glob("**/") if not path.is_symlink())
     return {str(path): "" for path in below if not re.search(r"\.(service|scope|slice|mount|socket|swap)", str(path))}
@@ -180,18 +179,6 @@ def look() -> dict[str, dict[str, str]]:
         "kernel setting": kernel_settings(),
         "hostname": {Path("/proc/sys/kernel/hostname").read_text(encoding="utf-8").strip(): ""},
     }
-
-
-def differences(before: dict[str, dict[str, str]], after: dict[str, dict[str, str]]) -> list[str]:
-    """Say what one state has that the other has not, one sentence each, sorted."""
-    found = []
-    for kind in before:
-        was, now = before[kind], after[kind]
-        found += [f"{kind} left behind: {name} {now[name]}".rstrip() for name in now.keys() - was.keys()]
-        found += [f"{kind} lost: {name} {was[name]}".rstrip() for name in was.keys() - now.keys()]
-        both = was.keys() & now.keys()
-        found += [f"{kind} changed: {name}: {was[name]} -> {now[name]}" for name in both if was[name] != now[name]]
-    return sorted(found)
 
 
 if __name__ == "__main__":

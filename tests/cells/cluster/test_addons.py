@@ -1,10 +1,10 @@
-"""The add-ons are available on every node, from the mirror, in their versions, and quiet."""
+"""The add-ons are available on every node, from the mirror, in the cell's versions, and do not restart."""
 
 from __future__ import annotations
 
 from harness.validate.facts.cluster import ClusterView
 from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.judge import addons, cluster
+from harness.validate.judge import addons, system_pods
 from harness.validate.judge.mismatch import require
 
 
@@ -12,16 +12,16 @@ def test_dns_and_the_cells_add_ons_are_available(view: ClusterView, expected: Ex
     names = ", ".join(("CoreDNS", *expected.addons))
     require(
         addons.unavailable_deployments(view, expected),
-        claim=f"all replicas of {names} are available and of the newest generation, and no other add-on is there",
+        claim=f"all replicas of {names} are available and up to date, and no other add-on exists",
         look="the pods' events and logs",
-        do="kubectl --kubeconfig kubeconfig get deployments -A; describe the one that is named",
+        do="kubectl --kubeconfig kubeconfig get deployments -A; then describe the one named above",
     )
 
 
 def test_network_plugin_and_kube_proxy_are_ready_on_every_node(view: ClusterView, expected: ExpectedGuest) -> None:
     require(
         addons.unready_daemon_sets(view, expected),
-        claim="kube-proxy and the network plugin have a ready pod on every node of the inventory",
+        claim="kube-proxy and the network plugin have a ready pod on every node",
         look="the pods' events and logs",
         do="kubectl --kubeconfig kubeconfig get daemonsets,pods -A -o wide",
     )
@@ -29,8 +29,8 @@ def test_network_plugin_and_kube_proxy_are_ready_on_every_node(view: ClusterView
 
 def test_system_pods_are_ready_and_do_not_restart(view: ClusterView, expected: ExpectedGuest) -> None:
     require(
-        cluster.unready_pods(view, expected),
-        claim="every system pod is Running and ready, and none restarts again and again",
+        system_pods.unready_pods(view, expected),
+        claim="every system pod is Running and ready, and none keeps restarting",
         look="kubectl logs --previous of the pod",
         do="kubectl --kubeconfig kubeconfig get pods -A",
     )
@@ -38,16 +38,16 @@ def test_system_pods_are_ready_and_do_not_restart(view: ClusterView, expected: E
 
 def test_components_run_the_expected_versions(view: ClusterView, expected: ExpectedGuest) -> None:
     require(
-        cluster.wrong_image_versions(view, expected),
-        claim="the pods of every component run the version of the cell",
-        look="the images of kube-system's and the network plugin's pods",
+        system_pods.wrong_image_versions(view, expected),
+        claim="the pods of every component run the cell's version",
+        look="the images of the pods of kube-system and the network plugin",
         do="kubectl --kubeconfig kubeconfig get pods -A -o jsonpath='{..image}'",
     )
 
 
 def test_images_come_from_the_mirror(view: ClusterView, expected: ExpectedGuest) -> None:
     require(
-        cluster.foreign_images(view, expected),
+        system_pods.foreign_images(view, expected),
         claim=f"every system pod's image comes from {expected.registry}",
         look="cluster_image_registry in inventory/extra-vars.yml; imageRepository in kubeadm's configuration",
         do="kubectl --kubeconfig kubeconfig get pods -A -o jsonpath='{..image}'",

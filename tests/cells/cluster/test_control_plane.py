@@ -1,18 +1,18 @@
-"""The API server, its kubelets and etcd answer as they must."""
+"""The API server, the kubelets and etcd answer as expected."""
 
 from __future__ import annotations
 
 from harness.kube import Cluster
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.inspection import Inspection
-from harness.validate.judge import apiserver, etcd
+from harness.validate.judge import apiserver, etcd, kubelets
 from harness.validate.judge.mismatch import require
 
 
 def test_api_server_has_the_expected_version(api: Cluster, expected: ExpectedGuest) -> None:
     require(
         apiserver.wrong_version(api, expected),
-        claim="the API server that answers has the version of the cell",
+        claim="the API server reports the cell's version",
         look="the API server's image in /etc/kubernetes/manifests",
         do="kubectl --kubeconfig kubeconfig version",
     )
@@ -21,7 +21,7 @@ def test_api_server_has_the_expected_version(api: Cluster, expected: ExpectedGue
 def test_api_server_is_ready_and_live_in_every_part(api: Cluster) -> None:
     require(
         apiserver.failing_probes(api),
-        claim="every part of the API server is ready and live",
+        claim="every check of /readyz and /livez of the API server passes",
         look="the API server's log",
         do="kubectl --kubeconfig kubeconfig get --raw '/readyz?verbose'",
     )
@@ -31,7 +31,7 @@ def test_api_server_refuses_strangers(inspection: Inspection) -> None:
     nobody = apiserver.anonymous(inspection.guest.kubeconfig, inspection.directory / "anonymous.kubeconfig")
     require(
         apiserver.admitted_strangers(nobody),
-        claim="nobody reads the cluster without credentials",
+        claim="the API refuses to list objects without credentials",
         look="--anonymous-auth of the API server; bindings to system:anonymous and system:unauthenticated",
         do="kubectl --kubeconfig kubeconfig get clusterrolebindings -o wide",
     )
@@ -40,19 +40,19 @@ def test_api_server_refuses_strangers(inspection: Inspection) -> None:
 def test_rbac_grants_nothing_beyond_the_defaults(api: Cluster) -> None:
     require(
         apiserver.excessive_rights(api),
-        claim="neither strangers nor a plain ServiceAccount may read secrets or make things, and the admin may all",
-        look="ClusterRoleBindings that are not bootstrapping defaults",
+        claim="anonymous users and plain ServiceAccounts may not read secrets or create objects; the admin may do all",
+        look="ClusterRoleBindings that are not bootstrap defaults",
         do="kubectl --kubeconfig kubeconfig get clusterrolebindings -o wide",
     )
 
 
 def test_running_kubelets_are_configured_as_the_cell_asks(inspection: Inspection) -> None:
     expected = inspection.expected
-    address = apiserver.dns_address(inspection.api, expected)
-    settings = apiserver.kubelet_configurations(inspection.api, expected)
+    address = kubelets.dns_address(inspection.api, expected)
+    settings = kubelets.kubelet_configurations(inspection.api, expected)
     require(
-        apiserver.wrong_kubelet_settings(settings, address, expected),
-        claim="each running kubelet uses the cell's settings, authenticates, authorizes, and gives pods the right DNS",
+        kubelets.wrong_kubelet_settings(settings, address, expected),
+        claim="each running kubelet has the cell's settings, authenticates, authorizes, and gives pods the right DNS",
         look="/var/lib/kubelet/config.yaml on the machine; was kubelet restarted after it changed?",
         do="kubectl --kubeconfig kubeconfig get --raw /api/v1/nodes/NODE/proxy/configz",
     )
@@ -70,7 +70,7 @@ def test_etcd_members_are_those_of_the_inventory(inspection: Inspection) -> None
 def test_etcd_is_healthy_on_every_member(inspection: Inspection) -> None:
     require(
         etcd.unhealthy(inspection.etcd, inspection.expected),
-        claim="every etcd member is healthy and has raised no alarm",
+        claim="every etcd member is healthy and has no alarm",
         look="the etcd pod's log; free space under /var/lib/etcd",
         do=f"{inspection.expected.login()}, then etcdctl endpoint health (in the etcd container)",
     )
@@ -88,7 +88,7 @@ def test_etcd_members_follow_one_leader(inspection: Inspection) -> None:
 def test_etcd_has_the_expected_version(inspection: Inspection) -> None:
     require(
         etcd.wrong_versions(inspection.etcd, inspection.expected),
-        claim="every etcd member runs the version of the cell",
+        claim="every etcd member runs the cell's version",
         look="the image in /etc/kubernetes/manifests/etcd.yaml",
         do=f"{inspection.expected.login()}, then etcdctl endpoint status (in the etcd container)",
     )

@@ -1,4 +1,4 @@
-"""metrics-server measures what every node uses, where the cell has it."""
+"""Where the cell has metrics-server, it measures what every node uses."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def test_the_usage_of_every_node_is_measured(api: Cluster, expected: ExpectedGue
         eventually(
             lambda: metrics.unmeasured_nodes(api, expected),
             deadline=Deadline.after(timeouts.metrics),
-            what="metrics-server has measured every node",
+            what="metrics-server to measure every node",
         ),
-        claim="metrics.k8s.io has a fresh usage above zero of every node of the inventory, and of no other",
+        claim="metrics.k8s.io has a recent usage above zero of every node of the inventory, and no other node",
         look=LOOK,
         do="kubectl --kubeconfig kubeconfig top nodes; kubectl --kubeconfig kubeconfig get apiservices",
     )
@@ -37,7 +37,7 @@ def test_the_usage_of_pods_on_every_node_is_measured(
         eventually(
             lambda: metrics.unmeasured_pods(api, view, expected),
             deadline=Deadline.after(timeouts.metrics),
-            what="metrics-server has measured pods on every node",
+            what="metrics-server to measure pods on every node",
         ),
         claim="metrics.k8s.io has a usage above zero of system pods on every node",
         look=LOOK,

@@ -1,16 +1,16 @@
-"""The cluster's nodes are the inventory's machines, all well."""
+"""The cluster's nodes are the inventory's machines, and all are healthy."""
 
 from __future__ import annotations
 
 from harness.validate.facts.cluster import ClusterView
 from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.judge import cluster
+from harness.validate.judge import cluster_nodes
 from harness.validate.judge.mismatch import require
 
 
 def test_every_machine_is_a_ready_node_and_no_other_is(view: ClusterView, expected: ExpectedGuest) -> None:
     require(
-        cluster.unready_nodes(view, expected),
+        cluster_nodes.unready_nodes(view, expected),
         claim="the Ready nodes are exactly the inventory's machines",
         look="journalctl -u kubelet on the machine; the events of the node",
         do="kubectl --kubeconfig kubeconfig describe node NODE",
@@ -19,8 +19,8 @@ def test_every_machine_is_a_ready_node_and_no_other_is(view: ClusterView, expect
 
 def test_nodes_have_the_expected_versions(view: ClusterView, expected: ExpectedGuest) -> None:
     require(
-        cluster.wrong_node_versions(view, expected),
-        claim="every kubelet and container runtime has the version of the cell",
+        cluster_nodes.wrong_node_versions(view, expected),
+        claim="every kubelet and container runtime reports the cell's version",
         look="the node's status.nodeInfo",
         do="kubectl --kubeconfig kubeconfig get nodes -o wide",
     )
@@ -28,8 +28,8 @@ def test_nodes_have_the_expected_versions(view: ClusterView, expected: ExpectedG
 
 def test_nodes_have_their_own_pod_networks(view: ClusterView, expected: ExpectedGuest) -> None:
     require(
-        cluster.wrong_node_networks(view, expected),
-        claim="every node has its machine's address and a pod network of its own within the cluster's",
+        cluster_nodes.wrong_node_networks(view, expected),
+        claim="every node has its machine's address and a separate pod network within the cluster's",
         look="the flags of kube-controller-manager; the node's spec.podCIDR",
         do="kubectl --kubeconfig kubeconfig get nodes -o yaml",
     )
@@ -37,8 +37,8 @@ def test_nodes_have_their_own_pod_networks(view: ClusterView, expected: Expected
 
 def test_nodes_have_the_roles_of_the_inventory(view: ClusterView, expected: ExpectedGuest) -> None:
     require(
-        cluster.wrong_roles(view, expected),
-        claim="the control-plane label and taint are on the inventory's control planes only",
+        cluster_nodes.wrong_roles(view, expected),
+        claim="only the inventory's control planes have the control-plane label and taint",
         look="the node's labels and taints",
         do="kubectl --kubeconfig kubeconfig describe nodes",
     )

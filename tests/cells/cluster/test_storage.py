@@ -1,4 +1,4 @@
-"""Where the cell has a storage provisioner: claims are served, writes kept, released volumes taken away."""
+"""Where the cell has a storage provisioner, claims are bound, writes kept, and released volumes deleted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.when(phase=asked_for(LOCAL_PATH_PROVISIONER))
 def test_one_storage_class_is_the_default(inspection: Inspection) -> None:
     require(
         storage.wrong_default_class(inspection.api),
-        claim="claims that name no storage class get the provisioner's",
+        claim="claims without a storage class get that of the provisioner",
         look=f"the annotation {storage.DEFAULT} of storage classes",
         do="kubectl --kubeconfig kubeconfig get storageclasses",
     )
@@ -39,7 +39,7 @@ def test_a_volume_keeps_what_a_pod_wrote_for_another_and_goes_with_its_claim(
         storage.remove(inspection.api)
     require(
         found,
-        claim="a volume of the default class keeps what a pod wrote for another, and goes with its claim",
-        look="the provisioner's log and its helper pods; the events of claim and pods",
+        claim="a volume of the default class keeps what one pod wrote for another, and is deleted with its claim",
+        look="the provisioner's log and its helper pods; the events of the claim and the pods",
         do="kubectl --kubeconfig kubeconfig -n local-path-storage logs deployment/local-path-provisioner",
     )

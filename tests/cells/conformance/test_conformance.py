@@ -1,6 +1,6 @@
 """The curated upstream conformance specs of the cell's Kubernetes minor.
 
-The specs run once per cell, together; each spec is an item of its own (see ../conftest.py) that tells its own verdict.
+The specs of a cell run together, once; each spec is a separate item (see ../conftest.py) with its own verdict.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import pytest
 from harness.model import Mirror
 from harness.spec.models import Timeouts
 from harness.until import Deadline
-from harness.validate.conformance.run import Tools, run_specs, wait_for_clean_up
+from harness.validate.conformance.ginkgo import Tools
+from harness.validate.conformance.run import run_specs, wait_for_clean_up
 from harness.validate.conformance.verdicts import SpecOutcome, SpecVerdict
 from harness.validate.inspection import Inspection
 

@@ -1,4 +1,4 @@
-"""The steps of a cell's life as items: a step that fails says so here, once, and the checks are not run."""
+"""The steps of a cell's life as items: a failed step is reported here, once, and its checks are not run."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from harness.session import Cells
 
 @pytest.mark.step("provision")
 def test_provision(cell: Cell, cells: Cells) -> None:
-    """There is room for the cell; every machine of the topology exists and can be logged in to."""
+    """Every machine of the topology exists and accepts a login."""
     environment = cells.begin(cell).provision()
     assert [m.name for m in environment.machines] == [m.name for m in cell.machines]
 
 
 @pytest.mark.step("phase")
 def test_phase(cell: Cell, life: Life, phase: int) -> None:
-    """The phase's playbook ends well; where there is a cluster afterwards, its admin kubeconfig is for us alone."""
+    """The phase's playbook succeeds; if there is a cluster afterwards, only this user can read its admin kubeconfig."""
     if life.failure is not None:
         pytest.skip(f"not run: {life.failure.summary.splitlines()[0]}")
     guest = life.apply(phase)
@@ -29,15 +29,15 @@ def test_phase(cell: Cell, life: Life, phase: int) -> None:
 
 @pytest.mark.step("teardown")
 def test_teardown(cell: Cell, life: Life, cells: Cells) -> None:
-    """Everything of the cell is collected, taken away and gone; or the failed cell is kept as asked."""
+    """Everything of the cell is collected, deleted and gone; or the failed cell is kept as requested."""
     cells.close(cell)
     assert life.torn_down
 
 
 @pytest.mark.step("gone")
 def test_gone(cell: Cell, life: Life, cells: Cells) -> None:
-    """The infra cluster itself no longer knows anything of the cell, whatever the teardown believed."""
+    """The infra cluster has no object of the cell left, whatever the teardown reported."""
     if life.failed and cells.plan.settings.keep_on_failure:
-        pytest.skip("not run: the failed cell was to be kept")
+        pytest.skip("not run: the failed cell is kept")
     where = cells.site.namespace
     assert find(cells.site.cluster, Selection(run=cells.plan.run, cell=cell.id, namespace=where)) == []

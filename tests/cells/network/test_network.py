@@ -1,4 +1,4 @@
-"""Pods reach each other, Services, names and node ports, from every node to every node."""
+"""Pods on every node reach pods on every node, Services, DNS names and node ports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.inspection import Inspection
 from harness.validate.judge import network
 from harness.validate.judge.mismatch import Mismatch, eventually, require
-from harness.validate.remote.probes import UDP_PORT, Probes, place, remove
+from harness.validate.remote.probe_pods import UDP_PORT, place_probes, remove_probes
+from harness.validate.remote.probes import Probes
 
 SERVICES = "the kube-proxy pods' logs; nft list table ip kube-proxy on the source's machine"
 DNS = "CoreDNS's logs; /etc/resolv.conf in a pod; the Service kube-system/kube-dns"
@@ -22,12 +23,12 @@ DNS = "CoreDNS's logs; /etc/resolv.conf in a pod; the Service kube-system/kube-d
 
 @pytest.fixture(scope="module")
 def probes(inspection: Inspection, mirror: Mirror, timeouts: Timeouts) -> Iterator[Probes]:
-    """Probe pods on every node: placed before this module's first check, gone after its last one."""
+    """Probe pods on every node: created before this module's first check, removed after its last one."""
     image = f"{mirror.registry}/{inspection.curated.images[AGNHOST]}"
     try:
-        yield place(inspection.api, inspection.expected.nodes, image, Deadline.after(timeouts.probe_pods))
+        yield place_probes(inspection.api, inspection.expected.nodes, image, Deadline.after(timeouts.probe_pods))
     finally:
-        remove(inspection.api, Deadline.after(timeouts.probe_remove))
+        remove_probes(inspection.api, Deadline.after(timeouts.probe_remove))
 
 
 Followed = Callable[[Callable[[], list[Mismatch]]], list[Mismatch]]
@@ -35,15 +36,15 @@ Followed = Callable[[Callable[[], list[Mismatch]]], list[Mismatch]]
 
 @pytest.fixture(scope="module")
 def followed(probes: Probes, timeouts: Timeouts) -> Followed:
-    """Return what judges until the network has followed the probes; all checks share that time."""
+    """Return what judges until the network has picked up the probes; all checks share that time."""
     deadline = Deadline.after(timeouts.probe_follow)
-    return lambda judge: eventually(judge, deadline=deadline, what="the network has followed the probes")
+    return lambda judge: eventually(judge, deadline=deadline, what="the network to pick up the probe pods")
 
 
 def test_pods_reach_pods_on_every_node(probes: Probes, expected: ExpectedGuest, followed: Followed) -> None:
     require(
         followed(lambda: network.unreachable_pods(probes, expected, protocol="http")),
-        claim="a pod on every node reaches a pod on every node, its own included, over TCP",
+        claim="a pod on every node reaches a pod on every node, including its own, over TCP",
         look=expected.plugin.look,
         do=f"{expected.login()}, then curl http://POD_ADDRESS:8080/hostname",
     )
@@ -52,7 +53,7 @@ def test_pods_reach_pods_on_every_node(probes: Probes, expected: ExpectedGuest, 
 def test_pods_reach_pods_on_every_node_by_udp(probes: Probes, expected: ExpectedGuest, followed: Followed) -> None:
     require(
         followed(lambda: network.unreachable_pods(probes, expected, protocol="udp")),
-        claim="a pod on every node reaches a pod on every node, its own included, over UDP",
+        claim="a pod on every node reaches a pod on every node, including its own, over UDP",
         look=expected.plugin.look,
         do=f"{expected.login()}, then tcpdump -ni any udp port {UDP_PORT}",
     )
@@ -94,7 +95,7 @@ def test_node_port_is_open_on_every_node_from_every_node(
 ) -> None:
     require(
         followed(lambda: network.closed_node_ports(probes, expected)),
-        claim="a NodePort answers on every node's address, asked from pods on every node",
+        claim="a NodePort answers pods on every node at every node's address",
         look=SERVICES,
         do=f"{expected.login()}, then curl http://NODE_ADDRESS:{probes.node_port}/hostname",
     )
@@ -105,7 +106,7 @@ def test_api_server_is_reached_by_name_from_every_node(
 ) -> None:
     require(
         followed(lambda: network.api_unreachable(probes, expected)),
-        claim="pods on every node find the API server as kubernetes.default, short and in full",
+        claim="pods on every node reach the API server by its DNS name, short and full",
         look=DNS,
         do="kubectl --kubeconfig kubeconfig -n default get service,endpointslices",
     )

@@ -1,4 +1,4 @@
-"""Every node has its part of the pod network: the plugin's routes, interfaces and unit, and no other plugin's."""
+"""Every node has the network plugin's routes, tunnel and unit, and no other plugin's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_nodes_have_a_route_to_every_other_nodes_pods(
 ) -> None:
     require(
         pod_network.wrong_routes(facts, view, expected),
-        claim=f"every node routes to every other node's pods, and to no others, via {expected.plugin.gateway.words}",
+        claim=f"every node has routes to the pods of all other nodes only, via {expected.plugin.gateway.words}",
         look=expected.plugin.look,
         do=f"{expected.login()}, then ip route",
     )
@@ -34,7 +34,7 @@ def test_nodes_have_the_network_plugins_tunnel_and_no_other(
 def test_the_network_plugins_unit_runs_and_is_enabled(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
     require(
         pod_network.wrong_plugin_units(facts, expected),
-        claim=f"{expected.plugin.unit} runs on every node, and will after a reboot; no other plugin's is installed",
+        claim=f"{expected.plugin.unit} runs and is enabled on every node, and no other plugin's unit is installed",
         look=f"journalctl -u {expected.plugin.unit} on the machine",
         do=f"{expected.login()}, then systemctl status {expected.plugin.unit}",
     )

@@ -1,13 +1,13 @@
-"""Every machine runs what it must run, and only that."""
+"""Every machine runs the programs of its role and no others."""
 
 from __future__ import annotations
 
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
-from harness.validate.judge import nodes
+from harness.validate.judge import node_services
 from harness.validate.judge.mismatch import require
 
-# Units that may have failed on a machine -> why that says nothing about the deployment. Empty is what it should be.
+# Units that may fail on a machine -> why that does not matter for the deployment. Ideally empty.
 MAY_FAIL: dict[str, str] = {}
 
 
@@ -15,8 +15,8 @@ def test_kubelet_and_container_runtime_run_and_are_enabled(
     facts: dict[str, NodeFacts], expected: ExpectedGuest
 ) -> None:
     require(
-        nodes.stopped_services(facts, expected),
-        claim="kubelet and the container runtime run, and will after a reboot",
+        node_services.stopped_services(facts, expected),
+        claim="kubelet and the container runtime run and are enabled",
         look="journalctl -u kubelet -u containerd on the machine",
         do=f"{expected.login()}, then systemctl status kubelet containerd",
     )
@@ -24,7 +24,7 @@ def test_kubelet_and_container_runtime_run_and_are_enabled(
 
 def test_no_unit_has_failed(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
     require(
-        nodes.failed_units(facts, expected, MAY_FAIL),
+        node_services.failed_units(facts, expected, MAY_FAIL),
         claim="no systemd unit has failed",
         look="systemctl --failed on the machine; units that may fail are listed in tests/cells/nodes/test_services.py",
         do=f"{expected.login()}, then systemctl status UNIT",
@@ -35,8 +35,8 @@ def test_control_plane_and_etcd_run_where_the_inventory_says(
     facts: dict[str, NodeFacts], expected: ExpectedGuest
 ) -> None:
     require(
-        nodes.misplaced_processes(facts, expected),
-        claim="each control plane program and etcd runs once on each machine of its group, and nowhere else",
+        node_services.misplaced_processes(facts, expected),
+        claim="every control-plane program and etcd runs once on each machine of its group, and nowhere else",
         look="/var/log/pods and journalctl -u kubelet on the machine",
         do=f"{expected.login()}, then ctr -n k8s.io tasks list",
     )
@@ -44,8 +44,8 @@ def test_control_plane_and_etcd_run_where_the_inventory_says(
 
 def test_static_pods_are_those_of_the_role(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
     require(
-        nodes.wrong_manifests(facts, expected),
-        claim="control planes have the static pods of kubeadm, other nodes have none",
+        node_services.wrong_manifests(facts, expected),
+        claim="control planes have kubeadm's static pods, other nodes have none",
         look="/etc/kubernetes/manifests on the machine",
         do=f"{expected.login()}, then ls -l /etc/kubernetes/manifests",
     )
@@ -53,7 +53,7 @@ def test_static_pods_are_those_of_the_role(facts: dict[str, NodeFacts], expected
 
 def test_kubelet_and_kube_proxy_call_themselves_healthy(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
     require(
-        nodes.unhealthy_agents(facts, expected),
+        node_services.unhealthy_agents(facts, expected),
         claim="/healthz of kubelet (10248) and of kube-proxy (10256) answer 200 on every node",
         look="journalctl -u kubelet; the logs of the kube-proxy pod",
         do=f"{expected.login()}, then curl -i http://127.0.0.1:10248/healthz",

@@ -1,4 +1,4 @@
-"""What the checks around phases share: the guest as it was before the phase, and as it is after it."""
+"""What the checks around phases share: the guest before and after the phase."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ import pytest
 
 from harness.model import Cell
 from harness.validate.inspection import Inspection
-from harness.validate.phases.leftovers import gone_by
+from harness.validate.phases.membership import gone_by
 from harness.validate.phases.observation import AFTER, Observation, observe
-from harness.validate.phases.witness import PhaseRecord, Witness
+from harness.validate.phases.phase_record import PhaseRecord
+from harness.validate.phases.witness import Witness
 
 
 @pytest.fixture(scope="session")
 def record(inspection: Inspection, witness: Witness, phase: int) -> PhaseRecord:
-    """What was seen of the phase; asked for after the phase has been applied."""
+    """What was seen of the phase, once it has been applied."""
     return witness.record(phase)
 
 
 @pytest.fixture(scope="session")
 def before(record: PhaseRecord) -> Observation:
-    """The guest when the phase began; the trouble that kept it from being seen is raised."""
+    """The guest when the phase began. Raises the error that kept it from being seen."""
     record.need(record.before)
-    assert record.before is not None, "nobody looked at the guest before the phase"
+    assert record.before is not None, "the guest was not looked at before the phase"
     return record.before
 
 

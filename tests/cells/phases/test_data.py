@@ -1,4 +1,4 @@
-"""Data outlive every phase but those that begin a new cluster; a restored backup has what it was made of."""
+"""Data survive every phase that keeps the cluster; a restored backup has the data from before it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from harness.validate.phases.witness import Witness
 def test_data_are_there_after_the_phase(cell: Cell, phase: int, inspection: Inspection, witness: Witness) -> None:
     witness.record(phase).need(witness.marks)
     require(
-        data.lost_marks(cell, phase, witness.marks, data.found(inspection.api)),
-        claim="what was written into the cluster before the phase (or before the backup that it restores) is there",
-        look="etcd's logs: did a member begin with an empty data directory? the role etcd_restore in the phase's log",
+        data.lost_marks(cell, phase, witness.marks, data.found_marks(inspection.api)),
+        claim="data written into the cluster before the phase (or before the backup that it restores) still exist",
+        look="etcd's logs: did a member start with an empty data directory? the role etcd_restore in the phase's log",
         do=f"kubectl --kubeconfig kubeconfig -n {data.LIFE} get configmaps -o yaml",
     )
 
@@ -27,8 +27,8 @@ def test_a_new_cluster_has_no_data_of_the_one_before(
     cell: Cell, phase: int, inspection: Inspection, witness: Witness
 ) -> None:
     require(
-        data.old_marks(cell, phase, witness.marks, data.found(inspection.api)),
-        claim="nothing is there that was written into the cluster before the reset",
+        data.old_marks(cell, phase, witness.marks, data.found_marks(inspection.api)),
+        claim="no data from before the reset exist",
         look="the role reset in the log of the phase before: was etcd's data directory left behind?",
         do=f"kubectl --kubeconfig kubeconfig -n {data.LIFE} get configmaps -o yaml",
     )

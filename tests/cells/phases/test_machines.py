@@ -1,4 +1,4 @@
-"""Machines that leave a cluster are forgotten by all of it, and machines that join it were strangers before."""
+"""Nothing refers to machines that left a cluster, and machines that joined it were not part of it before."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ from harness.spec.models import Timeouts
 from harness.until import Deadline
 from harness.validate.inspection import Inspection
 from harness.validate.judge.mismatch import eventually, require
-from harness.validate.phases import leftovers as leaving
-from harness.validate.phases import machine_state
+from harness.validate.phases.leftovers import left_in_api, left_on_others, traces_of
+from harness.validate.phases.machine_state import not_as_before
+from harness.validate.phases.membership import gone_by, joined_in, not_joined
 from harness.validate.phases.observation import Observation
 from harness.validate.phases.witness import Witness
 
 
 def some_are_gone(cell: Cell, index: int) -> bool:
     """Tell whether machines have left the cluster, in a phase or before it."""
-    return cell.phases[index].cluster and bool(leaving.gone_by(cell, index))
+    return cell.phases[index].cluster and bool(gone_by(cell, index))
 
 
 def some_are_removed(cell: Cell, index: int) -> bool:
-    """Tell whether machines leave in a phase that still exist afterwards."""
+    """Tell whether a phase removes machines from the cluster that still exist afterwards."""
     return bool(cell.phases[index].removed)
 
 
 def some_join(cell: Cell, index: int) -> bool:
-    """Tell whether a phase's inventory has machines that the one before had not."""
-    return cell.phases[index].cluster and bool(leaving.joined_in(cell, index))
+    """Tell whether a phase's inventory has machines that the previous one did not."""
+    return cell.phases[index].cluster and bool(joined_in(cell, index))
 
 
 @pytest.mark.when(phase=some_are_gone)
@@ -35,14 +36,14 @@ def test_nothing_in_the_api_is_left_of_machines_that_are_gone(
     inspection: Inspection, gone: dict[str, str], timeouts: Timeouts
 ) -> None:
     found = eventually(
-        lambda: leaving.left_in_api(leaving.traces_of(inspection.api), gone, inspection.expected),
+        lambda: left_in_api(traces_of(inspection.api), gone, inspection.expected),
         deadline=Deadline.after(timeouts.settle),
-        what="the API has forgotten the machines that are gone",
+        what="the API to forget the machines that are gone",
     )
     require(
         found,
-        claim=f"the API has no Node, Lease, CSINode, waiting request or pod of {', '.join(gone)}, "
-        "and the Service default/kubernetes leads to the control planes that are left",
+        claim=f"the API has no Node, Lease, CSINode, pending certificate request or pod of {', '.join(gone)}, "
+        "and the endpoints of the Service default/kubernetes are the remaining control planes",
         look="the end of the phase's log; kube-controller-manager's log (garbage collector, pod garbage collector)",
         do="kubectl --kubeconfig kubeconfig get nodes,csinodes,csr; kubectl --kubeconfig kubeconfig get leases,pods -A",
     )
@@ -51,9 +52,9 @@ def test_nothing_in_the_api_is_left_of_machines_that_are_gone(
 @pytest.mark.when(phase=some_are_gone)
 def test_machines_that_stay_have_forgotten_those_that_are_gone(after: Observation, gone: dict[str, str]) -> None:
     require(
-        leaving.left_on_others(after, gone),
-        claim=f"no machine that stays names {', '.join(gone)} in /etc/hosts, leads to it from its local address of the "
-        "API, or speaks with it as a member of etcd",
+        left_on_others(after, gone),
+        claim=f"no remaining machine has {', '.join(gone)} in /etc/hosts, behind its local API address, or as an etcd "
+        "server of its API server",
         look="/etc/hosts, /etc/api-endpoint/haproxy.cfg and /etc/kubernetes/manifests on the machine",
         do=f"{after.expected.login()}, then grep -n NAME /etc/hosts; systemctl status api-endpoint",
     )
@@ -65,7 +66,7 @@ def test_removed_machines_are_as_before_their_deployment(
 ) -> None:
     names = cell.phases[phase].removed
     require(
-        machine_state.not_as_before(names, witness.bare_states(), witness.states_of(names)),
+        not_as_before(names, witness.bare_states(), witness.states_of(names)),
         claim=f"nothing of the cluster is left on {', '.join(names)}: no process, mount, interface, rule or file",
         look="the role reset in the phase's log",
         do=f"{after.expected.login(names[0])}, then ps -ef; findmnt; ip link; nft list ruleset",
@@ -76,10 +77,10 @@ def test_removed_machines_are_as_before_their_deployment(
 def test_machines_that_joined_were_no_part_of_the_cluster_before(
     cell: Cell, phase: int, before: Observation, after: Observation
 ) -> None:
-    joined = leaving.joined_in(cell, phase)
+    joined = joined_in(cell, phase)
     require(
-        leaving.not_joined(before, after, joined),
-        claim=f"{', '.join(joined)} were neither nodes nor members of etcd before the phase, and are after it",
+        not_joined(before, after, joined),
+        claim=f"{', '.join(joined)} were not nodes or etcd members before the phase, and are after it",
         look="the phase's log; journalctl -u kubelet on the machine",
         do="kubectl --kubeconfig kubeconfig get nodes -o wide",
     )

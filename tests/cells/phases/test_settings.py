@@ -1,4 +1,4 @@
-"""Settings that a scenario changes are those of what runs, were others before, and stay."""
+"""The settings that a scenario changes are in force in what runs, were others before, and stay."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from harness.validate.phases.observation import Observation
 
 
 def asks(cell: Cell, index: int) -> bool:
-    """Tell whether settings hold after a phase by what the scenario says, in it or before."""
-    return cell.phases[index].cluster and bool(settings.asked_in(cell, index))
+    """Tell whether the scenario requests settings in a phase or in an earlier one."""
+    return cell.phases[index].cluster and bool(settings.requested_in(cell, index))
 
 
 def asks_for_more(cell: Cell, index: int) -> bool:
-    """Tell whether a phase is the first to ask for a setting, in a cluster that is there."""
+    """Tell whether a phase is the first to request a setting, in an existing cluster."""
     there = index > 0 and cell.phases[index].cluster and cell.phases[index - 1].cluster
-    return there and bool(settings.asked_first_in(cell, index))
+    return there and bool(settings.first_requested_in(cell, index))
 
 
 @pytest.mark.when(phase=asks)
 def test_settings_of_the_scenario_are_those_of_what_runs(cell: Cell, phase: int, after: Observation) -> None:
     require(
-        settings.not_in_force(settings.asked_in(cell, phase), after),
-        claim="every setting that the scenario asks for is in force on every machine that it is about",
+        settings.not_in_force(settings.requested_in(cell, phase), after),
+        claim="every setting of the scenario is in force wherever it applies",
         look="the phase's log: was the program restarted after its configuration changed?",
         do=f"{after.expected.login()}, then tr '\\0' '\\n' < /proc/$(pidof PROGRAM)/cmdline",
     )
@@ -34,8 +34,8 @@ def test_settings_of_the_scenario_are_those_of_what_runs(cell: Cell, phase: int,
 @pytest.mark.when(phase=asks_for_more)
 def test_settings_were_others_before_the_phase(cell: Cell, phase: int, before: Observation) -> None:
     require(
-        settings.not_changed(settings.asked_first_in(cell, phase), before),
-        claim="what the phase is to change was something else before it: else it proves nothing",
-        look="the phase's vars in matrix/scenarios.yml; playbooks/group_vars for what is the default by now",
+        settings.not_changed(settings.first_requested_in(cell, phase), before),
+        claim="every setting that the phase changes had another value before it; else the phase proves nothing",
+        look="the phase's vars in matrix/scenarios.yml; playbooks/group_vars for the current defaults",
         do="give the setting another value in matrix/scenarios.yml",
     )

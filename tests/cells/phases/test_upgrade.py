@@ -1,4 +1,4 @@
-"""An upgrade has changed every component on every machine, and not merely what it says about itself."""
+"""An upgrade has changed every component that runs on every machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.validate.phases.observation import Observation
 
 
 def upgrades(cell: Cell, index: int) -> bool:
-    """Tell whether a phase changes the Kubernetes version of a cluster that is there."""
+    """Tell whether a phase changes the Kubernetes version of an existing cluster."""
     if index == 0 or not (cell.phases[index].cluster and cell.phases[index - 1].cluster):
         return False
     return cell.phases[index].values["kubernetes"] != cell.phases[index - 1].values["kubernetes"]
@@ -28,8 +28,8 @@ def test_every_component_ran_the_old_version_before_and_runs_the_new_one(
     (inspection.directory / f"versions-{cell.stage(phase)}.json").write_text(seen, encoding="utf-8")
     require(
         upgrade.not_upgraded(before, after),
-        claim=f"every component was seen as of Kubernetes {before.expected.kubernetes} before the phase and as of "
-        f"{after.expected.kubernetes} after it: each process's own file, each pod's image, each API server's answer",
+        claim=f"every component ran Kubernetes {before.expected.kubernetes} before the phase and runs "
+        f"{after.expected.kubernetes} after it, by each process's file, pod's image and API server's /version",
         look=f"checks/versions-{cell.stage(phase)}.json; logs/{cell.stage(phase)}.log: was the machine "
         "skipped? journalctl -t kubeadm-upgrade -u kubelet on it",
         do=f"{after.expected.login()}, then /proc/$(pidof PROGRAM)/exe --version",

@@ -33,7 +33,7 @@ from harness.plan import make_cell
 from harness.plan.lock import tier_cells
 from harness.spec import load_spec
 from harness.until import Deadline, NotYet, until
-from harness.validate.remote.hosts import ON_NODE_STATE
+from harness.validate.remote.gather import STATE
 from tests.embedded.bridges import instance_address
 
 INDEXES, NETWORK = (13, 12, 11), 1  # indices that no embedded infra gets: those count from 0
@@ -125,7 +125,7 @@ class Bench:
     def state(self, machine: int) -> dict[str, dict[str, str]]:
         """Return the whole state of a machine (see on_node_state.py), by its place in the inventory."""
         where = f"{USER}@{self._address(machine)}"
-        script = ON_NODE_STATE.read_text(encoding="utf-8")
+        script = STATE.read_text(encoding="utf-8")
         done = proc.run(["ssh", "-i", self.key, *SSH, where, "sudo python3 -"], timeout=120, stdin=script)
         found: dict[str, dict[str, str]] = json.loads(done.stdout)
         return found

@@ -12,7 +12,7 @@ from harness.artifacts.store import Store
 from harness.paths import project_dir
 from harness.proc import run
 from harness.validate.conformance.curated import load_curated
-from harness.validate.conformance.run import focus, repository_list
+from harness.validate.conformance.ginkgo import focus, repository_list
 from harness.validate.conformance.verdicts import SPEC_PREFIX, SpecOutcome, read_verdicts
 
 MINORS = sorted(path.stem for path in (project_dir() / "matrix" / "conformance").glob("*.yml"))

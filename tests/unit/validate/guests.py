@@ -11,7 +11,7 @@ from typing import Any
 from harness.kube.kubeconfig import Opened
 from harness.model import Cell, Environment, GuestCluster, Machine, Phase, PlannedMachine
 from harness.validate.facts.expected import ExpectedGuest, expected_of
-from harness.validate.facts.node import NodeFacts, parse
+from harness.validate.facts.node import NodeFacts, facts_of
 
 RECORDED = Path(__file__).parent / "recorded"
 NOWHERE = Opened(api=None, tls=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))  # for clients whose answers are given
@@ -64,4 +64,4 @@ def facts(change: Callable[[Json], None] | None = None, *, of: str = "cp-0") -> 
     raw = {name: raw_facts(name) for name in ("cp-0", "w-0")}
     if change is not None:
         change(raw[of])
-    return {name: parse(json.dumps(text)) for name, text in raw.items()}
+    return {name: facts_of(text) for name, text in raw.items()}

@@ -8,11 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.validate.facts import programs
 from harness.validate.facts.cluster import ClusterView
 from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.facts.node import parse
-from harness.validate.facts.programs import RunningPrograms
+from harness.validate.facts.node import facts_of
+from harness.validate.facts.programs import RunningPrograms, programs_of
 from harness.validate.phases.observation import Observation
 from tests.unit.validate import guests
 
@@ -38,10 +37,7 @@ NO_CHANGE: Callable[[Json], None] = lambda _: None  # noqa: E731
 def raw_running(machine: str) -> Json:
     """Return what a machine of the recorded guest prints of its running programs."""
     config = "[plugins.'io.containerd.cri.v1.images']\nmax_concurrent_downloads = 3\n"
-    found = [
-        {"name": name, "pid": 100 + at, "said": OTHERS.get(name, f"Kubernetes v{RECORDED_VERSION}"), "started": 1000.0}
-        for at, name in enumerate(PROGRAMS[machine])
-    ]
+    found = [{"name": name, "said": OTHERS.get(name, f"Kubernetes v{RECORDED_VERSION}")} for name in PROGRAMS[machine]]
     answer = {"status": 200, "body": json.dumps({"gitVersion": f"v{RECORDED_VERSION}"})}
     return {
         "programs": found,
@@ -83,7 +79,7 @@ def moment(
     return Observation(
         expected=expected(version),
         view=ClusterView(*(tuple(objects[kind]) for kind in ("nodes", "pods", "daemon_sets", "deployments"))),
-        facts={name: parse(json.dumps(raw)) for name, raw in machines.items()},
+        facts={name: facts_of(raw) for name, raw in machines.items()},
         running=running_and(running_),
         kubelets={name: {"maxPods": max_pods} for name in list(PROGRAMS)},
         coredns={"Corefile": corefile},
@@ -92,7 +88,7 @@ def moment(
 
 def running_and(raw: Json) -> dict[str, RunningPrograms]:
     """Return what each machine printed, read."""
-    return {name: programs.parse(json.dumps(one)) for name, one in raw.items()}
+    return {name: programs_of(one) for name, one in raw.items()}
 
 
 def expected(version: str) -> ExpectedGuest:

@@ -46,5 +46,5 @@ def test_an_api_behind_a_way_that_is_broken_is_the_infras_fault(tmp_path: Path) 
     note(log, "10.0.0.1", 6443, "503 Service Unavailable")
     machines = tuple(dataclasses.replace(m, tunnels=path) for m in guest.environment.machines)
     guest = dataclasses.replace(guest, environment=dataclasses.replace(guest.environment, machines=machines))
-    with pytest.raises(InfraRetriable, match="the way to the guest's API server is broken: 503 Service Unavailable"):
+    with pytest.raises(InfraRetriable, match="the tunnel to the guest's API server is broken: 503 Service Unavailable"):
         Inspection(guest, ssh_options=(), settle_seconds=0).wait_for_api()

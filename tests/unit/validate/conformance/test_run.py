@@ -19,16 +19,9 @@ from harness.paths import project_dir
 from harness.until import Deadline
 from harness.validate.conformance import curated
 from harness.validate.conformance.curated import ConformanceSpec, load_curated
+from harness.validate.conformance.ginkgo import Tools, focus, ginkgo_command, quoted, repository_list
 from harness.validate.conformance.registry import has_image, missing_images
-from harness.validate.conformance.run import (
-    Tools,
-    focus,
-    ginkgo_command,
-    quoted,
-    repository_list,
-    run_specs,
-    wait_for_clean_up,
-)
+from harness.validate.conformance.run import run_specs, wait_for_clean_up
 from harness.validate.conformance.verdicts import SpecOutcome
 from tests.unit.validate.guests import NOWHERE
 
@@ -202,5 +195,5 @@ def test_the_next_phase_waits_for_the_specs_pods_and_for_no_others() -> None:
 
 
 def test_pods_of_specs_that_stay_are_named() -> None:
-    with pytest.raises(ProductError, match="still there: pods-1/b"):
+    with pytest.raises(ProductError, match="left: pods-1/b"):
         wait_for_clean_up(Emptying(["kube-system/a", "pods-1/b"]), Deadline.after(0))

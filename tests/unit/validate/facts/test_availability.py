@@ -9,25 +9,25 @@ import pytest
 from harness.validate.facts.availability import (
     Availability,
     TimedRequest,
-    interrupted,
-    read_answers,
-    read_rows,
-    summed_up,
+    availability_of,
+    read_availability,
+    read_requests,
 )
+from harness.validate.phases.interruptions import interrupted
 
 REFUSED = "ConnectionRefusedError: refused"
 
 
 def rows(*given: tuple[float, float, str]) -> Availability:
-    return summed_up("workload", [TimedRequest(*row) for row in given])
+    return availability_of("workload", [TimedRequest(*row) for row in given])
 
 
 def steady(seconds: int) -> list[tuple[float, float, str]]:
     return [(float(at), 0.01, "") for at in range(seconds + 1)]
 
 
-def judged(answers: Availability, *, seconds: float = 20.0, bound: float | None = 5.0) -> list[str]:
-    return [finding.expected for finding in interrupted(answers, phase_seconds=seconds, bound=bound)]
+def judged(answers: Availability, *, seconds: float = 20.0, limit: float | None = 5.0) -> list[str]:
+    return [finding.expected for finding in interrupted(answers, phase_seconds=seconds, limit=limit)]
 
 
 def test_what_answered_all_the_time_passes() -> None:
@@ -47,23 +47,23 @@ def test_the_longest_outage_counts() -> None:
     assert answers.outage == pytest.approx(4)
 
 
-def test_an_outage_within_the_bound_passes_and_is_told() -> None:
+def test_an_outage_within_the_limit_passes_and_is_told() -> None:
     answers = rows(*steady(10), (11, 0, REFUSED), (13, 0, ""), *((at, 0.01, "") for at in range(14, 22)))
     assert judged(answers) == []
-    assert answers.told(5.0) == (
-        "workload: longest outage 2.0 s (at most 5 s), 1 of 21 questions without a good answer in 21 s; "
-        f"the longest began with: {REFUSED}"
+    assert answers.summary(5.0) == (
+        "workload: longest outage 2.0 s (limit 5 s), 1 of 21 requests failed in 21 s; "
+        f"the longest outage began with: {REFUSED}"
     )
 
 
-def test_an_outage_beyond_the_bound_fails() -> None:
+def test_an_outage_beyond_the_limit_fails() -> None:
     answers = rows(*steady(10), (11, 0, REFUSED), (17, 0, ""), *((at, 0.01, "") for at in range(18, 22)))
     assert judged(answers) == ["no outage longer than 5 s"]
-    assert judged(answers, bound=None) == []
+    assert judged(answers, limit=None) == []
 
 
-def test_what_never_answered_fails_without_any_bound_too() -> None:
-    assert judged(rows((0, 0, REFUSED), (21, 0, REFUSED)), bound=None) == ["good answers during the phase"]
+def test_what_never_answered_fails_without_any_limit_too() -> None:
+    assert judged(rows((0, 0, REFUSED), (21, 0, REFUSED)), limit=None) == ["successful requests during the phase"]
 
 
 def test_what_does_not_answer_at_the_end_fails() -> None:
@@ -71,18 +71,18 @@ def test_what_does_not_answer_at_the_end_fails() -> None:
 
 
 def test_questions_that_ended_before_the_phase_fail() -> None:
-    assert judged(rows(*steady(12))) == ["to have been asked all through the 20 s of the phase"]
+    assert judged(rows(*steady(12))) == ["requests during all 20 s of the phase"]
 
 
 def test_a_long_time_without_questions_fails() -> None:
     answers = rows((0, 0.1, ""), (1, 0.1, ""), (19, 0.1, ""), (20, 0.1, ""))
     assert answers.unwatched == pytest.approx(17.9)
-    assert judged(answers) == ["a question at least every 5 s"]
-    assert "not asked for 18 s" in answers.told(5)
+    assert judged(answers) == ["a request at least every 5 s"]
+    assert "no request was sent for 18 s" in answers.summary(5)
 
 
 def test_lines_of_others_and_a_last_one_that_was_cut_off_do_not_count() -> None:
     good = json.dumps({"of": "workload", "at": 0.5, "took": 0.1, "why": ""})
     text = f'Warning: added a key\n{{"started": 1}}\n{good}\n{{"of": "workload", "at"'
-    assert read_rows(text) == [("workload", TimedRequest(0.5, 0.1, ""))]
-    assert read_answers(text)["workload"].asked == 1
+    assert read_requests(text) == [("workload", TimedRequest(0.5, 0.1, ""))]
+    assert read_availability(text)["workload"].asked == 1

@@ -12,9 +12,10 @@ import pytest
 from harness.kube import Cluster
 from harness.until import Deadline
 from harness.validate.facts.addons import ADD_ONS
-from harness.validate.facts.cluster import ClusterView, settle
+from harness.validate.facts.cluster import ClusterView
 from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.judge import addons, apiserver, cluster
+from harness.validate.inspection import settle
+from harness.validate.judge import addons, cluster_nodes, kubelets, system_pods
 from harness.validate.judge.mismatch import Mismatch
 from tests.unit.validate import guests
 from tests.unit.validate.guests import NOWHERE
@@ -36,13 +37,13 @@ def view(change: Change = lambda _: None) -> ClusterView:
 
 
 JUDGES: tuple[Judge, ...] = (
-    cluster.unready_nodes,
-    cluster.wrong_node_versions,
-    cluster.wrong_node_networks,
-    cluster.wrong_roles,
-    cluster.unready_pods,
-    cluster.foreign_images,
-    cluster.wrong_image_versions,
+    cluster_nodes.unready_nodes,
+    cluster_nodes.wrong_node_versions,
+    cluster_nodes.wrong_node_networks,
+    cluster_nodes.wrong_roles,
+    system_pods.unready_pods,
+    system_pods.foreign_images,
+    system_pods.wrong_image_versions,
     addons.unavailable_deployments,
     addons.unready_daemon_sets,
 )
@@ -101,37 +102,40 @@ def container(**fields: object) -> Change:
 
 
 FAULTS: list[tuple[Judge, Change]] = [
-    (cluster.unready_nodes, without("nodes", "w-0")),
-    (cluster.unready_nodes, another_node),
-    (cluster.unready_nodes, node(lambda n: condition(n, "Ready", "Unknown"))),
-    (cluster.unready_nodes, node(lambda n: condition(n, "DiskPressure", "True"))),
-    (cluster.unready_nodes, node(lambda n: n["status"].update(conditions=[]))),
-    (cluster.unready_nodes, node(lambda n: n["spec"].update(unschedulable=True))),
-    (cluster.wrong_node_versions, node(lambda n: n["status"]["nodeInfo"].update(kubeletVersion="v1.35.4"))),
+    (cluster_nodes.unready_nodes, without("nodes", "w-0")),
+    (cluster_nodes.unready_nodes, another_node),
+    (cluster_nodes.unready_nodes, node(lambda n: condition(n, "Ready", "Unknown"))),
+    (cluster_nodes.unready_nodes, node(lambda n: condition(n, "DiskPressure", "True"))),
+    (cluster_nodes.unready_nodes, node(lambda n: n["status"].update(conditions=[]))),
+    (cluster_nodes.unready_nodes, node(lambda n: n["spec"].update(unschedulable=True))),
+    (cluster_nodes.wrong_node_versions, node(lambda n: n["status"]["nodeInfo"].update(kubeletVersion="v1.35.4"))),
     (
-        cluster.wrong_node_versions,
+        cluster_nodes.wrong_node_versions,
         node(lambda n: n["status"]["nodeInfo"].update(containerRuntimeVersion="containerd://1.7.35")),
     ),
-    (cluster.wrong_node_networks, node(lambda n: n["status"].update(addresses=[]))),
-    (cluster.wrong_node_networks, node(lambda n: n["spec"].update(podCIDR=""))),
-    (cluster.wrong_node_networks, node(lambda n: n["spec"].update(podCIDR="10.244.0.0/24"))),
+    (cluster_nodes.wrong_node_networks, node(lambda n: n["status"].update(addresses=[]))),
+    (cluster_nodes.wrong_node_networks, node(lambda n: n["spec"].update(podCIDR=""))),
+    (cluster_nodes.wrong_node_networks, node(lambda n: n["spec"].update(podCIDR="10.244.0.0/24"))),
     (
-        cluster.wrong_node_networks,
+        cluster_nodes.wrong_node_networks,
         lambda raw: raw["nodes"][0]["spec"].update(podCIDR=raw["nodes"][1]["spec"]["podCIDR"]),
     ),
-    (cluster.wrong_roles, node(lambda n: n["metadata"]["labels"].update({cluster.CONTROL_PLANE_LABEL: ""}))),
-    (cluster.wrong_roles, lambda raw: named(raw["nodes"], "cp-0")["spec"].update(taints=[])),
-    (cluster.wrong_roles, node(lambda n: n["spec"].update(taints=[{"key": "gpu", "effect": "NoSchedule"}]))),
-    (cluster.unready_pods, without("pods", "etcd-cp-0")),
-    (cluster.unready_pods, pod("coredns", lambda p: p["status"].update(phase="Pending"))),
-    (cluster.unready_pods, pod("kube-proxy", lambda p: condition(p, "Ready", "False"))),
-    (cluster.unready_pods, pod("kube-proxy", container(restartCount=3))),
-    (cluster.unready_pods, pod("kube-proxy", container(state={"waiting": {"reason": "CrashLoopBackOff"}}))),
-    (cluster.foreign_images, pod("coredns", image("registry.k8s.io/coredns/coredns:v1.14.2"))),
-    (cluster.wrong_image_versions, pod("coredns", image("10.222.0.1:5000/coredns:v1.13.1"))),
-    (cluster.wrong_image_versions, pod("etcd", image("10.222.0.1:5000/etcd:3.5.24-0"))),
-    (cluster.wrong_image_versions, pod("kube-proxy", image("10.222.0.1:5000/kube-proxy:v1.35.4"))),
-    (cluster.wrong_image_versions, without("pods", "kube-scheduler")),
+    (
+        cluster_nodes.wrong_roles,
+        node(lambda n: n["metadata"]["labels"].update({cluster_nodes.CONTROL_PLANE_LABEL: ""})),
+    ),
+    (cluster_nodes.wrong_roles, lambda raw: named(raw["nodes"], "cp-0")["spec"].update(taints=[])),
+    (cluster_nodes.wrong_roles, node(lambda n: n["spec"].update(taints=[{"key": "gpu", "effect": "NoSchedule"}]))),
+    (system_pods.unready_pods, without("pods", "etcd-cp-0")),
+    (system_pods.unready_pods, pod("coredns", lambda p: p["status"].update(phase="Pending"))),
+    (system_pods.unready_pods, pod("kube-proxy", lambda p: condition(p, "Ready", "False"))),
+    (system_pods.unready_pods, pod("kube-proxy", container(restartCount=3))),
+    (system_pods.unready_pods, pod("kube-proxy", container(state={"waiting": {"reason": "CrashLoopBackOff"}}))),
+    (system_pods.foreign_images, pod("coredns", image("registry.k8s.io/coredns/coredns:v1.14.2"))),
+    (system_pods.wrong_image_versions, pod("coredns", image("10.222.0.1:5000/coredns:v1.13.1"))),
+    (system_pods.wrong_image_versions, pod("etcd", image("10.222.0.1:5000/etcd:3.5.24-0"))),
+    (system_pods.wrong_image_versions, pod("kube-proxy", image("10.222.0.1:5000/kube-proxy:v1.35.4"))),
+    (system_pods.wrong_image_versions, without("pods", "kube-scheduler")),
     (addons.unavailable_deployments, without("deployments", "coredns")),
     (addons.unavailable_deployments, coredns(lambda d: d["status"].update(availableReplicas=1))),
     (addons.unavailable_deployments, coredns(lambda d: d["spec"].update(replicas=0))),
@@ -170,26 +174,28 @@ def with_add_ons(raw: Json) -> None:
 def test_a_guest_with_add_ons_passes_only_where_they_are_wanted(judge: Judge) -> None:
     wanted = guests.expected(variables={**guests.VARIABLES, **VERSIONS})
     assert judge(view(with_add_ons), wanted) == []
-    if judge in (addons.unavailable_deployments, cluster.wrong_image_versions):
+    if judge in (addons.unavailable_deployments, system_pods.wrong_image_versions):
         assert {name for name in ADD_ONS for f in judge(view(), wanted) if name in f.where} == set(ADD_ONS)
     if judge is addons.unavailable_deployments:
-        assert [f.seen for f in judge(view(with_add_ons), guests.expected())] == ["it is there"] * len(ADD_ONS)
+        assert [f.seen for f in judge(view(with_add_ons), guests.expected())] == ["it exists"] * len(ADD_ONS)
 
 
 def test_an_add_on_of_another_version_is_found() -> None:
     wanted = guests.expected(variables={**guests.VARIABLES, **VERSIONS, "cluster_metrics_server_version": "1.2.4"})
-    assert [f.where for f in cluster.wrong_image_versions(view(with_add_ons), wanted)] == ["metrics-server"]
+    assert [f.where for f in system_pods.wrong_image_versions(view(with_add_ons), wanted)] == ["metrics-server"]
 
 
 def test_a_nodes_conditions_as_taints_are_no_wrong_role() -> None:
     passing = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
-    assert cluster.wrong_roles(view(node(lambda n: n["spec"].update(taints=[passing]))), guests.expected()) == []
+    assert cluster_nodes.wrong_roles(view(node(lambda n: n["spec"].update(taints=[passing]))), guests.expected()) == []
 
 
 def test_a_single_machine_that_is_everything_takes_pods() -> None:
     wanted = guests.expected(groups=(("control_plane", "etcd", "node"), ()))
     alone = view(lambda raw: raw.update(nodes=[named(raw["nodes"], "cp-0")]))
-    assert [f.seen for f in cluster.wrong_roles(alone, wanted)] == ["node-role.kubernetes.io/control-plane:NoSchedule"]
+    assert [f.seen for f in cluster_nodes.wrong_roles(alone, wanted)] == [
+        "node-role.kubernetes.io/control-plane:NoSchedule"
+    ]
 
 
 SETTINGS: Json = {
@@ -205,7 +211,7 @@ SETTINGS: Json = {
 
 def test_kubelets_with_the_cells_settings_pass() -> None:
     settings = dict.fromkeys(("cp-0", "w-0"), SETTINGS)
-    assert apiserver.wrong_kubelet_settings(settings, "10.95.0.10", guests.expected()) == []
+    assert kubelets.wrong_kubelet_settings(settings, "10.95.0.10", guests.expected()) == []
 
 
 @pytest.mark.parametrize(
@@ -221,12 +227,12 @@ def test_kubelets_with_the_cells_settings_pass() -> None:
 )
 def test_a_kubelet_with_another_setting_is_found(change: Json) -> None:
     settings = {"cp-0": SETTINGS, "w-0": {**SETTINGS, **change}}
-    found = apiserver.wrong_kubelet_settings(settings, "10.95.0.10", guests.expected())
+    found = kubelets.wrong_kubelet_settings(settings, "10.95.0.10", guests.expected())
     assert [finding.where for finding in found] == ["w-0 kubelet"]
 
 
 def test_a_kubelet_that_does_not_tell_its_settings_is_found() -> None:
-    found = apiserver.wrong_kubelet_settings({"cp-0": SETTINGS}, "10.95.0.10", guests.expected())
+    found = kubelets.wrong_kubelet_settings({"cp-0": SETTINGS}, "10.95.0.10", guests.expected())
     assert [(finding.where, finding.seen) for finding in found] == [("w-0", "none")]
 
 

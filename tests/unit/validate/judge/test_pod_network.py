@@ -12,8 +12,8 @@ from harness.errors import BadInput
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
 from harness.validate.judge import pod_network
-from harness.validate.judge.cluster import wrong_image_versions
 from harness.validate.judge.mismatch import Mismatch
+from harness.validate.judge.system_pods import wrong_image_versions
 from tests.unit.validate import guests
 from tests.unit.validate.judge.test_cluster import view
 

@@ -95,8 +95,11 @@ def test_a_volume_that_loses_what_was_written_is_found(api: Provisioned, said: s
 @pytest.mark.parametrize(
     ("api", "said"),
     [
-        (Provisioned(phases={"writer": "Pending"}), "pod writer has run `echo t1 >/kept/token && sync`: it is Pending"),
-        (Provisioned(stays=True), "volume pv-1 is gone after its claim: it is Bound"),
+        (
+            Provisioned(phases={"writer": "Pending"}),
+            "pod writer to run `echo t1 >/kept/token && sync`: its phase",
+        ),
+        (Provisioned(stays=True), "PersistentVolume pv-1 to be gone: its phase is Bound"),
     ],
 )
 def test_what_does_not_come_in_time_is_found_with_the_events(api: Provisioned, said: str) -> None:

@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from harness.model import Cell, Phase
 from harness.validate.phases import leftovers
-from harness.validate.phases.leftovers import Traces
+from harness.validate.phases.leftovers import ApiTraces
 from tests.unit.validate.moments import moment
 
 Json = dict[str, Any]
 GONE = {"w-1": "10.222.1.9"}
-CLEAN = Traces(
+CLEAN = ApiTraces(
     nodes=frozenset({"cp-0", "w-0"}),
     leases=frozenset({"cp-0", "w-0"}),
     csi_nodes=frozenset({"cp-0", "w-0"}),
@@ -44,7 +43,7 @@ def test_an_api_without_traces_passes() -> None:
         replace(CLEAN, kubeconfig_server="10.222.1.9"),
     ],
 )
-def test_a_trace_in_the_api_is_found(traces: Traces) -> None:
+def test_a_trace_in_the_api_is_found(traces: ApiTraces) -> None:
     assert leftovers.left_in_api(traces, GONE, moment().expected)
 
 
@@ -83,47 +82,3 @@ def test_an_api_server_that_speaks_with_a_member_that_is_gone_is_found() -> None
 
 def test_machines_that_were_not_seen_are_found() -> None:
     assert leftovers.left_on_others(replace(moment(), running={}), GONE)
-
-
-def without_worker(raw: Json) -> None:
-    raw["nodes"] = [node for node in raw["nodes"] if node["metadata"]["name"] != "w-0"]
-
-
-def test_a_machine_that_was_no_node_and_is_one_has_joined() -> None:
-    assert leftovers.not_joined(moment(view=without_worker), moment(), ("w-0",)) == []
-
-
-def not_ready(raw: Json) -> None:
-    for node in raw["nodes"]:
-        for condition in node["status"]["conditions"]:
-            condition["status"] = "False"
-
-
-def test_a_machine_that_was_a_node_before_or_is_no_ready_one_after_has_not_joined() -> None:
-    assert [f.where for f in leftovers.not_joined(moment(), moment(), ("w-0",))] == ["w-0, before the phase"]
-    for view in (without_worker, not_ready):
-        found = leftovers.not_joined(moment(view=without_worker), moment(view=view), ("w-0",))
-        assert [f.where for f in found] == ["w-0, after it"]
-
-
-def test_a_member_of_etcd_that_was_one_before_has_not_joined() -> None:
-    assert "is a member of etcd False" in [f.expected for f in leftovers.not_joined(moment(), moment(), ("cp-0",))]
-
-
-def test_nothing_seen_before_proves_nothing() -> None:
-    assert leftovers.not_joined(None, moment(), ("w-0",))
-    empty = moment(view=lambda raw: raw.update(nodes=[]))
-    assert leftovers.not_joined(empty, moment(), ("w-0",))
-
-
-def test_who_is_gone_and_who_joins_follows_from_the_phases() -> None:
-    deploy = Phase("deploy", machines=("a", "b", "c"))
-    phases = (
-        deploy,
-        Phase("scale-out", machines=("a", "b", "c", "d")),
-        Phase("remove", machines=("a", "b", "c", "d"), removed=("d",)),
-        Phase("recover", machines=("a", "b", "c"), lost=("c",)),
-    )
-    cell = Cell("c", {}, "s", phases, (), {})
-    assert [leftovers.gone_by(cell, index) for index in range(4)] == [(), (), ("d",), ("d", "c")]
-    assert [leftovers.joined_in(cell, index) for index in range(4)] == [(), ("d",), (), ()]

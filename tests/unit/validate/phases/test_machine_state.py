@@ -6,16 +6,18 @@ import copy
 
 import pytest
 
-from harness.validate.phases.machine_state import KINDS, LISTED, State, not_as_before
+from harness.validate.phases.machine_state import KINDS, LISTED, not_as_before
+from harness.validate.remote.gather import MachineState
 
-WELL: State = {kind: {f"{kind} of the system": "as it is"} for kind in KINDS}
+ALL = (*KINDS, "firewall rule")
+WELL: MachineState = {kind: {f"{kind} of the system": "as it is"} for kind in ALL}
 
 
 def test_a_machine_as_before_passes() -> None:
     assert not_as_before(("m",), {"m": WELL}, {"m": copy.deepcopy(WELL)}) == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ALL)
 def test_what_is_left_behind_lost_or_changed_is_found(kind: str) -> None:
     left, lost, changed = copy.deepcopy(WELL), copy.deepcopy(WELL), copy.deepcopy(WELL)
     left[kind]["of the cluster"] = ""
@@ -26,7 +28,9 @@ def test_what_is_left_behind_lost_or_changed_is_found(kind: str) -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [({}, {"m": WELL}), ({"m": WELL}, {}), ({}, {})])
-def test_a_machine_that_was_not_looked_at_is_found(before: dict[str, State], after: dict[str, State]) -> None:
+def test_a_machine_that_was_not_looked_at_is_found(
+    before: dict[str, MachineState], after: dict[str, MachineState]
+) -> None:
     assert not_as_before(("m",), before, after)
 
 

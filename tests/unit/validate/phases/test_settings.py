@@ -9,13 +9,13 @@ import pytest
 
 from harness.errors import HarnessBug
 from harness.model import Cell, Phase
-from harness.paths import project_dir
 from harness.plan import make_cell
 from harness.plan.lock import tier_cells
 from harness.spec import load_spec
+from harness.spec.project import matrix_dir
 from harness.validate.phases import settings
 from harness.validate.phases.observation import Observation
-from harness.validate.phases.settings import RequestedSetting
+from harness.validate.phases.setting_places import RequestedSetting
 from tests.unit.validate.moments import COREFILE, moment
 
 Json = dict[str, Any]
@@ -73,7 +73,7 @@ def test_settings_that_are_not_in_force_are_found_on_every_machine() -> None:
         "cp-0: running containerd's max_concurrent_downloads",
         "w-0: running containerd's max_concurrent_downloads",
         "CoreDNS: `cache` in its Corefile",
-        "CoreDNS at 10.243.1.2: longest lifetime of an answer",
+        "CoreDNS at 10.243.1.2: longest TTL of an answer",
     ]
 
 
@@ -105,7 +105,7 @@ def test_a_containerd_that_is_older_than_its_files_has_not_read_them() -> None:
 
 def test_coredns_that_has_not_read_its_configuration_is_found() -> None:
     old = moment(corefile=COREFILE.replace("cache 30", "cache 20"))
-    assert where((CACHE,), old) == ["CoreDNS at 10.243.1.2: longest lifetime of an answer"]
+    assert where((CACHE,), old) == ["CoreDNS at 10.243.1.2: longest TTL of an answer"]
 
 
 def test_a_coredns_that_does_not_answer_is_found() -> None:
@@ -114,7 +114,7 @@ def test_a_coredns_that_does_not_answer_is_found() -> None:
 
     dumb = moment(corefile=COREFILE.replace("cache 30", "cache 20"), runs=silent)
     nobody = replace(dumb, running={"cp-0": dumb.running["cp-0"]})
-    assert where((CACHE,), nobody) == ["CoreDNS at 10.243.1.2: longest lifetime of an answer"]
+    assert where((CACHE,), nobody) == ["CoreDNS at 10.243.1.2: longest TTL of an answer"]
 
 
 def cell(*phases: Json) -> Cell:
@@ -126,22 +126,22 @@ def cell(*phases: Json) -> Cell:
 def test_what_is_asked_for_is_what_the_scenario_adds() -> None:
     asked = {"cluster_kubelet_config": {"maxPods": 120, "evictionHard": {"memory.available": "5%"}}}
     lived = cell({"cluster_kubernetes_version": "1"}, asked, {**asked, "cluster_coredns_cache_seconds": 20})
-    assert settings.asked_in(lived, 0) == ()
-    assert [one.name for one in settings.asked_in(lived, 1)] == ["maxPods", "evictionHard.memory.available"]
-    assert [one.variable for one in settings.asked_first_in(lived, 2)] == ["cluster_coredns_cache_seconds"]
+    assert settings.requested_in(lived, 0) == ()
+    assert [one.name for one in settings.requested_in(lived, 1)] == ["maxPods", "evictionHard.memory.available"]
+    assert [one.variable for one in settings.first_requested_in(lived, 2)] == ["cluster_coredns_cache_seconds"]
 
 
 def test_a_variable_that_nobody_sees_is_a_bug_of_the_harness() -> None:
-    with pytest.raises(HarnessBug, match="no check sees what becomes of cluster_colour, which scenario odd sets"):
-        settings.asked_in(cell({"cluster_colour": "blue"}), 0)
+    with pytest.raises(HarnessBug, match="no check looks at cluster_colour, which scenario odd sets"):
+        settings.requested_in(cell({"cluster_colour": "blue"}), 0)
 
 
 def test_every_variable_of_every_shipped_scenario_is_seen() -> None:
-    spec = load_spec(project_dir() / "matrix")
+    spec = load_spec(matrix_dir())
     one = tier_cells(spec, "smoke", "embedded")[0]
     cells = {name: make_cell(spec, {**one.values, "scenario": name}) for name in spec.scenarios}
     assert {name for name, lived in cells.items() if _asked(lived)} >= {"reconfigure"}
 
 
 def _asked(cell: Cell) -> tuple[RequestedSetting, ...]:
-    return tuple(one for index in range(len(cell.phases)) for one in settings.asked_in(cell, index))
+    return tuple(one for index in range(len(cell.phases)) for one in settings.requested_in(cell, index))

@@ -22,11 +22,11 @@ def test_an_upgrade_of_everything_passes() -> None:
 
 def test_what_has_to_be_seen_is_every_component_on_every_machine() -> None:
     places = upgrade.wanted_versions(moment(NEW).expected)
-    for said in ("kubelet, running", "kube-proxy, running", "kube-proxy, image", "kubelet, as the API knows it"):
+    for said in ("kubelet, running", "kube-proxy, running", "kube-proxy, image", "kubelet, as its Node reports"):
         assert {f"cp-0: {said}", f"w-0: {said}"} <= places.keys()
     for program in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd"):
         assert {f"cp-0: {program}, running", f"cp-0: {program}, image"} <= places.keys()
-    assert {"cp-0: API server, its /version", "cp-0: etcd, as it says itself", "CoreDNS, running"} <= places.keys()
+    assert {"cp-0: API server, its /version", "cp-0: etcd, as it reports", "CoreDNS, running"} <= places.keys()
     assert not any("w-0: kube-apiserver" in place for place in places)
 
 
@@ -126,4 +126,4 @@ def test_a_node_whose_kubelet_says_the_old_version_is_found() -> None:
         raw["nodes"][-1]["status"]["nodeInfo"]["kubeletVersion"] = f"v{OLD}"
 
     found = upgrade.not_upgraded(moment(OLD), moment(NEW, view=old_kubelet))
-    assert any("kubelet, as the API knows it, after it" in f.where for f in found)
+    assert any("kubelet, as its Node reports, after it" in f.where for f in found)

@@ -17,10 +17,10 @@ from harness.errors import HarnessBug, InfraError, ProductError
 from harness.model import Cell, Environment, Machine, Phase
 from harness.spec.models import Timeouts
 from harness.until import Deadline
-from harness.validate.facts.availability import read_answers
+from harness.validate.facts.availability import read_availability
 from harness.validate.phases import witness as module
-from harness.validate.phases.witness import KEEPS_ANSWERING, Witness, asker_of, leaves_bare
-from harness.validate.remote.availability import RequestStream, ask_from
+from harness.validate.phases.witness import KEEPS_ANSWERING, Witness, client_of, leaves_bare
+from harness.validate.remote.availability import RequestStream, send_requests
 from tests.unit.validate import guests
 from tests.unit.validate.moments import moment
 
@@ -55,7 +55,7 @@ def marked(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     marks: dict[str, str] = {}
     monkeypatch.setattr(module, "Inspection", Silent)
     monkeypatch.setattr(module, "observe", lambda _: moment())
-    monkeypatch.setattr("harness.validate.phases.data.leave", lambda _, name, mark: marks.update({name: mark}))
+    monkeypatch.setattr("harness.validate.phases.witness.leave_mark", lambda _, name, mark: marks.update({name: mark}))
     return marks
 
 
@@ -77,7 +77,7 @@ def test_what_goes_wrong_ends_no_phase_and_is_raised_where_it_is_missed(
     marked: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: Any) -> Any:
-        raise InfraError("w-0 cannot be logged in to")
+        raise InfraError("cannot log in to w-0")
 
     monkeypatch.setattr(module, "observe", fail)
     seen = witness(DEPLOY, UPGRADE)
@@ -86,15 +86,15 @@ def test_what_goes_wrong_ends_no_phase_and_is_raised_where_it_is_missed(
         passed = True
     assert passed
     record = seen.record(1)
-    with pytest.raises(InfraError, match="cannot be logged in to"):
+    with pytest.raises(InfraError, match="cannot log in to w-0"):
         record.need(record.before)
-    with pytest.raises(InfraError, match="cannot be logged in to"):
+    with pytest.raises(InfraError, match="cannot log in to w-0"):
         record.of(module.API)
     assert marked == {}
 
 
 def test_a_phase_that_nobody_watched_has_no_record() -> None:
-    with pytest.raises(HarnessBug, match="was never asked"):
+    with pytest.raises(HarnessBug, match="got no request"):
         witness(DEPLOY, UPGRADE).record(1).of(module.WORKLOAD)
 
 
@@ -107,7 +107,7 @@ def test_questions_stop_when_the_phase_fails(
         def stop(self) -> None:
             stopped.append(True)
 
-    monkeypatch.setattr(Witness, "_ask", lambda *_: Endless())
+    monkeypatch.setattr(Witness, "_start_requests", lambda *_: Endless())
     seen = witness(DEPLOY, UPGRADE)
     with pytest.raises(KeyboardInterrupt), seen.watch(1, environment(tmp_path), guests.guest()):
         raise KeyboardInterrupt
@@ -119,9 +119,9 @@ def test_a_phase_that_fails_says_what_was_answered_meanwhile(
 ) -> None:
     failure = ProductError("upgrade.yml failed", detail="as it said")
     with answering() as url:
-        asking = ask_from(ROOT, HERE, {module.WORKLOAD: (url, "")}, tmp_path / "log")
-        monkeypatch.setattr(Witness, "_ask", lambda *_: asking)
-        asking.wait_for_good_answers(Deadline.after(30), what="it answers")
+        asking = send_requests(ROOT, HERE, {module.WORKLOAD: (url, "")}, tmp_path / "log")
+        monkeypatch.setattr(Witness, "_start_requests", lambda *_: asking)
+        asking.wait_for_success(Deadline.after(30), what="it to answer")
         watched = witness(DEPLOY, UPGRADE).watch(1, environment(tmp_path), guests.guest())
         with pytest.raises(ProductError) as raised, watched:
             raise failure
@@ -146,7 +146,7 @@ def test_machines_are_looked_at_bare_only_where_they_have_to_become_so_again() -
 )
 def test_it_is_asked_from_a_node_that_stays(phase: Phase, asker: str, tmp_path: Path) -> None:
     cell = Cell("c", {}, "s", (DEPLOY, phase), (), {})
-    assert asker_of(cell, 1, environment(tmp_path)).name == asker
+    assert client_of(cell, 1, environment(tmp_path)).name == asker
 
 
 @contextmanager
@@ -172,36 +172,36 @@ def answering() -> Iterator[str]:
 
 def test_questions_are_asked_until_they_are_stopped(tmp_path: Path) -> None:
     with answering() as url:
-        asking = ask_from(ROOT, HERE, {"it": (url, "")}, tmp_path / "log")
+        asking = send_requests(ROOT, HERE, {"it": (url, "")}, tmp_path / "log")
         try:
-            asking.wait_for_good_answers(Deadline.after(30), what="it answers")
-            asking.wait_for_good_answers(Deadline.after(30), what="it answers once more", since_now=True)
+            asking.wait_for_success(Deadline.after(30), what="it to answer")
+            asking.wait_for_success(Deadline.after(30), what="it to answer again", since_now=True)
         finally:
             asking.stop()
     assert not asking.service.alive()
-    answers = read_answers(asking.said())["it"]
+    answers = read_availability(asking.output())["it"]
     assert answers.asked > 1
     assert answers.failed == 0
 
 
 def test_an_address_that_does_not_answer_is_the_products_fault(tmp_path: Path) -> None:
-    asking = ask_from(ROOT, HERE, {"it": ("http://127.0.0.1:1/", "")}, tmp_path / "log")
+    asking = send_requests(ROOT, HERE, {"it": ("http://127.0.0.1:1/", "")}, tmp_path / "log")
     try:
         with pytest.raises(ProductError, match="it: "):
-            asking.wait_for_good_answers(Deadline.after(1), what="it answers")
+            asking.wait_for_success(Deadline.after(1), what="it to answer")
     finally:
         asking.stop()
 
 
 def test_a_machine_that_stops_asking_is_the_infras_fault(tmp_path: Path) -> None:
-    asking = ask_from(ROOT, ("/bin/false",), {"it": ("http://127.0.0.1:1/", "")}, tmp_path / "log")
-    with pytest.raises(InfraError, match="w-0 stopped asking"):
-        asking.wait_for_good_answers(Deadline.after(30), what="it answers")
+    asking = send_requests(ROOT, ("/bin/false",), {"it": ("http://127.0.0.1:1/", "")}, tmp_path / "log")
+    with pytest.raises(InfraError, match="w-0 stopped sending requests"):
+        asking.wait_for_success(Deadline.after(30), what="it to answer")
 
 
 def test_words_of_ssh_in_the_log_are_no_answers(tmp_path: Path) -> None:
     log = tmp_path / "log"
     row = json.dumps({"of": "it", "at": 0, "took": 0, "why": ""})
     log.write_text(f"Connection to 10.0.0.1 closed.\n{row}\n", encoding="utf-8")
-    asking = RequestStream(ask_from(ROOT, ("/bin/true",), {}, tmp_path / "other").service, log, ("it",), "w-0")
-    asking.wait_for_good_answers(Deadline.after(1), what="it has answered")
+    asking = RequestStream(send_requests(ROOT, ("/bin/true",), {}, tmp_path / "other").service, log, ("it",), "w-0")
+    asking.wait_for_success(Deadline.after(1), what="it to answer")

@@ -45,7 +45,7 @@ class Api:
 
 def placed(nodes: tuple[str, ...], **given: Any) -> tuple[str, Api]:
     api: Any = Api(**given)
-    return workload.place(api, "mirror/agnhost:1", nodes, Deadline.after(0.2)), api
+    return workload.place_workload(api, "mirror/agnhost:1", nodes, Deadline.after(0.2)), api
 
 
 def test_two_pods_stand_behind_a_service_and_are_evicted_one_at_a_time() -> None:
@@ -65,17 +65,17 @@ def test_on_a_single_node_nothing_keeps_it_from_being_drained() -> None:
 
 
 def test_a_workload_that_does_not_run_is_the_products_fault_with_its_events() -> None:
-    pods = {POD: [{"metadata": {"name": "it"}}]}
-    with pytest.raises(ProductError, match="2 pods of vmatrix-life/keeps-answering are ready: 1 are") as failed:
+    pods = {POD: [{"metadata": {"name": "it"}, "status": {}}]}
+    with pytest.raises(ProductError, match="2 pods of vmatrix-life/keeps-answering to be ready: 1 ready") as failed:
         placed(("cp-0", "w-0"), ready=1, lists=pods)
-    assert failed.value.detail == "Warning Failed: it has no image"
+    assert failed.value.detail == "it (None):\n  Warning Failed: it has no image"
 
 
 def test_marks_are_read_as_they_were_written() -> None:
     api: Any = Api()
-    data.leave(api, "backup", "a1")
+    data.leave_mark(api, "backup", "a1")
     api.lists = {CONFIG_MAP: [api.made["ConfigMap"], {"metadata": {"name": "kube-root-ca.crt"}}]}
-    assert data.found(api) == {"backup": "a1"}
+    assert data.found_marks(api) == {"backup": "a1"}
 
 
 def named(*names: str) -> list[Json]:

@@ -1,0 +1,90 @@
+"""The command that runs upstream specs: e2e.test of one Kubernetes version, in parallel through ginkgo."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+SUITE = "Kubernetes e2e suite"  # the suite's description, which ginkgo puts before each spec's name when it matches
+PROCESSES = 6  # specs mostly wait for pods; each ginkgo process takes about 150 MB
+CONTROL_PLANE_TAINTS = "node-role.kubernetes.io/control-plane"
+# e2e.test waits that default to 30, 10 and 5 minutes: other checks have already found the cluster ready.
+READY_TIMEOUT = "60s"
+GRACE_SECONDS = 20.0  # for a spec to clean up when ginkgo's time is over
+STALLED_SECONDS = 30.0  # after which ginkgo logs what a spec is waiting for
+GO_SPECIAL = frozenset("\\.+*?()|[]{}^$")
+
+
+@dataclass(frozen=True)
+class Tools:
+    """The programs of the guest's Kubernetes version."""
+
+    e2e_test: Path
+    ginkgo: Path
+    kubectl: Path
+
+
+def quoted(text: str) -> str:
+    """Return the regular expression of Go that matches just this text (as regexp.QuoteMeta does)."""
+    return "".join(f"\\{char}" if char in GO_SPECIAL else char for char in text)
+
+
+def focus(names: Iterable[str]) -> str:
+    """Return ginkgo's option that selects just the named specs.
+
+    It is one expression: each process matches it against thousands of specs, which is fast only for alternatives
+    behind a common, anchored beginning (forty options took seconds).
+    """
+    return f"--focus=^{quoted(SUITE)} (?:{'|'.join(quoted(name) for name in names)})$"
+
+
+def repository_list(registry: str) -> str:
+    """Return the file for KUBE_TEST_REPO_LIST that takes every image from one registry.
+
+    Keys as in test/utils/image/manifest.go of 1.36; minors that lack one ignore it. `invalidRegistry` and
+    `privateRegistry` stay as they are: specs need them to fail.
+    """
+    return yaml.safe_dump(
+        {
+            "promoterE2eRegistry": f"{registry}/e2e-test-images",
+            "buildImageRegistry": f"{registry}/build-image",
+            "gcEtcdRegistry": registry,
+            "gcRegistry": registry,
+            "sigStorageRegistry": f"{registry}/sig-storage",
+            "dockerLibraryRegistry": f"{registry}/library",
+            "cloudProviderGcpRegistry": f"{registry}/cloud-provider-gcp",
+        }
+    )
+
+
+def ginkgo_command(
+    tools: Tools, names: Sequence[str], *, kubeconfig: Path, report_dir: Path, seconds: float
+) -> list[str]:
+    """Return the command that runs the named specs."""
+    return [
+        str(tools.ginkgo),
+        f"--procs={min(PROCESSES, len(names))}",
+        f"--timeout={seconds:.0f}s",
+        f"--grace-period={GRACE_SECONDS:.0f}s",
+        f"--poll-progress-after={STALLED_SECONDS:.0f}s",
+        f"--poll-progress-interval={STALLED_SECONDS:.0f}s",
+        "--no-color",
+        "--silence-skips",
+        focus(names),
+        str(tools.e2e_test),
+        "--",
+        f"--kubeconfig={kubeconfig}",
+        "--provider=skeleton",
+        f"--kubectl-path={tools.kubectl}",
+        f"--report-dir={report_dir}",
+        f"--e2e-output-dir={report_dir}",
+        f"--node-schedulable-timeout={READY_TIMEOUT}",
+        f"--system-pods-startup-timeout={READY_TIMEOUT}",
+        f"--system-daemonsets-startup-timeout={READY_TIMEOUT}",
+        "--allowed-not-ready-nodes=0",
+        f"--non-blocking-taints={CONTROL_PLANE_TAINTS}",
+        "--disable-log-dump=true",
+    ]

@@ -1,0 +1,77 @@
+"""What must be true of a guest's Node objects."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+
+from harness.validate.facts.cluster import ClusterView, Json, by_name
+from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
+
+CONTROL_PLANE_LABEL = "node-role.kubernetes.io/control-plane"
+# Conditions that a node must have, with the status that is good.
+CONDITIONS = {"Ready": "True", "MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False"}
+
+
+def unready_nodes(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return machines without a Node, Nodes without a machine, and Nodes with a bad condition."""
+    nodes = by_name(view.nodes)
+
+    def judge(name: str, node: Json) -> Iterator[Mismatch]:
+        conditions = {c["type"]: c for c in node["status"].get("conditions", [])}
+        for kind, good in CONDITIONS.items():
+            condition = conditions.get(kind, {})
+            if condition.get("status") != good:
+                why = f"{condition.get('status', 'none')} ({condition.get('reason')}: {condition.get('message')})"
+                yield Mismatch(name, f"{kind}={good}", why)
+        yield from differs(name, "unschedulable", False, node["spec"].get("unschedulable", False))
+
+    return same_set("the cluster", "nodes", expected.nodes, nodes) + on_every(expected.nodes, nodes, judge)
+
+
+def wrong_node_versions(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return nodes whose kubelet or container runtime reports another version than expected."""
+
+    def judge(name: str, node: Json) -> Iterator[Mismatch]:
+        info = node["status"]["nodeInfo"]
+        runtime = f"{expected.runtime}://{expected.runtime_version}"
+        yield from differs(name, "kubelet", f"v{expected.kubernetes}", info["kubeletVersion"])
+        # containerd reports its version as it was stamped: with or without a v
+        yield from differs(name, "runtime", runtime, info["containerRuntimeVersion"].replace("://v", "://"))
+
+    return on_every(expected.nodes, by_name(view.nodes), judge)
+
+
+def wrong_node_networks(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return nodes with another address than their machine, or with a pod network outside the cluster's or shared."""
+    nodes = by_name(view.nodes)
+    whole = ipaddress.ip_network(expected.pod_cidr)
+    ranges = {name: node["spec"].get("podCIDR", "") for name, node in nodes.items()}
+
+    def judge(name: str, node: Json) -> Iterator[Mismatch]:
+        internal = [a["address"] for a in node["status"].get("addresses", []) if a["type"] == "InternalIP"]
+        yield from differs(name, "InternalIP", [expected.addresses[name]], internal)
+        own = ranges[name]
+        if not own or not ipaddress.ip_network(own).subnet_of(whole):  # type: ignore[arg-type]
+            yield Mismatch(name, f"a podCIDR within {whole}", repr(own))
+        twins = sorted(other for other, taken in ranges.items() if other != name and own and taken == own)
+        yield from differs(name, f"other nodes with {own}", [], twins)
+
+    return on_every(expected.nodes, nodes, judge)
+
+
+def wrong_roles(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return nodes whose control-plane label or taints do not fit their role."""
+    nodes = by_name(view.nodes)
+    labelled = {name for name, node in nodes.items() if CONTROL_PLANE_LABEL in node["metadata"].get("labels", {})}
+
+    def judge(name: str, node: Json) -> list[Mismatch]:
+        # node.kubernetes.io/* mirror the node's conditions, which are judged on their own
+        lasting = [t for t in node["spec"].get("taints", []) if not t["key"].startswith("node.kubernetes.io/")]
+        taints = {f"{t['key']}:{t['effect']}" for t in lasting}
+        wanted = {f"{CONTROL_PLANE_LABEL}:NoSchedule"} if name not in expected.workers and expected.workers else set()
+        return same_set(name, "taints", wanted, taints)
+
+    found = same_set("the cluster", "control-plane nodes", expected.control_plane, labelled)
+    return found + on_every(expected.nodes, nodes, judge)

@@ -1,0 +1,47 @@
+"""What was seen of one phase of a cell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from harness.errors import HarnessBug, InfraError, VmatrixError
+from harness.validate.facts.availability import Availability
+from harness.validate.phases.observation import Observation
+
+
+@dataclass
+class PhaseRecord:
+    """What was seen of one phase; `trouble` is why something was not.
+
+    before: the guest when the phase began.  availability: of the addresses requested during it, by name.
+    client: the machine that sent the requests.  seconds: how long the phase took.
+    single: whether the workload had only one node.
+    """
+
+    before: Observation | None = None
+    availability: Mapping[str, Availability] = field(default_factory=dict)
+    client: str = ""
+    seconds: float = 0.0
+    single: bool = False
+    trouble: VmatrixError | None = None
+
+    def of(self, name: str) -> Availability:
+        """Return the availability of one address.
+
+        Raises:
+            VmatrixError: what went wrong; or no request was sent, which is the harness's fault.
+        """
+        if isinstance(self.trouble, InfraError):  # no requests to the end
+            raise self.trouble
+        self.need(self.availability)
+        if name not in self.availability:
+            raise HarnessBug(
+                f"{name} got no request during the phase", hint="the scenario says that it keeps answering"
+            )
+        return self.availability[name]
+
+    def need(self, what: object) -> None:
+        """Raise what went wrong (a VmatrixError) when that is why something is missing."""
+        if self.trouble is not None and not what:
+            raise self.trouble

@@ -1,0 +1,98 @@
+"""Flags, kernel settings, certificates, identities and proxy modes that are wrong are found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import pytest
+
+from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.facts.node import NodeFacts
+from harness.validate.judge.mismatch import Mismatch
+from harness.validate.judge.node_configuration import (
+    API_SERVER,
+    KUBELET_CLIENT,
+    bad_certificates,
+    confused_identities,
+    wrong_flags,
+    wrong_kernel_settings,
+    wrong_proxy_mode,
+)
+from tests.unit.validate import guests
+from tests.unit.validate.changes import (
+    Change,
+    Json,
+    Judge,
+    finds,
+    passes_a_well_guest_only,
+    put,
+    replace_flag,
+    without_process,
+)
+
+RECORDED_AT = datetime(2026, 11, 21, 12, 30, tzinfo=UTC)
+
+
+def certificates(seen: Mapping[str, NodeFacts], wanted: ExpectedGuest) -> list[Mismatch]:
+    return bad_certificates(seen, wanted, RECORDED_AT)
+
+
+def certificates_a_year_on(seen: Mapping[str, NodeFacts], wanted: ExpectedGuest) -> list[Mismatch]:
+    return bad_certificates(seen, wanted, datetime(2027, 11, 1, tzinfo=UTC))
+
+
+def without_kubelet_client(raw: Json) -> None:
+    del raw["certificates"]["/var/lib/kubelet/pki/kubelet-client-current.pem"]
+
+
+JUDGES: tuple[Judge, ...] = (
+    wrong_flags,
+    wrong_kernel_settings,
+    certificates,
+    confused_identities,
+    wrong_proxy_mode,
+)
+FAULTS: list[tuple[Judge, Change]] = [
+    (
+        wrong_flags,
+        replace_flag("kube-apiserver", "--authorization-mode=Node,RBAC", "--authorization-mode=AlwaysAllow"),
+    ),
+    (
+        wrong_flags,
+        replace_flag("kube-controller-manager", "--cluster-cidr=10.243.0.0/16", "--cluster-cidr=10.0.0.0/8"),
+    ),
+    (wrong_flags, replace_flag("etcd", "--client-cert-auth=true", "--client-cert-auth=false")),
+    (wrong_flags, without_process("kube-apiserver")),
+    (wrong_kernel_settings, put("swaps", ["/dev/sda2 partition 1 0 -2"])),
+    (wrong_kernel_settings, lambda raw: raw["sysctls"].update({"net.ipv4.ip_forward": "0"})),
+    (
+        wrong_kernel_settings,
+        lambda raw: raw["sysctls"].update({"net.bridge.bridge-nf-call-iptables": ""}),
+    ),
+    (certificates_a_year_on, lambda _: None),
+    (certificates, without_kubelet_client),
+    (
+        certificates,
+        lambda raw: raw["certificates"].update({API_SERVER: raw["certificates"][KUBELET_CLIENT]}),
+    ),
+    (confused_identities, put("hostname", "localhost")),
+    (confused_identities, put("machine_id", "")),
+    (confused_identities, lambda raw: raw.update(machine_id=guests.raw_facts("w-0")["machine_id"])),
+    (confused_identities, lambda raw: raw.update(time=raw["time"] + 3600)),
+    (
+        wrong_proxy_mode,
+        lambda raw: raw["endpoints"].update({"kube-proxy mode": {"status": 200, "body": "iptables"}}),
+    ),
+    (wrong_proxy_mode, put("nft_tables", ["table ip filter"])),
+]
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+def test_only_a_well_guest_passes(judge: Judge) -> None:
+    assert passes_a_well_guest_only(judge)
+
+
+@pytest.mark.parametrize(("judge", "fault"), FAULTS)
+def test_a_fault_is_found(judge: Judge, fault: Change) -> None:
+    assert finds(judge, fault)

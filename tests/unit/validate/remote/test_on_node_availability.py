@@ -1,0 +1,70 @@
+"""Requests to addresses on loopback, as a machine sends them during a phase."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from harness.validate.remote import hosts, on_node_availability
+
+SECONDS = 60
+
+
+@contextmanager
+def serving(status: int) -> Iterator[int]:
+    """Serve one status on loopback; yield the port."""
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.mark.parametrize(("status", "said"), [(200, ""), (503, "status 503")])
+def test_an_answer_is_good_when_its_status_is_200(status: int, said: str) -> None:
+    with serving(status) as port:
+        assert on_node_availability.answer(f"http://127.0.0.1:{port}/hostname", "", 2.0) == said
+
+
+def test_an_address_at_which_nobody_is_is_told_in_words() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        said = on_node_availability.answer(f"http://127.0.0.1:{taken.getsockname()[1]}/", "", 2.0)
+    assert said.startswith("ConnectionRefusedError")
+
+
+def test_a_server_that_is_not_the_ca_s_is_no_good_answer() -> None:
+    with serving(200) as port:
+        assert on_node_availability.answer(f"https://127.0.0.1:{port}/readyz", "/dev/null", 2.0) != ""
+
+
+def test_the_command_asks_until_it_is_ended() -> None:
+    with serving(200) as port:
+        question = {"name": "it", "url": f"http://127.0.0.1:{port}/", "timeout": 1, "interval": 0.01}
+        given = json.dumps({"seconds": 0.3, "requests": [question]})
+        command = hosts.remote_command(hosts.LIBRARY.with_name("on_node_availability.py"), given, seconds=30)
+        done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, timeout=SECONDS, check=True)
+    first, *rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert "started" in first
+    assert len(rows) > 2
+    assert {(row["of"], row["why"]) for row in rows} == {("it", "")}

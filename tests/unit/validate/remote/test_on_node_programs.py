@@ -1,0 +1,56 @@
+"""What a machine reports of its running programs: when they started, and the TTLs that DNS servers give."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from harness.validate.remote.on_node_programs import DNSSEC_OK, changed, lifetime, skip_name, started
+
+
+def test_a_process_that_has_ended_began_never_and_a_file_that_is_gone_has_just_changed(tmp_path: Path) -> None:
+    assert started(2**22 + 1) == 0.0
+    assert 0 < started(os.getpid()) <= changed(str(tmp_path / "none"))
+
+
+@contextmanager
+def dns(lifetimes: dict[bool, int]) -> Iterator[int]:
+    """Serve names on loopback, each with a lifetime by whether the question is DNSSEC's; yield the port."""
+    link = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    link.bind(("127.0.0.1", 0))
+    link.settimeout(10)
+
+    def serve() -> None:
+        for _ in range(4):
+            question, whom = link.recvfrom(4096)
+            end = skip_name(question, 12) + 4
+            secure = bool(struct.unpack(">H", question[end + 7 : end + 9])[0] & DNSSEC_OK)
+            found = lifetimes.get(secure, 0)
+            head = question[:2] + struct.pack(">HHHHH", 0x8180, 1, int(found > 0), 0, 0)
+            answer = b"\xc0\x0c" + struct.pack(">HHIH", 12, 1, found, 3) + b"\x01a\x00" if found else b""
+            link.sendto(head + question[12:end] + answer, whom)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield link.getsockname()[1]
+    finally:
+        thread.join()
+        link.close()
+
+
+def test_the_longest_lifetime_is_what_a_server_would_give_anew() -> None:
+    with dns({False: 7, True: 20}) as port:
+        assert lifetime("127.0.0.1", "10.95.0.1", port) == {"seconds": 20, "error": ""}
+
+
+def test_a_server_without_an_answer_has_no_lifetime() -> None:
+    with dns({}) as port:
+        said = lifetime("127.0.0.1", "10.95.0.1", port)
+    assert said["seconds"] == 0
+    assert "no answer" in said["error"]
