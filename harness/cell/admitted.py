@@ -9,7 +9,6 @@ from harness.kube.client import ApiFailure
 from harness.until import Deadline, NotYet, until
 
 T = TypeVar("T")
-REFUSED = 403
 # Kubernetes' quota admission: the quota's controller has not counted yet, or there is no room left.
 PASSING = ("status unknown for quota", "exceeded quota")
 
@@ -30,7 +29,7 @@ def admitted(create: Callable[[], T], *, what: str, seconds: float) -> T:
         try:
             return (create(),)
         except ApiFailure as failure:
-            if failure.code == REFUSED and any(words in failure.message for words in PASSING):
+            if failure.forbidden and any(words in failure.message for words in PASSING):
                 return NotYet(failure.message)
             raise
 

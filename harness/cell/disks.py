@@ -20,12 +20,11 @@ MOST_RESTARTS = 3
 FOR_A_CONSUMER = frozenset({"WaitForFirstConsumer", "PendingPopulation"})
 LOOK_SECONDS = 2.0  # between looks at the events of a disk that does not come on
 TEXT = 1500  # of events in an error's detail
-FORBIDDEN = 403
 GONE = "it was deleted while it was waited for"
 
 
 @dataclass(frozen=True)
-class Patience:
+class DiskPatience:
     """How long a disk may take its time, in seconds.
 
     stall: without any progress.  trouble: with a trouble that may come right by itself, such as a used-up quota.
@@ -45,7 +44,7 @@ class DiskWatch:
     cluster: Cluster
     namespace: str
     name: str
-    patience: Patience
+    patience: DiskPatience
     consumer: bool = False
     phase: str = ""
     _uid: str = ""

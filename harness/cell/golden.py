@@ -10,7 +10,7 @@ import logging
 from dataclasses import replace
 
 from harness.cell.disk_trouble import import_failure
-from harness.cell.disks import DiskWatch, Patience, hopeless, said
+from harness.cell.disks import DiskPatience, DiskWatch, hopeless, said
 from harness.cell.manifests import GoldenImage, Origin, golden
 from harness.cell.references import refuse_missing
 from harness.cell.site import Site
@@ -129,7 +129,7 @@ def wait_for_volume(
     Raises:
         See `DiskWatch.look`.  TimedOut: at the deadline.
     """
-    watch = DiskWatch(cluster, namespace, name, Patience(stall_seconds, trouble_seconds))
+    watch = DiskWatch(cluster, namespace, name, DiskPatience(stall_seconds, trouble_seconds))
     until(
         watch.look,
         deadline=deadline,

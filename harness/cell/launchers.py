@@ -11,7 +11,6 @@ CREATED_BY = "kubevirt.io/created-by"
 # What KubeVirt's masquerade binding gives to every guest (pod.vmNetworkCIDR's default): nobody else reaches it.
 MASQUERADED = ipaddress.ip_network("10.0.2.0/24")
 OOM_KILLED = "OOMKilled"
-FORBIDDEN = 403
 NODE_AGENT = "kubevirt.io=virt-handler"
 
 
@@ -73,7 +72,7 @@ def node_agent(cluster: Cluster, node: str) -> str:
     try:
         found = cluster.list(POD, labels=NODE_AGENT, fields=f"spec.nodeName={node}").items
     except ApiFailure as refused:
-        if refused.code != FORBIDDEN:
+        if not refused.forbidden:
             raise
         return f"virt-handler on node {node} may not be looked at with this job's rights"
     if not found:

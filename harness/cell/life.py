@@ -11,11 +11,12 @@ from typing import Any
 
 from harness.cell import diagnose, inventory, provision, ways
 from harness.cell.deploy import run_playbook
+from harness.cell.found import CellSelector
 from harness.cell.place import selector_of
 from harness.cell.sighting import Sighting, changes, sight
 from harness.cell.site import Site
 from harness.cell.steps import Steps, flatten
-from harness.cell.teardown import Selection, destroy, reap
+from harness.cell.teardown import destroy, reap
 from harness.errors import InfraError, InfraRetriable, ProductError, VmatrixError
 from harness.kube.forwarder import Forwarder
 from harness.kube.tunnels import Tunnels
@@ -233,7 +234,7 @@ class Life:
             self._forwarder.close()
             self._forwarder = None
         with self.steps.step("teardown"):
-            selection = Selection(run=self.attempt.run, cell=self.cell.id, namespace=self.site.namespace)
+            selection = CellSelector(run=self.attempt.run, cell=self.cell.id, namespace=self.site.namespace)
             reap(self.site.cluster, selection, seconds=self.site.timeouts.teardown)
         self.attempt.files.remove_secrets()  # they open nothing any more
         self.torn_down = True

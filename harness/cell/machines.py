@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.cell.admitted import admitted
-from harness.cell.disks import DiskWatch, Patience
+from harness.cell.disks import DiskPatience, DiskWatch
 from harness.cell.launchers import address_of, useless
 from harness.cell.manifests import CellPlan, GoldenImage, Origin, machine
 from harness.cell.place import Place, owned_by
@@ -51,7 +51,7 @@ def wait_for_disk(site: Site, place: Place, planned: PlannedMachine) -> None:
     """
     words, phases = Watchpoint(), Watchpoint()
     namespace, name = place.namespace, place.name(planned.name)
-    patience = Patience(site.timeouts.golden_stall, site.timeouts.unschedulable)
+    patience = DiskPatience(site.timeouts.golden_stall, site.timeouts.unschedulable)
     watch = DiskWatch(site.cluster, namespace, name, patience, consumer=True)
 
     def probe() -> bool | NotYet:

@@ -30,7 +30,6 @@ from harness.model import Cell, Environment, Machine
 from harness.rundir import AttemptDir
 from harness.until import Deadline
 
-FORBIDDEN = 403
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -162,7 +161,7 @@ def _make_namespace(site: Site, plan: manifests.CellPlan, attempt: Attempt) -> N
         join_namespace(site.cluster, plan.namespace, plan.labels)
         site.cluster.create_if_absent(RESOURCE_QUOTA, quota)
     except ApiFailure as refused:
-        if refused.code == FORBIDDEN:
+        if refused.forbidden:
             refused.hint = "`vmatrix doctor` says which right is missing; deploy/rbac/README.md who gives it"
         raise
 

@@ -8,8 +8,6 @@ from harness.errors import BadImage
 from harness.kube.client import ApiFailure
 from harness.kube.resources import CONFIG_MAP, SECRET
 
-REFUSED = 403
-
 
 def refuse_missing(site: Site, image: GoldenImage) -> None:
     """Refuse an image whose Secret or ConfigMap is missing, as far as the job may tell.
@@ -38,7 +36,7 @@ def _has_config_map(site: Site, namespace: str, name: str) -> bool | None:
     try:
         return site.cluster.get(CONFIG_MAP, name, namespace) is not None
     except ApiFailure as failure:
-        if failure.code == REFUSED:
+        if failure.forbidden:
             return None
         raise
 
@@ -49,9 +47,9 @@ def _has_secret(site: Site, namespace: str, name: str) -> bool | None:
     try:
         site.cluster.create(SECRET, body, dry_run=True)
     except ApiFailure as failure:
-        if failure.code == REFUSED:
+        if failure.forbidden:
             return None
-        if failure.reason == "AlreadyExists":
+        if failure.exists:
             return True
         raise
     return False

@@ -18,7 +18,6 @@ from harness.until import Deadline, NotYet, until
 
 log = logging.getLogger(__name__)
 SNAPSHOT = "snapshot"
-LEFT_OUT = frozenset({403, 404})
 
 
 def snapshot_of(site: Site, name: str) -> Origin | None:
@@ -37,7 +36,7 @@ def snapshot_of(site: Site, name: str) -> Origin | None:
         _ensure_snapshot(site, name, wanted)
         site.cluster.create_if_absent(DATA_SOURCE, _data_source(site.images_namespace, name))
     except ApiFailure as refused:
-        if refused.code not in LEFT_OUT:
+        if not (refused.forbidden or refused.not_found):
             raise
         log.info("no snapshot of %s: %s", name, refused.summary)
         return None

@@ -16,6 +16,7 @@ from rich.table import Table
 
 from harness import providers
 from harness.cell import release, teardown
+from harness.cell.found import CellSelector, Found, find
 from harness.cell.labels import own_project
 from harness.cell.launchers import launcher_address
 from harness.errors import BadInput
@@ -141,7 +142,7 @@ def status(
     """Show the cells that exist in the infra cluster and their machines."""
     settings = _settings(provider, infra_name, kubeconfig, namespace)
     cluster = providers.open_cluster(settings)
-    found = teardown.find(cluster, teardown.Selection(namespace=settings.namespace))
+    found = find(cluster, CellSelector(namespace=settings.namespace))
     if not found:
         out.print("no cell exists in the infra cluster")
         return
@@ -156,7 +157,7 @@ def status(
     out.print(table)
 
 
-def _machines(cluster: Cluster, cell: teardown.Found) -> list[tuple[str, str, str]]:
+def _machines(cluster: Cluster, cell: Found) -> list[tuple[str, str, str]]:
     vmis = {v["metadata"]["name"]: v for v in cluster.list(VMI, cell.namespace, labels=cell.selector).items}
     rows = []
     for vm in cluster.list(VM, cell.namespace, labels=cell.selector).items:
@@ -191,11 +192,11 @@ def reap(
     settings = _settings(provider, infra_name, kubeconfig, namespace)
     seconds = _spec().timeouts.scaled(settings.timeout_scale).teardown
     cluster = providers.open_cluster(settings)
-    selection = teardown.Selection(
+    selection = CellSelector(
         run=run, cell=cell, only_expired=expired, namespace=settings.namespace, project=own_project()
     )
     if remove_finalizers:
-        gone = release.reap_by_force(
+        gone = release.remove_finalizers(
             cluster,
             selection,
             seconds=seconds,
@@ -207,5 +208,5 @@ def reap(
     out.print(f"{len(gone)} cells taken away" if gone else "nothing to take away")
 
 
-def _say_gone(found: teardown.Found) -> None:
+def _say_gone(found: Found) -> None:
     out.print(f"gone: {found.what if found.shared else found.namespace}")

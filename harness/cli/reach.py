@@ -17,8 +17,9 @@ import typer
 from rich.console import Console
 
 from harness import proc, providers
-from harness.cell import teardown, ways
+from harness.cell import ways
 from harness.cell.access import ssh_command
+from harness.cell.found import CellSelector, find
 from harness.cell.launchers import launcher_address
 from harness.cell.machines import SSH_PORT
 from harness.cell.place import Place, place_of
@@ -103,7 +104,7 @@ def existing(cell: str, settings: Settings) -> Existing:
         BadInput: none exists.
     """
     cluster = providers.open_cluster(settings)
-    found = teardown.find(cluster, teardown.Selection(cell=cell, namespace=settings.namespace))
+    found = find(cluster, CellSelector(cell=cell, namespace=settings.namespace))
     if not found:
         raise BadInput(f"no cell {cell!r} exists in the infra cluster", hint="`vmatrix status` shows those that do")
     newest = found[-1]

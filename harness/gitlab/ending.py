@@ -13,8 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from harness.cell import diagnose
+from harness.cell.found import CellSelector, Found, find
 from harness.cell.place import place_of
-from harness.cell.teardown import Found, Selection, find, reap
+from harness.cell.teardown import reap
 from harness.kube.client import Cluster
 from harness.record import read
 from harness.rundir import RunDir
@@ -84,7 +85,7 @@ def take_away(
     Raises:
         Leaked: something could not be removed.
     """
-    selection = Selection(run=run_dir.name, namespace=shared)
+    selection = CellSelector(run=run_dir.name, namespace=shared)
     for left in find(cluster, selection):
         place = place_of(left.run, left.cell, left.attempt, shared=shared)
         files = RunDir(run_dir).attempt(left.cell, left.attempt)

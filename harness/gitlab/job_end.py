@@ -9,6 +9,7 @@ from rich.console import Console
 
 from harness import providers
 from harness.cell import teardown
+from harness.cell.found import CellSelector
 from harness.errors import BadInput, InfraError, Leaked, VmatrixError
 from harness.gitlab import access, links
 from harness.gitlab.ending import take_away, wait_for_end
@@ -144,7 +145,7 @@ def reap(context: JobContext, *, console: Console) -> None:
             console.print(f"gone: infra {name}", markup=False)
         console.print(f"{len(names)} embedded infrastructures taken away", markup=False)
         return
-    selection = teardown.Selection(only_expired=True, namespace=context.settings.namespace)
+    selection = CellSelector(only_expired=True, namespace=context.settings.namespace)
     gone = teardown.reap(
         providers.open_cluster(context.settings),
         selection,

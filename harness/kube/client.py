@@ -141,7 +141,7 @@ class Cluster:
         try:
             found: Json = self.request("GET", resource.path(namespace, name))
         except ApiFailure as failure:
-            if failure.code == 404:
+            if failure.not_found:
                 return None
             raise
         return found
@@ -168,7 +168,7 @@ class Cluster:
         try:
             self.create(resource, body)
         except ApiFailure as failure:
-            if failure.code == 409 and failure.reason == "AlreadyExists":
+            if failure.exists:
                 return False
             raise
         return True
@@ -179,7 +179,7 @@ class Cluster:
         try:
             return self.create(resource, body)
         except ApiFailure as failure:
-            if failure.code != 409 or failure.reason != "AlreadyExists":
+            if not failure.exists:
                 raise
         found = self.get(resource, meta["name"], meta.get("namespace"))
         return found if found is not None else self.create(resource, body)
@@ -232,7 +232,7 @@ class Cluster:
         try:
             self.request("DELETE", resource.path(namespace, name), body=body)
         except ApiFailure as failure:
-            if failure.code == 404:
+            if failure.not_found:
                 return False
             raise
         return True

@@ -15,7 +15,6 @@ from harness.kube.informer import Key
 log = logging.getLogger(__name__)
 FIRST_RETRY_SECONDS = 0.1
 LAST_RETRY_SECONDS = 15.0
-CONFLICT = 409
 
 # Brings one object's world to its desired state; returns seconds after which to look again, None for "when it changes".
 Reconcile = Callable[[Key], float | None]
@@ -121,7 +120,7 @@ class Controller:
     def _retry_delay(self, key: Key, error: Exception) -> float:
         count = self._failures[key] = self._failures.get(key, 0) + 1
         delay = min(LAST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0 ** (count - 1))
-        if isinstance(error, ApiFailure) and error.code == CONFLICT:
+        if isinstance(error, ApiFailure) and error.conflict:
             return FIRST_RETRY_SECONDS
         expected = isinstance(error, VmatrixError)
         log.log(

@@ -81,6 +81,11 @@ class ApiFailure(InfraError):
         return self.code == HTTPStatus.CONFLICT
 
     @property
+    def exists(self) -> bool:
+        """Tell whether an object of that name exists already."""
+        return self.conflict and self.reason == "AlreadyExists"
+
+    @property
     def retriable(self) -> bool:
         """Tell whether the same request may succeed a moment later."""
         return self.code in RETRIABLE_CODES and DENIED not in self.message

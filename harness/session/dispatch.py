@@ -11,8 +11,9 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from harness.cell.found import CellSelector
 from harness.cell.steps import StepEvent, Steps
-from harness.cell.teardown import Selection, reap
+from harness.cell.teardown import reap
 from harness.errors import HarnessBug, InfraError, InfraRetriable, Leaked, VmatrixError
 from harness.model import Cell
 from harness.record import Follower
@@ -194,7 +195,7 @@ class Dispatch:
             seconds = self.run.site.timeouts.teardown
             reap(
                 self.run.site.cluster,
-                Selection(run=self.run.plan.run, cell=cell.id, namespace=self.run.site.namespace),
+                CellSelector(run=self.run.plan.run, cell=cell.id, namespace=self.run.site.namespace),
                 seconds=seconds,
             )
             self.waiting.admission.gone(cell.id)

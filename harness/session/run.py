@@ -17,9 +17,10 @@ from typing import Any
 from rich.console import Console
 
 from harness import providers
+from harness.cell.found import CellSelector
 from harness.cell.site import Site
 from harness.cell.steps import describe
-from harness.cell.teardown import Selection, reap
+from harness.cell.teardown import reap
 from harness.errors import EXIT_OK, BadInput, Leaked, VmatrixError
 from harness.model import Cell
 from harness.paths import project_dir
@@ -188,7 +189,7 @@ class Run:
             return
         kept = load(self.plan.directory).kept if not self.signalled else frozenset()
         try:
-            selection = Selection(run=self.plan.run, besides=kept, namespace=self.plan.settings.namespace)
+            selection = CellSelector(run=self.plan.run, besides=kept, namespace=self.plan.settings.namespace)
             reap(self._site.cluster, selection, seconds=self._site.timeouts.teardown)
         except Leaked as leak:
             self._leak = leak

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from harness.cell import manifests
 from harness.cell.access import control_directory, wait_for_cloud_init, wait_for_login
+from harness.cell.found import CellSelector
 from harness.cell.golden import ensure_golden, wait_for_volume
 from harness.cell.keys import make_key_pair
 from harness.cell.labels import cell_labels, namespace_name
@@ -14,7 +15,7 @@ from harness.cell.machines import create_machine, wait_for_address
 from harness.cell.manifests import CellPlan, GoldenImage
 from harness.cell.place import Place
 from harness.cell.site import Site
-from harness.cell.teardown import Selection, reap
+from harness.cell.teardown import reap
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, RESOURCE_QUOTA
 from harness.model import PlannedMachine
 from harness.until import Deadline
@@ -78,7 +79,7 @@ def _one(ground: Ground, site: Site, planned: PlannedMachine, image: GoldenImage
         wait_for_cloud_init(machine, key, deadline=Deadline.after(site.timeouts.cloud_init), control=control)
         ended = time.monotonic()
     finally:
-        reap(site.cluster, Selection(run=run_id), seconds=site.timeouts.teardown)
+        reap(site.cluster, CellSelector(run=run_id), seconds=site.timeouts.teardown)
     ground.say(f"machine: login after {logged_in - began:.1f} s")
     return clone, {"address": addressed - began, "login": logged_in - addressed, "cloud-init": ended - logged_in}
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from harness.cell.found import CellSelector, find
 from harness.cell.manifests import GOLDEN_NAMESPACE, GoldenImage
-from harness.cell.teardown import Selection, find, reap
+from harness.cell.teardown import reap
 from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube import Cluster
 from harness.kube.resources import DATA_VOLUME, PV
@@ -72,8 +73,8 @@ def ground(infra: EmbeddedProvider, cluster: Cluster, _image: GoldenImage, tmp_p
     (infra.layout.root / "faults.yml").unlink(missing_ok=True)
     yield found
     (infra.layout.root / "faults.yml").unlink(missing_ok=True)
-    reap(cluster, Selection(), seconds=TEARDOWN_SECONDS)
-    assert find(cluster, Selection()) == []
+    reap(cluster, CellSelector(), seconds=TEARDOWN_SECONDS)
+    assert find(cluster, CellSelector()) == []
     until(
         lambda: NotYet("disks are left") if _disks_of_cells(cluster) else True,
         deadline=Deadline.after(TEARDOWN_SECONDS),

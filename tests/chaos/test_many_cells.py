@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
+from harness.cell.found import CellSelector, find
 from harness.cell.life import Life
 from harness.cell.provision import create
-from harness.cell.teardown import Selection, find, reap
+from harness.cell.teardown import reap
 from harness.kube import Cluster
 from harness.kube.client import Answer
 from harness.kube.resources import VM
@@ -111,12 +112,12 @@ def price_of(ground: Ground, number: int) -> Price:
     with ground.scenario([pending]):  # no disk is made: nothing but objects
         price.peak_mib = measured(make_all)
         price.made, counting.counts = counting.counts, Counter()
-        assert len(find(ground.cluster, Selection(run=run))) == number
+        assert len(find(ground.cluster, CellSelector(run=run))) == number
         assert all(len(ground.cluster.list(VM, life.attempt.namespace).items) == MACHINES for life in lives[:3])
-        chosen = Selection(run=run)
+        chosen = CellSelector(run=run)
         price.peak_mib = max(price.peak_mib, measured(lambda: reap(counting, chosen, seconds=REAP_SECONDS)))
         price.reaped = counting.counts
-    assert find(ground.cluster, Selection(run=run)) == []
+    assert find(ground.cluster, CellSelector(run=run)) == []
     return price
 
 

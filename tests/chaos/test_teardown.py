@@ -10,9 +10,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from harness.cell.found import CellSelector, find
 from harness.cell.machines import create_own
-from harness.cell.release import reap_by_force
-from harness.cell.teardown import Selection, find, reap
+from harness.cell.release import remove_finalizers
+from harness.cell.teardown import reap
 from harness.errors import EXIT_LEAKED, InfraError, Leaked
 from harness.kube import Cluster
 from harness.kube.resources import CONFIG_MAP, NAMESPACE, VM, VMI, Resource
@@ -41,15 +42,15 @@ def test_what_holds_a_cell_is_named_and_a_later_reap_takes_it_away(ground: Groun
     (held,) = [line for line in leak.value.detail.splitlines() if line.startswith("VirtualMachineInstance m-0: ")]
     assert FINALIZER in held
     assert "vmatrix reap" in leak.value.hint
-    gone = reap(ground.cluster, Selection(run=life.attempt.run), seconds=60)  # whoever held it is back
+    gone = reap(ground.cluster, CellSelector(run=life.attempt.run), seconds=60)  # whoever held it is back
     assert [cell.run for cell in gone] == [life.attempt.run]
-    assert find(ground.cluster, Selection(run=life.attempt.run)) == []
+    assert find(ground.cluster, CellSelector(run=life.attempt.run)) == []
 
 
 @rows("F23")
 def test_finalizers_go_only_when_a_person_asks_for_it(ground: Ground) -> None:
     life = ground.life(ground.site({"teardown": 6.0}))
-    chosen = Selection(run=life.attempt.run)
+    chosen = CellSelector(run=life.attempt.run)
     with ground.befallen(life, no_guest={}, instance_stays={}):
         bring_up(life)
         for _ in range(2):  # repeated as often as one likes
@@ -57,7 +58,7 @@ def test_finalizers_go_only_when_a_person_asks_for_it(ground: Ground) -> None:
                 reap(ground.cluster, chosen, seconds=5)
         assert ground.cluster.get(VMI, "m-0", life.attempt.namespace) is not None
         released: list[str] = []
-        reap_by_force(ground.cluster, chosen, seconds=30, on_released=released.append)
+        remove_finalizers(ground.cluster, chosen, seconds=30, on_released=released.append)
     assert any(FINALIZER in line for line in released)
     assert find(ground.cluster, chosen) == []
 
@@ -93,7 +94,7 @@ def test_an_api_that_is_down_and_holds_every_namespace_is_named(ground: Ground, 
     assert "NamespaceDeletionDiscoveryFailure" in leak.value.detail
     assert GROUP.partition(".")[2] in leak.value.detail
     cluster.delete(API_SERVICE, GROUP)
-    reap(cluster, Selection(run=life.attempt.run), seconds=120)
+    reap(cluster, CellSelector(run=life.attempt.run), seconds=120)
 
 
 @rows("F25")
@@ -113,13 +114,13 @@ def test_a_job_that_was_killed_leaves_nothing_that_the_reaper_does_not_find(
         job.send_signal(number)
         job.wait(20)
         job.stdout.close()
-        left = find(cluster, Selection(run=run))
+        left = find(cluster, CellSelector(run=run))
         assert [cell.run for cell in left] == [run]
         namespace = cluster.get(NAMESPACE, left[0].namespace) or {}
         labels = namespace["metadata"]["labels"]
         assert (labels[LABEL_MANAGED], labels[LABEL_RUN]) == (MANAGED_BY, run)
         assert float(labels[LABEL_EXPIRES]) <= time.time()
-        gone = reap(cluster, Selection(only_expired=True), seconds=60)
+        gone = reap(cluster, CellSelector(only_expired=True), seconds=60)
     assert run in {cell.run for cell in gone}
     assert cluster.list(VM, left[0].namespace).items == []
 

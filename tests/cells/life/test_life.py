@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from harness.cell.found import CellSelector, find
 from harness.cell.life import Life
-from harness.cell.teardown import Selection, find
 from harness.model import Cell
 from harness.session import Cells
 
@@ -40,4 +40,4 @@ def test_gone(cell: Cell, life: Life, cells: Cells) -> None:
     if life.failed and cells.plan.settings.keep_on_failure:
         pytest.skip("not run: the failed cell is kept")
     where = cells.site.namespace
-    assert find(cells.site.cluster, Selection(run=cells.plan.run, cell=cell.id, namespace=where)) == []
+    assert find(cells.site.cluster, CellSelector(run=cells.plan.run, cell=cell.id, namespace=where)) == []

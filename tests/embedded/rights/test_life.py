@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cell.teardown import Selection, find
+from harness.cell.found import CellSelector, find
 from harness.errors import BadImage
 from harness.infra.cluster import rights
 from harness.infra.cluster.checks import Use, check_cluster
@@ -53,7 +53,7 @@ def test_a_cell_in_a_namespace_of_its_own_uses_every_right_and_needs_no_other(gr
     assert (sorted(ours - expected), sorted(expected - ours)) == ([], [])
     assert seen.forbidden == frozenset()
     assert [f.what for f in findings] == []
-    assert find(ground.admin, Selection()) == []
+    assert find(ground.admin, CellSelector()) == []
 
 
 @pytest.mark.usefixtures("_jobs_of_a_project", "_given_namespace")
@@ -66,7 +66,7 @@ def test_a_cell_in_a_shared_namespace_uses_every_right_and_needs_no_other(ground
     other = life_of(site, "other1", tmp_path / "other")
     other.provision()
     live(site, "shared", tmp_path)
-    there = [f.run for f in find(job.cluster, Selection(namespace=SHARED))]
+    there = [f.run for f in find(job.cluster, CellSelector(namespace=SHARED))]
     other.teardown()
 
     assert there == ["other1"]

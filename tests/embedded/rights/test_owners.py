@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from harness.cell.found import CellSelector, find
 from harness.cell.machines import create_machine
 from harness.cell.manifests import CellPlan, GoldenImage
 from harness.cell.place import POD_NAME, POD_NAMESPACE, POD_UID
 from harness.cell.provision import _plan
-from harness.cell.teardown import Selection, find
 from harness.kube.client import Cluster, Json
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, POD, PVC, SECRET, VM, VMI, Resource
 from harness.model import PlannedMachine
@@ -77,7 +77,7 @@ def test_what_a_job_made_goes_with_its_pod_and_nothing_else_does(
         return {mine, others} <= seen.get(VMI.plural, set()) or NotYet(str(seen))
 
     until(made, deadline=Deadline.after(20), what="both machines have instances", interval=0.2)
-    assert {f.run for f in find(ground.admin, Selection(namespace=namespace))} == {"owned1", "free11"}
+    assert {f.run for f in find(ground.admin, CellSelector(namespace=namespace))} == {"owned1", "free11"}
 
     ground.admin.delete(POD, pod["metadata"]["name"], namespace, grace=0)
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from harness.cell.found import CellSelector
 from harness.cell.labels import cell_labels
 from harness.cell.membership import join_namespace
-from harness.cell.teardown import Selection, reap
+from harness.cell.teardown import reap
 from harness.errors import Leaked
 from harness.infra.cluster.rights import CELL_ROLE
 from harness.kube.client import ApiFailure, Cluster, Json
@@ -115,13 +116,13 @@ def test_a_jobs_reaping_leaves_other_projects_alone_and_names_what_it_may_not_to
         job.cluster.create(NAMESPACE, namespace(made[project], {**labelled(project), LABEL_EXPIRES: "1"}))
         join_namespace(job.cluster, made[project], labelled(project))
 
-    gone = reap(mine.cluster, Selection(only_expired=True, project=str(PROJECT)), seconds=60.0)
-    with pytest.raises(Leaked, match=f"{made[OTHER]} could not be taken away"):
-        reap(mine.cluster, Selection(only_expired=True), seconds=60.0)
+    gone = reap(mine.cluster, CellSelector(only_expired=True, project=str(PROJECT)), seconds=60.0)
+    with pytest.raises(Leaked, match=f"{made[OTHER]} could not be removed"):
+        reap(mine.cluster, CellSelector(only_expired=True), seconds=60.0)
 
     assert [cell.namespace for cell in gone] == [made[PROJECT]]
     assert ground.admin.get(NAMESPACE, made[OTHER]) is not None
-    reap(other.cluster, Selection(only_expired=True, project=str(OTHER)), seconds=60.0)
+    reap(other.cluster, CellSelector(only_expired=True, project=str(OTHER)), seconds=60.0)
 
 
 @pytest.mark.parametrize("name", ["kube-system", "default", "vmatrix-images", "vmatrix-schedule"])

@@ -12,8 +12,7 @@ from harness import proc
 from harness.artifacts import refs
 from harness.artifacts.recipe import silent
 from harness.artifacts.store import Store
-from harness.cell.teardown import Selection as Cells
-from harness.cell.teardown import find
+from harness.cell.found import CellSelector, find
 from harness.infra.cluster import rights
 from harness.infra.host.guests import guest_vars
 from harness.kube.resources import DATA_VOLUME, PVC, SECRET, VM
@@ -91,7 +90,7 @@ def test_the_smoke_tier_runs_in_a_given_namespace_under_exactly_its_role(
     assert set(ended.values()) == {"passed"}
     assert sum(e["event"] == "check" for e in events) > len(smoke.machines)
     assert ground.log.of(job.user, since).forbidden <= _optional()
-    assert find(ground.admin, Cells(namespace=SHARED)) == []
+    assert find(ground.admin, CellSelector(namespace=SHARED)) == []
     left = {o["metadata"]["name"] for r in (VM, DATA_VOLUME, PVC) for o in ground.admin.list(r, SHARED).items}
     assert left == {images(ground)(smoke.machines[0].image).name}
     assert ground.admin.list(SECRET, SHARED).items == []

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.cell import teardown
 from harness.cell.access import control_directory
-from harness.cell.teardown import find, reap
+from harness.cell.found import CellSelector, find
+from harness.cell.teardown import reap
 from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube import Cluster
 from harness.model import Cell
@@ -60,7 +60,7 @@ def start(infra: EmbeddedProvider, cluster: Cluster, tmp_path: Path) -> Iterator
         if run.process.poll() is None:
             run.send(signal.SIGKILL)
             run.end()
-        reap(cluster, teardown.Selection(run=run.id), seconds=TEARDOWN_SECONDS)
+        reap(cluster, CellSelector(run=run.id), seconds=TEARDOWN_SECONDS)
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def nothing_left(infra: EmbeddedProvider, cluster: Cluster, single: Cell) -> Not
     """Return what looks whether anything of a run is left: cells, machines, processes, SSH connections."""
 
     def look(run: Run) -> None:
-        assert find(cluster, teardown.Selection(run=run.id)) == []
+        assert find(cluster, CellSelector(run=run.id)) == []
         assert [m.namespace for m in infra.status().machines if run.id in m.namespace] == []
         for cell in {single.id, *(str(e["cell"]) for e in run.events() if "cell" in e)}:
             control = control_directory(run.id, cell)

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from harness.cell.teardown import Selection, find
+from harness.cell.found import CellSelector, find
 from harness.kube import Cluster
 from harness.model import Cell
 from harness.report.results import load
@@ -68,7 +68,7 @@ def test_a_second_signal_stops_at_once_and_names_what_takes_the_rest_away(
     assert ended.code == 143
     last = ended.stderr.strip().splitlines()[-1]
     assert last == f"stopped at once; what is left is taken away by: vmatrix {' '.join(run.cleanup())}"
-    assert [found.run for found in find(cluster, Selection(run=run.id))] == [run.id]
+    assert [found.run for found in find(cluster, CellSelector(run=run.id))] == [run.id]
     reaped = vmatrix(*run.cleanup(), cwd=run.directory)
     assert reaped.code == 0, reaped.stderr
     assert reaped.stdout.splitlines()[-1] == "1 cells taken away"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from harness.cell.teardown import Selection, find
+from harness.cell.found import CellSelector, find
 from harness.infra.cluster.nodes import free_for_machines
 from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube import Cluster
@@ -117,7 +117,7 @@ def test_after_the_controller_was_killed_reap_takes_everything(
     runs.wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids.values()), "the workers have ended")
     reaped = vmatrix(*run.cleanup(), cwd=run.directory)
     assert reaped.code == 0, reaped.stderr
-    assert find(cluster, Selection(run=run.id)) == []
+    assert find(cluster, CellSelector(run=run.id)) == []
     nothing_left(run)
     assert processes(run.id) == []
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.cell.found import CellSelector, find
 from harness.cell.labels import namespace_name
-from harness.cell.teardown import Selection, find, reap
+from harness.cell.teardown import reap
 from harness.kube import Cluster
 from harness.kube.resources import NAMESPACE
 from harness.model import LABEL_ATTEMPT, LABEL_CELL, LABEL_EXPIRES, LABEL_MANAGED, LABEL_RUN, MANAGED_BY, Cell
@@ -30,12 +31,12 @@ def empty_cells(cluster: Cluster) -> Iterator[dict[str, str]]:
         meta = {"name": made[run], "labels": {**labels, LABEL_EXPIRES: str(int(expires))}}
         cluster.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
     yield made
-    reap(cluster, Selection(cell="empty"), seconds=TEARDOWN_SECONDS)
+    reap(cluster, CellSelector(cell="empty"), seconds=TEARDOWN_SECONDS)
 
 
 def runs_left(cluster: Cluster) -> list[str]:
     """Return the ids of the runs that still have cells."""
-    return sorted(found.run for found in find(cluster, Selection()))
+    return sorted(found.run for found in find(cluster, CellSelector()))
 
 
 def test_only_what_has_expired_is_taken_away(

@@ -8,7 +8,7 @@ import pytest
 
 from harness.cell import disks
 from harness.cell.disk_trouble import CloneStuck
-from harness.cell.disks import DiskWatch, Patience
+from harness.cell.disks import DiskPatience, DiskWatch
 from harness.errors import BadImage, Blame, InfraError, InfraRetriable, VmatrixError
 from harness.until import NotYet, TimedOut
 from tests.unit.cell.disk_cluster import DiskCluster, event, volume
@@ -35,7 +35,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 def watching(clock: Clock, cluster: DiskCluster, *, consumer: bool = False) -> DiskWatch:
     made: Any = cluster
-    return DiskWatch(made, "ns", "d", Patience(stall=120, trouble=60), consumer, _seen_at=clock.now)
+    return DiskWatch(made, "ns", "d", DiskPatience(stall=120, trouble=60), consumer, _seen_at=clock.now)
 
 
 def after(watch: DiskWatch, clock: Clock, *seconds: float) -> VmatrixError:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from harness.cell import manifests
+from harness.cell.found import CellSelector
 from harness.cell.labels import own_project
 from harness.cell.manifests import CellPlan, GoldenImage
 from harness.cell.place import POD_NAME, POD_NAMESPACE, POD_UID, Place, place_of, selector_of
-from harness.cell.teardown import Selection
 from harness.model import PlannedMachine
 from harness.paths import project_dir
 
@@ -47,10 +47,10 @@ def test_a_pod_elsewhere_owns_nothing() -> None:
 def test_cells_are_selected_by_project_where_a_ci_says_which() -> None:
     assert own_project({"CI_PROJECT_ID": "42"}) == "42"
     assert own_project({"CI_PROJECT_ID": ""}) is own_project({}) is None
-    assert Selection(run="r", project="42").labels() == (
+    assert CellSelector(run="r", project="42").labels() == (
         "app.kubernetes.io/managed-by=vmatrix,vmatrix.dev/run=r,vmatrix.dev/project=42,vmatrix.dev/cell"
     )
-    assert Selection(cell="c").labels() == "app.kubernetes.io/managed-by=vmatrix,vmatrix.dev/cell=c"
+    assert CellSelector(cell="c").labels() == "app.kubernetes.io/managed-by=vmatrix,vmatrix.dev/cell=c"
 
 
 def test_a_selector_picks_an_attempt_or_machines_of_it() -> None:
