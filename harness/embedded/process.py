@@ -10,7 +10,6 @@ import signal
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 from harness.embedded import cdi, subresources
@@ -18,6 +17,7 @@ from harness.embedded.admission import serve
 from harness.embedded.context import Context, Informers
 from harness.embedded.events import Events
 from harness.embedded.faults import Faults
+from harness.embedded.https import HttpsServer
 from harness.embedded.install import install
 from harness.embedded.machines import Machines
 from harness.embedded.machines.names import FIRST_SECOND_OCTET
@@ -102,7 +102,7 @@ def _wait_for_api(cluster: Cluster) -> None:
     until(answers, deadline=Deadline.after(API_SECONDS), what="the API server is ready", interval=0.1)
 
 
-def _serve_webhooks(options: Options, cluster: Cluster) -> ThreadingHTTPServer:
+def _serve_webhooks(options: Options, cluster: Cluster) -> HttpsServer:
     address = (options.webhook_host, options.webhook_port)
     server = serve(address, options.pki / "webhook.crt", options.pki / "webhook.key", cluster)
     threading.Thread(target=server.serve_forever, name="webhooks", daemon=True).start()
@@ -182,7 +182,7 @@ def _wait_for_node(context: Context) -> None:
     until(schedulable, deadline=Deadline.after(SCHEDULABLE_SECONDS), what=what, interval=0.1)
 
 
-def _stop(context: Context, server: ThreadingHTTPServer) -> None:
+def _stop(context: Context, server: HttpsServer) -> None:
     context.stopping.set()
     for controller in context.controllers():
         controller.stop()

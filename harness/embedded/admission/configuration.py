@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.embedded.admission.response import Json
@@ -11,91 +10,57 @@ from harness.embedded.admission.response import Json
 TIMEOUT_SECONDS = 10
 
 
+CREATE, UPDATE = "CREATE", "UPDATE"
+VMS, VMIS, DVS = "virtualmachines", "virtualmachineinstances", "datavolumes"
+
+
 @dataclass(frozen=True)
 class Webhook:
-    """One webhook: its configuration's name, its own, the path it is served at and what it judges."""
+    """One webhook: the first word of its name, the path it is served at and what it judges."""
 
-    configuration: str
-    name: str
+    first: str
     path: str
-    mutating: bool
-    group: str
-    version: str
     plural: str
-    operations: tuple[str, ...]
+    mutating: bool = False
+    operations: tuple[str, ...] = (CREATE, UPDATE)
     guards_status: bool = False
 
+    @property
+    def group(self) -> str:
+        """Return the API group of the kind that it judges."""
+        return "cdi.kubevirt.io" if self.plural == DVS else "kubevirt.io"
 
-KUBEVIRT = ("kubevirt.io", "v1")
-CDI = ("cdi.kubevirt.io", "v1beta1")
-CREATE, UPDATE = "CREATE", "UPDATE"
+    @property
+    def name(self) -> str:
+        """Return its name within its configuration."""
+        return f"{self.first}.{self.group}"
 
-VM_MUTATOR = Webhook(
-    "virt-api-mutator",
-    "virtualmachines-mutator.kubevirt.io",
-    "/virtualmachines-mutate",
-    True,
-    *KUBEVIRT,
-    "virtualmachines",
-    (CREATE, UPDATE),
-)
+    @property
+    def configuration(self) -> str:
+        """Return the name of the configuration object that it is in."""
+        if self.plural == DVS:
+            return f"cdi-api-{self.first}"
+        return "virt-api-mutator" if self.mutating else "virt-api-validator"
+
+
+VM_MUTATOR = Webhook("virtualmachines-mutator", "/virtualmachines-mutate", VMS, mutating=True)
+VM_VALIDATOR = Webhook("virtualmachine-validator", "/virtualmachines-validate", VMS)
 VMI_MUTATOR = Webhook(
-    "virt-api-mutator",
-    "virtualmachineinstances-mutator.kubevirt.io",
-    "/virtualmachineinstances-mutate",
-    True,
-    *KUBEVIRT,
-    "virtualmachineinstances",
-    (CREATE, UPDATE),
-    guards_status=True,
-)
-VM_VALIDATOR = Webhook(
-    "virt-api-validator",
-    "virtualmachine-validator.kubevirt.io",
-    "/virtualmachines-validate",
-    False,
-    *KUBEVIRT,
-    "virtualmachines",
-    (CREATE, UPDATE),
+    "virtualmachineinstances-mutator", "/virtualmachineinstances-mutate", VMIS, mutating=True, guards_status=True
 )
 VMI_CREATE_VALIDATOR = Webhook(
-    "virt-api-validator",
-    "virtualmachineinstances-create-validator.kubevirt.io",
-    "/virtualmachineinstances-validate-create",
-    False,
-    *KUBEVIRT,
-    "virtualmachineinstances",
-    (CREATE,),
+    "virtualmachineinstances-create-validator", "/virtualmachineinstances-validate-create", VMIS, operations=(CREATE,)
 )
 VMI_UPDATE_VALIDATOR = Webhook(
-    "virt-api-validator",
-    "virtualmachineinstances-update-validator.kubevirt.io",
+    "virtualmachineinstances-update-validator",
     "/virtualmachineinstances-validate-update",
-    False,
-    *KUBEVIRT,
-    "virtualmachineinstances",
-    (UPDATE,),
+    VMIS,
+    operations=(UPDATE,),
     guards_status=True,
 )
-DV_MUTATOR = Webhook(
-    "cdi-api-datavolume-mutate",
-    "datavolume-mutate.cdi.kubevirt.io",
-    "/datavolume-mutate",
-    True,
-    *CDI,
-    "datavolumes",
-    (CREATE, UPDATE),
-)
-DV_VALIDATOR = Webhook(
-    "cdi-api-datavolume-validate",
-    "datavolume-validate.cdi.kubevirt.io",
-    "/datavolume-validate",
-    False,
-    *CDI,
-    "datavolumes",
-    (CREATE, UPDATE),
-)
-WEBHOOKS: Sequence[Webhook] = (
+DV_MUTATOR = Webhook("datavolume-mutate", "/datavolume-mutate", DVS, mutating=True)
+DV_VALIDATOR = Webhook("datavolume-validate", "/datavolume-validate", DVS)
+WEBHOOKS = (
     VM_MUTATOR,
     VMI_MUTATOR,
     VM_VALIDATOR,
@@ -140,7 +105,7 @@ def _entry(webhook: Webhook, url: str, ca_bundle: bytes, trusted: str) -> Json:
         "rules": [
             {
                 "apiGroups": [webhook.group],
-                "apiVersions": [webhook.version],
+                "apiVersions": ["v1beta1" if webhook.plural == DVS else "v1"],
                 "operations": list(webhook.operations),
                 "resources": [webhook.plural],
                 "scope": "*",

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import json
 import logging
-import ssl
 import time
 from collections.abc import Callable, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+from harness.embedded import https
 from harness.embedded.access import allowed, own_name
 from harness.embedded.admission import configuration as known
 from harness.embedded.admission.datavolume import Neighbours, authorize_datavolume, validate_datavolume
 from harness.embedded.admission.response import AdmissionResponse, Json, review
 from harness.embedded.admission.vm import default_vm, validate_vm
 from harness.embedded.admission.vmi import default_vmi, validate_vmi_create, validate_vmi_update
-from harness.errors import InfraError
+from harness.embedded.https import AnsweringHandler, HttpsServer
 from harness.kube.client import Cluster
 from harness.kube.resources import DATA_SOURCE, PVC
 
 log = logging.getLogger(__name__)
 Judge = Callable[[Json], AdmissionResponse]
-IDLE_SECONDS = 120.0
 
 
 def neighbours(cluster: Cluster) -> Neighbours:
@@ -57,35 +57,21 @@ def judges(cluster: Cluster) -> Mapping[str, Judge]:
     }
 
 
-class _WebhookServer(ThreadingHTTPServer):
-    """Serves each connection on a thread of its own, the TLS handshake included."""
+class _ReviewHandler(AnsweringHandler):
+    def __init__(self, by_path: Mapping[str, Judge], *connection: Any) -> None:
+        self._judges = by_path
+        super().__init__(*connection)
 
-    daemon_threads = True
-    request_queue_size = 128
-    judges: Mapping[str, Judge]
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Log a connection that broke (a probe of the port, an API server that was killed)."""
-        log.debug("the connection of %s broke", client_address, exc_info=True)
-
-
-class _ReviewHandler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"  # the API server keeps its connections
-    disable_nagle_algorithm = True
-    wbufsize = -1
-    timeout = IDLE_SECONDS
-
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - the name is that of http.server
         """Answer a health probe."""
-        self._answer(200 if self.path == "/healthz" else 404, b"")
+        self.answer(200 if self.path == "/healthz" else 404, b"", "application/json")
 
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802 - the name is that of http.server
         """Answer an admission review."""
-        assert isinstance(self.server, _WebhookServer)  # noqa: S101 - made by serve()
         body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
-        judge = self.server.judges.get(self.path.partition("?")[0])
+        judge = self._judges.get(self.path.partition("?")[0])
         if judge is None:
-            self._answer(404, b"")
+            self.answer(404, b"", "application/json")
             return
         began = time.monotonic()
         try:
@@ -93,7 +79,7 @@ class _ReviewHandler(BaseHTTPRequestHandler):
             verdict = judge(request)
         except Exception as error:  # one object that breaks a rule's code must not end the connection
             log.exception("the review of %s failed: %s", self.path, body.decode(errors="replace")[:2000])
-            self._answer(500, f"{type(error).__name__}: {error}".encode())
+            self.answer(500, f"{type(error).__name__}: {error}".encode(), "application/json")
             return
         log.debug(
             "%s %s %s/%s: %s (%.0f ms)",
@@ -104,22 +90,10 @@ class _ReviewHandler(BaseHTTPRequestHandler):
             "allowed" if verdict.allowed else verdict.message,
             (time.monotonic() - began) * 1000,
         )
-        self._answer(200, json.dumps(review(request, verdict)).encode())
-
-    def _answer(self, code: int, body: bytes) -> None:
-        self.send_response(code)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-        self.wfile.flush()
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name for it
-        """Keep the access log out of stderr."""
-        log.debug(format, *args)
+        self.answer(200, json.dumps(review(request, verdict)).encode(), "application/json")
 
 
-def serve(address: tuple[str, int], cert: Path, key: Path, cluster: Cluster) -> ThreadingHTTPServer:
+def serve(address: tuple[str, int], cert: Path, key: Path, cluster: Cluster) -> HttpsServer:
     """Listen for admission reviews; run the result's `serve_forever` on a thread, end it with `shutdown`.
 
     Args:
@@ -133,21 +107,11 @@ def serve(address: tuple[str, int], cert: Path, key: Path, cluster: Cluster) -> 
     return listen(address, cert, key, judges(cluster))
 
 
-def listen(address: tuple[str, int], cert: Path, key: Path, by_path: Mapping[str, Judge]) -> ThreadingHTTPServer:
+def listen(address: tuple[str, int], cert: Path, key: Path, by_path: Mapping[str, Judge]) -> HttpsServer:
     """Listen for admission reviews that are answered by the given judges.
 
     Raises:
         InfraError: the address is taken.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(cert, key)
-    try:
-        server = _WebhookServer(address, _ReviewHandler)
-    except OSError as error:
-        raise InfraError(
-            f"the admission webhooks cannot listen on {address[0]}:{address[1]}: {error.strerror}",
-            hint=f"find who listens there: ss -ltnp sport = :{address[1]}",
-        ) from error
-    server.judges = by_path
-    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    return server
+    handler = partial(_ReviewHandler, by_path)
+    return https.listen(address, handler, certificate=cert, key=key, what="the server of the admission webhooks")

@@ -58,6 +58,10 @@ class Faults:
         over = parameters["seconds"] and _age(obj) >= float(parameters["seconds"])
         return None if over else parameters
 
+    def has(self, obj: Json, name: str) -> bool:
+        """Tell whether an object asks for a fault, still."""
+        return self.of(obj, name) is not None
+
     def _annotated(self, obj: Json, name: str) -> Json | None:
         text = (obj["metadata"].get("annotations") or {}).get(PREFIX + name)
         return None if text is None else self._parameters(name, text, f"annotation {PREFIX}{name}")

@@ -6,36 +6,10 @@ import copy
 from datetime import UTC, datetime
 
 from harness.embedded.faults.asked import Faults
-from harness.embedded.objects import dig, parse_time, phase, stamp, with_condition
+from harness.embedded.objects import dig, parse_time, stamp, with_condition
 from harness.kube.client import Json
 
 MOVED_TO = "00000000-0000-4000-8000-"  # begins the uid of the launcher that an instance moved to
-
-
-def unattended(faults: Faults, vmi: Json) -> bool:
-    """Tell whether the node's agent never takes an instance up."""
-    return faults.of(vmi, "handler-down") is not None
-
-
-def sync_failure(faults: Faults, vmi: Json) -> str:
-    """Return why the agent cannot start an instance's machine, "" when it can."""
-    asked = faults.of(vmi, "sync-failed")
-    return "" if asked is None else str(asked["message"])
-
-
-def without_guest(faults: Faults, vmi: Json) -> bool:
-    """Tell whether an instance is to run in name only."""
-    return faults.of(vmi, "no-guest") is not None
-
-
-def forsaken(faults: Faults, vmi: Json) -> bool:
-    """Tell whether an instance goes on saying Running without its launcher."""
-    return phase(vmi) == "Running" and faults.of(vmi, "launcher-vanishes") is not None
-
-
-def stays(faults: Faults, vmi: Json) -> bool:
-    """Tell whether nobody takes an instance's finalizers off."""
-    return faults.of(vmi, "instance-stays") is not None
 
 
 def told(faults: Faults, vmi: Json) -> Json | None:

@@ -31,7 +31,7 @@ def asking(faults: Faults, pod: Json) -> Json:
 
 def not_started(faults: Faults, pod: Json) -> str | Json:
     """Return why a bound launcher is not started: "" when it is, "held" when nothing is to be seen, else its status."""
-    if faults.of(pod, "launcher-stuck") is not None:
+    if faults.has(pod, "launcher-stuck"):
         return HELD
     asked = faults.of(pod, "image-pull")
     return "" if asked is None else _waiting(pod, asked)

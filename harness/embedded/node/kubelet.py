@@ -162,7 +162,7 @@ class Kubelet:
                 message = "Signaled Graceful Shutdown"
                 self._context.events.normal(vmi, "ShuttingDown", message, component=AGENT)
             return min(left, LOOK_SECONDS)
-        if self._context.faults.of(pod, "launcher-stays") is not None:
+        if self._context.faults.has(pod, "launcher-stays"):
             return LOOK_SECONDS
         self._asked.discard(uid)
         self._guests.kill(uid)

@@ -6,15 +6,16 @@ console goes with the machine, so a finished pod has no log any more.
 
 from __future__ import annotations
 
-import logging
-import ssl
 import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-log = logging.getLogger(__name__)
+from harness.embedded import https
+from harness.embedded.https import AnsweringHandler, HttpsServer
+
 PORT = 10250  # a kubelet's, and what the API server dials when the Node names no other
 CONSOLE_CONTAINER = "guest-console-log"
 TAIL_CHUNK = 1 << 20  # bytes from a console's end that `tailLines` looks at
@@ -23,19 +24,20 @@ TAIL_CHUNK = 1 << 20  # bytes from a console's end that `tailLines` looks at
 Console = Callable[[str, str], Path | None]
 
 
-def serve(host: str, pki: Path, console: Console) -> ThreadingHTTPServer:
+def serve(host: str, pki: Path, console: Console) -> HttpsServer:
     """Serve on a daemon thread; callers need a client certificate of the instance's CA.
 
     Raises:
-        OSError: the port is taken.
+        InfraError: the port is taken.
     """
-    server = ThreadingHTTPServer((host, PORT), _handler(console))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(pki / "webhook.crt", pki / "webhook.key")
-    context.load_verify_locations(pki / "ca.crt")
-    context.verify_mode = ssl.CERT_REQUIRED
-    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    server.daemon_threads = True
+    server = https.listen(
+        (host, PORT),
+        partial(LogHandler, console),
+        certificate=pki / "webhook.crt",
+        key=pki / "webhook.key",
+        clients=pki / "ca.crt",
+        what="the server of machines' logs",
+    )
     threading.Thread(target=server.serve_forever, name="kubelet-logs", daemon=True).start()
     return server
 
@@ -49,38 +51,29 @@ def tail(console: Path, lines: int | None) -> bytes:
         return b"".join(handle.read().splitlines(keepends=True)[-lines:] if lines else [])
 
 
-def _handler(console: Console) -> type[BaseHTTPRequestHandler]:
-    class LogHandler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        timeout = 30
+class LogHandler(AnsweringHandler):
+    """Answers with consoles as a kubelet does with containers' logs."""
 
-        def do_GET(self) -> None:
-            parts = urlsplit(self.path)
-            words = parts.path.strip("/").split("/")
-            if len(words) != 4 or words[0] != "containerLogs":
-                self._answer(404, b"only containerLogs are served here\n")
-                return
-            if words[3] != CONSOLE_CONTAINER:  # nothing runs in a launcher's other containers here
-                self._answer(200, b"")
-                return
-            found = console(words[1], words[2])
-            if found is None or not found.is_file():
-                self._answer(404, f"pod {words[1]}/{words[2]} has no log here\n".encode())
-                return
-            wanted = parse_qs(parts.query).get("tailLines")
-            try:
-                self._answer(200, tail(found, int(wanted[0]) if wanted else None))
-            except OSError as error:
-                self._answer(500, f"{error}\n".encode())
+    def __init__(self, console: Console, *connection: Any) -> None:
+        self._console = console
+        super().__init__(*connection)
 
-        def _answer(self, code: int, body: bytes) -> None:
-            self.send_response(code)
-            self.send_header("Content-Type", "text/plain")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-            log.debug(format, *args)
-
-    return LogHandler
+    def do_GET(self) -> None:  # noqa: N802 - the name is that of http.server
+        """Answer with a launcher's log."""
+        parts = urlsplit(self.path)
+        words = parts.path.strip("/").split("/")
+        if len(words) != 4 or words[0] != "containerLogs":
+            self.answer(404, b"only containerLogs are served here\n", "text/plain")
+            return
+        if words[3] != CONSOLE_CONTAINER:  # nothing runs in a launcher's other containers here
+            self.answer(200, b"", "text/plain")
+            return
+        found = self._console(words[1], words[2])
+        if found is None or not found.is_file():
+            self.answer(404, f"pod {words[1]}/{words[2]} has no log here\n".encode(), "text/plain")
+            return
+        wanted = parse_qs(parts.query).get("tailLines")
+        try:
+            self.answer(200, tail(found, int(wanted[0]) if wanted else None), "text/plain")
+        except OSError as error:
+            self.answer(500, f"{error}\n".encode(), "text/plain")

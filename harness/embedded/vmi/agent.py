@@ -8,7 +8,6 @@ import logging
 from datetime import UTC, datetime
 
 from harness.embedded.context import Context
-from harness.embedded.faults import instances
 from harness.embedded.machines import MachineSpec
 from harness.embedded.node.addresses import Addresses
 from harness.embedded.node.guests import Guests, ended_well, machine_id
@@ -51,11 +50,11 @@ class Agent:
             return latest is not None and not deleting(latest) and not is_final(latest)
 
         faults = self._context.faults
-        if instances.without_guest(faults, vmi):
+        if faults.has(vmi, "no-guest"):
             return None
         try:
-            if failing := instances.sync_failure(faults, vmi):
-                raise volumes.Unbootable(failing)
+            if failing := faults.of(vmi, "sync-failed"):
+                raise volumes.Unbootable(str(failing["message"]))
             self._guests.start(self._machine(vmi, pod), wanted)
         except (volumes.Unbootable, VmatrixError) as error:
             detail = f": {error.detail}" if isinstance(error, VmatrixError) and error.detail else ""
@@ -106,7 +105,7 @@ class Agent:
     def ended(self, vmi: Json) -> Json | None:
         """Return the status of a Running instance whose machine is gone; None while it runs."""
         uid = vmi["metadata"]["uid"]
-        if self._guests.supervised(uid) or instances.without_guest(self._context.faults, vmi):
+        if self._guests.supervised(uid) or self._context.faults.has(vmi, "no-guest"):
             return None
         seen = self._guests.status(uid)
         if seen.phase in {"booting", "running"}:

@@ -82,7 +82,7 @@ class VmiController:
             error = _error_of(vmi)
         elif pod is not None:
             error = phases.image_error(pod)
-        elif instances.forsaken(self._context.faults, vmi):
+        elif phase(vmi) == "Running" and self._context.faults.has(vmi, "launcher-vanishes"):
             return None
         vmi = self._write(vmi, pod, error)
         if pod is None or is_final(vmi):
@@ -187,7 +187,7 @@ class VmiController:
 
     def _drive_machine(self, vmi: Json, pod: Json) -> float | None:
         faults = self._context.faults
-        if deleting(pod) or not self._agent.mine(pod) or instances.unattended(faults, vmi):
+        if deleting(pod) or not self._agent.mine(pod) or faults.has(vmi, "handler-down"):
             return None
         if phase(vmi) == "Scheduled":
             return self._boot(vmi, pod)
@@ -235,7 +235,7 @@ class VmiController:
         vmi = self._write(vmi, pod, None)
         if pod is not None or not is_final(vmi):
             return None
-        if instances.stays(self._context.faults, vmi):
+        if self._context.faults.has(vmi, "instance-stays"):
             return LOOK_SECONDS
         self._release(vmi)
         return None
