@@ -52,7 +52,7 @@ class Informers:
         Raises:
             TimedOut: one did not come within SYNC_SECONDS.
         """
-        until(self._missing, deadline=Deadline.after(SYNC_SECONDS), what="all informers are synced", interval=0.02)
+        until(self._missing, deadline=Deadline.after(SYNC_SECONDS), what="all informers to sync", interval=0.02)
 
     def _missing(self) -> bool | NotYet:
         late = [r.plural for r, informer in self._of.items() if not informer.synced.is_set()]
@@ -95,7 +95,7 @@ class Context:
         return self.state / "disks"
 
     def run(self, controller: Controller) -> None:
-        """Have a controller started once all informers are synced, and stopped at the end."""
+        """Have a controller started once all informers to sync, and stopped at the end."""
         self._controllers.append(controller)
 
     def on_stop(self, stopper: Callable[[], None]) -> None:

@@ -95,7 +95,7 @@ def _establishing(cluster: Cluster, name: str) -> Callable[[], None]:
         until(
             established,
             deadline=Deadline.after(ESTABLISHED_SECONDS),
-            what=f"the definition {name} is established",
+            what=f"definition {name} to be established",
             interval=0.05,
         )
 

@@ -99,7 +99,7 @@ def _wait_for_api(cluster: Cluster) -> None:
             return NotYet(str(error))
         return True
 
-    until(answers, deadline=Deadline.after(API_SECONDS), what="the API server is ready", interval=0.1)
+    until(answers, deadline=Deadline.after(API_SECONDS), what="the API server to be ready", interval=0.1)
 
 
 def _serve_webhooks(options: Options, cluster: Cluster) -> HttpsServer:
@@ -178,7 +178,7 @@ def _wait_for_node(context: Context) -> None:
         taints = {t["key"] for t in (node.get("spec") or {}).get("taints") or []} & UNREADY_TAINTS
         return NotYet(f"node {context.node} has taints {', '.join(sorted(taints))}") if taints else True
 
-    what = f"node {context.node} is schedulable"
+    what = f"node {context.node} to be schedulable"
     until(schedulable, deadline=Deadline.after(SCHEDULABLE_SECONDS), what=what, interval=0.1)
 
 

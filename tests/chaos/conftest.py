@@ -78,7 +78,7 @@ def ground(infra: EmbeddedProvider, cluster: Cluster, _image: GoldenImage, tmp_p
     until(
         lambda: NotYet("disks are left") if _disks_of_cells(cluster) else True,
         deadline=Deadline.after(TEARDOWN_SECONDS),
-        what="no disk of a cell is left",
+        what="the disks of cells to be gone",
     )
 
 

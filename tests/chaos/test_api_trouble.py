@@ -87,7 +87,7 @@ def test_a_wait_survives_trouble_within_its_deadline(front: Front, kubeconfig: P
     found = until(
         lambda: hasty.get(NAMESPACE, "default") or NotYet("not there"),
         deadline=Deadline.after(30),
-        what="the namespace is there",
+        what="the namespace",
         interval=0.05,
     )
     assert found["metadata"]["name"] == "default"
@@ -116,7 +116,7 @@ def test_a_wait_ends_at_its_deadline_and_says_what_the_trouble_was(front: Front,
         until(
             lambda: asking.get(NAMESPACE, "default") or NotYet("not there"),
             deadline=Deadline.after(2.0),
-            what="the namespace is there",
+            what="the namespace",
             describe=lambda: "unused",
         )
     assert time.monotonic() - began < 2.0 + 1.5
@@ -218,7 +218,7 @@ def seen_by(informer: Informer, namespace: str, name: str) -> dict[str, Any]:
     return until(
         lambda: informer.get(namespace, name) or NotYet("not seen"),
         deadline=Deadline.after(30),
-        what=f"the informer has seen {name}",
+        what=f"the informer to see {name}",
         interval=0.05,
     )
 
@@ -244,14 +244,18 @@ def test_a_watch_goes_on_after_trouble_and_misses_nothing(
     informer.subscribe(lambda kind, obj: told.append(kind) if obj["metadata"]["name"] == name else None)
     informer.start()
     try:
-        until(lambda: informer.synced.is_set() or NotYet("no list"), deadline=Deadline.after(20), what="it is synced")
+        until(
+            lambda: informer.synced.is_set() or NotYet("no list"),
+            deadline=Deadline.after(20),
+            what="the informer to sync",
+        )
         cluster.create(CONFIG_MAP, config_map(name))
         seen_by(informer, NAMESPACE_USED, name)
         cluster.delete(CONFIG_MAP, name, NAMESPACE_USED)
         until(
             lambda: NotYet("still there") if informer.get(NAMESPACE_USED, name) else True,
             deadline=Deadline.after(30),
-            what="the informer has seen it go",
+            what="the informer to see it go",
             interval=0.05,
         )
     finally:

@@ -94,6 +94,6 @@ def test_a_guest_that_is_killed_is_the_infras_failure(ground: Ground, lives: lis
     changed = until(
         lambda: life.machines_changed({"m-0"}) or NotYet("as it was"),
         deadline=Deadline.after(60),
-        what="the machine is missed",
+        what="the machine to be missed",
     )
     assert changed.startswith("machine m-0 ")

@@ -156,7 +156,7 @@ def wait_for_change(ground: Ground, life: Life, seen: Sequence[Sighting], names:
     return until(
         lambda: "; ".join(changes(ground.cluster, life.attempt.place, seen, names)) or NotYet("as they were"),
         deadline=Deadline.after(30),
-        what="a machine has changed",
+        what="a machine to change",
         interval=0.2,
     )
 
@@ -184,7 +184,7 @@ def test_a_machine_that_was_started_anew_ends_the_cell_as_the_infras_failure(gro
         until(
             lambda: "anew" in wait_for_change(ground, life, life.sightings, {"m-1"}) or NotYet("not anew"),
             deadline=Deadline.after(60),
-            what="the machine is started anew",
+            what="the machine to be started again",
         )
         with pytest.raises(InfraError, match="before the phase deploy: machine m-1 was started anew") as no:
             life.deploy()
@@ -239,7 +239,7 @@ def test_the_address_is_the_launchers_whatever_the_instance_reports(ground: Grou
         until(
             lambda: reported(ground, life.attempt.namespace) == lie or NotYet("not yet"),
             deadline=Deadline.after(30),
-            what="the instance reports another address",
+            what="the instance to report another address",
         )
         assert changes(ground.cluster, life.attempt.place, seen, {"m-0"}) == []
     (pod,) = ground.cluster.list(POD, life.attempt.namespace, labels="kubevirt.io=virt-launcher").items
@@ -278,7 +278,7 @@ def test_an_agent_that_connects_late_and_reports_an_address_of_its_own_changes_n
         until(
             lambda: reported(ground, life.attempt.namespace) == "10.0.2.2" or NotYet("no agent yet"),
             deadline=Deadline.after(30),
-            what="the agent has connected",
+            what="the agent to connect",
         )
         assert changes(ground.cluster, life.attempt.place, seen, {"m-0"}) == []
     vmi = ground.cluster.get(VMI, "m-0", life.attempt.namespace) or {}

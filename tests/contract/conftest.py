@@ -119,7 +119,7 @@ def namespaces(cluster: Cluster) -> Iterator[list[str]]:
     yield made
     deadline = Deadline.after(GONE_SECONDS)
     for name in made:
-        until(partial(gone, cluster, name), deadline=deadline, what=f"namespace {name} is gone", interval=0.2)
+        until(partial(gone, cluster, name), deadline=deadline, what=f"namespace {name} to be gone", interval=0.2)
 
 
 @contextmanager

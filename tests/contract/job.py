@@ -115,7 +115,7 @@ def _wait_until_let_in(job: Cluster) -> None:
             codes.append(job.send("POST", NAMESPACE.path(), body=body, query={"dryRun": "All"}).code)
         return codes == [201, 403] or NotYet(f"namespaces of the project and of nobody are answered {codes}")
 
-    until(holds, deadline=Deadline.after(READY_SECONDS), what="deploy/rbac holds", interval=0.3)
+    until(holds, deadline=Deadline.after(READY_SECONDS), what="deploy/rbac to be in force", interval=0.3)
 
 
 def labels_of(name: str) -> dict[str, str]:

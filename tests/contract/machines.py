@@ -99,11 +99,11 @@ class Machines:
 
     def wait_word(self, name: str, word: str, *, seconds: float = BOOT_SECONDS) -> Json:
         """Wait for a value of printableStatus."""
-        return self.wait_status(name, lambda s: s.get("printableStatus") == word, f"is {word}", seconds=seconds)
+        return self.wait_status(name, lambda s: s.get("printableStatus") == word, f"to be {word}", seconds=seconds)
 
     def wait_ready(self, name: str) -> Json:
         """Wait until a VirtualMachine runs and is Ready."""
-        return self.wait_status(name, lambda s: bool(s.get("ready")), "is ready", seconds=BOOT_SECONDS)
+        return self.wait_status(name, lambda s: bool(s.get("ready")), "to be ready", seconds=BOOT_SECONDS)
 
     def launcher(self, name: str) -> Json:
         """Return a machine's launcher pod."""

@@ -31,7 +31,7 @@ def wait_instance(cluster: Cluster, namespace: str, name: str) -> Json:
     return until(
         lambda: cluster.get(VMI, name, namespace) or NotYet("there is none"),
         deadline=Deadline.after(20),
-        what=f"instance {namespace}/{name} is there",
+        what=f"instance {namespace}/{name}",
         interval=0.1,
     )
 
@@ -109,7 +109,7 @@ def test_a_job_with_the_role_edit_clones_only_from_where_it_may(
             return NotYet(failure.message)
         return True
 
-    until(granted, deadline=Deadline.after(10), what="the role edit lets DataVolumes be made", interval=0.2)
+    until(granted, deadline=Deadline.after(10), what="the role edit to allow DataVolumes", interval=0.2)
     with pytest.raises(ApiFailure) as refused:
         job.create(DATA_VOLUME, datavolume(namespace, "foreign", copy_of(other_namespace, "golden")))
 

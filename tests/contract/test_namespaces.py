@@ -29,7 +29,7 @@ def test_a_namespaces_deletion_takes_everything(machines: Machines, admin: Clust
     until(
         lambda: gone(cluster, namespace),
         deadline=Deadline.after(NAMESPACE_SECONDS),
-        what=f"namespace {namespace} is gone",
+        what=f"namespace {namespace} to be gone",
         interval=0.2,
     )
 
@@ -38,7 +38,7 @@ def test_a_namespaces_deletion_takes_everything(machines: Machines, admin: Clust
         left = [c["name"] for c in claims if c.get("namespace") == namespace]
         return NotYet(f"volumes of {', '.join(left)}") if left else True
 
-    until(volumes_left, deadline=Deadline.after(20), what="its volumes are gone", interval=0.2)
+    until(volumes_left, deadline=Deadline.after(20), what="its volumes to be gone", interval=0.2)
 
 
 def test_guests_of_two_namespaces_do_not_reach_each_other(machines: Machines, other_namespace: str) -> None:

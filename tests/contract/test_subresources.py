@@ -96,7 +96,7 @@ def test_a_machine_is_switched_by_its_run_strategy(admin: Cluster, namespace: st
     )
     assert switch("start")[0] == 202
     assert _strategy(admin, namespace) == "Always"
-    until(lambda: _instance(admin, namespace), deadline=Deadline.after(SECONDS), what="there is an instance")
+    until(lambda: _instance(admin, namespace), deadline=Deadline.after(SECONDS), what="an instance")
     assert switch("start") == conflict("virtualmachine", "huge", "VM is already running")
     port = admin.send("GET", path(namespace, "virtualmachineinstances", "huge", "portforward/22"))
     assert said(port) == (400, "no network interfaces are present")
@@ -125,14 +125,14 @@ def test_always_is_not_started_by_hand(admin: Cluster, namespace: str) -> None:
         "virtualmachine", "huge", "VM is not running: Halted"
     )
     assert put(admin, namespace, "virtualmachines", "huge", "start").code == 202
-    until(lambda: _instance(admin, namespace), deadline=Deadline.after(SECONDS), what="there is an instance")
+    until(lambda: _instance(admin, namespace), deadline=Deadline.after(SECONDS), what="an instance")
     assert _strategy(admin, namespace) == "Manual"
     assert put(admin, namespace, "virtualmachines", "huge", "stop").code == 202
 
     def gone() -> bool | NotYet:
         return admin.get(VMI, "huge", namespace) is None or NotYet("it is there")
 
-    until(gone, deadline=Deadline.after(SECONDS), what="the instance is gone")
+    until(gone, deadline=Deadline.after(SECONDS), what="the instance to be gone")
     admin.merge(VM, "huge", {"spec": {"runStrategy": "Always"}}, namespace)
     answers = said(put(admin, namespace, "virtualmachines", "huge", "start"))
     assert answers in [
@@ -246,7 +246,7 @@ def test_a_machine_is_restarted_and_its_console_is_read(machines: Machines, admi
         other = found is not None and first is not None and found["metadata"]["uid"] != first["metadata"]["uid"]
         return found if found is not None and other else NotYet("the same instance")
 
-    until(another, deadline=Deadline.after(60), what="there is another instance")
+    until(another, deadline=Deadline.after(60), what="another instance")
     machines.wait_ready("again")
     assert machines.run(machines.login("again"), "hostname").stdout.strip() == "again"
     assert no_agent == conflict("virtualmachineinstance", "again", "VMI does not have guest agent connected")

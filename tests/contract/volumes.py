@@ -40,7 +40,7 @@ def copy_of(namespace: str, name: str) -> Json:
 def status_of(cluster: Cluster, namespace: str, name: str) -> Json:
     """Return a DataVolume's status, empty when it has none."""
     found = cluster.get(DATA_VOLUME, name, namespace)
-    assert found is not None, f"DataVolume {namespace}/{name} is gone"
+    assert found is not None, f"DataVolume {namespace}/{name} to be gone"
     status: Json = found.get("status") or {}
     return status
 
@@ -57,7 +57,7 @@ def wait_phase(cluster: Cluster, namespace: str, name: str, phase: str, *, secon
     return until(
         probe,
         deadline=Deadline.after(seconds),
-        what=f"DataVolume {namespace}/{name} is {phase}",
+        what=f"DataVolume {namespace}/{name} to be {phase}",
         describe=lambda: "\n".join(cluster.events_of(namespace, name)),
         interval=INTERVAL,
     )
@@ -81,7 +81,7 @@ def wait_gone(
     until(
         probe,
         deadline=Deadline.after(seconds),
-        what=f"{resource.kind} {namespace}/{name} is gone",
+        what=f"{resource.kind} {namespace}/{name} to be gone",
         describe=lambda: "\n".join(cluster.events_of(namespace, name)),
         interval=INTERVAL,
     )

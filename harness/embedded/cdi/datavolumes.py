@@ -121,8 +121,8 @@ class DataVolumes:
             return None  # its DataSource does not exist (yet)
         kind = "archive" if dig(dv, "spec", "contentType") == "archive" else source_kind(dv)
         message = (
-            f"The embedded infrastructure does not support the source {kind!r}; it has http, blank, pvc, and "
-            "sourceRef to a pvc. Use one of them, or an infra cluster with a real CDI"
+            f"The embedded KubeVirt does not support the source {kind!r}. Use http, blank, pvc or a sourceRef to a pvc, "
+            "or an infra cluster with a real CDI"
         )
         notice = status.Notice(WARNING, "UnsupportedSource", message)
         self._write(dv, status.without_claim(dv, now(), notice=notice))

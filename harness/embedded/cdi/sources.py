@@ -39,7 +39,7 @@ def _clone(context: Context, cloned: str, room: int) -> Work:
     namespace, _, name = cloned.partition("/")
     source = context.informers.of(PVC).get(namespace, name)
     if source is None or phase(source) != "Bound":
-        raise SourceMissing(f"source claim {cloned} is not there or not bound")
+        raise SourceMissing(f"source claim {cloned} does not exist or is not bound")
     return Clone(disk_path(context.disks, source["spec"]["volumeName"]), room)
 
 

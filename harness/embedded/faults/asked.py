@@ -70,13 +70,13 @@ class Faults:
         try:
             given = yaml.safe_load(text) if text.strip() else {}
         except yaml.YAMLError as error:
-            self._complain(f"{where} is no YAML mapping: {error}")
+            self._complain(f"{where} is not a YAML mapping: {error}")
             return None
         return self._checked(name, given, where)
 
     def _checked(self, name: str, given: Any, where: str) -> Json | None:
         if not isinstance(given, dict):
-            self._complain(f"{where} is no mapping of parameters")
+            self._complain(f"{where} is not a mapping of parameters")
             return None
         unknown = sorted(set(given) - {"seconds", *CATALOGUE[name].parameters})
         if unknown:
@@ -88,7 +88,7 @@ class Faults:
         """Say once what is wrong with a request; the fault is not shown."""
         if about not in self._complained:
             self._complained.add(about)
-            log.warning("no fault: %s", about)
+            log.warning("fault request ignored: %s", about)
 
     def _in_scenario(self, obj: Json, name: str, kind: str) -> Json | None:
         namespace, own = obj["metadata"].get("namespace", ""), _name(obj)
@@ -110,7 +110,7 @@ class Faults:
                 self._read = (changed, found if isinstance(found, list) else ())
                 unknown = {n for rule in self._read[1] for n in rule.get("faults") or {}} - CATALOGUE.keys()
                 if unknown:
-                    self._complain(f"{self._scenario}: there is no fault {', '.join(sorted(unknown))}")
+                    self._complain(f"{self._scenario}: unknown fault {', '.join(sorted(unknown))}")
         except FileNotFoundError:
             return ()
         except (OSError, yaml.YAMLError) as error:

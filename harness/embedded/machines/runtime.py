@@ -63,7 +63,7 @@ class Machines:
             InfraError: it runs already, its disk cannot be used, or nspawn ended at once.
         """
         if self._alive(spec.id):
-            raise InfraError(f"machine {spec.id} runs already", paths=[self.console(spec.id)])
+            raise InfraError(f"machine {spec.id} is already running", paths=[self.console(spec.id)])
         self.kill(spec.id)
         self.ensure_network(spec.namespace_index)
         try:
@@ -117,7 +117,7 @@ class Machines:
                 )
             return nspawn.init(groups) is not None or NotYet("systemd-nspawn has not started its pid 1")
 
-        what = f"machine {machine_id} runs its pid 1"
+        what = f"machine {machine_id} to run its pid 1"
         until(probe, deadline=Deadline.after(START_SECONDS), what=what, interval=0.02)
 
     def _alive(self, machine_id: str) -> bool:
@@ -154,7 +154,7 @@ class Machines:
         def stands() -> bool | NotYet:
             return cgroups.is_frozen(groups) or NotYet("some of its processes still run")
 
-        what = f"machine {machine_id} stands still"
+        what = f"machine {machine_id} to stop"
         until(stands, deadline=Deadline.after(PAUSE_SECONDS), what=what, interval=0.02)
 
     def resume(self, machine_id: str) -> None:
@@ -197,7 +197,7 @@ class Machines:
             stuck = cgroups.remove(groups)
             return NotYet(f"{stuck[0]} is busy") if stuck else True
 
-        until(removed, deadline=deadline, what=f"machine {machine_id}'s control groups are gone", interval=0.02)
+        until(removed, deadline=deadline, what=f"machine {machine_id}'s control groups to be gone", interval=0.02)
         nspawn.forget(self.names.machine(machine_id))
 
     def _end_processes(self, machine_id: str, groups: Sequence[Path], deadline: Deadline) -> None:
@@ -205,9 +205,9 @@ class Machines:
             victims = cgroups.kill_all(groups)
             for pid in victims:
                 proc.reap(pid)
-            return NotYet(f"{len(victims)} are left, of them {min(victims)}") if victims else True
+            return NotYet(f"{len(victims)} are left, the first is {min(victims)}") if victims else True
 
-        until(ended, deadline=deadline, what=f"machine {machine_id}'s processes are gone", interval=0.02)
+        until(ended, deadline=deadline, what=f"machine {machine_id}'s processes to end", interval=0.02)
 
     def _unmount(self, machine_id: str, deadline: Deadline) -> None:
         folder = self._folder(machine_id)
@@ -220,7 +220,7 @@ class Machines:
                     return NotYet(done.stderr.strip())
             return True
 
-        until(unmounted, deadline=deadline, what=f"machine {machine_id}'s disk is unmounted", interval=0.05)
+        until(unmounted, deadline=deadline, what=f"machine {machine_id}'s disk to be unmounted", interval=0.05)
 
     def sweep(self) -> None:
         """Kill every machine of the instance and take every network of it away, whatever made them."""

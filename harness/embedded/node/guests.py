@@ -98,7 +98,7 @@ class Guests:
         for identity in self._machines.list():
             with self._lock(identity):
                 if identity not in {machine_id(uid) for uid in wanted()}:
-                    log.warning("machine %s belongs to no instance: killed", identity)
+                    log.warning("machine %s belongs to no instance; killing it", identity)
                     self._machines.kill(identity)
 
 

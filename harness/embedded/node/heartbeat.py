@@ -45,7 +45,7 @@ class NodeStatus:
         if node is None:
             machine.register(self._context)
         elif not is_condition(node, "Ready", "True"):
-            log.warning("node %s was given up by the control plane; writing its status again", key[1])
+            log.warning("the control plane marked node %s as not ready; reporting its status again", key[1])
             machine.report(self._context)
         return None
 

@@ -44,7 +44,7 @@ def wait_until_available(cluster: Cluster) -> None:
                 return NotYet(_why(found))
         return True
 
-    what = f"the API server reaches {discovery.GROUP}"
+    what = f"the API server to reach {discovery.GROUP}"
     until(available, deadline=Deadline.after(AVAILABLE_SECONDS), what=what, interval=0.05)
 
 

@@ -69,7 +69,7 @@ class SubresourceServer:
             why = self._failure.strerror if self._failure is not None else "it takes too long"
             raise InfraError(
                 f"the subresources API cannot listen on {host}:{port}: {why}",
-                hint=f"find who listens there: ss -ltnp sport = :{port}",
+                hint=f"find the process that listens there: ss -ltnp sport = :{port}",
             )
 
     def stop(self) -> None:

@@ -66,7 +66,7 @@ def root_volume(vmi: Json) -> Json:
         raise Unbootable("no volume is a DataVolume or a claim: there is nothing to boot from")
     if len(claims) > 1:
         names = ", ".join(v["name"] for v in claims)
-        raise Unbootable(f"machines of this infrastructure have one disk, and these volumes want one each: {names}")
+        raise Unbootable(f"machines have one disk here, and these volumes ask for one each: {names}")
     order = {name: position for position, name in enumerate(disks)}
     claims.sort(
         key=lambda v: (disks.get(v["name"], {}).get("bootOrder", len(order) + 1), order.get(v["name"], len(order)))
@@ -88,7 +88,7 @@ def disk_file(volume: Json, claim: Find, persistent_volume: Find, disks: Path) -
     path = dig(spec, "local", "path") or dig(spec, "hostPath", "path") or str(disks / f"{bound}.raw")
     file = Path(str(path))
     if not file.is_file():
-        raise Unbootable(f"disk {file} of claim {name} is not there")
+        raise Unbootable(f"disk {file} of claim {name} does not exist")
     return file
 
 

@@ -19,7 +19,7 @@ def wait_event(cluster: Cluster, namespace: str, name: str, text: str) -> None:
         lines = cluster.events_of(namespace, name)
         return any(text in line for line in lines) or NotYet("; ".join(lines))
 
-    until(told, deadline=Deadline.after(SECONDS), what=f"an event about {name} says {text!r}", interval=0.1)
+    until(told, deadline=Deadline.after(SECONDS), what=f"an event about {name} with {text!r}", interval=0.1)
 
 
 def user_of(namespace: str, claim: str) -> Json:
@@ -82,7 +82,7 @@ def test_a_source_reference_clones_what_its_data_source_names(cluster: Cluster, 
         status = (cluster.get(DATA_SOURCE, "debian", namespace) or {}).get("status") or {}
         return condition(status, "Ready")["status"] == "True" if "conditions" in status else NotYet("no conditions")
 
-    until(ready, deadline=Deadline.after(SECONDS), what="the DataSource is ready", interval=0.1)
+    until(ready, deadline=Deadline.after(SECONDS), what="the DataSource to be ready", interval=0.1)
     body = datavolume(namespace, "machine", {})
     del body["spec"]["source"]
     body["spec"]["sourceRef"] = {"kind": "DataSource", "name": "debian", "namespace": namespace}
@@ -97,7 +97,7 @@ def test_a_full_quota_is_told_and_waited_for(cluster: Cluster, namespace: str) -
         found = cluster.get(RESOURCE_QUOTA, "none", namespace) or {}
         return bool((found.get("status") or {}).get("hard")) or NotYet("the quota is not in force")
 
-    until(counted, deadline=Deadline.after(SECONDS), what="the quota is in force", interval=0.1)
+    until(counted, deadline=Deadline.after(SECONDS), what="the quota to be in force", interval=0.1)
     cluster.create(DATA_VOLUME, datavolume(namespace, "blank", {"blank": {}}))
     wait_event(cluster, namespace, "blank", "ErrExceededQuota")
     assert condition(status_of(cluster, namespace, "blank"), "Bound")["reason"] == "ErrExceededQuota"

@@ -106,7 +106,7 @@ def wait_for_launcher(cluster: Cluster, namespace: str) -> None:
         names = ", ".join(p["metadata"]["name"] for p in pods)
         return (len(pods) == 1 and not passing) or NotYet(names or "no launcher")
 
-    until(alone, deadline=Deadline.after(60), what="the machine has its launcher", interval=0.2)
+    until(alone, deadline=Deadline.after(60), what="the launcher to be alone", interval=0.2)
 
 
 def test_a_golden_image_that_a_pod_holds_is_imported_instead(

@@ -61,7 +61,7 @@ def wait_message(cluster: Cluster, namespace: str, name: str, text: str) -> None
         said = running.get("message", "")
         return True if running.get("reason") == "Error" and text in said else NotYet(f"{running}")
 
-    until(says, deadline=Deadline.after(FAILURE_SECONDS), what=f"{name} says {text!r}", interval=0.1)
+    until(says, deadline=Deadline.after(FAILURE_SECONDS), what=f"{name} to report {text!r}", interval=0.1)
 
 
 def test_an_image_larger_than_its_disk_says_both_sizes(cluster: Cluster, namespace: str, folder: Folder) -> None:
@@ -106,7 +106,7 @@ def test_a_source_that_is_not_done_here_says_so(cluster: Cluster, namespace: str
         lines = cluster.events_of(namespace, "upload")
         return any("does not support the source 'upload'" in line for line in lines) or NotYet("; ".join(lines))
 
-    until(told, deadline=Deadline.after(5), what="an event says that uploads are not supported", interval=0.1)
+    until(told, deadline=Deadline.after(5), what="the event that uploads are not supported", interval=0.1)
     assert cluster.get(PVC, "upload", namespace) is None
 
 
@@ -120,6 +120,6 @@ def test_nothing_of_a_deleted_volume_stays(infra: EmbeddedProvider, cluster: Clu
     until(
         lambda: NotYet(f"{disk} is there") if disk.exists() else True,
         deadline=Deadline.after(10),
-        what="the disk file is gone",
+        what="the disk file to be gone",
         interval=0.05,
     )

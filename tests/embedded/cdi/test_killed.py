@@ -24,7 +24,7 @@ def kill_kubevirt(infra: EmbeddedProvider) -> None:
     until(
         lambda: NotYet("alive") if service.alive() else True,
         deadline=Deadline.after(5),
-        what="the killed process is gone",
+        what="the killed process to be gone",
         interval=0.02,
     )
 
@@ -34,7 +34,7 @@ def wait_under_way(cluster: Cluster, namespace: str, name: str) -> None:
         progress = str(status_of(cluster, namespace, name).get("progress", ""))
         return progress not in {"", "N/A", "0.00%"} or NotYet(f"progress {progress!r}")
 
-    until(moved, deadline=Deadline.after(STALLED_SECONDS), what=f"{name} is being imported", interval=0.1)
+    until(moved, deadline=Deadline.after(STALLED_SECONDS), what=f"the import of {name} to begin", interval=0.1)
 
 
 def test_an_import_starts_again_and_stale_files_are_swept(
@@ -74,7 +74,7 @@ def test_a_volume_deleted_while_nobody_looked_is_taken_away(
     until(
         lambda: NotYet(f"{disk} is there") if disk.exists() else True,
         deadline=Deadline.after(STALLED_SECONDS),
-        what="the disk of the deleted volume is gone",
+        what="the disk of the deleted volume to be gone",
         interval=0.1,
     )
 
@@ -91,6 +91,6 @@ def test_a_volume_deleted_in_mid_import_leaves_nothing(
     until(
         lambda: NotYet("files are there") if disk.exists() or leftovers(infra) else True,
         deadline=Deadline.after(STALLED_SECONDS),
-        what="disk and scratch are gone",
+        what="disk and scratch to be gone",
         interval=0.1,
     )

@@ -63,7 +63,7 @@ def namespace(cluster: Cluster) -> Iterator[str]:
     until(
         lambda: NotYet("it is there") if cluster.get(NAMESPACE, name) else True,
         deadline=Deadline.after(WAIT_SECONDS),
-        what=f"namespace {name} is gone",
+        what=f"namespace {name} to be gone",
         interval=0.1,
     )
 

@@ -35,7 +35,7 @@ class Part:
         until(
             lambda: NotYet("it still runs") if service.alive() else True,
             deadline=Deadline.after(END_SECONDS),
-            what=f"the KubeVirt part is gone after {number.name}",
+            what=f"the KubeVirt part to end after {number.name}",
             interval=0.02,
         )
 

@@ -70,7 +70,7 @@ class Lab:
             done = self.ssh(spec, "cloud-init status --wait")
             return True if "status: done" in done.stdout else NotYet(done.stderr.strip() or done.stdout.strip())
 
-        until(probe, deadline=Deadline.after(SSH_SECONDS), what=f"{spec.id} takes logins", interval=0.2)
+        until(probe, deadline=Deadline.after(SSH_SECONDS), what=f"{spec.id} to take logins", interval=0.2)
 
 
 def remains() -> list[str]:

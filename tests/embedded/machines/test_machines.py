@@ -169,7 +169,7 @@ def test_memory_beyond_the_limit_kills_the_guests_process_and_not_the_machine(la
 
 
 def test_a_machine_that_runs_is_not_started_twice(lab: Lab, trio: Trio) -> None:
-    with pytest.raises(InfraError, match="runs already"):
+    with pytest.raises(InfraError, match="is already running"):
         lab.machines.start(trio.one)
     assert lab.ssh(trio.one, "true").returncode == 0
 
@@ -236,7 +236,7 @@ def test_a_machine_whose_nspawn_is_killed_has_exited_with_its_last_lines(lab: La
     status = until(
         lambda: s if (s := lab.machines.status(spec.id)).phase == "exited" else NotYet(s.phase),
         deadline=Deadline.after(20),
-        what="the machine has exited",
+        what="the machine to exit",
         interval=0.05,
     )
     assert "cloud-init" in status.detail or "Reached target" in status.detail
@@ -252,7 +252,7 @@ def test_a_machine_that_powers_itself_off_has_exited(lab: Lab, trio: Trio) -> No
     until(
         lambda: True if lab.machines.status(spec.id).phase == "exited" else NotYet("it runs"),
         deadline=Deadline.after(30),
-        what="the machine has exited",
+        what="the machine to exit",
         interval=0.1,
     )
     lab.machines.kill(spec.id)

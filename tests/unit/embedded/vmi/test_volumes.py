@@ -62,7 +62,7 @@ def test_disk_is_the_file_of_the_bound_volume(tmp_path: Path) -> None:
 def test_unbound_claim_and_missing_file_are_said(tmp_path: Path) -> None:
     with pytest.raises(Unbootable, match="not bound"):
         disk_file(ROOT, lambda _: {"spec": {}}, lambda _: None, tmp_path)
-    with pytest.raises(Unbootable, match="not there"):
+    with pytest.raises(Unbootable, match="does not exist"):
         disk_file(ROOT, lambda _: {"spec": {"volumeName": "pvc-2"}}, lambda _: None, tmp_path)
 
 
