@@ -209,7 +209,7 @@ def test_a_machine_stands_still_and_goes_on(machines: Machines, admin: Cluster) 
     machines.wait_word("still", "Paused")
     twice = said(put(admin, namespace, "virtualmachineinstances", "still", "pause"))
     port = said(admin.send("GET", path(namespace, "virtualmachineinstances", "still", "portforward/22")))
-    machines.wait_status("still", lambda s: not s.get("ready"), "is not ready", seconds=SECONDS)
+    machines.wait_status("still", lambda s: not s.get("ready"), "to be not ready", seconds=SECONDS)
     assert put(admin, namespace, "virtualmachineinstances", "still", "unpause").code == 200
     machines.wait_ready("still")
     again = said(put(admin, namespace, "virtualmachineinstances", "still", "unpause"))

@@ -121,8 +121,8 @@ class DataVolumes:
             return None  # its DataSource does not exist (yet)
         kind = "archive" if dig(dv, "spec", "contentType") == "archive" else source_kind(dv)
         message = (
-            f"The embedded KubeVirt does not support the source {kind!r}. Use http, blank, pvc or a sourceRef to a pvc, "
-            "or an infra cluster with a real CDI"
+            f"The embedded KubeVirt does not support the source {kind!r}. Use http, blank, pvc, or sourceRef to a pvc; "
+            "or use an infra cluster with a real CDI"
         )
         notice = status.Notice(WARNING, "UnsupportedSource", message)
         self._write(dv, status.without_claim(dv, now(), notice=notice))
