@@ -18,6 +18,7 @@ from harness.errors import EXIT_OK, BadInput, InfraError, NothingSelected
 from harness.gitlab import child, job_end, links, note, overlay
 from harness.gitlab.job import JobContext, job_context
 from harness.gitlab.limits import broken
+from harness.gitlab.outcome import annotate
 from harness.gitlab.times import job_times
 from harness.gitlab.variables import read_job, read_pipeline
 from harness.gitlab.wanted import Tiers, Wanted, wanted
@@ -50,7 +51,7 @@ def generate(
     """Choose the pipeline's cells and write a child pipeline with a job for each."""
     pipeline = read_pipeline(os.environ)
     context = job_context(os.environ, infra=False)
-    wish = wanted(pipeline, Tiers(smoke, change, nightly), context.spec)
+    wish = wanted(pipeline, Tiers(smoke, change, nightly), context.project.spec)
     cells, nothing = _cells(context, wish)
     parts = child.Child(
         name=wish.why,
@@ -58,11 +59,11 @@ def generate(
         tag=tag,
         merge_request=pipeline.merge_request,
         variables={name: os.environ[name] for name in PASSED_ON if os.environ.get(name)},
-        expiry_hours=context.settings.expiry_hours,
+        expiry_hours=context.project.settings.expiry_hours,
         history=history,
     )
     kept = {"report_history": history} if history else {}
-    durations = Durations.load(context.settings.model_copy(update=kept), os.environ)
+    durations = Durations.load(context.project.settings.model_copy(update=kept), os.environ)
     document = child.render(parts, [_job(context, wish, one, durations) for one in cells], nothing=nothing)
     text = child.text(document)
     problems = broken(document, size=len(text.encode()))
@@ -77,7 +78,7 @@ def generate(
 
 def _cells(context: JobContext, wish: Wanted) -> tuple[tuple[Selected, ...], str]:
     """Return the cells that are wanted; without any, why."""
-    spec, infra = context.spec, kind_of(context.spec, context.settings)
+    spec, infra = context.project.spec, kind_of(context.project.spec, context.project.settings)
     done = {cell.id for cell in tier_cells(spec, wish.besides, infra)} if wish.besides else set()
     changes = changed_since(context.job.directory, wish.since) if wish.since else None
     try:
@@ -89,7 +90,7 @@ def _cells(context: JobContext, wish: Wanted) -> tuple[tuple[Selected, ...], str
 
 
 def _job(context: JobContext, wish: Wanted, one: Selected, durations: Durations) -> child.CellJob:
-    timeouts = context.spec.timeouts.scaled(context.settings.timeout_scale)
+    timeouts = context.project.timeouts
     times = job_times(one.cell, timeouts, durations.expected(one.cell).seconds)
     return child.CellJob(one.cell.id, wish.tier, times, one.why)
 
@@ -108,10 +109,10 @@ def cell() -> None:
     name, tier, only = (os.environ.get(f"MATRIX_{word}") or None for word in ("CELL", "TIER", "ONLY"))
     if name is None and tier is None:
         raise BadInput("neither MATRIX_CELL nor MATRIX_TIER is set", hint="the job's `variables` say what it runs")
-    job_end.annotate(context, None)
-    if providers.of(context.settings).per_job:
+    annotate(context)
+    if providers.of(context.project.settings).per_job:
         _ready()
-    settings = context.settings
+    settings = context.project.settings
     if settings.namespace is not None:
         os.environ["VMATRIX_NAMESPACE"] = settings.namespace
     run.run(

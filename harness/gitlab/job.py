@@ -1,4 +1,4 @@
-"""A job's settings: which infra cluster its cell runs on, and the way into it."""
+"""A job's project and settings: which infra cluster its cell runs on, and how to reach it."""
 
 from __future__ import annotations
 
@@ -11,41 +11,52 @@ from harness.gitlab.access import job_kubeconfig
 from harness.gitlab.variables import Job, read_job
 from harness.paths import project_dir
 from harness.plan.goal import infra_of
-from harness.spec import Spec, load_spec
-from harness.spec.settings import Settings, load_settings
+from harness.rundir import RunDir
+from harness.spec import load_spec
+from harness.spec.project import Project, matrix_dir
+from harness.spec.settings import load_settings
 
 PREFIX = "ci-"  # of the names of jobs' own embedded infrastructures
 
 
 @dataclass(frozen=True)
 class JobContext:
-    """The job, the matrix, and the settings with which it runs cells.
+    """The job, and the project with the settings with which it runs cells.
 
     own_infra: whether the embedded infrastructure is this job's alone, and goes with it.
     """
 
     job: Job
-    spec: Spec
-    settings: Settings
+    project: Project
     own_infra: bool
+
+    @property
+    def files(self) -> RunDir:
+        """The run's directory, by an absolute path."""
+        return RunDir.of(self.project.settings.runs, self.job.run)
+
+    @property
+    def artifacts(self) -> RunDir:
+        """The run's directory among the job's artifacts: relative to the checkout."""
+        return RunDir(self.project.settings.runs / self.job.run)
 
 
 def job_context(environment: Mapping[str, str], *, infra: bool = True) -> JobContext:
     """Read everything that a job's command needs.
 
     Args:
-        infra: whether the command goes to the infra cluster; else no way into it is looked for.
+        infra: whether the command uses the infra cluster; if not, no access to it is looked for.
 
     Raises:
-        BadInput: a variable is missing, a setting or the matrix is wrong, or there is no way into the infra cluster.
+        BadInput: a variable is missing, a setting or the matrix is wrong, or the infra cluster cannot be accessed.
     """
     job = read_job(environment)
-    spec = load_spec(project_dir() / "matrix")
+    spec = load_spec(matrix_dir())
     options: dict[str, Any] = {}
-    kind = environment.get("MATRIX_INFRA", "")
-    if kind:
-        infra_of(spec, kind)
-        options = {"infra_profile": kind, "provider": spec.infras[kind].provider}
+    profile = environment.get("MATRIX_INFRA", "")
+    if profile:
+        infra_of(spec, profile)
+        options = {"infra_profile": profile, "provider": spec.infras[profile].provider}
     if environment.get("MATRIX_NAMESPACE"):
         options["namespace"] = environment["MATRIX_NAMESPACE"]
     own = not environment.get("VMATRIX_INFRA_NAME")
@@ -56,4 +67,4 @@ def job_context(environment: Mapping[str, str], *, infra: bool = True) -> JobCon
     if infra and not per_job and settings.kubeconfig is None:
         options["kubeconfig"] = job_kubeconfig(job.run, environment)
         settings = load_settings(job.directory, environment=environment, options=options).settings
-    return JobContext(job, spec, settings, own_infra=own and per_job)
+    return JobContext(job, Project(project_dir(), spec, settings), own_infra=own and per_job)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from harness.files import write_atomically
 from harness.gitlab.variables import Job
 
 FILE = "annotations.json"
@@ -37,13 +38,11 @@ def write(directory: Path, links: Mapping[str, Sequence[Link]]) -> None:
         section: [{"external_link": {"label": _short(link.label), "url": link.url}} for link in those if link.url]
         for section, those in links.items()
     }
-    temporary = directory / f"{FILE}.tmp"
-    temporary.write_text(json.dumps({s: those for s, those in content.items() if those}), encoding="utf-8")
-    temporary.replace(directory / FILE)
+    write_atomically(directory / FILE, json.dumps({s: those for s, those in content.items() if those}))
 
 
 def add(directory: Path, links: Mapping[str, Sequence[Link]]) -> None:
-    """Add sections to the file, before what it has of the same name; one that cannot be read is written anew."""
+    """Add sections to the file, before what it has of the same name; one that cannot be read is replaced."""
     try:
         there = json.loads((directory / FILE).read_text(encoding="utf-8"))
         known = {

@@ -9,6 +9,9 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from harness.files import write_atomically
+from harness.kube.transport import Json
+
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 HOST, PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 
@@ -24,6 +27,16 @@ def in_cluster_kubeconfig(target: Path, environment: Mapping[str, str], account:
     Returns:
         Its path; None outside of a pod, or in one that has no service account.
     """
+    config = in_cluster_config(environment, account)
+    if config is None:
+        return None
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(target, json.dumps(config, indent=2) + "\n")
+    return target
+
+
+def in_cluster_config(environment: Mapping[str, str], account: Path = ACCOUNT) -> Json | None:
+    """Return that kubeconfig's content; None where there is no service account."""
     host, token, authority = environment.get(HOST), account / "token", account / "ca.crt"
     if not host or not token.is_file() or not authority.is_file():
         return None
@@ -31,14 +44,18 @@ def in_cluster_kubeconfig(target: Path, environment: Mapping[str, str], account:
     server = f"https://{address}:{environment.get(PORT, '443')}"
     namespace = account / "namespace"
     home = namespace.read_text(encoding="utf-8").strip() if namespace.is_file() else "default"
-    config = {
+    cluster = {"server": server, "certificate-authority": str(authority)}
+    return config_of(cluster, {"tokenFile": str(token)}, namespace=home)
+
+
+def config_of(cluster: Mapping[str, str], user: Mapping[str, str], *, namespace: str = "default") -> Json:
+    """Return a kubeconfig of one context."""
+    context = {"cluster": "own", "user": "own", "namespace": namespace}
+    return {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": "own", "cluster": {"server": server, "certificate-authority": str(authority)}}],
-        "users": [{"name": "own", "user": {"tokenFile": str(token)}}],
-        "contexts": [{"name": "own", "context": {"cluster": "own", "user": "own", "namespace": home}}],
+        "clusters": [{"name": "own", "cluster": dict(cluster)}],
+        "users": [{"name": "own", "user": dict(user)}],
+        "contexts": [{"name": "own", "context": context}],
         "current-context": "own",
     }
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-    return target

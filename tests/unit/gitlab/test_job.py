@@ -19,9 +19,9 @@ from harness.cli import main
 from harness.errors import BadInput
 from harness.gitlab import links
 from harness.gitlab.access import forget, job_kubeconfig
-from harness.gitlab.ending import process_of, wait_for_end
 from harness.gitlab.links import Link
 from harness.gitlab.overlay import assemble
+from harness.gitlab.run_process import process_of, wait_for_end
 from harness.gitlab.variables import Job
 from harness.kube.client import Cluster
 from harness.paths import project_dir
@@ -89,11 +89,11 @@ def test_a_job_in_the_cluster_uses_its_pods_account(state: Path, account: Path, 
 @pytest.mark.parametrize(
     ("environment", "said"),
     [
-        ({}, "no way into the infra cluster"),
+        ({}, "no access to the infra cluster"),
         ({"MATRIX_API_SERVER": "https://x"}, "MATRIX_ID_TOKEN is not"),
         (
             {"MATRIX_API_SERVER": "https://x", "MATRIX_ID_TOKEN": "t", "MATRIX_API_CA": "/nowhere/ca"},
-            "/nowhere/ca, which is no file",
+            "/nowhere/ca, which is not a file",
         ),
     ],
 )
@@ -221,9 +221,9 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         (["generate"], {"CI_PIPELINE_SOURCE": "push", "JOB": "1", "VMATRIX_NONSENSE": "1"}, "VMATRIX_NONSENSE"),
         (["cell"], {}, "CI_JOB_ID and CI_PROJECT_DIR are not set"),
         (["cell"], {"JOB": "1"}, "neither MATRIX_CELL nor MATRIX_TIER is set"),
-        (["cell"], {"JOB": "1", "MATRIX_TIER": "smoke", "MATRIX_INFRA": "kubevirt"}, "no way into the infra cluster"),
+        (["cell"], {"JOB": "1", "MATRIX_TIER": "smoke", "MATRIX_INFRA": "kubevirt"}, "no access to the infra cluster"),
         (["after"], {}, "CI_JOB_ID and CI_PROJECT_DIR are not set"),
-        (["reap"], {"JOB": "1", "MATRIX_INFRA": "kubevirt"}, "no way into the infra cluster"),
+        (["reap"], {"JOB": "1", "MATRIX_INFRA": "kubevirt"}, "no access to the infra cluster"),
         (["note"], {"JOB": "1"}, "public/summary.md does not exist"),
         (["project", "ci/product.yml"], {"JOB": "1"}, "the product file ci/product.yml does not exist"),
     ],
