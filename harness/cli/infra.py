@@ -22,7 +22,6 @@ from harness.cli.artifacts_progress import showing
 from harness.errors import EXIT_INFRA, EXIT_NOTHING_SELECTED, EXIT_OK, BadInput
 from harness.infra.host.instance import DEFAULT_PROVIDER, infra_command
 from harness.infra.host.status import InstanceStatus, State
-from harness.infra.kind import releases
 from harness.providers import Definition, InstanceProvider, Opening
 from harness.spec.settings import Settings, load_settings
 
@@ -112,12 +111,11 @@ def pin(
     file: Annotated[Path | None, typer.Option(help="Which; deploy/kind/releases.yml without it.")] = None,
 ) -> None:
     """Record the checksum of every manifest of KubeVirt's and CDI's releases that has none yet; to be committed."""
-    target = file if file is not None else releases.default_file()
-    count = 0
-    for manifest, checksum in releases.pin(target):
-        out.print(f"{checksum}  {manifest.url}")
-        count += 1
-    out.print(f"{count} recorded in {target}: compare them with what the projects publish" if count else "all have one")
+    recorded = False
+    for checksum, url in providers.pin_releases(file):
+        out.print(f"{checksum}  {url}")
+        recorded = True
+    out.print("compare them with what the projects publish, then commit the file" if recorded else "all have one")
 
 
 def _instance(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from harness.infra.host.status import InstanceStatus, State
+from harness.infra.kind import releases
 from harness.infra.kubeconfig import NAME as KUBECONFIG
 from harness.providers.definition import Definition, InstanceProvider, Opening
 from harness.providers.kubeconfig import use_of
@@ -30,6 +32,7 @@ __all__ = [
     "of",
     "open_cluster",
     "open_site",
+    "pin_releases",
     "spoken",
     "store_of",
     "use_of",
@@ -39,3 +42,13 @@ __all__ = [
 def kubectl(settings: Settings) -> Path:
     """Return the program kubectl from the artifacts, made first if need be."""
     return store_of(settings).obtain("kubectl", KUBERNETES).file("kubectl")
+
+
+def pin_releases(file: Path | None) -> Iterator[tuple[str, str]]:
+    """Record the checksums that deploy/kind/releases.yml (or another file) lacks; yield each with its URL.
+
+    Raises:
+        BadInput: the file is wrong.  InfraError: a manifest cannot be downloaded.
+    """
+    for manifest, checksum in releases.pin(file or releases.default_file()):
+        yield checksum, manifest.url

@@ -1,0 +1,183 @@
+"""The registry of providers: one module and one name make a provider, and nobody else compares a provider's name."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+import pytest
+import yaml
+
+import harness
+from harness import providers
+from harness.errors import BadInput
+from harness.infra.cluster.checks import Use
+from harness.infra.findings import Finding
+from harness.infra.kubeconfig import KubeconfigProvider
+from harness.model import Access, Mirror
+from harness.providers import Definition, Opening, registry
+from harness.spec import load_spec
+from harness.spec.project import matrix_dir
+from harness.spec.settings import Settings
+
+NAMES = frozenset({"embedded", "kind", "kubeconfig", "local"})
+CONTEXTS = ("provider", "PROVIDER")
+
+
+def comparisons(source: str) -> Iterator[int]:
+    """Yield the lines on which something that is called a provider is compared with a provider's name."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            named = any(isinstance(leaf, ast.Constant) and leaf.value in NAMES for s in sides for leaf in ast.walk(s))
+            if named and any(word in ast.unparse(side) for side in sides for word in CONTEXTS):
+                yield node.lineno
+        if isinstance(node, ast.Match) and "provider" in ast.unparse(node.subject):
+            yield node.lineno
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "if settings.provider == 'kind': pass",
+        "below = V if 'embedded' != provider else ''",
+        "if provider not in ('local', 'kind'): pass",
+        "match settings.provider:\n    case 'kind': pass",
+    ],
+)
+def test_a_comparison_of_a_provider_is_found(line: str) -> None:
+    assert list(comparisons(line)) == [1]
+
+
+def test_what_is_no_comparison_of_a_provider_is_not_found() -> None:
+    assert not list(comparisons("made.kubevirt == 'embedded'\nprovider = 'kind'\nproviders.of(settings).per_job == x"))
+
+
+def test_nobody_outside_the_registry_compares_a_provider_by_name() -> None:
+    root = Path(harness.__file__).parent
+    files = [file for file in root.rglob("*.py") if "providers" not in file.relative_to(root).parts]
+    assert len(files) > 300
+    assert [f"{file}:{line}" for file in files for line in comparisons(file.read_text(encoding="utf-8"))] == []
+
+
+def test_every_provider_that_the_settings_allow_has_a_definition() -> None:
+    assert registry.names() == ("embedded", "kind", "kubeconfig")
+    assert [registry.named(name).name for name in registry.names()] == list(registry.names())
+
+
+def test_the_former_name_leads_to_the_same_provider(capsys: pytest.CaptureFixture[str]) -> None:
+    assert registry.named("local") is registry.named("embedded")
+
+
+def test_an_unknown_provider_is_refused() -> None:
+    with pytest.raises(BadInput, match="provider 'moon' does not exist"):
+        registry.named("moon")
+
+
+def test_without_a_provider_the_one_that_has_the_instance_is_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert registry.holder("x").name == "embedded"
+    (tmp_path / "vmatrix" / "kind" / "x").mkdir(parents=True)
+    assert registry.holder("x").name == "kind"
+    assert registry.holder("x", "embedded").name == "embedded"
+    (tmp_path / "vmatrix" / "embedded" / "x").mkdir(parents=True)
+    assert registry.holder("x").name == "embedded"
+
+
+@pytest.mark.parametrize(
+    ("given", "options"),
+    [
+        ({}, []),
+        ({"infra_name": "x", "namespace": "ns"}, ["--infra-name", "x", "--namespace", "ns"]),
+        ({"provider": "kind", "namespace": "ns"}, ["--provider", "kind", "--namespace", "ns"]),
+        (
+            {"provider": "kubeconfig", "kubeconfig": Path("/kc"), "namespace": "ns", "infra_name": "x"},
+            ["--provider", "kubeconfig", "--kubeconfig", "/kc", "--namespace", "ns"],
+        ),
+    ],
+)
+def test_the_options_name_the_same_infra_cluster_to_another_command(
+    given: Mapping[str, Any], options: list[str]
+) -> None:
+    settings = Settings(**given)
+    assert providers.of(settings).options(settings) == options
+
+
+class TinyProvider(KubeconfigProvider):
+    """A cluster that is always up."""
+
+    def up(self) -> None:
+        """Have nothing to do."""
+
+    def access(self) -> Access:
+        """Return that machines are at hand."""
+        return "direct"
+
+    def guest_vars(self) -> Mapping[str, Any]:
+        """Return nothing."""
+        return {}
+
+
+class Tiny(Definition):
+    """The module of a provider has one of these, as PROVIDER."""
+
+    name = "tiny"
+
+    def open(self, opening: Opening) -> TinyProvider:
+        """Return the cluster of the kubeconfig."""
+        path, context = self.kubeconfig(opening.settings)
+        return TinyProvider(path, context, Mirror("http://m", "m:5000"))
+
+    def kubeconfig(self, settings: Settings) -> tuple[Path, str | None]:
+        """Return the one of the settings."""
+        assert settings.kubeconfig is not None
+        return settings.kubeconfig, None
+
+    def refuse_unusable(self, settings: Settings) -> None:
+        """Refuse nothing."""
+
+    def check(self, settings: Settings, memory_mib: int | None, use: Callable[[], Use]) -> tuple[str, list[Finding]]:
+        """Find nothing."""
+        return "the tiny cluster", []
+
+
+class WithTiny(Settings):
+    """The settings with one name more."""
+
+    provider: Literal["embedded", "kind", "kubeconfig", "tiny"] = "embedded"  # type: ignore[assignment]
+
+
+def test_a_provider_is_one_module_and_one_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("harness.providers.tiny")
+    module.PROVIDER = Tiny()  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(registry, "Settings", WithTiny)
+    path = tmp_path / "kubeconfig"
+    path.write_text(
+        yaml.safe_dump(
+            {
+                "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}],
+                "users": [{"name": "u", "user": {}}],
+                "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+                "current-context": "x",
+            }
+        ),
+        encoding="utf-8",
+    )
+    settings = WithTiny(provider="tiny", kubeconfig=path, infra_name="i")
+
+    found = providers.of(settings)
+    assert found.check(settings, None, Use) == ("the tiny cluster", [])
+    assert found.options(settings) == ["--provider", "tiny", "--infra-name", "i"]
+    assert found.machines_like(settings) == "tiny"
+    assert providers.open_cluster(settings).server == "http://127.0.0.1:9"
+    with pytest.raises(BadInput, match="tiny is not brought up"):
+        found.instance(Opening(settings))
+    site = providers.join_site(settings, load_spec(matrix_dir()))
+    assert (site.mirror.registry, site.access, site.kubeconfig) == ("m:5000", "direct", path.resolve())
