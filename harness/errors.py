@@ -1,4 +1,4 @@
-"""The error tree: who is to blame, what to do next, and which exit code says it to a script.
+"""The error tree: who is to blame, what to do next, and the exit code.
 
 Covers every error that a person may see. Does not cover formatting (the command and the report do that).
 """
@@ -73,7 +73,7 @@ class ProductError(VmatrixError):
 
 
 class InfraError(VmatrixError):
-    """The infrastructure failed in a way that a retry will not mend."""
+    """The infrastructure failed in a way that a retry will not fix."""
 
     blame = Blame.INFRA
     exit_code = EXIT_INFRA
@@ -86,7 +86,7 @@ class InfraRetriable(InfraError):
 
 
 class Leaked(InfraError):
-    """Something that a run made could not be taken away again."""
+    """Something that a run made could not be deleted."""
 
     exit_code = EXIT_LEAKED
 

@@ -1,4 +1,4 @@
-"""The catalogue as data: which programs and images there are, in which versions, and how each one is obtained.
+"""The catalogue as data: programs and images, their versions, and how each is obtained.
 
 Covers reading and validating catalogue.yml and looking things up in it. Does not obtain anything.
 """
@@ -124,6 +124,14 @@ class Catalogue(_Strict):
         versions = self.program(name).versions
         return tuple(self.kubernetes) if versions == KUBERNETES else tuple(versions)
 
+    def require(self, name: str, version: str) -> None:
+        """Raise BadInput when there is no such program or image, or not in that version."""
+        known = self.versions(name)
+        if version not in known:
+            raise BadInput(
+                f"{name} has no version {version} (known: {', '.join(known)})", hint="vmatrix artifacts list"
+            )
+
     def tags(self, repository: str) -> dict[str, str]:
         """Return an image's tags, each with the version of the programs in it."""
         tags = self.image(repository).tags
@@ -146,7 +154,7 @@ class Catalogue(_Strict):
         if version not in self.kubernetes:
             known = ", ".join(self.kubernetes)
             raise BadInput(
-                f"Kubernetes {version} is not in the catalogue (there are {known})",
+                f"Kubernetes {version} is not in the catalogue (known: {known})",
                 hint=f"add it to {CATALOGUE.name}, then: vmatrix artifacts module kubernetes {version}",
                 paths=[CATALOGUE],
             )
@@ -170,7 +178,7 @@ def architecture() -> str:
     """Return this machine's architecture in Go's words. Raises BadInput on one that nothing is built for."""
     machine = platform.machine()
     if machine not in ARCHITECTURES:
-        raise BadInput(f"this machine is {machine}; vmatrix knows {', '.join(ARCHITECTURES)}")
+        raise BadInput(f"unsupported machine architecture {machine} (supported: {', '.join(ARCHITECTURES)})")
     return ARCHITECTURES[machine]
 
 

@@ -23,8 +23,10 @@ def unpack(packages: Sequence[str], target: Path, log: Path, suite: str) -> None
         BadInput: mmdebstrap is not installed.  InfraError: it failed.
     """
     if shutil.which("mmdebstrap") is None:
-        raise BadInput("images with Debian packages in them need mmdebstrap", hint="apt-get install --yes mmdebstrap")
+        raise BadInput(
+            "building an image with Debian packages needs mmdebstrap", hint="apt-get install --yes mmdebstrap"
+        )
     argv = ["mmdebstrap", "--variant=extract", f"--include={','.join(packages)}", suite, str(target)]
-    hint = "can this machine install Debian packages at all? apt-get update"
-    with proc.failing_as_infra(f"Debian packages could not be had ({', '.join(packages)})", hint=hint):
+    hint = "check that this machine can install Debian packages: apt-get update"
+    with proc.failing_as_infra(f"Debian packages could not be downloaded ({', '.join(packages)})", hint=hint):
         proc.run(argv, timeout=LIMIT, log=log, env={"SOURCE_DATE_EPOCH": "0", "TMPDIR": str(target.parent)})

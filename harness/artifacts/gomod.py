@@ -42,7 +42,7 @@ class Build:
         folder = module_dir(self.recipe.module, self.ref.version)
         if not (folder / "go.mod").exists():
             raise BadInput(
-                f"there is no wrapper module to build {self.ref} from",
+                f"no wrapper module for {self.ref}",
                 hint=f"vmatrix artifacts module {self.recipe.module} {self.ref.version}",
                 paths=[folder],
             )
@@ -74,7 +74,7 @@ class Build:
         floor = re.search(r"^go (\S+)", (self.folder / "go.mod").read_text(encoding="utf-8"), re.MULTILINE)
         go = toolchain.find(floor.group(1) if floor else "1.21")
         self._require_c()
-        hint = f"read the log; with internet, try: vmatrix artifacts build --source release {self.ref}"
+        hint = f"read the log; with internet access, try: vmatrix artifacts build --source release {self.ref}"
         with TemporaryDirectory(dir=target.parent) as temporary:
             env = {**go.env(cgo=self.recipe.cgo), "GOTMPDIR": temporary}
             for file, package in self.recipe.packages.items():
@@ -82,7 +82,9 @@ class Build:
                 with proc.failing_as_infra(f"building {self.ref} failed in {self.folder}", hint=hint):
                     proc.run(argv, cwd=self.folder, env=env, timeout=BUILD_SECONDS, log=log)
                 if not (target / file).exists():
-                    raise InfraError(f"building {self.ref} made no {file}: {package} is not a command", paths=[log])
+                    raise InfraError(
+                        f"building {self.ref} did not produce {file}: {package} is not a command", paths=[log]
+                    )
         return {"go": go.version}
 
     def _require_c(self) -> None:

@@ -34,7 +34,7 @@ def generate(catalogue: Catalogue, module: str, version: str, target: Path | Non
     """
     if module not in catalogue.modules:
         known = ", ".join(catalogue.modules)
-        raise BadInput(f"there is no wrapper module `{module}` (there are {known})")
+        raise BadInput(f"unknown wrapper module `{module}` (known: {known})")
     recipe = catalogue.modules[module]
     folder = target or module_dir(module, version)
     upstream = _upstream(recipe.requires[0], version)
@@ -64,7 +64,7 @@ def _upstream(path: str, version: str) -> Path:
     except proc.CommandFailed as error:
         raise BadInput(
             f"the Go module proxy has no {path} v{version}",
-            hint="check the version; GOPROXY decides which proxy is asked",
+            hint="check the version; GOPROXY names the proxy",
             detail=error.done.stdout or error.detail,
         ) from error
     return Path(json.loads(done.stdout)["GoMod"])

@@ -7,14 +7,12 @@ from typing import Any
 
 from harness.artifacts.catalogue import IMAGE_PREFIX, Catalogue
 from harness.artifacts.recipe import Ref
-from harness.errors import BadInput
 
 CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
 GUEST = ("kubeadm", "kubelet", "kubectl")
 TESTING = ("e2e.test", "ginkgo")
 RUNTIME = ("containerd", "runc", "cni-plugins")
 SERVING = ("crane", "registry")
-LIST = "vmatrix artifacts list"
 PLUGIN = "cluster_network_plugin"
 KUBERNETES_IMAGES = (*CONTROL_PLANE, "kube-proxy")
 
@@ -78,10 +76,9 @@ def parse(catalogue: Catalogue, words: Sequence[str]) -> tuple[Ref, ...]:
     refs: list[Ref] = []
     for word in words:
         name, _, version = word.partition("@")
-        known = catalogue.versions(name)
-        if version and version not in known:
-            raise BadInput(f"{name} has no version {version} here (there is {', '.join(known)})", hint=LIST)
-        refs += [Ref(name, version)] if version else [Ref(name, each) for each in known]
+        if version:
+            catalogue.require(name, version)
+        refs += [Ref(name, each) for each in ([version] if version else catalogue.versions(name))]
     return tuple(dict.fromkeys(refs))
 
 

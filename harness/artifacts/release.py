@@ -120,5 +120,5 @@ def _extract(archive: Path, members: Mapping[str, str], target: Path, url: str) 
                 if not wanted:
                     return
     except (tarfile.TarError, EOFError, OSError) as error:
-        raise InfraError(f"{url} is not an archive that can be read: {error}") from error
-    raise InfraError(f"{url} does not hold {', '.join(sorted(wanted))}", hint=HINT)
+        raise InfraError(f"{url} is not a readable archive: {error}") from error
+    raise InfraError(f"{url} does not contain {', '.join(sorted(wanted))}", hint=HINT)

@@ -123,11 +123,7 @@ class Store:
 
         `choose` decides how the programs in an image come.
         """
-        if ref.version not in self.catalogue.versions(ref.name):
-            known = ", ".join(self.catalogue.versions(ref.name))
-            raise BadInput(
-                f"{ref.name} has no version {ref.version} here (there is {known})", hint="vmatrix artifacts list"
-            )
+        self.catalogue.require(ref.name, ref.version)
         if ref.name.startswith(IMAGE_PREFIX):
             return (self._assembly(ref, choose),)
         recipes = self.catalogue.program(ref.name).recipes(ref.version)

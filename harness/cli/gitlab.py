@@ -24,7 +24,7 @@ from harness.gitlab.variables import read_job, read_pipeline
 from harness.gitlab.wanted import Tiers, Wanted, wanted
 from harness.plan.changed import changed_since
 from harness.plan.lock import tier_cells
-from harness.plan.select import Selected, Selection, selected
+from harness.plan.select import PlanSelection, Selected, selected
 from harness.report.output.files import NOTE
 from harness.schedule.durations import Durations
 from harness.session.choice import kind_of
@@ -82,7 +82,7 @@ def _cells(context: JobContext, wish: Wanted) -> tuple[tuple[Selected, ...], str
     done = {cell.id for cell in tier_cells(spec, wish.besides, infra)} if wish.besides else set()
     changes = changed_since(context.job.directory, wish.since) if wish.since else None
     try:
-        found = selected(spec, infra, Selection(tier=wish.tier, changed=changes))
+        found = selected(spec, infra, PlanSelection(tier=wish.tier, changed=changes))
     except NothingSelected as nothing:
         return (), "\n".join(line for line in (nothing.summary, nothing.detail) if line)
     left = tuple(one for one in found if one.cell.id not in done)

@@ -1,4 +1,4 @@
-"""Make the plan of tiers on kinds of infra: what stays of the lock, what is new, and the proof of what it covers."""
+"""Make the plan of tiers on infra profiles: what stays of the lock, what is new, and the proof of what it covers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.spec.models import Spec
 
 @dataclass(frozen=True)
 class TierPlan:
-    """What runs in one tier on one kind of infra.
+    """What runs in one tier on one infra profile.
 
     pinned, planned: the cells.  absent: a sentence for each pinned cell that the infra cannot run.
     kept, new: ids of planned cells that the lock had, and had not.  dropped: ids that it had and the plan has not.
@@ -44,14 +44,14 @@ class TierPlan:
 def plan_tier(
     spec: Spec, tier: str, infra: str, lock: Lock | None = None, *, repack: bool = False, seed: int = 0
 ) -> TierPlan:
-    """Plan one tier on one kind of infra.
+    """Plan one tier on one infra profile.
 
     Args:
         lock: every cell of it that the matrix still allows stays.  repack: nothing stays.
         seed: another one makes other new cells.
 
     Raises:
-        BadInput: no such tier or kind of infra; a cell's id is too long.
+        BadInput: no such tier or infra profile; a cell's id is too long.
     """
     goal = goal_of(spec, tier, infra)
     pinned = runnable(spec, tier, infra)
@@ -86,7 +86,7 @@ def plan_all(
     repack: bool = False,
     seed: int = 0,
 ) -> tuple[TierPlan, ...]:
-    """Plan every tier on every kind of infra, or only what is named; raises what `plan_tier` does."""
+    """Plan every tier on every infra profile, or only what is named; raises what `plan_tier` does."""
     tiers = [tier] if tier is not None else list(spec.tiers)
     infras = [infra] if infra is not None else list(spec.infras)
     return tuple(plan_tier(spec, t, i, lock, repack=repack, seed=seed) for i in infras for t in tiers)

@@ -45,7 +45,7 @@ def cell_id(spec: Spec, chosen: Mapping[str, AxisValue]) -> str:
     made = "-".join([*(value.short for value in told.values()), digits])
     if len(made) > ID_LENGTH:
         raise BadInput(
-            f"the cell id {made} has {len(made)} characters, at most {ID_LENGTH} fit",
+            f"the cell id {made} is {len(made)} characters long, the limit is {ID_LENGTH}",
             hint="give the values shorter slugs in matrix/axes.yml",
         )
     return made
@@ -97,7 +97,7 @@ def _before(spec: Spec, chosen: Mapping[str, AxisValue], phase: ScenarioPhase) -
         value = earlier(spec, axis, chosen[axis], words(steps))
         if value is None:
             raise BadInput(
-                f"scenario {chosen['scenario'].id} starts from an earlier {axis}, and {chosen[axis].id} names none",
+                f"scenario {chosen['scenario'].id} starts from an earlier {axis}, and {chosen[axis].id} has none",
                 hint=f"give {chosen[axis].id} a `before` in matrix/axes.yml, or choose another scenario",
             )
         found[axis] = value

@@ -70,7 +70,7 @@ def changed_since(project: Path, revision: str) -> Changes:
     base = _git(project, "merge-base", known.stdout.strip(), "HEAD")
     if base.returncode != 0:
         raise BadInput(
-            f"{revision!r} and the present commit have no common ancestor",
+            f"{revision!r} and HEAD have no common ancestor",
             hint="a shallow clone lacks it: `git fetch --unshallow`",
         )
     tracked = _git(project, "diff", "--name-only", "--no-renames", "-z", "--relative", base.stdout.strip())

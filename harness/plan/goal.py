@@ -1,4 +1,4 @@
-"""What a tier's planned cells are to cover on a kind of infra: allowed values, their classes, rules, strength.
+"""What a tier's planned cells are to cover on an infra profile: allowed values, their classes, rules, strength.
 
 The one input of planning and of its proof. Does not know how cells are found (cover) or checked (verify).
 """
@@ -16,7 +16,7 @@ from harness.spec.rules import Rule, lacking, matching, rules
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A value that no planned cell of a tier may have on a kind of infra, and why.
+    """A value that no planned cell of a tier may have on an infra profile, and why.
 
     by_infra: the infra cannot run it, so that a pinned cell may not have it either.
     """
@@ -54,10 +54,10 @@ class Goal:
 
 
 def goal_of(spec: Spec, tier: str, infra: str) -> Goal:
-    """Return what the planned cells of a tier are to cover on a kind of infra.
+    """Return what the planned cells of a tier are to cover on an infra profile.
 
     Raises:
-        BadInput: no such tier or kind of infra.
+        BadInput: no such tier or infra profile.
     """
     wanted = tier_of(spec, tier)
     infra_of(spec, infra)
@@ -82,14 +82,14 @@ def tier_of(spec: Spec, tier: str) -> Tier:
 
 
 def infra_of(spec: Spec, infra: str) -> Infra:
-    """Return a kind of infra by name; BadInput names the nearest when there is none."""
+    """Return an infra profile by name; BadInput names the nearest when there is none."""
     if infra not in spec.infras:
-        raise BadInput(unknown("kind of infra", infra, spec.infras), hint="matrix/infras.yml names the kinds")
+        raise BadInput(unknown("infra profile", infra, spec.infras), hint="matrix/infras.yml lists the infra profiles")
     return spec.infras[infra]
 
 
 def needing(spec: Spec, infra: str) -> Iterator[LeftOut]:
-    """Yield the values that need what a kind of infra does not offer."""
+    """Yield the values that need what an infra profile does not offer."""
     for axis in spec.axes:
         for value in axis.values:
             features = lacking(spec, infra, axis.name, value.id)
@@ -103,4 +103,4 @@ def _elsewhere(spec: Spec, name: str, tier: Tier) -> Iterator[LeftOut]:
         inside = matching(spec, axis, condition)
         for value in spec.axis(axis).values:
             if value.id not in inside:
-                yield LeftOut(axis, value.id, f"the tier {name} does not take it (`where`)", False)
+                yield LeftOut(axis, value.id, f"excluded by `where` of the tier {name}", False)

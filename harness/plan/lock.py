@@ -1,4 +1,4 @@
-"""matrix/plan.lock.yml: the planned cells of each tier on each kind of infra, written once and kept.
+"""matrix/plan.lock.yml: the planned cells of each tier on each infra profile, written once and kept.
 
 Reading a tier takes no planning: its cells are the pinned ones and the locked ones. The lock remembers what a tier was
 planned from; when that has changed since, it is stale and says so. Does not plan (build) and does not prove (verify).
@@ -18,7 +18,6 @@ from pydantic import StringConstraints
 
 from harness.errors import BadInput
 from harness.model import Cell
-from harness.paths import project_dir
 from harness.plan.cells import make_cell
 from harness.plan.goal import Goal, goal_of, infra_of, needing, tier_of
 from harness.spec import lines
@@ -26,6 +25,7 @@ from harness.spec.base import Model, Name
 from harness.spec.crossref import unknown
 from harness.spec.loader import refuse, validate
 from harness.spec.models import Spec
+from harness.spec.project import matrix_dir
 
 FILE = "plan.lock.yml"
 WRITE = "run `vmatrix plan --write` and commit what it changes"
@@ -43,14 +43,14 @@ class LockedCell(Model):
 
 
 class LockedTier(Model):
-    """The planned cells of one tier on one kind of infra, and a digest of what they were planned from."""
+    """The planned cells of one tier on one infra profile, and a digest of what they were planned from."""
 
     inputs: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
     cells: tuple[LockedCell, ...] = ()
 
 
 class LockFile(Model):
-    """matrix/plan.lock.yml: the axes' names, and the tiers by kind of infra."""
+    """matrix/plan.lock.yml: the axes' names, and the tiers by infra profile."""
 
     axes: tuple[Name, ...]
     plan: dict[Name, dict[Name, LockedTier]]
@@ -79,7 +79,7 @@ def load_lock(directory: Path) -> Lock:
     """Load the lock of a matrix directory.
 
     Raises:
-        BadInput: one line `file:line: path: what is wrong` per mistake in its form.
+        BadInput: one line `file:line: path: what is wrong` per error in its form.
     """
     file = directory / FILE
     if not file.exists():
@@ -97,7 +97,7 @@ def load_lock(directory: Path) -> Lock:
 def _misfits(lock: LockFile, document: lines.Document) -> Iterator[lines.Problem]:
     """Yield what makes the lock unreadable whatever the matrix says."""
     if len(set(lock.axes)) < len(lock.axes):
-        yield document.problem(("axes",), "an axis stands twice; axes are unique")
+        yield document.problem(("axes",), "duplicate axis")
     for infra, tiers in lock.plan.items():
         for tier, locked_tier in tiers.items():
             seen: set[str] = set()
@@ -109,22 +109,22 @@ def _misfits(lock: LockFile, document: lines.Document) -> Iterator[lines.Problem
                     )
                     yield document.problem((*at, "values"), said)
                 if cell.id in seen:
-                    yield document.problem((*at, "id"), f"a second cell {cell.id}; cells are unique")
+                    yield document.problem((*at, "id"), f"duplicate cell {cell.id}")
                 seen.add(cell.id)
 
 
 def tier_cells(spec: Spec, tier: str, infra: str, lock: Lock | None = None) -> tuple[Cell, ...]:
-    """Return the cells of a tier that a kind of infra can run: pinned ones first, then planned ones.
+    """Return the cells of a tier that an infra profile can run: pinned ones first, then planned ones.
 
     Args:
         lock: what `load_lock` returned; the project's own without it.
 
     Raises:
-        BadInput: there is no such tier or kind of infra; the lock is malformed, stale or wrong.
+        BadInput: there is no such tier or infra profile; the lock is malformed, stale or wrong.
     """
     cells = {cell.id: cell for cell in (make_cell(spec, values) for values in runnable(spec, tier, infra))}
     if spec.tiers[tier].cover is not None:
-        known = lock if lock is not None else load_lock(project_dir() / "matrix")
+        known = lock if lock is not None else load_lock(matrix_dir())
         for values in locked(spec, tier, infra, known):
             cell = make_cell(spec, values)
             cells.setdefault(cell.id, cell)
@@ -132,17 +132,17 @@ def tier_cells(spec: Spec, tier: str, infra: str, lock: Lock | None = None) -> t
 
 
 def all_tier_cells(spec: Spec, infra: str, lock: Lock | None = None) -> dict[str, tuple[Cell, ...]]:
-    """Return the cells of every tier that a kind of infra can run, by tier; raises what `tier_cells` does."""
+    """Return the cells of every tier that an infra profile can run, by tier; raises what `tier_cells` does."""
     planned = any(tier.cover is not None for tier in spec.tiers.values())
-    known = load_lock(project_dir() / "matrix") if lock is None and planned else lock
+    known = load_lock(matrix_dir()) if lock is None and planned else lock
     return {tier: tier_cells(spec, tier, infra, known) for tier in spec.tiers}
 
 
 def runnable(spec: Spec, tier: str, infra: str) -> tuple[dict[str, str], ...]:
-    """Return the pinned cells of a tier that a kind of infra can run.
+    """Return the pinned cells of a tier that an infra profile can run.
 
     Raises:
-        BadInput: no such tier or kind of infra.
+        BadInput: no such tier or infra profile.
     """
     pinned = tier_of(spec, tier).pinned
     infra_of(spec, infra)
@@ -151,10 +151,10 @@ def runnable(spec: Spec, tier: str, infra: str) -> tuple[dict[str, str], ...]:
 
 
 def not_runnable(spec: Spec, tier: str, infra: str) -> tuple[str, ...]:
-    """Return a sentence for each pinned cell of a tier that a kind of infra cannot run: which, and why.
+    """Return a sentence for each pinned cell of a tier that an infra profile cannot run: which, and why.
 
     Raises:
-        BadInput: no such tier or kind of infra.
+        BadInput: no such tier or infra profile.
     """
     pinned = tier_of(spec, tier).pinned
     infra_of(spec, infra)
@@ -170,7 +170,7 @@ def locked(spec: Spec, tier: str, infra: str, lock: Lock) -> tuple[Mapping[str, 
     """Return the values of a tier's locked cells.
 
     Raises:
-        BadInput: the lock is stale; or it was edited, and each mistake is named by file, line and path.
+        BadInput: the lock is stale; or it was edited, and each error is named by file, line and path.
     """
     goal = goal_of(spec, tier, infra)
     found = lock.tier(infra, tier)
@@ -198,7 +198,7 @@ def _mistake(spec: Spec, goal: Goal, name: str, values: Mapping[str, str]) -> st
     if broken:
         return f"the cell breaks a constraint: {'; '.join(broken)}"
     made = make_cell(spec, values).id
-    return None if made == name else f"these values are those of {made}, not of {name}"
+    return None if made == name else f"these values belong to {made}, not to {name}"
 
 
 def digest(spec: Spec, tier: str, infra: str, goal: Goal) -> str:
@@ -228,7 +228,7 @@ def render(axes: Sequence[str], plan: Mapping[str, Mapping[str, tuple[str, Seque
     """Return the lock's text.
 
     Args:
-        plan: by kind of infra, by tier, the digest of its inputs and its planned cells.
+        plan: by infra profile, by tier, the digest of its inputs and its planned cells.
     """
     content = {
         infra: {

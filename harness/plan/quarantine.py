@@ -11,7 +11,7 @@ from harness.spec.lines import Problem, read
 from harness.spec.models import QuarantineEntry
 
 FILE = "quarantine.yml"
-REMEDY = "`vmatrix list` shows their ids; remove the entry, or name a cell that there is"
+REMEDY = "`vmatrix list` shows their ids; remove the entry, or fix its cell"
 
 
 def match(entries: Sequence[QuarantineEntry], cell: str, check: str | None, today: date) -> QuarantineEntry | None:
@@ -31,15 +31,15 @@ def match(entries: Sequence[QuarantineEntry], cell: str, check: str | None, toda
 
 
 def unmatched(entries: Sequence[QuarantineEntry], cells: Iterable[str], directory: Path) -> list[Problem]:
-    """Return a mistake for each entry that no planned cell fits, by line of matrix/quarantine.yml.
+    """Return an error for each entry that no planned cell fits, by line of matrix/quarantine.yml.
 
     Args:
-        cells: the ids of all planned cells, on every kind of infra.  directory: matrix/.
+        cells: the ids of all planned cells, on every infra profile.  directory: matrix/.
     """
     document, _ = read(directory / FILE)
     known = sorted(set(cells))
     return [
-        document.problem(("quarantine", number, "cell"), f"{entry.cell!r} fits no planned cell; {REMEDY}")
+        document.problem(("quarantine", number, "cell"), f"{entry.cell!r} matches no planned cell; {REMEDY}")
         for number, entry in enumerate(entries)
         if not any(fnmatchcase(cell, entry.cell) for cell in known)
     ]

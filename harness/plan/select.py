@@ -30,7 +30,7 @@ class Failed:
 
 
 @dataclass(frozen=True)
-class Selection:
+class PlanSelection:
     """What cells are asked for; all of every tier without anything.
 
     filters: cell ids and globs of ids; AXIS=VALUE and AXIS=class:CLASS, where value and class may be globs. A cell is
@@ -67,8 +67,8 @@ class Candidate:
         return replace(self, why=(*self.why, *reasons))
 
 
-def selected(spec: Spec, infra: str, selection: Selection, lock: Lock | None = None) -> tuple[Selected, ...]:
-    """Return the cells that are meant on a kind of infra, in the order of the tiers and of their plans.
+def selected(spec: Spec, infra: str, selection: PlanSelection, lock: Lock | None = None) -> tuple[Selected, ...]:
+    """Return the cells that are meant on an infra profile, in the order of the tiers and of their plans.
 
     Args:
         lock: what `load_lock` returned; the project's own without it.
@@ -84,13 +84,13 @@ def selected(spec: Spec, infra: str, selection: Selection, lock: Lock | None = N
     if not cells:
         raise NothingSelected(
             f"tier {selection.tier} has no cell on {infra}",
-            hint="choose another tier or kind of infra",
+            hint="choose another tier or infra profile",
             detail="\n".join(not_runnable(spec, selection.tier, infra)),
         )
     return choose(spec, {selection.tier: cells}, selection)
 
 
-def choose(spec: Spec, planned: Mapping[str, Sequence[Cell]], selection: Selection) -> tuple[Selected, ...]:
+def choose(spec: Spec, planned: Mapping[str, Sequence[Cell]], selection: PlanSelection) -> tuple[Selected, ...]:
     """Return the cells that are meant, out of the planned ones of each tier; raises as `selected` does."""
     _known_tier(spec, selection.tier)
     tiers = _tiers(planned)
@@ -104,7 +104,7 @@ def choose(spec: Spec, planned: Mapping[str, Sequence[Cell]], selection: Selecti
     if selection.changed is not None:
         found = _only_affected(spec, found, selection.changed)
     if not found:
-        raise NothingSelected("the selection has no cell", hint=SHOWS)
+        raise NothingSelected("no cell is selected", hint=SHOWS)
     return tuple(Selected(one.cell, one.tiers, ", ".join(one.why) or "every cell") for one in found.values())
 
 
@@ -121,7 +121,7 @@ def _tiers(planned: Mapping[str, Sequence[Cell]]) -> dict[str, tuple[str, ...]]:
     return tiers
 
 
-def _filtered(spec: Spec, found: Mapping[str, Candidate], selection: Selection) -> dict[str, Candidate]:
+def _filtered(spec: Spec, found: Mapping[str, Candidate], selection: PlanSelection) -> dict[str, Candidate]:
     """Keep the cells that fit the filters, and say by which."""
     ids = [word for word in selection.filters if "=" not in word]
     by_axis: dict[str, list[str]] = {}
@@ -179,9 +179,9 @@ def _only_failed(found: Mapping[str, Candidate], failed: Failed, *, whole: bool)
     """Keep a run's failed cells; where nothing else was asked for, each of them must still be planned."""
     gone = [name for name in failed.cells if name not in found]
     if gone and whole:
-        raise BadInput(f"the plan no longer has {', '.join(gone)}", hint="start a new run: `vmatrix list` shows cells")
+        raise BadInput(f"no longer in the plan: {', '.join(gone)}", hint="start a new run: `vmatrix list` shows cells")
     if not failed.cells:
-        raise NothingSelected(f"every cell of run {failed.run} passed", hint="leave --failed out to choose all cells")
+        raise NothingSelected(f"every cell of run {failed.run} passed", hint="omit --failed to select all cells")
     why = f"did not pass in run {failed.run}"
     return {name: one.because(why) for name, one in found.items() if name in failed.cells}
 
@@ -191,10 +191,8 @@ def _only_affected(spec: Spec, found: Mapping[str, Candidate], changes: Changes)
     effect = effects(spec, changes.paths)
     reasons = {name: effect.on(one.cell) for name, one in found.items()}
     if not any(reasons.values()):
-        said = f"no file that changed since {changes.since} affects a cell"
-        raise NothingSelected(
-            said, hint="leave --changed-since out to choose all cells", detail="\n".join(changes.paths)
-        )
+        said = f"no file changed since {changes.since} affects a cell"
+        raise NothingSelected(said, hint="omit --changed-since to select all cells", detail="\n".join(changes.paths))
     control = next((name for name, reason in reasons.items() if not reason), None)
     reasons = {**reasons, **({control: "control: no change affects it"} if control is not None else {})}
     return {name: one.because(reasons[name]) for name, one in found.items() if reasons[name]}

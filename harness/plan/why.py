@@ -27,7 +27,7 @@ class Why:
 
 
 def why(spec: Spec, tier: str, infra: str, cell_id: str, lock: Lock | None = None) -> Why:
-    """Return why a cell is in a tier on a kind of infra.
+    """Return why a cell is in a tier on an infra profile.
 
     Raises:
         BadInput: the tier has no such cell; or what `tier_cells` raises.

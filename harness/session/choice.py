@@ -9,7 +9,7 @@ from harness import providers
 from harness.errors import BadInput
 from harness.paths import project_dir
 from harness.plan.changed import changed_since
-from harness.plan.select import Failed, Selected, Selection, selected
+from harness.plan.select import Failed, PlanSelection, Selected, selected
 from harness.report.cell import PASSED, QUARANTINED
 from harness.report.results import RunResult, excused, load
 from harness.rundir import RunDir
@@ -37,7 +37,7 @@ def choose(
     Raises:
         BadInput: one of them is wrong.  NothingSelected: no cell is left.
     """
-    selection = Selection(
+    selection = PlanSelection(
         filters=tuple(filters),
         tier=tier,
         failed=None if failed is None else failures(spec, settings.runs, failed),

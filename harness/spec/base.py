@@ -30,15 +30,15 @@ USER = r"^[a-z_][a-z0-9_-]{0,31}$"
 
 # What a person reads in place of the pattern that a text does not match.
 WANTED = {
-    SLUG: "want lower-case letters and digits only",
-    NAME: "want lower-case letters, digits, '-' and '.', a letter or digit at both ends",
-    URL: "want http:// or https://, a host and a path",
-    QUANTITY: "want a whole number of Mi or Gi, such as 2Gi",
-    VARIABLE: "want the name of a variable: letters, digits and '_', not a digit first",
-    MACHINE: "want a lower-case letter, then at most nine letters or digits",
-    CHECK: "want `suite: name`, such as `network: test_dns*`",
-    CHECKSUM: "want sha256: and 64 hexadecimal digits, or sha512: and 128",
-    USER: "want the name of a Linux user",
+    SLUG: "expected lower-case letters and digits only",
+    NAME: "expected lower-case letters, digits, '-' and '.', a letter or digit at both ends",
+    URL: "expected http:// or https://, a host and a path",
+    QUANTITY: "expected a whole number of Mi or Gi, such as 2Gi",
+    VARIABLE: "expected the name of a variable: letters, digits and '_', not a digit first",
+    MACHINE: "expected a lower-case letter, then at most nine letters or digits",
+    CHECK: "expected `suite: name`, such as `network: test_dns*`",
+    CHECKSUM: "expected sha256: and 64 hexadecimal digits, or sha512: and 128",
+    USER: "expected the name of a Linux user",
 }
 
 Slug = Annotated[str, StringConstraints(pattern=SLUG, max_length=10)]
@@ -85,7 +85,7 @@ Words = tuple[Text, ...]
 OneOrMore = Text | Annotated[Words, Field(min_length=1)]
 Steps = Annotated[
     Name | Annotated[tuple[Name, ...], Field(min_length=1)],
-    _one_message("want a word of the values' `before`, or a list of them"),
+    _one_message("expected a word of the values' `before`, or a list of them"),
 ]
 
 
@@ -109,5 +109,5 @@ class UnlikeClass(Model):
 
 Condition = Annotated[
     OneOrMore | Unlike | OfClass | UnlikeClass,
-    _one_message("want a value, a list of values, {not: values}, {class: classes} or {not_class: classes}"),
+    _one_message("expected a value, a list of values, {not: values}, {class: classes} or {not_class: classes}"),
 ]

@@ -1,6 +1,6 @@
 """What no single value can know: names that are to be unique, and references to other values, files and playbooks.
 
-Works on the files' plain data, so that a mistake elsewhere in a file hides none here.
+Works on the files' plain data, so that an error elsewhere in a file hides none here.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def check(documents: Mapping[str, Document], directory: Path) -> list[Problem]:
 
 
 def _axes(content: Any, known: Declared) -> Iterator[Finding]:
-    yield from _twice(texts(content, "axes", EACH, "name"), "axis named")
+    yield from _twice(texts(content, "axes", EACH, "name"), "axis")
     if known.axes is None:
         return
     for needed in NEEDED:
@@ -65,7 +65,7 @@ def _twice(words: Iterator[tuple[Location, str]], what: str) -> Iterator[Finding
     seen: set[str] = set()
     for at, word in words:
         if word in seen:
-            yield at, f"a second {what} {word!r}; each name stands once"
+            yield at, f"duplicate {what} {word!r}"
         seen.add(word)
 
 
@@ -78,7 +78,7 @@ def _slugs(values: list[tuple[Location, Any]]) -> Iterator[Finding]:
         if slug is None:
             continue
         if owners.setdefault(slug, name) != name:
-            yield (*at, "slug"), f"slug {slug!r} is already that of {owners[slug]!r}; slugs are unique"
+            yield (*at, "slug"), f"slug {slug!r} is already used by {owners[slug]!r}; slugs must be unique"
 
 
 def _value(axis: str, value: Any, known: Declared) -> Iterator[Finding]:
@@ -90,7 +90,7 @@ def _value(axis: str, value: Any, known: Declared) -> Iterator[Finding]:
         if axis == what and name is not None and defined is not None and name not in defined:
             yield ("id",), unknown(f"{what} ({file})", name, defined)
     if axis == "os" and image is None:
-        yield (), "an operating system needs `image`: the name of a disk image in images.yml"
+        yield (), "missing `image`: the name of a disk image in images.yml"
     if image is not None and known.images is not None and image not in known.images:
         yield ("image",), unknown("disk image (images.yml)", image, known.images)
     siblings = known.axes[axis].values if known.axes is not None and axis in known.axes else ()
@@ -112,7 +112,7 @@ def _cycles(values: list[tuple[Location, Any]]) -> Iterator[Finding]:
         path = _back_to(name, before)
         if path and not told & set(path):
             told |= set(path)
-            yield (*at, "before"), f"goes in a circle: {' <- '.join(path)}; leave one of these out"
+            yield (*at, "before"), f"forms a cycle: {' <- '.join(path)}; remove one of these"
 
 
 def _back_to(name: str, before: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
@@ -137,16 +137,16 @@ def _variables(content: Any) -> Iterator[Finding]:
         for inner, _ in find(axis, "values", EACH, "vars", EACH):
             variable = str(inner[-1])
             if owners.setdefault(variable, name) != name:
-                yield (*at, *inner), f"axis {owners[variable]} gives {variable} too; only one axis may give a variable"
+                yield (*at, *inner), f"axis {owners[variable]} also sets {variable}; only one axis may set a variable"
 
 
 def _topologies(content: Any) -> Iterator[Finding]:
     for at, machines in find(content, "topologies", EACH, "machines"):
-        yield from below(at, _twice(texts(machines, EACH, "name"), "kind of machine named"))
+        yield from below(at, _twice(texts(machines, EACH, "name"), "machine"))
         groups = {word for _, word in texts(machines, EACH, "groups", EACH)}
         missing = [group for group in GROUPS if group not in groups]
         if missing:
-            yield at[:-1], f"no machine is in the group {' or '.join(missing)}; every cluster needs them all"
+            yield at[:-1], f"no machine is in the group {' or '.join(missing)}; every cluster needs all of them"
 
 
 def _scenarios(content: Any, known: Declared) -> Iterator[Finding]:
@@ -156,7 +156,7 @@ def _scenarios(content: Any, known: Declared) -> Iterator[Finding]:
     for at, steps in find(content, "scenarios", EACH, "phases", EACH, "values", EACH):
         axis = str(at[-1])
         if axis in LASTING:
-            yield at, f"{axis} cannot change during a cell's life; want another axis"
+            yield at, f"{axis} cannot change during a cell's life; use another axis"
         elif known.axes is not None and axis not in known.axes:
             yield at, unknown("axis", axis, known.axes)
         elif known.axes is not None:
@@ -175,7 +175,7 @@ def _product(content: Any, project: Path) -> Iterator[Finding]:
             return
         for where, playbook in texts(content, "product", "phases", EACH, "playbook"):
             if not _safe((directory / playbook).is_file):
-                yield where, f"the playbook {directory / playbook} does not exist; write it, or leave the phase out"
+                yield where, f"the playbook {directory / playbook} does not exist; create it, or remove the phase"
 
 
 def _safe(asked: Callable[[], bool]) -> bool:
@@ -218,7 +218,7 @@ def _tiers(content: Any, known: Declared, suites: tuple[str, ...] | None) -> Ite
             yield at, unknown("axis", word, known.axes)
     for at, strength in find(content, "tiers", EACH, "cover", "strength"):
         if isinstance(strength, int) and strength > len(known.axes):
-            yield at, f"strength {strength}, and there are {len(known.axes)} axes; at most as many as there are axes"
+            yield at, f"strength {strength} is more than the number of axes ({len(known.axes)})"
     for at, cell in find(content, "tiers", EACH, "pinned", EACH):
         yield from below(at, _pinned(cell, known.axes))
 
@@ -232,7 +232,7 @@ def _pinned(cell: Any, axes: Mapping[str, DeclaredAxis]) -> Iterator[Finding]:
             yield at, unknown(f"value of axis {axis}", value, axes[axis].values)
     missing = [axis for axis in axes if isinstance(cell, Mapping) and axis not in cell]
     if missing:
-        yield (), f"the cell says nothing about {', '.join(missing)}; name a value on every axis"
+        yield (), f"missing values for {', '.join(missing)}; a pinned cell has one on every axis"
 
 
 def _suites(project: Path) -> tuple[str, ...] | None:
@@ -248,7 +248,7 @@ def _quarantine(content: Any, suites: tuple[str, ...] | None) -> Iterator[Findin
     for at, entry in find(content, "quarantine", EACH):
         pair = (field(entry, "cell"), field(entry, "check"))
         if pair in seen and pair[0] is not None:
-            yield at, f"a second entry for {pair[0]!r}{f' and {pair[1]!r}' if pair[1] else ''}; leave one out"
+            yield at, f"duplicate entry for {pair[0]!r}{f' and {pair[1]!r}' if pair[1] else ''}; remove one"
         seen.add(pair)
         suite = (pair[1] or "").partition(":")[0]
         if suite and suites is not None and not any(fnmatchcase(known, suite) for known in suites):

@@ -30,9 +30,9 @@ def _values(content: Any, today: date) -> Iterator[Finding]:
         if support is None or support.ends >= today:
             continue
         if support.extended is None:
-            remedy = "remove the value, or say under `extended` until when and why it is tested all the same"
+            remedy = "remove the value, or add `extended` with a date and a reason"
         else:
-            remedy = "remove the value, or extend it anew"
+            remedy = "remove the value, or extend it again"
         yield at, f"out of support since {support.ends}; {remedy}"
 
 
@@ -45,7 +45,7 @@ def _images(content: Any, axes: Any, today: date) -> Iterator[Finding]:
     for at, entry in find(content, "images", EACH):
         image = parsed(DiskImage, entry)
         if image is not None and image.end_of_life < today and image.name not in kept:
-            message = f"out of support since {image.end_of_life}; remove it, or extend the value that is made from it"
+            message = f"out of support since {image.end_of_life}; remove it, or extend the value that uses it"
             yield (*at, "end_of_life"), message
 
 
@@ -60,8 +60,8 @@ def _quarantine(content: Any, today: date) -> Iterator[Finding]:
         if entry is None:
             continue
         if entry.until < today:
-            remedy = "remove the entry, or say until when it still counts"
-            yield (*at, "until"), f"its last day was {entry.until}; {remedy} ({entry.issue})"
+            remedy = "remove the entry, or set a later `until`"
+            yield (*at, "until"), f"expired on {entry.until}; {remedy} ({entry.issue})"
         elif entry.until > latest:
-            message = f"{entry.until} is over {LONGEST_QUARANTINE.days} days away; want {latest} or earlier"
+            message = f"{entry.until} is more than {LONGEST_QUARANTINE.days} days away; use {latest} or earlier"
             yield (*at, "until"), message

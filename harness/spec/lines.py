@@ -26,7 +26,7 @@ UNUSABLE = (yaml.YAMLError, ValueError, TypeError, AttributeError, LookupError, 
 
 @dataclass(frozen=True)
 class Problem:
-    """One mistake in a file: where it is, what is wrong, what would be right."""
+    """One error in a file: where it is, what is wrong, what would be right."""
 
     file: Path
     line: int
@@ -54,7 +54,7 @@ class Document:
         return 1
 
     def problem(self, location: Location, message: str) -> Problem:
-        """Return a mistake at a location of this file."""
+        """Return an error at a location of this file."""
         return Problem(self.file, self.line_of(location), dotted(location), message)
 
 
@@ -80,12 +80,12 @@ def dotted(location: Location) -> str:
 
 
 def read(file: Path) -> tuple[Document, list[Problem]]:
-    """Parse one YAML file; problems instead of exceptions, so that all files' mistakes come at once."""
+    """Parse one YAML file; problems instead of exceptions, so that the errors of all files come at once."""
     try:
         text = file.read_text(encoding="utf-8")
         deep = _too_deep(text)
         if deep:
-            return _unreadable(file, f"malformed YAML: nested too deeply; at most {DEEPEST} levels are read", deep)
+            return _unreadable(file, f"malformed YAML: nested too deeply; at most {DEEPEST} levels are allowed", deep)
         root = yaml.compose(text, Loader=LOADER)
     except FileNotFoundError:
         return _unreadable(file, "the file does not exist")
@@ -144,11 +144,13 @@ class _Reading:
     def _too_much(self, node: yaml.Node, at: Location) -> bool:
         self.full = self.values > LARGEST
         if self.full:
-            self._report(node, at, f"more than {LARGEST} values with all aliases; write less, or without aliases")
+            self._report(
+                node, at, f"more than {LARGEST} values after expanding aliases; use fewer values or no aliases"
+            )
         elif id(node) in self.open_nodes:
             self._report(node, at, "the anchor is used inside itself; write the value out")
         elif len(at) >= DEEPEST:
-            self._report(node, at, f"nested too deeply; at most {DEEPEST} levels are read")
+            self._report(node, at, f"nested too deeply; at most {DEEPEST} levels are allowed")
         else:
             return False
         return True
@@ -168,10 +170,10 @@ class _Reading:
             key = str(key_node.value)
             here = (*at, key)
             if key == MERGE_KEY:
-                self._report(key_node, here, "merge keys are not read; write the keys out")
+                self._report(key_node, here, "merge keys are not supported; write the keys out")
                 continue
             if key in content:
-                self._report(key_node, here, f"the key stands twice; the first is on line {self.lines[here]}")
+                self._report(key_node, here, f"duplicate key; the first is on line {self.lines[here]}")
             self.lines[here] = key_node.start_mark.line + 1
             content[key] = self.value(value_node, here)
         return content
@@ -181,5 +183,5 @@ class _Reading:
             return yaml.constructor.SafeConstructor().construct_object(node, deep=True)
         except UNUSABLE as error:
             said = getattr(error, "problem", None) or f"{type(error).__name__}: {error}"
-            self._report(node, at, f"not a usable value: {' '.join(str(said).split())[:200]}")
+            self._report(node, at, f"invalid value: {' '.join(str(said).split())[:200]}")
             return None

@@ -21,11 +21,11 @@ def load_spec(directory: Path, *, today: date | None = None) -> Spec:
         today: the day by which ends of support and of quarantine are judged; the present one in UTC without it.
 
     Raises:
-        BadInput: one line `file:line: path: what is wrong; what would be right` per mistake, in all files.
+        BadInput: one line `file:line: path: what is wrong; what would be right` per error, in all files.
     """
     if not directory.is_dir():
         raise BadInput(
-            f"there is no matrix in {directory.parent}",
+            f"{directory.parent} has no matrix/ folder",
             hint="run vmatrix from its checkout, or set VMATRIX_PROJECT to the checkout",
         )
     problems: list[lines.Problem] = []
@@ -51,7 +51,7 @@ def load_spec(directory: Path, *, today: date | None = None) -> Spec:
 
 
 def _space(parts: Mapping[str, Any], wrong: set[str]) -> Space | None:
-    """Return what cells there may be; None when one of the files that say so has a mistake."""
+    """Return what cells there may be; None when one of the files that say so has an error."""
     names = tuple(Space.model_fields)
     if wrong & {f"{name}.yml" for name in names}:
         return None
@@ -61,8 +61,8 @@ def _space(parts: Mapping[str, Any], wrong: set[str]) -> Space | None:
 def refuse(problems: list[lines.Problem]) -> BadInput:
     """Return the error that says all problems at once."""
     ordered = sorted(dict.fromkeys(problems), key=lambda p: (str(p.file), p.line))
-    count = "1 mistake" if len(ordered) == 1 else f"{len(ordered)} mistakes"
+    count = "1 error" if len(ordered) == 1 else f"{len(ordered)} errors"
     files = ", ".join(dict.fromkeys(str(p.file) for p in ordered))
     return BadInput(
-        f"{count} in {files}:\n" + "\n".join(str(p) for p in ordered), hint="mend the named lines and try again"
+        f"{count} in {files}:\n" + "\n".join(str(p) for p in ordered), hint="fix the lines above and try again"
     )

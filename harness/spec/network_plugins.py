@@ -23,7 +23,7 @@ VARIABLE = "cluster_network_plugin"  # of a cell: the plugin's name
 def _pair(text: object) -> object:
     parts = tuple(text.split("/")) if isinstance(text, str) else ()
     if len(parts) != 2 or not all(parts):
-        raise PydanticCustomError("unfit", "want NAMESPACE/NAME")
+        raise PydanticCustomError("unfit", "expected NAMESPACE/NAME")
     return parts
 
 

@@ -25,14 +25,14 @@ def broken(content: Any) -> Iterator[Finding]:
 def _phase(phase: Mapping[str, Any], before: list[Any]) -> Iterator[Finding]:
     since = _since_last_without(before)
     if "workload" in phase and not since:
-        yield ("workload",), "there is no cluster before this phase in which it could run; leave it out"
+        yield ("workload",), "no cluster exists before this phase for the workload to run in; remove it"
     elif "workload" in phase and phase.get("cluster") is False:
-        yield ("workload",), "there is no cluster after this phase in which it could answer; leave it out"
+        yield ("workload",), "no cluster exists after this phase for the workload to run in; remove it"
     named = field(phase, "data_of")
     if named is not None:
         there = tuple(name for one in since[1:] if (name := field(one, "phase")) is not None)
         if named not in there:
-            yield ("data_of",), unknown("phase of a cluster that this one could have the data of", named, there)
+            yield ("data_of",), unknown("earlier phase of the same cluster", named, there)
 
 
 def _since_last_without(before: list[Any]) -> list[Any]:

@@ -50,13 +50,13 @@ def values_named(condition: Condition) -> tuple[str, ...]:
 
 
 def lacking(spec: Space, infra: str, axis: str, value_id: str) -> tuple[Feature, ...]:
-    """Return what a value needs and a kind of infra does not offer; nothing when it can run there."""
+    """Return what a value needs and an infra profile does not offer; nothing when it can run there."""
     offers = spec.infras[infra].offers
     return tuple(feature for feature in spec.value(axis, value_id).needs if feature not in offers)
 
 
 def possible(spec: Space, infra: str) -> dict[str, frozenset[str]]:
-    """Return, by axis, the ids of the values that a kind of infra can run."""
+    """Return, by axis, the ids of the values that an infra profile can run."""
     return {
         axis.name: frozenset(v.id for v in axis.values if not lacking(spec, infra, axis.name, v.id))
         for axis in spec.axes
@@ -84,11 +84,11 @@ def _implied(spec: Space, written: tuple[Rule, ...]) -> Iterator[Rule]:
         fitting = frozenset(t for t, topology in spec.topologies.items() if _large_enough(topology, scenario))
         there = frozenset(v.id for v in spec.axis("topology").values)
         if not there <= fitting:
-            yield Rule(when, {"topology": fitting & there}, f"{name} needs more machines than the others have")
+            yield Rule(when, {"topology": fitting & there}, f"{name} needs a topology with more machines")
         for phase in scenario.phases:
             for axis, steps in phase.values.items():
                 starting = frozenset(v.id for v in spec.axis(axis).values if earlier(spec, axis, v, words(steps)))
-                why = f"{name} starts from an earlier {axis} ({', '.join(words(steps))}), which not every value names"
+                why = f"{name} starts from an earlier {axis} ({', '.join(words(steps))}), which only some values have"
                 yield Rule(when, {axis: starting}, why)
             if phase.values:
                 yield from _on_the_way(spec, name, phase, written)

@@ -1,6 +1,6 @@
 """Whether a well-formed matrix makes sense: values that no cell can have, rules without effect, ids that grow too long.
 
-Every judgement is made over all kinds of infra: what one of them can run is possible.
+Every judgement is made over all infra profiles: what one of them can run is possible.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ Narrow = Mapping[str, frozenset[str]]
 
 @dataclass(frozen=True)
 class Possibilities:
-    """The values that each kind of infra can run, and the rules that cells obey."""
+    """The values that each infra profile can run, and the rules that cells obey."""
 
     space: Space
     rules: tuple[Rule, ...]
     by_infra: Mapping[str, Narrow]
 
     def why_not(self, narrow: Narrow, rules: Sequence[Rule] | None = None) -> str:
-        """Say why no cell can have its values in some sets, on any kind of infra; nothing when one can."""
+        """Say why no cell can have its values in some sets, on any infra profile; nothing when one can."""
         obeyed = self.rules if rules is None else rules
         reasons: dict[str, list[str]] = {}
         for infra, values in self.by_infra.items():
@@ -53,7 +53,7 @@ class Possibilities:
 
 
 def check(space: Space, documents: Mapping[str, Document]) -> list[Problem]:
-    """Return what makes no sense in a matrix whose space of cells is well-formed; tiers may have mistakes."""
+    """Return what makes no sense in a matrix whose space of cells is well-formed; tiers may have errors."""
     by_infra = {infra: possible(space, infra) for infra in space.infras}
     known = Possibilities(space, rules(space), by_infra)
     found: dict[str, Iterator[Finding]] = {
@@ -69,12 +69,17 @@ def _axes(known: Possibilities) -> Iterator[Finding]:
         for v, value in enumerate(axis.values):
             why = known.why_not({axis.name: frozenset({value.id})})
             if why:
-                yield ("axes", a, "values", v, "id"), f"no cell can have {value.id}: {why}; change that or remove it"
+                yield (
+                    ("axes", a, "values", v, "id"),
+                    f"no cell can have {value.id}: {why}; change that, or remove the value",
+                )
     longest = _too_long(known)
     if longest:
         slugs = ", ".join(f"{axis} {slug}" for axis, slug in longest.items() if slug)
         length = _length(longest.values())
-        message = f"a cell's id can have {length} characters, at most {ID_LENGTH} fit; want shorter slugs than {slugs}"
+        message = (
+            f"a cell's id can be {length} characters long, the limit is {ID_LENGTH}; use shorter slugs than {slugs}"
+        )
         yield ("axes",), message
 
 
@@ -106,10 +111,13 @@ def _constraints(known: Possibilities) -> Iterator[Finding]:
         others = rules(known.space.model_copy(update={"constraints": without}))
         empty = [axis for axis, ids in rule.then.items() if not ids]
         if empty:
-            yield (*at, "then", empty[0]), f"leaves no value of axis {empty[0]}; name what may not be in `if` alone"
+            yield (
+                (*at, "then", empty[0]),
+                f"allows no value of axis {empty[0]}, so its `if` could never hold; allow at least one",
+            )
             continue
         if _allows_all(known.space, rule.then):
-            yield (*at, "then"), "forbids nothing: it leaves every value; remove the constraint"
+            yield (*at, "then"), "has no effect: it allows every value; remove the constraint"
             continue
         why = known.why_not(rule.when, others)
         if why:
@@ -155,7 +163,7 @@ def _tier(known: Possibilities, tier: Tier) -> Iterator[Finding]:
         at = ("pinned", p)
         same = first.setdefault(tuple(sorted(cell.items())), p)
         if same != p:
-            yield at, f"repeats pinned[{same}]; leave one out"
+            yield at, f"duplicates pinned[{same}]; remove one"
         yield from ((at, said) for said in _pinned(known, tier, cell))
 
 
@@ -166,7 +174,7 @@ def _pinned(known: Possibilities, tier: Tier, cell: Mapping[str, str]) -> Iterat
     else:
         why = known.why_not({axis: frozenset({value}) for axis, value in cell.items()})
         if why:
-            yield f"no kind of infra can run the cell: {why}; change one of its values"
+            yield f"no infra profile can run the cell: {why}; change one of its values"
     machines = sum(machine.count for machine in known.space.topologies[cell["topology"]].machines)
     if machines > tier.budget.machines:
         remedy = "raise it, or pin a smaller topology"

@@ -25,21 +25,21 @@ MAPPINGS = frozenset({"model_type", "dict_type", "model_attributes_type"})
 # What pydantic's kinds of errors say to people who edit YAML; its own messages speak of Python.
 WORDING = {
     "missing": "missing; this key is required",
-    "string_type": "want a text",
-    "string_too_short": "want a text that is not empty",
-    "string_too_long": "want at most {max_length} characters",
-    "int_type": "want a whole number",
-    "float_type": "want a number",
-    "bool_type": "want true or false",
-    "bool_parsing": "want true or false",
-    "tuple_type": "want a list",
-    "too_short": "want at least {min_length} here",
-    "date_type": "want a date such as 2027-01-31",
-    "date_parsing": "want a date such as 2027-01-31",
-    "date_from_datetime_parsing": "want a date such as 2027-01-31",
-    "date_from_datetime_inexact": "want a date such as 2027-01-31, without a time",
-    "union_tag_invalid": "unknown {discriminator} {tag!r}; want one of {expected_tags}",
-    "union_tag_not_found": "{discriminator} is missing; this key says which others there are",
+    "string_type": "expected a string",
+    "string_too_short": "expected a string that is not empty",
+    "string_too_long": "expected at most {max_length} characters",
+    "int_type": "expected a whole number",
+    "float_type": "expected a number",
+    "bool_type": "expected true or false",
+    "bool_parsing": "expected true or false",
+    "tuple_type": "expected a list",
+    "too_short": "expected at least {min_length}",
+    "date_type": "expected a date such as 2027-01-31",
+    "date_parsing": "expected a date such as 2027-01-31",
+    "date_from_datetime_parsing": "expected a date such as 2027-01-31",
+    "date_from_datetime_inexact": "expected a date such as 2027-01-31, without a time",
+    "union_tag_invalid": "unknown {discriminator} {tag!r}; expected one of {expected_tags}",
+    "union_tag_not_found": "missing {discriminator}; it determines the other keys",
 }
 WHOLE = frozenset({"missing", "too_short", "union_tag_invalid", "union_tag_not_found"})  # say all without what is given
 UNQUOTED = (int, float, datetime.date)  # what YAML makes of 1.36 or 2027-01-31 without quotes; bool is an int
@@ -53,7 +53,7 @@ def validate(document: Document, model: type[M]) -> tuple[M | None, list[Problem
     except ValidationError as error:
         return None, [_problem(document, model, content, detail) for detail in error.errors(include_url=False)]
     except RecursionError:
-        return None, [document.problem((), "nested too deeply to be read; write it flatter")]
+        return None, [document.problem((), "nested too deeply")]
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
@@ -64,7 +64,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
         return f"did you mean {near[0]!r}?"
     more = f" and {len(choices) - LISTED} more" if len(choices) > LISTED else ""
     listed = ", ".join(printable(choice) for choice in choices[:LISTED])
-    return f"known: {listed}{more}" if choices else "none is known"
+    return f"known: {listed}{more}" if choices else "none exist"
 
 
 def unknown(what: str, word: str, known: Iterable[str]) -> str:
@@ -92,10 +92,10 @@ def _message(model: type[BaseModel], location: Location, detail: ErrorDetails) -
         return f"unknown key; {nearest(str(location[-1]), keys_at(model, location[:-1])).replace(QUOTE, '')}"
     if kind in MAPPINGS:
         keys = keys_at(model, location)
-        wanted = f"want a mapping with the keys {', '.join(keys)}" if keys else "want a mapping"
+        wanted = f"expected a mapping with the keys {', '.join(keys)}" if keys else "expected a mapping"
         return f"{wanted}, got {_kind_of(given)}"
     if kind == "string_type" and isinstance(given, UNQUOTED):
-        return f"want a text, got {shown(given)}; put it in quotes"
+        return f"expected a string, got {shown(given)}; put it in quotes"
     if kind in WORDING:
         said = WORDING[kind].format(**(detail.get("ctx") or {}))
         return said if kind in WHOLE else f"{said}, got {_kind_of(given)}"

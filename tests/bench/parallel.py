@@ -10,7 +10,7 @@ from pathlib import Path
 from harness import record
 from harness.errors import ProductError
 from harness.model import Cell
-from harness.plan.select import Selection, selected
+from harness.plan.select import PlanSelection, selected
 from tests.bench.figures import Ledger
 from tests.bench.ground import Ground, vmatrix
 
@@ -57,7 +57,7 @@ def measure(ground: Ground, ledger: Ledger, runs: int) -> None:
 
 
 def _first(ground: Ground, filters: Sequence[str]) -> Cell:
-    return selected(ground.spec, "embedded", Selection(tuple(filters)))[0].cell
+    return selected(ground.spec, "embedded", PlanSelection(tuple(filters)))[0].cell
 
 
 def _one(ground: Ground, cells: Sequence[Cell]) -> list[Span]:

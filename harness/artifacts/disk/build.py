@@ -1,6 +1,6 @@
 """Build a Debian disk image from a recipe: install packages, arrange the root, pack it as a compressed qcow2.
 
-Runs as root. The installation happens in mount and process namespaces of its own that die with this process, so a
+Runs as root. The installation happens in mount and process namespaces that die with this process, so a
 killed build leaves no mount behind.
 """
 
@@ -50,9 +50,9 @@ def build(recipe: DiskRecipe, *, size_gib: int, work: Path, log: Path, say: Say,
     if os.geteuid() != 0:
         raise BadInput("building a disk image needs root", hint="run it as root")
     root, raw, image = work / "root", work / "disk.raw", work / "disk.qcow2"
-    hint = "can this machine install Debian packages at all? apt-get update. Is its disk full? df -h"
+    hint = "check that this machine can install Debian packages (apt-get update) and has free disk space (df -h)"
     with proc.failing_as_infra(f"disk image {recipe.name} could not be built", hint=hint):
-        say(f"installing {len(recipe.packages)} packages and what they need (about {INSTALL_SECONDS:.0f} s)")
+        say(f"installing {len(recipe.packages)} packages and their dependencies (about {INSTALL_SECONDS:.0f} s)")
         root_file_system(recipe, root, log, mirror=mirror)
         say(f"packing the disk (about {PACK_SECONDS:.0f} s)")
         raw_disk(root, raw, size_gib=size_gib, identity=recipe.key(size_gib=size_gib), log=log)

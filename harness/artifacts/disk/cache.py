@@ -75,7 +75,7 @@ class ImageCache:
         found = self._read(image, key)
         if found is not None:
             return found
-        with hold(self.root, image.name, lambda: say(f"{image.name}: waiting for another process that makes it")):
+        with hold(self.root, image.name, lambda: say(f"{image.name}: waiting for another process that builds it")):
             found = self._read(image, key)  # another process may have made it while this one waited
             return found if found is not None else self._make(image, key, say)
 

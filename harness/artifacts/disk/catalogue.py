@@ -32,7 +32,7 @@ class ImageCatalogue:
         near = difflib.get_close_matches(name, names, n=1)
         raise BadInput(
             f"there is no disk image named {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
-            hint=f"known are {', '.join(names)}; vmatrix image list",
+            hint=f"known images: {', '.join(names)}; see `vmatrix image list`",
         )
 
 
@@ -40,7 +40,7 @@ def load(file: Path) -> ImageCatalogue:
     """Load a catalogue.
 
     Raises:
-        BadInput: one line per mistake, with file and line.
+        BadInput: one line per error, with file and line.
     """
     document, problems = lines.read(file)
     if not problems:

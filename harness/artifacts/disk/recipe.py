@@ -62,18 +62,18 @@ def load(recipes: Path, name: str) -> DiskRecipe:
         recipes: the folder that holds one folder per recipe.
 
     Raises:
-        BadInput: a file is missing or wrong, a chain of bases is a circle, or no suite is named.
+        BadInput: a file is missing or wrong, the bases form a cycle, or no suite is named.
     """
     chain: list[tuple[str, RecipeFile]] = []
     following: str | None = name
     while following is not None:
         if following in [seen for seen, _ in chain]:
-            raise BadInput(f"recipe {name}: its bases go in a circle, back to {following}", paths=[recipes / name])
+            raise BadInput(f"recipe {name}: its bases form a cycle, back to {following}", paths=[recipes / name])
         chain.insert(0, (following, _read(recipes / following / "recipe.yml")))
         following = chain[0][1].base
     suites = [part.suite for _, part in chain if part.suite is not None]
     if not suites:
-        raise BadInput(f"recipe {name} names no `suite`", hint="suite: trixie", paths=[recipes / name / "recipe.yml"])
+        raise BadInput(f"recipe {name} has no `suite`", hint="suite: trixie", paths=[recipes / name / "recipe.yml"])
     parts = [part for _, part in chain]
     trees = [recipes / folder / "files" for folder, _ in chain]
     return DiskRecipe(

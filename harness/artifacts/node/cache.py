@@ -69,7 +69,7 @@ class NodeImages:
             return found
         catalogue = self.store.catalogue
         self.store.ensure((*contents.programs(catalogue, version), *contents.images(catalogue, version)), progress)
-        with hold(self.root, version, lambda: say("waiting for another process that makes the node image")):
+        with hold(self.root, version, lambda: say("waiting for another process that builds the node image")):
             image = self._named(version)
             if not image.archive.is_file():
                 self._make(image, say)
@@ -118,18 +118,18 @@ class NodeImages:
                 former.unlink(missing_ok=True)
 
     def _fill(self, root: Path, version: str, log: Path, work: Path, say: Say) -> None:
-        catalogue, hint = self.store.catalogue, "can this machine install Debian packages at all? apt-get update"
+        catalogue, hint = self.store.catalogue, "check that this machine can install Debian packages: apt-get update"
         debian = recipe.load(self.recipes, RECIPE)
         files = tree.kind_files(catalogue.versions(contents.KIND)[0])
-        say(f"installing {len(debian.packages)} packages and what they need (about {build.INSTALL_SECONDS:.0f} s)")
-        with proc.failing_as_infra("the node's Debian could not be installed", hint=hint):
+        say(f"installing {len(debian.packages)} packages and their dependencies (about {build.INSTALL_SECONDS:.0f} s)")
+        with proc.failing_as_infra("Debian could not be installed in the node image", hint=hint):
             build.root_file_system(debian, root, log, mirror=self.mirror)
         held = self.store.ensure(contents.programs(catalogue, version))
         programs = {name: path for artifact in held.values() for name, path in artifact.files.items()}
         wanted = contents.images(catalogue, version)
         pause = next(contents.reference(ref) for ref in wanted if ref.name == "image/pause")
         tree.arrange(root, files, contents.places(programs), contents.texts(version, wanted), pause=pause)
-        say(f"putting {len(wanted)} container images into it (about 30 s)")
+        say(f"adding {len(wanted)} container images (about 30 s)")
         layouts = {contents.reference(ref): a.directory / FILES for ref, a in self.store.ensure(wanted).items()}
         preload.preload(
             root, layouts, containerd=programs["containerd"], ctr=programs["ctr"], work=_short(work), log=log

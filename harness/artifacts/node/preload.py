@@ -48,18 +48,18 @@ def preload(root: Path, images: Mapping[str, Path], *, containerd: Path, ctr: Pa
 
     def serving() -> bool | NotYet:
         if not service.alive():
-            raise InfraError("containerd ended before it took any image", paths=[log])
+            raise InfraError("containerd ended before it accepted an image", paths=[log])
         answer = proc.run([*client, "version"], timeout=10, check=False)
         return answer.returncode == 0 or NotYet((answer.stderr or answer.stdout).strip()[-200:])
 
     try:
-        until(serving, deadline=Deadline.after(START_SECONDS), what="containerd takes images", interval=0.2)
+        until(serving, deadline=Deadline.after(START_SECONDS), what="containerd to accept images", interval=0.2)
         for name, layout in images.items():
             archive = work / "image.tar"
             with tarfile.open(archive, "w") as tar:
                 tar.add(layout, arcname=".")
             take = ["images", "import", "--local", "--discard-unpacked-layers", "--index-name", name]
-            with proc.failing_as_infra(f"image {name} could not be put into a node", hint="read the log"):
+            with proc.failing_as_infra(f"image {name} could not be imported into the node image", hint="read the log"):
                 proc.run([*client, *take, archive], timeout=IMPORT_SECONDS, log=log)
             archive.unlink()
     finally:

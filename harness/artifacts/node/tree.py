@@ -33,13 +33,13 @@ def kind_files(version: str) -> Path:
         InfraError: the module proxy does not give them out.
     """
     go = toolchain.find("1.21")
-    hint = "is the Go module proxy within reach? GOPROXY decides which is asked"
-    with proc.failing_as_infra(f"the sources of kind {version} could not be had", hint=hint):
+    hint = "check that the Go module proxy (GOPROXY) can be reached"
+    with proc.failing_as_infra(f"the sources of kind {version} could not be downloaded", hint=hint):
         words: list[str | Path] = [go.path, "mod", "download", "-json", f"{MODULE}@v{version}"]
         done = proc.run(words, cwd=Path("/"), env=go.env(), timeout=DOWNLOAD_SECONDS)
     folder = Path(json.loads(done.stdout)["Dir"]) / "images/base/files"
     if not folder.is_dir():
-        raise InfraError(f"kind {version} has no node files where earlier ones had them", paths=[folder.parent])
+        raise InfraError(f"kind {version} has no files in images/base/files", paths=[folder.parent])
     return folder
 
 
@@ -93,7 +93,7 @@ def _configure(root: Path, pause: str) -> None:
     config = root / CONTAINERD
     text, count = PAUSE.subn(rf'\1"{pause}"', config.read_text(encoding="utf-8"))
     if count != 1:
-        raise InfraError("kind's containerd configuration names no sandbox image any more", paths=[config])
+        raise InfraError("kind's containerd configuration does not set sandbox_image", paths=[config])
     config.write_text(text, encoding="utf-8")
     made = proc.run([root / "usr/local/bin/ctr", "oci", "spec"], timeout=SPEC_SECONDS)
     spec = json.loads(made.stdout)

@@ -30,9 +30,9 @@ class Support(Model):
     @model_validator(mode="after")
     def _in_order(self) -> Support:
         if self.until < self.from_:
-            raise ValueError(f"ends ({self.until}) before it begins ({self.from_}); `until` comes after `from`")
+            raise ValueError(f"`until` ({self.until}) is before `from` ({self.from_})")
         if self.extended is not None and self.extended.until <= self.until:
-            raise ValueError(f"`extended` ends on {self.extended.until}, not after `until`; leave it out")
+            raise ValueError(f"`extended` ends on {self.extended.until}, which is not after `until`; remove it")
         return self
 
     @property
@@ -71,7 +71,7 @@ class Axis(Model):
     """One thing that varies.
 
     default: the value that cells had before there was this axis. It stands in no cell id, so an axis that comes later
-    leaves the ids, and with them the history, of the cells that there are.
+    keeps the ids, and with them the history, of existing cells.
     """
 
     name: Name

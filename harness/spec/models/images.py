@@ -67,5 +67,5 @@ class ImagesFile(Model):
         names = [image.name for image in self.images]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ValueError(f"image names are unique; twice there: {', '.join(twice)}")
+            raise ValueError(f"image names must be unique; duplicates: {', '.join(twice)}")
         return self

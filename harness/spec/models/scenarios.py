@@ -46,7 +46,7 @@ class ScenarioPhase(Model):
     def _needed_or_spare(self) -> ScenarioPhase:
         twice = sorted((self.hold_back.keys() & self.hold_back_spare) | (self.remove.keys() & self.remove_spare))
         if twice:
-            raise ValueError(f"counts {', '.join(twice)} both as needed and as spare; leave one of them out")
+            raise ValueError(f"counts {', '.join(twice)} both as needed and as spare; remove one of them")
         return self
 
 
@@ -64,7 +64,7 @@ class Scenario(Model):
         for field in ("hold_back", "hold_back_spare"):
             if getattr(phases[-1], field):
                 raise ValueError(
-                    f"the last phase holds machines back that no phase would then have; leave `{field}` out"
+                    f"the last phase cannot hold back machines: no later phase would add them; remove `{field}`"
                 )
         return phases
 

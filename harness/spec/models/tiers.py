@@ -28,9 +28,9 @@ class Together(Model):
     @model_validator(mode="after")
     def _enough_axes(self) -> Together:
         if len(set(self.axes)) < len(self.axes):
-            raise ValueError("names an axis twice; each once")
+            raise ValueError("names an axis twice")
         if self.strength > len(self.axes):
-            raise ValueError(f"strength {self.strength} of {len(self.axes)} axes; at most as many as there are axes")
+            raise ValueError(f"strength {self.strength} is more than the number of axes ({len(self.axes)})")
         return self
 
 
@@ -66,9 +66,9 @@ class Tier(Model):
     @model_validator(mode="after")
     def _some_cells(self) -> Tier:
         if not self.pinned and self.cover is None:
-            raise ValueError("has no cell; want `pinned` cells, or `cover` for planned ones")
+            raise ValueError("has no cells; add `pinned` cells, or `cover` to plan some")
         if self.where and self.cover is None:
-            raise ValueError("`where` is about planned cells and there are none; want `cover`, or leave `where` out")
+            raise ValueError("`where` limits planned cells; add `cover`, or remove `where`")
         return self
 
 

@@ -18,7 +18,7 @@ from harness.infra.host.guests import guest_vars
 from harness.kube.resources import DATA_VOLUME, PVC, SECRET, VM
 from harness.model import Cell
 from harness.paths import project_dir
-from harness.plan.select import Selection, selected
+from harness.plan.select import PlanSelection, selected
 from harness.providers.embedded import embedded_provider
 from harness.record import read
 from harness.spec import load_spec
@@ -34,7 +34,7 @@ VMATRIX = Path(sys.executable).parent / "vmatrix"
 @pytest.fixture(scope="module")
 def smoke() -> Cell:
     """Return the cell of the tier `smoke`."""
-    (found,) = selected(load_spec(project_dir() / "matrix"), "embedded", Selection(tier="smoke"))
+    (found,) = selected(load_spec(project_dir() / "matrix"), "embedded", PlanSelection(tier="smoke"))
     return found.cell
 
 

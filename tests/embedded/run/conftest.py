@@ -16,7 +16,7 @@ from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube import Cluster
 from harness.model import Cell
 from harness.paths import project_dir
-from harness.plan.select import Selection, selected
+from harness.plan.select import PlanSelection, selected
 from harness.proc import run as command
 from harness.spec import load_spec
 from tests.embedded.run import runs
@@ -41,7 +41,7 @@ def pair() -> tuple[Cell, Cell]:
 
 def only_cell(tier: str) -> Cell:
     """Return the one cell that a tier has on the embedded infrastructure."""
-    (found,) = selected(load_spec(project_dir() / "matrix"), "embedded", Selection(tier=tier))
+    (found,) = selected(load_spec(project_dir() / "matrix"), "embedded", PlanSelection(tier=tier))
     return found.cell
 
 

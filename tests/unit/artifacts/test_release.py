@@ -112,14 +112,14 @@ def test_a_fault_can_be_mended_by_trying_again(store: Store, site: Site) -> None
 
 def test_an_archive_without_the_member_is_refused(store: Store, site: Site) -> None:
     site.offer(PAIR, archive({"pair-4.5.6/bin/left": b"l"}))
-    with pytest.raises(InfraError, match=r"does not hold pair-4\.5\.6/bin/right"):
+    with pytest.raises(InfraError, match=r"does not contain pair-4\.5\.6/bin/right"):
         store.obtain("pair", "4.5.6")
     assert nothing_kept(store)
 
 
 def test_what_is_no_archive_is_refused(store: Store, site: Site) -> None:
     site.offer(PAIR, b"<html>please log in</html>" * 100)
-    with pytest.raises(InfraError, match="not an archive"):
+    with pytest.raises(InfraError, match="not a readable archive"):
         store.obtain("pair", "4.5.6")
     assert nothing_kept(store)
 

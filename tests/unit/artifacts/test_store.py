@@ -125,7 +125,7 @@ def test_progress_says_how_long_it_takes_and_when_it_is_done(store: Store, site:
 def test_unknown_names_and_versions_are_bad_input(store: Store) -> None:
     with pytest.raises(BadInput, match="no artifact `nothing`"):
         store.obtain("nothing", "1")
-    with pytest.raises(BadInput, match=r"tool has no version 9 here \(there is 1\.2\.3\)"):
+    with pytest.raises(BadInput, match=r"tool has no version 9 \(known: 1\.2\.3\)"):
         store.obtain("tool", "9")
     with pytest.raises(BadInput, match="no artifact `image/nothing`"):
         store.obtain("image/nothing", "9")

@@ -173,8 +173,8 @@ def test_every_mistake_in_the_matrix_is_said_at_its_line(refused: Call, project:
     ended = refused(
         *command.split(),
         code=2,
-        says="3 mistakes in",
-        hint="mend the named lines",
+        says="3 errors in",
+        hint="fix the lines above",
         env={"VMATRIX_PROJECT": str(project)},
     )
     assert f"{file}:3: tiers.smoke.lable: unknown key; did you mean label?" in ended.stderr
@@ -184,19 +184,19 @@ def test_malformed_yaml_is_said_at_its_line(refused: Call, project: Path) -> Non
     file = project / "matrix" / "axes.yml"
     file.write_text("axes:\n  os: [oops\n", encoding="utf-8")
     says = f"{file}:3: malformed YAML"
-    refused("run", code=2, says=says, hint="mend the named lines", env={"VMATRIX_PROJECT": str(project)})
+    refused("run", code=2, says=says, hint="fix the lines above", env={"VMATRIX_PROJECT": str(project)})
 
 
 @pytest.mark.parametrize("command", ["run", "config", "status", "reap --expired"])
 def test_mistakes_in_the_settings_file_are_all_said(refused: Call, tmp_path: Path, command: str) -> None:
     (tmp_path / "work" / "vmatrix.yml").write_text("provider: embedded\nrunz: x\nexpiry_hours: -1\n", encoding="utf-8")
-    ended = refused(*command.split(), code=2, says="vmatrix.yml:2: runz: unknown key; did you mean runs?", hint="mend")
+    ended = refused(*command.split(), code=2, says="vmatrix.yml:2: runz: unknown key; did you mean runs?", hint="fix")
     assert "vmatrix.yml:3: expiry_hours: Input should be greater than 0" in ended.stderr
 
 
 def test_a_settings_file_that_is_no_yaml(refused: Call, tmp_path: Path) -> None:
     (tmp_path / "work" / "vmatrix.yml").write_text("provider: [", encoding="utf-8")
-    refused("config", code=2, says="vmatrix.yml:1: malformed YAML", hint="mend")
+    refused("config", code=2, says="vmatrix.yml:1: malformed YAML", hint="fix")
 
 
 @pytest.mark.parametrize("command", ["run", "config", "status"])

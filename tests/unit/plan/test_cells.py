@@ -88,7 +88,7 @@ def test_scaling_is_of_every_kind_of_machine_that_can_be_spared(
 
 
 def test_a_scenario_without_a_value_to_start_from_is_refused(spec: Spec) -> None:
-    with pytest.raises(BadInput, match="upgrade starts from an earlier version, and v1 names none"):
+    with pytest.raises(BadInput, match="upgrade starts from an earlier version, and v1 has none"):
         make_cell(spec, {**UPGRADE, "version": "v1"})
 
 
@@ -97,7 +97,7 @@ def test_a_too_long_id_is_refused(spec: Spec) -> None:
     for axis in raw["axes"]:
         axis["values"][0]["slug"] = "verylong" + axis["name"][:2]
     wide = Spec.model_validate(raw)
-    with pytest.raises(BadInput, match="at most 40 fit"):
+    with pytest.raises(BadInput, match="the limit is 40"):
         make_cell(wide, {axis.name: axis.values[0].id for axis in wide.axes})
 
 

@@ -260,7 +260,7 @@ def locked_line(matrix: Path, infra: str, tier: str) -> tuple[int, str]:
             "['1.35', debian-12, three, fresh]",
             "the cell breaks a constraint: three machines are too many for Debian 12",
         ),
-        ("['1.35', debian-13, two, fresh]", "these values are those of k35-d13-t2-fr-"),
+        ("['1.35', debian-13, two, fresh]", "these values belong to k35-d13-t2-fr-"),
     ],
 )
 def test_an_edited_cell_is_refused_by_line(matrix: Path, values: str, message: str) -> None:
@@ -276,11 +276,11 @@ def test_an_edited_cell_is_refused_by_line(matrix: Path, values: str, message: s
     [
         ("      inputs: ", "      input: ", "unknown key; did you mean inputs?"),
         ("      inputs: ", "      inputs: x", "got 'x"),
-        ("axes: [kubernetes, ", "axes: [os, ", "axes: an axis stands twice; axes are unique"),
+        ("axes: [kubernetes, ", "axes: [os, ", "axes: duplicate axis"),
         ("axes: [kubernetes, ", "axes: [", "4 values for 3 axes"),
         ("plan:\n", "plans:\n", "unknown key; did you mean plan?"),
         ("plan:\n", "plan: [\n", "malformed YAML"),
-        ("  embedded:\n", "  embedded:\n    nightly: {}\n", "the key stands twice"),
+        ("  embedded:\n", "  embedded:\n    nightly: {}\n", "duplicate key"),
     ],
 )
 def test_a_malformed_lock_is_refused_by_line(matrix: Path, old: str, new: str, message: str) -> None:
@@ -299,7 +299,7 @@ def test_a_cell_that_stands_twice_is_refused(matrix: Path) -> None:
         f"        - id: {first}\n",
         f"        - id: {first}\n          values: [a, b, c, d]\n        - id: {first}\n",
     )
-    with pytest.raises(BadInput, match="a second cell"):
+    with pytest.raises(BadInput, match="duplicate cell"):
         load_lock(matrix)
 
 
@@ -307,5 +307,5 @@ def test_unknown_tiers_and_infras_name_the_nearest(matrix: Path) -> None:
     spec: Spec = load_spec(matrix)
     with pytest.raises(BadInput, match="unknown tier 'nigtly'; did you mean 'nightly'"):
         tier_cells(spec, "nigtly", "embedded")
-    with pytest.raises(BadInput, match="unknown kind of infra 'embeded'; did you mean 'embedded'"):
+    with pytest.raises(BadInput, match="unknown infra profile 'embeded'; did you mean 'embedded'"):
         tier_cells(spec, "nightly", "embeded")

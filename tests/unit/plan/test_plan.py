@@ -87,7 +87,7 @@ def test_json_has_cells_counts_and_reasons(matrix: Path) -> None:
         {"values": i["values"]} for i in nightly["impossible"]
     ]
     assert little["left_out"] == [
-        {"axis": "scenario", "value": "upgrade", "why": "the tier little does not take it (`where`)"}
+        {"axis": "scenario", "value": "upgrade", "why": "excluded by `where` of the tier little"}
     ]
 
 

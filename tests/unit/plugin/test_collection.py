@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from harness.paths import project_dir
-from harness.plan.select import Selection, selected
+from harness.plan.select import PlanSelection, selected
 from harness.spec import load_spec
 
 SECONDS = 120.0
@@ -18,7 +18,7 @@ SECONDS = 120.0
 def reset_cell() -> str:
     """Return a cell that is deployed, reset and deployed again."""
     spec = load_spec(project_dir() / "matrix")
-    found = selected(spec, "embedded", Selection(("scenario=reset",), tier="lifecycle"))
+    found = selected(spec, "embedded", PlanSelection(("scenario=reset",), tier="lifecycle"))
     return found[0].cell.id
 
 

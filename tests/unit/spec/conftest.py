@@ -187,6 +187,6 @@ def mistakes(matrix: Path, today: date = TODAY) -> list[str]:
     except BadInput as error:
         count, *said = error.summary.splitlines()
         assert error.exit_code == 2  # noqa: PT017 - without an error there is nothing to say
-        assert count.startswith(f"{len(said)} mistake")
+        assert count.startswith(f"{len(said)} error")
         return [line.replace(f"{matrix.parent}/", "").removeprefix("matrix/") for line in said]
     return []

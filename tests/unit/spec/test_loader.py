@@ -102,7 +102,7 @@ def test_every_glob_of_the_shipped_matrix_finds_a_file() -> None:
 
 
 def test_a_project_without_a_matrix_is_one_mistake(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="there is no matrix in") as caught:
+    with pytest.raises(BadInput, match="has no matrix/ folder") as caught:
         load_spec(tmp_path / "matrix")
     assert "VMATRIX_PROJECT" in caught.value.hint
 
@@ -131,7 +131,7 @@ def test_an_anchor_may_save_words(matrix: Path) -> None:
     )
     assert mistakes(matrix) == [
         "topologies.yml:9: topologies.more: no machine is in the group control_plane or etcd; "
-        "every cluster needs them all"
+        "every cluster needs all of them"
     ]
 
 

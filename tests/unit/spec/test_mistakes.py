@@ -22,15 +22,15 @@ KINDS = {
     "a missing key": ("scenarios.yml", ", then: it runs", "", "scenarios.fresh.phases[0].then: missing; this key is"),
     "a text without quotes": (
         *("images.yml", 'version: "24.04"', "version: 24.04"),
-        "images[1].version: want a text, got 24.04; put it in quotes",
+        "images[1].version: expected a string, got 24.04; put it in quotes",
     ),
     "a text that cannot be": (
         *("topologies.yml", "memory: 2Gi", "memory: 2GB"),
-        "topologies.one.machines[0].memory: want a whole number of Mi or Gi, such as 2Gi, got '2GB'",
+        "topologies.one.machines[0].memory: expected a whole number of Mi or Gi, such as 2Gi, got '2GB'",
     ),
     "a key that cannot be": (
         *("topologies.yml", "  one:", "  One_:"),
-        "topologies.One_: want lower-case letters, digits, '-' and '.', a letter or digit at both ends, got 'One_'",
+        "topologies.One_: expected lower-case letters, digits, '-' and '.', a letter or digit at both ends, got 'One_'",
     ),
     "a number that cannot be": (
         *("timeouts.yml", "golden_image: 600", "golden_image: -1"),
@@ -39,47 +39,52 @@ KINDS = {
     "no number": ("timeouts.yml", "clone: 300", "clone: .inf", "timeouts.clone: Input should be a finite number"),
     "a word in place of a number": (
         *("topologies.yml", "count: 1", "count: '1'"),
-        "topologies.one.machines[0].count: want a whole number, got '1'",
+        "topologies.one.machines[0].count: expected a whole number, got '1'",
     ),
     "a list in place of a mapping": (
         *("product.yml", "{playbook: cluster.yml}", "[cluster.yml]"),
-        "product.phases.deploy: want a mapping with the keys playbook, paths, got a list",
+        "product.phases.deploy: expected a mapping with the keys playbook, paths, got a list",
     ),
     "a word in place of a list": (
         *("tiers.yml", "suites: [nodes, network]", "suites: nodes"),
-        "tiers.all.suites: want a list, got 'nodes'",
+        "tiers.all.suites: expected a list, got 'nodes'",
     ),
-    "an empty list": ("tiers.yml", "suites: [nodes, network]", "suites: []", "tiers.all.suites: want at least 1 here"),
+    "an empty list": (
+        "tiers.yml",
+        "suites: [nodes, network]",
+        "suites: []",
+        "tiers.all.suites: expected at least 1",
+    ),
     "nothing where a text should be": (
         "axes.yml",
         "label: Version",
         "label:",
-        "axes[0].label: want a text, got nothing",
+        "axes[0].label: expected a string, got nothing",
     ),
     "no date": (
         *("quarantine.yml", "2026-12-31", "soon"),
-        "quarantine[0].until: want a date such as 2027-01-31, got 'soon'",
+        "quarantine[0].until: expected a date such as 2027-01-31, got 'soon'",
     ),
     "a source of no kind": (
         *("images.yml", "{kind: build, recipe: debian}", "{recipe: debian}"),
-        "images[0].source: 'kind' is missing; this key says which others there are",
+        "images[0].source: missing 'kind'; it determines the other keys",
     ),
     "a condition of no known form: one message": (
         *("constraints.yml", "{not: v1}", "{nor: v1}"),
-        "constraints[0].then.version: want a value, a list of values, {not: values}, {class: classes} or "
+        "constraints[0].then.version: expected a value, a list of values, {not: values}, {class: classes} or "
         "{not_class: classes}, got a mapping",
     ),
     "an empty condition": (
         *("tiers.yml", "where: {os: {class: [deb, ubu]}}", "where: {os: []}"),
-        "tiers.all.where.os: want a value, a list of values",
+        "tiers.all.where.os: expected a value, a list of values",
     ),
     "a source of an image of no known kind": (
         *("images.yml", "kind: build", "kind: bulid"),
-        "images[0].source: unknown 'kind' 'bulid'; want one of 'build', 'url'",
+        "images[0].source: unknown 'kind' 'bulid'; expected one of 'build', 'url'",
     ),
     "inside a source: no mark of the union in the path": (
         *("images.yml", "recipe: debian", "recipe: De"),
-        "images[0].source.recipe: want lower-case letters",
+        "images[0].source.recipe: expected lower-case letters",
     ),
     "an image without a checksum": (
         *("images.yml", ", checksum_url: https://example.org/SUMS", ""),
@@ -91,11 +96,11 @@ KINDS = {
     ),
     "machines held back for nobody": (
         *("scenarios.yml", "then: it runs", "then: it runs, hold_back: {node: 1}"),
-        "scenarios.fresh.phases: the last phase holds machines back that no phase would then have",
+        "scenarios.fresh.phases: the last phase cannot hold back machines: no later phase would add them",
     ),
     "machines held back for nobody, where there are enough": (
         *("scenarios.yml", "then: it runs", "then: it runs, hold_back_spare: {node: 1}"),
-        "then have; leave `hold_back_spare` out",
+        "would add them; remove `hold_back_spare`",
     ),
     "machines that are needed and spare": (
         *("scenarios.yml", "then: it runs", "then: it runs, remove: {node: 1}, remove_spare: {node: 1}"),
@@ -103,11 +108,11 @@ KINDS = {
     ),
     "a workload where there is no cluster yet": (
         *("scenarios.yml", "then: it runs", "then: it runs, workload: keeps-answering"),
-        "scenarios.fresh.phases[0].workload: there is no cluster before this phase in which it could run",
+        "scenarios.fresh.phases[0].workload: no cluster exists before this phase",
     ),
     "a workload where there is no cluster any more": (
         *("scenarios.yml", "then: the new one runs", "then: gone, cluster: false, workload: keeps-answering"),
-        "scenarios.upgrade.phases[1].workload: there is no cluster after this phase in which it could answer",
+        "scenarios.upgrade.phases[1].workload: no cluster exists after this phase",
     ),
     "a workload of which nothing can be said": (
         *("scenarios.yml", "then: the new one runs", "then: it runs, workload: keeps"),
@@ -115,7 +120,7 @@ KINDS = {
     ),
     "data of a phase that is none before": (
         *("scenarios.yml", "then: the new one runs", "then: it runs, data_of: upgrade"),
-        "scenarios.upgrade.phases[1].data_of: unknown phase of a cluster that this one could have the data of 'u",
+        "scenarios.upgrade.phases[1].data_of: unknown earlier phase of the same cluster 'u",
     ),
     "a phase without a playbook": (
         *("scenarios.yml", "phase: upgrade,", "phase: upgrede,"),
@@ -160,15 +165,15 @@ KINDS = {
     ),
     "a constraint that allows everything": (
         *("constraints.yml", "{not: v1}", "[v1, v2, v3]"),
-        "constraints[0].then: forbids nothing: it leaves every value; remove the constraint",
+        "constraints[0].then: has no effect: it allows every value; remove the constraint",
     ),
     "a constraint that leaves nothing": (
         *("constraints.yml", "{not: v1}", "{not_class: ['1', '2']}"),
-        "constraints[0].then.version: leaves no value of axis version",
+        "constraints[0].then.version: allows no value of axis version",
     ),
     "a constraint that never applies": (
         *("constraints.yml", "{os: ubu}", "{scenario: upgrade, version: v1}"),
-        "constraints[0].if: can never apply: upgrade starts from an earlier version (minor), which not every value",
+        "constraints[0].if: can never apply: upgrade starts from an earlier version (minor), which only some values",
     ),
     "a constraint that nothing can satisfy": (
         *("constraints.yml", "then: {version: {not: v1}}", "then: {version: v1, scenario: upgrade}"),
@@ -186,17 +191,17 @@ KINDS = {
     ),
     "too few axes together": (
         *("tiers.yml", "{strength: 2}", "{strength: 2, together: [{axes: [os, version], strength: 3}]}"),
-        "tiers.all.cover.together[0]: strength 3 of 2 axes; at most as many",
+        "tiers.all.cover.together[0]: strength 3 is more than the number of axes (2)",
     ),
     "more strength than axes": (
         *("tiers.yml", "{strength: 2}", "{strength: 5}"),
-        "tiers.all.cover.strength: strength 5, and there are 4 axes; at most",
+        "tiers.all.cover.strength: strength 5 is more than the number of axes (4)",
     ),
     "a tier that leaves no cell": (
         *("tiers.yml", "where: {os: {class: [deb, ubu]}}", "where: {version: v1, scenario: upgrade}"),
         "tiers.all.where: no cell can be planned: upgrade starts from an earlier version",
     ),
-    "a tier without cells": ("tiers.yml", "    cover: {strength: 2}\n", "", "tiers.all: has no cell; want `pinned`"),
+    "a tier without cells": ("tiers.yml", "    cover: {strength: 2}\n", "", "tiers.all: has no cells; add `pinned`"),
     "a suite": (
         *("tiers.yml", "[nodes, network]", "[nodes, netwrok]"),
         "tiers.all.suites[1]: unknown suite (a folder of tests/cells) 'netwrok'; did you mean 'network'?",
@@ -207,7 +212,7 @@ KINDS = {
     ),
     "a pinned cell that is not whole": (
         *("tiers.yml", ", topology: two, scenario: fresh", ""),
-        "tiers.smoke.pinned[0]: the cell says nothing about topology, scenario; name a value on every axis",
+        "tiers.smoke.pinned[0]: missing values for topology, scenario; a pinned cell has one on every axis",
     ),
     "a pinned cell that breaks a rule": (
         *("tiers.yml", "{version: v2, os: deb", "{version: v1, os: ubu"),
@@ -235,26 +240,26 @@ KINDS = {
     ),
     "an operating system without an image": (
         *("axes.yml", ", image: debian", ""),
-        "axes[1].values[0]: an operating system needs `image`",
+        "axes[1].values[0]: missing `image`",
     ),
     "a default that is no value": (
         *("axes.yml", "  - name: topology\n", "  - name: topology\n    default: tow\n"),
         "axes[2].default: unknown value of axis topology 'tow'; did you mean 'two'?",
     ),
     "an axis that every cell needs": ("axes.yml", "name: os", "name: so", "axes: the axis 'os' is missing"),
-    "two axes of one name": ("axes.yml", "name: version", "name: os", "axes[1].name: a second axis named 'os'"),
-    "two values of one id": ("axes.yml", "id: v2", "id: v1", "axes[0].values[1].id: a second value 'v1'"),
+    "two axes of one name": ("axes.yml", "name: version", "name: os", "axes[1].name: duplicate axis 'os'"),
+    "two values of one id": ("axes.yml", "id: v2", "id: v1", "axes[0].values[1].id: duplicate value 'v1'"),
     "two slugs": (
         *("axes.yml", "slug: t2", "slug: t1"),
-        "axes[2].values[1].slug: slug 't1' is already that of 'one'; slugs are unique",
+        "axes[2].values[1].slug: slug 't1' is already used by 'one'; slugs must be unique",
     ),
     "a slug that is another's id": (
         *("axes.yml", "id: ubu,", "id: ubu, slug: deb,"),
-        "axes[1].values[1].slug: slug 'deb' is already that of 'deb'",
+        "axes[1].values[1].slug: slug 'deb' is already used by 'deb'",
     ),
     "two axes give one variable": (
         *("axes.yml", "class: deb,", "class: deb, vars: {product_version: x},"),
-        "axes[1].values[0].vars.product_version: axis version gives product_version too; only one axis may",
+        "axes[1].values[0].vars.product_version: axis version also sets product_version; only one axis may",
     ),
     "an earlier value that nobody defined": (
         *("axes.yml", "patch: v2}", "patch: v8}"),
@@ -262,38 +267,38 @@ KINDS = {
     ),
     "a circle of earlier values": (
         *("axes.yml", "{id: v1,", "{id: v1, before: {minor: v3},"),
-        "axes[0].values[0].before: goes in a circle: v1 <- v3 <- v2 <- v1; leave one of these out",
+        "axes[0].values[0].before: forms a cycle: v1 <- v3 <- v2 <- v1; remove one of these",
     ),
     "a value that nothing can run": (
         *("axes.yml", "needs: [internet]", "needs: [vm-kernel]"),
-        "axes[1].values[1].id: no cell can have ubu: os ubu needs vm-kernel; change that or remove it",
+        "axes[1].values[1].id: no cell can have ubu: os ubu needs vm-kernel; change that, or remove the value",
     ),
     "a value that no rule leaves": (
         *("constraints.yml", "then: {version: {not: v1}}", "then: {os: deb}"),
         "axes[1].values[1].id: no cell can have ubu: on here: os ubu needs internet; on there: v1 does not install on "
-        "Ubuntu; change that or remove it",
+        "Ubuntu; change that, or remove the value",
     ),
     "a scenario that no topology is large enough for": (
         *("scenarios.yml", "then: the new one runs", "then: the new one runs, remove: {node: 1}"),
-        "axes[3].values[1].id: no cell can have upgrade: upgrade needs more machines than the others have",
+        "axes[3].values[1].id: no cell can have upgrade: upgrade needs a topology with more machines",
     ),
     "support that ends before it begins": (
         *("axes.yml", "until: 2027-06-30", "until: 2025-06-30"),
-        "axes[0].values[2].support: ends (2025-06-30) before it begins (2026-01-01)",
+        "axes[0].values[2].support: `until` (2025-06-30) is before `from` (2026-01-01)",
     ),
     "two machines of one name": (
         *("topologies.yml", "{name: w,", "{name: cp,"),
-        "topologies.two.machines[1].name: a second kind of machine named 'cp'",
+        "topologies.two.machines[1].name: duplicate machine 'cp'",
     ),
     "a topology without a worker": (
         *("topologies.yml", "[control_plane, etcd, node]", "[control_plane, etcd]"),
-        "topologies.one: no machine is in the group node; every cluster needs them all",
+        "topologies.one: no machine is in the group node; every cluster needs all of them",
     ),
     "two images of one name": (
         "images.yml",
         "name: ubuntu",
         "name: debian",
-        "image names are unique; twice there: debian",
+        "image names must be unique; duplicates: debian",
     ),
     "quarantine without an issue": (
         *("quarantine.yml", "issue: https://example.org/issues/1, ", ""),
@@ -301,18 +306,18 @@ KINDS = {
     ),
     "quarantine past its day": (
         *("quarantine.yml", "2026-12-31", "2026-11-20"),
-        "quarantine[0].until: its last day was 2026-11-20; remove the entry, or say until when it still counts "
+        "quarantine[0].until: expired on 2026-11-20; remove the entry, or set a later `until` "
         "(https://example.org/issues/1)",
     ),
     "quarantine for ever": (
         *("quarantine.yml", "2026-12-31", "2027-12-31"),
-        "quarantine[0].until: 2027-12-31 is over 90 days away; want 2027-02-19 or earlier",
+        "quarantine[0].until: 2027-12-31 is more than 90 days away; use 2027-02-19 or earlier",
     ),
     "quarantine of no known suite": (
         *("quarantine.yml", "network: test", "netwrk: test"),
         "quarantine[0].check: unknown suite (a folder of tests/cells) 'netwrk'; did you mean 'network'?",
     ),
-    "a duplicate key": ("product.yml", "  name: the", "  name: x\n  name: the", "product.name: the key stands twice; "),
+    "a duplicate key": ("product.yml", "  name: the", "  name: x\n  name: the", "product.name: duplicate key; "),
     "a merge key": (
         "product.yml",
         "{playbook: cluster.yml}",
@@ -369,7 +374,7 @@ def test_mistakes_in_all_files_come_at_once(matrix: Path) -> None:
     said = "\n".join(mistakes(matrix))
     for wanted in (
         *("lable", "'debain'", "since 2026-06-30", "'upgrede'", "'tow'", "labl:", "timeouts.clone", "'so'"),
-        *("its last day was 2026-01-31", "'lots'", "cluter.yml does not exist", "since 2025-05-31"),
+        *("expired on 2026-01-31", "'lots'", "cluter.yml does not exist", "since 2025-05-31"),
     ):
         assert wanted in said
 
@@ -399,7 +404,7 @@ def test_a_wrong_tier_does_not_hide_what_makes_no_sense(matrix: Path) -> None:
 def test_a_pinned_cell_that_stands_twice(matrix: Path) -> None:
     edit(matrix / "tiers.yml", "fresh}\n", "fresh}\n      - {scenario: fresh, version: v2, os: deb, topology: two}\n")
     edit(matrix / "tiers.yml", "cells: 1", "cells: 2")
-    assert mistakes(matrix) == ["tiers.yml:6: tiers.smoke.pinned[1]: repeats pinned[0]; leave one out"]
+    assert mistakes(matrix) == ["tiers.yml:6: tiers.smoke.pinned[1]: duplicates pinned[0]; remove one"]
 
 
 def test_a_rule_holds_in_every_phase(matrix: Path) -> None:
@@ -417,7 +422,7 @@ def test_a_cell_that_no_kind_of_infra_can_run_names_what_each_lacks(matrix: Path
     edit(matrix / "axes.yml", "class: large}", "class: large, needs: [host-kernel]}")
     edit(matrix / "tiers.yml", "os: deb, topology: two", "os: ubu, topology: two")
     assert mistakes(matrix) == [
-        "tiers.yml:5: tiers.smoke.pinned[0]: no kind of infra can run the cell: on here: os ubu needs internet; "
+        "tiers.yml:5: tiers.smoke.pinned[0]: no infra profile can run the cell: on here: os ubu needs internet; "
         "on there: topology two needs host-kernel; change one of its values"
     ]
 
@@ -436,7 +441,7 @@ def test_a_value_may_stay_longer_with_a_reason(matrix: Path) -> None:
     assert mistakes(matrix) == []
     (matrix / "quarantine.yml").write_text("quarantine: []\n", encoding="utf-8")
     (said,) = mistakes(matrix, date(2027, 2, 1))
-    assert said.endswith("out of support since 2027-01-31; remove the value, or extend it anew")
+    assert said.endswith("out of support since 2027-01-31; remove the value, or extend it again")
 
 
 def test_an_extended_value_keeps_its_image(matrix: Path) -> None:
@@ -473,6 +478,6 @@ def test_ids_that_can_grow_too_long_name_the_slugs(matrix: Path) -> None:
     edit(matrix / "constraints.yml", "{os: ubu}", "{os: ubu-24.04}")
     (said,) = mistakes(matrix)
     assert said == (
-        "axes.yml:1: axes: a cell's id can have 45 characters, at most 40 fit; want shorter slugs than "
+        "axes.yml:1: axes: a cell's id can be 45 characters long, the limit is 40; use shorter slugs than "
         "version version3, os ubu2404, topology twomachine, scenario theupgrade"
     )

@@ -62,7 +62,7 @@ def test_a_product_may_describe_none(matrix: Path) -> None:
     ("old", "new", "message"),
     [
         ("gateway: subnet", "gateway: sideways", "cluster_network_plugins.wide.gateway: "),
-        ("wide-system/wide", "wide", "cluster_network_plugins.wide.daemon_set: want NAMESPACE/NAME"),
+        ("wide-system/wide", "wide", "cluster_network_plugins.wide.daemon_set: expected NAMESPACE/NAME"),
         ("    unit: wide.path\n", "", "cluster_network_plugins.wide.unit: missing"),
         ("tunnel:", "tunel:", "cluster_network_plugins.wide.tunel: "),
     ],

@@ -58,7 +58,7 @@ def test_a_checksum_of_the_wrong_length_is_refused(tmp_path: Path) -> None:
 
 def test_the_same_name_twice_is_refused(tmp_path: Path) -> None:
     build = "{kind: build, recipe: debian-13}"
-    with pytest.raises(BadInput, match="names are unique; twice there: a"):
+    with pytest.raises(BadInput, match="names must be unique; duplicates: a"):
         load(_file(tmp_path, ("a", build), ("a", build)))
 
 

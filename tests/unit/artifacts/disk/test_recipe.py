@@ -55,13 +55,13 @@ def test_the_key_is_the_same_for_the_same_recipe_and_another_for_another_disk_si
 def test_bases_in_a_circle_are_refused(tmp_path: Path) -> None:
     _recipe(tmp_path, "a", "base: b\nsuite: trixie\n")
     _recipe(tmp_path, "b", "base: a\n")
-    with pytest.raises(BadInput, match="in a circle, back to a"):
+    with pytest.raises(BadInput, match="form a cycle, back to a"):
         recipe.load(tmp_path, "a")
 
 
 def test_a_recipe_without_a_suite_is_refused(tmp_path: Path) -> None:
     _recipe(tmp_path, "a", "packages: [x]\n")
-    with pytest.raises(BadInput, match="names no `suite`"):
+    with pytest.raises(BadInput, match="has no `suite`"):
         recipe.load(tmp_path, "a")
 
 
