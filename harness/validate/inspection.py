@@ -21,7 +21,7 @@ from harness.validate.facts.expected import ExpectedGuest, expected_of
 from harness.validate.facts.node import NodeFacts
 from harness.validate.judge.addons import unavailable_deployments, unready_daemon_sets
 from harness.validate.judge.cluster_nodes import unready_nodes
-from harness.validate.judge.mismatch import Mismatch
+from harness.validate.judge.mismatch import Mismatch, eventually
 from harness.validate.judge.system_pods import unready_pods
 from harness.validate.remote.gather import gather_facts
 from harness.validate.remote.hosts import open_hosts
@@ -128,19 +128,16 @@ class Inspection:
         ]
 
 
-def settle(api: Cluster, unsettled: Callable[[ClusterView], Sequence[Mismatch]], deadline: Deadline) -> ClusterView:
+def settle(api: Cluster, unsettled: Callable[[ClusterView], list[Mismatch]], deadline: Deadline) -> ClusterView:
     """Look at a cluster until it has settled, or until the deadline; return the last look either way.
 
     A cluster that never settles is not an error here: the checks judge the last look.
     """
     last: list[ClusterView] = []
 
-    def probe() -> ClusterView | NotYet:
+    def look() -> list[Mismatch]:
         last[:] = [view_of(api)]
-        found = unsettled(last[0])
-        return NotYet(str(found[0])) if found else last[0]
+        return unsettled(last[0])
 
-    try:
-        return until(probe, deadline=deadline, what="the guest cluster to settle", interval=0.5)
-    except TimedOut:
-        return last[0]
+    eventually(look, deadline=deadline, what="the guest cluster to settle")
+    return last[0]

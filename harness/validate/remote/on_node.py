@@ -58,8 +58,8 @@ def read(path: str) -> str | None:
         return None
 
 
-def processes() -> list[dict[str, Any]]:
-    """Return the running processes whose program is one of PROCESSES: what runs, not what is configured."""
+def processes(*names: str) -> list[dict[str, Any]]:
+    """Return the running processes of these programs, without names of any of PROCESSES."""
     found = []
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
@@ -68,7 +68,7 @@ def processes() -> list[dict[str, Any]]:
             with open(f"/proc/{entry}/cmdline", "rb") as handle:
                 argv = handle.read().decode(errors="replace").rstrip("\0").split("\0")
             name = os.path.basename(argv[0])
-            if name in PROCESSES:
+            if name in (names or PROCESSES):
                 executable = os.readlink(f"/proc/{entry}/exe")
                 found.append({"pid": int(entry), "name": name, "argv": argv, "executable": executable})
         except OSError:  # it ended meanwhile

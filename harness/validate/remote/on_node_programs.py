@@ -43,31 +43,21 @@ def started(pid: int) -> float:
 
 def programs() -> list[dict[str, Any]]:
     """Return what the file of each running process of PROCESSES prints as its version."""
-    known: dict[tuple[int, int], str] = {}
-    found = []
-    for process in processes():
-        executable = f"/proc/{process['pid']}/exe"
-        try:
-            about = os.stat(executable)
-            file = (about.st_dev, about.st_ino)
-            if file not in known:
-                known[file] = said([executable, VERSION_FLAGS.get(process["name"], "--version")]) or ""
-            found.append({"name": process["name"], "said": known[file]})
-        except OSError:  # it ended meanwhile
-            continue
-    return found
+    return [
+        {"name": p["name"], "said": said([f"/proc/{p['pid']}/exe", VERSION_FLAGS.get(p["name"], "--version")])}
+        for p in processes()
+    ]
 
 
 def api_version() -> dict[str, Any] | None:
     """Return what this machine's own API server answers at /version, None where none runs."""
-    for process in processes():
-        if process["name"] == "kube-apiserver":
-            address, port = flag(process["argv"], "advertise-address"), flag(process["argv"], "secure-port") or "6443"
-            try:
-                context = ssl.create_default_context(cafile=CA)
-            except OSError as error:
-                return {"status": 0, "body": f"{CA}: {error}"}
-            return fetch(f"https://{address}:{port}/version", None, context)
+    for process in processes("kube-apiserver"):
+        address, port = flag(process["argv"], "advertise-address"), flag(process["argv"], "secure-port") or "6443"
+        try:
+            context = ssl.create_default_context(cafile=CA)
+        except OSError as error:
+            return {"status": 0, "body": f"{CA}: {error}"}
+        return fetch(f"https://{address}:{port}/version", None, context)
     return None
 
 
@@ -79,20 +69,25 @@ def hosts() -> list[list[str]]:
 
 def haproxy() -> dict[str, Any] | None:
     """Return the servers in the running haproxy's file, when that changed, and when the newest process started."""
-    for pid in (entry for entry in os.listdir("/proc") if entry.isdigit()):
-        argv = (read(f"/proc/{pid}/cmdline") or "").rstrip("\0").split("\0")
-        if os.path.basename(argv[0]) == "haproxy" and "-f" in argv:
-            path = argv[argv.index("-f") + 1]
-            newest = [started(int(p)) for p in os.listdir("/proc") if p.isdigit() and same_program(p, "haproxy")]
-            servers = [list(match.groups()) for match in SERVER.finditer(read(path) or "")]
-            return {"servers": servers, "changed": changed(path), "started": max(newest, default=0.0)}
+    running = processes("haproxy")  # the master, and a new worker after each reload
+    path = next((p["argv"][p["argv"].index("-f") + 1] for p in running if "-f" in p["argv"]), None)
+    if path is None:
+        return None
+    servers = [list(match.groups()) for match in SERVER.finditer(read(path) or "")]
+    return {"servers": servers, "changed": changed(path), "started": max(started(p["pid"]) for p in running)}
+
+
+def containerd() -> dict[str, Any] | None:
+    """Return containerd's whole configuration (TOML), when its files changed, and when the process started."""
+    for process in processes("containerd"):
+        path = flag(process["argv"], "config") or flag(process["argv"], "c") or CONTAINERD_CONFIG
+        files = [path, *glob.glob("/etc/containerd/conf.d/*.toml")]
+        dump = [f"/proc/{process['pid']}/exe", "--config", path, "config", "dump"]
+        # without standard error, where it warns
+        done = subprocess.run(dump, stdin=subprocess.DEVNULL, capture_output=True, timeout=COMMAND_SECONDS, check=False)
+        text = done.stdout.decode(errors="replace")
+        return {"config": text, "changed": max(map(changed, files)), "started": started(process["pid"])}
     return None
-
-
-def printed(argv: Sequence[str]) -> str:
-    """Return what a command printed to its standard output."""
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=COMMAND_SECONDS, check=False)
-    return done.stdout.decode(errors="replace")
 
 
 def changed(path: str) -> float:
@@ -101,22 +96,6 @@ def changed(path: str) -> float:
         return os.stat(path).st_mtime
     except OSError:
         return time.time()
-
-
-def same_program(pid: str, name: str) -> bool:
-    """Tell whether a process runs a program of this name."""
-    return (read(f"/proc/{pid}/comm") or "").strip() == name
-
-
-def containerd() -> dict[str, Any] | None:
-    """Return containerd's whole configuration (TOML), when its files changed, and when the process started."""
-    for process in processes():
-        if process["name"] == "containerd":
-            path = flag(process["argv"], "config") or flag(process["argv"], "c") or CONTAINERD_CONFIG
-            files = [path, *glob.glob("/etc/containerd/conf.d/*.toml")]
-            text = printed([f"/proc/{process['pid']}/exe", "--config", path, "config", "dump"])
-            return {"config": text, "changed": max(map(changed, files)), "started": started(process["pid"])}
-    return None
 
 
 def lifetime(server: str, address: str, port: int = 53) -> dict[str, Any]:

@@ -128,7 +128,7 @@ def test_a_backend_that_never_answers_is_found() -> None:
 def test_a_pair_that_was_not_asked_is_found() -> None:
     asked = network.pairs(guests.expected())
     answers = {pair: DialResult(("name",), ()) for pair in asked[1:]}
-    found = network.unanswered(asked, answers, lambda *_: "name")
+    found = network.wrong_answers(asked, answers, lambda _: "name")
     assert [finding.where for finding in found] == ["the check", "cp-0 -> cp-0"]
 
 
