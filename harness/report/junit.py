@@ -15,6 +15,8 @@ from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree as Xml
 
+from harness.files import write_atomically
+from harness.history.text import telling
 from harness.report import words
 from harness.report.cell import FAILED, INTERRUPTED, NOT_RUN, NOT_STARTED, PASSED, UNFINISHED, CellResult, Check, Step
 from harness.report.results import RunResult
@@ -29,9 +31,7 @@ def write(result: RunResult, path: Path) -> None:
     for cell in result.cells:
         root.append(_suite(cell))
     Xml.indent(root)
-    temporary = path.with_suffix(".tmp")
-    Xml.ElementTree(root).write(temporary, encoding="utf-8", xml_declaration=True)
-    temporary.replace(path)
+    write_atomically(path, Xml.tostring(root, encoding="utf-8", xml_declaration=True))
 
 
 def _suite(cell: CellResult) -> Xml.Element:
@@ -76,7 +76,7 @@ def _check(cell: CellResult, check: Check, *, counts: bool) -> Xml.Element:
 def _not_passed(case: Xml.Element, failure: Step | Check, text: str, *, tag: str, counts: bool) -> None:
     """Say that a step or check did not pass: by its tag when that counts, else as skipped."""
     whose = f" ({failure.blame})" if failure.blame else ""
-    first = (failure.summary or failure.outcome) if isinstance(failure, Step) else _first(text)
+    first = (failure.summary or failure.outcome) if isinstance(failure, Step) else telling(text, most=None)
     rest = f"\n{text}" if text != first else ""
     if not counts:
         said = f"attempt {failure.attempt} {failure.outcome}{whose}: {first}"
@@ -87,13 +87,6 @@ def _not_passed(case: Xml.Element, failure: Step | Check, text: str, *, tag: str
     else:
         default = "product" if tag == "failure" else failure.outcome
         _add(case, tag, first, text).set("type", failure.blame or default)
-
-
-def _first(text: str) -> str:
-    """Return the line that says what went wrong: pytest marks it with an E, any other text begins with it."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    marked = (line.removeprefix("E").strip() for line in lines if line.startswith("E "))
-    return next(marked, next(iter(lines), ""))
 
 
 def _ending(cell: CellResult) -> list[Xml.Element]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness.files import write_atomically
 from harness.report import words
 from harness.report.cell import ADMISSION, FAILED, NOT_RUN, PASSED, CellResult, Check, Step
 from harness.report.results import RunResult, alike
@@ -13,9 +14,7 @@ from harness.report.results import RunResult, alike
 
 def write(result: RunResult, path: Path) -> None:
     """Write the file, atomically."""
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(render(result), encoding="utf-8")
-    temporary.replace(path)
+    write_atomically(path, render(result))
 
 
 def render(result: RunResult) -> str:

@@ -59,6 +59,25 @@ class Cause(Enum):
 
 
 @dataclass(frozen=True)
+class Outlook:
+    """How an infra cluster is seen: KubeVirt's settings, what is free there, and, for a holder, who reserved what."""
+
+    rules: Rules
+    look: Callable[[], Survey]
+    ledger: Callable[[str], Ledger]
+
+    @staticmethod
+    def of(cluster: Cluster, ttl: float, namespace: str | None) -> Outlook:
+        """Return what asks the cluster itself; reservations lie in the shared namespace or in one of their own."""
+        book = namespace if namespace is not None else RESERVATIONS_NAMESPACE
+        return Outlook(
+            rules_of(cluster),
+            lambda: survey(cluster, namespace),
+            lambda holder: Ledger(cluster, holder, ttl=ttl, namespace=book),
+        )
+
+
+@dataclass(frozen=True)
 class _Head:
     """The cell that is tried first, since when it is, and what keeps it waiting."""
 
@@ -79,30 +98,24 @@ class Admission:
         limits: Limits | None = None,
         ttl: float = TTL_SECONDS,
         patience: float = PATIENCE_SECONDS,
-        rules: Rules | None = None,
-        look: Callable[[], Survey] | None = None,
-        ledger: Callable[[str], Ledger] | None = None,
-        now: Callable[[], float] = time.monotonic,
         namespace: str | None = None,
+        now: Callable[[], float] = time.monotonic,
+        outlook: Outlook | None = None,
     ) -> None:
         """Open the admission of a run.
 
         Args:
-            ttl: seconds without a sign of life after which other runs take this one's reservations for dead.
+            ttl: seconds without a sign of life after which other runs consider this one's reservations dead.
             patience: seconds after which what the first of the waiting cells wants is kept free for it.
-            rules: KubeVirt's settings; read from the cluster without them.
-            namespace: the one that cells share; its quota is the room where nodes may not be looked at.
-            look, ledger, now: what the cluster has, who reserved what (for a holder), the clock; else the real ones.
+            namespace: the one that cells share; its quota counts where nodes may not be listed.
+            outlook: what is known of the cluster; else the cluster is asked.
         """
         self._run = run
         self._limits = limits or Limits()
         self._patience = patience
-        self._rules = rules if rules is not None else rules_of(cluster)
         self._holder = f"{run}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
-        self._look = look if look is not None else lambda: survey(cluster, namespace)
-        book = namespace if namespace is not None else RESERVATIONS_NAMESPACE
-        opened = ledger(self._holder) if ledger is not None else None
-        self._ledger = opened or Ledger(cluster, self._holder, ttl=ttl, namespace=book)
+        seen = outlook or Outlook.of(cluster, ttl, namespace)
+        self._rules, self._look, self._ledger = seen.rules, seen.look, seen.ledger(self._holder)
         self._now = now
         self._every = ttl / RENEWALS
         self._written = now()

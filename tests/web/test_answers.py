@@ -118,7 +118,7 @@ def test_a_fresh_report_says_when_it_ran_last(page: Page) -> None:
 
 def test_a_late_report_says_in_words_that_a_night_is_missing_and_turns_red(page: Page) -> None:
     page.show(document(hours_ago=55))
-    assert "A night is missing: last run 2 days 7 hours ago, and one is due every 24 hours" in page.text("#freshness")
+    assert "A night is missing: last run 2 days 7 hours ago; one is due every 24 hours" in page.text("#freshness")
     red, green, blue = page.js(
         "return getComputedStyle(document.getElementById('freshness')).color.match(/\\d+/g).map(Number)"
     )[:3]
@@ -138,7 +138,7 @@ def test_nights_that_were_missing_lately_are_named(page: Page) -> None:
     lately, long_ago = (sample["nights"][number]["date"] for number in (-6, -30))
     sample["freshness"]["missing"] = [long_ago, lately]
     page.show(sample)
-    assert f"1 night missing before: {lately}" in page.text("#freshness")
+    assert f"1 night missing earlier: {lately}" in page.text("#freshness")
 
 
 def test_a_history_without_a_rhythm_is_never_late(page: Page) -> None:
@@ -161,7 +161,7 @@ def test_a_good_night_says_so(page: Page, sample: Document) -> None:
     sample |= empty
     sample["summary"] |= {"ran": 9, "blames": {}, "new": 0, "known": 0}
     page.show(sample)
-    assert page.text("#headline") == "All 9 cells ended well"
+    assert page.text("#headline") == "All 9 cells ran, none failed"
     assert "No cell failed" in page.text("#attention-empty")
 
 

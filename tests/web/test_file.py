@@ -67,7 +67,7 @@ def test_a_damaged_page_says_so_and_shows_the_last_night(page: Page, sample: Doc
     path.write_text(text.replace(packed, packed[: len(packed) // 2]))
     page.driver.get(path.as_uri())
     assert page.drawn() == "failed"
-    assert "could not be drawn" in page.text("#trouble")
+    assert "could not be displayed" in page.text("#trouble")
     assert len(page.all("main.plain tbody tr")) == 9
     assert page.one("main.plain").is_displayed()
     page.complaints()

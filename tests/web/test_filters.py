@@ -27,7 +27,7 @@ def test_text_is_looked_for_in_names_values_and_messages(shown: Page) -> None:
     box.clear()
     box.send_keys("cp3-w2 absent")
     assert cells(shown) == set()
-    assert shown.text("#grid-empty") == "No cell fits the filter."
+    assert shown.text("#grid-empty") == "No cell matches the filter."
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_an_axis_with_one_value_is_not_offered(shown: Page) -> None:
 
 def test_a_filter_goes_for_every_part_of_the_page(shown: Page) -> None:
     shown.choose("select[name=state]", "slower")
-    assert shown.text("#attention-empty") == "No cell that the filter leaves failed in the last night."
+    assert shown.text("#attention-empty") == "No cell that matches the filter failed in the last night."
     assert not shown.one("#clusters").is_displayed()
     assert not shown.one("#flaky").is_displayed()
     assert shown.one("#slower").is_displayed()

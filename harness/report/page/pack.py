@@ -19,7 +19,7 @@ SHORTER = 1_500
 SHORT = 300
 STEP_NIGHTS = 60  # nights of which steps' durations stay when room is short: what the page's plots of steps show
 FAILURE_NIGHTS = 30
-CUT = "\n… (shortened; report.json and the logs have all of it)"
+CUT = "\n… (shortened; see report.json or the logs)"
 
 Document = dict[str, Any]
 
@@ -47,14 +47,14 @@ def _whole(document: Mapping[str, Any]) -> Document:
 
 
 def _shorter(document: Mapping[str, Any]) -> Document:
-    said = f"To keep this file small, messages are cut to {SHORTER} characters; report.json has them whole."
+    said = f"To keep this file small, messages are cut to {SHORTER} characters; report.json has the full text."
     return {**document, "messages": _cut(document, SHORTER), "left_out": [said]}
 
 
 def _recent_steps(document: Mapping[str, Any]) -> Document:
     said = (
-        f"To keep this file small, messages are cut to {SHORT} characters and steps' durations are of the last "
-        f"{STEP_NIGHTS} nights; report.json has them all."
+        f"To keep this file small, messages are cut to {SHORT} characters and durations of steps to the last "
+        f"{STEP_NIGHTS} nights; report.json has all data."
     )
     cells = [{**cell, "steps": [_recent(step) for step in cell["steps"]]} for cell in document["cells"]]
     return {**document, "cells": cells, "messages": _cut(document, SHORT), "left_out": [said]}
@@ -68,8 +68,8 @@ def _recent_failures(document: Mapping[str, Any]) -> Document:
         for cell in smaller["cells"]
     ]
     said = (
-        f"Of failures before the last {FAILURE_NIGHTS} nights only the outcome is kept; checks that never failed are "
-        "not named."
+        f"For failures before the last {FAILURE_NIGHTS} nights only the outcome is kept; checks that never failed are "
+        "not listed."
     )
     used = _used_messages(document, cells)
     messages = [text if number in used else "" for number, text in enumerate(smaller["messages"])]

@@ -15,7 +15,7 @@ from typing import cast
 
 from harness.kube import Cluster
 from harness.model import Cell
-from harness.schedule.admission import Admission
+from harness.schedule.admission import Admission, Outlook
 from harness.schedule.capacity import Bound, Survey
 from harness.schedule.demand import Rules, demand_of
 from harness.schedule.limits import Limits
@@ -51,6 +51,10 @@ class World:
     def look(self) -> Survey:
         """Return what a survey of the cluster would."""
         return Survey(self.nodes, tuple(self.pods))
+
+    def outlook(self) -> Outlook:
+        """Return how an admission sees this world."""
+        return Outlook(Rules(), self.look, self.shelf.ledger)
 
     def bind(self, pod: Bound) -> None:
         """Give a pod any node that has room for it."""
@@ -97,10 +101,8 @@ class SimulatedRun:
             self.name,
             limits=self.limits,
             patience=self.patience,
-            rules=Rules(),
-            look=world.look,
-            ledger=world.shelf.ledger,
             now=lambda: world.now,
+            outlook=world.outlook(),
         )
         world.runs.append(self)
 

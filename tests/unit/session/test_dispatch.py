@@ -16,7 +16,6 @@ from harness.model import Cell
 from harness.report.live import Live
 from harness.report.results import load
 from harness.schedule.admission import Admission
-from harness.schedule.demand import Rules
 from harness.schedule.durations import Durations
 from harness.session import Run, plan_run
 from harness.session.admit import Waiting
@@ -50,7 +49,7 @@ def roomy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dispatched:
     plan.directory.mkdir(parents=True)
     world = World((node("a", 10**6),), Random(1))  # noqa: S311 - the simulation's dice, no secret
     said = io.StringIO()
-    admission = Admission(NO_CLUSTER, plan.run, rules=Rules(), look=world.look, ledger=world.shelf.ledger)
+    admission = Admission(NO_CLUSTER, plan.run, outlook=world.outlook())
     waiting = Waiting(admission, Durations(), 600.0)
     run = Run(plan, parallel=2)
     run.recorder.write("run-start", run=plan.run, cells=[c.id for c in plan.cells], parallel=2)

@@ -18,7 +18,7 @@ function showAttention(page) {
   document.getElementById("attention-sum").textContent = rows.length ? `${plural(rows.length, "cell")}, ${plural(differentFailures(rows, night), "different failure")}` : "";
   const empty = document.getElementById("attention-empty");
   empty.hidden = rows.length > 0;
-  empty.textContent = shown.length < report.cells.length ? "No cell that the filter leaves failed in the last night." : "No cell failed in the last night.";
+  empty.textContent = shown.length < report.cells.length ? "No cell that matches the filter failed in the last night." : "No cell failed in the last night.";
   const more = document.getElementById("attention-more");
   more.hidden = all;
   more.textContent = `Show all ${rows.length}`;
@@ -57,8 +57,8 @@ function attentionRow(page, cell, night) {
       el("p", { class: "message" },
         first ? [el("span", { class: "where", text: `${whatFailed(report, first)}:` }), " ", firstLine(report.messages[first.message])] : wordsOf(cell.now),
         items.length > 1 && el("span", { class: "quiet", text: ` and ${items.length - 1} more` }))),
-    field("whose", "plainly", cell.now.blame || "not known"),
-    field("news", cell.news === "new" ? "plainly new" : "plainly", newsOf(cell)),
+    field("blame", "plainly", cell.now.blame || "unknown"),
+    field("new or known", cell.news === "new" ? "plainly new" : "plainly", newsOf(cell)),
     field("how often", "often", cell.tags.has("quarantined") ? excuseOf(report, cell) : habitOf(cell)),
     field("since", "", cell.since && rangeOf(report, cell.since)),
     field("also in", "", cluster && el("a", { href: "#clusters", onclick: (event) => goTo(event, "clusters"), text: plural(cluster.now.length - 1, "other cell") })));
@@ -86,7 +86,7 @@ function newsOf(cell) {
 /** Return whether a cell fails always or sometimes, and how often it failed by chance before. */
 function habitOf(cell) {
   const began = cell.streak > 1 ? `${cell.streak} in a row` : "just began";
-  const said = { never: "not in its last runs", new: began, always: `always: ${cell.streak} in a row`, sometimes: "sometimes" }[cell.habit] || cell.habit;
+  const said = { never: "not recently", new: began, always: `always: ${cell.streak} in a row`, sometimes: "sometimes" }[cell.habit] || cell.habit;
   return [said, cell.flaky.failed > 0 && [" ", el("span", { class: "sub quiet", text: `flaky in ${cell.flaky.failed} of ${plural(cell.flaky.n, "run")}` })]];
 }
 
@@ -94,9 +94,9 @@ function habitOf(cell) {
 function rangeOf(report, range) {
   const bad = report.nights[range.bad];
   const when = bad ? SHORT.format(bad.date) : "";
-  const between = range.between > 0 && el("span", { class: "sub quiet", text: ` ${plural(range.between, "night")} between say nothing` });
+  const between = range.between > 0 && el("span", { class: "sub quiet", text: ` ${plural(range.between, "night")} between inconclusive` });
   const commit = el("code", { text: short(range.bad_commit) });
-  if (range.good < 0) return [when, " ", el("span", { class: "sub" }, "at ", commit, ", never good before"), between];
+  if (range.good < 0) return [when, " ", el("span", { class: "sub" }, "at ", commit, ", never passed before"), between];
   if (range.good_commit === range.bad_commit && range.bad_commit) {
     return [when, " ", el("span", { class: "sub" }, commit, " also passed"), between];
   }
@@ -115,7 +115,7 @@ function showClusters(page) {
   put(document.getElementById("cluster-rows"), now.map((cluster) => clusterRow(page, cluster, last)));
   put(document.getElementById("gone-rows"), gone.slice(0, MOST_GONE).map((cluster) => clusterRow(page, cluster, last)));
   document.getElementById("gone").hidden = gone.length === 0;
-  document.getElementById("gone-count").textContent = `${plural(gone.length, "failure")} of nights before${gone.length > MOST_GONE ? `, the latest ${MOST_GONE}` : ""}`;
+  document.getElementById("gone-count").textContent = `${plural(gone.length, "failure")} of earlier nights${gone.length > MOST_GONE ? `, the latest ${MOST_GONE}` : ""}`;
   document.getElementById("clusters").hidden = rows.length === 0;
 }
 
@@ -127,7 +127,7 @@ function clusterRow(page, cluster, last) {
     el("p", { class: "message" }, el("span", { class: "where", text: `${cluster.what.slice(0, 3).join(", ")}:` }), " ", firstLine(report.messages[cluster.message])),
     el("p", { class: "quiet" },
       el("b", { text: cluster.now.length ? `${plural(cluster.now.length, "cell")} in the last night` : "not in the last night" }),
-      ` · ${Object.entries(cluster.blames).map(([blame, runs]) => `${blame || "nobody"} ${runs}`).join(", ")}`,
+      ` · ${Object.entries(cluster.blames).map(([blame, runs]) => `${blame || "unknown"} ${runs}`).join(", ")}`,
       ` · ${plural(cluster.runs, "run")} of ${plural(cluster.cells.length, "cell")}, ${[...new Set(days)].join(" to ")}`),
     el("details", {}, el("summary", { text: cluster.now.length ? "cells in the last night" : "cells" }),
       el("ul", { class: "names" }, where.map((number) => report.cells[number]).filter(Boolean)

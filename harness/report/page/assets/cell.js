@@ -61,8 +61,8 @@ function cellVerdict(page, cell) {
       el("b", { text: wordsOf(result) }), result.seconds ? ` in ${duration(result.seconds)}` : ""),
     (cell.attempts[night] || []).length > 1 && el("p", { class: "quiet", text: cell.attempts[night].map((one) => `attempt ${one.number} ${one.outcome}${one.blame ? ` (${one.blame})` : ""}`).join(", ") }),
     el("dl", { class: "facts" },
-      fact("news", newsOf(cell), cell.news === "new" ? "new" : ""), fact("fails", habitOf(cell)),
-      cell.since && fact("since", rangeOf(report, cell.since)), fact("by chance", rateWords(cell.flaky))),
+      fact("new or known", newsOf(cell), cell.news === "new" ? "new" : ""), fact("fails", habitOf(cell)),
+      cell.since && fact("since", rangeOf(report, cell.since)), fact("flakiness", rateWords(cell.flaky))),
     el("p", { class: "links" }, job && link(job, "job"), report.nights[night].url && link(report.nights[night].url, "pipeline"),
       link(commitAddress(report.nights[night]), `commit ${short(report.nights[night].commit)}`),
       logs.map((one) => one.url || mayFollow(one.path) ? link(one.url || one.path, one.label) : el("span", { text: `${one.label}: ${one.path}` }))));
@@ -110,7 +110,7 @@ function cellSteps(page, cell) {
   const most = Math.max(...rows.map((step) => Math.max(step.seconds[night], usualBefore(step.seconds, night)?.seconds || 0)), 1);
   const isLast = night === report.nights.length - 1;
   return part("Steps", el("table", { class: "steps" },
-    el("thead", {}, el("tr", {}, ["step", "took", "usually", "", "nights before"].map((text) => el("th", { scope: "col", text })))),
+    el("thead", {}, el("tr", {}, ["step", "took", "usually", "", "earlier nights"].map((text) => el("th", { scope: "col", text })))),
     el("tbody", {}, rows.map((step) => stepRow(step, night, most, isLast)))));
 }
 
@@ -122,7 +122,7 @@ function stepRow(step, night, most, isLast) {
   return el("tr", { class: notable ? "notable" : null },
     el("th", { scope: "row", text: step.name }),
     el("td", { class: "number", text: duration(took) }),
-    el("td", { class: "number", title: usual ? `median of ${plural(usual.runs, "run")} before` : "too few runs before" },
+    el("td", { class: "number", title: usual ? `median of ${plural(usual.runs, "run")} before` : "too few earlier runs" },
       usual ? `${duration(usual.seconds)}` : "–", ratio && Math.abs(ratio - 1) >= 0.1 && el("span", { class: "ratio", text: ` ${ratio.toFixed(1)}×` }), notable && el("b", { text: step.trend.ratio > 1 ? " slower" : " faster" })),
     el("td", { class: "bars" }, stepBar(took, usual, most)),
     el("td", { class: "wide" }, sparkline(step.seconds.slice(Math.max(0, night - 59), night + 1), { width: 110, height: 18 })));
@@ -162,6 +162,6 @@ function cellChecks(page, cell) {
 }
 
 function cellAxes(page, cell) {
-  return part("What it is", el("dl", { class: "facts" }, valuesOf(page.report, cell).map((one) => fact(one.axis, one.value))),
-    !cell.planned && el("p", { class: "due", text: "It is no longer in the plan." }));
+  return part("Axes", el("dl", { class: "facts" }, valuesOf(page.report, cell).map((one) => fact(one.axis, one.value))),
+    !cell.planned && el("p", { class: "due", text: "This cell is no longer in the plan." }));
 }

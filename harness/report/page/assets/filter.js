@@ -1,7 +1,7 @@
 // Which cells are shown: by text, by state, by whose failure it is, by value of an axis.
 
 const STATES = [
-  ["failing", "failing"], ["new", "newly failing"], ["known", "known failures"], ["fixed", "fixed"], ["sometimes", "fail sometimes"],
+  ["failing", "failing"], ["new", "newly failing"], ["known", "known failures"], ["fixed", "fixed"], ["sometimes", "flaky"],
   ["slower", "slower"], ["notrun", "not run"], ["quarantined", "in quarantine"], ["passing", "passing"],
 ];
 
@@ -23,7 +23,7 @@ function matches(page, cell) {
 function setUpFilter(page) {
   const { report } = page;
   choices("state", "any", STATES.filter(([tag]) => report.cells.some((cell) => cell.tags.has(tag))));
-  choices("blame", "anybody's", Object.keys(BLAMES).map((blame) => [blame, blame]));
+  choices("blame", "any", Object.keys(BLAMES).map((blame) => [blame, blame]));
   const varying = report.axes.filter((axis) => axis.values.length > 1);
   put(document.getElementById("axes"), varying.map((axis) => axisControl(page, axis)));
   document.getElementById("axes-fold").hidden = varying.length === 0;

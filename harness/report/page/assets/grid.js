@@ -78,7 +78,7 @@ function gridHead(page, nights) {
     el("tr", { class: "months", "aria-hidden": "true" }, el("td", { class: "corner" }), months.map((month) => el("td", { colspan: month.count }, el("span", { text: month.count > 1 || months.length === 1 ? month.name : "" }))), el("td", { colspan: 2, class: "side" })),
     el("tr", {}, el("th", { scope: "col", class: "corner", text: "cell" }),
       nights.map((night) => el("th", { scope: "col", class: columnClass(page, night), "aria-label": columnWords(page, night), title: columnWords(page, night), text: DAY.format(night.date) })),
-      el("th", { scope: "col", class: "side", text: "flaky", title: "runs that failed and were well again by themselves, of the runs that say anything" }), el("th", { scope: "col", class: "side", text: "duration" })));
+      el("th", { scope: "col", class: "side", text: "flaky", title: "flaky failures of all conclusive runs" }), el("th", { scope: "col", class: "side", text: "duration" })));
 }
 
 function columnClass(page, night) {
@@ -87,7 +87,7 @@ function columnClass(page, night) {
 
 function columnWords(page, night) {
   const counts = Object.entries(night.counts).map(([word, number]) => `${number} ${word}`).join(", ");
-  return `${dateOf(night)}: ${counts}${night.infra_outage ? "; the infrastructure was out" : ""}${night.gap.length ? `; missing before it: ${night.gap.join(", ")}` : ""}`;
+  return `${dateOf(night)}: ${counts}${night.infra_outage ? "; the infrastructure was down" : ""}${night.gap.length ? `; missing before: ${night.gap.join(", ")}` : ""}`;
 }
 
 function gridRow(page, cell, nights) {
@@ -111,7 +111,7 @@ function gridCell(page, cell, night) {
 
 /** Return in words how often something failed and was well again by itself, with the sample and the margin. */
 function rateWords(flaky) {
-  if (!flaky.n) return "no run yet that says anything";
+  if (!flaky.n) return "no conclusive run yet";
   const counted = `flaky in ${flaky.failed} of ${plural(flaky.n, "run")}`;
   if (!flaky.enough) return `${counted}: too few for a rate`;
   return `${counted}; recent rate ${Math.round(100 * flaky.rate)} % (between ${Math.round(100 * flaky.low)} and ${Math.round(100 * flaky.high)} %)`;

@@ -20,8 +20,8 @@ function showFreshness(report, now = Date.now()) {
   put(place,
     el("span", { class: "mark", "aria-hidden": "true", text: late ? "!" : "●" }),
     el("strong", { text: late ? `A night is missing: ${said}` : said[0].toUpperCase() + said.slice(1) }),
-    late && every && el("span", { text: `, and one is due every ${span(every)}` }),
-    recent.length > 0 && el("span", { class: "quiet", text: ` · ${plural(recent.length, "night")} missing before: ${someOf(recent, 3)}` }));
+    late && every && el("span", { text: `; one is due every ${span(every)}` }),
+    recent.length > 0 && el("span", { class: "quiet", text: ` · ${plural(recent.length, "night")} missing earlier: ${someOf(recent, 3)}` }));
 }
 
 function someOf(list, most) {
@@ -44,12 +44,12 @@ function showHeadline(page) {
   }, el("b", { text: one.count }), ` ${one.text}`)));
   put(document.getElementById("whose"), Object.entries(summary.blames).map(([blame, cells]) => el("button", {
     type: "button", class: "count whose", "data-blame": blame, onclick: () => change(page, { blame: page.choice.blame === blame ? "" : blame }),
-  }, el("span", { class: `sign ${classOf({ outcome: "failed", blame })}`, "aria-hidden": "true", text: signOf({ outcome: "failed", blame }) }), el("b", { text: cells }), ` ${blame || "not known whose"}`)));
+  }, el("span", { class: `sign ${classOf({ outcome: "failed", blame })}`, "aria-hidden": "true", text: signOf({ outcome: "failed", blame }) }), el("b", { text: cells }), ` ${blame || "unknown"}`)));
 }
 
 function sentence(summary, failing) {
   if (!summary.ran) return "Nothing ran in the last night";
-  if (!failing) return summary.ran === summary.cells ? `All ${plural(summary.ran, "cell")} ended well` : `${summary.ran} of ${plural(summary.cells, "cell")} ran, and ended well`;
+  if (!failing) return summary.ran === summary.cells ? `All ${plural(summary.ran, "cell")} ran, none failed` : `${summary.ran} of ${plural(summary.cells, "cell")} ran, none failed`;
   const parts = [summary.new && `${summary.new} new`, summary.known && `${summary.known} known`].filter(Boolean);
   return `${failing} of ${plural(summary.ran, "cell")} ${failing === 1 ? "fails" : "fail"}${parts.length ? `: ${parts.join(", ")}` : ""}`;
 }

@@ -65,7 +65,7 @@ function showSlower(page, visible) {
     const series = (step ? step.seconds : cell.seconds).slice(-60);
     return el("tr", {},
       el("th", { scope: "row" }, cellButton(page, cell, last)),
-      el("td", { class: "number", text: entry.step || "the whole" }),
+      el("td", { class: "number", text: entry.step || "whole cell" }),
       el("td", { class: "number" }, el("b", { text: `${entry.ratio.toFixed(2)}×` })),
       el("td", { class: "number" }, duration(entry.now), " ", el("span", { class: "sub quiet", text: `usually ${duration(entry.usual)} (${plural(entry.n, "run")})` })),
       el("td", { class: "wide" }, sparkline(series, { width: 120 })));
@@ -87,11 +87,11 @@ function showQuarantine(page, visible) {
   const last = report.nights.length - 1;
   const rows = report.quarantine.filter((entry) => !entry.cells.length || entry.cells.some((cell) => visible.has(cell)));
   rowsInto("quarantine", rows.map((entry) => el("li", {},
-    el("p", {}, el("code", { text: entry.cell }), entry.check ? [" · ", el("code", { text: entry.check })] : " · the whole cell"),
+    el("p", {}, el("code", { text: entry.cell }), entry.check ? [" · ", el("code", { text: entry.check })] : " · whole cell"),
     el("p", {}, entry.reason, " ", link(entry.issue, entry.issue || "no issue")),
     el("p", { class: entry.days_left <= 7 || entry.stale ? "due" : "quiet" },
-      entry.days_left < 0 ? `ran out ${entry.until}, ${plural(-entry.days_left, "day")} ago` : `until ${entry.until}, ${plural(entry.days_left, "day")} left`,
-      ` · failed ${entry.failed} of ${plural(entry.ran, "run")}`, entry.stale ? " · excuses nothing any more: it could go" : ""),
+      entry.days_left < 0 ? `expired ${entry.until}, ${plural(-entry.days_left, "day")} ago` : `until ${entry.until}, ${plural(entry.days_left, "day")} left`,
+      ` · failed ${entry.failed} of ${plural(entry.ran, "run")}`, entry.stale ? " · nothing failed recently: remove it" : ""),
     entry.cells.length > 0 && el("details", {}, el("summary", { text: plural(entry.cells.length, "cell") }),
       el("ul", { class: "names" }, entry.cells.map((cell) => el("li", {}, cellButton(page, report.cells[cell], last))))))));
 }
@@ -118,8 +118,8 @@ function coverageRow(name, planned, ran, passed) {
 function showHistory(report) {
   const { history, left_out: leftOut } = report;
   const said = [`${plural(history.records, "record")} from ${history.sources.join(", ") || "nowhere"}`];
-  if (history.duplicates) said.push(`${history.duplicates} of them twice`);
-  if (history.forgotten) said.push(`${history.forgotten} in short form`);
+  if (history.duplicates) said.push(`${history.duplicates} duplicates`);
+  if (history.forgotten) said.push(`${history.forgotten} without details`);
   document.getElementById("history-said").textContent = `${said.join(", ")}.`;
   put(document.getElementById("history-skipped"), history.skipped_total > 0 && [
     el("p", { class: "due", text: `${plural(history.skipped_total, "line")} of the history could not be read:` }),

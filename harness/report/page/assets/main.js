@@ -1,4 +1,4 @@
-// Starts the page, and draws it anew when the reader chooses something else.
+// Starts the page, and draws it again when the reader chooses something else.
 
 /** Take over a changed choice: write it into the address and draw. */
 function change(page, changed, { entry = false } = {}) {
@@ -90,12 +90,12 @@ async function main() {
   document.documentElement.dataset.state = "drawn";
 }
 
-document.documentElement.classList.add("ready"); // hides the plain table, which is there for want of this script
+document.documentElement.classList.add("ready"); // hides the plain table, for readers without scripts
 main().catch((error) => {
   document.documentElement.classList.remove("ready");
   const place = document.getElementById("trouble");
   place.hidden = false;
-  place.textContent = `This page could not be drawn: ${error.message}. The last night is in the table below; report.json has everything.`;
+  place.textContent = `This page could not be displayed: ${error.message}. The table below shows the last night; report.json has all data.`;
   document.documentElement.dataset.state = "failed";
   console.error(error);
 });

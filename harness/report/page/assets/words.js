@@ -5,7 +5,7 @@ const OUTCOMES = {
   failed: { sign: "✕", word: "failed" },
   quarantined: { sign: "Q", word: "failed, in quarantine" },
   interrupted: { sign: "!", word: "interrupted" },
-  unfinished: { sign: "…", word: "unfinished: its end was never written down" },
+  unfinished: { sign: "…", word: "unfinished: the run was killed" },
   unchecked: { sign: "?", word: "unchecked: no check passed or failed" },
   "not started": { sign: "–", word: "not started" },
   "not run": { sign: "", word: "not run" },
@@ -57,11 +57,6 @@ function span(hours) {
 
 function plural(number, what, many = `${what}s`) {
   return `${number} ${number === 1 ? what : many}`;
-}
-
-function percent(part, whole) {
-  const share = whole ? (100 * part) / whole : 0;
-  return `${share > 0 && share < 1 ? "<1" : Math.round(share)} %`;
 }
 
 const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", timeZone: "UTC" });
