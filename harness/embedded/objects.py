@@ -93,6 +93,18 @@ def is_condition(obj: Json | None, kind: str, status: str, reason: str | None = 
     return found is not None and found.get("status") == status and (reason is None or found.get("reason") == reason)
 
 
+def new_condition(kind: str, status: str, reason: str, message: str, moment: datetime, *, probed: bool = True) -> Json:
+    """Return a condition that turns at a moment; `probed`: it was looked at then, which KubeVirt writes of some."""
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastProbeTime": stamp(moment) if probed else None,
+        "lastTransitionTime": stamp(moment),
+    }
+
+
 def with_condition(conditions: Sequence[Json], new: Json) -> list[Json]:
     """Return conditions with one set; one that says the same keeps its times, one that is new goes to the end."""
     answer, found = [], False

@@ -8,9 +8,7 @@ from decimal import Decimal, InvalidOperation
 from harness.embedded import objects
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _LABEL_LENGTH = 63
-_SUBDOMAIN_LENGTH = 253
 _MAC = re.compile(
     r"([0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}|[0-9a-fA-F]{2}(-[0-9a-fA-F]{2}){5}|[0-9a-fA-F]{4}(\.[0-9a-fA-F]{4}){2})"
 )
@@ -24,18 +22,6 @@ def label_problems(name: str) -> list[str]:
             "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and "
             "end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
             f"'{_LABEL}')"
-        )
-    return found
-
-
-def subdomain_problems(name: str) -> list[str]:
-    """Say why a name is no RFC 1123 subdomain; empty when it is one."""
-    found = [f"must be no more than {_SUBDOMAIN_LENGTH} characters"] if len(name) > _SUBDOMAIN_LENGTH else []
-    if not re.fullmatch(_SUBDOMAIN, name):
-        found.append(
-            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
-            "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-            f"'{_SUBDOMAIN}')"
         )
     return found
 

@@ -15,7 +15,6 @@ from harness.embedded.admission.vm_resources import (
     metadata_causes,
     probe_causes,
     resource_causes,
-    start_strategy_causes,
 )
 from harness.embedded.admission.vm_templates import namespace_causes, run_strategy_causes, template_causes
 from harness.embedded.admission.vm_volumes import boot_order_causes, disk_causes, volume_causes
@@ -81,7 +80,6 @@ def instance_causes(field: str, spec: Json) -> list[StatusCause]:
     rules = (
         hostname_causes,
         resource_causes,
-        start_strategy_causes,
         network_causes,
         boot_order_causes,
         probe_causes,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.embedded.admission.names import label_problems, quantity, subdomain_problems
+from harness.embedded.admission.names import label_problems, quantity
 from harness.embedded.admission.response import NOT_SUPPORTED, REQUIRED, Json, StatusCause
 
 EVICTION_STRATEGIES = frozenset({"None", "LiveMigrate", "LiveMigrateIfPossible", "External"})
@@ -30,15 +30,12 @@ def metadata_causes(field: str, metadata: Json) -> Iterator[StatusCause]:
 
 
 def hostname_causes(field: str, spec: Json) -> Iterator[StatusCause]:
-    """Judge hostname and subdomain."""
-    for name, rules, problems in (
-        ("hostname", "DNS_LABEL", label_problems),
-        ("subdomain", "DNS_SUBDOMAIN", subdomain_problems),
-    ):
-        found = problems(spec[name]) if spec.get(name) else []
-        if found:
-            where = f"{field}.{name}"
-            yield StatusCause(f"{where} does not conform to the kubernetes {rules} rules : {', '.join(found)}", where)
+    """Judge the hostname."""
+    found = label_problems(spec["hostname"]) if spec.get("hostname") else []
+    if found:
+        where = f"{field}.hostname"
+        message = f"{where} does not conform to the kubernetes DNS_LABEL rules : {', '.join(found)}"
+        yield StatusCause(message, where)
 
 
 def resource_causes(field: str, spec: Json) -> Iterator[StatusCause]:
@@ -66,19 +63,6 @@ def memory_causes(field: str, spec: Json) -> Iterator[StatusCause]:
         names = [f"{field}.domain.{n}" for n in ("memory.guest", "memory.hugepages.size", "resources.requests.memory")]
         message = f"no memory requested, at least one of '{names[0]}', '{names[1]}' or '{names[2]}' must be set"
         yield StatusCause(message, reason=REQUIRED)
-
-
-def start_strategy_causes(field: str, spec: Json) -> Iterator[StatusCause]:
-    """Judge startStrategy."""
-    where, strategy = f"{field}.startStrategy", spec.get("startStrategy")
-    if strategy is None:
-        return
-    if strategy != "Paused":
-        yield StatusCause(f"{where} is set with an unrecognized option: {strategy}", where)
-    elif spec.get("livenessProbe") is not None:
-        either = f"either {where} or {field}.livenessProbe should be provided"
-        message = f"{either}.Pausing VMI with LivenessProbe is not supported"
-        yield StatusCause(message, where)
 
 
 def probe_causes(field: str, spec: Json) -> Iterator[StatusCause]:

@@ -57,7 +57,7 @@ def beat(context: Context) -> None:
         context.cluster.merge(LEASE, context.node, {"spec": {"renewTime": moment}}, LEASES)
         return
     except ApiFailure as failure:
-        if failure.code != 404:
+        if not failure.not_found:
             raise
     owner = context.cluster.get(NODE, context.node)
     if owner is None:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from harness.embedded.node.guests import Guests
-from harness.embedded.objects import condition, dig, now, phase, without_condition
+from harness.embedded.objects import condition, dig, new_condition, phase, without_condition
 from harness.embedded.subresources import answers
 from harness.embedded.subresources.answers import conflict
 from harness.embedded.vmi.phases import PAUSED
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.resources import VMI
 
-CONFLICT = 409
 TRIES = 10  # controllers write an instance at the same time
 AGENT = "AgentConnected"
 
@@ -78,26 +78,16 @@ def _say_paused(cluster: Cluster, vmi: Json, *, paused: bool) -> None:
         found = instance(cluster, meta["namespace"], meta["name"])
         conditions = without_condition(dig(found, "status", "conditions") or [], PAUSED)
         if paused:
-            conditions.append(_by_user())
+            message = "VMI was paused by user"
+            conditions.append(new_condition(PAUSED, "True", "PausedByUser", message, datetime.now(UTC)))
         try:
             cluster.replace(VMI, {**found, "status": {**found["status"], "conditions": conditions}})
         except ApiFailure as failure:
-            if failure.code != CONFLICT:
+            if not failure.conflict:
                 raise answers.internal(failure.message) from failure
         else:
             return
     raise answers.internal(f"{meta['name']} is changed too often to be written")
-
-
-def _by_user() -> Json:
-    return {
-        "type": PAUSED,
-        "status": "True",
-        "reason": "PausedByUser",
-        "message": "VMI was paused by user",
-        "lastProbeTime": now(),
-        "lastTransitionTime": now(),
-    }
 
 
 def guest_os_info(cluster: Cluster, guests: Guests, namespace: str, name: str) -> Json:

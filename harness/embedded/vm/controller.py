@@ -26,7 +26,6 @@ COMPONENT = "virtualmachine-controller"
 ORPHAN = "orphan"  # the finalizer of a deletion that leaves dependents alone
 API_VERSION = "v1"
 WORKERS = 3
-NOT_FOUND = 404
 
 
 class VmController:
@@ -186,7 +185,7 @@ class VmController:
             try:
                 self._store.patch(vmi, {"finalizers": [f for f in finalizers if f != CONTROLLER_FINALIZER]}, VMI)
             except ApiFailure as failure:
-                if failure.code != NOT_FOUND:  # gone meanwhile: nothing left to let go of
+                if not failure.not_found:  # gone meanwhile: nothing left to let go of
                     raise
 
     def _say(self, vm: Json, reason: str, message: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from datetime import datetime
 
-from harness.embedded.objects import condition, dig, stamp, with_condition, without_condition
+from harness.embedded.objects import condition, dig, new_condition, with_condition, without_condition
 from harness.embedded.vm.instance import GENERATION
 from harness.embedded.vm.printable import Seen, printable_status
 from harness.embedded.vm.strategy import run_strategy, start_failure
@@ -67,14 +67,6 @@ def ready_condition(vmi: Json | None, moment: datetime) -> Json:
     copied = condition(vmi, "Ready")
     if copied is not None:
         return copy.deepcopy(copied)
-    missing = ("VMINotExists", "VMI does not exist")
-    if vmi is not None:
-        missing = ("VMIConditionMissing", "VMI is missing the Ready condition")
-    return {
-        "type": "Ready",
-        "status": "False",
-        "reason": missing[0],
-        "message": missing[1],
-        "lastProbeTime": stamp(moment),
-        "lastTransitionTime": stamp(moment),
-    }
+    if vmi is None:
+        return new_condition("Ready", "False", "VMINotExists", "VMI does not exist", moment)
+    return new_condition("Ready", "False", "VMIConditionMissing", "VMI is missing the Ready condition", moment)

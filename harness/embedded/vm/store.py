@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from harness.embedded.context import Context
-from harness.embedded.objects import condition, controller_of, deleting, dig, now
+from harness.embedded.objects import condition, controller_of, deleting, dig, new_condition, without_condition
 from harness.embedded.vm import volumes
 from harness.embedded.vm.printable import Seen
 from harness.embedded.vm.status import vm_status
@@ -64,21 +64,12 @@ class VmStore:
 
     def write_failure(self, vm: Json, failure: ApiFailure) -> None:
         """Say on the VM that its instance could not be created."""
-        conditions = [c for c in dig(vm, "status", "conditions") or [] if c["type"] != "Failure"]
-        moment = now()
-        conditions.append(
-            {
-                "type": "Failure",
-                "status": "True",
-                "reason": "FailedCreate",
-                "message": failure.message,
-                "lastProbeTime": None,
-                "lastTransitionTime": moment,
-            }
-        )
         old = condition(vm, "Failure")
-        if old is None or old.get("message") != failure.message:
-            self.patch_status(vm, {"conditions": conditions})
+        if old is not None and old.get("message") == failure.message:
+            return
+        others = without_condition(dig(vm, "status", "conditions") or [], "Failure")
+        new = new_condition("Failure", "True", "FailedCreate", failure.message, datetime.now(UTC), probed=False)
+        self.patch_status(vm, {"conditions": [*others, new]})
 
     def patch(self, obj: Json, metadata: dict[str, Any], resource: Resource = VM) -> Json:
         """Change metadata of a VM (or of its instance), unless it has changed meanwhile (409)."""

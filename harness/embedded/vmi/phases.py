@@ -14,6 +14,7 @@ from harness.embedded.objects import (
     deleting,
     dig,
     is_condition,
+    new_condition,
     phase,
     stamp,
     with_condition,
@@ -108,28 +109,19 @@ def _ready(conditions: list[Json], after: str, pod: Json | None, moment: datetim
         return conditions
     known = condition(pod, "Ready")
     if pod is None:
-        new = _not_ready("PodNotExists", "virt-launcher pod has not yet been scheduled", moment)
+        new = new_condition("Ready", "False", "PodNotExists", "virt-launcher pod has not yet been scheduled", moment)
     elif deleting(pod):
-        new = _not_ready("PodTerminating", "virt-launcher pod is terminating", moment)
+        new = new_condition("Ready", "False", "PodTerminating", "virt-launcher pod is terminating", moment)
     elif after != "Running":
-        new = _not_ready("GuestNotRunning", "Guest VM is not reported as running", moment)
+        new = new_condition("Ready", "False", "GuestNotRunning", "Guest VM is not reported as running", moment)
     elif known is None:
-        new = _not_ready("PodConditionMissing", "virt-launcher pod is missing the Ready condition", moment)
+        new = new_condition(
+            "Ready", "False", "PodConditionMissing", "virt-launcher pod is missing the Ready condition", moment
+        )
     else:
         new = {k: known[k] for k in ("type", "status", "reason", "message", "lastTransitionTime") if k in known}
         new["lastProbeTime"] = known.get("lastProbeTime")
     return with_condition(conditions, new)
-
-
-def _not_ready(reason: str, message: str, moment: datetime) -> Json:
-    return {
-        "type": "Ready",
-        "status": "False",
-        "reason": reason,
-        "message": message,
-        "lastProbeTime": stamp(moment),
-        "lastTransitionTime": stamp(moment),
-    }
 
 
 def _scheduled(conditions: list[Json], before: str, pod: Json | None) -> list[Json]:
@@ -145,17 +137,8 @@ def _scheduled(conditions: list[Json], before: str, pod: Json | None) -> list[Js
 def _synchronized(conditions: list[Json], error: SyncError | None, moment: datetime) -> list[Json]:
     if error is None:
         return without_condition(conditions, "Synchronized")
-    return with_condition(
-        conditions,
-        {
-            "type": "Synchronized",
-            "status": "False",
-            "reason": error.reason,
-            "message": error.message,
-            "lastProbeTime": None,
-            "lastTransitionTime": stamp(moment),
-        },
-    )
+    new = new_condition("Synchronized", "False", error.reason, error.message, moment, probed=False)
+    return with_condition(conditions, new)
 
 
 def image_error(pod: Json) -> SyncError | None:
@@ -206,13 +189,4 @@ def unpaused_condition(vmi: Json, pod: Json, moment: datetime) -> list[Json] | N
     status, reason, said = ("False", "Paused", "paused") if paused else ("True", "NotPaused", "not paused")
     if is_condition(pod, UNPAUSED, status):
         return None
-    return [
-        {
-            "type": UNPAUSED,
-            "status": status,
-            "reason": reason,
-            "message": f"the virtual machine is {said}",
-            "lastProbeTime": stamp(moment),
-            "lastTransitionTime": stamp(moment),
-        }
-    ]
+    return [new_condition(UNPAUSED, status, reason, f"the virtual machine is {said}", moment)]
