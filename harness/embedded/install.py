@@ -5,15 +5,15 @@ What is already there as wanted is only read, so that a second installation cost
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from harness.embedded import operands, roles
 from harness.embedded.access import own_name
 from harness.embedded.admission import configurations
 from harness.embedded.crds import crds
-from harness.kube.client import ApiFailure, Cluster, Json
+from harness.embedded.ensure import ensure
+from harness.kube.client import Cluster, Json
 from harness.kube.resources import (
     CDI,
     CDI_CONFIG,
@@ -33,8 +33,6 @@ CLUSTER_ROLE = Resource(roles.RBAC, "v1", "clusterroles", "ClusterRole", namespa
 CLUSTER_ROLE_BINDING = Resource(roles.RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
 ESTABLISHED_SECONDS = 30.0
 WORKERS = 12
-# Times that are written once and stay: they do not make an object differ.
-TIMES = frozenset({"lastTransitionTime", "lastHeartbeatTime", "lastProbeTime"})
 
 
 def install(cluster: Cluster, *, ca_bundle: bytes, webhook_url: str) -> None:
@@ -106,44 +104,3 @@ def _ensuring(
     cluster: Cluster, resource: Resource, body: Json, *, status_subresource: bool = False
 ) -> Callable[[], None]:
     return lambda: ensure(cluster, resource, body, status_subresource=status_subresource)
-
-
-def ensure(cluster: Cluster, resource: Resource, body: Json, *, status_subresource: bool = False) -> None:
-    """Make an object hold everything that `body` holds; write only where it does not.
-
-    Args:
-        status_subresource: the kind's status is written apart from the object.
-    """
-    meta = body["metadata"]
-    found = cluster.get(resource, meta["name"], meta.get("namespace"))
-    if found is not None and holds(found, body):
-        return
-    if found is None:
-        try:
-            found = cluster.create(resource, body)
-        except ApiFailure as failure:
-            if not failure.conflict:
-                raise
-    # A merge patch replaces lists whole: what was there before does not stay behind in them.
-    if found is None or not holds(_without(found, "status"), _without(body, "status")):
-        found = cluster.merge(resource, meta["name"], _without(body, "status"), meta.get("namespace"))
-    if "status" in body and not holds(found, body):
-        patch = {"status": body["status"]}
-        subresource = "status" if status_subresource else None
-        cluster.merge(resource, meta["name"], patch, meta.get("namespace"), subresource=subresource)
-
-
-def _without(body: Json, field: str) -> Json:
-    return {name: value for name, value in body.items() if name != field}
-
-
-def holds(found: Any, wanted: Any) -> bool:
-    """Tell whether an object holds everything that is wanted of it; fields beyond that are the API's own."""
-    if isinstance(wanted, Mapping):
-        return isinstance(found, Mapping) and all(
-            name in TIMES or value is None or (name in found and holds(found[name], value))
-            for name, value in wanted.items()
-        )
-    if isinstance(wanted, list):
-        return isinstance(found, list) and len(found) == len(wanted) and all(map(holds, found, wanted))
-    return bool(found == wanted)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from harness.embedded.cdi import names
 from harness.embedded.context import Context
-from harness.embedded.install import ensure
+from harness.embedded.ensure import ensure
 from harness.embedded.operands import PROVISIONER, storage_profile
 from harness.kube.client import Json
 from harness.kube.informer import Key

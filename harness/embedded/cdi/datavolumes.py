@@ -9,6 +9,7 @@ from harness.embedded.cdi import classes, names, status
 from harness.embedded.cdi.claims import clone_source, render, source_kind
 from harness.embedded.cdi.sizes import requested_bytes
 from harness.embedded.cdi.transfers import Transfers
+from harness.embedded.cdi.words import Notice
 from harness.embedded.context import Context
 from harness.embedded.events import WARNING
 from harness.embedded.objects import controller_of, deleting, dig, now, phase
@@ -124,7 +125,7 @@ class DataVolumes:
             f"The embedded KubeVirt does not support the source {kind!r}. Use http, blank, pvc, or sourceRef to a pvc; "
             "or use an infra cluster with a real CDI"
         )
-        notice = status.Notice(WARNING, "UnsupportedSource", message)
+        notice = Notice(WARNING, "UnsupportedSource", message)
         self._write(dv, status.without_claim(dv, now(), notice=notice))
         return None
 
@@ -165,7 +166,7 @@ class DataVolumes:
             return self._blocked(dv, "ErrExceededQuota", failure.message, "Pending"), None
 
     def _blocked(self, dv: Json, reason: str, message: str, reached: str) -> Json:
-        notice = status.Notice(WARNING, reason, message)
+        notice = Notice(WARNING, reason, message)
         return self._write(dv, status.without_claim(dv, now(), notice=notice, reached=reached))
 
     def _progress(self, key: Key, claim: Json) -> float | None:

@@ -5,66 +5,19 @@ from __future__ import annotations
 import base64
 import hashlib
 import http.client
-import socket
 import ssl
-import threading
 import urllib.parse
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import IO
+
+from harness.embedded.cdi.cancel import Cancel, ChecksumMismatch, TransferFailed
 
 CHUNK = 1024 * 1024
 CONNECT_SECONDS = 15.0
 STALL_SECONDS = 600.0  # CDI's importer gives up on a body that brings nothing for ten minutes
 MAX_REDIRECTS = 10
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
-
-
-class TransferFailed(Exception):
-    """A transfer ended without a disk; the message is what the importer leaves behind. A retry may succeed."""
-
-
-class ChecksumMismatch(TransferFailed):
-    """The body is not what was asked for; no retry can help."""
-
-
-class Cancelled(Exception):
-    """Somebody stopped the transfer."""
-
-
-class Cancel:
-    """A switch that stops a transfer, also while it waits for the network."""
-
-    def __init__(self) -> None:
-        self._set = threading.Event()
-        self._lock = threading.Lock()
-        self._socket: socket.socket | None = None
-
-    def set(self) -> None:
-        """Stop the transfer."""
-        self._set.set()
-        with self._lock:
-            if self._socket is not None:
-                _shut(self._socket)
-
-    def check(self) -> None:
-        """Raise Cancelled when somebody stopped the transfer."""
-        if self._set.is_set():
-            raise Cancelled
-
-    def watch(self, connection: socket.socket | None) -> None:
-        """Have a socket shut down when the transfer is stopped; None ends that."""
-        with self._lock:
-            self._socket = connection
-            if connection is not None and self._set.is_set():
-                _shut(connection)
-
-
-def _shut(connection: socket.socket) -> None:
-    try:
-        connection.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        return  # it was closed by the other side
 
 
 @dataclass(frozen=True)

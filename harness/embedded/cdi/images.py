@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from harness import proc
-from harness.embedded.cdi.download import CHUNK, Cancel, TransferFailed
+from harness.embedded.cdi.cancel import Cancel, TransferFailed
+from harness.embedded.cdi.download import CHUNK
 
 INSPECT_SECONDS = 60.0
 CONVERT_SECONDS = 3600.0

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from typing import Any
-
 from harness.embedded.cdi import classes, names
+from harness.embedded.cdi.fate import fate_of
 from harness.embedded.cdi.podspecs import clone_pod, importer_pod
-from harness.embedded.cdi.status import POD_RUNNING_REASON
 from harness.embedded.context import Context
 from harness.embedded.faults import transfers
-from harness.embedded.objects import condition, controller_of, deleting, dig, phase
+from harness.embedded.objects import controller_of, deleting, phase
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of
 from harness.kube.reconcile import Controller
@@ -21,7 +17,6 @@ IMPORT_COMPONENT = "import-controller"
 CLONE_COMPONENT = "clone-controller"
 BUSY_SECONDS = 1.0  # how soon to look again at a claim that somebody else uses
 SOON_SECONDS = 0.1
-CHECKSUM_MISMATCH = "checksum mismatch"
 
 
 class Population:
@@ -188,49 +183,3 @@ def _writes(pod: Json, claim: str) -> bool:
         if source.get("claimName") == claim and not source.get("readOnly"):
             return True
     return False
-
-
-def fate_of(pod: Json) -> dict[str, str]:
-    """Return what a pod's status says, as annotations of its claim."""
-    scheduled = condition(pod, "PodScheduled") or {}
-    unschedulable = scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable"
-    answer = {
-        names.POD_PHASE: phase(pod),
-        names.POD_READY: "false",
-        names.POD_SCHEDULABLE: "false" if unschedulable else "true",
-    }
-    container: Mapping[str, Any] | None = next(iter(dig(pod, "status", "containerStatuses") or []), None)
-    if container is None:
-        return answer
-    answer[names.POD_RESTARTS] = str(container.get("restartCount") or 0)
-    answer[names.POD_READY] = str(bool(container.get("ready"))).lower()
-    return answer | _running(container)
-
-
-def _running(container: Mapping[str, Any]) -> dict[str, str]:
-    state = container.get("state") or {}
-    if "running" in state:
-        return {names.RUNNING: "true", names.RUNNING_MESSAGE: "", names.RUNNING_REASON: POD_RUNNING_REASON}
-    ended = state.get("terminated") or dig(container, "lastState", "terminated")
-    if ended is None:
-        waiting = state.get("waiting") or {}
-        return {
-            names.RUNNING: "false",
-            names.RUNNING_MESSAGE: waiting.get("message") or "",
-            names.RUNNING_REASON: waiting.get("reason") or "",
-        }
-    message = _message(ended.get("message") or "")
-    said = {names.RUNNING: "false", names.RUNNING_MESSAGE: message, names.RUNNING_REASON: ended.get("reason") or ""}
-    if ended.get("exitCode") == 0 and CHECKSUM_MISMATCH in message:
-        said |= {names.RUNNING_REASON: names.CHECKSUM_ERROR, names.FATAL: "true", names.POD_PHASE: "Failed"}
-    return said
-
-
-def _message(text: str) -> str:
-    """Return the words of a termination message: the importer leaves JSON when it ended by itself."""
-    if not text.startswith("{"):
-        return text
-    try:
-        return str(json.loads(text).get("message") or "")
-    except ValueError:
-        return text

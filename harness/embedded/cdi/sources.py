@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from harness.embedded.cdi import names
 from harness.embedded.cdi.download import Request, basic_auth
 from harness.embedded.cdi.provisioner import disk_path
-from harness.embedded.cdi.transfers import Blank, Clone, ImportHttp, Work
+from harness.embedded.cdi.work import Blank, Clone, ImportHttp, Work
 from harness.embedded.context import Context
 from harness.embedded.objects import phase
 from harness.errors import InfraError

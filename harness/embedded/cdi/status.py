@@ -8,28 +8,19 @@ or a lost claim alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from harness.embedded.cdi import names
-from harness.embedded.cdi.claims import clone_source
-from harness.embedded.events import NORMAL, WARNING
-from harness.embedded.objects import condition, phase
+from harness.embedded.cdi.conditions import bound_notice, failure_notice, running_of, told_by, with_told
+from harness.embedded.cdi.words import Notice, Words, words_of
+from harness.embedded.events import WARNING
+from harness.embedded.objects import phase
 from harness.kube.client import Json
 
 DONE = "100.0%"
 UNKNOWN_PROGRESS = "N/A"
-POD_RUNNING_REASON = "Pod is running"
 FINAL = frozenset({"Succeeded", "Failed"})
 WAITING = "WaitForFirstConsumer"
-
-
-@dataclass(frozen=True)
-class Notice:
-    """An event to tell: its type, reason and message."""
-
-    kind: str
-    reason: str
-    message: str
 
 
 @dataclass(frozen=True)
@@ -40,61 +31,19 @@ class Change:
     notices: tuple[Notice, ...]
 
 
-@dataclass(frozen=True)
-class Words:
-    """How an import or a clone calls its phases and events."""
-
-    scheduled: str
-    in_progress: str
-    succeeded: str
-    failed: str
-    messages: tuple[str, str, str, str]
-
-    def notice(self, reached: str) -> Notice | None:
-        """Return the event that goes with reaching a phase."""
-        reasons = (self.scheduled, self.in_progress, "Succeeded", "Failed")
-        if reached not in reasons:
-            return None
-        number = reasons.index(reached)
-        reason = (self.scheduled, self.in_progress, self.succeeded, self.failed)[number]
-        return Notice(WARNING if reached == "Failed" else NORMAL, reason, self.messages[number])
-
-
-def words_of(dv: Json) -> Words:
-    """Return the vocabulary of a DataVolume: that of an import, or that of a clone."""
-    name = dv["metadata"]["name"]
-    source = clone_source(dv)
-    if source is None:
-        told = (
-            f"Import into {name} scheduled",
-            f"Import into {name} in progress",
-            f"Successfully imported into PVC {name}",
-            f"Failed to import into PVC {name}",
-        )
-        return Words("ImportScheduled", "ImportInProgress", "ImportSucceeded", "ImportFailed", told)
-    path = f"from {'/'.join(source)} into {dv['metadata']['namespace']}/{name}"
-    told = (
-        f"Cloning {path} scheduled",
-        f"Cloning {path} in progress",
-        f"Successfully cloned {path}",
-        f"Cloning {path} failed",
-    )
-    return Words("CloneScheduled", "CloneInProgress", "CloneSucceeded", "CloneFailed", told)
-
-
 def without_claim(dv: Json, moment: str, *, notice: Notice | None = None, reached: str = "Pending") -> Change:
     """Return the status of a DataVolume that has no claim (yet), with the reason why where there is one."""
     reason, message = (notice.reason, notice.message) if notice else ("NotFound", "No PVC found")
     status = {**(dv.get("status") or {}), "phase": reached}
-    conditions = _set(status, "Bound", "False", reason, message, moment)
+    conditions = with_told(status, "Bound", "False", reason, message, moment)
     ready = (reason, message) if notice else ("", "")
-    conditions = _set({**status, "conditions": conditions}, "Ready", "False", *ready, moment)
-    conditions = _set({**status, "conditions": conditions}, "Running", "False", "", "", moment)
+    conditions = with_told({**status, "conditions": conditions}, "Ready", "False", *ready, moment)
+    conditions = with_told({**status, "conditions": conditions}, "Running", "False", "", "", moment)
     status["conditions"] = conditions
     if not reached:
         del status["phase"]
     own = (notice,) if notice and status != (dv.get("status") or {}) else ()
-    bound = _bound_notice(dv, status) if not notice else ()
+    bound = bound_notice(dv, status) if not notice else ()
     return Change(status, own + bound)
 
 
@@ -155,13 +104,13 @@ def _change(dv: Json, claim: Json, step: str, last: bool, progress: float | None
     if restarts.isdigit() and int(restarts) > 0:
         status["restartCount"] = int(restarts)
     passing = claim if last or step != "Pending" else _pending(claim)
-    status["conditions"] = _conditions(status, passing, step, _running_words(annotations, step, last, words), moment)
+    status["conditions"] = told_by(status, passing, step, running_of(annotations, step, last, words), moment)
     notices: tuple[Notice, ...] = ()
     if step != phase(dv):
         lost = phase(claim) == "Lost" and step == "Failed"
         told = Notice(WARNING, "ErrClaimLost", f"PVC {claim['metadata']['name']} lost") if lost else words.notice(step)
         notices = (told,) if told else ()
-    return Change(status, notices + _bound_notice(dv, status) + _failure_notice(dv, status))
+    return Change(status, notices + bound_notice(dv, status) + failure_notice(dv, status))
 
 
 def _pending(claim: Json) -> Json:
@@ -174,69 +123,3 @@ def _progress(status: Json, step: str, words: Words, progress: float | None) -> 
     if progress is not None and step == words.in_progress:
         return f"{min(progress, 100.0):.2f}%"
     return status.get("progress") or UNKNOWN_PROGRESS
-
-
-@dataclass(frozen=True)
-class _Running:
-    status: str
-    reason: str = ""
-    message: str = ""
-
-
-def _running_words(annotations: dict[str, str], step: str, last: bool, words: Words) -> _Running:
-    """Return what the condition Running says; for a phase that is only passed, what it would have said then."""
-    if not last:
-        return _Running("True", POD_RUNNING_REASON) if step == words.in_progress else _Running("False")
-    if annotations.get(names.POD_SCHEDULABLE) == "false":
-        return _Running("False", "Unschedulable", "Importer pod cannot be scheduled")
-    told = _Running("False", annotations.get(names.RUNNING_REASON, ""), annotations.get(names.RUNNING_MESSAGE, ""))
-    return replace(told, status="True") if annotations.get(names.RUNNING) == "true" else told
-
-
-def _conditions(status: Json, claim: Json, step: str, running: _Running, moment: str) -> list[Json]:
-    name, bound = claim["metadata"]["name"], phase(claim)
-    told = {
-        "Bound": ("True", "Bound", f"PVC {name} Bound"),
-        "Pending": ("False", "Pending", f"PVC {name} Pending"),
-        "Lost": ("False", "ClaimLost", "Claim Lost"),
-    }.get(bound, ("False", "", ""))
-    ready = ("True" if step == "Succeeded" else "False", "TransferRunning" if running.status == "True" else "", "")
-    for kind, said in (
-        ("Bound", told),
-        ("Ready", ready),
-        ("Running", (running.status, running.reason, running.message)),
-    ):
-        status = {**status, "conditions": _set(status, kind, *said, moment)}
-    answer: list[Json] = status["conditions"]
-    return answer
-
-
-def _set(status: Json, kind: str, value: str, reason: str, message: str, moment: str) -> list[Json]:
-    """Return a status's conditions with one set; one that says the same keeps its times."""
-    conditions: list[Json] = list(status.get("conditions") or [])
-    old = condition({"status": status}, kind)
-    said = {k: v for k, v in (("message", message), ("reason", reason)) if v}
-    kept = {k: old[k] for k in ("message", "reason") if old.get(k)} if old else {}
-    if old is not None and old["status"] == value and kept == said:
-        return conditions
-    transition = old["lastTransitionTime"] if old is not None and old["status"] == value else moment
-    new = {"type": kind, "status": value, **said, "lastTransitionTime": transition, "lastHeartbeatTime": moment}
-    return [new if c["type"] == kind else c for c in conditions] if old is not None else [*conditions, new]
-
-
-def _bound_notice(dv: Json, status: Json) -> tuple[Notice, ...]:
-    new, old = condition({"status": status}, "Bound") or {}, condition(dv, "Bound") or {}
-    if not new.get("reason") or all(new.get(k) == old.get(k) for k in ("status", "reason", "message")):
-        return ()
-    return (Notice(NORMAL, new["reason"], new["message"]),)
-
-
-def _failure_notice(dv: Json, status: Json) -> tuple[Notice, ...]:
-    """Tell a new message of a transfer that does not run, of a claim that is bound and not ready."""
-    state = {"status": status}
-    running, before = condition(state, "Running") or {}, condition(dv, "Running") or {}
-    stopped = running.get("status") == "False" and (condition(state, "Ready") or {}).get("status") == "False"
-    bound = (condition(state, "Bound") or {}).get("status") == "True"
-    if not (stopped and bound and running.get("message")) or running.get("message") == before.get("message"):
-        return ()
-    return (Notice(WARNING, running.get("reason", ""), running["message"]),)

@@ -12,7 +12,7 @@ from harness.embedded.node.guests import Guests
 from harness.embedded.objects import condition, dig, new_condition, phase, without_condition
 from harness.embedded.subresources import answers
 from harness.embedded.subresources.answers import conflict
-from harness.embedded.vmi.phases import PAUSED
+from harness.embedded.vmi.conditions import PAUSED
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.resources import VMI
 

@@ -13,9 +13,10 @@ from aiohttp import web
 from harness.embedded.faults import Faults
 from harness.embedded.node.guests import Guests
 from harness.embedded.objects import condition, controller_of, dig, phase
-from harness.embedded.subresources import answers, console, instances, machines, tunnel
-from harness.embedded.subresources.tunnel import Dropping, OpenTunnels, Stream
-from harness.embedded.vmi.phases import PAUSED
+from harness.embedded.subresources import answers, console, instances, machines, streams
+from harness.embedded.subresources.streams import Dropping, Stream
+from harness.embedded.subresources.tunnel import OpenTunnels
+from harness.embedded.vmi.conditions import PAUSED
 from harness.kube.client import Cluster, Json
 from harness.kube.resources import VMI
 
@@ -93,7 +94,7 @@ async def _port_forward(parts: Parts, call: Call, blocking: Blocking) -> web.Str
     if not call.rest:
         raise answers.bad_request("port must not be empty")
     protocol = call.rest[1] if len(call.rest) > 1 else "tcp"
-    port = await tunnel.dial(str(interfaces[0].get("ipAddress", "")), call.rest[0], protocol)
+    port = await streams.dial(str(interfaces[0].get("ipAddress", "")), call.rest[0], protocol)
     return await parts.tunnels.carry(call.request, _faulty(parts, vmi, port))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.embedded.install import ensure
+from harness.embedded.ensure import ensure
 from harness.embedded.objects import is_condition
 from harness.embedded.subresources import discovery
 from harness.kube.client import Cluster, Json

@@ -14,8 +14,10 @@ from harness.embedded.node.guests import Guests, ended_well, machine_id
 from harness.embedded.objects import deleting, dig, phase
 from harness.embedded.vm.strategy import is_final
 from harness.embedded.vmi import volumes
+from harness.embedded.vmi.conditions import SyncError
 from harness.embedded.vmi.overhead import MIB, guest_memory, vcpus
-from harness.embedded.vmi.phases import SyncError, enter
+from harness.embedded.vmi.phases import enter
+from harness.embedded.vmi.seed import seed
 from harness.errors import VmatrixError
 from harness.kube.client import Json
 from harness.kube.informer import key_of
@@ -67,7 +69,7 @@ class Agent:
     def _machine(self, vmi: Json, pod: Json) -> MachineSpec:
         namespace, spec = vmi["metadata"]["namespace"], vmi["spec"]
         root = volumes.root_volume(vmi)
-        seed = volumes.seed(vmi, lambda name: self._context.cluster.get(SECRET, name, namespace))
+        documents = seed(vmi, lambda name: self._context.cluster.get(SECRET, name, namespace))
         hostname = str(spec.get("hostname") or vmi["metadata"]["name"])
         return MachineSpec(
             id=machine_id(vmi["metadata"]["uid"]),
@@ -82,8 +84,8 @@ class Agent:
             ),
             cpus=vcpus(spec),
             memory_mib=guest_memory(spec) // MIB,
-            user_data=seed.user_data,
-            network_data=seed.network_data,
+            user_data=documents.user_data,
+            network_data=documents.network_data,
             instance_id=f"{hostname}.{namespace}",
         )
 

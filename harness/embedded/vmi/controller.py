@@ -19,8 +19,10 @@ from harness.embedded.vm.instance import (
 from harness.embedded.vm.strategy import is_final
 from harness.embedded.vmi import phases
 from harness.embedded.vmi.agent import LOOK_SECONDS, Agent
-from harness.embedded.vmi.launcher import CREATED_BY, consumer_pod, launcher_pod, pod_name
-from harness.embedded.vmi.phases import NODE_LABEL, SyncError
+from harness.embedded.vmi.conditions import SyncError, image_error, unpaused_condition
+from harness.embedded.vmi.consumer import consumer_pod
+from harness.embedded.vmi.launcher import CREATED_BY, launcher_pod, pod_name
+from harness.embedded.vmi.phases import NODE_LABEL
 from harness.embedded.vmi.volumes import volumes_problem, waits_for_consumer
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of, labels_of
@@ -81,7 +83,7 @@ class VmiController:
         elif phase(vmi) == "Scheduled" and is_condition(vmi, "Synchronized", "False"):
             error = _error_of(vmi)
         elif pod is not None:
-            error = phases.image_error(pod)
+            error = image_error(pod)
         elif phase(vmi) == "Running" and self._context.faults.has(vmi, "launcher-vanishes"):
             return None
         vmi = self._write(vmi, pod, error)
@@ -174,9 +176,9 @@ class VmiController:
         """Open the readiness gate of a launcher that the scheduler has looked at, while its instance is not paused."""
         if condition(pod, "PodScheduled") is None or deleting(pod):
             return
-        conditions = phases.unpaused_condition(vmi, pod, datetime.now(UTC))
-        if conditions is not None:
-            self._pods.observe(patch_conditions(self._cluster, pod, conditions))
+        gate = unpaused_condition(vmi, pod, datetime.now(UTC))
+        if gate is not None:
+            self._pods.observe(patch_conditions(self._cluster, pod, gate))
 
     def _label_node(self, vmi: Json, pod: Json) -> None:
         node = dig(vmi, "status", "nodeName")

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
 from harness.embedded.objects import dig, phase
 from harness.embedded.vm.volumes import claim_name, data_volume_of
-from harness.embedded.vmi.phases import SyncError
+from harness.embedded.vmi.conditions import SyncError
 from harness.kube.client import Json
 
 Find = Callable[[str], Json | None]
 FOR_A_CONSUMER = frozenset({"WaitForFirstConsumer", "PendingPopulation"})
 PVC_NOT_FOUND = "FailedPvcNotFound"
-USER_DATA_KEYS = ("userdata", "userData")
-NETWORK_DATA_KEYS = ("networkdata", "networkData")
 
 
 class Unbootable(Exception):
     """An instance's volumes cannot be used as they are (yet); the message says which and why."""
-
-
-@dataclass(frozen=True)
-class Seed:
-    """Cloud-init's documents."""
-
-    user_data: str
-    network_data: str
 
 
 def volumes_problem(vmi: Json, claim: Find, data_volume: Find) -> SyncError | bool:
@@ -90,50 +78,3 @@ def disk_file(volume: Json, claim: Find, persistent_volume: Find, disks: Path) -
     if not file.is_file():
         raise Unbootable(f"disk {file} of claim {name} does not exist")
     return file
-
-
-def seed(vmi: Json, secret: Find) -> Seed:
-    """Return an instance's cloud-init documents, from its volume or from the secrets that it names.
-
-    Raises:
-        Unbootable: a secret, or the key in it, does not exist.
-    """
-    for volume in vmi["spec"].get("volumes") or []:
-        source = volume.get("cloudInitNoCloud") or volume.get("cloudInitConfigDrive")
-        if source is not None:
-            return Seed(
-                _document(source, "userData", "secretRef", USER_DATA_KEYS, secret),
-                _document(source, "networkData", "networkDataSecretRef", NETWORK_DATA_KEYS, secret)
-                or _beside(source, secret),
-            )
-    return Seed("", "")
-
-
-def _document(source: Json, inline: str, reference: str, keys: tuple[str, ...], secret: Find) -> str:
-    if source.get(inline):
-        return str(source[inline])
-    if source.get(f"{inline}Base64"):
-        return base64.b64decode(str(source[f"{inline}Base64"])).decode()
-    name = dig(source, reference, "name")
-    if not name:
-        return ""
-    found = _secret_data(str(name), secret)
-    for key in keys:
-        if key in found:
-            return base64.b64decode(found[key]).decode()
-    raise Unbootable(f"secret {name} has none of the keys {', '.join(keys)}")
-
-
-def _beside(source: Json, secret: Find) -> str:
-    """Return network data that lies in the user data's secret."""
-    name = dig(source, "secretRef", "name")
-    data = _secret_data(str(name), secret) if name else {}
-    return next((base64.b64decode(data[key]).decode() for key in NETWORK_DATA_KEYS if key in data), "")
-
-
-def _secret_data(name: str, secret: Find) -> Mapping[str, str]:
-    found = secret(name)
-    if found is None:
-        raise Unbootable(f"secret {name} does not exist")
-    data: Mapping[str, str] = found.get("data") or {}
-    return data

@@ -11,7 +11,8 @@ import pytest
 
 from harness import proc
 from harness.embedded.cdi.download import Request
-from harness.embedded.cdi.transfers import Clone, ImportHttp, Transfer, Work
+from harness.embedded.cdi.transfers import Transfer
+from harness.embedded.cdi.work import Clone, ImportHttp, Work
 from tests.embedded.cdi.conftest import Folder
 
 MIB = 1024**2

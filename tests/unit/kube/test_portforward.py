@@ -21,7 +21,8 @@ from aiohttp import web
 
 from harness.embedded.subresources import answers
 from harness.embedded.subresources.answers import StatusError
-from harness.embedded.subresources.tunnel import Dropping, OpenTunnels, Port, Stream, dial
+from harness.embedded.subresources.streams import Dropping, Port, Stream, dial
+from harness.embedded.subresources.tunnel import OpenTunnels
 from harness.errors import BadInput
 from harness.infra.host import pki
 from harness.kube.client import ApiFailure, Unreachable

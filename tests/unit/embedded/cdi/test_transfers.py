@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.embedded.cdi.download import Cancel, ChecksumMismatch, TransferFailed
-from harness.embedded.cdi.transfers import Blank, Transfer, TransferResult, Transfers, Work
+from harness.embedded.cdi.cancel import Cancel, ChecksumMismatch, TransferFailed
+from harness.embedded.cdi.transfers import Transfer, TransferResult, Transfers
+from harness.embedded.cdi.work import Blank, Work
 
 
 @dataclass

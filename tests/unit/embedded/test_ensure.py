@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.embedded.install import holds
+from harness.embedded.ensure import holds
 
 
 @pytest.mark.parametrize(

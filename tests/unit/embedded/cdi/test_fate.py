@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from harness.embedded.cdi import names
-from harness.embedded.cdi.population import fate_of
+from harness.embedded.cdi.fate import fate_of
 
 MISMATCH = "Unable to process data: checksum mismatch: expected a, got b"
 

@@ -1,0 +1,79 @@
+"""A DataVolume's conditions, and the events that go with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from harness.embedded.cdi import names
+from harness.embedded.cdi.words import Notice, Words
+from harness.embedded.events import NORMAL, WARNING
+from harness.embedded.objects import condition, phase
+from harness.kube.client import Json
+
+POD_RUNNING_REASON = "Pod is running"
+
+
+@dataclass(frozen=True)
+class Running:
+    status: str
+    reason: str = ""
+    message: str = ""
+
+
+def running_of(annotations: dict[str, str], step: str, last: bool, words: Words) -> Running:
+    """Return what the condition Running says; for a phase that is only passed, what it would have said then."""
+    if not last:
+        return Running("True", POD_RUNNING_REASON) if step == words.in_progress else Running("False")
+    if annotations.get(names.POD_SCHEDULABLE) == "false":
+        return Running("False", "Unschedulable", "Importer pod cannot be scheduled")
+    told = Running("False", annotations.get(names.RUNNING_REASON, ""), annotations.get(names.RUNNING_MESSAGE, ""))
+    return replace(told, status="True") if annotations.get(names.RUNNING) == "true" else told
+
+
+def told_by(status: Json, claim: Json, step: str, running: Running, moment: str) -> list[Json]:
+    name, bound = claim["metadata"]["name"], phase(claim)
+    told = {
+        "Bound": ("True", "Bound", f"PVC {name} Bound"),
+        "Pending": ("False", "Pending", f"PVC {name} Pending"),
+        "Lost": ("False", "ClaimLost", "Claim Lost"),
+    }.get(bound, ("False", "", ""))
+    ready = ("True" if step == "Succeeded" else "False", "TransferRunning" if running.status == "True" else "", "")
+    for kind, said in (
+        ("Bound", told),
+        ("Ready", ready),
+        ("Running", (running.status, running.reason, running.message)),
+    ):
+        status = {**status, "conditions": with_told(status, kind, *said, moment)}
+    answer: list[Json] = status["conditions"]
+    return answer
+
+
+def with_told(status: Json, kind: str, value: str, reason: str, message: str, moment: str) -> list[Json]:
+    """Return a status's conditions with one set; one that says the same keeps its times."""
+    conditions: list[Json] = list(status.get("conditions") or [])
+    old = condition({"status": status}, kind)
+    said = {k: v for k, v in (("message", message), ("reason", reason)) if v}
+    kept = {k: old[k] for k in ("message", "reason") if old.get(k)} if old else {}
+    if old is not None and old["status"] == value and kept == said:
+        return conditions
+    transition = old["lastTransitionTime"] if old is not None and old["status"] == value else moment
+    new = {"type": kind, "status": value, **said, "lastTransitionTime": transition, "lastHeartbeatTime": moment}
+    return [new if c["type"] == kind else c for c in conditions] if old is not None else [*conditions, new]
+
+
+def bound_notice(dv: Json, status: Json) -> tuple[Notice, ...]:
+    new, old = condition({"status": status}, "Bound") or {}, condition(dv, "Bound") or {}
+    if not new.get("reason") or all(new.get(k) == old.get(k) for k in ("status", "reason", "message")):
+        return ()
+    return (Notice(NORMAL, new["reason"], new["message"]),)
+
+
+def failure_notice(dv: Json, status: Json) -> tuple[Notice, ...]:
+    """Tell a new message of a transfer that does not run, of a claim that is bound and not ready."""
+    state = {"status": status}
+    running, before = condition(state, "Running") or {}, condition(dv, "Running") or {}
+    stopped = running.get("status") == "False" and (condition(state, "Ready") or {}).get("status") == "False"
+    bound = (condition(state, "Bound") or {}).get("status") == "True"
+    if not (stopped and bound and running.get("message")) or running.get("message") == before.get("message"):
+        return ()
+    return (Notice(WARNING, running.get("reason", ""), running["message"]),)

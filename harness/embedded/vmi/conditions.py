@@ -1,0 +1,86 @@
+"""An instance's conditions, given its launcher pod, and its pod's readiness gate."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from datetime import datetime
+
+from harness.embedded.objects import (
+    condition,
+    deleting,
+    dig,
+    is_condition,
+    new_condition,
+    with_condition,
+    without_condition,
+)
+from harness.kube.client import Json
+
+UNPAUSED = "kubevirt.io/virtual-machine-unpaused"
+PAUSED = "Paused"
+IMAGE_ERRORS = frozenset({"ErrImagePull", "ImagePullBackOff"})
+
+
+@dataclass(frozen=True)
+class SyncError:
+    """Why an instance cannot go on: a condition's reason and message, and the event's type."""
+
+    reason: str
+    message: str
+    event: str = "Warning"
+
+
+def ready(conditions: list[Json], after: str, pod: Json | None, moment: datetime) -> list[Json]:
+    if after == "Pending" and pod is None:
+        return conditions
+    known = condition(pod, "Ready")
+    if pod is None:
+        new = new_condition("Ready", "False", "PodNotExists", "virt-launcher pod has not yet been scheduled", moment)
+    elif deleting(pod):
+        new = new_condition("Ready", "False", "PodTerminating", "virt-launcher pod is terminating", moment)
+    elif after != "Running":
+        new = new_condition("Ready", "False", "GuestNotRunning", "Guest VM is not reported as running", moment)
+    elif known is None:
+        new = new_condition(
+            "Ready", "False", "PodConditionMissing", "virt-launcher pod is missing the Ready condition", moment
+        )
+    else:
+        new = {k: known[k] for k in ("type", "status", "reason", "message", "lastTransitionTime") if k in known}
+        new["lastProbeTime"] = known.get("lastProbeTime")
+    return with_condition(conditions, new)
+
+
+def scheduled(conditions: list[Json], before: str, pod: Json | None) -> list[Json]:
+    """Mirror an unschedulable pod's condition; its message is not refreshed, and it goes when the pod has a place."""
+    known = condition(pod, "PodScheduled")
+    if before == "Scheduling" and known is not None and known["status"] == "False":
+        if any(c["type"] == "PodScheduled" for c in conditions):
+            return conditions
+        return with_condition(conditions, copy.deepcopy(known))
+    return without_condition(conditions, "PodScheduled")
+
+
+def synchronized(conditions: list[Json], error: SyncError | None, moment: datetime) -> list[Json]:
+    if error is None:
+        return without_condition(conditions, "Synchronized")
+    new = new_condition("Synchronized", "False", error.reason, error.message, moment, probed=False)
+    return with_condition(conditions, new)
+
+
+def image_error(pod: Json) -> SyncError | None:
+    """Return why a launcher's container waits for its image, None when none does."""
+    for container in dig(pod, "status", "containerStatuses") or []:
+        waiting = dig(container, "state", "waiting") or {}
+        if waiting.get("reason") in IMAGE_ERRORS:
+            return SyncError(waiting["reason"], waiting.get("message", ""))
+    return None
+
+
+def unpaused_condition(vmi: Json, pod: Json, moment: datetime) -> list[Json] | None:
+    """Return the condition by which a pod's readiness gate follows its instance, as a list; None when it does."""
+    paused = is_condition(vmi, PAUSED, "True")
+    status, reason, said = ("False", "Paused", "paused") if paused else ("True", "NotPaused", "not paused")
+    if is_condition(pod, UNPAUSED, status):
+        return None
+    return [new_condition(UNPAUSED, status, reason, f"the virtual machine is {said}", moment)]

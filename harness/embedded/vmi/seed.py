@@ -1,0 +1,69 @@
+"""An instance's cloud-init documents."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from harness.embedded.objects import dig
+from harness.embedded.vmi.volumes import Find, Unbootable
+from harness.kube.client import Json
+
+USER_DATA_KEYS = ("userdata", "userData")
+NETWORK_DATA_KEYS = ("networkdata", "networkData")
+
+
+@dataclass(frozen=True)
+class Seed:
+    """Cloud-init's documents."""
+
+    user_data: str
+    network_data: str
+
+
+def seed(vmi: Json, secret: Find) -> Seed:
+    """Return an instance's cloud-init documents, from its volume or from the secrets that it names.
+
+    Raises:
+        Unbootable: a secret, or the key in it, does not exist.
+    """
+    for volume in vmi["spec"].get("volumes") or []:
+        source = volume.get("cloudInitNoCloud") or volume.get("cloudInitConfigDrive")
+        if source is not None:
+            return Seed(
+                _document(source, "userData", "secretRef", USER_DATA_KEYS, secret),
+                _document(source, "networkData", "networkDataSecretRef", NETWORK_DATA_KEYS, secret)
+                or _beside(source, secret),
+            )
+    return Seed("", "")
+
+
+def _document(source: Json, inline: str, reference: str, keys: tuple[str, ...], secret: Find) -> str:
+    if source.get(inline):
+        return str(source[inline])
+    if source.get(f"{inline}Base64"):
+        return base64.b64decode(str(source[f"{inline}Base64"])).decode()
+    name = dig(source, reference, "name")
+    if not name:
+        return ""
+    found = _secret_data(str(name), secret)
+    for key in keys:
+        if key in found:
+            return base64.b64decode(found[key]).decode()
+    raise Unbootable(f"secret {name} has none of the keys {', '.join(keys)}")
+
+
+def _beside(source: Json, secret: Find) -> str:
+    """Return network data that lies in the user data's secret."""
+    name = dig(source, "secretRef", "name")
+    data = _secret_data(str(name), secret) if name else {}
+    return next((base64.b64decode(data[key]).decode() for key in NETWORK_DATA_KEYS if key in data), "")
+
+
+def _secret_data(name: str, secret: Find) -> Mapping[str, str]:
+    found = secret(name)
+    if found is None:
+        raise Unbootable(f"secret {name} does not exist")
+    data: Mapping[str, str] = found.get("data") or {}
+    return data
