@@ -77,21 +77,6 @@ def plan_tier(
     )
 
 
-def plan_all(
-    spec: Spec,
-    lock: Lock | None = None,
-    *,
-    tier: str | None = None,
-    infra: str | None = None,
-    repack: bool = False,
-    seed: int = 0,
-) -> tuple[TierPlan, ...]:
-    """Plan every tier on every infra profile, or only what is named; raises what `plan_tier` does."""
-    tiers = [tier] if tier is not None else list(spec.tiers)
-    infras = [infra] if infra is not None else list(spec.infras)
-    return tuple(plan_tier(spec, t, i, lock, repack=repack, seed=seed) for i in infras for t in tiers)
-
-
 def lock_text(spec: Spec, plans: Sequence[TierPlan]) -> str:
     """Return the text of the lock that holds these plans; tiers of pinned cells only need none."""
     planned: dict[str, dict[str, tuple[str, Sequence[Cell]]]] = {}

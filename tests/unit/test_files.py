@@ -1,13 +1,14 @@
-"""A file is whole or it is what it was."""
+"""A file is whole or it is what it was; a lock has one holder."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
-from harness.files import write_atomically
+from harness.files import if_unlocked, locked, write_atomically
 
 
 def test_text_and_bytes_replace_what_was_there(tmp_path: Path) -> None:
@@ -40,3 +41,27 @@ def test_a_failure_leaves_the_old_content_and_nothing_else(tmp_path: Path, monke
         write_atomically(file, "new")
     assert file.read_text(encoding="utf-8") == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_lock_is_seen_by_others_as_long_as_it_is_held(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    with locked(lock), if_unlocked(lock) as free:
+        assert not free
+    with if_unlocked(lock) as free:
+        assert free
+
+
+def test_who_waits_for_a_lock_is_told_once_and_gets_it(tmp_path: Path) -> None:
+    lock, told, order = tmp_path / "lock", Event(), []
+
+    def second() -> None:
+        with locked(lock, waiting=told.set):
+            order.append("second")
+
+    with locked(lock, waiting=lambda: order.append("never")):
+        other = Thread(target=second)
+        other.start()
+        assert told.wait(10)
+        order.append("first")
+    other.join(10)
+    assert order == ["first", "second"]

@@ -9,14 +9,17 @@ import pytest
 
 from harness.artifacts import release
 from harness.artifacts.catalogue import Catalogue
-from harness.artifacts.download import listed
 from harness.artifacts.recipe import Ref, Source
 from harness.artifacts.store import Store
 from harness.errors import InfraError, InfraRetriable
 from tests.unit.artifacts.conftest import Site, archive
 
 PLAIN = "/v1.2.3/tool"
+
+
 PAIR = "/pair-4.5.6.tgz"
+
+
 TOOL = Ref("tool", "1.2.3")
 
 
@@ -128,11 +131,6 @@ def test_a_site_that_does_not_answer_is_named(tmp_path: Path, small: Catalogue) 
     store = Store(tmp_path, Source.RELEASE, small, {"http://site": "http://127.0.0.1:9"})
     with pytest.raises(InfraRetriable, match=r"http://127\.0\.0\.1:9/v1\.2\.3/tool\.sha256 cannot be reached"):
         store.obtain("tool", "1.2.3")
-
-
-def test_a_list_of_checksums_is_searched_by_file_name() -> None:
-    text = f"{'a' * 64}  etcd-v1-linux-arm64.tar.gz\n{'b' * 64} *./etcd-v1-linux-amd64.tar.gz\n"
-    assert listed(text, "etcd-v1-linux-amd64.tar.gz") == f"sha256:{'b' * 64}"
 
 
 def test_reachability_is_asked_once(site: Site) -> None:

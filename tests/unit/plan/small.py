@@ -9,7 +9,10 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
+from harness.plan.build import TierPlan, plan_tier
 from harness.plan.goal import Goal, LeftOut
+from harness.plan.lock import Lock
+from harness.spec import Spec
 from harness.spec.models import Cover, Together
 from harness.spec.rules import Rule
 
@@ -191,3 +194,8 @@ def has(goal: Goal, cell: Cell) -> set[Tuple]:
     if goal.cover.each_value:
         found |= {((a, v), (a, v)) for a, v in cell.items()}
     return found
+
+
+def plan_all(spec: Spec, lock: Lock | None = None, *, repack: bool = False) -> tuple[TierPlan, ...]:
+    """Plan every tier on every infra profile."""
+    return tuple(plan_tier(spec, tier, infra, lock, repack=repack) for infra in spec.infras for tier in spec.tiers)

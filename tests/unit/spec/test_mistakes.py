@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date
 from pathlib import Path
 
 import pytest
@@ -393,91 +392,3 @@ def test_an_unreadable_file_is_one_mistake(matrix: Path) -> None:
 def test_a_missing_file_is_one_mistake(matrix: Path) -> None:
     (matrix / "axes.yml").unlink()
     assert mistakes(matrix) == ["axes.yml:1: the file does not exist"]
-
-
-def test_a_wrong_tier_does_not_hide_what_makes_no_sense(matrix: Path) -> None:
-    edit(matrix / "tiers.yml", "label: pairs", "labl: pairs")
-    edit(matrix / "tiers.yml", "{version: v2, os: deb", "{version: v1, os: ubu")
-    assert any("breaks a rule" in line for line in mistakes(matrix))
-
-
-def test_a_pinned_cell_that_stands_twice(matrix: Path) -> None:
-    edit(matrix / "tiers.yml", "fresh}\n", "fresh}\n      - {scenario: fresh, version: v2, os: deb, topology: two}\n")
-    edit(matrix / "tiers.yml", "cells: 1", "cells: 2")
-    assert mistakes(matrix) == ["tiers.yml:6: tiers.smoke.pinned[1]: duplicates pinned[0]; remove one"]
-
-
-def test_a_rule_holds_in_every_phase(matrix: Path) -> None:
-    """An upgrade to v2 begins with v1, which Ubuntu cannot have."""
-    edit(
-        matrix / "tiers.yml",
-        "{version: v2, os: deb, topology: two, scenario: fresh}",
-        "{version: v2, os: ubu, topology: two, scenario: upgrade}",
-    )
-    (said,) = mistakes(matrix)
-    assert "v1 does not install on Ubuntu (in phase deploy of upgrade)" in said
-
-
-def test_a_cell_that_no_kind_of_infra_can_run_names_what_each_lacks(matrix: Path) -> None:
-    edit(matrix / "axes.yml", "class: large}", "class: large, needs: [host-kernel]}")
-    edit(matrix / "tiers.yml", "os: deb, topology: two", "os: ubu, topology: two")
-    assert mistakes(matrix) == [
-        "tiers.yml:5: tiers.smoke.pinned[0]: no infra profile can run the cell: on here: os ubu needs internet; "
-        "on there: topology two needs host-kernel; change one of its values"
-    ]
-
-
-def test_support_counts_until_its_last_day(matrix: Path) -> None:
-    assert mistakes(matrix, date(2026, 12, 31)) == []
-    assert [line.split(": ", 2)[1] for line in mistakes(matrix, date(2027, 7, 1))] == [
-        "axes[0].values[2].support",
-        "quarantine[0].until",
-    ]
-
-
-def test_a_value_may_stay_longer_with_a_reason(matrix: Path) -> None:
-    extended = "until: 2026-06-30, extended: {until: 2027-01-31, why: customers have it}"
-    edit(matrix / "axes.yml", "until: 2027-06-30", extended)
-    assert mistakes(matrix) == []
-    (matrix / "quarantine.yml").write_text("quarantine: []\n", encoding="utf-8")
-    (said,) = mistakes(matrix, date(2027, 2, 1))
-    assert said.endswith("out of support since 2027-01-31; remove the value, or extend it again")
-
-
-def test_an_extended_value_keeps_its_image(matrix: Path) -> None:
-    edit(matrix / "images.yml", "2029-05-31", "2026-05-31")
-    (said,) = mistakes(matrix)
-    assert "images[1].end_of_life: out of support since 2026-05-31" in said
-    support = "{from: 2020-01-01, until: 2026-05-31, extended: {until: 2027-01-31, why: customers have it}}"
-    edit(matrix / "axes.yml", "needs: [internet]", f"needs: [internet], support: {support}")
-    assert mistakes(matrix) == []
-
-
-def test_only_ids_of_cells_that_can_be_are_measured(matrix: Path) -> None:
-    for old, new in (("slug: t2", "slug: twomachine"), ("slug: up", "slug: theupgrade"), ("id: ubu", "id: ubu-24.04")):
-        edit(matrix / "axes.yml", old, new)
-    edit(matrix / "axes.yml", "id: v3", "id: version-3")
-    rule = "  - {if: {topology: two}, then: {scenario: {not: upgrade}}, why: two are not upgraded}"
-    edit(matrix / "constraints.yml", "{os: ubu}", "{os: ubu-24.04}")
-    edit(matrix / "constraints.yml", "constraints:\n", f"constraints:\n{rule}\n")
-    assert mistakes(matrix) == []
-
-
-def test_a_default_counts_nothing_in_an_id(matrix: Path) -> None:
-    for old, new in (("slug: t2", "slug: twomachine"), ("slug: up", "slug: theupgrade"), ("id: ubu", "id: ubu-24.04")):
-        edit(matrix / "axes.yml", old, new)
-    edit(matrix / "axes.yml", "  - name: topology\n", "  - name: topology\n    default: two\n")
-    edit(matrix / "constraints.yml", "{os: ubu}", "{os: ubu-24.04}")
-    assert mistakes(matrix) == []
-
-
-def test_ids_that_can_grow_too_long_name_the_slugs(matrix: Path) -> None:
-    for old, new in (("slug: t2", "slug: twomachine"), ("slug: up", "slug: theupgrade"), ("id: ubu", "id: ubu-24.04")):
-        edit(matrix / "axes.yml", old, new)
-    edit(matrix / "axes.yml", "id: v3", "id: version-3")
-    edit(matrix / "constraints.yml", "{os: ubu}", "{os: ubu-24.04}")
-    (said,) = mistakes(matrix)
-    assert said == (
-        "axes.yml:1: axes: a cell's id can be 45 characters long, the limit is 40; use shorter slugs than "
-        "version version3, os ubu2404, topology twomachine, scenario theupgrade"
-    )

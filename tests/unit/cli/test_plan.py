@@ -13,7 +13,6 @@ from harness.cli import app
 from harness.errors import BadInput
 from harness.plan.coverage import FILE as COVERAGE
 from harness.plan.lock import FILE, load_lock, tier_cells
-from harness.plan.why import why
 from harness.spec import load_spec
 from tests.unit.plan.small import lay_matrix
 
@@ -147,40 +146,3 @@ def test_check_goes_with_nothing_else(matrix: Path) -> None:
 def test_unknown_names_are_refused(matrix: Path) -> None:
     assert "did you mean 'nightly'" in refused("--tier", "nigtly").summary
     assert "did you mean 'kubevirt'" in refused("--infra", "kubvirt").summary
-
-
-def test_coverage_names_every_cell_value_and_reason(matrix: Path) -> None:
-    text = (matrix / COVERAGE).read_text()
-    spec, lock = load_spec(matrix), load_lock(matrix)
-    for infra in spec.infras:
-        for tier in spec.tiers:
-            assert all(f"`{cell.id}`" in text for cell in tier_cells(spec, tier, infra, lock))
-    assert "| os | debian-12 |" in text
-    assert "os cloud: needs internet, which the embedded infrastructure does not offer" in text
-    assert "no cell can have" in text
-    assert "is left out: os cloud needs internet" in text
-
-
-def test_why_a_cell_is_there_is_what_the_tier_lacks_without_it(matrix: Path) -> None:
-    spec, lock = load_spec(matrix), load_lock(matrix)
-    cells = tier_cells(spec, "nightly", "embedded", lock)
-    found = [why(spec, "nightly", "embedded", cell.id, lock) for cell in cells]
-    assert [w.pinned for w in found] == [True] + [False] * (len(cells) - 1)
-    assert all(set(w.only) <= set(w.first) for w in found)
-    assert all(w.only for w in found if not w.pinned)
-    assert all(
-        dict(c.values.items() if combination.by_value else ()).items() <= dict(c.values).items()
-        for c, w in zip(cells, found, strict=True)
-        for combination in w.first
-    )
-    combinations = [str(combination) for w in found for combination in w.first]
-    assert len(combinations) == len(set(combinations))
-    assert "kubernetes 1.34 + topology one" in combinations
-
-
-def test_why_of_a_pinned_tier_names_no_combinations(matrix: Path) -> None:
-    spec = load_spec(matrix)
-    (cell,) = tier_cells(spec, "smoke", "embedded")
-    assert (why(spec, "smoke", "embedded", cell.id).pinned, why(spec, "smoke", "embedded", cell.id).first) == (True, ())
-    with pytest.raises(BadInput, match="tier smoke has no cell 'x' on embedded"):
-        why(spec, "smoke", "embedded", "x")

@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.artifacts.disk import ImageCache, fetch
+from harness.artifacts.disk import ImageCache
 from harness.errors import InfraError, InfraRetriable
 from harness.spec.models import DiskImage, UrlSource
 from tests.unit.artifacts.disk.conftest import Site
 
 GIB = 1 << 30
+
+
 PATH = "/a.qcow2"
 
 
@@ -89,13 +91,6 @@ def test_the_checksum_is_read_from_the_list_beside_the_image(site: Site, cache: 
     assert cache.ensure(image).key == f"sha512:{digest}"
 
 
-def test_a_list_without_the_image_is_an_error(site: Site) -> None:
-    site.files["/SUMS"] = b"0123  other.qcow2\n"
-    source = UrlSource(kind="url", url=site.url + PATH, checksum_url=f"{site.url}/SUMS")
-    with pytest.raises(InfraError, match=r"lists no checksum of a.qcow2"):
-        fetch.checksum(source)
-
-
 def test_a_wrong_checksum_says_both_and_keeps_nothing(site: Site, cache: ImageCache) -> None:
     site.files[PATH] = _qcow2(GIB)
     promised, seen = _sha256(b"something else"), _sha256(site.files[PATH])
@@ -131,9 +126,3 @@ def test_an_image_that_is_not_there_is_an_error_and_not_worth_a_retry(site: Site
     with pytest.raises(InfraError, match="answered 404") as caught:
         cache.ensure(_image(site, checksum=_sha256(b"")))
     assert not isinstance(caught.value, InfraRetriable)
-
-
-def test_a_site_that_does_not_answer_is_worth_a_retry(tmp_path: Path) -> None:
-    source = UrlSource(kind="url", url="http://127.0.0.1:9/a.qcow2", checksum_url="http://127.0.0.1:9/SUMS")
-    with pytest.raises(InfraRetriable, match="cannot be reached"):
-        fetch.checksum(source)

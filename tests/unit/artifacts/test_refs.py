@@ -1,0 +1,95 @@
+"""Which artifacts a Kubernetes version or a cell needs, and that the matrix and the catalogue agree on them."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+import yaml
+
+from harness.artifacts import refs
+from harness.artifacts.catalogue import load
+from harness.artifacts.recipe import Ref
+from harness.errors import BadInput
+from harness.paths import project_dir
+from harness.spec import network_plugins
+
+CATALOGUE = load()
+
+
+AXES = yaml.safe_load((project_dir() / "matrix" / "axes.yml").read_text(encoding="utf-8"))["axes"]
+
+
+def _variables(axis: str) -> list[dict[str, Any]]:
+    return [value.get("vars", {}) for named in AXES if named["name"] == axis for value in named["values"]]
+
+
+@pytest.mark.parametrize("variables", _variables("kubernetes"), ids=lambda given: given["cluster_kubernetes_version"])
+def test_a_release_goes_with_its_own_etcd_coredns_and_pause(variables: dict[str, Any]) -> None:
+    release = CATALOGUE.release(variables["cluster_kubernetes_version"])
+    assert variables["cluster_etcd_version"] == release.etcd
+    assert release.images["etcd"].startswith(f"{release.etcd}-")
+    assert release.images["coredns"] == f"v{variables['cluster_coredns_version']}"
+    assert release.images["pause"] == variables["cluster_pause_version"]
+
+
+def test_every_combination_of_versions_is_in_the_catalogue() -> None:
+    found = list(product(*(_variables(axis) for axis in ("kubernetes", "runtime", "network", "addons"))))
+    assert len(found) > 2
+    needed = set()
+    for parts in found:
+        variables = {name: value for part in parts for name, value in part.items()}
+        for ref in refs.for_cell(CATALOGUE, variables):
+            assert ref.version in CATALOGUE.versions(ref.name), str(ref)
+            needed.add(ref)
+    assert set(refs.add_ons(CATALOGUE)) <= needed
+
+
+def test_every_image_of_a_network_plugin_is_in_the_catalogue() -> None:
+    described = {plugin.image: plugin for plugin in network_plugins.load(project_dir()).values() if plugin.image}
+    assert sorted(described) == sorted(CATALOGUE.network_plugins)
+    assert {name: plugin.version for name, plugin in described.items()} == {n: refs.variable(n) for n in described}
+
+
+@pytest.mark.parametrize("version", CATALOGUE.kubernetes)
+def test_all_that_a_release_needs_is_declared(version: str) -> None:
+    needed = (*refs.host(CATALOGUE, version), *refs.for_kubernetes(CATALOGUE, version))
+    for ref in needed:
+        assert ref.version in CATALOGUE.versions(ref.name)
+    assert Ref("image/kube-proxy", f"v{version}") in needed
+    assert Ref("kubelet", version) in needed
+
+
+def test_a_cells_variables_choose_versions() -> None:
+    variables = {"cluster_kubernetes_version": "1.36.3", "cluster_containerd_version": "1.7.35"}
+    needed = refs.for_cell(CATALOGUE, variables, infra_version="1.36.3")
+    assert Ref("containerd", "1.7.35") in needed
+    assert Ref("containerd", "2.4.2") not in needed
+    assert Ref("kube-apiserver", "1.36.3") in needed
+    assert Ref("kube-apiserver", "1.36.3") not in refs.for_cell(CATALOGUE, variables)
+    assert len(needed) == len(set(needed))
+
+
+def test_add_ons_are_only_in_cells_that_ask_for_them() -> None:
+    plain = {"cluster_kubernetes_version": "1.36.3"}
+    asked = {**plain, "cluster_metrics_server_version": "0.9.0", "cluster_local_path_provisioner_version": "0.0.30"}
+    added = set(refs.for_cell(CATALOGUE, asked)) - set(refs.for_cell(CATALOGUE, plain))
+    assert added == {Ref("image/metrics-server", "v0.9.0"), Ref("image/local-path-provisioner", "v0.0.30")}
+    assert added == set(refs.add_ons(CATALOGUE))
+    empty = {**plain, "cluster_metrics_server_version": ""}
+    assert refs.for_cell(CATALOGUE, empty) == refs.for_cell(CATALOGUE, plain)
+
+
+def test_a_network_of_plain_routes_needs_no_image_of_a_plugin() -> None:
+    plain = {"cluster_kubernetes_version": "1.36.3"}
+    flannel, routes = ({**plain, "cluster_network_plugin": plugin} for plugin in ("flannel", "routes"))
+    without = set(refs.for_cell(CATALOGUE, flannel)) - set(refs.for_cell(CATALOGUE, routes))
+    assert without == {Ref("image/flannel", "v0.28.4")}
+    assert refs.for_cell(CATALOGUE, plain) == refs.for_cell(CATALOGUE, flannel)
+
+
+def test_references_are_parsed() -> None:
+    assert refs.parse(CATALOGUE, ["runc", "etcd@3.6.8"]) == (Ref("runc", "1.5.2"), Ref("etcd", "3.6.8"))
+    with pytest.raises(BadInput):
+        refs.parse(CATALOGUE, ["nothing"])
