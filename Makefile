@@ -1,4 +1,4 @@
-# The two commands that people need. Everything else is a tox environment (`tox list`) or `vmatrix --help`.
+# The two commands to start with. For everything else, see `tox list` and `vmatrix --help`.
 PYTHON ?= python3
 TOX := .venv/bin/tox
 
@@ -9,7 +9,7 @@ demo: $(TOX)
 test: $(TOX)
 	$(TOX) run -e lint,type,unit,smoke,embedded,contract
 
-# Debian's python3 comes without venv; root may install it.
+# Debian's python3 has no venv. Root may install it.
 $(TOX): pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	  test "$$(id -u)" = 0 || { echo "python3-venv is missing: apt-get install python3-venv" >&2; exit 2; }; \
