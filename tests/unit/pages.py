@@ -14,11 +14,12 @@ ROOT = project_dir()
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a page: its number, its text, and whether it lies in a block of code."""
+    """One line of a page: its number, its text, whether it lies in a block of code, and whether that is a diff."""
 
     number: int
     text: str
     code: bool
+    diff: bool
 
 
 def pages() -> list[Path]:
@@ -30,11 +31,11 @@ def pages() -> list[Path]:
 
 def lines(text: str) -> Iterator[Line]:
     """Yield the lines of a page; the fences of its blocks of code count as code."""
-    fenced = False
+    fenced = diff = False
     for number, line in enumerate(text.splitlines(), start=1):
         fence = line.lstrip().startswith("```")
-        fenced ^= fence
-        yield Line(number, line, fenced or fence or line.startswith("    "))
+        fenced, diff = fenced ^ fence, line.lstrip().startswith("```diff") if fence else diff
+        yield Line(number, line, fenced or fence or line.startswith("    "), diff)
 
 
 def spans(text: str) -> Iterator[str]:
