@@ -1,19 +1,31 @@
-"""A guest under inspection whose API does not answer."""
+"""A guest is looked at once it has settled; an API that does not answer has somebody to blame."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.errors import InfraRetriable, ProductError
+from harness.kube import Cluster
 from harness.kube.portforward import note
 from harness.kube.tunnels import Tunnels
 from harness.model import GuestCluster
-from harness.validate.inspection import Inspection
+from harness.until import Deadline
+from harness.validate.facts.cluster import ClusterView
+from harness.validate.inspection import Inspection, settle
+from harness.validate.judge import addons
+from harness.validate.judge.mismatch import Mismatch
 from tests.unit.validate import guests
+from tests.unit.validate.guests import NOWHERE
+from tests.unit.validate.views import (
+    Json,
+    named,
+    recorded,
+)
 
 
 def unanswered(tmp_path: Path) -> GuestCluster:
@@ -48,3 +60,36 @@ def test_an_api_behind_a_way_that_is_broken_is_the_infras_fault(tmp_path: Path) 
     guest = dataclasses.replace(guest, environment=dataclasses.replace(guest.environment, machines=machines))
     with pytest.raises(InfraRetriable, match="the tunnel to the guest's API server is broken: 503 Service Unavailable"):
         Inspection(guest, ssh_options=(), settle_seconds=0).wait_for_api()
+
+
+class Answers(Cluster):
+    """An API that lists recorded objects, those of a later look at each further list of nodes."""
+
+    def __init__(self, *looks: Json) -> None:
+        super().__init__(NOWHERE)
+        self.looks = list(looks)
+
+    def list(self, resource: Any, *_: Any, **__: Any) -> Any:
+        kinds = {"Node": "nodes", "Pod": "pods", "DaemonSet": "daemon_sets", "Deployment": "deployments"}
+        items = self.looks[0][kinds[resource.kind]]
+        if resource.kind == "Deployment" and len(self.looks) > 1:  # the last question of a look
+            self.looks.pop(0)
+        return type("Listing", (), {"items": items})
+
+
+def unavailable(seen: ClusterView) -> list[Mismatch]:
+    return addons.unavailable_deployments(seen, guests.expected())
+
+
+def test_a_cluster_is_looked_at_until_it_has_settled() -> None:
+    starting = recorded()
+    named(starting["deployments"], "coredns")["status"]["availableReplicas"] = 0
+    seen = settle(Answers(starting, recorded()), unavailable, Deadline.after(30))
+    assert unavailable(seen) == []
+
+
+def test_a_cluster_that_never_settles_is_judged_as_it_was_last() -> None:
+    starting = recorded()
+    named(starting["deployments"], "coredns")["status"]["availableReplicas"] = 0
+    seen = settle(Answers(starting), unavailable, Deadline.after(0))
+    assert [finding.seen for finding in unavailable(seen)] == ["0"]

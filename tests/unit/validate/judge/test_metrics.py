@@ -15,7 +15,7 @@ from harness.validate.judge import metrics
 from harness.validate.judge.mismatch import Mismatch
 from tests.unit.validate import guests
 from tests.unit.validate.guests import NOWHERE
-from tests.unit.validate.judge.test_cluster import view
+from tests.unit.validate.views import view
 
 Json = dict[str, Any]
 NOW = datetime(2026, 11, 21, 12, 30, 40, tzinfo=UTC)

@@ -15,7 +15,7 @@ from harness.validate.judge import pod_network
 from harness.validate.judge.mismatch import Mismatch
 from harness.validate.judge.system_pods import wrong_image_versions
 from tests.unit.validate import guests
-from tests.unit.validate.judge.test_cluster import view
+from tests.unit.validate.views import view
 
 Json = dict[str, Any]
 Change = Callable[[Json], None]

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from harness.kube.resources import CONFIG_MAP
 from harness.model import Cell, Phase
 from harness.validate.phases import data
+from tests.unit.validate.fake_api import Api
 
 
 def cell(*phases: Phase) -> Cell:
@@ -59,3 +61,10 @@ def test_a_new_cluster_has_nothing_of_the_one_before() -> None:
 @pytest.mark.parametrize(("written", "seen"), [({1: "a1"}, {"reset": "a1"}), ({1: "a1"}, {"x": "a1"}), ({}, {})])
 def test_old_data_or_no_proof_of_any_are_found(written: Any, seen: Any) -> None:
     assert data.old_marks(RESET, 2, written, seen)
+
+
+def test_marks_are_read_as_they_were_written() -> None:
+    api: Any = Api()
+    data.leave_mark(api, "backup", "a1")
+    api.lists = {CONFIG_MAP: [api.made["ConfigMap"], {"metadata": {"name": "kube-root-ca.crt"}}]}
+    assert data.found_marks(api) == {"backup": "a1"}

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from harness.kube.resources import CSI_NODE, CSR, ENDPOINT_SLICE, LEASE, NODE, POD, Resource
 from harness.validate.phases import leftovers
 from harness.validate.phases.leftovers import ApiTraces
+from tests.unit.validate.fake_api import Api
 from tests.unit.validate.moments import moment
 
 Json = dict[str, Any]
@@ -82,3 +84,24 @@ def test_an_api_server_that_speaks_with_a_member_that_is_gone_is_found() -> None
 
 def test_machines_that_were_not_seen_are_found() -> None:
     assert leftovers.left_on_others(replace(moment(), running={}), GONE)
+
+
+def named(*names: str) -> list[Json]:
+    return [{"metadata": {"name": name, "namespace": "kube-system"}, "spec": {}} for name in names]
+
+
+def test_traces_of_machines_are_read_as_the_api_says_them() -> None:
+    pod = named("coredns-1")[0] | {"spec": {"nodeName": "w-0"}}
+    approved: Json = {"spec": {"username": "system:node:w-1"}, "status": {"conditions": [{"type": "Approved"}]}}
+    lists: dict[Resource, list[Json]] = {
+        NODE: named("cp-0", "w-0"),
+        LEASE: named("cp-0", "w-0"),
+        CSI_NODE: named("cp-0", "w-0"),
+        POD: [pod],
+        CSR: [approved],
+        ENDPOINT_SLICE: [{"endpoints": [{"addresses": ["10.222.1.2"]}]}, {"endpoints": None}],
+    }
+    api: Any = Api(lists=lists)
+    assert leftovers.traces_of(api) == CLEAN
+    api.lists[CSR] = [{"spec": {"username": "system:node:w-1"}}]
+    assert leftovers.traces_of(api).requests == {"system:node:w-1"}

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import http.server
-import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,12 +13,12 @@ from harness.errors import HarnessBug, InfraError, ProductError
 from harness.model import Cell, Environment, Machine, Phase
 from harness.spec.models import Timeouts
 from harness.until import Deadline
-from harness.validate.facts.availability import read_availability
 from harness.validate.phases import witness as module
 from harness.validate.phases.witness import KEEPS_ANSWERING, Witness, client_of, leaves_bare
-from harness.validate.remote.availability import RequestStream, send_requests
+from harness.validate.remote.availability import send_requests
 from tests.unit.validate import guests
 from tests.unit.validate.moments import moment
+from tests.unit.validate.serving import serving
 
 TIMEOUTS = Timeouts(**dict.fromkeys(Timeouts.model_fields, 5.0))
 DEPLOY, UPGRADE = Phase("deploy"), Phase("upgrade", workload=KEEPS_ANSWERING)
@@ -118,8 +114,8 @@ def test_a_phase_that_fails_says_what_was_answered_meanwhile(
     marked: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failure = ProductError("upgrade.yml failed", detail="as it said")
-    with answering() as url:
-        asking = send_requests(ROOT, HERE, {module.WORKLOAD: (url, "")}, tmp_path / "log")
+    with serving() as port:
+        asking = send_requests(ROOT, HERE, {module.WORKLOAD: (f"http://127.0.0.1:{port}/", "")}, tmp_path / "log")
         monkeypatch.setattr(Witness, "_start_requests", lambda *_: asking)
         asking.wait_for_success(Deadline.after(30), what="it to answer")
         watched = witness(DEPLOY, UPGRADE).watch(1, environment(tmp_path), guests.guest())
@@ -147,61 +143,3 @@ def test_machines_are_looked_at_bare_only_where_they_have_to_become_so_again() -
 def test_it_is_asked_from_a_node_that_stays(phase: Phase, asker: str, tmp_path: Path) -> None:
     cell = Cell("c", {}, "s", (DEPLOY, phase), (), {})
     assert client_of(cell, 1, environment(tmp_path)).name == asker
-
-
-@contextmanager
-def answering() -> Iterator[str]:
-    class Answer(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            return
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-def test_questions_are_asked_until_they_are_stopped(tmp_path: Path) -> None:
-    with answering() as url:
-        asking = send_requests(ROOT, HERE, {"it": (url, "")}, tmp_path / "log")
-        try:
-            asking.wait_for_success(Deadline.after(30), what="it to answer")
-            asking.wait_for_success(Deadline.after(30), what="it to answer again", since_now=True)
-        finally:
-            asking.stop()
-    assert not asking.service.alive()
-    answers = read_availability(asking.output())["it"]
-    assert answers.asked > 1
-    assert answers.failed == 0
-
-
-def test_an_address_that_does_not_answer_is_the_products_fault(tmp_path: Path) -> None:
-    asking = send_requests(ROOT, HERE, {"it": ("http://127.0.0.1:1/", "")}, tmp_path / "log")
-    try:
-        with pytest.raises(ProductError, match="it: "):
-            asking.wait_for_success(Deadline.after(1), what="it to answer")
-    finally:
-        asking.stop()
-
-
-def test_a_machine_that_stops_asking_is_the_infras_fault(tmp_path: Path) -> None:
-    asking = send_requests(ROOT, ("/bin/false",), {"it": ("http://127.0.0.1:1/", "")}, tmp_path / "log")
-    with pytest.raises(InfraError, match="w-0 stopped sending requests"):
-        asking.wait_for_success(Deadline.after(30), what="it to answer")
-
-
-def test_words_of_ssh_in_the_log_are_no_answers(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    row = json.dumps({"of": "it", "at": 0, "took": 0, "why": ""})
-    log.write_text(f"Connection to 10.0.0.1 closed.\n{row}\n", encoding="utf-8")
-    asking = RequestStream(send_requests(ROOT, ("/bin/true",), {}, tmp_path / "other").service, log, ("it",), "w-0")
-    asking.wait_for_success(Deadline.after(1), what="it to answer")

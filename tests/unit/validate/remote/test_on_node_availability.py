@@ -2,42 +2,16 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import socket
 import subprocess
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
 from harness.validate.remote import hosts, on_node_availability
+from tests.unit.validate.serving import serving
 
 SECONDS = 60
-
-
-@contextmanager
-def serving(status: int) -> Iterator[int]:
-    """Serve one status on loopback; yield the port."""
-
-    class Answer(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(status)
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            return
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
-        yield server.server_address[1]
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 @pytest.mark.parametrize(("status", "said"), [(200, ""), (503, "status 503")])

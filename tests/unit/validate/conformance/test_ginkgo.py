@@ -1,0 +1,41 @@
+"""The command that runs specs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import yaml
+
+from harness.validate.conformance.ginkgo import Tools, focus, ginkgo_command, quoted, repository_list
+
+NAME = "[sig-node] a {b} (c) *should* not. be|restarted ^$ [Conformance]"
+
+
+def test_a_name_is_matched_to_the_letter() -> None:
+    assert re.fullmatch(quoted(NAME), NAME)
+    assert not re.fullmatch(quoted(NAME), NAME.replace("*", "x"))
+
+
+def test_focus_is_anchored_at_both_ends() -> None:
+    pattern = focus([NAME, "another"]).removeprefix("--focus=")
+    assert re.search(pattern, "Kubernetes e2e suite another")
+    assert re.search(pattern, f"Kubernetes e2e suite {NAME}")
+    assert not re.search(pattern, f"Kubernetes e2e suite {NAME} [Slow]")
+    assert not re.search(pattern, f"Kubernetes e2e suite again {NAME}")
+
+
+def test_every_registry_that_specs_pull_from_is_the_mirror() -> None:
+    read = yaml.safe_load(repository_list("10.0.0.1:5000"))
+    assert read["promoterE2eRegistry"] == "10.0.0.1:5000/e2e-test-images"
+    assert all(str(value).startswith("10.0.0.1:5000") for value in read.values())
+    assert not {"invalidRegistry", "privateRegistry"} & set(read)
+
+
+def test_the_command_has_no_more_processes_than_specs() -> None:
+    tools = Tools(Path("/t/e2e.test"), Path("/t/ginkgo"), Path("/t/kubectl"))
+    command = ginkgo_command(tools, [NAME], kubeconfig=Path("/k"), report_dir=Path("/r"), seconds=60)
+    assert command[0] == "/t/ginkgo"
+    assert "--procs=1" in command
+    assert command.index("/t/e2e.test") < command.index("--") < command.index("--kubeconfig=/k")
+    assert "--node-schedulable-timeout=60s" in command

@@ -1,0 +1,69 @@
+"""Add-ons that are missing, not ready or not wanted are found."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.validate.facts.addons import ADD_ONS
+from harness.validate.judge.addons import unavailable_deployments, unready_daemon_sets
+from tests.unit.validate import guests
+from tests.unit.validate.views import (
+    VERSIONS,
+    Change,
+    Judge,
+    finds,
+    named,
+    passes_a_well_guest_only,
+    view,
+    with_add_ons,
+    without,
+)
+
+
+def daemon_set(change: Change) -> Change:
+    return lambda raw: change(named(raw["daemon_sets"], "kube-flannel"))
+
+
+def coredns(change: Change) -> Change:
+    return lambda raw: change(named(raw["deployments"], "coredns"))
+
+
+JUDGES: tuple[Judge, ...] = (
+    unavailable_deployments,
+    unready_daemon_sets,
+)
+FAULTS: list[tuple[Judge, Change]] = [
+    (unavailable_deployments, without("deployments", "coredns")),
+    (unavailable_deployments, coredns(lambda d: d["status"].update(availableReplicas=1))),
+    (unavailable_deployments, coredns(lambda d: d["spec"].update(replicas=0))),
+    (unavailable_deployments, coredns(lambda d: d["metadata"].update(generation=9))),
+    (unready_daemon_sets, without("daemon_sets", "kube-proxy")),
+    (unready_daemon_sets, without("daemon_sets", "kube-flannel")),
+    (unready_daemon_sets, daemon_set(lambda d: d["status"].update(numberReady=1))),
+    (unready_daemon_sets, daemon_set(lambda d: d["status"].update(desiredNumberScheduled=1))),
+    (unready_daemon_sets, daemon_set(lambda d: d["status"].update(updatedNumberScheduled=0))),
+]
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+def test_only_a_well_guest_passes(judge: Judge) -> None:
+    assert passes_a_well_guest_only(judge)
+
+
+@pytest.mark.parametrize(("judge", "fault"), FAULTS)
+def test_a_fault_is_found(judge: Judge, fault: Change) -> None:
+    assert finds(judge, fault)
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+def test_a_guest_with_add_ons_passes_where_they_are_wanted(judge: Judge) -> None:
+    wanted = guests.expected(variables={**guests.VARIABLES, **VERSIONS})
+    assert judge(view(with_add_ons), wanted) == []
+
+
+def test_an_add_on_is_found_where_it_is_missing_or_not_wanted() -> None:
+    wanted = guests.expected(variables={**guests.VARIABLES, **VERSIONS})
+    missing = unavailable_deployments(view(), wanted)
+    assert {name for name in ADD_ONS for f in missing if name in f.where} == set(ADD_ONS)
+    unwanted = unavailable_deployments(view(with_add_ons), guests.expected())
+    assert [f.seen for f in unwanted] == ["it exists"] * len(ADD_ONS)

@@ -1,0 +1,48 @@
+"""Settings of running kubelets that are not those of the cell are found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.validate.judge import kubelets
+from tests.unit.validate import guests
+
+Json = dict[str, Any]
+SETTINGS: Json = {
+    "authentication": {"anonymous": {"enabled": False}, "webhook": {"enabled": True}},
+    "authorization": {"mode": "Webhook"},
+    "rotateCertificates": True,
+    "clusterDomain": "cluster.local",
+    "clusterDNS": ["10.95.0.10"],
+    "failCgroupV1": False,
+    "cgroupDriver": "cgroupfs",
+}
+
+
+def test_kubelets_with_the_cells_settings_pass() -> None:
+    settings = dict.fromkeys(("cp-0", "w-0"), SETTINGS)
+    assert kubelets.wrong_kubelet_settings(settings, "10.95.0.10", guests.expected()) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"clusterDNS": ["10.96.0.10"]},
+        {"clusterDomain": "other"},
+        {"cgroupDriver": "systemd"},
+        {"authorization": {"mode": "AlwaysAllow"}},
+        {"authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": True}}},
+        {"readOnlyPort": 10255},
+    ],
+)
+def test_a_kubelet_with_another_setting_is_found(change: Json) -> None:
+    settings = {"cp-0": SETTINGS, "w-0": {**SETTINGS, **change}}
+    found = kubelets.wrong_kubelet_settings(settings, "10.95.0.10", guests.expected())
+    assert [finding.where for finding in found] == ["w-0 kubelet"]
+
+
+def test_a_kubelet_that_does_not_tell_its_settings_is_found() -> None:
+    found = kubelets.wrong_kubelet_settings({"cp-0": SETTINGS}, "10.95.0.10", guests.expected())
+    assert [(finding.where, finding.seen) for finding in found] == [("w-0", "none")]
