@@ -50,6 +50,11 @@ def cell_labels(
     return labels
 
 
+def is_label_value(text: str) -> bool:
+    """Tell whether a text can be a run's or cell's id: both are values of labels."""
+    return re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", text) is not None
+
+
 def own_project(environment: Mapping[str, str] | None = None) -> str | None:
     """Return the CI project that this process is a job of, None outside of a CI."""
     variables = os.environ if environment is None else environment

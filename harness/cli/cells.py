@@ -1,98 +1,61 @@
-"""`vmatrix list | status | reap`: look at cells, planned and alive, and take them away."""
+"""`vmatrix list | status | reap`: list planned cells and existing cells, delete cells."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
-import sys
 import time
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from harness import providers
 from harness.cell import release, teardown
+from harness.cell.existing import MachineState, machine_states
 from harness.cell.found import CellSelector, Found, find
-from harness.cell.labels import own_project
-from harness.cell.launchers import launcher_address
+from harness.cell.labels import is_label_value, own_project
+from harness.cli.options import CLUSTER, AsJson, Given, settings_of, takes
+from harness.cli.output import wide_console
 from harness.errors import BadInput
-from harness.kube.client import Cluster
-from harness.kube.resources import VM, VMI
-from harness.model import LABEL_MACHINE
-from harness.paths import project_dir
 from harness.plan.goal import needing
 from harness.plan.lock import not_runnable
 from harness.plan.select import Selected
 from harness.schedule.durations import Durations
 from harness.session.choice import choose, kind_of
-from harness.spec import Spec, load_spec
-from harness.spec.settings import Settings, load_settings
+from harness.spec import Spec
+from harness.spec.project import Project
 
-Provider = Annotated[str | None, typer.Option(help="local or kubeconfig.")]
-InfraName = Annotated[str | None, typer.Option(help="Name of the embedded infrastructure.")]
-Kubeconfig = Annotated[Path | None, typer.Option(help="Kubeconfig of the infra cluster.")]
-Namespace = Annotated[str | None, typer.Option(help="The namespace that cells share, if they do.")]
-LABEL_VALUE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
-WIDE = 250  # columns where there is no terminal: ids are there to be copied, never cut
-out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDE)
+out = wide_console()
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command(name="list")(list_cells)
-    app.command()(status)
-    app.command()(reap)
-
-
-def _spec() -> Spec:
-    return load_spec(project_dir() / "matrix")
-
-
-def _settings(
-    provider: str | None, infra_name: str | None, kubeconfig: Path | None, namespace: str | None = None
-) -> Settings:
-    options = {"provider": provider, "infra_name": infra_name, "kubeconfig": kubeconfig, "namespace": namespace}
-    return load_settings(Path.cwd(), options=options).settings
+    listed = ("tier", "failed", "changed_since", "provider", "infra_profile", "infra_name", "runs")
+    app.command(name="list")(takes(*listed)(list_cells))
+    app.command()(takes(*CLUSTER)(status))
+    app.command()(takes(*CLUSTER)(reap))
 
 
 def list_cells(
+    given: Given,
     cells: Annotated[
-        list[str] | None, typer.Argument(help="Ids, globs of ids, AXIS=VALUE, AXIS=class:CLASS; all without any.")
+        list[str] | None, typer.Argument(help="Cell ids, globs of ids, AXIS=VALUE or AXIS=class:CLASS; default: all.")
     ] = None,
-    tier: Annotated[str | None, typer.Option(help="Only this tier.")] = None,
-    infra_profile: Annotated[
-        str | None,
-        typer.Option(
-            "--infra-profile",
-            "--infra-kind",
-            "--infra",
-            help="Infra profile.",
-        ),
-    ] = None,
-    failed: Annotated[str | None, typer.Option(help="Only what did not pass in a run (or the `last`).")] = None,
-    changed_since: Annotated[
-        str | None, typer.Option(help="Only what files changed since a git revision can affect, and one cell more.")
-    ] = None,
-    provider: Provider = None,
-    runs: Annotated[Path | None, typer.Option(help="Directory of the runs' results.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """List cells: exactly those that `vmatrix run` would run with the same words, and why."""
-    settings = load_settings(
-        Path.cwd(), options={"infra_profile": infra_profile, "provider": provider, "runs": runs}
-    ).settings
-    spec = _spec()
-    found = choose(spec, settings, cells or [], tier=tier, failed=failed, changed=changed_since)
+    """List planned cells. `vmatrix run` with the same selection runs exactly these."""
+    project = Project.load(settings_of(given))
+    spec, settings = project.spec, project.settings
+    tier, failed, changed = given["tier"], given["failed"], given["changed_since"]
+    found = choose(spec, settings, cells or [], tier=tier, failed=failed, changed=changed)
     durations = Durations.load(settings, os.environ)
     rows = [_listed(one, durations.expected(one.cell).seconds) for one in found]
     if as_json:
         out.print(json.dumps(rows, indent=2), markup=False)
         return
-    narrowed = bool(cells or failed or changed_since)
+    narrowed = bool(cells or failed or changed)
     table = Table(box=None)
     for heading in ("cell", "tiers", "machines", "memory", "minutes", "phases", *(["why"] if narrowed else [])):
         table.add_column(heading, overflow="fold")
@@ -107,7 +70,7 @@ def list_cells(
             *([row["why"]] if narrowed else []),
         )
     out.print(table)
-    _say_left_out(spec, kind_of(spec, settings), tier)
+    _print_left_out(spec, kind_of(spec, settings), tier)
 
 
 def _listed(one: Selected, seconds: float) -> dict[str, Any]:
@@ -124,27 +87,25 @@ def _listed(one: Selected, seconds: float) -> dict[str, Any]:
     }
 
 
-def _say_left_out(spec: Spec, infra: str, tier: str | None) -> None:
-    """Say which values and pinned cells a kind of infra cannot run, and why."""
+def _print_left_out(spec: Spec, infra: str, tier: str | None) -> None:
+    """Print which values and pinned cells cannot run on an infra profile, and why."""
     values: dict[str, list[str]] = {}
     for left in needing(spec, infra):
         values.setdefault(left.why, []).append(f"{left.axis} {left.value}")
     for why, those in values.items():
         out.print(f"left out on {infra}: {', '.join(those)}: {why}", markup=False)
-    said = (sentence for name in ([tier] if tier else spec.tiers) for sentence in not_runnable(spec, name, infra))
-    for sentence in dict.fromkeys(said):
+    sentences = (s for name in ([tier] if tier else spec.tiers) for s in not_runnable(spec, name, infra))
+    for sentence in dict.fromkeys(sentences):
         out.print(sentence, markup=False)
 
 
-def status(
-    provider: Provider = None, infra_name: InfraName = None, kubeconfig: Kubeconfig = None, namespace: Namespace = None
-) -> None:
-    """Show the cells that exist in the infra cluster and their machines."""
-    settings = _settings(provider, infra_name, kubeconfig, namespace)
+def status(given: Given) -> None:
+    """Show existing cells and their machines."""
+    settings = settings_of(given)
     cluster = providers.open_cluster(settings)
     found = find(cluster, CellSelector(namespace=settings.namespace))
     if not found:
-        out.print("no cell exists in the infra cluster")
+        out.print("no cells in the infra cluster")
         return
     table = Table(box=None)
     for heading in ("run", "cell", "attempt", "namespace", "expires in", "machine", "status", "address"):
@@ -152,61 +113,71 @@ def status(
     for cell in found:
         left = (cell.expires_at - time.time()) / 60
         expires = f"{left:.0f} min" if left > 0 else "expired"
-        for name, word, address in _machines(cluster, cell) or [("-", cell.phase or "-", "-")]:
-            table.add_row(cell.run, cell.cell, str(cell.attempt), cell.namespace, expires, name, word, address)
+        for machine in machine_states(cluster, cell) or [MachineState("-", cell.phase or "-", "-")]:
+            where = (cell.run, cell.cell, str(cell.attempt), cell.namespace, expires)
+            table.add_row(*where, machine.name, machine.status, machine.address)
     out.print(table)
 
 
-def _machines(cluster: Cluster, cell: Found) -> list[tuple[str, str, str]]:
-    vmis = {v["metadata"]["name"]: v for v in cluster.list(VMI, cell.namespace, labels=cell.selector).items}
-    rows = []
-    for vm in cluster.list(VM, cell.namespace, labels=cell.selector).items:
-        name = vm["metadata"]["name"]
-        word = (vm.get("status") or {}).get("printableStatus", "")
-        address = launcher_address(cluster, cell.namespace, vmis[name]) if name in vmis else ""
-        rows.append(((vm["metadata"].get("labels") or {}).get(LABEL_MACHINE, name), word, address or "-"))
-    return rows
+@dataclass(frozen=True)
+class ReapRequest:
+    """Which cells to delete."""
+
+    run: Annotated[str | None, typer.Option(help="Delete the cells of this run.", metavar="RUN")] = None
+    cell: Annotated[str | None, typer.Option(help="Delete the cells with this id.", metavar="CELL")] = None
+    expired: Annotated[bool, typer.Option("--expired", help="Delete expired cells.")] = False
+    all: Annotated[bool, typer.Option("--all", help="Delete all cells.")] = False
+
+    def refuse(self) -> None:
+        """Check the options against each other.
+
+        Raises:
+            BadInput: nothing is selected, or options exclude each other.
+        """
+        if not (self.run or self.cell or self.expired or self.all):
+            raise BadInput("nothing selected: give --run, --cell, --expired or --all", hint="see `vmatrix reap --help`")
+        if self.all and (self.run or self.cell or self.expired):
+            raise BadInput("--all excludes --run, --cell and --expired", hint="leave out --all to delete some cells")
+        for option, value in (("--run", self.run), ("--cell", self.cell)):
+            if value is not None and not is_label_value(value):
+                raise BadInput(f"{option} {value!r} is not a {option[2:]} id", hint="`vmatrix status` shows both ids")
 
 
 def reap(
-    run: Annotated[str | None, typer.Option(help="Cells of this run.")] = None,
-    cell: Annotated[str | None, typer.Option(help="Cells with this id.")] = None,
-    expired: Annotated[bool, typer.Option(help="Cells whose expiry has passed.")] = False,
-    all_: Annotated[bool, typer.Option("--all", help="Every cell.")] = False,
+    given: Given,
+    request: ReapRequest,
     remove_finalizers: Annotated[
-        bool, typer.Option(help="Off what stays all the same, take the finalizers: what they stand for is left behind.")
+        bool,
+        typer.Option(
+            "--remove-finalizers",
+            help="Remove finalizers from objects that will not delete; their resources may be orphaned.",
+        ),
     ] = False,
-    provider: Provider = None,
-    infra_name: InfraName = None,
-    kubeconfig: Kubeconfig = None,
-    namespace: Namespace = None,
 ) -> None:
-    """Take cells away; in a job of a CI, those of its project. Idempotent; works from any machine with a kubeconfig."""
-    if not (run or cell or expired or all_):
-        raise BadInput("reap what?", hint="pass --run RUN, --cell CELL, --expired or --all")
-    if all_ and (run or cell or expired):
-        raise BadInput("--all goes with nothing else", hint="leave --all out to choose by --run, --cell or --expired")
-    for option, value in (("--run", run), ("--cell", cell)):
-        if value is not None and not LABEL_VALUE.fullmatch(value):
-            raise BadInput(f"{option} {value!r} cannot be a {option[2:]}'s id", hint="`vmatrix status` shows both ids")
-    settings = _settings(provider, infra_name, kubeconfig, namespace)
-    seconds = _spec().timeouts.scaled(settings.timeout_scale).teardown
-    cluster = providers.open_cluster(settings)
+    """Delete cells, from any machine with a kubeconfig. In a CI job, only cells of the job's project."""
+    request.refuse()
+    project = Project.load(settings_of(given))
+    cluster = providers.open_cluster(project.settings)
     selection = CellSelector(
-        run=run, cell=cell, only_expired=expired, namespace=settings.namespace, project=own_project()
+        run=request.run,
+        cell=request.cell,
+        only_expired=request.expired,
+        namespace=project.settings.namespace,
+        project=own_project(),
     )
+    seconds = project.timeouts.teardown
     if remove_finalizers:
         gone = release.remove_finalizers(
             cluster,
             selection,
             seconds=seconds,
-            on_gone=_say_gone,
-            on_released=lambda told: out.print(f"released: {told}"),
+            on_gone=_print_deleted,
+            on_released=lambda told: out.print(f"finalizers removed: {told}"),
         )
     else:
-        gone = teardown.reap(cluster, selection, seconds=seconds, on_gone=_say_gone)
-    out.print(f"{len(gone)} cells taken away" if gone else "nothing to take away")
+        gone = teardown.reap(cluster, selection, seconds=seconds, on_gone=_print_deleted)
+    out.print(f"{len(gone)} {'cell' if len(gone) == 1 else 'cells'} deleted" if gone else "no cells to delete")
 
 
-def _say_gone(found: Found) -> None:
-    out.print(f"gone: {found.what if found.shared else found.namespace}")
+def _print_deleted(found: Found) -> None:
+    out.print(f"deleted: {found.what if found.shared else found.namespace}")

@@ -4,175 +4,48 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from collections.abc import Iterator, Mapping
-from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 import yaml
-from rich.console import Console
 
-from harness.cell import inventory
-from harness.cell.deploy import playbook_argv
-from harness.cell.example import example_manifests
-from harness.cell.life import named_machines
-from harness.model import Cell, Environment, Machine, Phase
-from harness.paths import project_dir
-from harness.plan.lock import load_lock
-from harness.plan.select import Selected
-from harness.plan.why import why
-from harness.proc import pasteable
-from harness.rundir import AttemptDir
-from harness.schedule.demand import demand_of
+from harness.cli.options import AsJson, Given, settings_of, takes
+from harness.cli.output import wide_console
 from harness.schedule.durations import Durations
 from harness.session.choice import choose, kind_of
-from harness.spec import Spec, load_spec
-from harness.spec.settings import load_settings
+from harness.session.explain import explained
+from harness.spec.project import Project
 
-SHOWN = 10  # combinations that a cell alone covers; the others are counted
-SSH_PORT = 22
 LONG = 1000  # characters of a line before YAML breaks it: commands are there to be copied
-WIDE = 250  # columns where there is no terminal: ids are there to be copied, never cut
-out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDE)
+out = wide_console()
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command()(explain)
+    app.command()(takes("tier", "infra_profile", "provider", "infra_name")(explain))
 
 
 def explain(
-    cells: Annotated[list[str], typer.Argument(help="Ids, globs of ids, AXIS=VALUE, AXIS=class:CLASS.")],
-    tier: Annotated[str | None, typer.Option(help="Only cells of this tier.")] = None,
-    infra_profile: Annotated[
-        str | None,
-        typer.Option("--infra-profile", "--infra-kind", "--infra", help="Infra profile."),
-    ] = None,
-    provider: Annotated[str | None, typer.Option(help="local or kubeconfig.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: a list of cells.")] = False,
+    given: Given,
+    cells: Annotated[list[str], typer.Argument(help="Cell ids, globs of ids, AXIS=VALUE or AXIS=class:CLASS.")],
+    as_json: AsJson = False,
 ) -> None:
-    """Print what cells will be and why they are planned: machines, manifests, inventory, playbook calls, checks."""
-    settings = load_settings(Path.cwd(), options={"infra_profile": infra_profile, "provider": provider}).settings
-    directory = project_dir() / "matrix"
-    spec = load_spec(directory)
-    infra = kind_of(spec, settings)
+    """Print everything about planned cells: why they exist, machines, manifests, inventory, commands, checks."""
+    project = Project.load(settings_of(given))
+    spec, settings = project.spec, project.settings
     durations = Durations.load(settings, os.environ)
-    found = [explained(spec, infra, one, durations) for one in choose(spec, settings, cells, tier=tier)]
+    infra = kind_of(spec, settings)
+    found = [explained(spec, infra, one, durations) for one in choose(spec, settings, cells, tier=given["tier"])]
     if as_json:
         out.print(json.dumps(found, indent=2, default=str), markup=False)
         return
     for cell in found:
-        text = yaml.dump(cell, Dumper=_Plain, sort_keys=False, width=LONG, explicit_start=len(found) > 1)
+        text = yaml.dump(cell, Dumper=UnaliasedDumper, sort_keys=False, width=LONG, explicit_start=len(found) > 1)
         out.print(text, markup=False)
 
 
-class _Plain(yaml.SafeDumper):
-    """Writes out what stands twice: no reader follows anchors."""
+class UnaliasedDumper(yaml.SafeDumper):
+    """Writes repeated values out: no reader follows anchors."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
-
-
-def explained(spec: Spec, infra: str, one: Selected, durations: Durations) -> dict[str, Any]:
-    """Return everything that is known of a cell before it exists, as plain data."""
-    cell = one.cell
-    expected = durations.expected(cell)
-    environment = placeholders(cell)
-    return {
-        "cell": cell.id,
-        "infra": infra,
-        "tiers": dict(_reasons(spec, infra, one)),
-        "values": dict(cell.values),
-        "expected": {
-            "minutes": round(expected.seconds / 60, 1),
-            "from": expected.source,
-            "asks for": str(demand_of(cell)),
-        },
-        "quarantine": [
-            {
-                "check": entry.check or "every step and check",
-                "issue": entry.issue,
-                "reason": entry.reason,
-                "until": entry.until.isoformat(),
-            }
-            for entry in spec.quarantine
-            if fnmatchcase(cell.id, entry.cell)
-        ],
-        "machines": [
-            {
-                "name": m.name,
-                "groups": list(m.groups),
-                "cpus": m.cpus,
-                "memory": f"{m.memory_mib}Mi",
-                "disk": f"{m.disk_gib}Gi",
-                "image": m.image,
-            }
-            for m in cell.machines
-        ],
-        "phases": [_phase(spec, cell, index, environment) for index in range(len(cell.phases))],
-        "checks": {tier: _checks(spec, tier) for tier in one.tiers},
-        "variables": dict(cell.vars),
-        "inventory": inventory.inventory(environment),
-        "manifests": example_manifests(cell),
-    }
-
-
-def placeholders(cell: Cell) -> Environment:
-    """Return the cell's machines as a run would have them, with words for what only a run knows."""
-    directory = Path("runs") / "RUN" / cell.id
-    return Environment(
-        run="RUN",
-        cell=cell,
-        attempt=1,
-        namespace=f"vmatrix-{cell.id}-RUN-1",
-        machines=tuple(Machine(m, f"ADDRESS-OF-{m.name}", SSH_PORT, "USER") for m in cell.machines),
-        directory=directory,
-        private_key=AttemptDir(directory).key,
-    )
-
-
-def _reasons(spec: Spec, infra: str, one: Selected) -> Iterator[tuple[str, Any]]:
-    """Yield, by tier, why the cell is in it."""
-    lock = load_lock(project_dir() / "matrix")
-    for tier in one.tiers:
-        found = why(spec, tier, infra, one.cell.id, lock)
-        reason: dict[str, Any] = {"pinned": found.pinned}
-        for word, combinations in (("only it has", found.only), ("it has first", found.first)):
-            shown = [str(combination) for combination in combinations[:SHOWN]]
-            more = len(combinations) - len(shown)
-            if shown:
-                reason[word] = [*shown, *([f"and {more} more"] if more else [])]
-        yield tier, reason
-
-
-def _phase(spec: Spec, cell: Cell, index: int, environment: Environment) -> dict[str, Any]:
-    phase: Phase = cell.phases[index]
-    playbook = Path(spec.product.directory) / spec.product.phases[phase.name].playbook
-    argv = ["ansible-playbook", *playbook_argv(playbook, environment.files.hosts, environment.files.variables)[1:]]
-    return {
-        "phase": cell.stage(index),
-        "playbook": str(playbook),
-        "command": f"ANSIBLE_CONFIG={playbook.parent / 'ansible.cfg'} {pasteable(argv)}",
-        "machines": list(phase.machines),
-        **({"loses": list(phase.lost)} if phase.lost else {}),
-        **({"removes": list(phase.removed)} if phase.removed else {}),
-        **({"workload": phase.workload} if phase.workload else {}),
-        **({"data": f"as when {cell.stage(phase.data_of)} began"} if phase.data_of is not None else {}),
-        **({"values": values} if (values := _others(phase.values, cell.values)) else {}),
-        **({"variables": variables} if (variables := _others(phase.vars, cell.vars) | named_machines(phase)) else {}),
-        "then": phase.then,
-        "checked": phase.cluster,
-    }
-
-
-def _others(during: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is another during a phase than for the cell as a whole."""
-    return {name: value for name, value in during.items() if name not in usual or usual[name] != value}
-
-
-def _checks(spec: Spec, tier: str) -> dict[str, list[str]]:
-    """Return the files of each suite of a tier."""
-    folder = project_dir() / "tests" / "cells"
-    return {suite: sorted(f.name for f in (folder / suite).glob("test_*.py")) for suite in spec.tiers[tier].suites}

@@ -115,24 +115,15 @@ def cell() -> None:
     settings = context.project.settings
     if settings.namespace is not None:
         os.environ["VMATRIX_NAMESPACE"] = settings.namespace
-    run.run(
-        cells=[name] if name else [],
-        tier=tier,
-        provider=settings.provider,
-        infra_profile=settings.infra_profile,
-        infra_name=settings.infra_name,
-        kubeconfig=settings.kubeconfig,
-        runs=settings.runs,
-        run_id=context.job.run,
-        select=only,
-        parallel="1" if name else run.AUTO,
-    )
+    passed_on = ("provider", "infra_profile", "infra_name", "kubeconfig", "runs")
+    given = {"tier": tier, "run_id": context.job.run, **{name: getattr(settings, name) for name in passed_on}}
+    run.run(given, cells=[name] if name else [], select=only, parallel="1" if name else run.AUTO)
 
 
 def _ready() -> None:
     """Install what the embedded infrastructure needs of this host."""
     try:
-        doctor.doctor(install=True)
+        doctor.doctor({}, install=True)
     except typer.Exit as ended:
         if ended.exit_code != EXIT_OK:
             raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,69 +19,69 @@ from harness.artifacts import refs
 from harness.artifacts.recipe import Progress, silent
 from harness.artifacts.store import Store
 from harness.cli.artifacts_progress import showing
+from harness.cli.options import AsJson, Given, takes
 from harness.errors import EXIT_INFRA, EXIT_NOTHING_SELECTED, EXIT_OK, BadInput
 from harness.infra.host.instance import DEFAULT_PROVIDER, infra_command
 from harness.infra.host.status import InstanceStatus, State
 from harness.providers import Definition, InstanceProvider, Opening
 from harness.spec.settings import Settings, load_settings
 
-app = typer.Typer(no_args_is_help=True, help="Bring the infra cluster up, take it down, look at it.")
+app = typer.Typer(no_args_is_help=True, help="Create, inspect and delete infra clusters on this host.")
 out = Console(soft_wrap=True, highlight=False)
 
 EXIT_CODES = {State.UP: EXIT_OK, State.BROKEN: EXIT_INFRA, State.DOWN: EXIT_NOTHING_SELECTED}
 
-ProviderName = Annotated[
-    str | None,
-    typer.Option(
-        "--provider", help="local: a control plane and machines on this host. kind: a cluster in a container."
-    ),
-]
-InstanceName = Annotated[str, typer.Option("--name", help="The instance's name; several can run side by side.")]
-AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
+InstanceName = Annotated[str, typer.Option("--name", help="Name of the instance.", metavar="NAME")]
+
+
+@dataclass(frozen=True)
+class UpOptions:
+    """What may be chosen of a new instance; a provider has some of these options."""
+
+    kubernetes: Annotated[
+        str | None, typer.Option(help="Kubernetes version, for provider kind.", metavar="VERSION")
+    ] = None
+    node_image: Annotated[
+        str | None, typer.Option(help="Node image, for provider kind; default: a published image or our own build.")
+    ] = None
+    releases: Annotated[
+        Path | None,
+        typer.Option(help="KubeVirt and CDI releases, for provider kind; default: deploy/kind/releases.yml."),
+    ] = None
 
 
 @app.command()
-def up(
-    provider: ProviderName = None,
-    name: InstanceName = "default",
-    kubevirt: Annotated[
-        str | None, typer.Option(help="kind only. release: KubeVirt and CDI are installed. embedded: our own part.")
-    ] = None,
-    kubernetes: Annotated[str | None, typer.Option(help="kind only: the cluster's Kubernetes version.")] = None,
-    node_image: Annotated[
-        str | None, typer.Option(help="kind only: the node's image; by default a published one, or our own.")
-    ] = None,
-    releases_file: Annotated[
-        Path | None, typer.Option("--releases", help="kind only: names KubeVirt's and CDI's; deploy/kind/releases.yml.")
-    ] = None,
-) -> None:
-    """Bring an infra cluster up; mend what is missing of one that is partly up."""
-    chosen = providers.holder(name, provider)
-    given = {"kubevirt": kubevirt, "kubernetes": kubernetes, "node_image": node_image, "releases": releases_file}
-    foreign = [option for option, value in given.items() if value is not None and option not in chosen.choices]
+@takes("provider", "kubevirt")
+def up(given: Given, options: UpOptions, name: InstanceName = "default") -> None:
+    """Create an instance, or repair one that is broken."""
+    chosen = providers.holder(name, given["provider"])
+    choices = {"kubevirt": given["kubevirt"], **asdict(options)}
+    foreign = [option for option, value in choices.items() if value is not None and option not in chosen.choices]
     if foreign:
         words = " and ".join("--" + option.replace("_", "-") for option in foreign)
         raise BadInput(f"provider {chosen.name} has no option {words}", hint="add --provider kind")
     began = time.monotonic()
     with showing(out) as progress:
-        infra = _instance(chosen, name, progress, given)
+        infra = _instance(chosen, name, progress, choices)
         infra.up()
     out.print(f"infra {name} is up at {infra.describe()['server']} after {time.monotonic() - began:.1f} s")
-    out.print(f"to look at it: export KUBECONFIG={infra.kubeconfig()}")
+    out.print(f"to use it: export KUBECONFIG={infra.kubeconfig()}")
     out.print(f"to delete it: {infra_command('down', name, chosen.name)}")
 
 
 @app.command()
-def down(provider: ProviderName = None, name: InstanceName = "default") -> None:
-    """Take an infra cluster away, and every machine on it."""
-    _instance(providers.holder(name, provider), name).down()
-    out.print(f"infra {name} is down, nothing of it is left")
+@takes("provider")
+def down(given: Given, name: InstanceName = "default") -> None:
+    """Delete an instance and all its machines."""
+    _instance(providers.holder(name, given["provider"]), name).down()
+    out.print(f"infra {name} is down")
 
 
 @app.command()
-def status(provider: ProviderName = None, name: InstanceName = "default", as_json: AsJson = False) -> None:
-    """Look at an infra cluster: exit code 0 up, 3 broken, 4 down."""
-    chosen = providers.holder(name, provider)
+@takes("provider")
+def status(given: Given, name: InstanceName = "default", as_json: AsJson = False) -> None:
+    """Show the state of an instance. Exit codes: 0 up, 3 broken, 4 down."""
+    chosen = providers.holder(name, given["provider"])
     infra = _instance(chosen, name)
     seen = infra.status()
     facts = (
@@ -95,9 +95,10 @@ def status(provider: ProviderName = None, name: InstanceName = "default", as_jso
 
 
 @app.command()
-def describe(provider: ProviderName = None, name: InstanceName = "default", as_json: AsJson = False) -> None:
-    """Say where an infra cluster is: addresses, directories, programs; exit code 3 when it is not up."""
-    infra = _instance(providers.holder(name, provider), name)
+@takes("provider")
+def describe(given: Given, name: InstanceName = "default", as_json: AsJson = False) -> None:
+    """Print the addresses, directories and programs of an instance. Exits with code 3 if it is not up."""
+    infra = _instance(providers.holder(name, given["provider"]), name)
     facts = {**infra.describe(), "mirror": asdict(infra.mirror())}
     if as_json:
         out.print_json(json.dumps(facts))
@@ -108,14 +109,14 @@ def describe(provider: ProviderName = None, name: InstanceName = "default", as_j
 
 @app.command()
 def pin(
-    file: Annotated[Path | None, typer.Option(help="Which; deploy/kind/releases.yml without it.")] = None,
+    file: Annotated[Path | None, typer.Option(help="Releases file; default: deploy/kind/releases.yml.")] = None,
 ) -> None:
-    """Record the checksum of every manifest of KubeVirt's and CDI's releases that has none yet; to be committed."""
-    recorded = False
+    """Add missing checksums to the file of KubeVirt and CDI releases; commit the result."""
+    added = 0
     for checksum, url in providers.pin_releases(file):
         out.print(f"{checksum}  {url}")
-        recorded = True
-    out.print("compare them with what the projects publish, then commit the file" if recorded else "all have one")
+        added += 1
+    out.print("compare them with those that the projects publish" if added else "no checksums are missing")
 
 
 def _instance(
@@ -135,7 +136,7 @@ def _instance(
 def show(name: str, seen: InstanceStatus, facts: Mapping[str, str], provider: str = DEFAULT_PROVIDER) -> None:
     """Print an instance for a person; `facts` are its addresses and folders."""
     if seen.state is State.DOWN:
-        out.print(f"infra {name} is down; to bring it up: {infra_command('up', name, provider)}")
+        out.print(f"infra {name} is down; to create it: {infra_command('up', name, provider)}")
         return
     out.print(f"infra {name} is {seen.state}")
     for key in ("server", "kubeconfig", "mirror", "directory"):
@@ -143,15 +144,16 @@ def show(name: str, seen: InstanceStatus, facts: Mapping[str, str], provider: st
             out.print(f"  {key:12} {facts[key]}")
     if seen.programs:
         out.print(f"  {'disk used':12} {seen.disk_mib} MiB")
-        out.print(f"  {'KubeVirt':12} {seen.kubevirt or 'not known'}, CDI {seen.cdi or 'not known'}")
+        out.print(f"  {'KubeVirt':12} {seen.kubevirt or 'unknown'}, CDI {seen.cdi or 'unknown'}")
         out.print(_programs(seen))
     if seen.machines:
         out.print(_machines(seen))
     for line in seen.leftovers:
         out.print(f"  left on this host: {line}")
     if seen.state is State.BROKEN:
-        mend = f"{infra_command('up', name, provider)} mends it, " if seen.programs else ""
-        out.print(f"{mend}{infra_command('down', name, provider)} takes it away")
+        if seen.programs:
+            out.print(f"to repair it: {infra_command('up', name, provider)}")
+        out.print(f"to delete it: {infra_command('down', name, provider)}")
 
 
 def _text(value: Any) -> str:

@@ -1,19 +1,19 @@
-"""`vmatrix plan`: the cells of each tier on each kind of infra, what they provably cover, the files that keep them."""
+"""`vmatrix plan`: the cells of each tier on each infra profile, what they provably cover, the files that keep them."""
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from harness.cli.options import AsJson, former, takes
+from harness.cli.output import wide_console
 from harness.errors import BadInput, HarnessBug
-from harness.paths import project_dir
 from harness.plan import coverage
 from harness.plan.budget import over_budget
 from harness.plan.build import TierPlan, lock_text, plan_tier
@@ -25,30 +25,44 @@ from harness.plan.verify import Broken
 from harness.schedule.estimate import estimate
 from harness.spec import Spec, lines, load_spec
 from harness.spec.loader import refuse
+from harness.spec.project import matrix_dir
 
-WIDE = 250  # columns where there is no terminal: ids are there to be copied, never cut
 SHOWN = 5  # impossible combinations of one reason
-out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDE)
+out = wide_console()
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command()(plan)
+    app.command()(takes()(plan))
+
+
+@dataclass(frozen=True)
+class PlanRequest:
+    """What is planned."""
+
+    tier: Annotated[str | None, typer.Option(help="Plan only this tier, and list its cells.")] = None
+    infra_profile: Annotated[str | None, typer.Option(help="Plan only for this infra profile.")] = None
+    former_profile: Annotated[str | None, former("--infra", "--infra-profile")] = None
+    repack: Annotated[bool, typer.Option("--repack", help="Plan from scratch: ignore the cells in plan.lock.yml.")] = (
+        False
+    )
 
 
 def plan(
-    tier: Annotated[str | None, typer.Option(help="Only this tier, with its cells.")] = None,
-    infra: Annotated[str | None, typer.Option(help="Only this kind of infra (matrix/infras.yml).")] = None,
-    seed: Annotated[int, typer.Option(help="Another one makes other new cells.")] = 0,
-    repack: Annotated[bool, typer.Option(help="Plan anew: keep no cell of the lock.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    write: Annotated[bool, typer.Option(help="Write matrix/plan.lock.yml and matrix/COVERAGE.md.")] = False,
-    check: Annotated[bool, typer.Option(help="Fail when these files are out of date; change nothing.")] = False,
+    request: PlanRequest,
+    seed: Annotated[int, typer.Option(help="Seed for planning new cells.")] = 0,
+    as_json: AsJson = False,
+    write: Annotated[bool, typer.Option("--write", help="Write matrix/plan.lock.yml and matrix/COVERAGE.md.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Fail if these files are out of date; change nothing.")
+    ] = False,
 ) -> None:
-    """Plan the cells of each tier, prove what they cover, and keep them in the lock."""
+    """Plan the cells of each tier and prove what they cover."""
+    tier, repack = request.tier, request.repack
+    infra = request.infra_profile or request.former_profile
     if check and (write or repack or tier or infra):
-        raise BadInput("--check is for all tiers and changes nothing", hint="leave the other options out")
-    directory = project_dir() / "matrix"
+        raise BadInput("--check covers all tiers and excludes other options", hint="leave out the other options")
+    directory = matrix_dir()
     spec = load_spec(directory)
     chosen = _chosen(spec, tier, infra)
     lock = load_lock(directory)
@@ -94,7 +108,7 @@ def _refuse_unsound(spec: Spec, plans: Sequence[TierPlan], directory: Path) -> N
     wrong = [f"{p.tier} on {p.infra}: no {c}" for p in plans if p.proof is not None for c in p.proof.missing]
     wrong += [f"{p.tier} on {p.infra}: {p.cells[b.number].id}: {'; '.join(b.why)}" for p, b in _broken(plans)]
     if wrong:
-        raise HarnessBug("the plan is not what it should be", detail="\n".join(wrong), hint="please report this")
+        raise HarnessBug("the plan does not cover what it must", detail="\n".join(wrong), hint="please report this")
 
 
 def _broken(plans: Sequence[TierPlan]) -> Iterator[tuple[TierPlan, Broken]]:

@@ -4,96 +4,110 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from harness.cli.options import former, takes
 from harness.errors import BadInput
 from harness.history.file import replace_file
 from harness.history.lines import History, Skipped
-from harness.paths import project_dir
 from harness.report.analysis.analyse import Analysis
 from harness.report.output.files import FORMATS, files
 from harness.report.output.note import lines_of
 from harness.report.output.numbers import summary
 from harness.report.output.serve import server
 from harness.session.reporting import ALL, DAYS, NIGHTLY, Asked, days_of, looked_at
-from harness.spec import load_spec
+from harness.spec.project import Project
 from harness.spec.settings import load_settings
 
-NAMED = 5  # lines that could not be read, of which each is said
+NAMED = 5  # unreadable lines that are named, not only counted
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command()(report)
+    app.command()(takes()(report))
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """What the report is about."""
+
+    history: Annotated[
+        list[Path] | None, typer.Option(help="History file or run directory; default: the store in the settings.")
+    ] = None
+    days: Annotated[float | None, typer.Option(min=0.01, help=f"Days to look back; default: {DAYS:g}.")] = None
+    since: Annotated[str | None, typer.Option(help="Date to look back to, instead of --days.", metavar="DATE")] = None
+    tier: Annotated[
+        str | None, typer.Option(help=f"Only runs of this tier, or `{ALL}`; default: {NIGHTLY}, if it has runs.")
+    ] = None
+    branch: Annotated[
+        str | None, typer.Option(help=f"Only runs of this branch, or `{ALL}`; default: CI_DEFAULT_BRANCH, if set.")
+    ] = None
+    pipeline: Annotated[
+        str | None,
+        typer.Option(help="Pipeline or run to report as the last night; default in a merge request: its pipeline."),
+    ] = None
+    infra_profile: Annotated[
+        str | None, typer.Option(help=f"Only runs on this infra profile, or `{ALL}`; default: the one that ran last.")
+    ] = None
+    former_profile: Annotated[str | None, former("--infra-kind", "--infra-profile")] = None
+
+    def request(self) -> Asked:
+        """Return them as a request."""
+        return Asked(
+            histories=tuple(self.history or ()),
+            tier=self.tier,
+            branch=self.branch,
+            infra=self.infra_profile or self.former_profile,
+            pipeline=self.pipeline,
+            days=days_of(self.days, self.since, datetime.now(UTC)),
+        )
+
+
+@dataclass(frozen=True)
+class PageOptions:
+    """What is written, and where."""
+
+    output: Annotated[Path | None, typer.Option(help="Directory to write to; default: report/ in runs.")] = None
+    format: Annotated[str, typer.Option(help="Formats to write, separated by commas.")] = ",".join(FORMATS)
+    title: Annotated[str, typer.Option(help="Title of the page.")] = "vmatrix"
+    url: Annotated[str, typer.Option(help="URL of the published page, for links to it.")] = ""
 
 
 def report(
-    history: Annotated[
-        list[Path] | None, typer.Option(help="History files or runs' directories; the store of the settings without.")
-    ] = None,
-    output: Annotated[Path | None, typer.Option(help="Where to write; report/ in the runs' directory without.")] = None,
-    formats: Annotated[str, typer.Option("--format", help=f"Some of {','.join(FORMATS)}; all without.")] = ",".join(
-        FORMATS
-    ),
-    days: Annotated[float | None, typer.Option(min=0.01, help=f"Look so many days back; {DAYS:g} without.")] = None,
-    since: Annotated[str | None, typer.Option(help="Look back to this date (2026-11-21), instead of --days.")] = None,
-    tier: Annotated[
-        str | None, typer.Option(help=f"Only runs of this tier, or `{ALL}`; {NIGHTLY} without, if there are any.")
-    ] = None,
-    branch: Annotated[
-        str | None, typer.Option(help=f"Only this branch, or `{ALL}`; CI_DEFAULT_BRANCH without, if it is set.")
-    ] = None,
-    pipeline: Annotated[
-        str | None,
-        typer.Option(help="Look at this pipeline (or run) as the last night; a merge request's own in its pipeline."),
-    ] = None,
-    infra_profile: Annotated[
-        str | None,
-        typer.Option(
-            "--infra-profile",
-            "--infra-kind",
-            help=f"Only runs on this infra profile, or `{ALL}`; the one that ran last without.",
-        ),
-    ] = None,
-    title: Annotated[str, typer.Option(help="Title of the page.")] = "vmatrix",
-    url: Annotated[str, typer.Option(help="Where the page will be published, for links to it.")] = "",
-    serve: Annotated[bool, typer.Option(help="Serve it on this machine, and write nothing.")] = False,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="For --serve; 0: any that is free.")] = 8765,
+    options: ReportOptions,
+    page: PageOptions,
+    serve: Annotated[bool, typer.Option("--serve", help="Serve the page on this machine; write no files.")] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port for --serve; 0: any free port.")] = 8765,
 ) -> None:
-    """Say what failed, since when, whose it is and what did not run: a page, a note, JSON, badges."""
-    wanted = _formats(formats)
+    """Report what failed, since when, whose fault it is and what did not run: a page, a note, JSON, badges."""
+    wanted = _formats(page.format)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    settings = load_settings(Path.cwd()).settings
-    spec = load_spec(project_dir() / "matrix")
-    looked = days_of(days, since, datetime.now(UTC))
-    asked = Asked(tuple(history or ()), tier, branch, infra_profile, pipeline, looked)
+    project = Project.load(load_settings(Path.cwd()).settings)
+    asked = options.request()
 
-    def made() -> tuple[Analysis, History]:
-        return looked_at(
-            asked,
-            spec,
-            settings,
-            environment=os.environ,
-            now=datetime.now(UTC),
-            warn=lambda said: console.print(said, markup=False),
-        )
+    def analysed() -> tuple[Analysis, History]:
+        now = datetime.now(UTC)
+        warn = partial(console.print, markup=False)
+        return looked_at(asked, project.spec, project.settings, environment=os.environ, now=now, warn=warn)
 
     if serve:
-        _serve(lambda: files(*made(), title=title, url=url), port)
+        _serve(lambda: files(*analysed(), title=page.title, url=page.url), port)
         return
-    analysis, found = made()
-    folder = output if output is not None else settings.runs / "report"
+    analysis, found = analysed()
+    folder = page.output if page.output is not None else project.settings.runs / "report"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BadInput(f"cannot write to {folder}: {error.strerror}", hint="pass another --output") from error
     _tell(analysis, found)
-    for name, text in files(analysis, found, formats=wanted, title=title, url=url).items():
+    for name, text in files(analysis, found, formats=wanted, title=page.title, url=page.url).items():
         replace_file(folder / name, text)
         Console(highlight=False, soft_wrap=True).print(str(folder / name), markup=False)
 
@@ -102,20 +116,20 @@ def _formats(given: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in given.split(",") if name.strip())
     wrong = next((name for name in names if name not in FORMATS), None)
     if wrong is not None or not names:
-        raise BadInput(f"--format {given!r}: no format {wrong or ''}", hint=f"known: {', '.join(FORMATS)}")
+        raise BadInput(f"--format {given!r}: unknown format {wrong or ''!r}", hint=f"known: {', '.join(FORMATS)}")
     return names
 
 
 def _tell(analysis: Analysis, history: History) -> None:
-    """Say what a person wants to know before opening anything."""
+    """Print the outcome of the last night."""
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     tell_skipped(history.skipped, console)
     night = analysis.last
     if night is None:
         where = ", ".join(history.sources) or "nothing"
         console.print(
-            f"no run is looked at: {len(history.records)} cell runs in {where}; `--tier {ALL} --branch {ALL}` looks at "
-            "every one; `vmatrix run` and `vmatrix history add` make more",
+            f"no matching runs: {len(history.records)} cell runs in {where}; `--tier {ALL} --branch {ALL}` selects "
+            "all, `vmatrix run` and `vmatrix history add` add more",
             markup=False,
         )
         return
@@ -125,11 +139,11 @@ def _tell(analysis: Analysis, history: History) -> None:
     for line in lines_of(analysis.tonight):
         console.print(f"  {line}", markup=False)
     if analysis.freshness.stale:
-        console.print(f"a night is missing: the last began {analysis.freshness.hours_ago:g} hours ago", markup=False)
+        console.print(f"no recent night: the last began {analysis.freshness.hours_ago:g} hours ago", markup=False)
 
 
 def tell_skipped(skipped: tuple[Skipped, ...], console: Console) -> None:
-    """Name the first lines that could not be read, and count them all."""
+    """Name the first unreadable lines, and count the others."""
     for one in skipped[:NAMED]:
         console.print(f"not read: {one.source}:{one.line}: {one.why}", markup=False)
     if len(skipped) > NAMED:
@@ -140,7 +154,7 @@ def _serve(make: Callable[[], Mapping[str, bytes]], port: int) -> None:
     """Serve until Ctrl-C; the first report is made before, so that what is wrong with it is said here."""
     make()
     made = server(make, port)
-    Console(highlight=False).print(f"http://127.0.0.1:{made.server_port}/ (Ctrl-C ends it)", markup=False)
+    Console(highlight=False).print(f"http://127.0.0.1:{made.server_port}/ (press Ctrl-C to stop)", markup=False)
     try:
         made.serve_forever()
     except KeyboardInterrupt:

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from rich.console import Console
 from rich.table import Table
 
+from harness.cli.options import AsJson
 from harness.paths import project_dir
 from harness.spec.loader import FILES
 from harness.spec.models.images import ImagesFile
@@ -29,8 +30,8 @@ def register(app: typer.Typer) -> None:
     app.command()(schema)
 
 
-def config(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Show every setting, its value and where it came from."""
+def config(as_json: AsJson = False) -> None:
+    """Print every setting, its value and where it comes from."""
     sourced = load_settings(Path.cwd())
     values = json.loads(sourced.settings.model_dump_json())
     console = Console(highlight=False)
@@ -48,7 +49,7 @@ def config(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
 
 
 def schema(
-    directory: Annotated[Path | None, typer.Option(help="Where to write; docs/schemas without it.")] = None,
+    directory: Annotated[Path | None, typer.Option(help="Directory to write to; default: docs/schemas.")] = None,
 ) -> None:
     """Write the JSON Schemas of matrix/*.yml and vmatrix.yml."""
     target = directory if directory is not None else project_dir() / "docs" / "schemas"

@@ -14,39 +14,15 @@ from harness.errors import VmatrixError
 from harness.plugin import state
 from harness.plugin.fixtures import artifact, cell, cell_dir, cells, guest, life, mirror, phase, timeouts, witness
 from harness.plugin.items import arrange, is_step, note_setup, outcome_of, parametrize, stage_of, suite_of
+from harness.plugin.options import add_options
 from harness.plugin.state import CELLS, PLAN, RUN, message, on_worker
 
 __all__ = ["artifact", "cell", "cell_dir", "cells", "guest", "life", "mirror", "phase", "timeouts", "witness"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options; each has a setting of the same name in vmatrix.yml where that makes sense."""
-    group = parser.getgroup("vmatrix", "vmatrix: cells of the test matrix")
-    group.addoption("--tier", help="the tier whose cells are run")
-    group.addoption(
-        "--cell", action="append", default=[], metavar="FILTER", help="only these: id, glob or AXIS=VALUE; repeatable"
-    )
-    group.addoption("--failed", metavar="RUN", help="only cells that did not pass in a run (or the `last`)")
-    group.addoption(
-        "--changed-since", metavar="REV", help="only cells that files changed since a git revision can affect"
-    )
-    group.addoption("--infra-profile", "--infra-kind", help="infra profile")
-    group.addoption("--provider", help="infra provider: local or kubeconfig")
-    group.addoption("--infra-name", help="name of the embedded infrastructure")
-    group.addoption("--infra-kubeconfig", dest="kubeconfig", help="kubeconfig of the infra cluster")
-    group.addoption("--infra-namespace", dest="namespace", help="a namespace that exists, for all cells")
-    group.addoption(
-        "--access", choices=("direct", "portforward"), help="how machines are reached; the provider's choice"
-    )
-    group.addoption("--run-id", help="the run's id (6 lower-case letters or digits); made up without it")
-    group.addoption("--runs", help="directory of the runs' results")
-    group.addoption("--timeout-scale", type=float, help="factor on every number in matrix/timeouts.yml")
-    group.addoption("--keep-on-failure", action="store_true", default=None, help="keep failed cells until they expire")
-    group.addoption("--shard", metavar="I/N", help="only the I-th of N parts of the cells, balanced by duration")
-    group.addoption("--rerun-failed", metavar="RUN", help="run what failed in a run (or the `last`) once more")
-    group.addoption("--max-memory-mib", type=int, help="most memory of the infra cluster that this run may hold")
-    group.addoption("--max-cpus", type=float, help="most CPUs of the infra cluster that this run may hold")
-    group.addoption("--max-machines", type=int, help="most machines that this run may hold")
+    """Add the options of a run; `vmatrix run` has the same."""
+    add_options(parser.getgroup("vmatrix", "vmatrix: cells of the test matrix"))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -86,13 +62,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
             config.pluginmanager.register(Worker(config), "vmatrix-worker")
         elif getattr(config.option, "numprocesses", None):
-            from harness.plugin.controller import Controller
+            from harness.plugin.controller import RunController
 
-            config.pluginmanager.register(Controller(config), "vmatrix-controller")
+            config.pluginmanager.register(RunController(config), "vmatrix-controller")
         else:
-            from harness.plugin.alone import Alone
+            from harness.plugin.single_process import SingleProcess
 
-            config.pluginmanager.register(Alone(config), "vmatrix-alone")
+            config.pluginmanager.register(SingleProcess(config), "vmatrix-single-process")
     except VmatrixError as error:
         pytest.exit(message(error), returncode=error.exit_code)
 

@@ -15,8 +15,8 @@ import pytest
 from xdist.workermanage import NodeManager, WorkerController
 
 from harness.errors import BadInput, VmatrixError
-from harness.plugin.alone import finish, refuse
 from harness.plugin.lives import items_of
+from harness.plugin.single_process import finish, refuse
 from harness.plugin.state import RUN, WORKER_INPUT, planned
 from harness.session import Run
 from harness.session.admit import Waiting
@@ -25,7 +25,7 @@ from harness.session.dispatch import Dispatch
 TICK_SECONDS = 0.5
 
 
-class Controller:
+class RunController:
     """The hooks of a run with workers, in the process that was started for it."""
 
     def __init__(self, config: pytest.Config) -> None:

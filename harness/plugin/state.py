@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.errors import VmatrixError
+from harness.spec.options import RUN as OPTIONS_OF_RUN
+from harness.spec.options import RunRequest
 
 if TYPE_CHECKING:
     from harness.model import Cell
@@ -18,20 +20,6 @@ RUN: pytest.StashKey[Run] = pytest.StashKey()  # in the process that a person st
 CELLS: pytest.StashKey[Cells] = pytest.StashKey()  # in a process in which cells live
 WORKER_INPUT = "vmatrix"
 SELECTING = ("tier", "cell", "failed", "changed_since", "rerun_failed")
-SETTINGS = (
-    "provider",
-    "infra_profile",
-    "infra_name",
-    "kubeconfig",
-    "namespace",
-    "access",
-    "runs",
-    "timeout_scale",
-    "keep_on_failure",
-    "max_memory_mib",
-    "max_cpus",
-    "max_machines",
-)
 
 
 def asked_for_cells(config: pytest.Config) -> bool:
@@ -57,17 +45,9 @@ def planned(config: pytest.Config) -> RunPlan:
             sent: dict[str, Any] = getattr(config, "workerinput")[WORKER_INPUT]  # noqa: B009 - set by xdist
             config.stash[PLAN] = plan_from(sent)
         else:
-            config.stash[PLAN] = plan_run(
-                tier=config.getoption("tier"),
-                patterns=config.getoption("cell"),
-                options={name: config.getoption(name) for name in SETTINGS},
-                run_id=config.getoption("run_id"),
-                command=shlex.join(["pytest", *config.invocation_params.args]),
-                failed=config.getoption("failed"),
-                changed=config.getoption("changed_since"),
-                shard=config.getoption("shard"),
-                rerun=config.getoption("rerun_failed"),
-            )
+            given = {name: config.getoption(name) for name in OPTIONS_OF_RUN}
+            command = shlex.join(["pytest", *config.invocation_params.args])
+            config.stash[PLAN] = plan_run(RunRequest.of(given, cells=tuple(config.getoption("cell")), command=command))
     return config.stash[PLAN]
 
 

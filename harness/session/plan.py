@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import shlex
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ from harness.rundir import RunDir
 from harness.schedule import shards
 from harness.session.choice import choose, failures, find_run
 from harness.spec import Spec, load_spec
+from harness.spec.options import RunRequest
+from harness.spec.project import Project
 from harness.spec.settings import Settings, load_settings
 
 RUN_ID_LENGTH = 6
@@ -81,52 +83,47 @@ class RunPlan:
         }
 
 
-def plan_run(
-    *,
-    tier: str | None,
-    patterns: Sequence[str],
-    options: Mapping[str, Any],
-    run_id: str | None = None,
-    command: str = "",
-    failed: str | None = None,
-    changed: str | None = None,
-    shard: str | None = None,
-    rerun: str | None = None,
-) -> RunPlan:
-    """Load and check everything that was given, touching nothing.
-
-    Args:
-        patterns: cell ids, globs of them, AXIS=VALUE.
-        options: settings from the command line, None for those not given.
-        failed: a run's id or "last": only its cells that did not pass.
-        changed: a git revision: only what the files changed since can affect, and one cell more.
-        shard: "i/n": only the i-th of n parts of the selection.
-        rerun: the id of a run (or "last") whose failed cells are run once more, in its directory.
+def plan_run(request: RunRequest) -> RunPlan:
+    """Load and check everything that was asked for, touching nothing.
 
     Raises:
         BadInput: settings, matrix, tier, cell, shard or run id are wrong.  NothingSelected: no cell is left.
     """
-    sourced = load_settings(Path.cwd(), options=options)
-    settings = sourced.settings
-    spec = load_spec(project_dir() / "matrix")
-    if rerun is not None:
-        again = _again(spec, settings, options, rerun, command, patterns)
+    sourced = load_settings(Path.cwd(), options=request.settings)
+    project = Project.load(sourced.settings)
+    if request.rerun_failed is not None:
+        again = _again(project, request, request.rerun_failed)
         refuse_masquerade(sourced, again.cells)
         return again
-    cells = tuple(s.cell for s in choose(spec, settings, patterns, tier=tier, failed=failed, changed=changed))
-    if shard is not None:
-        cells = shards.shard(cells, shards.parse_shard(shard))
+    chosen = choose(
+        project.spec,
+        project.settings,
+        request.cells,
+        tier=request.tier,
+        failed=request.failed,
+        changed=request.changed_since,
+    )
+    cells = tuple(one.cell for one in chosen)
+    if request.shard is not None:
+        cells = shards.shard(cells, shards.parse_shard(request.shard))
     if not cells:
-        raise NothingSelected(f"shard {shard} has no cell", hint="there are fewer cells than shards")
+        raise NothingSelected(f"shard {request.shard} has no cell", hint="there are fewer cells than shards")
     refuse_masquerade(sourced, cells)
-    providers.of(settings).refuse_unusable(settings)
-    run = run_id if run_id is not None else "".join(secrets.choice(ALPHABET) for _ in range(RUN_ID_LENGTH))
+    providers.of(project.settings).refuse_unusable(project.settings)
+    run = _run_id(request.run_id)
+    directory = RunDir.of(project.settings.runs, run).path
+    return RunPlan(
+        run, request.tier, cells, project.spec, project.settings, directory, request.command, request.settings
+    )
+
+
+def _run_id(given: str | None) -> str:
+    run = given if given is not None else "".join(secrets.choice(ALPHABET) for _ in range(RUN_ID_LENGTH))
     if len(run) != RUN_ID_LENGTH or not set(run) <= set(ALPHABET):
         raise BadInput(
-            f"run id {run!r} is not 6 lower-case letters or digits",
-            hint="leave --run-id out, and one is made up",
+            f"run id {run!r} is not 6 lower-case letters or digits", hint="leave out --run-id to get a random one"
         )
-    return RunPlan(run, tier, cells, spec, settings, RunDir.of(settings.runs, run).path, command, options)
+    return run
 
 
 def plan_from(given: Mapping[str, Any]) -> RunPlan:
@@ -140,12 +137,11 @@ def plan_from(given: Mapping[str, Any]) -> RunPlan:
     )
 
 
-def _again(
-    spec: Spec, settings: Settings, options: Mapping[str, Any], rerun: str, command: str, patterns: Sequence[str]
-) -> RunPlan:
-    """Plan to run the cells of a run that did not pass once more; their next attempts go into the same directory."""
-    if patterns:
-        raise BadInput("a rerun takes the failed cells of its run", hint="leave the cells out")
+def _again(project: Project, request: RunRequest, rerun: str) -> RunPlan:
+    """Plan to run the failed cells of a run again; their next attempts go into the same directory."""
+    spec, settings = project.spec, project.settings
+    if request.cells:
+        raise BadInput("--rerun-failed takes the failed cells of its run", hint="leave the cells out")
     result = find_run(settings.runs, rerun)
     failed = set(failures(spec, settings.runs, rerun).cells)
     known = {found.cell.id: found.cell for found in choose(spec, settings)}
@@ -164,8 +160,8 @@ def _again(
         spec=spec,
         settings=settings,
         directory=result.directory,
-        command=command,
-        options=options,
+        command=request.command,
+        options=request.settings,
         attempts=_next_attempts(result, failed),
         rerun=True,
     )

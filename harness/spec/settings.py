@@ -45,8 +45,8 @@ class Settings(Model):
 
     provider: Annotated[Literal["embedded", "kind", "kubeconfig"], CLUSTER] = Field(
         default="embedded",
-        description="How to get the infra cluster: `embedded` runs one on this host, `kind` runs one in a container, "
-        "`kubeconfig` uses an existing cluster with KubeVirt and CDI.",
+        description="Infra cluster: `embedded` runs on this host, `kind` in a container; `kubeconfig` is an existing "
+        "cluster with KubeVirt and CDI.",
     )
     infra_profile: Annotated[str | None, CLUSTER] = Field(
         default=None, description="Infra profile in matrix/infras.yml; default: the first one of the provider."

@@ -85,7 +85,7 @@ def test_it_takes_expired_cells_away_names_what_stays_and_uses_every_right(groun
     second = reap(reaper, scale=1.0)
 
     assert first.returncode == 5, first
-    assert "gone: vmatrix-old-gone11-1" in first.stdout
+    assert "deleted: vmatrix-old-gone11-1" in first.stdout
     assert f"namespace {held} still exists" in first.stderr
     assert HOLD in first.stderr
     assert second.returncode == 0, second

@@ -71,10 +71,10 @@ def test_a_second_signal_stops_at_once_and_names_what_takes_the_rest_away(
     assert [found.run for found in find(cluster, CellSelector(run=run.id))] == [run.id]
     reaped = vmatrix(*run.cleanup(), cwd=run.directory)
     assert reaped.code == 0, reaped.stderr
-    assert reaped.stdout.splitlines()[-1] == "1 cells taken away"
+    assert reaped.stdout.splitlines()[-1] == "1 cell deleted"
     nothing_left(run)
     again = vmatrix(*run.cleanup(), cwd=run.directory)
-    assert (again.code, again.stdout) == (0, "nothing to take away\n")
+    assert (again.code, again.stdout) == (0, "no cells to delete\n")
 
 
 def test_a_signal_while_the_infra_comes_up(instances: Instances, start: Start) -> None:

@@ -43,10 +43,10 @@ def test_only_what_has_expired_is_taken_away(
     cluster: Cluster, empty_cells: dict[str, str], kubeconfig_options: list[str], tmp_path: Path
 ) -> None:
     reaped = vmatrix("reap", "--expired", *kubeconfig_options, cwd=tmp_path)
-    assert (reaped.code, reaped.stdout.splitlines()[0]) == (0, f"gone: {empty_cells['old000']}")
+    assert (reaped.code, reaped.stdout.splitlines()[0]) == (0, f"deleted: {empty_cells['old000']}")
     assert runs_left(cluster) == ["new000"]
     again = vmatrix("reap", "--expired", *kubeconfig_options, cwd=tmp_path)
-    assert (again.code, again.stdout) == (0, "nothing to take away\n")
+    assert (again.code, again.stdout) == (0, "no cells to delete\n")
     past = {"metadata": {"labels": {LABEL_EXPIRES: str(int(time.time()) - 1)}}}
     cluster.merge(NAMESPACE, empty_cells["new000"], past)
     assert vmatrix("reap", "--expired", *kubeconfig_options, cwd=tmp_path).code == 0
@@ -58,7 +58,7 @@ def test_all_takes_every_cell_and_nothing_else(
 ) -> None:
     others = {n["metadata"]["name"] for n in cluster.list(NAMESPACE).items} - set(empty_cells.values())
     reaped = vmatrix("reap", "--all", *kubeconfig_options, cwd=tmp_path)
-    assert (reaped.code, reaped.stdout.splitlines()[-1]) == (0, "2 cells taken away")
+    assert (reaped.code, reaped.stdout.splitlines()[-1]) == (0, "2 cells deleted")
     assert {n["metadata"]["name"] for n in cluster.list(NAMESPACE).items} == others
 
 
@@ -74,8 +74,8 @@ def test_a_killed_run_is_seen_and_taken_away_with_a_kubeconfig(
     assert row[:4] == [run.id, single.id, "1", namespace_name(run.id, single.id, 1)]
     assert row[6:8] == ["cp-0", "Running"]
     spared = vmatrix("reap", "--expired", *kubeconfig_options, cwd=tmp_path)
-    assert spared.stdout == "nothing to take away\n"
+    assert spared.stdout == "no cells to delete\n"
     reaped = vmatrix("reap", "--run", run.id, *kubeconfig_options, cwd=tmp_path)
-    assert (reaped.code, reaped.stdout.splitlines()[-1]) == (0, "1 cells taken away"), reaped.stderr
+    assert (reaped.code, reaped.stdout.splitlines()[-1]) == (0, "1 cell deleted"), reaped.stderr
     nothing_left(run)
-    assert vmatrix("status", *kubeconfig_options, cwd=tmp_path).stdout == "no cell exists in the infra cluster\n"
+    assert vmatrix("status", *kubeconfig_options, cwd=tmp_path).stdout == "no cells in the infra cluster\n"

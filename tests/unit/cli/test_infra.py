@@ -43,7 +43,7 @@ def complete(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_status_of_what_is_not_there_says_how_to_bring_it_up() -> None:
     done = runner.invoke(app, ["infra", "status", "--name", "unit-none"])
     assert done.exit_code == EXIT_NOTHING_SELECTED
-    assert done.output == "infra unit-none is down; to bring it up: vmatrix infra up --name unit-none\n"
+    assert done.output == "infra unit-none is down; to create it: vmatrix infra up --name unit-none\n"
 
 
 def test_status_for_programs_is_json() -> None:
@@ -58,7 +58,7 @@ def test_remains_without_a_record_are_broken_and_named() -> None:
     done = runner.invoke(app, ["infra", "status", "--name", "unit-remains"])
     assert done.exit_code == EXIT_INFRA
     assert f"left on this host: file {layout.root}" in done.output
-    assert "vmatrix infra down --name unit-remains takes it away" in done.output
+    assert "to delete it: vmatrix infra down --name unit-remains" in done.output
 
 
 def test_every_state_has_its_own_exit_code() -> None:
@@ -72,7 +72,7 @@ def test_a_broken_program_and_its_log_are_shown(capsys: pytest.CaptureFixture[st
     assert "infra unit is broken" in shown
     assert "0:01:01" in shown
     assert "/x/mirror.log" in shown
-    assert "vmatrix infra up --name unit mends it" in shown
+    assert "to repair it: vmatrix infra up --name unit" in shown
 
 
 def test_a_provider_that_cannot_be_brought_up_is_bad_input() -> None:

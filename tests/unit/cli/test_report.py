@@ -80,7 +80,7 @@ def test_a_report_needs_no_store(call: Call, runs: Path) -> None:
 def test_nothing_to_report_is_said_and_no_failure(call: Call) -> None:
     code, _, told = call("report", "--output", "out", "--format", "md")
     assert code == 0
-    assert "no run is looked at: 0 cell runs" in told
+    assert "no matching runs: 0 cell runs" in told
     assert "nothing has run" in Path("out/summary.md").read_text(encoding="utf-8")
 
 
@@ -127,8 +127,8 @@ def test_a_merge_requests_pipeline_is_looked_at(call: Call, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("words", "says", "hint"),
     [
-        (["report", "--format", "pdf"], "no format pdf", "html, md"),
-        (["report", "--format", ","], "no format", "known"),
+        (["report", "--format", "pdf"], "unknown format 'pdf'", "html, md"),
+        (["report", "--format", ","], "unknown format", "known"),
         (["report", "--days", "3", "--since", "2026-01-01"], "--days and --since", "one of them"),
         (["report", "--since", "yesterday"], "'yesterday' is no date", "2026-11-21"),
         (["report", "--since", "2999-01-01"], "is not in the past", "first day"),

@@ -20,6 +20,7 @@ from harness.schedule.durations import Durations
 from harness.session import Run, plan_run
 from harness.session.admit import Waiting
 from harness.session.dispatch import Assigned, Dispatch
+from harness.spec.options import RunRequest
 from tests.unit.schedule.matrix import node
 from tests.unit.schedule.simulation import NO_CLUSTER, World
 
@@ -44,8 +45,8 @@ class Dispatched:
 def roomy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dispatched:
     """Two cells, room for both, two workers."""
     monkeypatch.chdir(tmp_path)
-    patterns = [plan_run(tier=tier, patterns=[], options={}).cells[0].id for tier in ("smoke", "single")]
-    plan = plan_run(tier=None, patterns=patterns, options={})
+    patterns = [plan_run(RunRequest(tier=tier)).cells[0].id for tier in ("smoke", "single")]
+    plan = plan_run(RunRequest(cells=tuple(patterns)))
     plan.directory.mkdir(parents=True)
     world = World((node("a", 10**6),), Random(1))  # noqa: S311 - the simulation's dice, no secret
     said = io.StringIO()

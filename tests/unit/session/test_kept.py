@@ -17,6 +17,7 @@ from harness.history.file import FileStore
 from harness.session import plan_run
 from harness.session import run as running
 from harness.session.run import Run
+from harness.spec.options import RunRequest
 from tests.unit.report.written import Written
 
 
@@ -31,7 +32,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     monkeypatch.setattr(providers, "open_site", lambda *_, **__: site)
     monkeypatch.setattr(running, "reap", lambda *_, **__: None)
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    yield Run(plan_run(tier="single", patterns=[], options={}), console=Console(file=io.StringIO(), width=400))
+    yield Run(plan_run(RunRequest(tier="single")), console=Console(file=io.StringIO(), width=400))
     for number, handler in before.items():
         signal.signal(number, handler)
 

@@ -14,6 +14,7 @@ from harness.model import Cell
 from harness.record import Recorder
 from harness.session import plan_run
 from harness.session.plan import RunPlan, plan_from
+from harness.spec.options import RunRequest
 
 Written = Callable[..., Path]
 
@@ -22,7 +23,7 @@ Written = Callable[..., Path]
 def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Cell, Cell]:
     """Two cells of the shipped matrix; runs go into a directory of their own."""
     monkeypatch.chdir(tmp_path)
-    smoke, single = plan_run(tier="smoke", patterns=[], options={}), plan_run(tier="single", patterns=[], options={})
+    smoke, single = plan_run(RunRequest(tier="smoke")), plan_run(RunRequest(tier="single"))
     return smoke.cells[0], single.cells[0]
 
 
@@ -49,8 +50,8 @@ def written(tmp_path: Path, both: tuple[Cell, Cell]) -> Written:
     return write
 
 
-def again(rerun: str, **more: object) -> RunPlan:
-    return plan_run(tier=None, patterns=[], options={}, rerun=rerun, **more)  # type: ignore[arg-type]
+def again(rerun: str) -> RunPlan:
+    return plan_run(RunRequest(rerun_failed=rerun))
 
 
 def test_what_failed_is_run_again_in_its_run_with_the_next_number(written: Written, both: tuple[Cell, Cell]) -> None:
@@ -88,7 +89,7 @@ def test_cells_that_the_matrix_lost_are_named(written: Written) -> None:
 
 
 def test_workers_come_to_the_same_plan(both: tuple[Cell, Cell]) -> None:
-    plan = plan_run(tier=None, patterns=[c.id for c in both], options={"timeout_scale": 2.0, "runs": Path("elsewhere")})
+    plan = plan_run(RunRequest(tuple(c.id for c in both), settings={"timeout_scale": 2.0, "runs": Path("elsewhere")}))
     sent = json.loads(json.dumps(plan.for_workers()))
     there = plan_from(sent)
     assert (there.run, there.cells, there.directory) == (plan.run, plan.cells, plan.directory)
@@ -96,10 +97,10 @@ def test_workers_come_to_the_same_plan(both: tuple[Cell, Cell]) -> None:
 
 
 def test_shards_are_everything_once(both: tuple[Cell, Cell]) -> None:
-    patterns = [c.id for c in both]
-    parts = [plan_run(tier=None, patterns=patterns, options={}, shard=f"{n}/2").cells for n in (1, 2)]
+    patterns = tuple(c.id for c in both)
+    parts = [plan_run(RunRequest(patterns, shard=f"{n}/2")).cells for n in (1, 2)]
     assert sorted(c.id for part in parts for c in part) == sorted(patterns)
     with pytest.raises(NothingSelected, match="shard 3/3"):
-        plan_run(tier=None, patterns=patterns, options={}, shard="3/3")
+        plan_run(RunRequest(patterns, shard="3/3"))
     with pytest.raises(BadInput, match="no shard 3 of 2"):
-        plan_run(tier=None, patterns=patterns, options={}, shard="3/2")
+        plan_run(RunRequest(patterns, shard="3/2"))

@@ -12,7 +12,7 @@ from harness.session import Cells, Run
 from harness.session.admit import Waiting
 
 
-class Alone:
+class SingleProcess:
     """The hooks of a run without workers."""
 
     def __init__(self, config: pytest.Config) -> None:

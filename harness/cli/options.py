@@ -1,0 +1,110 @@
+"""Options of commands from the table: a command names those that it takes and gets their values as one mapping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from inspect import Parameter, Signature, signature
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from harness.spec.options import OPTIONS, Option, settings_in
+from harness.spec.renamed import notice
+from harness.spec.settings import Settings, load_settings
+
+GIVEN = "given"  # the parameter of a command that gets the values, None for options not given
+Given = Mapping[str, Any]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+CLUSTER = ("provider", "infra_name", "kubeconfig", "namespace")  # settings that lead to an infra cluster
+
+
+def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return what gives a function the options of these names, and those of each dataclass among its parameters.
+
+    The function gets the options' values as a mapping `given`, and each dataclass made from its fields' values.
+    """
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(function, include_extras=True)
+        groups = {name: hint for name, hint in hints.items() if isinstance(hint, type) and is_dataclass(hint)}
+        parameters: list[Parameter] = []
+        for name, own in signature(function).parameters.items():
+            if name == GIVEN:
+                parameters += [one for option in names for one in _parameters(OPTIONS[option])]
+            elif name in groups:
+                parameters += _fields(groups[name])
+            else:
+                parameters.append(own.replace(annotation=hints[name], kind=Parameter.KEYWORD_ONLY))
+
+        def command(**values: Any) -> None:
+            if names:
+                values[GIVEN] = {name: _value(OPTIONS[name], values) for name in names}
+            for name, group in groups.items():
+                values[name] = group(**{f.name: values.pop(f.name) for f in fields(group)})
+            function(**values)
+
+        command.__name__, command.__doc__ = function.__name__, function.__doc__
+        command.__signature__ = Signature(parameters)  # type: ignore[attr-defined] # what typer reads
+        command.__annotations__ = {one.name: one.annotation for one in parameters}
+        return command
+
+    return decorate
+
+
+def settings_of(given: Given) -> Settings:
+    """Return the settings in the working directory, with the options that were given."""
+    return load_settings(Path.cwd(), options=settings_in(given)).settings
+
+
+def former(old: str, new: str) -> Any:
+    """Return a hidden option that is accepted in place of one of the command's own; its use is told."""
+
+    def told(value: str | None) -> str | None:
+        if value is not None:
+            notice(old, new)
+        return value
+
+    return typer.Option(old, hidden=True, callback=told)
+
+
+def _parameters(option: Option) -> list[Parameter]:
+    """Return an option as typer reads it: the present flag, and each former one hidden."""
+    flag = f"{option.flag}/--no-{option.flag[2:]}" if option.kind is bool else option.flag
+    complete = (lambda: list(option.choices)) if option.choices else None
+    shown = typer.Option(
+        flag,
+        help=option.help,
+        metavar=None if option.kind is bool else option.metavar,
+        autocompletion=complete,
+        rich_help_panel=option.panel or None,
+    )
+    hidden = [(_hidden(former), typer.Option(former, hidden=True)) for former in option.former]
+    return [_parameter(name, option.kind, info) for name, info in ((option.name, shown), *hidden)]
+
+
+def _parameter(name: str, kind: type, info: Any) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, info])
+
+
+def _fields(group: type) -> list[Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    made: list[Field[Any]] = list(fields(group))
+    defaults = {f.name: Parameter.empty if f.default is MISSING else f.default for f in made}
+    return [Parameter(n, Parameter.KEYWORD_ONLY, default=d, annotation=hints[n]) for n, d in defaults.items()]
+
+
+def _value(option: Option, values: dict[str, Any]) -> Any:
+    """Take an option's value out of all values, told when it was given under a former name."""
+    found = values.pop(option.name)
+    for former in option.former:
+        under = values.pop(_hidden(former))
+        if under is not None:
+            notice(former, option.flag)
+            found = under if found is None else found
+    return found
+
+
+def _hidden(former: str) -> str:
+    return former.strip("-").replace("-", "_")

@@ -1,0 +1,49 @@
+"""The options of a run, from the table, for pytest's parser."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from harness.spec.options import OPTIONS, RUN, Option
+from harness.spec.renamed import notice
+
+
+class Former(argparse.Action):
+    """Takes a value under a former flag, and tells the present one."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        """Set the value."""
+        notice(str(option_string), OPTIONS[self.dest].flag)
+        setattr(namespace, self.dest, values)
+
+
+def add_options(group: pytest.OptionGroup) -> None:
+    """Add every option of a run, and --cell for each cell."""
+    group.addoption(
+        "--cell",
+        action="append",
+        default=[],
+        metavar="CELL",
+        help="Select cells: id, glob of ids or AXIS=VALUE; can be repeated.",
+    )
+    for name in RUN:
+        option = OPTIONS[name]
+        group.addoption(option.flag, dest=name, default=None, help=option.help.replace("%", "%%"), **_value(option))
+        for former in option.former:
+            group.addoption(former, dest=name, action=Former, help=argparse.SUPPRESS)
+
+
+def _value(option: Option) -> dict[str, Any]:
+    if option.kind is bool:
+        return {"action": argparse.BooleanOptionalAction}
+    return {"metavar": option.metavar, "type": option.kind if option.kind in (int, float) else str}

@@ -1,0 +1,107 @@
+"""The table of options: each setting and each field of a request is one, for the command line and for pytest alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from harness.spec.renamed import FLAGS
+from harness.spec.settings import Panel, Settings
+
+NUMBERS = {int: "INTEGER", float: "NUMBER"}
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option.
+
+    name: of the setting or field.  kind: str, int, float, bool or Path.
+    choices: the allowed values; empty: any.  panel: title of its group in the help, "" for none.
+    former: flags that it had before; accepted and hidden.
+    """
+
+    name: str
+    kind: type
+    help: str
+    metavar: str
+    choices: tuple[str, ...] = ()
+    panel: str = ""
+    former: tuple[str, ...] = ()
+
+    @property
+    def flag(self) -> str:
+        """Return how it is written: --infra-name."""
+        return "--" + self.name.replace("_", "-")
+
+
+def asked(text: str, metavar: str) -> Any:
+    """Declare a field of a request that is an option: its help text and the word for its value."""
+    return field(default=None, metadata={"help": text, "metavar": metavar})
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What a person asks of a run.
+
+    cells: ids, globs of ids, AXIS=VALUE.  settings: those given as options, by name; None for those not given.
+    command: how the run was started, for its report.
+    """
+
+    cells: tuple[str, ...] = ()
+    tier: str | None = asked("Tier of matrix/tiers.yml.", "TIER")
+    failed: str | None = asked("Select the cells that did not pass in RUN (id of a run, or `last`).", "RUN")
+    changed_since: str | None = asked(
+        "Select the cells affected by the files changed since REV (git revision), and one more cell.", "REV"
+    )
+    shard: str | None = asked("Run part I of N of the selected cells; parts take about equally long.", "I/N")
+    rerun_failed: str | None = asked("Run the failed cells of RUN (id of a run, or `last`) again.", "RUN")
+    run_id: str | None = asked("Id of the new run: six lower-case letters or digits; default: random.", "ID")
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    command: str = ""
+
+    @staticmethod
+    def of(given: Mapping[str, Any], *, cells: tuple[str, ...] = (), command: str = "") -> RunRequest:
+        """Return the request that options make, by their names; None for those not given."""
+        own = {name: value for name, value in given.items() if name in REQUEST}
+        return RunRequest(cells=cells, command=command, settings=settings_in(given), **own)
+
+
+def settings_in(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of some options that are settings."""
+    return {name: value for name, value in given.items() if name in Settings.model_fields}
+
+
+def _of_setting(name: str) -> Option:
+    found = Settings.model_fields[name]
+    kind, choices = _type_of(found.annotation)
+    metavar = f"[{'|'.join(choices)}]" if choices else NUMBERS.get(kind, "")
+    metavar = metavar or ("PATH" if kind is Path else name.rpartition("_")[2].upper())
+    panel = next((mark.title for mark in found.metadata if isinstance(mark, Panel)), "")
+    return Option(name, kind, found.description or "", metavar, choices, panel, FLAGS.get(name, ()))
+
+
+def _type_of(annotation: Any) -> tuple[type, tuple[str, ...]]:
+    """Return the type of an option's value, and the values themselves where only some are allowed."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _type_of(get_args(annotation)[0])
+    if origin in (Union, UnionType):
+        return _type_of(next(part for part in get_args(annotation) if part is not type(None)))
+    if origin is Literal:
+        return str, get_args(annotation)
+    return annotation, ()
+
+
+def _of_request() -> dict[str, Option]:
+    hints = get_type_hints(RunRequest)
+    shown = [f for f in fields(RunRequest) if f.metadata and f.default is not MISSING]
+    return {f.name: Option(f.name, _type_of(hints[f.name])[0], **f.metadata) for f in shown}
+
+
+SETTINGS = {name: _of_setting(name) for name in Settings.model_fields}
+REQUEST = _of_request()
+OPTIONS = {**REQUEST, **SETTINGS}
+RUN = (*REQUEST, *(name for name, option in SETTINGS.items() if option.panel))  # of `vmatrix run` and pytest
