@@ -8,7 +8,7 @@ record (harness/report/records.py) and where lines are kept (file, package).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Literal
@@ -160,20 +160,6 @@ class Record:
         return datetime.fromisoformat(self.started)
 
 
-@dataclass(frozen=True)
-class CheckResult:
-    """One check of a record, after one stage of one attempt."""
-
-    title: str
-    stage: str
-    attempt: int
-    outcome: str
-    quarantined: bool
-    seconds: float
-    message: str
-    blame: str
-
-
 class Unreadable(ValueError):
     """A line is no record; the text says why."""
 
@@ -230,23 +216,3 @@ def _mistake(record: Record) -> str:
         if len(row.results) != width or (row.seconds and len(row.seconds) != width):
             return f"checks.rows.{number}: is not as long as checks.names"
     return ""
-
-
-def all_checks(record: Record) -> Iterator[CheckResult]:
-    """Yield every check's result, in the order in which the run had them; none of a forgotten record."""
-    notes = {(n.attempt, n.stage, title): n for n in record.notes for title in n.checks}
-    for row in record.checks.rows:
-        for number, (title, letter) in enumerate(zip(record.checks.names, row.results, strict=True)):
-            if letter not in OUTCOMES:
-                continue
-            note = notes.get((row.attempt, row.stage, title))
-            yield CheckResult(
-                title=title,
-                stage=row.stage,
-                attempt=row.attempt,
-                outcome=OUTCOMES[letter],
-                quarantined=letter == QUARANTINED_CHECK,
-                seconds=row.seconds[number] if row.seconds else 0.0,
-                message=note.message if note is not None else "",
-                blame=note.blame if note is not None else "",
-            )

@@ -120,11 +120,6 @@ class CellResult:
         return tuple(dict.fromkeys(c.stage for c in self.checks))
 
     @property
-    def last_steps(self) -> tuple[Step, ...]:
-        """Return the steps of the attempt that counts."""
-        return self.steps_of(self.last_attempt)
-
-    @property
     def last_checks(self) -> tuple[Check, ...]:
         """Return the checks of the attempt that counts."""
         return self.checks_of(self.last_attempt)
@@ -147,7 +142,7 @@ class CellResult:
     @property
     def waited(self) -> float:
         """Return how many seconds the last attempt waited for room; in a run with workers, for one of them too."""
-        steps = sum(s.seconds for s in self.last_steps if s.path == (ADMISSION,))
+        steps = sum(s.seconds for s in self.steps_of(self.last_attempt) if s.path == (ADMISSION,))
         return steps + (self.admitted.after if self.admitted is not None else 0.0)
 
     @property

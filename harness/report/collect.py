@@ -23,14 +23,10 @@ from harness.spec.settings import Settings
 
 @dataclass(frozen=True)
 class Collected:
-    """What was found: records, each once, and what could not be read.
-
-    runs: how many runs' directories they are of.
-    """
+    """What was found: records, each once, and what could not be read."""
 
     records: tuple[Record, ...]
     skipped: tuple[Skipped, ...]
-    runs: int
 
 
 def keep(
@@ -81,7 +77,7 @@ def collect(paths: Sequence[Path], *, quarantine: Sequence[QuarantineEntry]) -> 
     found, skipped = _runs(runs, quarantine)
     history: History = read((str(file), content(file)) for file in files)
     # what a run itself wrote down comes first: it knew the quarantine of its day
-    return Collected(once([*history.records, *found]), (*skipped, *history.skipped), len(runs))
+    return Collected(once([*history.records, *found]), (*skipped, *history.skipped))
 
 
 def _runs(runs: Iterable[Path], quarantine: Sequence[QuarantineEntry]) -> tuple[list[Record], list[Skipped]]:

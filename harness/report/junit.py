@@ -96,7 +96,7 @@ def _ending(cell: CellResult) -> list[Xml.Element]:
         case = _case(cell.id, "cell", 0.0)
         _add(case, "skipped", said, said)
         return [case]
-    told = any(e.outcome in (UNFINISHED, INTERRUPTED) for e in cell.last_steps if e.top)
+    told = any(e.outcome in (UNFINISHED, INTERRUPTED) for e in cell.steps_of(cell.last_attempt) if e.top)
     if cell.outcome != UNFINISHED or told:
         return []
     case = _case(cell.id, "cell", 0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
@@ -146,6 +146,3 @@ class Live:
 def in_gitlab() -> bool:
     """Tell whether this is a GitLab job."""
     return os.environ.get("GITLAB_CI") == "true"
-
-
-OnProgress = Callable[[str], None]

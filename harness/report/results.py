@@ -12,12 +12,8 @@ from harness.plan.quarantine import match
 from harness.record import read
 from harness.report.cell import (
     FAILED,
-    NOT_STARTED,
     OUTCOMES,
-    QUARANTINED,
     TEARDOWN,
-    UNCHECKED,
-    UNFINISHED,
     CellResult,
     Check,
     Step,
@@ -25,20 +21,6 @@ from harness.report.cell import (
 from harness.report.events import Event, cell_result, seconds_between, was_kept
 from harness.spec.models import QuarantineEntry
 
-__all__ = [
-    "NOT_STARTED",
-    "QUARANTINED",
-    "UNCHECKED",
-    "UNFINISHED",
-    "CellResult",
-    "Check",
-    "RunResult",
-    "Session",
-    "Step",
-    "alike",
-    "excused",
-    "load",
-]
 LEFT_OUT = "left-out"  # event of a cell of which nothing was selected
 
 STARTS = ("run-start", "rerun-start")

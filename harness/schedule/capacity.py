@@ -23,7 +23,6 @@ from harness.schedule.room import NodeRoom, Nodes
 
 SCHEDULABLE = "kubevirt.io/schedulable"
 LAUNCHER = ("kubevirt.io", "virt-launcher")
-FORBIDDEN = 403
 UNSEEN = "the infra cluster, whose nodes may not be looked at"
 UNBOUNDED = 10**9
 REPELLING = frozenset({"NoSchedule", "NoExecute"})
@@ -55,12 +54,9 @@ class Survey:
     pods: tuple[Bound, ...]
     quota: Survey | None = None
 
+    @cached_property
     def free(self) -> Nodes:
         """Return what the nodes have left beside all pods that are bound to them."""
-        return self._free
-
-    @cached_property
-    def _free(self) -> Nodes:
         return _less(self.nodes, self.pods)
 
     def empty(self) -> Nodes:
@@ -90,7 +86,7 @@ def survey(cluster: Cluster, namespace: str | None = None) -> Survey:
         nodes = tuple(_room(node) for node in cluster.list(NODE).items if takes_machines(node))
         pods = cluster.list(POD).items
     except ApiFailure as failure:
-        if failure.code != FORBIDDEN:
+        if not failure.forbidden:
             raise
         return _allotted(cluster, namespace)
     quota = None if namespace is None else _allotted(cluster, namespace)
@@ -123,11 +119,6 @@ def _allotted(cluster: Cluster, namespace: str | None) -> Survey:
 def _least(hard: Iterable[Mapping[str, Any]], names: Sequence[str], unit: Decimal) -> int:
     amounts = [quantity(str(limits[name])) / unit for limits in hard for name in names if name in limits]
     return int(min(amounts, default=Decimal(UNBOUNDED)))
-
-
-def free(cluster: Cluster) -> Nodes:
-    """Return what each usable node has free now; reservations are not known here."""
-    return survey(cluster).free()
 
 
 def takes_machines(node: Mapping[str, Any]) -> bool:

@@ -20,9 +20,7 @@ from harness.model import Cell, PlannedMachine
 # video memory (MiB). Versions before it counted less.
 LAUNCHER_MIB = 228 + 32
 VCPU_MIB = 8
-PAGE_TABLE_SHARE = (
-    512  # of the guest's memory: not counted for guests without a memory request; kept for those that have
-)
+PAGE_TABLE_SHARE = 512  # of the guest's memory; only counted for guests with a memory request
 CONSOLE_LOG_MIB = 34  # the guest-console-log container asks for 35M and 5m
 CONSOLE_LOG_MILLICPUS = 5
 
@@ -79,7 +77,7 @@ def rules_of(cluster: Cluster) -> Rules:
     try:
         found = cluster.list(KUBEVIRT).items
     except ApiFailure as failure:
-        if failure.code not in (403, 404):
+        if not (failure.forbidden or failure.not_found):
             raise
         found = []
     configuration: Mapping[str, Any] = ((found[0].get("spec") or {}).get("configuration") or {}) if found else {}

@@ -26,7 +26,7 @@ def refusal(seen: Survey, book: Book, wanted: Entry) -> str:
         return why
     others = tuple(entry for entry in book.reservations if entry.key != wanted.key)
     coming = [*_to_come(seen, others), *_strays(seen, (*book.reservations, wanted))]
-    free, mine = seen.free(), list(_to_come(seen, (wanted,)))
+    free, mine = seen.free, list(_to_come(seen, (wanted,)))
     if not all_fit(free, [*coming, *mine]):
         promised = f", of which {Demand(tuple(coming))} are promised to others" if coming else ""
         return f"it wants {wanted.demand}; free are {describe(free)}{promised}"

@@ -14,8 +14,9 @@ from harness.errors import EXIT_RETRY, BadInput, Blame, InfraRetriable
 from harness.kube import Cluster
 from harness.kube.resources import VALIDATING_WEBHOOK
 from harness.kube.transport import Patience
-from harness.schedule import Admission, Admitted, Limits
+from harness.schedule.admission import Admission, Admitted
 from harness.schedule.durations import Durations
+from harness.schedule.limits import Limits
 from harness.session.admit import Waiting
 from harness.spec.settings import load_settings
 from tests.chaos.cells import Ground, bring_up, cell_of

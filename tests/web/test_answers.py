@@ -68,7 +68,7 @@ def test_failures_of_nights_before_are_folded_away(page: Page, sample: Document)
     sample["clusters"].append({**sample["clusters"][0], "now": [], "last": 20})
     page.show(sample)
     assert len(page.all("#cluster-rows > li")) == 1
-    assert page.text("#gone summary") == "1 failure of nights before"
+    assert page.text("#gone summary") == "1 failure of earlier nights"
     page.one("#gone summary").click()
     assert "not in the last night" in page.text("#gone-rows > li")
 

@@ -16,6 +16,7 @@ from harness.report.analysis.nights import Night
 from harness.report.analysis.planned import RAN
 from harness.report.output.command import reproduce
 from harness.report.output.numbers import commits, compare_url, summary
+from harness.report.words import plural
 
 MARKER = "<!-- vmatrix -->"
 MOST_ROWS = 10  # a note is read, a report is searched
@@ -39,7 +40,7 @@ def render(analysis: Analysis, history: History, *, url: str = "") -> str:
     lines += _asides(analysis)
     if history.skipped:
         first = history.skipped[0]
-        lines += ["", f"{_counted(len(history.skipped), 'line')} of the history cannot be read; the first: "
+        lines += ["", f"{plural(len(history.skipped), 'line')} of the history cannot be read; the first: "
                       f"{code(f'{first.source}:{first.line}: {first.why}')}"]  # fmt: skip
     return "\n".join(lines) + "\n"
 
@@ -50,7 +51,7 @@ def _head(analysis: Analysis, url: str) -> list[str]:
         return ["## vmatrix: nothing has run", "", "The history has no cell run that is looked at here."]
     found = summary(analysis)
     passed = found["outcomes"].get("passed", 0)
-    lines = [f"## vmatrix: {passed} of {_counted(found['ran'], 'cell')} passed{_new(found)}", "", _where(night, url)]
+    lines = [f"## vmatrix: {passed} of {plural(found['ran'], 'cell')} passed{_new(found)}", "", _where(night, url)]
     if analysis.freshness.stale:
         lines += ["", f"**The last night began {analysis.freshness.hours_ago:.0f} hours ago: a night is missing.**"]
     if night.outage:
@@ -59,7 +60,7 @@ def _head(analysis: Analysis, url: str) -> list[str]:
 
 
 def _new(found: Mapping[str, int]) -> str:
-    parts = [_counted(found[word], f"{word} failure") for word in ("new", "known") if found[word]]
+    parts = [plural(found[word], f"{word} failure") for word in ("new", "known") if found[word]]
     return f", {', '.join(parts)}" if parts else ""
 
 
@@ -81,7 +82,7 @@ def _failing(analysis: Analysis, failing: Sequence[CellStory]) -> list[str]:
     rows = [_row(analysis, cells) for cells in groups.values()]
     lines = ["", "| cells | what failed | whose | | since |", "|---|---|---|---|---|", *rows[:MOST_ROWS]]
     if len(rows) > MOST_ROWS:
-        lines += ["", f"and {_counted(len(rows) - MOST_ROWS, 'more kind')} of failure; the report has all."]
+        lines += ["", f"and {plural(len(rows) - MOST_ROWS, 'more kind')} of failure; the report has all."]
     counts = [c for c in failing if not _excused(c)] or list(failing)
     return [*lines, "", "To see the first one yourself:", "", "```sh", reproduce(counts[0].id, counts[0].last), "```"]
 
@@ -99,7 +100,7 @@ def _row(analysis: Analysis, cells: Sequence[CellStory]) -> str:
     said = [_said(f) for f in failures[:MOST_FAILURES]]
     said += [f"and {len(failures) - MOST_FAILURES} more"] if len(failures) > MOST_FAILURES else []
     names = [_link(code(c.id), c.last.where.job_url if c.last is not None else "") for c in cells[:MOST_NAMED]]
-    names += [f"and {_counted(len(cells) - MOST_NAMED, 'more cell')}"] if len(cells) > MOST_NAMED else []
+    names += [f"and {plural(len(cells) - MOST_NAMED, 'more cell')}"] if len(cells) > MOST_NAMED else []
     columns = "<br>".join(names), "<br>".join(said), blame, _judged(cells), _since(analysis, first)
     return f"| {' | '.join(column.replace('|', PIPE) for column in columns)} |"
 
@@ -172,10 +173,6 @@ def _link(text: str, url: str) -> str:
 
 def _excused(cell: CellStory) -> bool:
     return cell.last is not None and cell.last.outcome == "quarantined"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def lines_of(cells: Iterable[CellStory]) -> list[str]:

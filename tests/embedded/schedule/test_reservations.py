@@ -19,9 +19,11 @@ from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube import Cluster
 from harness.kube.resources import LEASE, NAMESPACE, POD, SERVICE_ACCOUNT
 from harness.model import LABEL_CELL, LABEL_MANAGED, LABEL_RUN, MANAGED_BY, Cell, Phase, PlannedMachine
-from harness.schedule import Admission, Admitted, Limits, demand_of
-from harness.schedule.capacity import free, survey
+from harness.schedule.admission import Admission, Admitted
+from harness.schedule.capacity import survey
+from harness.schedule.demand import demand_of
 from harness.schedule.ledger import ANNOTATION, LEASE_NAME, RESERVATIONS_NAMESPACE, Ledger
+from harness.schedule.limits import Limits
 from harness.until import Deadline, NotYet, until
 
 FORK = multiprocessing.get_context("fork")
@@ -38,7 +40,7 @@ def cell(name: str, memory_mib: int, machines: int = 2) -> Cell:
 
 def share(infra: Path, parts: int) -> int:
     """Return the guest memory of a machine of which two are one of so many equal parts of what is free."""
-    (node,) = free(Cluster.from_kubeconfig(infra))
+    (node,) = survey(Cluster.from_kubeconfig(infra)).free
     return node.memory_mib // parts // 2 - 400
 
 
@@ -82,7 +84,7 @@ def test_processes_that_reserve_at_once_share_what_there_is_and_no_more(
         race.together.wait(ENDS_WITHIN)
         answers = dict(race.answers.get(timeout=ENDS_WITHIN) for _ in processes)
         reserved = Ledger(cluster, "observer", ttl=ENDS_WITHIN).read().reservations
-        (node,) = free(cluster)
+        (node,) = survey(cluster).free
         race.together.wait(ENDS_WITHIN)
     finally:
         for process in processes:
@@ -129,7 +131,7 @@ def test_a_live_holder_keeps_its_reservation_and_a_killed_ones_expires(
 
 
 def test_machines_that_are_there_count_once(cluster: Cluster) -> None:
-    (before,) = free(cluster)
+    (before,) = survey(cluster).free
     planned = cell("bound", before.memory_mib // 3, machines=1)
     namespace = "vmatrix-bound-runone-1"
     with Admission(cluster, "runone") as one, Admission(cluster, "runtwo") as two:
@@ -201,7 +203,7 @@ def test_a_deleted_book_is_written_again_and_a_spoilt_one_is_said(cluster: Clust
 
 
 def test_a_cell_that_can_never_fit_is_refused_at_once_with_numbers(cluster: Cluster) -> None:
-    (node,) = free(cluster)
+    (node,) = survey(cluster).free
     with Admission(cluster, "run", limits=Limits(machines=2)) as admission:
         admission.check_possible([cell("fits", 1024)])
         for planned in (cell("huge", node.memory_mib), cell("many", 256, machines=3)):

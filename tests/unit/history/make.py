@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from harness.history.record import AttemptRecord, CheckNote, CheckRow, CheckTable, Record, RunOrigin
+from harness.history.record import OUTCOMES, AttemptRecord, CheckNote, CheckRow, CheckTable, Record, RunOrigin
 from tests.unit.history.synthetic import NOW
 
 CELL = "k1363-d13-fresh-000001"
@@ -53,3 +53,14 @@ def checked(made: Record, results: dict[str, str], said: str = "E  it is broken"
     )
     table = CheckTable(tuple(results), (CheckRow("deploy", "".join(results.values()), made.last_attempt),))
     return replace(made, checks=table, notes=notes)
+
+
+def checks_in(made: Record) -> list[tuple[str, str, int, str, str]]:
+    """Return title, stage, attempt, outcome and message of every check of a record, in the order of its run."""
+    notes = {(n.attempt, n.stage, title): n.message for n in made.notes for title in n.checks}
+    return [
+        (title, row.stage, row.attempt, OUTCOMES[letter], notes.get((row.attempt, row.stage, title), ""))
+        for row in made.checks.rows
+        for title, letter in zip(made.checks.names, row.results, strict=True)
+        if letter in OUTCOMES
+    ]

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.history.lines import cut_down, forget, missing, parse, read, united
-from harness.history.record import Record, all_checks, from_line, to_line
+from harness.history.record import Record, from_line, to_line
 from harness.history.text import telling
-from tests.unit.history.make import checked, record
+from tests.unit.history.make import checked, checks_in, record
 from tests.unit.history.synthetic import NOW, records
 
 YEAR = [record(night, of=40) for night in range(40)]
@@ -101,7 +101,7 @@ def test_cutting_down_drops_only_old_details() -> None:
         old.seconds,
         old.counts,
     )
-    assert list(all_checks(first)) == []
+    assert checks_in(first) == []
     assert [(n.checks, n.message) for n in first.notes] == [(("a: b",), "it is broken")]
 
 

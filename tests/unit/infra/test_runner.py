@@ -14,7 +14,7 @@ from harness.cell.place import POD_NAME, POD_NAMESPACE, POD_UID
 from harness.infra.cluster.nodes import quantity
 from harness.model import Cell
 from harness.paths import project_dir
-from harness.schedule import demand_of
+from harness.schedule.demand import demand_of
 from harness.session.choice import choose
 from harness.spec import load_spec
 from harness.spec.settings import Settings

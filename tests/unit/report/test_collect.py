@@ -88,7 +88,6 @@ def test_a_run_that_was_killed_can_be_added(run: Written, settings: Settings) ->
     run.start(CELL).step(CELL, "provision").begin(CELL, "deploy")
     found = collect([settings.runs], quarantine=())
     assert [r.outcome for r in found.records] == ["unfinished"]
-    assert found.runs == 1
 
 
 def test_what_the_run_wrote_knows_its_own_quarantine(run: Written, settings: Settings) -> None:

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from harness import proc
-from harness.history.record import Record, RunOrigin, all_checks, from_line, to_line
+from harness.history.record import Record, RunOrigin, from_line, to_line
 from harness.report import records
 from harness.report.records import records_of
 from harness.report.results import load
 from harness.spec.models import QuarantineEntry
+from tests.unit.history.make import checks_in
 from tests.unit.report.written import ISSUE, Written
 
 CELL = "k1363-fresh"
@@ -33,8 +34,7 @@ def test_every_check_of_a_run_can_be_told(run: Written) -> None:
     run.step(CELL, "upgrade", seconds=50.0).check(CELL, "test_ready", stage="upgrade")
     run.gone(CELL).end(1)
     (cell,) = load(run.directory).cells
-    told = [(c.title, c.stage, c.attempt, c.outcome, c.message) for c in all_checks(only(run))]
-    assert told == [
+    assert checks_in(only(run)) == [
         (c.title, c.stage, c.attempt, c.outcome, c.detail if c.outcome != "passed" else "") for c in cell.checks
     ]
 
@@ -62,7 +62,7 @@ def test_a_failure_in_quarantine_has_its_issue(run: Written) -> None:
     run.start(CELL).step(CELL, "deploy").check(CELL, "test_dns", "failed", blame="product", detail="no").gone(CELL)
     (found,) = records_of(run.directory, quarantine=[entry])
     assert (found.outcome, found.blame, found.notes[0].quarantine) == ("quarantined", "", ISSUE)
-    assert [c.quarantined for c in all_checks(found)] == [True]
+    assert [row.results for row in found.checks.rows] == ["q"]
 
 
 def test_the_same_results_are_the_same_record(run: Written) -> None:

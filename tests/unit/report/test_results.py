@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import EXIT_INFRA, EXIT_LEAKED, EXIT_OK, EXIT_PRODUCT
-from harness.report.results import CellResult, RunResult, load
+from harness.report.cell import CellResult
+from harness.report.results import RunResult, load
 from harness.session.verdict import exit_code
 from harness.spec.models import QuarantineEntry
 from tests.unit.report.written import ISSUE, Written

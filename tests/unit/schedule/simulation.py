@@ -58,7 +58,7 @@ class World:
 
     def bind(self, pod: Bound) -> None:
         """Give a pod any node that has room for it."""
-        places = [node.name for node in self.look().free() if node.holds(pod.request)]
+        places = [node.name for node in self.look().free if node.holds(pod.request)]
         if not places:
             raise Overcommitted(f"no node takes a machine of {pod.cell} with {pod.request.memory_mib} MiB")
         self.pods.append(Bound(self.random.choice(places), pod.request, pod.run, pod.cell))

@@ -89,6 +89,6 @@ def test_pods_that_belong_to_their_node_never_go(owner: str, lasting: bool) -> N
 def test_free_is_less_all_pods_and_empty_is_less_the_lasting_ones() -> None:
     lasting = Bound("a", PodRequest(100, 100), lasting=True)
     seen = survey([node("a", 1000), node("b", 500)], lasting, bound("c", 300), bound("c", 50, ""), bound("c", 9, "x"))
-    assert [n.memory_mib for n in seen.free()] == [600, 500]
+    assert [n.memory_mib for n in seen.free] == [600, 500]
     assert [n.memory_mib for n in seen.empty()] == [900, 500]
-    assert seen.free()[0].pods == 108
+    assert seen.free[0].pods == 108

@@ -11,9 +11,10 @@ from harness.kube import ApiFailure, Cluster, Resource
 from harness.kube.client import Json, Listing
 from harness.kube.resources import NODE, POD, RESOURCE_QUOTA
 from harness.model import Cell, Phase, PlannedMachine
-from harness.schedule import Limits, demand_of
 from harness.schedule.book import Book, Entry
 from harness.schedule.capacity import survey
+from harness.schedule.demand import demand_of
+from harness.schedule.limits import Limits
 from harness.schedule.verdict import check_possible, possible, refusal
 
 
@@ -46,13 +47,13 @@ def test_a_quota_is_the_room_and_pods_with_and_without_a_node_take_of_it() -> No
     api = Api(
         {"requests.memory": "8Gi", "requests.cpu": "2"}, [pod("1Gi"), pod("2Gi", node="n"), pod("4Gi", phase="Failed")]
     )
-    (left,) = seen(api).free()
+    (left,) = seen(api).free
     assert (left.name, left.memory_mib, left.millicpus) == ("the quota of cells", 5 * 1024, 1800)
 
 
 def test_without_a_quota_or_a_namespace_there_is_no_bound() -> None:
     for found in (seen(Api(None, [])), seen(Api(None, []), None)):
-        (room,) = found.free()
+        (room,) = found.free
         assert room.memory_mib > 2**29
 
 
