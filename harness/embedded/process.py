@@ -14,10 +14,11 @@ from pathlib import Path
 
 from harness.embedded import cdi, subresources
 from harness.embedded.admission import serve
-from harness.embedded.context import Context, Informers
+from harness.embedded.context import Context
 from harness.embedded.events import Events
 from harness.embedded.faults import Faults
 from harness.embedded.https import HttpsServer
+from harness.embedded.informers import Informers
 from harness.embedded.install import install
 from harness.embedded.machines import Machines
 from harness.embedded.machines.names import FIRST_SECOND_OCTET

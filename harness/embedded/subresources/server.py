@@ -23,8 +23,9 @@ from harness.embedded.faults import Faults
 from harness.embedded.node.guests import Guests
 from harness.embedded.subresources import answers, discovery, identity
 from harness.embedded.subresources.answers import StatusError
+from harness.embedded.subresources.descriptions import ANYBODYS, described
 from harness.embedded.subresources.identity import Trust
-from harness.embedded.subresources.operations import ASYNCHRONOUS, SERVED, VERBS, Call, Parts
+from harness.embedded.subresources.operations import ASYNCHRONOUS, VERBS, Call, Parts
 from harness.embedded.subresources.tunnel import OpenTunnels
 from harness.errors import InfraError, VmatrixError
 from harness.kube.client import Cluster
@@ -35,11 +36,6 @@ WebHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 WORKERS = 16
 LISTEN_SECONDS = 15.0
 STOP_SECONDS = 1.0
-ANYBODYS = frozenset({"/", "/apis", "/healthz", f"/apis/{discovery.GROUP}"}) | {
-    f"/apis/{discovery.GROUP}/{version}{path}"
-    for version in discovery.VERSIONS
-    for path in ("", "/version", "/guestfs", "/healthz")
-}
 
 
 @dataclass
@@ -104,7 +100,7 @@ class SubresourceServer:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         path = request.path.rstrip("/") or "/"
         if path in ANYBODYS or path.startswith("/openapi"):
-            return _described(path)
+            return described(path)
         call = await self._call(request)
         refusal = await self._refusal(request, call)
         if refusal is not None:
@@ -174,25 +170,6 @@ async def _options(request: web.Request) -> Mapping[str, Any]:
     if not isinstance(found, dict):
         raise answers.bad_request("Can not unmarshal Request body to struct, error: it is no object")
     return found
-
-
-def _described(path: str) -> web.Response:
-    """Answer what anybody may ask."""
-    group = f"/apis/{discovery.GROUP}"
-    if path == "/":
-        return web.json_response({"paths": ["/apis", group, "/healthz"]})
-    if path == "/apis":
-        return web.json_response(discovery.groups())
-    if path == group:
-        return web.json_response(discovery.group())
-    version, _, last = path.removeprefix(f"{group}/").partition("/")
-    if version in discovery.VERSIONS and not last:
-        return web.json_response(discovery.resources(version, SERVED))
-    if last == "version":
-        return web.json_response(discovery.release())
-    if last == "healthz" or path == "/healthz":
-        return web.json_response({"apiserver": {"connectivity": "ok"}})
-    return web.Response(status=HTTPStatus.NOT_FOUND, text="404: Page Not Found")
 
 
 @web.middleware

@@ -1,0 +1,50 @@
+"""The informers of one process, one per kind, shared by all rooms."""
+
+from __future__ import annotations
+
+from harness.kube.client import Cluster
+from harness.kube.informer import Informer
+from harness.kube.resources import Resource
+from harness.until import Deadline, NotYet, until
+
+SYNC_SECONDS = 30.0
+
+
+class Informers:
+    """One informer per kind, shared by all parts."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._of: dict[Resource, Informer] = {}
+        self._started = False
+
+    def of(self, resource: Resource) -> Informer:
+        """Return the informer of a kind, made at the first call; all must be asked for before `start`."""
+        if resource not in self._of:
+            if self._started:
+                raise RuntimeError(f"informer of {resource.plural} asked for after the start")
+            self._of[resource] = Informer(self._cluster, resource)
+        return self._of[resource]
+
+    def start(self) -> None:
+        """Start watching all kinds that were asked for."""
+        self._started = True
+        for informer in self._of.values():
+            informer.start()
+
+    def wait(self) -> None:
+        """Return when every kind had its first list.
+
+        Raises:
+            TimedOut: one did not come within SYNC_SECONDS.
+        """
+        until(self._missing, deadline=Deadline.after(SYNC_SECONDS), what="all informers to sync", interval=0.02)
+
+    def _missing(self) -> bool | NotYet:
+        late = [r.plural for r, informer in self._of.items() if not informer.synced.is_set()]
+        return NotYet(f"no list yet of {', '.join(late)}") if late else True
+
+    def stop(self) -> None:
+        """Stop watching."""
+        for informer in self._of.values():
+            informer.stop()
