@@ -6,9 +6,8 @@ process on the node (see `player`).
 
 from __future__ import annotations
 
-from harness.embedded.cdi import names, sizes
-from harness.embedded.objects import controller_of, owner_reference
-from harness.embedded.operands import FILESYSTEM_OVERHEAD
+from harness.embedded.cdi import names
+from harness.embedded.objects import owner_reference
 from harness.kube.client import Json
 from harness.kube.resources import PVC
 
@@ -24,28 +23,15 @@ DATA_VOLUME_NAME = "cdi-data-vol"
 
 def importer_pod(claim: Json) -> Json:
     """Return the pod that imports into a claim."""
-    annotations = names.annotations_of(claim)
-    env = {
-        "IMPORTER_SOURCE": annotations.get(names.SOURCE, "http"),
-        "IMPORTER_ENDPOINT": annotations.get(names.ENDPOINT, ""),
-        "IMPORTER_CONTENTTYPE": annotations.get(names.CONTENT_TYPE, "kubevirt"),
-        "IMPORTER_IMAGE_SIZE": str(sizes.requested_bytes(claim)),
-        "OWNER_UID": (controller_of(claim) or claim["metadata"])["uid"],
-        "FILESYSTEM_OVERHEAD": FILESYSTEM_OVERHEAD,
-        "PREALLOCATION": annotations.get(names.PREALLOCATION, "false"),
-        "IMPORTER_CHECKSUM": annotations.get(names.CHECKSUM, ""),
-    }
-    return _pod(claim, annotations[names.IMPORT_POD], names.IMPORTER, env)
+    return _pod(claim, names.annotations_of(claim)[names.IMPORT_POD], names.IMPORTER)
 
 
 def clone_pod(claim: Json) -> Json:
     """Return the pod that receives a clone for a claim."""
-    annotations = names.annotations_of(claim)
-    env = {"UPLOAD_IMAGE_SIZE": str(sizes.requested_bytes(claim)), "CLONE_SOURCE": annotations[names.CLONE_REQUEST]}
-    return _pod(claim, annotations[names.UPLOAD_POD], names.CLONE_TARGET, env)
+    return _pod(claim, names.annotations_of(claim)[names.UPLOAD_POD], names.CLONE_TARGET)
 
 
-def _pod(claim: Json, name: str, role: str, env: dict[str, str]) -> Json:
+def _pod(claim: Json, name: str, role: str) -> Json:
     meta = claim["metadata"]
     return {
         "apiVersion": "v1",
@@ -73,20 +59,17 @@ def _pod(claim: Json, name: str, role: str, env: dict[str, str]) -> Json:
             "enableServiceLinks": False,
             "automountServiceAccountToken": False,
             "securityContext": {"fsGroup": UNPRIVILEGED_USER, "seccompProfile": SECCOMP},
-            "containers": [_container(role, env)],
+            "containers": [_container(role)],
             "volumes": [{"name": DATA_VOLUME_NAME, "persistentVolumeClaim": {"claimName": meta["name"]}}],
         },
     }
 
 
-def _container(role: str, env: dict[str, str]) -> Json:
+def _container(role: str) -> Json:
     return {
         "name": role,
         "image": role,
         "imagePullPolicy": "IfNotPresent",
-        "args": ["-v=1"],
-        "env": [{"name": k, "value": v} for k, v in env.items()],
-        "ports": [{"containerPort": 8443, "name": "metrics", "protocol": "TCP"}],
         "resources": RESOURCES,
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": {

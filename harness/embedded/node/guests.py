@@ -81,10 +81,6 @@ class Guests:
         """Return the file with what an instance's machine wrote to its console."""
         return self._machines.console(machine_id(uid))
 
-    def root(self, uid: str) -> Path:
-        """Return where the root of an instance's machine is mounted."""
-        return self.console(uid).with_name("root")
-
     def kill(self, uid: str) -> None:
         """Take an instance's machine away."""
         self._kill(machine_id(uid))

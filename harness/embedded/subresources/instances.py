@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from harness.embedded.node.guests import Guests
@@ -90,42 +88,15 @@ def _say_paused(cluster: Cluster, vmi: Json, *, paused: bool) -> None:
     raise answers.internal(f"{meta['name']} is changed too often to be written")
 
 
-def guest_os_info(cluster: Cluster, guests: Guests, namespace: str, name: str) -> Json:
-    """Return what a guest says of itself.
+def guest_os_info(cluster: Cluster, namespace: str, name: str) -> Json:
+    """Return what a guest's agent reports of it.
 
     Raises:
-        StatusError: it does not run, or has no agent that could say.
+        StatusError: it does not run, or has no agent, as machines here have none but on request (see faults).
     """
     vmi = instance(cluster, namespace, name)
     if phase(vmi) != "Running":
         raise conflict(answers.VMI, name, "VMI is not running")
     if condition(vmi, AGENT) is None:
         raise conflict(answers.VMI, name, "VMI does not have guest agent connected")
-    return os_info(guests.root(vmi["metadata"]["uid"]))
-
-
-def os_info(root: Path) -> Json:
-    """Return what a guest's files and this kernel, which is its own, say of it."""
-    lines = (line.partition("=") for line in _read(root / "etc/os-release").splitlines())
-    names = {key: value.strip().strip('"') for key, _, value in lines}
-    host = platform.uname()
-    return {
-        "hostname": _read(root / "etc/hostname").strip(),
-        "os": {
-            "name": names.get("NAME", ""),
-            "id": names.get("ID", ""),
-            "prettyName": names.get("PRETTY_NAME", ""),
-            "version": names.get("VERSION", ""),
-            "versionId": names.get("VERSION_ID", ""),
-            "kernelRelease": host.release,
-            "kernelVersion": host.version,
-            "machine": host.machine,
-        },
-    }
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+    return {"os": dig(vmi, "status", "guestOSInfo") or {}}

@@ -80,7 +80,7 @@ def _hold(verb: Callable[[Cluster, Guests, str, str, Mapping[str, Any]], None]) 
 
 
 def _guest_os_info(parts: Parts, call: Call) -> Reply:
-    return HTTPStatus.OK, instances.guest_os_info(parts.cluster, parts.guests, call.namespace, call.name)
+    return HTTPStatus.OK, instances.guest_os_info(parts.cluster, call.namespace, call.name)
 
 
 async def _port_forward(parts: Parts, call: Call, blocking: Blocking) -> web.StreamResponse:

@@ -70,7 +70,7 @@ class VmController:
     def _introduce(self, vm: Json) -> Json:
         """Write what every VM gets at first sight: snapshot statuses, observed versions, the finalizer."""
         if dig(vm, "status", "volumeSnapshotStatuses") is None and volumes.template_spec(vm).get("volumes"):
-            vm = self._store.patch_status(vm, {"volumeSnapshotStatuses": volumes.snapshot_statuses(vm, "")})
+            vm = self._store.patch_status(vm, {"volumeSnapshotStatuses": volumes.snapshot_statuses(vm)})
         meta = vm["metadata"]
         annotations = meta.get("annotations") or {}
         if annotations.get(LATEST_API) != API_VERSION or annotations.get(STORAGE_API) != API_VERSION:

@@ -70,16 +70,13 @@ def usable(data_volume: Json) -> bool:
     return phase(data_volume) in USABLE
 
 
-def snapshot_statuses(vm: Json, storage_class: str) -> list[Json]:
+def snapshot_statuses(vm: Json) -> list[Json]:
     """Return why no volume can be snapshot here: there is no snapshot class."""
     found = []
     for volume in template_spec(vm).get("volumes") or []:
         name = volume["name"]
         if claim_name(volume):
-            reason = (
-                "No VolumeSnapshotClass: Volume snapshots are not configured for this "
-                f"StorageClass [{storage_class}] [{name}]"
-            )
+            reason = f"No VolumeSnapshotClass: Volume snapshots are not configured for this StorageClass [] [{name}]"
         else:
             reason = f"Snapshot is not supported for this volumeSource type [{name}]"
         found.append({"enabled": False, "name": name, "reason": reason})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-
 from harness.embedded.objects import dig
 from harness.embedded.vm.instance import LAUNCHER_USER
 from harness.embedded.vm.volumes import claim_name
@@ -13,32 +11,18 @@ from harness.kube.client import Json
 IMAGE = "quay.io/kubevirt/virt-launcher:v1.9.0"
 DEFAULT_GRACE_SECONDS = 30
 KILL_AFTER_SECONDS = 15  # added for the launcher to end its guest, and once more for the pod to end its launcher
-QEMU_TIMEOUT_SECONDS = 240  # plus up to 120 s that differ from pod to pod
 _DROP_ALL = {"drop": ["ALL"]}
 _EMPTY = ("private", "public", "sockets", "virt-bin-share-dir", "libvirt-runtime", "ephemeral-disks")
 
 
 def compute(vmi: Json) -> Json:
-    meta, spec = vmi["metadata"], vmi["spec"]
+    """Return the container that holds the guest: what it asks of the scheduler and of the node's admission."""
+    spec = vmi["spec"]
     memory = guest_memory(spec) + memory_overhead(spec)
-    timeout = QEMU_TIMEOUT_SECONDS + int(hashlib.sha256(meta["uid"].encode()).hexdigest(), 16) % 120
     return {
         "name": "compute",
         "image": IMAGE,
         "imagePullPolicy": "IfNotPresent",
-        "command": [
-            "/usr/bin/virt-launcher-monitor",
-            *("--qemu-timeout", f"{timeout}s", "--name", meta["name"], "--uid", meta["uid"]),
-            *("--namespace", meta["namespace"], "--kubevirt-share-dir", "/var/run/kubevirt"),
-            *("--grace-period-seconds", str(grace_seconds(vmi) + KILL_AFTER_SECONDS), "--hook-sidecars", "0"),
-            *("--hypervisor", "kvm", "--run-as-nonroot", "--allow-emulation"),
-        ],
-        "env": [
-            {"name": "XDG_CACHE_HOME", "value": "/var/run/kubevirt-private"},
-            {"name": "XDG_CONFIG_HOME", "value": "/var/run/kubevirt-private"},
-            {"name": "XDG_RUNTIME_DIR", "value": "/var/run"},
-            {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
-        ],
         "resources": {
             "limits": {"devices.kubevirt.io/tun": "1"},
             "requests": {
@@ -54,29 +38,11 @@ def compute(vmi: Json) -> Json:
             "capabilities": {"add": ["NET_BIND_SERVICE"], **_DROP_ALL},
         },
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": _mounts(spec),
     }
 
 
-def _mounts(spec: Json) -> list[Json]:
-    mounts: list[Json] = [
-        {"name": "private", "mountPath": "/var/run/kubevirt-private"},
-        {"name": "public", "mountPath": "/var/run/kubevirt"},
-        {"name": "ephemeral-disks", "mountPath": "/var/run/kubevirt-ephemeral-disks"},
-        {"name": "libvirt-runtime", "mountPath": "/var/run/libvirt"},
-        {"name": "sockets", "mountPath": "/var/run/kubevirt/sockets"},
-    ]
-    for volume in spec.get("volumes") or []:
-        if claim_name(volume):
-            path = f"/var/run/kubevirt-private/vmi-disks/{volume['name']}"
-            mounts.append({"name": volume["name"], "mountPath": path})
-    mounts.append(
-        {"name": "hotplug-disks", "mountPath": "/var/run/kubevirt/hotplug-disks", "mountPropagation": "HostToContainer"}
-    )
-    return mounts
-
-
 def volumes_of(spec: Json) -> list[Json]:
+    """Return the volumes: claims and secrets that the pod waits for, and what KubeVirt adds."""
     found: list[Json] = [{"name": name, "emptyDir": {}} for name in _EMPTY]
     for volume in spec.get("volumes") or []:
         claim = claim_name(volume)
@@ -91,14 +57,12 @@ def volumes_of(spec: Json) -> list[Json]:
     return found
 
 
-def console_log(vmi: Json) -> Json:
+def console_log() -> Json:
+    """Return the container whose log is the guest's console."""
     return {
         "name": "guest-console-log",
         "image": IMAGE,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["/usr/bin/virt-tail"],
-        "args": ["--logfile", f"/var/run/kubevirt-private/{vmi['metadata']['uid']}/virt-serial0-log"],
-        "env": [{"name": "VIRT_LAUNCHER_LOG_VERBOSITY", "value": "2"}],
         "restartPolicy": "Always",
         "resources": {"limits": {"cpu": "15m", "memory": "60M"}, "requests": {"cpu": "5m", "memory": "35M"}},
         "securityContext": {
@@ -107,7 +71,6 @@ def console_log(vmi: Json) -> Json:
             "allowPrivilegeEscalation": False,
             "capabilities": dict(_DROP_ALL),
         },
-        "volumeMounts": [{"name": "private", "mountPath": "/var/run/kubevirt-private", "readOnly": True}],
     }
 
 
@@ -118,4 +81,5 @@ def grace_seconds(vmi: Json) -> int:
 
 
 def user() -> Json:
+    """Return the user that a launcher runs as."""
     return {"runAsUser": LAUNCHER_USER, "runAsGroup": LAUNCHER_USER, "runAsNonRoot": True}

@@ -70,7 +70,7 @@ def launcher_pod(vmi: Json) -> Json:
             "affinity": spec.get("affinity") or _affinity(),
             "readinessGates": [{"conditionType": "kubevirt.io/virtual-machine-unpaused"}],
             "containers": [compute(vmi)],
-            "initContainers": [console_log(vmi)],
+            "initContainers": [console_log()],
             "volumes": volumes_of(spec),
             **{
                 key: spec[key]

@@ -8,4 +8,4 @@ from tests.unit.embedded.recording import versions
 
 def test_snapshot_statuses_are_the_recorded_ones() -> None:
     recorded = versions("vm")[1]
-    assert snapshot_statuses(recorded, "") == recorded["status"]["volumeSnapshotStatuses"]
+    assert snapshot_statuses(recorded) == recorded["status"]["volumeSnapshotStatuses"]
