@@ -6,36 +6,30 @@ from collections.abc import Iterator, Mapping
 
 from harness.validate.facts.etcd import EtcdView
 from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
+from harness.validate.judge.mismatch import Mismatch, differs, of_each, on_every, same_set
 
 PEER_PORT = 2380
 
 
-def unhealthy(views: Mapping[str, EtcdView], expected: ExpectedGuest) -> list[Mismatch]:
+@of_each("etcd")
+def unhealthy(name: str, view: EtcdView, expected: ExpectedGuest) -> Iterator[Mismatch]:
     """Return members that report errors, alarms, or that they are not healthy."""
-
-    def judge(name: str, view: EtcdView) -> Iterator[Mismatch]:
-        yield from differs(name, "errors", (), view.errors)
-        yield from differs(name, "alarms", (), view.alarms)
-        yield from differs(name, "/health healthy", True, view.healthy)
-
-    return on_every(expected.etcd, views, judge)
+    yield from differs(name, "errors", (), view.errors)
+    yield from differs(name, "alarms", (), view.alarms)
+    yield from differs(name, "/health healthy", True, view.healthy)
 
 
-def wrong_members(views: Mapping[str, EtcdView], expected: ExpectedGuest) -> list[Mismatch]:
+@of_each("etcd")
+def wrong_members(name: str, view: EtcdView, expected: ExpectedGuest) -> Iterator[Mismatch]:
     """Return where a member's list is not exactly the inventory's etcd group: by name and peer URL, started, voting."""
     wanted = [f"{name} at {url_of(expected, name)}" for name in expected.etcd]
-
-    def judge(name: str, view: EtcdView) -> Iterator[Mismatch]:
-        seen = [f"{member.name or 'unnamed'} at {', '.join(member.peer_urls)}" for member in view.members]
-        yield from same_set(name, "members", wanted, seen)
-        yield from differs(name, "number of members", len(wanted), len(seen))
-        for member in view.members:
-            who = f"{name}'s list, {member.name or ', '.join(member.peer_urls)}"
-            yield from differs(who, "started", True, member.started)
-            yield from differs(who, "learner", False, member.learner)
-
-    return on_every(expected.etcd, views, judge)
+    seen = [f"{member.name or 'unnamed'} at {', '.join(member.peer_urls)}" for member in view.members]
+    yield from same_set(name, "members", wanted, seen)
+    yield from differs(name, "number of members", len(wanted), len(seen))
+    for member in view.members:
+        who = f"{name}'s list, {member.name or ', '.join(member.peer_urls)}"
+        yield from differs(who, "started", True, member.started)
+        yield from differs(who, "learner", False, member.learner)
 
 
 def url_of(expected: ExpectedGuest, name: str, port: int = PEER_PORT) -> str:
@@ -59,6 +53,7 @@ def disagreeing(views: Mapping[str, EtcdView], expected: ExpectedGuest) -> list[
     return on_every(expected.etcd, views, judge)
 
 
-def wrong_versions(views: Mapping[str, EtcdView], expected: ExpectedGuest) -> list[Mismatch]:
+@of_each("etcd")
+def wrong_versions(name: str, view: EtcdView, expected: ExpectedGuest) -> list[Mismatch]:
     """Return the members that run another version than expected."""
-    return on_every(expected.etcd, views, lambda name, view: differs(name, "etcd", expected.etcd_version, view.version))
+    return differs(name, "etcd", expected.etcd_version, view.version)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from harness.errors import HarnessBug
 from harness.until import Deadline, NotYet, TimedOut, until
+from harness.validate.facts.expected import ExpectedGuest
 
 T = TypeVar("T")
 
@@ -23,6 +25,9 @@ class Mismatch:
     def __str__(self) -> str:
         """Return one line."""
         return f"{self.where}: expected {self.expected}; saw {self.seen}"
+
+
+Judgement = Callable[[Mapping[str, T], ExpectedGuest], list[Mismatch]]  # of what was seen of each machine
 
 
 class CheckFailed(AssertionError):
@@ -65,6 +70,21 @@ def on_every(
         else:
             found.append(Mismatch(name, "an answer", "none"))
     return found
+
+
+def of_each(
+    group: Literal["machines", "nodes", "etcd"],
+) -> Callable[[Callable[[str, T, ExpectedGuest], Iterable[Mismatch]]], Judgement[T]]:
+    """Turn the judgement of one machine, (name, seen, expected), into that of every machine of a group."""
+
+    def decorate(judge: Callable[[str, T, ExpectedGuest], Iterable[Mismatch]]) -> Judgement[T]:
+        @functools.wraps(judge)
+        def every(seen: Mapping[str, T], expected: ExpectedGuest) -> list[Mismatch]:
+            return on_every(getattr(expected, group), seen, lambda name, one: judge(name, one, expected))
+
+        return every
+
+    return decorate
 
 
 def eventually(judge: Callable[[], list[Mismatch]], *, deadline: Deadline, what: str) -> list[Mismatch]:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
-from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
+from harness.validate.judge.mismatch import Mismatch, differs, of_each, on_every, same_set
 
 Facts = Mapping[str, NodeFacts]
 
@@ -51,15 +51,12 @@ def wrong_flags(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
     return found + same_set("the cluster", "running programs", wanted, seen_programs & set(wanted))
 
 
-def wrong_kernel_settings(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
+@of_each("nodes")
+def wrong_kernel_settings(name: str, seen: NodeFacts, expected: ExpectedGuest) -> Iterator[Mismatch]:
     """Return kernel settings that are not as needed, and swap that is on."""
-
-    def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
-        for setting, value in SYSCTLS.items():
-            yield from differs(name, setting, value, seen.sysctls.get(setting, ""))
-        yield from differs(name, "swap", (), seen.swaps)
-
-    return on_every(expected.nodes, facts, judge)
+    for setting, value in SYSCTLS.items():
+        yield from differs(name, setting, value, seen.sysctls.get(setting, ""))
+    yield from differs(name, "swap", (), seen.swaps)
 
 
 def bad_certificates(facts: Facts, expected: ExpectedGuest, now: datetime | None = None) -> list[Mismatch]:
@@ -100,13 +97,10 @@ def confused_identities(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]
     return on_every(expected.machines, facts, judge)
 
 
-def wrong_proxy_mode(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
+@of_each("nodes")
+def wrong_proxy_mode(name: str, seen: NodeFacts, expected: ExpectedGuest) -> Iterator[Mismatch]:
     """Return where the running kube-proxy is in another mode than expected, or has written no rules of that mode."""
-
-    def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
-        mode = seen.endpoints["kube-proxy mode"].body
-        yield from differs(f"{name} kube-proxy", "mode", expected.kube_proxy_mode, mode)
-        if expected.kube_proxy_mode == "nftables" and NFTABLES_TABLE not in seen.nft_tables:
-            yield Mismatch(name, f"nftables' {NFTABLES_TABLE!r}", repr(seen.nft_tables))
-
-    return on_every(expected.nodes, facts, judge)
+    mode = seen.endpoints["kube-proxy mode"].body
+    yield from differs(f"{name} kube-proxy", "mode", expected.kube_proxy_mode, mode)
+    if expected.kube_proxy_mode == "nftables" and NFTABLES_TABLE not in seen.nft_tables:
+        yield Mismatch(name, f"nftables' {NFTABLES_TABLE!r}", repr(seen.nft_tables))

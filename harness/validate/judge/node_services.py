@@ -6,22 +6,19 @@ from collections.abc import Iterator, Mapping
 
 from harness.validate.facts.expected import CONTROL_PLANE_PROGRAMS, ExpectedGuest
 from harness.validate.facts.node import SERVICES, NodeFacts
-from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
+from harness.validate.judge.mismatch import Mismatch, differs, of_each, on_every, same_set
 
 Facts = Mapping[str, NodeFacts]
 SYSTEM_STATES = frozenset({"running", "degraded", "starting"})
 
 
-def stopped_services(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
+@of_each("nodes")
+def stopped_services(name: str, seen: NodeFacts, expected: ExpectedGuest) -> Iterator[Mismatch]:
     """Return the services that do not run now or would not run after a reboot."""
-
-    def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
-        for service in SERVICES:
-            unit = seen.units.get(service)
-            states = (unit.active, unit.sub, unit.enabled) if unit else ("absent",)
-            yield from differs(f"{name} {service}", "state", ("active", "running", "enabled"), states)
-
-    return on_every(expected.nodes, facts, judge)
+    for service in SERVICES:
+        unit = seen.units.get(service)
+        states = (unit.active, unit.sub, unit.enabled) if unit else ("absent",)
+        yield from differs(f"{name} {service}", "state", ("active", "running", "enabled"), states)
 
 
 def failed_units(facts: Facts, expected: ExpectedGuest, allowed: Mapping[str, str]) -> list[Mismatch]:
@@ -35,37 +32,28 @@ def failed_units(facts: Facts, expected: ExpectedGuest, allowed: Mapping[str, st
     return on_every(expected.machines, facts, judge)
 
 
-def misplaced_processes(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
+@of_each("machines")
+def misplaced_processes(name: str, seen: NodeFacts, expected: ExpectedGuest) -> Iterator[Mismatch]:
     """Return where the control plane or etcd does not run, runs twice, or runs on a machine of another group."""
-
-    def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
-        for program in (*CONTROL_PLANE_PROGRAMS, "etcd"):
-            group = expected.etcd if program == "etcd" else expected.control_plane
-            count = len(seen.running(program))
-            yield from differs(f"{name} {program}", "running processes", int(name in group), count)
-
-    return on_every(expected.machines, facts, judge)
+    for program in (*CONTROL_PLANE_PROGRAMS, "etcd"):
+        group = expected.etcd if program == "etcd" else expected.control_plane
+        count = len(seen.running(program))
+        yield from differs(f"{name} {program}", "running processes", int(name in group), count)
 
 
-def wrong_manifests(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
+@of_each("nodes")
+def wrong_manifests(name: str, seen: NodeFacts, expected: ExpectedGuest) -> list[Mismatch]:
     """Return where the static pods' manifests are not exactly those of the machine's role."""
     programs = (*CONTROL_PLANE_PROGRAMS, *(["etcd"] if expected.stacked_etcd else []))
     of_control_plane = {f"{program}.yaml" for program in programs}
-
-    def judge(name: str, seen: NodeFacts) -> list[Mismatch]:
-        wanted = of_control_plane if name in expected.control_plane else set()
-        return same_set(f"{name} /etc/kubernetes/manifests", "static pods", wanted, seen.manifests)
-
-    return on_every(expected.nodes, facts, judge)
+    wanted = of_control_plane if name in expected.control_plane else set()
+    return same_set(f"{name} /etc/kubernetes/manifests", "static pods", wanted, seen.manifests)
 
 
-def unhealthy_agents(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
+@of_each("nodes")
+def unhealthy_agents(name: str, seen: NodeFacts, expected: ExpectedGuest) -> Iterator[Mismatch]:
     """Return kubelets and kube-proxies that do not report themselves healthy."""
-
-    def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
-        for agent in ("kubelet", "kube-proxy"):
-            answer = seen.endpoints[agent]
-            if answer.status != 200:
-                yield Mismatch(f"{name} {agent} /healthz", "200", f"{answer.status} {answer.body[:200]}")
-
-    return on_every(expected.nodes, facts, judge)
+    for agent in ("kubelet", "kube-proxy"):
+        answer = seen.endpoints[agent]
+        if answer.status != 200:
+            yield Mismatch(f"{name} {agent} /healthz", "200", f"{answer.status} {answer.body[:200]}")

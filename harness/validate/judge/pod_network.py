@@ -12,7 +12,7 @@ from harness.validate.facts.cluster import ClusterView
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.network_plugins import Gateway, plugins
 from harness.validate.facts.node import NodeFacts
-from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
+from harness.validate.judge.mismatch import Mismatch, differs, of_each, on_every, same_set
 
 Facts = Mapping[str, NodeFacts]
 TUNNELS = frozenset({"vxlan", "geneve", "wireguard"})  # kinds of interfaces that wrap packets, as ip names them
@@ -60,29 +60,23 @@ def _within(destination: str, whole: ipaddress.IPv4Network | ipaddress.IPv6Netwo
     return network.version == whole.version and network.subnet_of(whole)  # type: ignore[arg-type]
 
 
-def wrong_tunnels(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
+@of_each("nodes")
+def wrong_tunnels(name: str, seen: NodeFacts, expected: ExpectedGuest) -> list[Mismatch]:
     """Return nodes without the plugin's tunnel interface, or with another tunnel."""
     wanted = {expected.plugin.tunnel} if expected.plugin.tunnel is not None else set()
-
-    def judge(name: str, seen: NodeFacts) -> list[Mismatch]:
-        tunnels = {link for link, kind in seen.links.items() if kind in TUNNELS}
-        found = [] if LOOPBACK in seen.links else [Mismatch(name, "a list of its interfaces", repr(dict(seen.links)))]
-        return found + same_set(name, f"tunnels ({', '.join(sorted(TUNNELS))})", wanted, tunnels)
-
-    return on_every(expected.nodes, facts, judge)
+    tunnels = {link for link, kind in seen.links.items() if kind in TUNNELS}
+    found = [] if LOOPBACK in seen.links else [Mismatch(name, "a list of its interfaces", repr(dict(seen.links)))]
+    return found + same_set(name, f"tunnels ({', '.join(sorted(TUNNELS))})", wanted, tunnels)
 
 
-def wrong_plugin_units(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
+@of_each("nodes")
+def wrong_plugin_units(name: str, seen: NodeFacts, expected: ExpectedGuest) -> Iterator[Mismatch]:
     """Return nodes where the plugin's unit does not run or is not enabled, or where another plugin's is installed."""
-
-    def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
-        for plugin in plugins().values():
-            unit = seen.units.get(plugin.unit)
-            where = f"{name} {plugin.unit}"
-            if plugin is expected.plugin:
-                states = (unit.active, unit.enabled) if unit is not None else ("absent",)
-                yield from differs(where, "state", ("active", "enabled"), states)
-            elif unit is None or unit.loaded != "not-found":
-                yield Mismatch(where, "not to be installed", unit.loaded if unit is not None else "no answer")
-
-    return on_every(expected.nodes, facts, judge)
+    for plugin in plugins().values():
+        unit = seen.units.get(plugin.unit)
+        where = f"{name} {plugin.unit}"
+        if plugin is expected.plugin:
+            states = (unit.active, unit.enabled) if unit is not None else ("absent",)
+            yield from differs(where, "state", ("active", "enabled"), states)
+        elif unit is None or unit.loaded != "not-found":
+            yield Mismatch(where, "not to be installed", unit.loaded if unit is not None else "no answer")
