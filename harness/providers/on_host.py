@@ -11,7 +11,7 @@ from harness.artifacts.recipe import Ref
 from harness.artifacts.supply import Supply
 from harness.errors import BadInput
 from harness.infra.findings import Finding
-from harness.infra.host import preflight
+from harness.infra.host import room
 from harness.infra.host.config import HostConfig
 from harness.infra.host.instance import not_up
 from harness.infra.host.layout import Layout, instances_dir, layout_of
@@ -39,13 +39,13 @@ class OnHost(Definition):
     def most_cells(self, cells: Sequence[Cell]) -> int:
         """Return how many of the smallest cells fit into this host's free memory."""
         smallest = min(sum(m.memory_mib for m in cell.machines) for cell in cells)
-        return max(1, min(MOST_WORKERS, preflight.memory_available_mib() // smallest))
+        return max(1, min(MOST_WORKERS, room.memory_available_mib() // smallest))
 
     def lacking(self, cells: Sequence[Cell]) -> list[Finding]:
         """Look whether this host has the memory and the disk space for the largest of the cells."""
         largest = max(sum(m.memory_mib for m in cell.machines) for cell in cells)
         most = max(len(cell.machines) for cell in cells)
-        return [*preflight.check_memory(largest), *preflight.check_disks(paths.state_dir(), most)]
+        return [*room.check_memory(largest), *room.check_disks(paths.state_dir(), most)]
 
     def refuse_unusable(self, settings: Settings) -> None:
         """Refuse a name that no instance can have."""

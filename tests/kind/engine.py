@@ -47,7 +47,7 @@ def running(folder: Path) -> Iterator[Running]:
         yield Running({}, ours=False)
         return
     if not DAEMON.exists():
-        raise BadInput("no container engine answers and there is none to start", hint="apt-get install docker.io")
+        raise BadInput("no container engine is running and there is none to start", hint="apt-get install docker.io")
     if folder.exists():  # a run that was killed left it
         stop(folder)
     folder.mkdir(parents=True)

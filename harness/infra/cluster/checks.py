@@ -15,9 +15,10 @@ from harness.errors import BadInput
 from harness.infra.cluster.access import check_access
 from harness.infra.cluster.clocks import check_clock
 from harness.infra.cluster.kubevirt import check_configuration, check_deployed
+from harness.infra.cluster.namespace import check_namespace
 from harness.infra.cluster.need import Need
 from harness.infra.cluster.network import check_binding, check_networks, check_plugin
-from harness.infra.cluster.room import check_namespace, check_nodes, check_quota
+from harness.infra.cluster.room import check_nodes, check_quota
 from harness.infra.cluster.storage import check_storage
 from harness.infra.findings import Finding
 from harness.kube import ApiFailure, Cluster
@@ -26,7 +27,6 @@ from harness.kube.resources import CDI, KUBEVIRT
 
 KUBEVIRT_INSTALL = "https://kubevirt.io/user-guide/cluster_admin/installation/"
 CDI_INSTALL = "https://github.com/kubevirt/containerized-data-importer#deploy-it"
-FORBIDDEN = 403
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def check_cluster(path: Path, context: str | None = None, use: Use | None = None
         cluster = Cluster.from_kubeconfig(path, context=context)
         served = _served(cluster)
     except BadInput as error:
-        return [Finding(error.summary, "machines are made through the API it leads to", error.hint)]
+        return [Finding(error.summary, "virtual machines are created through its API", error.hint)]
     except Unreachable as error:
         return [_unreachable(path, cluster, error)]
     except ApiFailure as failure:
@@ -96,13 +96,10 @@ def _guarded(check: Callable[[], Iterator[Finding]]) -> list[Finding]:
     try:
         found.extend(check())
     except ApiFailure as failure:
-        what = f"could not look: {failure.message or failure.summary}"
-        advice = failure.code == FORBIDDEN
-        found.append(
-            Finding(what, "this check was left out", "ask the cluster's owner for read access", fatal=not advice)
-        )
+        what, remedy = f"not checked: {failure.message or failure.summary}", "ask the cluster's owner for read access"
+        found.append(Finding(what, "the check was skipped", remedy, fatal=not failure.forbidden))
     except Unreachable as error:
-        found.append(Finding(error.summary, "the API stopped answering while it was looked at", "try again"))
+        found.append(Finding(error.summary, "the API stopped answering during the checks", "try again"))
     return found
 
 
@@ -122,7 +119,7 @@ def _unreachable(path: Path, cluster: Cluster, error: Unreachable) -> Finding:
     return Finding(
         f"the API at {cluster.server} does not answer",
         f"{error.summary.rpartition(': ')[2]}",
-        f"is the cluster up, and does this host reach it? kubectl --kubeconfig {path} version",
+        f"is the cluster up and reachable from this host? kubectl --kubeconfig {path} version",
     )
 
 
@@ -130,14 +127,14 @@ def _refused(path: Path, failure: ApiFailure) -> Finding:
     return Finding(
         f"the API refuses these credentials: {failure.code} {failure.reason}",
         failure.message,
-        f"log in again, or take another kubeconfig than {path}",
+        f"log in again, or use another kubeconfig than {path}",
     )
 
 
 def _groups(served: frozenset[str]) -> Iterator[Finding]:
     wanted = (
-        (KUBEVIRT.api_version, "KubeVirt", "virtual machines are its objects", KUBEVIRT_INSTALL),
-        (CDI.api_version, "CDI", "disks are imported and cloned by it", CDI_INSTALL),
+        (KUBEVIRT.api_version, "KubeVirt", "it runs virtual machines", KUBEVIRT_INSTALL),
+        (CDI.api_version, "CDI", "it imports and clones disks", CDI_INSTALL),
     )
     for api_version, product, why, install in wanted:
         if api_version in served:

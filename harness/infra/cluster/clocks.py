@@ -34,7 +34,7 @@ def check_clock(cluster: Cluster, now: Callable[[], float]) -> Iterator[Finding]
     way = "ahead of" if ahead > 0 else "behind"
     yield Finding(
         f"this host's clock is {abs(ahead):.0f} s {way} the API's",
-        "cells expire by the one and are taken away by the other; tokens and certificates are refused",
+        "one clock sets when cells expire, the other when they are deleted; tokens and certificates may be refused",
         "timedatectl set-ntp true, here and on the cluster's nodes",
         fatal=abs(ahead) >= MOST_SECONDS,
     )

@@ -26,7 +26,7 @@ def check_deployed(cluster: Cluster, resource: Resource, product: str) -> Iterat
     see = f"kubectl get {resource.plural}.{resource.group} -A -o yaml"
     phases = [o.get("status", {}).get("phase", "unknown") for o in objects]
     if not objects:
-        yield Finding(f"there is no {resource.kind} object", f"{product} is not installed, only its kinds are", see)
+        yield Finding(f"no {resource.kind} object exists", f"{product} is not installed, only its CRDs are", see)
     elif DEPLOYED not in phases:
         yield Finding(f"{product} is {', '.join(phases)}, not {DEPLOYED}", "its controllers may not work", see)
     else:
@@ -34,7 +34,7 @@ def check_deployed(cluster: Cluster, resource: Resource, product: str) -> Iterat
         for condition in deployed["status"].get("conditions") or []:
             if condition["type"] == "Available" and condition["status"] != "True":
                 why = condition.get("message") or condition.get("reason") or "no reason given"
-                yield Finding(f"{product} is not Available: {why}", "its webhooks refuse what needs them", see)
+                yield Finding(f"{product} is not Available: {why}", "its webhooks refuse requests", see)
 
 
 def check_configuration(cluster: Cluster, minor: int) -> Iterator[Finding]:
@@ -58,7 +58,7 @@ def _processors(cluster: Cluster, developer: Mapping[str, Any], patch: str) -> I
     if nodes and not able:
         yield Finding(
             f"no usable node has the label {SCHEDULABLE}=true",
-            "KubeVirt's own pods are not up on any: no machine gets a node",
+            "KubeVirt's pods run on none of them, so no machine gets a node",
             "kubectl get pods -A -l kubevirt.io=virt-handler -o wide",
         )
         return
@@ -96,7 +96,7 @@ def _image_volume(kubevirt: Json, developer: Mapping[str, Any], minor: int, patc
         said = '{"spec":{"configuration":{"developerConfiguration":{"disabledFeatureGates":["ImageVolume"]}}}}'
         yield Finding(
             f"KubeVirt {version} has the gate {IMAGE_VOLUME} on, and Kubernetes is 1.{minor}",
-            f"before 1.{IMAGE_VOLUME_SINCE} disks in container images stay empty; cells have none, other machines may",
+            f"before 1.{IMAGE_VOLUME_SINCE} disks in container images stay empty; cells do not use any",
             f"{patch} '{said}'",
             fatal=False,
         )

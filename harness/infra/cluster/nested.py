@@ -30,12 +30,12 @@ def read_vars(file: Path | None) -> dict[str, Any]:
         found = yaml.safe_load(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise BadInput(
-            f"guest_vars: {file}: {error.strerror}", hint="name a YAML file of playbook variables"
+            f"guest_vars: {file}: {error.strerror}", hint="set it to a YAML file of playbook variables"
         ) from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark is not None else 1
-        raise BadInput(f"guest_vars: {file}:{line}: no YAML: {error}", hint="mend the named line") from error
+        raise BadInput(f"guest_vars: {file}:{line}: not YAML: {error}", hint="fix that line") from error
     if not isinstance(found or {}, Mapping):
         raise BadInput(f"guest_vars: {file}:1: not `name: value` pairs", hint="docs/playbooks.md lists the variables")
     variables = dict(found or {})

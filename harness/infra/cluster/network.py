@@ -11,9 +11,8 @@ from harness.infra.findings import Finding
 from harness.kube import ApiFailure, Cluster
 from harness.kube.resources import KUBEVIRT, NODE
 
-FORBIDDEN = 403
 AWS = "aws://"
-HOW = "name a YAML file with `{name}: {value}` in the setting guest_vars"
+HOW = "set guest_vars to a YAML file with `{name}: {value}`"
 VARIABLES = {"pod network": "cluster_pod_cidr", "service network": "cluster_service_cidr"}
 
 
@@ -51,7 +50,7 @@ def check_binding(cluster: Cluster) -> Iterator[Finding]:
             where = f"{meta['name']} -n {meta.get('namespace', 'kubevirt')}"
             yield Finding(
                 "KubeVirt does not permit bridge binding on the pod network",
-                "machines are bridged to it: with masquerade every one of them would be 10.0.2.2",
+                "machines are bridged to it; with masquerade every machine has the address 10.0.2.2",
                 f"kubectl patch kubevirt {where} --type merge -p '{said}'",
             )
 
@@ -69,22 +68,22 @@ def check_plugin(cluster: Cluster, served: Collection[str]) -> Iterator[Finding]
         if plugin.works is False:
             yield Finding(
                 f"the network plugin is {plugin.name} (its API group {plugin.group} is served)",
-                "bridged machines have no network on it, and with masquerade clusters of several machines do not work",
-                "take a cluster with Calico or flannel; if another plugin is in charge here, delete the group's kinds",
+                "bridged machines have no network with it, and with masquerade only cells of one machine work",
+                "use a cluster with Calico or flannel; if another plugin is in use here, delete the CRDs of that group",
             )
         else:
             yield Finding(
                 f"the network plugin is {plugin.name}",
-                "bridged machines are not known to work on it, nor to fail",
-                "try the smallest cluster first: vmatrix run --tier single",
+                "bridged machines have not been tested with it",
+                "try a single machine first: vmatrix run --tier single",
                 fatal=False,
             )
     amazon = [n["metadata"]["name"] for n in _nodes(cluster) if _provider(n).startswith(AWS)]
     if amazon and "crd.k8s.amazonaws.com" not in groups:
         yield Finding(
             f"nodes are Amazon's ({amazon[0]})",
-            "with the AWS VPC network plugin bridged machines have no network; with another plugin they do",
-            "see which it is: kubectl get daemonsets -A; aws-node is AWS VPC's",
+            "bridged machines have no network with the AWS VPC network plugin; other plugins work",
+            "find out which one it is: kubectl get daemonsets -A (aws-node is AWS VPC)",
             fatal=False,
         )
 
@@ -93,7 +92,7 @@ def _nodes(cluster: Cluster) -> list[dict[str, Any]]:
     try:
         return cluster.list(NODE).items
     except ApiFailure as failure:
-        if failure.code == FORBIDDEN:  # another check says so
+        if failure.forbidden:  # another check says so
             return []
         raise
 
@@ -116,9 +115,9 @@ def check_networks(cluster: Cluster, guests: Mapping[str, str], given: Collectio
     unknown = [whose for whose in (PODS, SERVICES) if whose not in outer.known]
     if unknown and outer.denied:
         yield Finding(
-            f"the cluster's own networks of {' and '.join(unknown)} may not be looked at",
-            "guests whose networks overlap with them reach neither each other nor the mirror",
-            f"set outer_networks to them (CIDRs, commas between); guests use {', '.join(sorted(guests.values()))}",
+            f"no permission to read the cluster's networks of {' and '.join(unknown)}",
+            "guests whose networks overlap with them cannot reach each other or the mirror",
+            f"set outer_networks to these networks (CIDRs); guests use {', '.join(sorted(guests.values()))}",
             fatal=False,
         )
 
@@ -132,8 +131,8 @@ def _collisions(outer: Outer, guests: Mapping[str, str]) -> Iterator[Finding]:
         free = outer.free(inner, taken)
         taken.append(free)
         yield Finding(
-            f"the guests' {what} {inner} overlaps with the cluster's own {'; '.join(hit[:3])}"
+            f"the guests' {what} {inner} overlaps with the cluster's {'; '.join(hit[:3])}"
             + (f" and {len(hit) - 3} more" if len(hit) > 3 else ""),
-            "machines' addresses are pods' addresses: guests could not reach each other, the mirror or the API",
+            "machines have pod addresses, so guests could not reach each other, the mirror or the API",
             HOW.format(name=VARIABLES.get(what, what), value=free),
         )

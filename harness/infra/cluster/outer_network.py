@@ -19,8 +19,6 @@ from harness.kube import ApiFailure, Cluster
 from harness.kube.client import Json
 from harness.kube.resources import CALICO_FELIX, CALICO_POOL, CONFIG_MAP, NODE, SERVICE, SERVICE_CIDR
 
-FORBIDDEN = 403
-LEFT_OUT = frozenset({FORBIDDEN, 404})
 VXLAN_KERNEL_PORT = 8472  # Linux's own default, and flannel's
 VXLAN_IANA_PORT = 4789  # https://www.rfc-editor.org/rfc/rfc7348; Calico's default
 NESTED_PORTS = (8473, 8474, 8475, 8476)
@@ -83,7 +81,7 @@ def read_outer(cluster: Cluster, given: Iterable[str] = ()) -> Outer:
         given: what the settings say of them.
 
     Raises:
-        ApiFailure: the API failed otherwise than by denying.  Unreachable: it does not answer.
+        ApiFailure: the API failed otherwise than by denying.  Unreachable: does not answer.
     """
     outer = Outer()
     told = list(given)
@@ -100,9 +98,9 @@ def _readable(outer: Outer, ask: Callable[[], Any]) -> Any:
     try:
         return ask()
     except ApiFailure as failure:
-        if failure.code not in LEFT_OUT:
+        if not (failure.forbidden or failure.not_found):
             raise
-        outer.denied |= failure.code == FORBIDDEN
+        outer.denied |= failure.forbidden
         return None
 
 

@@ -9,12 +9,9 @@ from typing import Any
 from harness.infra.cluster.need import Need
 from harness.infra.cluster.nodes import GIB, MIB, free_for_machines, quantity, usable
 from harness.infra.findings import Finding
-from harness.kube import ApiFailure, Cluster
-from harness.kube.resources import NAMESPACE, NODE, POD, RESOURCE_QUOTA
+from harness.kube import Cluster
+from harness.kube.resources import NODE, RESOURCE_QUOTA
 
-VIOLATES = "violates PodSecurity"
-ENFORCE = "pod-security.kubernetes.io/enforce"
-FORBIDDEN = 403
 CLAIMS_PER_MACHINE = 2  # its disk, and the claim in which that is filled where the class has populators
 PODS_PER_MACHINE = 2  # a launcher, and an importer or cloner before it
 FILE_SYSTEM = Decimal("0.94")  # of a claim is left beside CDI's default overhead
@@ -24,7 +21,7 @@ def check_nodes(cluster: Cluster, need: Need) -> Iterator[Finding]:
     """Yield what keeps a cell's machines from finding nodes."""
     nodes = [n for n in cluster.list(NODE).items if usable(n)]
     if not nodes:
-        yield Finding("no node is ready and schedulable", "machines need one", "kubectl get nodes")
+        yield Finding("no node is ready and schedulable", "machines run on nodes", "kubectl get nodes")
         return
     most = max(quantity(_allocatable(n).get("memory", "0")) for n in nodes) / MIB
     if need.largest_mib > most:
@@ -79,62 +76,3 @@ def _said(resource: str, amount: Decimal) -> str:
     if resource.endswith("memory"):
         return f"{int(amount / MIB)}Mi"
     return f"{int(amount / GIB) + 1}Gi" if resource.endswith("storage") else f"{amount.normalize():f}"
-
-
-def check_namespace(cluster: Cluster, namespace: str) -> Iterator[Finding]:
-    """Yield what keeps launcher pods out of a namespace that cells share: that it is gone, or its Pod Security."""
-    try:
-        found = cluster.get(NAMESPACE, namespace)
-    except ApiFailure as failure:
-        if failure.code == FORBIDDEN:  # a role in a namespace needs no right to look at the namespace itself
-            return
-        raise
-    if found is None:
-        yield Finding(
-            f"there is no namespace {namespace}", "cells are to share it", f"kubectl create namespace {namespace}"
-        )
-    elif (level := (found["metadata"].get("labels") or {}).get(ENFORCE)) == "restricted":
-        yield Finding(
-            f"namespace {namespace} enforces Pod Security {level}",
-            "launcher pods name no seccomp profile: they are refused",
-            f"kubectl label namespace {namespace} {ENFORCE}=baseline --overwrite",
-        )
-    else:
-        yield from check_pod_security(cluster, namespace)
-
-
-def check_pod_security(cluster: Cluster, namespace: str) -> Iterator[Finding]:
-    """Yield that a pod such as a machine's launcher is refused: by a dry run, where that is allowed.
-
-    It sees what no label says: the default of the API server's own admission configuration, and policies of others.
-    """
-    answer = cluster.send("POST", POD.path(namespace), body=launcher_like(namespace), query={"dryRun": "All"})
-    message = str((answer.body or {}).get("message", "")) if isinstance(answer.body, dict) else str(answer.body or "")
-    if answer.code == FORBIDDEN and VIOLATES in message:
-        yield Finding(
-            f"namespace {namespace} refuses launcher pods: {message.partition(VIOLATES)[2].strip() or message}",
-            "no machine gets a pod: the API server's default level, or a policy, is stricter than `baseline`",
-            f"kubectl label namespace {namespace} {ENFORCE}=baseline --overwrite",
-        )
-
-
-def launcher_like(namespace: str) -> dict[str, Any]:
-    """Return a pod that asks for what KubeVirt 1.9's launcher pods ask for of Pod Security, and for nothing else."""
-    user = 107  # qemu's in KubeVirt's images
-    security = {
-        "allowPrivilegeEscalation": False,
-        "capabilities": {"add": ["NET_BIND_SERVICE"], "drop": ["ALL"]},
-        "runAsGroup": user,
-        "runAsNonRoot": True,
-        "runAsUser": user,
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "vmatrix-doctor", "namespace": namespace},
-        "spec": {
-            "automountServiceAccountToken": False,
-            "securityContext": {"runAsNonRoot": True, "runAsUser": user, "fsGroup": user},
-            "containers": [{"name": "compute", "image": "virt-launcher", "securityContext": security}],
-        },
-    }

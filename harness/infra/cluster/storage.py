@@ -30,8 +30,8 @@ def check_storage(cluster: Cluster, wanted: str | None) -> Iterator[Finding]:
     name = wanted or _default_class(classes)
     if name is None:
         yield Finding(
-            "there is no default storage class",
-            "disks are asked for without naming one",
+            "no default storage class exists",
+            "disks are requested without naming a class",
             f"kubectl annotate storageclass NAME {DEFAULT_CLASS}=true",
         )
         return
@@ -39,8 +39,8 @@ def check_storage(cluster: Cluster, wanted: str | None) -> Iterator[Finding]:
     if found is None:
         there = ", ".join(sorted(c["metadata"]["name"] for c in classes)) or "none"
         yield Finding(
-            f"there is no storage class {name}",
-            "the setting storage_class names it",
+            f"storage class {name} does not exist",
+            "it is the setting storage_class",
             f"set storage_class in vmatrix.yml to one of: {there}",
         )
         return
@@ -64,14 +64,14 @@ def _profile(status: Mapping[str, Any], name: str) -> Iterator[Finding]:
     if not sets:
         yield Finding(
             f"the StorageProfile of storage class {name} has no claimPropertySets",
-            "CDI cannot tell which access mode a disk gets",
+            "CDI does not know which access mode a disk gets",
             patch,
         )
     elif not any(ACCESS_MODE in (one.get("accessModes") or []) for one in sets):
         modes = sorted({mode for one in sets for mode in one.get("accessModes") or []})
         yield Finding(
             f"the StorageProfile of storage class {name} has {', '.join(modes)} and not {ACCESS_MODE}",
-            f"machines' disks are asked for as {ACCESS_MODE}",
+            f"machines' disks request {ACCESS_MODE}",
             patch,
         )
 
@@ -82,9 +82,9 @@ def _cloning(cluster: Cluster, status: Mapping[str, Any], name: str) -> Iterator
         return
     if not status.get("snapshotClass"):
         yield Finding(
-            f"the StorageProfile of storage class {name} clones by snapshots and names no class of snapshots",
-            "CDI copies each machine's disk instead, by two pods and over the network",
-            f"make a VolumeSnapshotClass of the driver {status.get('provisioner', '')}, or: kubectl patch "
+            f"the StorageProfile of storage class {name} clones by snapshots, but names no snapshot class",
+            "CDI copies each machine's disk over the network instead, with two pods",
+            f"create a VolumeSnapshotClass for the driver {status.get('provisioner', '')}, or: kubectl patch "
             f'storageprofile {name} --type merge -p \'{{"spec":{{"cloneStrategy":"csi-clone"}}}}\'',
             fatal=False,
         )
@@ -92,9 +92,9 @@ def _cloning(cluster: Cluster, status: Mapping[str, Any], name: str) -> Iterator
     refused = [right.plural for right in SNAPSHOTS if not all(allowed(cluster, right, verb) for verb in right.verbs)]
     if refused:
         yield Finding(
-            f"not allowed: {', '.join(refused)}, by which storage class {name} would clone faster",
-            "machines are cloned from their image's claim, a snapshot each, in place of one for all",
-            "apply deploy/rbac's snapshots.yml where the golden images are",
+            f"not allowed: {', '.join(refused)}, which storage class {name} needs to clone faster",
+            "each machine is cloned from a snapshot of its own instead of a shared one",
+            "apply snapshots.yml of deploy/rbac in the namespace of the golden images",
             fatal=False,
         )
 
@@ -104,16 +104,16 @@ def _binding(cluster: Cluster, storage_class: Json) -> Iterator[Finding]:
     if storage_class.get("volumeBindingMode") != WAITS:
         return
     yield Finding(
-        f"storage class {name} binds when a pod comes (WaitForFirstConsumer)",
-        "golden images are bound at once, machines' disks where their machine fits: where volumes belong to one node, "
-        "disks are copied across nodes, and a node without free disk keeps its machines waiting",
-        "set storage_class to one that all nodes reach, or leave it so and keep disk free on every node",
+        f"storage class {name} binds volumes when a pod uses them (WaitForFirstConsumer)",
+        "golden images are bound at once, machines' disks on their machine's node. If a volume belongs to one node, "
+        "disks are copied across nodes, and machines wait for nodes without free disk space",
+        "set storage_class to a class that all nodes can use, or keep disk space free on every node",
         fatal=False,
     )
     if not any(HONOURS in _gates(cdi) for cdi in cluster.list(CDI).items):
         yield Finding(
-            f"CDI's feature gate {HONOURS} is off, and storage class {name} waits for consumers",
-            "importers bind machines' disks to nodes on which their machines may not fit",
+            f"CDI's feature gate {HONOURS} is off, but storage class {name} waits for consumers",
+            "importers may bind machines' disks to nodes that have no room for the machines",
             f'kubectl patch cdi cdi --type merge -p \'{{"spec":{{"config":{{"featureGates":["{HONOURS}"]}}}}}}\'',
             fatal=False,
         )

@@ -12,17 +12,17 @@ from pathlib import Path
 
 from harness.infra.embedded import credentials
 from harness.infra.host import pki
-from harness.infra.host.layout import (
+from harness.infra.host.addresses import (
     API_PORT,
     ETCD_PEER_PORT,
     ETCD_PORT,
     KCM_PORT,
     SCHEDULER_PORT,
-    Layout,
     address_of,
     service_address_of,
     service_range_of,
 )
+from harness.infra.host.layout import Layout
 from harness.infra.host.probes import answers, serves
 from harness.infra.host.program import HostProgram, PlainCommand
 

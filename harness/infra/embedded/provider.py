@@ -9,9 +9,9 @@ from typing import Any
 from harness.infra.embedded import control_plane
 from harness.infra.findings import Finding
 from harness.infra.host import guests, preflight, services
+from harness.infra.host.addresses import PORTS, address_of, mirror_of
 from harness.infra.host.config import HostConfig
 from harness.infra.host.instance import HostInstance
-from harness.infra.host.layout import PORTS, address_of, mirror_of
 from harness.infra.host.program import HostProgram
 from harness.infra.host.status import InstanceStatus
 from harness.model import Access, Mirror

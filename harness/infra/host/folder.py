@@ -8,7 +8,8 @@ from contextlib import AbstractContextManager, suppress
 
 from harness.errors import InfraError
 from harness.infra.host import locks, network
-from harness.infra.host.layout import INDICES, Layout, address_of
+from harness.infra.host.addresses import INDICES, address_of
+from harness.infra.host.layout import Layout
 from harness.infra.host.record import InstanceRecord, boot_id, load, save
 from harness.record import now
 
@@ -24,7 +25,7 @@ def claim(layout: Layout) -> InstanceRecord:
     """
     with _locked(layout):
         taken = {t.index: t.why for t in network.taken_indices()}
-        taken |= {other.index: f"instance {other.name} has it" for other in _others(layout)}
+        taken |= {other.index: f"used by instance {other.name}" for other in _others(layout)}
         for index in INDICES:
             if index in taken:
                 continue
@@ -37,7 +38,7 @@ def claim(layout: Layout) -> InstanceRecord:
             return record
         layout.record.unlink(missing_ok=True)
     raise InfraError(
-        f"all {len(INDICES)} address blocks for instances are taken",
+        f"all {len(INDICES)} address blocks for instances are in use",
         hint="take an instance down: vmatrix infra down --name NAME",
         detail="\n".join(f"{i}: {why}" for i, why in sorted(taken.items())),
     )

@@ -14,8 +14,9 @@ from harness.embedded.machines import Machines
 from harness.errors import InfraError, Leaked, VmatrixError
 from harness.infra.findings import Finding, raise_if_any
 from harness.infra.host import folder, kernel, leftovers, locks, network, processes, record, services, status
+from harness.infra.host.addresses import address_of, mirror_of
 from harness.infra.host.config import HostConfig
-from harness.infra.host.layout import address_of, mirror_of
+from harness.infra.host.marked import kill_marked
 from harness.infra.host.program import HostProgram
 from harness.infra.host.record import InstanceRecord
 from harness.infra.host.status import InstanceStatus
@@ -124,7 +125,7 @@ class HostInstance:
         if found is not None:
             record.save(self.layout, replace(found, ending=True))
         processes.take_down(self.layout, [services.KUBEVIRT], grace=services.KUBEVIRT_GRACE)
-        leftovers.kill_marked(self.layout, containing=services.KUBEVIRT_MODULE)
+        kill_marked(self.layout, containing=services.KUBEVIRT_MODULE)
 
     def remove(self) -> None:
         """Remove the instance from this host: first who makes machines, then machines, then the rest, files last.
@@ -137,7 +138,7 @@ class HostInstance:
         if index is not None:
             Machines(layout.root, index).sweep()
         processes.take_down(layout, processes.recorded(layout), grace=GRACE)
-        leftovers.kill_marked(layout)
+        kill_marked(layout)
         if index is not None:
             network.remove_bridge(index, layout)
         if not leftovers.mounts(layout):  # never delete through a mount

@@ -14,7 +14,8 @@ from typing import Any
 
 from harness import proc
 from harness.errors import InfraError
-from harness.infra.host.layout import INDICES, Layout, address_of, block_of, bridge_of
+from harness.infra.host.addresses import INDICES, address_of, block_of, bridge_of
+from harness.infra.host.layout import Layout
 
 SECONDS = 10.0
 SYS_NET = Path("/sys/class/net")
@@ -45,7 +46,7 @@ def ensure_bridge(index: int, layout: Layout) -> None:
     if owner not in {None, "", _alias(layout)}:
         raise BridgeTaken(
             f"bridge {bridge} belongs to {str(owner).removeprefix(ALIAS_PREFIX)}",
-            hint=f"take this instance down, then up on other addresses: vmatrix infra down --name {layout.name}",
+            hint=f"take this instance down and up again, with other addresses: vmatrix infra down --name {layout.name}",
         )
     if owner is None:
         _ip("link", "add", "name", bridge, "type", "bridge")

@@ -6,7 +6,6 @@ Everything is kept in one folder and made again only when it is missing, nearly 
 from __future__ import annotations
 
 import ipaddress
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,6 +16,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from harness.files import write_atomically
 
 LIFETIME = timedelta(days=365)
 RENEW_BEFORE = timedelta(days=30)
@@ -31,7 +32,7 @@ Key = ec.EllipticCurvePrivateKey
 
 @dataclass(frozen=True)
 class Leaf:
-    """A certificate to be had: file name stem, subject, what it is for, and names that it alone is valid for."""
+    """A certificate to issue: file name stem, subject, what it is for, and names that it alone is valid for."""
 
     stem: str
     common_name: str
@@ -92,13 +93,9 @@ def ensure(folder: Path, *, addresses: Sequence[str], names: Sequence[str], node
     key, public = folder / f"{SERVICE_ACCOUNT_KEY}.key", folder / f"{SERVICE_ACCOUNT_KEY}.pub"
     if not (key.is_file() and public.is_file()):
         private = ec.generate_private_key(ec.SECP256R1())
-        _write(key, _pem(private))
-        _write(
-            public,
-            private.public_key().public_bytes(
-                serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-            ),
-        )
+        write_atomically(key, _pem(private), mode=0o600)
+        form = (serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+        write_atomically(public, private.public_key().public_bytes(*form), mode=0o600)
         changed = True
     return changed or bool(renewed)
 
@@ -198,20 +195,11 @@ def _usage(*, authority: bool) -> x509.KeyUsage:
 
 def _store(files: Issued, key: Key, certificate: x509.Certificate) -> None:
     files.certificate.unlink(missing_ok=True)  # never a certificate beside another's key
-    _write(files.key, _pem(key))
-    _write(files.certificate, certificate.public_bytes(serialization.Encoding.PEM))
+    write_atomically(files.key, _pem(key), mode=0o600)
+    write_atomically(files.certificate, certificate.public_bytes(serialization.Encoding.PEM), mode=0o600)
 
 
 def _pem(key: Key) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read, atomically."""
-    temporary = path.with_name(path.name + ".tmp")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "wb") as out:
-        out.write(content)
-    temporary.replace(path)

@@ -4,41 +4,33 @@ from __future__ import annotations
 
 import os
 import platform
-import shutil
 import sys
-from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from harness import paths
-from harness.infra.findings import Finding, fatal, raise_if_any
-from harness.infra.host import layout, ports, requirements
+from harness.infra.findings import Finding
+from harness.infra.host import addresses, ports, requirements, room
 from harness.infra.host.requirements import Requirement
-
-__all__ = ["Finding", "check_disk", "check_disks", "check_host", "check_memory", "fatal", "raise_if_any"]
 
 PYTHON = (3, 11)
 STATE_GIB = 6  # one cell's sparse disks, logs and etcd, with room to spare
-MACHINE_GIB = 2.5  # a machine's disk: 1.5 once deployed; after an upgrade 1.7 of a worker, 2.9 of a control plane
 CACHE_GIB = 12  # Go's module and build caches, the binaries, images and one disk image, built from nothing
 CONTROL_PLANE_MIB = 1536  # control plane, mirror and controllers under load, measured, rounded up
 INOTIFY_INSTANCES = 512  # each guest's systemd, udev, kubelet and containerd take some; all guests are one user
 INOTIFY = Path("/proc/sys/fs/inotify/max_user_instances")
-PROBES_AT_ONCE = 8
 COMPILER = Requirement(
     "C compiler",
-    "runc, flannel and pause are built with it",
+    "it builds runc, flannel and pause",
     ("gcc", "--version"),
     "apt-get install --yes gcc libc6-dev",
 )
-MIB = 2**20
-GIB = 2**30
 
 
 def check_host(
     *,
     address: str | None = None,
-    programs: Collection[str] = tuple(layout.PORTS),
+    programs: Collection[str] = tuple(addresses.PORTS),
     memory_mib: int = CONTROL_PLANE_MIB,
     state: Path | None = None,
     cache: Path | None = None,
@@ -60,10 +52,10 @@ def check_host(
         *check_python(),
         *check_programs(needs_build=needs_build),
         *check_inotify(),
-        *check_ports({name: layout.PORTS[name] for name in programs}, address),
-        *check_memory(memory_mib),
-        *check_disk(state, STATE_GIB, "machines' disks are kept there"),
-        *(check_disk(cache, CACHE_GIB, "binaries and images are built there") if needs_build else []),
+        *check_ports({name: addresses.PORTS[name] for name in programs}, address),
+        *room.check_memory(memory_mib),
+        *room.check_disk(state, STATE_GIB, "machines' disks are stored there"),
+        *(room.check_disk(cache, CACHE_GIB, "binaries and images are built there") if needs_build else []),
     ]
 
 
@@ -75,7 +67,7 @@ def check_root(effective_user: int | None = None) -> list[Finding]:
     return [
         Finding(
             f"this is user {user}, not root",
-            "machines need mounts, loop devices, control groups and network namespaces",
+            "machines need mounts, loop devices, cgroups and network namespaces",
             "run the same command as root: sudo -E vmatrix ...",
         )
     ]
@@ -102,15 +94,10 @@ def check_programs(*, needs_build: bool = True) -> list[Finding]:
     Features of the kernel are only looked at by root, and once every program is there: the probes are made of them.
     """
     wanted = [*requirements.PROGRAMS, *((*requirements.BUILDERS, COMPILER) if needs_build else ())]
-    unmet = _unmet(wanted)
+    unmet = requirements.unmet(wanted)
     if not unmet and os.geteuid() == 0:
-        unmet = _unmet(requirements.KERNEL)
+        unmet = requirements.unmet(requirements.KERNEL)
     return [Finding(f"no {r.what}" if r in wanted else f"{r.what} is missing", r.why, r.remedy) for r in unmet]
-
-
-def _unmet(wanted: Sequence[Requirement]) -> list[Requirement]:
-    with ThreadPoolExecutor(PROBES_AT_ONCE) as pool:
-        return [r for r, met in zip(wanted, pool.map(Requirement.met, wanted), strict=True) if not met]
 
 
 def check_inotify(setting: Path = INOTIFY) -> list[Finding]:
@@ -121,7 +108,7 @@ def check_inotify(setting: Path = INOTIFY) -> list[Finding]:
     return [
         Finding(
             f"fs.inotify.max_user_instances is {limit}",
-            "all machines share it; with many of them systemd, kubelet and containerd run out",
+            "all machines share it; with many machines systemd, kubelet and containerd fail",
             f"sysctl -w fs.inotify.max_user_instances={INOTIFY_INSTANCES}",
             fatal=False,
         )
@@ -136,50 +123,9 @@ def check_ports(wanted: Mapping[str, Collection[int]], address: str | None = Non
             owner = ports.owner(port)
             answer.append(
                 Finding(
-                    f"port {port} is taken by {owner or 'another program'}",
+                    f"port {port} is in use by {owner or 'another program'}",
                     f"{program} listens on it",
-                    f"stop {owner}" if owner else f"see who has it: ss -ltnp sport = :{port}",
+                    f"stop {owner}" if owner else f"find the process: ss -ltnp sport = :{port}",
                 )
             )
     return answer
-
-
-def memory_available_mib(meminfo: Path = Path("/proc/meminfo")) -> int:
-    """Return how much of this host's memory is free or can be freed at once, in MiB."""
-    fields = dict(line.split(":", 1) for line in meminfo.read_text(encoding="utf-8").splitlines())
-    return int(fields["MemAvailable"].split()[0]) // 1024
-
-
-def check_memory(needed_mib: int, meminfo: Path = Path("/proc/meminfo")) -> list[Finding]:
-    """Require memory (MiB) that is free or can be freed at once."""
-    available = memory_available_mib(meminfo)
-    if available >= needed_mib:
-        return []
-    return [
-        Finding(
-            f"{available} MiB of memory are available",
-            f"{needed_mib} MiB are needed",
-            "stop something, choose a smaller topology, or add memory",
-        )
-    ]
-
-
-def check_disk(folder: Path, needed_gib: float, why: str, *, free_bytes: int | None = None) -> list[Finding]:
-    """Require room (GiB) on the file system of a folder that may not exist yet."""
-    existing = next(p for p in (folder, *folder.parents) if p.exists())
-    free = free_bytes if free_bytes is not None else shutil.disk_usage(existing).free
-    if free >= needed_gib * GIB:
-        return []
-    return [
-        Finding(
-            f"{free / GIB:.1f} GiB are free below {existing}",
-            f"{needed_gib:g} GiB are needed: {why}",
-            "free some room there, or move it: XDG_CACHE_HOME and XDG_STATE_HOME say where vmatrix keeps its files",
-        )
-    ]
-
-
-def check_disks(folder: Path, machines: int, *, free_bytes: int | None = None) -> list[Finding]:
-    """Require room for the disks of so many machines: sparse files, which grow as the machines are used."""
-    why = f"the disks of {machines} machine{'s' if machines != 1 else ''}, which grow as they are used"
-    return check_disk(folder, machines * MACHINE_GIB, why, free_bytes=free_bytes)

@@ -6,11 +6,9 @@ with the start time of its process.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 from harness import proc
 from harness.errors import InfraError
@@ -22,25 +20,15 @@ TAIL_LINES = 15
 PROBE_INTERVAL = 0.05
 
 
-@dataclass(frozen=True)
-class Up:
-    """A program that became ready: whether this call started it, and after how many seconds it was ready."""
-
-    name: str
-    started: bool
-    seconds: float
-
-
-def bring_up(layout: Layout, programs: Sequence[HostProgram], *, deadline: Deadline) -> list[Up]:
+def bring_up(layout: Layout, programs: Sequence[HostProgram], *, deadline: Deadline) -> None:
     """Start what does not run and wait until everything is ready.
 
     Raises:
         InfraError: a program ended, or was not ready in time; with its last log lines and its log's path.
     """
     commands = {program.name: program.command() for program in programs}
-    began = time.monotonic()
     started: Counter[str] = Counter()
-    ready: dict[str, Up] = {}
+    ready: set[str] = set()
 
     def step() -> NotYet | None:
         waiting: list[str] = []
@@ -52,22 +40,21 @@ def bring_up(layout: Layout, programs: Sequence[HostProgram], *, deadline: Deadl
             else:
                 answer = _advance(layout, program, commands[program.name], started)
                 if answer is None:
-                    ready[program.name] = Up(program.name, program.name in started, time.monotonic() - began)
+                    ready.add(program.name)
                 else:
                     waiting.append(f"{program.name} ({answer.reason})")
         return NotYet(", ".join(waiting)) if waiting else None
 
     try:
-        until(step, deadline=deadline, what=f"instance {layout.name} is up", interval=PROBE_INTERVAL)
+        until(step, deadline=deadline, what=f"instance {layout.name} to be up", interval=PROBE_INTERVAL)
     except TimedOut as late:
         missing = [p for p in programs if p.name not in ready and all(name in ready for name in p.after)]
         raise InfraError(
             late.summary,
-            hint=f"read the logs; then: vmatrix infra down --name {layout.name}",
+            hint=f"read the logs, then run: vmatrix infra down --name {layout.name}",
             paths=[layout.logfile(p.name) for p in missing],
             detail="\n".join(f"--- {p.name}\n{tail(layout, p.name)}" for p in missing),
         ) from late
-    return [ready[p.name] for p in programs]
 
 
 def _advance(layout: Layout, program: HostProgram, command: HostCommand, started: Counter[str]) -> NotYet | None:
@@ -97,7 +84,7 @@ def _require_alive(layout: Layout, program: HostProgram) -> None:
     if service is None or not service.alive():
         raise InfraError(
             f"{program.name} of instance {layout.name} ended while it was coming up",
-            hint=f"the log says why; after mending it: vmatrix infra up --name {layout.name}",
+            hint=f"see the log; after fixing the cause: vmatrix infra up --name {layout.name}",
             paths=[layout.logfile(program.name)],
             detail=tail(layout, program.name),
         )

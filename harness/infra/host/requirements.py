@@ -7,16 +7,18 @@ configuration option says little about what works.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from harness import proc
 
 PROBE_SECONDS = 30.0
+PROBES_AT_ONCE = 8
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """Something that must be there: what it is, why, a command that succeeds if it is, a command that mends it."""
+    """Something that this host must have: what, why, a command that succeeds if it does, a command that installs it."""
 
     what: str
     why: str
@@ -24,7 +26,7 @@ class Requirement:
     remedy: str
 
     def met(self) -> bool:
-        """Tell whether it is there."""
+        """Tell whether this host has it."""
         try:
             return proc.run(self.probe, timeout=PROBE_SECONDS, check=False).returncode == 0
         except proc.CommandFailed:
@@ -37,31 +39,30 @@ def _program(name: str, package: str, why: str, *arguments: str) -> Requirement:
 
 
 PROGRAMS: tuple[Requirement, ...] = (
-    _program("systemd-nspawn", "systemd-container", "machines are booted with it"),
-    _program("ip", "iproute2", "the machines' networks are made with it", "-V"),
-    _program("nft", "nftables", "machines of different namespaces are kept apart with it"),
-    _program("unshare", "util-linux", "probes and image builds run in namespaces of their own"),
-    _program("nsenter", "util-linux", "a machine's control groups are opened from outside"),
-    _program("mount", "mount", "machines' disks are mounted with it"),
+    _program("systemd-nspawn", "systemd-container", "it boots machines"),
+    _program("ip", "iproute2", "it creates the machines' networks", "-V"),
+    _program("nft", "nftables", "it isolates machines of different namespaces"),
+    _program("unshare", "util-linux", "it gives probes and image builds their own namespaces"),
+    _program("nsenter", "util-linux", "it opens a machine's cgroups from outside"),
+    _program("mount", "mount", "it mounts machines' disks"),
     _program("losetup", "mount", "machines' disks are loop devices"),
-    _program("sfdisk", "fdisk", "disks are partitioned and grown with it"),
-    _program("mke2fs", "e2fsprogs", "disk images are made with it", "-V"),
-    # It has no option that only tells its version.
-    Requirement(
+    _program("sfdisk", "fdisk", "it partitions and grows disks"),
+    _program("mke2fs", "e2fsprogs", "it creates disk images", "-V"),
+    Requirement(  # it has no option that only prints its version
         "resize2fs",
-        "disks are grown with it",
+        "it grows disks",
         ("sh", "-c", "command -v resize2fs"),
         "apt-get install --yes e2fsprogs",
     ),
-    _program("e2fsck", "e2fsprogs", "disks are checked with it before they are grown", "-V"),
-    _program("qemu-img", "qemu-utils", "disk images are converted with it"),
-    _program("ssh", "openssh-client", "machines are logged in to with it", "-V"),
+    _program("e2fsck", "e2fsprogs", "it checks disks before they grow", "-V"),
+    _program("qemu-img", "qemu-utils", "it converts disk images"),
+    _program("ssh", "openssh-client", "it connects to machines", "-V"),
 )
 
 BUILDERS: tuple[Requirement, ...] = (
-    _program("mmdebstrap", "mmdebstrap", "disk images are built with it"),
-    _program("setpriv", "util-linux", "a build ends with the process that started it"),
-    _program("pkg-config", "pkg-config", "runc finds libseccomp with it"),
+    _program("mmdebstrap", "mmdebstrap", "it builds disk images"),
+    _program("setpriv", "util-linux", "it ends a build with the process that started it"),
+    _program("pkg-config", "pkg-config", "it finds libseccomp for runc"),
     Requirement(
         "libseccomp",
         "runc needs it: kubeadm's static pods ask for seccomp",
@@ -120,7 +121,7 @@ KERNEL: tuple[Requirement, ...] = (
     ),
     Requirement(
         "a filtering network bridge in the kernel",
-        "machines are connected, and kept apart, by one",
+        "it connects and isolates machines",
         _in_netns(_BRIDGE_PROBE),
         "modprobe --all bridge veth nf_tables nft_meta_bridge",
     ),
@@ -134,26 +135,16 @@ KERNEL: tuple[Requirement, ...] = (
         "VXLAN in the kernel", "pod networks in the machines use it", _in_netns(_VXLAN_PROBE), "modprobe vxlan"
     ),
     Requirement(
-        "a writable control group tree",
-        "each machine's memory and CPU time are limited by one",
+        "a writable cgroup tree",
+        "cgroups limit each machine's memory and CPU time",
         ("sh", "-e", "-c", _CGROUP_PROBE),
         "mount -t cgroup2 none /sys/fs/cgroup  # in a container: start it with --privileged --cgroupns=host",
     ),
 )
 
 
-def missing(*, build_images: bool = True) -> list[Requirement]:
-    """Return what this host lacks.
-
-    Kernel features are only probed once every program is there, because the probes are made of them.
-
-    Args:
-        build_images: disk images are to be built on this host.
-    """
-    programs = [*PROGRAMS, *(BUILDERS if build_images else ())]
-    return unmet(programs) or unmet(KERNEL)
-
-
 def unmet(requirements: Sequence[Requirement]) -> list[Requirement]:
     """Return those that are not met, in order."""
-    return [requirement for requirement in requirements if not requirement.met()]
+    with ThreadPoolExecutor(PROBES_AT_ONCE) as pool:
+        met = pool.map(Requirement.met, requirements)
+        return [requirement for requirement, is_met in zip(requirements, met, strict=True) if not is_met]

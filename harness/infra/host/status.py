@@ -106,7 +106,7 @@ def _device(path: Path) -> int | None:
 def _program(layout: Layout, program: HostProgram) -> ProgramStatus:
     service = proc.Service.load(layout.pidfile(program.name))
     if service is None:
-        return ProgramStatus(program.name, None, 0, 0, "was never started")
+        return ProgramStatus(program.name, None, 0, 0, "not started")
     if not service.alive():
         return ProgramStatus(program.name, None, 0, 0, f"ended; {layout.logfile(program.name)}")
     answer = program.ready()

@@ -109,7 +109,7 @@ class KindCluster:
         file.write_text(config, encoding="utf-8")
         words: list[str | Path] = ["create", "cluster", "--config", file, "--kubeconfig", kubeconfig]
         env = {**self.engine.environment, self.engine.network_variable(): self.name}
-        with proc.failing_as_infra(f"kind did not create cluster {self.name}", hint="the log says at which step"):
+        with proc.failing_as_infra(f"kind failed to create cluster {self.name}", hint="the log names the step"):
             argv = [*_ending_with_us(), kind, *words, "--wait", f"{READY_SECONDS}s", "--retain"]
             proc.run(argv, timeout=CREATE_SECONDS, env=env, log=log)
         kubeconfig.chmod(0o600)
@@ -129,9 +129,9 @@ class KindCluster:
             self.engine.remove_containers(self.name)
             left = [str(c.get("Name", c["Id"])).lstrip("/") for c in self.engine.containers(self.name)]
             if left:
-                return NotYet(f"containers {', '.join(left)} are left")
+                return NotYet(f"containers {', '.join(left)} remain")
             self.engine.remove_network(self.name)
-            return NotYet(f"network {self.name} is left") if self.name in self.engine.networks() else True
+            return NotYet(f"network {self.name} remains") if self.name in self.engine.networks() else True
 
         until(none_left, deadline=Deadline.after(GONE_SECONDS), what=f"kind cluster {self.name} to be gone")
 
@@ -145,8 +145,8 @@ class KindCluster:
         done = self.engine.inside(self.node, *words, check=False)
         if done.returncode != 0:
             raise InfraError(
-                f"the node {self.node} does not reach {url} on this host (curl ended with {done.returncode})",
-                hint="does a firewall drop what containers send to this host? nft list ruleset",
+                f"the node {self.node} cannot reach {url} on this host (curl exited with {done.returncode})",
+                hint="check whether a firewall drops traffic from containers to this host: nft list ruleset",
             )
 
 

@@ -62,7 +62,9 @@ class Engine:
         Raises:
             InfraError: the engine refused it.
         """
-        with proc.failing_as_infra(f"{self.client} did not take the node image", hint="has its disk room? df -h"):
+        with proc.failing_as_infra(
+            f"{self.client} failed to load the node image", hint="check its free disk space: df -h"
+        ):
             self._run("load", "--input", str(archive), seconds=LOAD_SECONDS)
 
     def inside(self, container: str, *words: str, check: bool = True) -> proc.Completed:
@@ -120,7 +122,7 @@ def find() -> EngineSearch:
         engine, why = read_info(client, Path(program), done.stdout)
         if engine is not None:
             return EngineSearch(engine)
-        said[client] = why or (done.stderr.strip() or "it does not answer").splitlines()[-1]
+        said[client] = why or (done.stderr.strip() or "does not answer").splitlines()[-1]
     return EngineSearch(None, said)
 
 
@@ -129,7 +131,7 @@ def read_info(client: str, program: Path, text: str) -> tuple[Engine | None, str
     try:
         info = json.loads(text or "{}")
     except ValueError:
-        return None, "its answer cannot be read"
+        return None, "gave an unreadable answer"
     if client == "podman" and "host" in info:
         version = str((info.get("version") or {}).get("Version", ""))
         return Engine(client, program, version, str(info["host"].get("cgroupVersion", "")) == "v2"), ""
@@ -145,4 +147,4 @@ def missing(said: Mapping[str, str]) -> Finding:
     start = f"start it: systemctl start {installed[0]}" if installed else "apt-get install --yes docker.io"
     if installed == ["podman"]:
         start = "run it as root, as vmatrix runs: sudo podman info"
-    return Finding(f"no container engine answers ({heard})", "kind's nodes are its containers", start)
+    return Finding(f"no container engine is running ({heard})", "kind's nodes are containers", start)

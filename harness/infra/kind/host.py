@@ -7,8 +7,8 @@ from pathlib import Path
 
 from harness import paths
 from harness.infra.findings import Finding
-from harness.infra.host import preflight
-from harness.infra.host.layout import PORTS
+from harness.infra.host import preflight, room
+from harness.infra.host.addresses import PORTS
 from harness.infra.kind import engine
 from harness.infra.kind.engine import EngineSearch
 
@@ -56,9 +56,9 @@ def check(
         *check_cgroups(),
         *check_modules(),
         *preflight.check_ports(ports, address),
-        *preflight.check_memory(memory),
-        *preflight.check_disk(paths.state_dir(), DISK_GIB, "the node's and machines' disks"),
-        *(preflight.check_disk(paths.cache_dir(), BUILD_GIB, "a node image is built there") if builds_node else []),
+        *room.check_memory(memory),
+        *room.check_disk(paths.state_dir(), DISK_GIB, "the node's and machines' disks"),
+        *(room.check_disk(paths.cache_dir(), BUILD_GIB, "a node image is built there") if builds_node else []),
     ]
 
 
@@ -75,7 +75,7 @@ def check_inotify(folder: Path = INOTIFY_FOLDER) -> list[Finding]:
             answer.append(
                 Finding(
                     f"fs.inotify.{name} is {limit}",
-                    "nodes and machines share it; pods fail with `too many open files` when it is used up",
+                    "nodes and machines share it; pods fail with `too many open files` when it runs out",
                     f"sysctl -w fs.inotify.{name}={wanted}",
                     fatal=limit < needed,
                 )
@@ -90,7 +90,7 @@ def check_cgroups(unified: Path = UNIFIED) -> list[Finding]:
     return [
         Finding(
             "this host has cgroup v1",
-            "kubelet runs on it only when told to (vmatrix does), and KubeVirt 1.9 is the last that does",
+            "kubelet runs on it only if configured to (vmatrix does), and KubeVirt 1.9 is its last release on it",
             "boot with systemd.unified_cgroup_hierarchy=1",
             fatal=False,
         )

@@ -14,7 +14,7 @@ def with_node(seen: InstanceStatus, cluster: KindCluster | None) -> InstanceStat
     """Add the node of an instance that has a record; None stands for no engine that answers."""
     pid = cluster.pid() if cluster is not None else None
     if pid is None:
-        problem = "no container engine answers" if cluster is None else "its container does not run"
+        problem = "no container engine is running" if cluster is None else "its container is not running"
         row = ProgramStatus(NODE, None, 0, 0, problem)
         return replace(seen, state=State.BROKEN, programs=(row, *seen.programs))
     return replace(seen, programs=(ProgramStatus(NODE, pid, *seen_process(pid), ""), *seen.programs))

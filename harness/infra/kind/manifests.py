@@ -13,7 +13,6 @@ from harness.kube.resources import CRD, Resource
 from harness.until import Deadline, NotYet, until
 
 SERVED_SECONDS = 60.0
-NOT_FOUND = 404
 
 
 def documents(text: str, *, source: str) -> list[Json]:
@@ -28,7 +27,7 @@ def documents(text: str, *, source: str) -> list[Json]:
         raise InfraError(f"{source} is not YAML: {error}") from error
     wrong = [d for d in found if not isinstance(d, dict) or not {"apiVersion", "kind", "metadata"} <= d.keys()]
     if wrong or not found:
-        raise InfraError(f"{source} holds {'something that is no' if wrong else 'no'} Kubernetes object")
+        raise InfraError(f"{source} contains {'something that is not a' if wrong else 'no'} Kubernetes object")
     return found
 
 
@@ -55,7 +54,7 @@ def resource_of(cluster: Cluster, api_version: str, kind: str) -> Resource:
     def served() -> Resource | NotYet:
         return next(_served(cluster, api_version, kind), NotYet("the API does not list it"))
 
-    what = f"the cluster serves {kind} of {api_version}"
+    what = f"the cluster to serve {kind} of {api_version}"
     return until(served, deadline=Deadline.after(SERVED_SECONDS), what=what, interval=0.5)
 
 
@@ -65,7 +64,7 @@ def _served(cluster: Cluster, api_version: str, kind: str) -> Iterator[Resource]
     try:
         listed: dict[str, Any] = cluster.request("GET", path)
     except ApiFailure as failure:
-        if failure.code != NOT_FOUND:
+        if not failure.not_found:
             raise
         return
     for entry in listed.get("resources") or []:
@@ -78,5 +77,5 @@ def _wait_established(cluster: Cluster, name: str) -> None:
         conditions = ((cluster.get(CRD, name) or {}).get("status") or {}).get("conditions") or []
         return any(c["type"] == "Established" and c["status"] == "True" for c in conditions) or NotYet("it is not yet")
 
-    what = f"the definition {name} is established"
+    what = f"CRD {name} to be established"
     until(established, deadline=Deadline.after(SERVED_SECONDS), what=what, interval=0.2)

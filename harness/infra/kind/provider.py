@@ -14,9 +14,9 @@ from harness.errors import InfraError, Leaked
 from harness.infra.cluster import nested
 from harness.infra.findings import Finding
 from harness.infra.host import guests, services
+from harness.infra.host.addresses import PORTS, address_of, mirror_of
 from harness.infra.host.config import HostConfig
 from harness.infra.host.instance import HostInstance, infra_command
-from harness.infra.host.layout import PORTS, address_of, mirror_of
 from harness.infra.host.program import HostProgram
 from harness.infra.host.status import InstanceStatus
 from harness.infra.kind import attach, engine, host, kvm, record

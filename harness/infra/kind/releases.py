@@ -111,7 +111,7 @@ def require_pinned(releases: Releases) -> None:
     if missing:
         raise BadInput(
             f"{missing[0]}" + (f", and {len(missing) - 1} more" if len(missing) > 1 else ""),
-            hint=f"{PIN} downloads and records them; compare with what the projects publish, then commit the file",
+            hint=f"run {PIN}, compare the checksums with what the projects publish, then commit the file",
             detail="\n".join(map(str, missing)),
             paths=[releases.file],
         )
@@ -132,7 +132,7 @@ def pin(file: Path) -> Iterator[tuple[Manifest, str]]:
         changed, count = re.subn(_line_of(manifest.url), rf'\g<1>"{found}"', text)
         if count != 1:
             raise BadInput(
-                f"{file} names {manifest.url} in a way that cannot be completed",
+                f"{file} names {manifest.url} in a form that cannot be pinned",
                 hint=f'write it as {{url: {manifest.url}, sha256: ""}} on one line',
             )
         file.write_text(changed, encoding="utf-8")
@@ -158,7 +158,7 @@ def obtain(manifest: Manifest, cache: Path | None = None) -> str:
     if found != manifest.sha256:
         raise InfraError(
             f"{manifest.url} has the wrong checksum: expected sha256 {manifest.sha256}, got {found}",
-            hint="nothing was installed; was the release replaced? Ask its makers before you record another checksum",
+            hint="nothing was installed; check with the project why the release changed before you pin it again",
         )
     folder.mkdir(parents=True, exist_ok=True)
     temporary = kept.with_suffix(".tmp")
@@ -174,10 +174,10 @@ def _download(url: str) -> bytes:
     except urllib.error.HTTPError as error:
         with error:
             kind = InfraRetriable if error.code >= http.client.INTERNAL_SERVER_ERROR else InfraError
-            raise kind(f"{url} answered {error.code} {error.reason}", hint="is it the release's address?") from error
+            raise kind(f"{url} answered {error.code} {error.reason}", hint="check the URL of the release") from error
     except (OSError, http.client.HTTPException) as error:
-        hint = "is this machine online? Without internet: --kubevirt embedded"
-        raise InfraRetriable(f"{url} cannot be had: {getattr(error, 'reason', error)}", hint=hint) from error
+        hint = "check the internet connection; without one, use --kubevirt embedded"
+        raise InfraRetriable(f"{url} could not be downloaded: {getattr(error, 'reason', error)}", hint=hint) from error
     if len(content) > LARGEST:
-        raise InfraError(f"{url} is larger than {LARGEST >> 20} MiB: that is no manifest")
+        raise InfraError(f"{url} is larger than {LARGEST >> 20} MiB, too large for a manifest")
     return content

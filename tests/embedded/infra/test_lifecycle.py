@@ -16,7 +16,7 @@ from harness.errors import BadInput, InfraError, Leaked
 from harness.infra.cluster.nodes import free_for_machines
 from harness.infra.embedded.provider import EmbeddedProvider
 from harness.infra.host import folder, leftovers, network, processes, record
-from harness.infra.host.layout import address_of, bridge_of
+from harness.infra.host.addresses import address_of, bridge_of
 from harness.infra.host.status import State
 from harness.kube import Cluster
 from harness.kube.resources import NAMESPACE, NODE

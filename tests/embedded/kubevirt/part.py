@@ -25,7 +25,7 @@ class Part:
     def service(self) -> Service:
         """Return the process."""
         found = Service.load(self.provider.layout.run / "kubevirt.pid")
-        assert found is not None, "the KubeVirt part was never started"
+        assert found is not None, "the KubeVirt part not started"
         return found
 
     def signal(self, number: signal.Signals) -> None:

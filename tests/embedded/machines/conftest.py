@@ -109,7 +109,7 @@ def raw_image(name: str, folder: Path) -> Path:
     """Return an image of the catalogue as a raw disk; fail with what is missing rather than skip."""
     if os.geteuid() != 0:
         pytest.fail("these tests boot real machines and need root")
-    missing = requirements.missing()
+    missing = requirements.unmet([*requirements.PROGRAMS, *requirements.BUILDERS, *requirements.KERNEL])
     if missing:
         pytest.fail("\n".join(f"{item.what} is missing ({item.why}): {item.remedy}" for item in missing))
     cache = images.ImageCache()

@@ -191,7 +191,7 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Return the Debian 13 disk as a raw file; fail with what is missing rather than skip."""
     if os.geteuid() != 0:
         pytest.fail("these tests boot real machines and need root")
-    missing = requirements.missing()
+    missing = requirements.unmet([*requirements.PROGRAMS, *requirements.BUILDERS, *requirements.KERNEL])
     if missing:
         pytest.fail("\n".join(f"{item.what} is missing ({item.why}): {item.remedy}" for item in missing))
     cache = disk.ImageCache()

@@ -14,8 +14,8 @@ import pytest
 
 from harness import proc
 from harness.infra.cluster.checks import Use, check_cluster
+from harness.infra.cluster.namespace import check_pod_security
 from harness.infra.cluster.need import Need
-from harness.infra.cluster.room import check_pod_security
 from harness.infra.findings import Finding
 from harness.kube.client import Json
 from harness.kube.resources import (
@@ -164,12 +164,12 @@ def test_storage_that_cannot_be_claimed(ground: Ground, seen: Seen, undo: ExitSt
     _class(ground, undo, "shared", "Immediate", shared)
     _class(ground, undo, "late", "WaitForFirstConsumer", [{"accessModes": ["ReadWriteOnce"], "volumeMode": "Block"}])
 
-    assert one(seen(storage_class="nowhere"), "there is no storage class nowhere").fatal
+    assert one(seen(storage_class="nowhere"), "storage class nowhere does not exist").fatal
     assert one(seen(storage_class="bare"), "bare has no claimPropertySets").fatal
     assert one(seen(storage_class="shared"), "shared has ReadWriteMany and not ReadWriteOnce").fatal
     late = seen(storage_class="late")
     assert [f.fatal for f in late.values()] == [False]
-    assert one(late, "binds when a pod comes")
+    assert one(late, "binds volumes when a pod uses them")
 
 
 def test_how_a_class_clones_and_whether_cdi_waits_for_consumers(ground: Ground, seen: Seen, undo: ExitStack) -> None:
@@ -179,7 +179,7 @@ def test_how_a_class_clones_and_whether_cdi_waits_for_consumers(ground: Ground, 
     ground.admin.merge(STORAGE_PROFILE, "shots", {"status": status}, subresource="status")
 
     found = seen(storage_class="shots")
-    assert not one(found, "shots clones by snapshots and names no class of snapshots").fatal
+    assert not one(found, "shots clones by snapshots, but names no snapshot class").fatal
     with changed(
         ground, CDI, {"spec": {"config": {"featureGates": None}}}, {"spec": {"config": {"featureGates": [GATE]}}}
     ):
@@ -188,7 +188,9 @@ def test_how_a_class_clones_and_whether_cdi_waits_for_consumers(ground: Ground, 
         ground.kubectl(*_words(gate.remedy))
         assert GATE not in " ".join(seen(storage_class="shots"))
     ground.admin.merge(STORAGE_PROFILE, "shots", {"status": {"snapshotClass": "s"}}, subresource="status")
-    assert [f.what for f in seen(storage_class="shots").values()] == [one(found, "binds when a pod comes").what]
+    assert [f.what for f in seen(storage_class="shots").values()] == [
+        one(found, "binds volumes when a pod uses them").what
+    ]
 
 
 def test_a_pod_like_a_launcher_s_is_tried_against_pod_security(ground: Ground, undo: ExitStack) -> None:
@@ -212,7 +214,7 @@ def test_a_pod_like_a_launcher_s_is_tried_against_pod_security(ground: Ground, u
 def test_a_shared_namespace_its_quota_and_its_pod_security(ground: Ground, seen: Seen, undo: ExitStack) -> None:
     name = f"shared-{secrets.token_hex(3)}"
     need = Need("the largest cell", memory_mib=8192, cpus=2.0, machines=4, storage_gib=48)
-    assert one(seen(namespace=name), f"there is no namespace {name}").fatal
+    assert one(seen(namespace=name), f"namespace {name} does not exist").fatal
     level = {"pod-security.kubernetes.io/enforce": "restricted"}
     ground.admin.create(
         NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": level}}
@@ -298,6 +300,6 @@ def test_the_command_says_all_of_it_at_once_with_a_jobs_own_rights(ground: Groun
     missing = [f["what"] for f in json.loads(partly.stdout) if f["fatal"]]
     assert missing == [
         "KubeVirt does not permit bridge binding on the pod network",
-        "there is no storage class nowhere",
+        "storage class nowhere does not exist",
     ]
     assert (DEPLOY / "README.md").is_file()

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from harness.cli import doctor, infra
 from harness.errors import EXIT_BAD_INPUT, EXIT_INFRA, EXIT_NOTHING_SELECTED, EXIT_OK, BadInput
-from harness.infra.host import preflight, requirements
+from harness.infra.host import preflight, requirements, room
 from harness.infra.host.layout import layout_of
 from harness.infra.host.requirements import Requirement
 from harness.infra.host.status import InstanceStatus, ProgramStatus, State
@@ -37,7 +37,7 @@ def complete(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requirements, "KERNEL", ())
     monkeypatch.setattr(preflight, "COMPILER", Requirement("sh", "everything", ("sh", "-c", "exit 0"), ""))
     monkeypatch.setattr(preflight, "check_ports", lambda *_: [])
-    monkeypatch.setattr(preflight, "check_disk", lambda *_: [])
+    monkeypatch.setattr(room, "check_disk", lambda *_: [])
 
 
 def test_status_of_what_is_not_there_says_how_to_bring_it_up() -> None:

@@ -8,7 +8,7 @@ from harness.errors import EXIT_BAD_INPUT, BadInput
 from harness.infra.findings import Finding, fatal, raise_if_any, remedies
 
 NO_ROOT = Finding("this is user 1000, not root", "mounts are root's", "sudo -E vmatrix ...")
-NO_NSPAWN = Finding("no systemd-nspawn", "machines are booted with it", "apt-get install --yes systemd-container")
+NO_NSPAWN = Finding("no systemd-nspawn", "it boots machines", "apt-get install --yes systemd-container")
 NO_QEMU = Finding("no qemu-img", "disks are converted with it", "apt-get install --yes qemu-utils")
 FEW_INOTIFY = Finding("few inotify instances", "machines share them", "sysctl -w x=1", fatal=False)
 

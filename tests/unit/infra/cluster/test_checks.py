@@ -192,13 +192,13 @@ def test_kubevirt_that_is_not_deployed_is_said_with_its_phase(api: Api) -> None:
     api.answers[KUBEVIRT] = items({"metadata": {"name": "kubevirt"}, "status": {"phase": "Deploying"}})
     api.answers[CDI] = items()
     seen = [f.what for f in fatal(api.seen())]
-    assert seen == ["KubeVirt is Deploying, not Deployed", "there is no CDI object"]
+    assert seen == ["KubeVirt is Deploying, not Deployed", "no CDI object exists"]
 
 
 def test_without_a_default_storage_class_disks_cannot_be_asked_for(api: Api) -> None:
     api.answers[CLASSES] = items({"metadata": {"name": "fast"}})
     (finding,) = fatal(api.seen())
-    assert finding.what == "there is no default storage class"
+    assert finding.what == "no default storage class exists"
 
 
 def test_the_virtual_machines_own_default_class_is_preferred(api: Api) -> None:
@@ -244,6 +244,6 @@ def test_what_may_not_be_looked_at_does_not_hide_the_rest(api: Api) -> None:
     api.answers[CLASSES] = items()
     seen = api.seen()
     assert sorted((f.fatal, f.what.partition(":")[0]) for f in seen) == [
-        (False, "could not look"),
-        (True, "there is no default storage class"),
+        (False, "not checked"),
+        (True, "no default storage class exists"),
     ]

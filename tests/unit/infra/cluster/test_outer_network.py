@@ -92,7 +92,7 @@ def test_every_source_is_read_and_none_is_needed() -> None:
 def test_where_nothing_may_be_read_the_setting_is_asked_for() -> None:
     (finding,) = check_networks(any_of(Cluster()), GUESTS)
     assert not finding.fatal
-    assert "of pods and services may not be looked at" in finding.what
+    assert "no permission to read the cluster's networks of pods and services" in finding.what
     assert "outer_networks" in finding.remedy
     assert list(check_networks(any_of(Cluster()), GUESTS, ["10.1.0.0/16"])) == []
 
@@ -101,9 +101,7 @@ def test_an_overlap_is_refused_with_a_network_that_is_free() -> None:
     given = ["10.0.0.0/10", "10.95.3.0/24", "10.243.0.0/24"]
     pods, services = check_networks(any_of(Cluster()), GUESTS, given)
     assert pods.fatal
-    assert (
-        "10.243.0.0/16 overlaps with the cluster's own 10.243.0.0/24 (pods, by the setting outer_networks)" in pods.what
-    )
+    assert "10.243.0.0/16 overlaps with the cluster's 10.243.0.0/24 (pods, by the setting outer_networks)" in pods.what
     assert "`cluster_pod_cidr: 10.64.0.0/16`" in pods.remedy
     assert "`cluster_service_cidr: 10.65.0.0/16`" in services.remedy
 
@@ -140,7 +138,7 @@ def test_the_user_s_networks_take_the_place_of_the_product_s(tmp_path: Path) -> 
     ("text", "said"),
     [
         ("- a\n", "1: not `name: value` pairs"),
-        ("a: [\n", "no YAML"),
+        ("a: [\n", "not YAML"),
         ("x: 1\ncluster_pod_cidr: 10.0.0.1/16\n", ":2: cluster_pod_cidr: 10.0.0.1/16 has host bits set"),
     ],
 )

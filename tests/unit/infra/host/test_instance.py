@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import BadInput
-from harness.infra.host import folder, layout, leftovers, locks, record
+from harness.infra.host import addresses, folder, layout, leftovers, locks, record
 from harness.infra.host.record import InstanceRecord
 from harness.until import TimedOut
 
@@ -37,10 +37,10 @@ def test_a_name_that_cannot_be_used_is_refused(name: str) -> None:
 
 
 def test_instances_own_different_blocks_and_their_services_lie_in_them() -> None:
-    assert {layout.block_of(i) for i in layout.INDICES} == {f"10.{n}.0.0/16" for n in range(213, 229)}
-    assert layout.address_of(0) == "10.213.0.1"
-    assert layout.service_address_of(15) == "10.228.255.1"
-    assert layout.service_range_of(15) == "10.228.255.0/24"
+    assert {addresses.block_of(i) for i in addresses.INDICES} == {f"10.{n}.0.0/16" for n in range(213, 229)}
+    assert addresses.address_of(0) == "10.213.0.1"
+    assert addresses.service_address_of(15) == "10.228.255.1"
+    assert addresses.service_range_of(15) == "10.228.255.0/24"
 
 
 def test_a_lock_is_held_by_one_and_free_afterwards(tmp_path: Path) -> None:

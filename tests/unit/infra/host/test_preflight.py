@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.infra.host import layout, ports, preflight, requirements
+from harness.infra.host import addresses, ports, preflight, requirements, room
 from harness.infra.host.requirements import Requirement
 
 
@@ -55,7 +55,7 @@ def test_kernel_features_are_looked_at_once_the_programs_are_there(monkeypatch: 
 
 def test_a_taken_port_is_said_with_who_has_it(taken: int) -> None:
     (finding,) = preflight.check_ports({"mirror": (taken,)})
-    assert f"port {taken} is taken by" in finding.what
+    assert f"port {taken} is in use by" in finding.what
     assert f"(pid {os.getpid()})" in finding.what
     assert finding.why == "mirror listens on it"
     assert not ports.free("127.0.0.1", taken)
@@ -69,26 +69,26 @@ def test_a_port_taken_on_another_address_is_free_here() -> None:
 
 
 def test_a_full_disk_is_measured_where_the_folder_will_be(tmp_path: Path) -> None:
-    (finding,) = preflight.check_disk(tmp_path / "not" / "yet", 6, "disks lie there", free_bytes=2**30)
+    (finding,) = room.check_disk(tmp_path / "not" / "yet", 6, "disks lie there", free_bytes=2**30)
     assert finding.what == f"1.0 GiB are free below {tmp_path}"
     assert "6 GiB are needed: disks lie there" in finding.why
     assert "XDG_STATE_HOME" in finding.remedy
-    assert preflight.check_disk(tmp_path, 6, "disks lie there", free_bytes=6 * 2**30) == []
+    assert room.check_disk(tmp_path, 6, "disks lie there", free_bytes=6 * 2**30) == []
 
 
 def test_the_largest_cells_disks_have_to_fit(tmp_path: Path) -> None:
-    (finding,) = preflight.check_disks(tmp_path, 5, free_bytes=12 * 2**30)
+    (finding,) = room.check_disks(tmp_path, 5, free_bytes=12 * 2**30)
     assert "12.5 GiB are needed: the disks of 5 machines" in finding.why
-    assert preflight.check_disks(tmp_path, 5, free_bytes=13 * 2**30) == []
+    assert room.check_disks(tmp_path, 5, free_bytes=13 * 2**30) == []
 
 
 def test_too_little_memory_says_how_much_there_is(tmp_path: Path) -> None:
     meminfo = tmp_path / "meminfo"
     meminfo.write_text("MemTotal:       4096000 kB\nMemAvailable:   1048576 kB\n", encoding="utf-8")
-    (finding,) = preflight.check_memory(1536, meminfo)
+    (finding,) = room.check_memory(1536, meminfo)
     assert finding.what == "1024 MiB of memory are available"
     assert "1536 MiB" in finding.why
-    assert preflight.check_memory(1024, meminfo) == []
+    assert room.check_memory(1024, meminfo) == []
 
 
 def test_few_inotify_instances_are_advice_only(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_everything_is_looked_at_before_anything_is_said(
     taken: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(layout, "PORTS", {"mirror": (taken,)})
+    monkeypatch.setattr(addresses, "PORTS", {"mirror": (taken,)})
     found = preflight.check_host(
         programs=["mirror"], memory_mib=2**40, state=tmp_path, cache=tmp_path, needs_build=False
     )

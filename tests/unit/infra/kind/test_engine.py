@@ -43,9 +43,9 @@ def test_podman_answers_in_words_of_its_own() -> None:
 
 
 def test_an_answer_that_is_no_json_is_no_engine() -> None:
-    assert read_info("docker", PROGRAM, "not json") == (None, "its answer cannot be read")
+    assert read_info("docker", PROGRAM, "not json") == (None, "gave an unreadable answer")
 
 
 def test_the_remedy_fits_what_is_installed() -> None:
     assert missing({"docker": "not installed", "podman": "not installed"}).remedy == "apt-get install --yes docker.io"
-    assert "systemctl start docker" in missing({"docker": "it does not answer", "podman": "not installed"}).remedy
+    assert "systemctl start docker" in missing({"docker": "does not answer", "podman": "not installed"}).remedy

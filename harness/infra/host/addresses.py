@@ -1,0 +1,64 @@
+"""Which addresses, ports and bridge an instance has on the host, by its index."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network
+
+from harness.embedded.machines.names import MAX_INSTANCES, Names
+from harness.model import Mirror
+
+INDICES = range(MAX_INSTANCES)
+API_PORT = 6443
+ETCD_PORT = 2379
+ETCD_PEER_PORT = 2380
+KCM_PORT = 10257
+SCHEDULER_PORT = 10259
+MIRROR_PORT = 8080
+REGISTRY_PORT = 5000
+WEBHOOK_PORT = 8443
+SUBRESOURCES_PORT = 8444  # KubeVirt's aggregated API
+KUBELET_PORT = 10250  # what the API server asks for launchers' logs
+PORTS = {  # by program
+    "etcd": (ETCD_PORT, ETCD_PEER_PORT),
+    "kube-apiserver": (API_PORT,),
+    "kube-controller-manager": (KCM_PORT,),
+    "kube-scheduler": (SCHEDULER_PORT,),
+    "mirror": (MIRROR_PORT,),
+    "registry": (REGISTRY_PORT,),
+    "kubevirt": (WEBHOOK_PORT, SUBRESOURCES_PORT, KUBELET_PORT),
+}
+
+
+def block_of(index: int) -> str:
+    """Return the address block of an instance."""
+    return str(Names(index).instance_network)
+
+
+def address_of(index: int) -> str:
+    """Return the address that all host services of an instance listen on."""
+    return str(Names(index).instance_address)
+
+
+def bridge_of(index: int) -> str:
+    """Return the host bridge that carries the instance's address."""
+    return f"vmx{index}"
+
+
+def service_range_of(index: int) -> str:
+    """Return the range of the infra cluster's Services, the last /24 of the block."""
+    return str(_service_range(index))
+
+
+def service_address_of(index: int) -> str:
+    """Return the address of the Service `kubernetes`, the first of the range."""
+    return str(_service_range(index)[1])
+
+
+def _service_range(index: int) -> IPv4Network:
+    return list(Names(index).instance_network.subnets(new_prefix=24))[-1]
+
+
+def mirror_of(index: int) -> Mirror:
+    """Return the addresses of an instance's mirror."""
+    address = address_of(index)
+    return Mirror(http=f"http://{address}:{MIRROR_PORT}", registry=f"{address}:{REGISTRY_PORT}")

@@ -1,0 +1,52 @@
+"""Whether this host has the memory and the disk space that machines need."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from harness.infra.findings import Finding
+
+MACHINE_GIB = 2.5  # a machine's disk: 1.5 once deployed; after an upgrade 1.7 of a worker, 2.9 of a control plane
+GIB = 2**30
+
+
+def memory_available_mib(meminfo: Path = Path("/proc/meminfo")) -> int:
+    """Return how much of this host's memory is free or can be freed at once, in MiB."""
+    fields = dict(line.split(":", 1) for line in meminfo.read_text(encoding="utf-8").splitlines())
+    return int(fields["MemAvailable"].split()[0]) // 1024
+
+
+def check_memory(needed_mib: int, meminfo: Path = Path("/proc/meminfo")) -> list[Finding]:
+    """Require memory (MiB) that is free or can be freed at once."""
+    available = memory_available_mib(meminfo)
+    if available >= needed_mib:
+        return []
+    return [
+        Finding(
+            f"{available} MiB of memory are available",
+            f"{needed_mib} MiB are needed",
+            "stop other programs, choose a smaller topology, or add memory",
+        )
+    ]
+
+
+def check_disk(folder: Path, needed_gib: float, why: str, *, free_bytes: int | None = None) -> list[Finding]:
+    """Require room (GiB) on the file system of a folder that may not exist yet."""
+    existing = next(p for p in (folder, *folder.parents) if p.exists())
+    free = free_bytes if free_bytes is not None else shutil.disk_usage(existing).free
+    if free >= needed_gib * GIB:
+        return []
+    return [
+        Finding(
+            f"{free / GIB:.1f} GiB are free below {existing}",
+            f"{needed_gib:g} GiB are needed: {why}",
+            "free disk space there, or set XDG_CACHE_HOME or XDG_STATE_HOME to move vmatrix's files",
+        )
+    ]
+
+
+def check_disks(folder: Path, machines: int, *, free_bytes: int | None = None) -> list[Finding]:
+    """Require room for the disks of so many machines: sparse files, which grow as the machines are used."""
+    why = f"the disks of {machines} machine{'s' if machines != 1 else ''}, which grow as they are used"
+    return check_disk(folder, machines * MACHINE_GIB, why, free_bytes=free_bytes)
