@@ -23,7 +23,7 @@ from harness.plan.goal import needing
 from harness.plan.lock import not_runnable
 from harness.plan.select import Selected
 from harness.schedule.durations import Durations
-from harness.session.choice import choose, kind_of
+from harness.session.choice import choose, profile_of
 from harness.spec import Spec
 from harness.spec.project import Project
 
@@ -70,7 +70,7 @@ def list_cells(
             *([row["why"]] if narrowed else []),
         )
     out.print(table)
-    _print_left_out(spec, kind_of(spec, settings), tier)
+    _print_left_out(spec, profile_of(spec, settings), tier)
 
 
 def _listed(one: Selected, seconds: float) -> dict[str, Any]:

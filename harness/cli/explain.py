@@ -12,7 +12,7 @@ import yaml
 from harness.cli.options import AsJson, Given, settings_of, takes
 from harness.cli.output import wide_console
 from harness.schedule.durations import Durations
-from harness.session.choice import choose, kind_of
+from harness.session.choice import choose, profile_of
 from harness.session.explain import explained
 from harness.spec.project import Project
 
@@ -34,7 +34,7 @@ def explain(
     project = Project.load(settings_of(given))
     spec, settings = project.spec, project.settings
     durations = Durations.load(settings, os.environ)
-    infra = kind_of(spec, settings)
+    infra = profile_of(spec, settings)
     found = [explained(spec, infra, one, durations) for one in choose(spec, settings, cells, tier=given["tier"])]
     if as_json:
         out.print(json.dumps(found, indent=2, default=str), markup=False)

@@ -27,7 +27,7 @@ from harness.plan.lock import tier_cells
 from harness.plan.select import PlanSelection, Selected, selected
 from harness.report.output.files import NOTE
 from harness.schedule.durations import Durations
-from harness.session.choice import kind_of
+from harness.session.choice import profile_of
 
 app = typer.Typer(no_args_is_help=True, help="What the jobs of a GitLab pipeline call.")
 WIDE = 250  # columns where there is no terminal
@@ -78,7 +78,7 @@ def generate(
 
 def _cells(context: JobContext, wish: Wanted) -> tuple[tuple[Selected, ...], str]:
     """Return the cells that are wanted; without any, why."""
-    spec, infra = context.project.spec, kind_of(context.project.spec, context.project.settings)
+    spec, infra = context.project.spec, profile_of(context.project.spec, context.project.settings)
     done = {cell.id for cell in tier_cells(spec, wish.besides, infra)} if wish.besides else set()
     changes = changed_since(context.job.directory, wish.since) if wish.since else None
     try:

@@ -13,7 +13,7 @@ import pytest
 from harness.errors import VmatrixError
 from harness.plugin import state
 from harness.plugin.fixtures import artifact, cell, cell_dir, cells, guest, life, mirror, phase, timeouts, witness
-from harness.plugin.items import arrange, is_step, note_setup, outcome_of, parametrize, stage_of, suite_of
+from harness.plugin.items import arrange, is_step, note_setup, outcome_of, parametrize
 from harness.plugin.options import add_options
 from harness.plugin.state import CELLS, PLAN, RUN, message, on_worker
 
@@ -128,5 +128,5 @@ def pytest_runtest_makereport(
     decisive = report.when == "call" or report.outcome != "passed"
     error = call.excinfo.value if call.excinfo is not None else None
     if decisive and not isinstance(error, KeyboardInterrupt):
-        opened.record_check(found, suite_of(item), stage=stage_of(item), **outcome_of(item, report, error))
+        opened.record_check(found, outcome_of(item, report, error))
     return report

@@ -11,6 +11,7 @@ from harness.plugin.state import cell_of
 if TYPE_CHECKING:
     from harness.model import Cell
     from harness.session import RunPlan
+    from harness.session.cells import CheckOutcome
 
 PROVISION, PHASE, TEARDOWN, GONE = "provision", "phase", "teardown", "gone"
 AFTER_ALL = 1000  # phases
@@ -125,18 +126,22 @@ def note_setup(item: pytest.Item, seconds: float) -> None:
     item.stash[SETUP_SECONDS] = seconds
 
 
-def outcome_of(item: pytest.Item, report: pytest.TestReport, error: BaseException | None) -> dict[str, Any]:
+def outcome_of(item: pytest.Item, report: pytest.TestReport, error: BaseException | None) -> CheckOutcome:
     """Return what is written down about a check that has ended."""
+    from harness.session.cells import CheckOutcome
+
     before = item.stash.get(SETUP_SECONDS, 0.0) if report.when == "call" else 0.0
-    return {
-        "name": check_name(item),
-        "outcome": {"passed": "passed", "failed": "failed", "skipped": "not-run"}[report.outcome],
-        "seconds": report.duration + before,
-        "detail": _detail(report),
-        "error": error,
-        "asserted": error is None or isinstance(error, AssertionError | pytest.fail.Exception),
-        "properties": dict(report.user_properties),
-    }
+    return CheckOutcome(
+        suite=suite_of(item),
+        name=check_name(item),
+        stage=stage_of(item),
+        outcome="not-run" if report.outcome == "skipped" else report.outcome,
+        seconds=report.duration + before,
+        detail=_detail(report),
+        error=error,
+        asserted=error is None or isinstance(error, AssertionError | pytest.fail.Exception),
+        properties=dict(report.user_properties),
+    )
 
 
 def _detail(report: pytest.TestReport) -> str:

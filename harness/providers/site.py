@@ -19,8 +19,8 @@ from harness.kube.transport import PATIENT
 from harness.model import Cell, Mirror
 from harness.providers import registry
 from harness.providers.definition import Opening
-from harness.spec import Spec
 from harness.spec.models import UrlSource
+from harness.spec.project import Project
 from harness.spec.settings import Settings
 
 OnProgress = Callable[[str], None]
@@ -51,37 +51,39 @@ def open_cluster(settings: Settings) -> Cluster:
     return Cluster.from_kubeconfig(path, context=context, patience=PATIENT)
 
 
-def open_site(settings: Settings, spec: Spec, cells: Sequence[Cell], *, progress: OnProgress) -> Site:
+def open_site(project: Project, cells: Sequence[Cell], *, progress: OnProgress) -> Site:
     """Obtain what the cells need, bring the infra cluster up, and return it as the cells see it.
 
     Raises:
         BadInput: the host or the cluster lacks something.  InfraError: the infra cluster did not come up.
     """
+    settings = project.settings
     definition, store, tell = registry.of(settings), store_of(settings), spoken(progress)
     known, moments = store.catalogue, [phase.vars for cell in cells for phase in cell.phases]
     below = definition.control_plane
     wanted = [ref for given in moments for ref in refs.for_cell(known, given, infra_version=below)]
     images = [r for given in moments for r in refs.images(known, str(given["cluster_kubernetes_version"]), given)]
-    product = paths.project_dir() / spec.product.directory
-    opening = Opening(settings, product, store, tuple(dict.fromkeys(images)), tell, progress)
+    opening = Opening(settings, project.product, store, tuple(dict.fromkeys(images)), tell, progress)
     provider = definition.open(opening)
     raise_if_any(definition.lacking(cells))
     store.ensure(tuple(dict.fromkeys(wanted)), tell)
     provider.up()
-    return _site(settings, spec, provider, progress)
+    return _site(project, provider, progress)
 
 
-def join_site(settings: Settings, spec: Spec) -> Site:
+def join_site(project: Project) -> Site:
     """Return the infra cluster that another process of this run has brought up; nothing is obtained or started."""
-    opening = Opening(settings, paths.project_dir() / spec.product.directory, store_of(settings))
-    return _site(settings, spec, registry.of(settings).open(opening), lambda _: None)
+    settings = project.settings
+    opening = Opening(settings, project.product, store_of(settings))
+    return _site(project, registry.of(settings).open(opening), lambda _: None)
 
 
-def _site(settings: Settings, spec: Spec, provider: Provider, progress: OnProgress) -> Site:
+def _site(project: Project, provider: Provider, progress: OnProgress) -> Site:
+    settings = project.settings
     return Site(
         cluster=Cluster.from_kubeconfig(provider.kubeconfig(), context=settings.context, patience=PATIENT),
-        spec=spec,
-        timeouts=spec.timeouts.scaled(settings.timeout_scale),
+        spec=project.spec,
+        timeouts=project.timeouts,
         mirror=provider.mirror(),
         guest_vars=provider.guest_vars(),
         image=lambda name: golden_image(settings, name, provider.mirror(), progress=progress),
@@ -90,7 +92,7 @@ def _site(settings: Settings, spec: Spec, provider: Provider, progress: OnProgre
         kubeconfig=provider.kubeconfig().resolve(),
         context=settings.context,
         binding=settings.binding,
-        project=paths.project_dir(),
+        project=project.directory,
         expiry_hours=settings.expiry_hours,
         namespace=settings.namespace,
     )

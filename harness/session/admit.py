@@ -39,7 +39,7 @@ class Waiting:
         Raises:
             BadInput: a cell can never fit there.  InfraError: the cluster takes no machines.
         """
-        settings = plan.settings
+        settings = plan.project.settings
         limits = Limits(settings.max_memory_mib, settings.max_cpus, settings.max_machines)
         admission = Admission(
             site.cluster, plan.run, limits=limits, ttl=site.timeouts.reservation, namespace=site.namespace

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from rich.console import Console
 
@@ -23,6 +24,25 @@ from harness.record import Recorder
 from harness.session.plan import RunPlan
 from harness.session.witness import witness_of
 from harness.validate.phases.witness import Witness
+
+
+@dataclass(frozen=True)
+class CheckOutcome:
+    """A check that has ended.
+
+    stage: the phase after which it ran.  detail: the failure's text, or why it did not run.
+    error: what failed.  asserted: whether the check itself found the failure.
+    """
+
+    suite: str
+    name: str
+    stage: str
+    outcome: Literal["passed", "failed", "not-run"]
+    seconds: float
+    detail: str
+    error: BaseException | None
+    asserted: bool
+    properties: Mapping[str, object]
 
 
 @dataclass
@@ -92,48 +112,37 @@ class Cells:
 
     def artifact(self, name: str, version: str) -> Path:
         """Return the directory of an artifact's files."""
-        return providers.store_of(self.plan.settings).obtain(name, version).directory / "files"
+        return providers.store_of(self.plan.project.settings).obtain(name, version).directory / "files"
 
-    def record_check(
-        self,
-        cell: Cell,
-        suite: str,
-        name: str,
-        *,
-        stage: str,
-        outcome: str,
-        seconds: float,
-        detail: str,
-        error: BaseException | None,
-        asserted: bool,
-        properties: Mapping[str, object],
-    ) -> None:
+    def record_check(self, cell: Cell, check: CheckOutcome) -> None:
         """Write a check's outcome down.
 
         A failure is the blame of its error if that has one; the product's if the check asserted it, unless the machines
         are not what they were; else the harness's.
         """
         life = self.life(cell)
-        blame = ""
-        if outcome == "failed":
-            blame = Blame.PRODUCT.value if asserted else str(describe(error or HarnessBug(name))["blame"])
-            if asserted and (changed := life.machines_changed(_there(life))):
+        blame, detail = "", check.detail
+        if check.outcome == "failed":
+            blame = (
+                Blame.PRODUCT.value if check.asserted else str(describe(check.error or HarnessBug(check.name))["blame"])
+            )
+            if check.asserted and (changed := life.machines_changed(_there(life))):
                 blame = Blame.INFRA.value
                 detail = f"the infra cluster changed machines in the meantime: {changed}\n{detail}"
-            life.checks_failed.append(f"{suite}: {name}")
-            self.console.print(f"{cell.id}: {suite}: {name} FAILED ({seconds:.1f} s)", markup=False)
+            life.checks_failed.append(f"{check.suite}: {check.name}")
+            said = f"{cell.id}: {check.suite}: {check.name} FAILED ({check.seconds:.1f} s)"
+            self.console.print(said, markup=False)
+        found = {"blame": blame, "detail": detail, "properties": dict(check.properties)}
         self.recorder.write(
             "check",
             cell=cell.id,
             attempt=life.attempt.number,
-            stage=stage,
-            name=name,
-            suite=suite,
-            outcome=outcome,
-            seconds=round(seconds, 3),
-            **({"blame": blame} if blame else {}),
-            **({"detail": detail} if detail else {}),
-            **({"properties": dict(properties)} if properties else {}),
+            stage=check.stage,
+            name=check.name,
+            suite=check.suite,
+            outcome=check.outcome,
+            seconds=round(check.seconds, 3),
+            **{name: value for name, value in found.items() if value},
         )
 
     def close(self, cell: Cell) -> None:
@@ -146,12 +155,12 @@ class Cells:
         if life is None or life.torn_down:
             return
         life.collect()
-        settings = self.plan.settings
+        settings = self.plan.project.settings
         if life.failed and settings.keep_on_failure and self.keep:
             life.torn_down = True
             said = (
                 f"kept for {settings.expiry_hours:g} h: {self._login(cell)}; "
-                f"to take it away: {self.plan.cleanup} --cell {cell.id}"
+                f"to remove it: {self.plan.cleanup} --cell {cell.id}"
             )
             self.console.print(said, markup=False)
             self.recorder.write("kept", cell=cell.id, attempt=life.attempt.number, said=said)
@@ -167,7 +176,7 @@ class Cells:
                 self.leak = leak
 
     def _login(self, cell: Cell) -> str:
-        options = shlex.join(providers.of(self.plan.settings).options(self.plan.settings))
+        options = shlex.join(self.plan.provider_options)
         return " ".join(word for word in ("vmatrix login", options, cell.id, "MACHINE") if word)
 
 

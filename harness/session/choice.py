@@ -43,10 +43,10 @@ def choose(
         failed=None if failed is None else failures(spec, settings.runs, failed),
         changed=None if changed is None else changed_since(project_dir(), changed),
     )
-    return selected(spec, kind_of(spec, settings), selection)
+    return selected(spec, profile_of(spec, settings), selection)
 
 
-def kind_of(spec: Spec, settings: Settings) -> str:
+def profile_of(spec: Spec, settings: Settings) -> str:
     """Return the kind of infra cluster (matrix/infras.yml) that the settings lead to.
 
     Raises:

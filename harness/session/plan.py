@@ -14,16 +14,13 @@ from harness import providers
 from harness.cell.binding import refuse_masquerade
 from harness.errors import BadInput, NothingSelected
 from harness.model import Cell
-from harness.paths import project_dir
 from harness.plan import make_cell
-from harness.report.results import RunResult
 from harness.rundir import RunDir
 from harness.schedule import shards
-from harness.session.choice import choose, failures, find_run
-from harness.spec import Spec, load_spec
+from harness.session.choice import LAST, choose, failures, find_run
 from harness.spec.options import RunRequest
 from harness.spec.project import Project
-from harness.spec.settings import Settings, load_settings
+from harness.spec.settings import load_settings
 
 RUN_ID_LENGTH = 6
 ALPHABET = string.ascii_lowercase + string.digits
@@ -41,11 +38,10 @@ class RunPlan:
     run: str
     tier: str | None
     cells: tuple[Cell, ...]
-    spec: Spec
-    settings: Settings
+    project: Project
     directory: Path
-    command: str
     options: Mapping[str, Any]
+    command: str = ""
     attempts: Mapping[str, int] = field(default_factory=dict)
     rerun: bool = False
 
@@ -55,17 +51,23 @@ class RunPlan:
         return RunDir(self.directory)
 
     @property
+    def provider_options(self) -> list[str]:
+        """Return the options that name the run's infra cluster to another vmatrix command."""
+        settings = self.project.settings
+        return providers.of(settings).options(settings)
+
+    @property
     def cleanup(self) -> str:
-        """Return the command that takes everything of this run away."""
-        return shlex.join(["vmatrix", "reap", "--run", self.run, *providers.of(self.settings).options(self.settings)])
+        """Return the command that removes everything of this run."""
+        return shlex.join(["vmatrix", "reap", "--run", self.run, *self.provider_options])
 
     def most_at_once(self) -> int:
         """Return how many workers are worth starting: admission decides how many of them have a cell at a time."""
-        return max(1, min(len(self.cells), providers.of(self.settings).most_cells(self.cells)))
+        return max(1, min(len(self.cells), providers.of(self.project.settings).most_cells(self.cells)))
 
     def suites(self) -> frozenset[str] | None:
         """Return the suites of the tier, None (all) without a tier."""
-        return frozenset(self.spec.tiers[self.tier].suites) if self.tier else None
+        return frozenset(self.project.spec.tiers[self.tier].suites) if self.tier else None
 
     def first_attempt(self, cell: Cell) -> int:
         """Return the number of the cell's first attempt in this run."""
@@ -91,10 +93,13 @@ def plan_run(request: RunRequest) -> RunPlan:
     """
     sourced = load_settings(Path.cwd(), options=request.settings)
     project = Project.load(sourced.settings)
-    if request.rerun_failed is not None:
-        again = _again(project, request, request.rerun_failed)
-        refuse_masquerade(sourced, again.cells)
-        return again
+    made = _again(project, request) if request.rerun_failed is not None else _fresh(project, request)
+    refuse_masquerade(sourced, made.cells)
+    providers.of(project.settings).refuse_unusable(project.settings)
+    return made
+
+
+def _fresh(project: Project, request: RunRequest) -> RunPlan:
     chosen = choose(
         project.spec,
         project.settings,
@@ -108,13 +113,9 @@ def plan_run(request: RunRequest) -> RunPlan:
         cells = shards.shard(cells, shards.parse_shard(request.shard))
     if not cells:
         raise NothingSelected(f"shard {request.shard} has no cell", hint="there are fewer cells than shards")
-    refuse_masquerade(sourced, cells)
-    providers.of(project.settings).refuse_unusable(project.settings)
     run = _run_id(request.run_id)
     directory = RunDir.of(project.settings.runs, run).path
-    return RunPlan(
-        run, request.tier, cells, project.spec, project.settings, directory, request.command, request.settings
-    )
+    return RunPlan(run, request.tier, cells, project, directory, request.settings, request.command)
 
 
 def _run_id(given: str | None) -> str:
@@ -128,18 +129,15 @@ def _run_id(given: str | None) -> str:
 
 def plan_from(given: Mapping[str, Any]) -> RunPlan:
     """Return the plan of the process that sent `for_workers()`."""
-    settings = load_settings(Path.cwd(), options=given["options"]).settings
-    spec = load_spec(project_dir() / "matrix")
-    cells = tuple(make_cell(spec, values) for values in given["cells"])
-    directory = Path(given["directory"])
-    return RunPlan(
-        given["run"], given["tier"], cells, spec, settings, directory, "", given["options"], given["attempts"]
-    )
+    project = Project.load(load_settings(Path.cwd(), options=given["options"]).settings)
+    cells = tuple(make_cell(project.spec, values) for values in given["cells"])
+    directory, options, attempts = Path(given["directory"]), given["options"], given["attempts"]
+    return RunPlan(given["run"], given["tier"], cells, project, directory, options, attempts=attempts)
 
 
-def _again(project: Project, request: RunRequest, rerun: str) -> RunPlan:
+def _again(project: Project, request: RunRequest) -> RunPlan:
     """Plan to run the failed cells of a run again; their next attempts go into the same directory."""
-    spec, settings = project.spec, project.settings
+    spec, settings, rerun = project.spec, project.settings, request.rerun_failed or LAST
     if request.cells:
         raise BadInput("--rerun-failed takes the failed cells of its run", hint="leave the cells out")
     result = find_run(settings.runs, rerun)
@@ -152,20 +150,15 @@ def _again(project: Project, request: RunRequest, rerun: str) -> RunPlan:
         )
     if not failed:
         raise NothingSelected(f"every cell of run {result.run} passed", hint="there is nothing to run again")
-    providers.of(settings).refuse_unusable(settings)
+    again = [cell for cell in result.cells if cell.id in failed]
     return RunPlan(
         run=result.run,
         tier=result.tier,
-        cells=tuple(known[cell.id] for cell in result.cells if cell.id in failed),
-        spec=spec,
-        settings=settings,
+        cells=tuple(known[cell.id] for cell in again),
+        project=project,
         directory=result.directory,
-        command=request.command,
         options=request.settings,
-        attempts=_next_attempts(result, failed),
+        command=request.command,
+        attempts={cell.id: cell.last_attempt + bool(cell.attempts) for cell in again},
         rerun=True,
     )
-
-
-def _next_attempts(result: RunResult, failed: set[str]) -> dict[str, int]:
-    return {cell.id: cell.last_attempt + bool(cell.attempts) for cell in result.cells if cell.id in failed}

@@ -17,7 +17,7 @@ from harness.report.analysis.analyse import Analysis, RecordFilter, analyse
 from harness.report.analysis.nights import key_of
 from harness.report.analysis.planned import Planned
 from harness.report.collect import collect
-from harness.session.choice import kind_of
+from harness.session.choice import profile_of
 from harness.spec import Spec
 from harness.spec.settings import Settings
 
@@ -134,7 +134,7 @@ def planned_of(selection: RecordFilter, spec: Spec, settings: Settings, warn: Ca
     if tier is None or selection.focus is not None:
         return Planned(None, axes, None, spec.quarantine)
     every = spec.tiers[tier].every_hours
-    infra = selection.infra if selection.infra in spec.infras else kind_of(spec, settings)
+    infra = selection.infra if selection.infra in spec.infras else profile_of(spec, settings)
     try:
         cells = tier_cells(spec, tier, infra or "")
     except BadInput as error:

@@ -23,14 +23,13 @@ from harness.cell.steps import describe
 from harness.cell.teardown import reap
 from harness.errors import EXIT_OK, BadInput, Leaked, VmatrixError
 from harness.model import Cell
-from harness.paths import project_dir
 from harness.record import Recorder
 from harness.report import junit, records, summary, terminal
 from harness.report.collect import keep
 from harness.report.live import Live, in_gitlab
-from harness.report.results import load
+from harness.report.results import RunResult, load
 from harness.session.cells import Cells
-from harness.session.choice import kind_of
+from harness.session.choice import profile_of
 from harness.session.plan import RunPlan
 from harness.session.verdict import exit_code
 
@@ -83,7 +82,7 @@ class Run:
             What shows the run's progress.
 
         Raises:
-            BadInput, InfraError: the infra cluster cannot be had.
+            BadInput, InfraError: the infra cluster cannot be used.
         """
         plan = self.plan
         self.console.print(f"to clean up after this run: {plan.cleanup}", markup=False)
@@ -101,16 +100,16 @@ class Run:
             pid=os.getpid(),
             **records.started_fields(
                 {cell.id: cell.values for cell in plan.cells},
-                infra=kind_of(plan.spec, plan.settings),
-                provider=plan.settings.provider,
-                checkout=project_dir(),
+                infra=profile_of(plan.project.spec, plan.project.settings),
+                provider=plan.project.settings.provider,
+                checkout=plan.project.directory,
                 directory=plan.directory,
             ),
         )
         self.live = Live(self.console, gitlab=in_gitlab(), parallel=self.parallel > 1, cells=len(plan.cells))
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
-        self._site = providers.open_site(plan.settings, plan.spec, plan.cells, progress=self.live.on_progress)
+        self._site = providers.open_site(plan.project, plan.cells, progress=self.live.on_progress)
         return self.live
 
     def leave_out(self, cells: Iterable[Cell]) -> None:
@@ -134,7 +133,7 @@ class Run:
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         if self.signalled:
-            os.write(2, f"\nstopped at once; what is left is taken away by: {self.plan.cleanup}\n".encode())
+            os.write(2, f"\nstopped at once; to remove what is left: {self.plan.cleanup}\n".encode())
             os._exit(128 + number)
         self.signalled = number
         with suppress(OSError):  # a full disk must not keep anybody from tearing down
@@ -142,7 +141,7 @@ class Run:
         if self.cells is not None:
             self.cells.keep = False
         name = signal.Signals(number).name
-        os.write(2, f"\n{name}: tearing down; a second one stops at once\n".encode())
+        os.write(2, f"\n{name}: tearing down; a second signal stops at once\n".encode())
         if self.on_signal is None:
             raise Interrupted(name)
         self.on_signal(number)
@@ -160,36 +159,39 @@ class Run:
             self.cells.close_all()
             self._leak = self.cells.leak
         self._reap_strays()
-        result = load(self.plan.directory, quarantine=self.plan.spec.quarantine)
         if self.signalled:
             self.exit_code = 128 + self.signalled
         else:
+            leaked = self._leak is not None
             self.exit_code = exit_code(
-                result, before=self.exit_code, leaked=self._leak is not None, pytest_status=pytest_status
+                self._result(), before=self.exit_code, leaked=leaked, pytest_status=pytest_status
             )
         self.recorder.write("run-end", exit_code=self.exit_code, signal=self.signalled)
-        result = load(self.plan.directory, quarantine=self.plan.spec.quarantine)
+        result = self._result()
         junit.write(result, self.plan.files.junit)
         summary.write(result, self.plan.files.summary)
         self._keep_records()
         return self.exit_code
 
+    def _result(self) -> RunResult:
+        return load(self.plan.directory, quarantine=self.plan.project.spec.quarantine)
+
     def _keep_records(self) -> None:
         """Add this run's cells to the history; when that fails, print so and leave the run as it was."""
         try:
-            plan = self.plan
-            keep(plan.directory, plan.settings, quarantine=plan.spec.quarantine, cells=plan.cells)
+            plan, project = self.plan, self.plan.project
+            keep(plan.directory, project.settings, quarantine=project.spec.quarantine, cells=plan.cells)
         except Exception as error:  # noqa: BLE001 - the results are written; nothing here may change what they say
             said = f"this run is not in the history: {error}; add it with `vmatrix history add {self.plan.directory}`"
             self.console.print(said, markup=False)
 
     def _reap_strays(self) -> None:
-        """Take away cells of this run that nobody tears down (a signal or a crash may have hit in mid-creation)."""
+        """Remove cells of this run that nobody tears down (a signal or a crash may have hit in mid-creation)."""
         if self._site is None:
             return
-        kept = load(self.plan.directory).kept if not self.signalled else frozenset()
+        kept = self._result().kept if not self.signalled else frozenset()
         try:
-            selection = CellSelector(run=self.plan.run, besides=kept, namespace=self.plan.settings.namespace)
+            selection = CellSelector(run=self.plan.run, besides=kept, namespace=self.plan.project.settings.namespace)
             reap(self._site.cluster, selection, seconds=self._site.timeouts.teardown)
         except Leaked as leak:
             self._leak = leak
@@ -198,7 +200,7 @@ class Run:
 
     def show(self) -> None:
         """Print tables, failures, leaks and the reports' paths."""
-        terminal.show(load(self.plan.directory, quarantine=self.plan.spec.quarantine), self.console)
+        terminal.show(self._result(), self.console)
         if self._leak is not None:
             self.console.print(
                 f"LEAKED: {self._leak.summary}\n{self._leak.detail}\nhint: {self._leak.hint}", markup=False

@@ -27,6 +27,7 @@ from harness.providers.on_host import KUBERNETES
 from harness.record import Recorder
 from harness.session.plan import ALPHABET, RUN_ID_LENGTH
 from harness.spec import Spec, load_spec
+from harness.spec.project import Project
 from harness.spec.settings import Settings, load_settings
 
 TIER = "smoke"
@@ -96,7 +97,9 @@ def vmatrix(*words: str, on_line: Callable[[str], None] | None = None) -> Comple
 
 def open_site(ground: Ground) -> Site:
     """Return the bench's infrastructure as cells see it."""
-    return providers.open_site(ground.settings, ground.spec, (ground.cell,), progress=ground.say)
+    return providers.open_site(
+        Project(project_dir(), ground.spec, ground.settings), (ground.cell,), progress=ground.say
+    )
 
 
 def life(ground: Ground, site: Site, cell: Cell) -> Life:

@@ -25,6 +25,7 @@ OTHER = ("artifacts", "embedded", "infra", "kube", "spec")
 OWN = {
     "report/output/files.py": "summary.md",
     "cli/artifacts.py": "logs",
+    "gitlab/access.py": "kubeconfig",
 }
 
 

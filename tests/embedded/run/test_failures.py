@@ -60,7 +60,7 @@ def test_a_failed_task_is_the_products_and_its_machines_are_kept_for_a_look(
     assert (wrong.code, wrong.stderr.splitlines()[-1]) == (2, "hint: its machines: cp-0")
 
     kept = next(line for line in ended.stdout.splitlines() if line.startswith("kept for"))
-    words = kept.rpartition("to take it away: vmatrix ")[2].split()
+    words = kept.rpartition("to remove it: vmatrix ")[2].split()
     assert vmatrix(*words, cwd=tmp_path).code == 0
     nothing_left(run)
 

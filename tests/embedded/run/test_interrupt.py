@@ -67,7 +67,7 @@ def test_a_second_signal_stops_at_once_and_names_what_takes_the_rest_away(
     ended = run.end(seconds=5)
     assert ended.code == 143
     last = ended.stderr.strip().splitlines()[-1]
-    assert last == f"stopped at once; what is left is taken away by: vmatrix {' '.join(run.cleanup())}"
+    assert last == f"stopped at once; to remove what is left: vmatrix {' '.join(run.cleanup())}"
     assert [found.run for found in find(cluster, CellSelector(run=run.id))] == [run.id]
     reaped = vmatrix(*run.cleanup(), cwd=run.directory)
     assert reaped.code == 0, reaped.stderr

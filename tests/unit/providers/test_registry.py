@@ -20,8 +20,7 @@ from harness.infra.findings import Finding
 from harness.infra.kubeconfig import KubeconfigProvider
 from harness.model import Access, Mirror
 from harness.providers import Definition, Opening, registry
-from harness.spec import load_spec
-from harness.spec.project import matrix_dir
+from harness.spec.project import Project
 from harness.spec.settings import Settings
 
 NAMES = frozenset({"embedded", "kind", "kubeconfig", "local"})
@@ -179,5 +178,5 @@ def test_a_provider_is_one_module_and_one_name(tmp_path: Path, monkeypatch: pyte
     assert providers.open_cluster(settings).server == "http://127.0.0.1:9"
     with pytest.raises(BadInput, match="tiny is not brought up"):
         found.instance(Opening(settings))
-    site = providers.join_site(settings, load_spec(matrix_dir()))
+    site = providers.join_site(Project.load(settings))
     assert (site.mirror.registry, site.access, site.kubeconfig) == ("m:5000", "direct", path.resolve())

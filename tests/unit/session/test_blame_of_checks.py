@@ -12,7 +12,7 @@ from rich.console import Console
 
 from harness.errors import InfraError
 from harness.model import Cell
-from harness.session.cells import Cells
+from harness.session.cells import Cells, CheckOutcome
 
 CELL = Cell("c", {}, "s", (), (), {})
 
@@ -26,15 +26,17 @@ def recorded(tmp_path: Path, *, changed: str, asserted: bool, error: BaseExcepti
     cells._lives[CELL.id] = life
     cells.record_check(
         CELL,
-        "nodes",
-        "services",
-        stage="deploy",
-        outcome="failed",
-        seconds=1.0,
-        detail="kubelet is not active",
-        error=error,
-        asserted=asserted,
-        properties={},
+        CheckOutcome(
+            suite="nodes",
+            name="services",
+            stage="deploy",
+            outcome="failed",
+            seconds=1.0,
+            detail="kubelet is not active",
+            error=error,
+            asserted=asserted,
+            properties={},
+        ),
     )
     (line,) = (tmp_path / "results.jsonl").read_text(encoding="utf-8").splitlines()
     found: dict[str, Any] = json.loads(line)

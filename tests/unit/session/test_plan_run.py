@@ -93,7 +93,7 @@ def test_workers_come_to_the_same_plan(both: tuple[Cell, Cell]) -> None:
     sent = json.loads(json.dumps(plan.for_workers()))
     there = plan_from(sent)
     assert (there.run, there.cells, there.directory) == (plan.run, plan.cells, plan.directory)
-    assert there.settings == plan.settings
+    assert there.project == plan.project
 
 
 def test_shards_are_everything_once(both: tuple[Cell, Cell]) -> None:
