@@ -22,11 +22,8 @@ def joined_in(cell: Cell, index: int) -> tuple[str, ...]:
     return tuple(name for name in cell.phases[index].machines if name not in cell.phases[index - 1].machines)
 
 
-def not_joined(before: Observation | None, after: Observation, joined: tuple[str, ...]) -> list[Mismatch]:
+def not_joined(before: Observation, after: Observation, joined: tuple[str, ...]) -> list[Mismatch]:
     """Return the machines that were part of the cluster before they joined it, or are not after."""
-    if before is None:
-        return [Mismatch("before the phase", "a record of the nodes", "none")]
-
     was, now = by_name(before.view.nodes), by_name(after.view.nodes)
 
     def judge(name: str, _: str) -> Iterator[Mismatch]:

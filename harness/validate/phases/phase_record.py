@@ -41,6 +41,19 @@ class PhaseRecord:
             )
         return self.availability[name]
 
+    def guest_before(self) -> Observation:
+        """Return the guest when the phase began.
+
+        Raises:
+            VmatrixError: what went wrong; or nobody looked, which is the harness's fault.
+        """
+        self.need(self.before)
+        if self.before is None:
+            raise HarnessBug(
+                "the guest was not looked at before the phase", hint="the first phase has no guest before it"
+            )
+        return self.before
+
     def need(self, what: object) -> None:
         """Raise what went wrong (a VmatrixError) when that is why something is missing."""
         if self.trouble is not None and not what:

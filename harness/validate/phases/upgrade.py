@@ -53,13 +53,11 @@ def seen_versions(seen: Observation) -> dict[str, str]:
     return found
 
 
-def not_upgraded(before: Observation | None, after: Observation) -> list[Mismatch]:
+def not_upgraded(before: Observation, after: Observation) -> list[Mismatch]:
     """Return where the old version was not seen before, or the new one is not seen after.
 
     Where the version must change, it must also differ from the one seen there before, whatever was expected.
     """
-    if before is None:
-        return [Mismatch("before the phase", "a record of every component's version", "none")]
     old, new = wanted_versions(before.expected), wanted_versions(after.expected)
     was, now = seen_versions(before), seen_versions(after)
     changing = [place for place in new if place in old and old[place] != new[place]]

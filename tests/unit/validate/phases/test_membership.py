@@ -37,7 +37,6 @@ def test_a_member_of_etcd_that_was_one_before_has_not_joined() -> None:
 
 
 def test_nothing_seen_before_proves_nothing() -> None:
-    assert not_joined(None, moment(), ("w-0",))
     empty = moment(view=lambda raw: raw.update(nodes=[]))
     assert not_joined(empty, moment(), ("w-0",))
 

@@ -84,10 +84,6 @@ def test_settings_that_were_there_before_are_found() -> None:
     assert len(found) == len(where(ALL, moment())) - 1, "how long DNS answers live is not the same at every moment"
 
 
-def test_settings_before_which_nobody_looked_are_found() -> None:
-    assert settings.not_changed(ALL, None) != []
-
-
 def test_a_machine_that_was_not_seen_is_found() -> None:
     blind = replace(changed(), facts={}, running={}, kubelets={}, coredns={})
     assert len(where(ALL, blind)) == len(where(ALL, moment()))

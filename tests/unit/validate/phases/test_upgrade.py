@@ -36,10 +36,6 @@ def test_what_was_seen_is_told_side_by_side() -> None:
     assert told.keys() == upgrade.wanted_versions(moment(NEW).expected).keys()
 
 
-def test_an_upgrade_before_which_nobody_looked_fails() -> None:
-    assert [f.seen for f in upgrade.not_upgraded(None, moment(NEW))] == ["none"]
-
-
 def test_an_upgrade_that_had_happened_already_fails() -> None:
     found = upgrade.not_upgraded(moment(NEW), moment(NEW))
     assert "at least one component whose version changes" in [f.expected for f in found]

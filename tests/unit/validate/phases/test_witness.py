@@ -83,7 +83,7 @@ def test_what_goes_wrong_ends_no_phase_and_is_raised_where_it_is_missed(
     assert passed
     record = seen.record(1)
     with pytest.raises(InfraError, match="cannot log in to w-0"):
-        record.need(record.before)
+        record.guest_before()
     with pytest.raises(InfraError, match="cannot log in to w-0"):
         record.of(module.API)
     assert marked == {}
@@ -92,6 +92,8 @@ def test_what_goes_wrong_ends_no_phase_and_is_raised_where_it_is_missed(
 def test_a_phase_that_nobody_watched_has_no_record() -> None:
     with pytest.raises(HarnessBug, match="got no request"):
         witness(DEPLOY, UPGRADE).record(1).of(module.WORKLOAD)
+    with pytest.raises(HarnessBug, match="was not looked at before"):
+        witness(DEPLOY, UPGRADE).record(1).guest_before()
 
 
 def test_questions_stop_when_the_phase_fails(
