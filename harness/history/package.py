@@ -32,7 +32,7 @@ RECENT_FILES = 10  # a file is a pipeline's: more than decide what a cell takes
 ENDING = ".jsonl.gz"
 MOMENTARY = frozenset({408, 425, 429, 500, 502, 503, 504})
 REFUSED = frozenset({401, 403, 404})
-HINT = "the package registry must be on (Settings > General), and the token allowed to write to it"
+HINT = "enable the package registry (Settings > General) and use a token that may write to it"
 
 
 @dataclass(frozen=True)
@@ -74,10 +74,12 @@ class PackageStore:
             contents = [(f"{file.version}/{file.name}", self._content(file)) for file in self.files()]
             gone = next((name for name, content in contents if content is None), None)
             if gone is not None:  # a compaction has put another file in its place since the files were listed
-                return NotYet(f"{gone} is no more")
+                return NotYet(f"{gone} was deleted")
             return read((name, content) for name, content in contents if content is not None)
 
-        return until(whole, deadline=Deadline.after(RETRY_SECONDS), what=f"{self.name} stays as it is while it is read")
+        return until(
+            whole, deadline=Deadline.after(RETRY_SECONDS), what=f"{self.name} to stay unchanged while being read"
+        )
 
     def recent(self) -> bytes:
         """Return the lines of the files that were written last; raises what `load` does."""
@@ -184,7 +186,7 @@ class PackageStore:
                 return NotYet(str(error))
 
         deadline = Deadline.after(RETRY_SECONDS)
-        return until(ask, deadline=deadline, what=f"{self.name}: GitLab answers", interval=1.0)[0]
+        return until(ask, deadline=deadline, what=f"GitLab to answer for {self.name}", interval=1.0)[0]
 
     def _refusal(
         self, method: str, path: str, error: urllib.error.HTTPError, *, absent_ok: bool
@@ -194,7 +196,7 @@ class PackageStore:
         if error.code in MOMENTARY:
             return NotYet(f"HTTP {error.code}")
         said = f"{self.name}: {method} {path.partition('?')[0]}: HTTP {error.code} {error.reason}"
-        raise InfraError(said, hint=HINT if error.code in REFUSED else "ask GitLab's log") from error
+        raise InfraError(said, hint=HINT if error.code in REFUSED else "see GitLab's log") from error
 
 
 def _list(text: bytes, who: str) -> list[dict[str, Any]]:
@@ -208,7 +210,7 @@ def _list(text: bytes, who: str) -> list[dict[str, Any]]:
     except ValueError:
         found = None
     if not isinstance(found, list) or not all(isinstance(f, dict) and isinstance(f.get("id"), int) for f in found):
-        raise InfraError(f"{who} answers with something else than a list", hint="is CI_API_V4_URL GitLab's API?")
+        raise InfraError(f"{who} did not answer with a list", hint="is CI_API_V4_URL GitLab's API?")
     return found
 
 

@@ -73,7 +73,7 @@ def collect(paths: Sequence[Path], *, quarantine: Sequence[QuarantineEntry]) -> 
         elif path.is_file():
             files.append(path)
         elif len(paths) > 1 or path.suffix:
-            raise BadInput(f"{path} does not exist", hint="name runs' directories, or history files (.jsonl)")
+            raise BadInput(f"{path} does not exist", hint="pass run directories or history files (.jsonl)")
     found, skipped = _runs(runs, quarantine)
     history: History = read((str(file), content(file)) for file in files)
     # what a run itself wrote down comes first: it knew the quarantine of its day

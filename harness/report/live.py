@@ -78,7 +78,7 @@ class Live:
 
     def on_waiting(self, cell: str, reason: str) -> None:
         """Show why a cell waits (with no cell: why all of them do)."""
-        self._line(f"{cell}: waits: {reason}" if cell else f"waits: {reason}")
+        self._line(f"{cell}: waiting: {reason}" if cell else f"waiting: {reason}")
 
     def on_progress(self, text: str) -> None:
         """Show how far something long has come; it replaces what was shown before."""

@@ -87,7 +87,7 @@ class Progress:
     def counts(self) -> str:
         """Return how many cells are done, under way and waiting."""
         of = f" of {self.planned}" if self.planned else ""
-        return f"{len(self.done)}{of} done, {len(self.under_way)} under way, {self.waiting} waiting"
+        return f"{len(self.done)}{of} done, {len(self.under_way)} running, {self.waiting} waiting"
 
     def line(self, width: int) -> str:
         """Return all cells under way with what they do, in one line of at most so many characters.

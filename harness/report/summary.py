@@ -23,10 +23,10 @@ def render(result: RunResult) -> str:
     lines = [f"# vmatrix run {result.run}", "", f"**{words.headline(result)}**", ""]
     lines += [f"- {sentence}" for sentence in words.sessions(result)]
     lines += [f"- tier: {result.tier}"] if result.tier else []
-    lines += [f"- to blame: {blames}"] if blames else []
-    lines += [f"- ended outside of any cell: {result.error}"] if result.error else []
+    lines += [f"- blame: {blames}"] if blames else []
+    lines += [f"- failed outside of any cell: {result.error}"] if result.error else []
     lines += (
-        [f"- kept for a look, taken away by `{result.cleanup}`: {', '.join(sorted(result.kept))}"]
+        [f"- kept for inspection, to delete with `{result.cleanup}`: {', '.join(sorted(result.kept))}"]
         if result.kept
         else []
     )
@@ -120,7 +120,7 @@ def _failed_step(step: Step) -> list[str]:
 def _failed_check(cell: CellResult, check: Check, others: Sequence[Check]) -> list[str]:
     lines = [f"**{cell.label(check)}** failed ({_whose(check)})", "", *_fenced(check.detail)]
     names = [f"- {cell.label(other).removeprefix(f'{other.suite}: ')}" for other in others]
-    return lines + (["In the same way failed:", "", *names, ""] if names else [])
+    return lines + (["Failed the same way:", "", *names, ""] if names else [])
 
 
 def _whose(failure: Step | Check) -> str:

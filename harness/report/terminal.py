@@ -44,7 +44,7 @@ def _run(result: RunResult) -> list[Text]:
     blames = words.blames(result)
     lines = [Text(words.headline(result), "bold")]
     lines += [Text(sentence) for sentence in words.sessions(result)]
-    return lines + ([Text(f"to blame: {blames}", BAD)] if blames else [])
+    return lines + ([Text(f"blame: {blames}", BAD)] if blames else [])
 
 
 def _new_table() -> Table:
@@ -93,7 +93,7 @@ def _table(cell: CellResult) -> Table:
             style = worst or ("passed" if group.passed else "not-run")
             table.add_row(f"checks: {group.title}", _styled(group.said, style), words.duration(group.seconds))
     table.add_section()
-    table.add_row("in all", _styled(cell.outcome, cell.outcome), words.duration(cell.seconds))
+    table.add_row("total", _styled(cell.outcome, cell.outcome), words.duration(cell.seconds))
     return table
 
 
@@ -117,7 +117,7 @@ def _failures(cell: CellResult) -> list[RenderableType]:
         checks = [_failed_check(cell, c, len(o), number) for c, o in alike(failed)]
         shown += [*steps, *checks] if last else [*steps, *checks][:1]
     if cell.outcome != PASSED:
-        shown.append(Text(f"logs of the cell: {cell.logs(cell.last_attempt)}", overflow="fold"))
+        shown.append(Text(f"logs: {cell.logs(cell.last_attempt)}", overflow="fold"))
     return shown
 
 
@@ -129,14 +129,14 @@ def _failed_step(step: Step, lead: str) -> RenderableType:
 
 
 def _failed_check(cell: CellResult, check: Check, others: int, lead: str) -> RenderableType:
-    more = f"  and {words.plural(others, 'more check')} failed in the same way; {SUMMARY} names them"
+    more = f"  {words.plural(others, 'more check')} failed the same way; see {SUMMARY}"
     return Group(_head(lead + cell.label(check), check), *_dim(check.detail), *([Text(more)] if others else []))
 
 
 def _head(name: str, failure: Step | Check) -> Text:
     if failure.quarantine:
         return Text(f"{name} failed; quarantined, does not count: {failure.quarantine}", ODD)
-    return Text(f"{name} failed; to blame: {failure.blame}", BAD)
+    return Text(f"{name} failed; blame: {failure.blame}", BAD)
 
 
 def _dim(text: str) -> list[Text]:

@@ -81,7 +81,7 @@ def headline(result: RunResult) -> str:
     """Return how many cells came to what."""
     passed = result.outcomes.get(PASSED, 0)
     again = sum(cell.outcome == PASSED and bool(cell.earlier) for cell in result.cells)
-    parts = [f"{passed} of {len(result.cells)} cells passed" + (f" ({again} not at once)" if again else "")]
+    parts = [f"{passed} of {len(result.cells)} cells passed" + (f" ({again} only on a later attempt)" if again else "")]
     parts += [f"{number} {word}" for word, number in result.outcomes.items() if word != PASSED]
     return ", ".join(parts)
 
@@ -90,9 +90,9 @@ def sessions(result: RunResult) -> list[str]:
     """Return a sentence for each call of the run: when, how long, how many cells at once, how it ended."""
     said = []
     for number, one in enumerate(result.sessions):
-        what = f"{'started' if number == 0 else 'run again'} {moment(one.started)}: {plural(one.cells, 'cell')}"
-        side = f"up to {one.parallel} side by side" if one.parallel > 1 else "one after the other"
-        ended = "it was killed or has not ended" if one.exit_code is None else f"exit code {one.exit_code}"
+        what = f"{'started' if number == 0 else 'rerun'} {moment(one.started)}: {plural(one.cells, 'cell')}"
+        side = f"up to {one.parallel} in parallel" if one.parallel > 1 else "one at a time"
+        ended = "killed or still running" if one.exit_code is None else f"exit code {one.exit_code}"
         said.append(f"{what}{f', {side}' if one.cells > 1 else ''}, {duration(one.seconds)}; {ended}")
     return said
 

@@ -119,7 +119,7 @@ def load(text: str, *, where: str) -> Book:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InfraError(
             f"the reservations in {where} cannot be read: {error!r}",
-            hint=f"let all runs on this infra cluster use one version of vmatrix; when none runs, delete {where}",
+            hint=f"use one version of vmatrix for all runs on this infra cluster; if none is running, delete {where}",
         ) from error
 
 

@@ -23,7 +23,7 @@ from harness.schedule.room import NodeRoom, Nodes
 
 SCHEDULABLE = "kubevirt.io/schedulable"
 LAUNCHER = ("kubevirt.io", "virt-launcher")
-UNSEEN = "the infra cluster, whose nodes may not be looked at"
+UNSEEN = "the infra cluster, whose nodes cannot be listed"
 UNBOUNDED = 10**9
 REPELLING = frozenset({"NoSchedule", "NoExecute"})
 LASTING_OWNERS = frozenset({"DaemonSet", "Node"})  # whose pods stay on a node whatever else goes

@@ -90,12 +90,12 @@ class Durations:
         alike = [run.seconds for run in self.runs if _kind(run.axes) == kind][-RECENT_OF_KIND:]
         if alike:
             return Expectation(median(alike), f"{_counted(alike)} of {' '.join(kind)}")
-        estimated = estimate(cell)
+        estimated, source = estimate(cell), "estimated from its machines and phases"
         stretches = [run.seconds / run.estimate for run in self.runs if run.estimate][-RECENT_OF_KIND:]
         if not stretches:
-            return Expectation(estimated, "estimated from its machines and phases")
+            return Expectation(estimated, source)
         stretch = median(stretches)
-        return Expectation(estimated * stretch, f"estimated from its machines and phases, times {stretch:.2f} as here")
+        return Expectation(estimated * stretch, f"{source}, times {stretch:.2f} as measured here")
 
 
 def _passed(content: bytes) -> Iterator[PassedRun]:

@@ -75,7 +75,7 @@ class Ledger:
             return until(
                 lambda: self._attempt(edit),
                 deadline=Deadline.after(self._swap_seconds),
-                what=f"{self._where} is changed",
+                what=f"{self._where} to change",
                 interval=random.uniform(*JITTER),  # noqa: S311 - not a secret
             )
 

@@ -105,6 +105,6 @@ def remainder(pods: Sequence[PodRequest], bound: Iterable[PodRequest]) -> tuple[
 def describe(nodes: Nodes) -> str:
     """Say what nodes have free, for a person."""
     if not nodes:
-        return "no node takes virtual machines"
+        return "no node can run virtual machines"
     parts = [f"{n.name}: {max(0, n.memory_mib)} MiB, {max(0, n.millicpus) / 1000:g} CPUs" for n in nodes]
     return "; ".join(parts)

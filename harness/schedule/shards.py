@@ -33,10 +33,10 @@ def parse_shard(text: str) -> Shard:
     """
     match = re.fullmatch(rf"([0-9]{{1,{MOST_DIGITS}}})/([0-9]{{1,{MOST_DIGITS}}})", text.strip())
     if match is None:
-        raise BadInput(f"{text!r} is no shard", hint=HINT)
+        raise BadInput(f"{text!r} is not a shard", hint=HINT)
     index, count = (int(part) for part in match.groups())
     if not 1 <= index <= count:
-        raise BadInput(f"there is no shard {index} of {count}", hint=HINT)
+        raise BadInput(f"shard {index} of {count} does not exist", hint=HINT)
     return Shard(index, count)
 
 

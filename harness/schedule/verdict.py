@@ -28,12 +28,12 @@ def refusal(seen: Survey, book: Book, wanted: Entry) -> str:
     coming = [*_to_come(seen, others), *_strays(seen, (*book.reservations, wanted))]
     free, mine = seen.free, list(_to_come(seen, (wanted,)))
     if not all_fit(free, [*coming, *mine]):
-        promised = f", of which {Demand(tuple(coming))} are promised to others" if coming else ""
-        return f"it wants {wanted.demand}; free are {describe(free)}{promised}"
+        promised = f"; reserved by others: {Demand(tuple(coming))}" if coming else ""
+        return f"it needs {wanted.demand}; available: {describe(free)}{promised}"
     elders = book.elder_claims(wanted.run, wanted.cell)
     if elders and not all_fit(free, [*coming, *mine, *_to_come(seen, elders)]):
         first = elders[0]
-        return f"it makes way for {first.cell} of run {first.run}, which wants {first.demand} and has waited too long"
+        return f"it yields to {first.cell} of run {first.run}, which needs {first.demand} and has waited too long"
     return ""
 
 
@@ -55,8 +55,8 @@ def check_possible(seen: Survey, demands: Mapping[str, Demand], limits: Limits) 
     """
     if not seen.nodes:
         raise InfraError(
-            "no node of the infra cluster takes virtual machines",
-            hint="`kubectl get nodes -L kubevirt.io/schedulable`: one has to be Ready, schedulable, without taints",
+            "no node of the infra cluster can run virtual machines",
+            hint="`kubectl get nodes -L kubevirt.io/schedulable`: one must be Ready, schedulable and untainted",
         )
     problems = [line for cell, demand in demands.items() if (line := _impossible(seen, cell, demand, limits))]
     if problems:
@@ -72,7 +72,7 @@ def _impossible(seen: Survey, cell: str, demand: Demand, limits: Limits) -> str:
         return f"{cell} alone: {why}"
     for room in (seen, seen.quota):
         if room is not None and not all_fit(room.empty(), demand.pods):
-            return f"{cell} wants {demand}; all that could ever be free is {describe(room.empty())}"
+            return f"{cell} needs {demand}; the most that can be available is {describe(room.empty())}"
     return ""
 
 

@@ -90,7 +90,7 @@ def not_run(nights: Sequence[Night], planned: Planned) -> tuple[NotRun, ...]:
 
 def _not_run(cell: str, last: int, nights: Sequence[Night]) -> NotRun:
     if last < 0:
-        return NotRun(cell, last, "no record at all")
+        return NotRun(cell, last, "never recorded")
     gap = len(nights) - 1 - last
     if gap == 0:
         return NotRun(cell, last, nights[-1].cells[cell].outcome)

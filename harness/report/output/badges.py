@@ -60,7 +60,7 @@ def last_night(analysis: Analysis) -> Badge:
     found = summary(analysis)
     day = f"{night.start:%Y-%m-%d}"
     if analysis.freshness.stale:
-        return Badge("last night", f"{day}, one is missing", BAD)
+        return Badge("last night", f"{day}, overdue", BAD)
     counted = found["new"] + found["known"] - found["quarantined"]
     if counted:
         new = f", {found['new']} new" if found["new"] else ""

@@ -25,7 +25,7 @@ MOST_FAILURES = 2  # of a cell
 MOST_TEXT = 140
 SOON = 7  # days
 PIPE = r"\|"  # in a table, also inside a code span (GitHub Flavored Markdown, "Tables")
-HABITS = {"always": "always", "sometimes": "sometimes", "new": "just began", "never": "never before"}
+HABITS = {"always": "always", "sometimes": "sometimes", "new": "just began", "never": "not recently"}
 
 
 def render(analysis: Analysis, history: History, *, url: str = "") -> str:
@@ -48,14 +48,14 @@ def render(analysis: Analysis, history: History, *, url: str = "") -> str:
 def _head(analysis: Analysis, url: str) -> list[str]:
     night = analysis.last
     if night is None:
-        return ["## vmatrix: nothing has run", "", "The history has no cell run that is looked at here."]
+        return ["## vmatrix: no runs", "", "The history has no matching cell runs."]
     found = summary(analysis)
     passed = found["outcomes"].get("passed", 0)
     lines = [f"## vmatrix: {passed} of {plural(found['ran'], 'cell')} passed{_new(found)}", "", _where(night, url)]
     if analysis.freshness.stale:
         lines += ["", f"**The last night began {analysis.freshness.hours_ago:.0f} hours ago: a night is missing.**"]
     if night.outage:
-        lines += ["", "**Most cells failed by the infrastructure: it says little about the code.**"]
+        lines += ["", "**Most cells failed because of the infrastructure; this night says little about the code.**"]
     return lines
 
 
@@ -80,11 +80,11 @@ def _failing(analysis: Analysis, failing: Sequence[CellStory]) -> list[str]:
     for cell in failing:
         groups.setdefault(_alike(cell), []).append(cell)
     rows = [_row(analysis, cells) for cells in groups.values()]
-    lines = ["", "| cells | what failed | whose | | since |", "|---|---|---|---|---|", *rows[:MOST_ROWS]]
+    lines = ["", "| cells | failure | blame | | since |", "|---|---|---|---|---|", *rows[:MOST_ROWS]]
     if len(rows) > MOST_ROWS:
-        lines += ["", f"and {plural(len(rows) - MOST_ROWS, 'more kind')} of failure; the report has all."]
+        lines += ["", f"and {plural(len(rows) - MOST_ROWS, 'more kind')} of failure; see the report."]
     counts = [c for c in failing if not _excused(c)] or list(failing)
-    return [*lines, "", "To see the first one yourself:", "", "```sh", reproduce(counts[0].id, counts[0].last), "```"]
+    return [*lines, "", "To reproduce the first one:", "", "```sh", reproduce(counts[0].id, counts[0].last), "```"]
 
 
 def _alike(cell: CellStory) -> Hashable:
@@ -109,7 +109,7 @@ def _judged(cells: Sequence[CellStory]) -> str:
     said = f"{cells[0].news}, {HABITS[cells[0].habit]}"
     rates = [c.flaky for c in cells if c.flaky.enough and c.flaky.failed]
     worst = max(rates, key=lambda r: r.rate, default=None)
-    return f"{said}; by chance {worst.failed} of {worst.n}" if worst is not None else said
+    return f"{said}; flaky in {worst.failed} of {worst.n}" if worst is not None else said
 
 
 def _said(failure: Failure) -> str:
@@ -123,7 +123,7 @@ def _since(analysis: Analysis, cell: CellStory) -> str:
     night = analysis.nights[cell.since.bad]
     good, bad = commits(analysis.nights, cell.since)
     if cell.since.good < 0:
-        return f"{night.start:%Y-%m-%d}, never seen to pass"
+        return f"{night.start:%Y-%m-%d}, never passed before"
     if not (good and bad):
         return f"{night.start:%Y-%m-%d}"
     if good == bad:
@@ -138,8 +138,8 @@ def _asides(analysis: Analysis) -> list[str]:
         f"{c.id} {c.last.outcome}" for c in analysis.tonight if c.last is not None and c.last.outcome not in RAN
     ]
     said = [
-        _list("without a verdict", open_ended),
-        _list("now passes", [c.id for c in analysis.tonight if c.news == "fixed"]),
+        _list("inconclusive", open_ended),
+        _list("fixed", [c.id for c in analysis.tonight if c.news == "fixed"]),
         _list("did not run", [n.cell for n in analysis.not_run]),
         _list("slower than usual", slower),
         _list("missing nights", [day.isoformat() for day in reversed(analysis.freshness.missing)]),

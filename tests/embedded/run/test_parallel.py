@@ -72,7 +72,7 @@ def test_with_little_room_they_queue_the_longest_first(start: Start, nothing_lef
     nothing_left(run)
     began, gone = moments(run, "step-start", "provision"), moments(run, "step-end", "teardown")
     assert gone[larger.id] < began[smaller.id]
-    assert f"{smaller.id}: waits: the run would hold 3 machines, its limit is 2" in ended.stdout
+    assert f"{smaller.id}: waiting: the run would hold 3 machines, its limit is 2" in ended.stdout
 
 
 def test_a_signal_ends_all_cells(start: Start, nothing_left: Nothing, pair: Pair) -> None:

@@ -133,7 +133,7 @@ def test_a_token_that_does_not_do_is_said(store: PackageStore) -> None:
 
 def test_an_answer_that_is_no_list_is_said(store: PackageStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PackageStore, "_call", lambda *_, **__: b"<html>sign in</html>")
-    with pytest.raises(InfraError, match="something else than a list"):
+    with pytest.raises(InfraError, match="did not answer with a list"):
         store.load()
 
 

@@ -58,11 +58,11 @@ def test_a_cell_in_a_worker_from_its_start_to_its_end() -> None:
     told(live, ONE, "teardown")
     lines = out.getvalue().splitlines()
     assert lines[:2] == [
-        f"{ONE}: starts on gw0; expected 95.0 s (the last run); 0 of 3 done, 1 under way, 2 waiting",
+        f"{ONE}: starts on gw0; expected 95.0 s (the last run); 0 of 3 done, 1 running, 2 waiting",
         f"{ONE}: provision ok (11.1 s)",
     ]
     took = r"\d+\.\d s; expected 95\.0 s"
-    assert re.fullmatch(rf"{ONE}: done: passed 1 check \({took}\); 1 of 3 done, 0 under way, 2 waiting", lines[-1])
+    assert re.fullmatch(rf"{ONE}: done: passed 1 check \({took}\); 1 of 3 done, 0 running, 2 waiting", lines[-1])
     assert "section_" not in out.getvalue()
 
 
@@ -99,21 +99,21 @@ def test_a_cell_whose_worker_died_or_that_waited_in_vain_is_over(step: str) -> N
     live, out = side_by_side()
     told(live, ONE, step, outcome="failed")
     assert f"done: FAILED in {step} (" in out.getvalue()
-    assert "1 of 3 done, 0 under way, 2 waiting" in out.getvalue()
+    assert "1 of 3 done, 0 running, 2 waiting" in out.getvalue()
 
 
 def test_a_teardown_that_is_tried_again_does_not_count_a_cell_twice() -> None:
     live, out = side_by_side()
     told(live, ONE, "teardown", outcome="failed")
     told(live, ONE, "teardown")
-    assert out.getvalue().splitlines()[-1].endswith("1 of 3 done, 0 under way, 2 waiting")
+    assert out.getvalue().splitlines()[-1].endswith("1 of 3 done, 0 running, 2 waiting")
 
 
 def test_a_cell_of_which_nothing_was_selected_does_not_wait() -> None:
     live, out = side_by_side(cells=2)
     live.on_left_out()
     told(live, ONE, "teardown")
-    assert "1 of 1 done, 0 under way, 0 waiting" in out.getvalue()
+    assert "1 of 1 done, 0 running, 0 waiting" in out.getvalue()
 
 
 def test_a_kept_cell_is_over() -> None:
@@ -133,10 +133,10 @@ def two_under_way() -> Progress:
 @pytest.mark.parametrize(
     ("width", "line"),
     [
-        (160, f"0 of 7 done, 2 under way, 5 waiting: {ONE} deploy \N{MIDDLE DOT} {TWO} provision / machines"),
-        (90, "0 of 7 done, 2 under way, 5 waiting: 2b3a44 deploy \N{MIDDLE DOT} 93cc01 provision / machines"),
-        (70, "0 of 7 done, 2 under way, 5 waiting: 2b3a44 deploy and 1 more"),
-        (40, "0 of 7 done, 2 under way, 5 waiting"),
+        (160, f"0 of 7 done, 2 running, 5 waiting: {ONE} deploy \N{MIDDLE DOT} {TWO} provision / machines"),
+        (90, "0 of 7 done, 2 running, 5 waiting: 2b3a44 deploy \N{MIDDLE DOT} 93cc01 provision / machines"),
+        (70, "0 of 7 done, 2 running, 5 waiting: 2b3a44 deploy and 1 more"),
+        (40, "0 of 7 done, 2 running, 5 waiting"),
         (10, "0 of 7 don"),
     ],
 )
@@ -156,10 +156,10 @@ def test_the_moving_line_of_cells_side_by_side_fits_the_terminal_and_ends_with_t
     live, _ = side_by_side(width=62, terminal=True)
     told(live, ONE, "deploy", outcome=None)
     assert live._status is not None
-    assert str(live._status.status) == "0 of 3 done, 1 under way, 2 waiting: 2b3a44 deploy"
+    assert str(live._status.status) == "0 of 3 done, 1 running, 2 waiting: 2b3a44 deploy"
     live.on_task("a task with a long name")
     assert (
-        str(live._status.status) == "0 of 3 done, 1 under way, 2 waiting: 2b3a44 deploy: a task \N{HORIZONTAL ELLIPSIS}"
+        str(live._status.status) == "0 of 3 done, 1 running, 2 waiting: 2b3a44 deploy: a task wi\N{HORIZONTAL ELLIPSIS}"
     )
     live.on_event({"event": "kept", "cell": ONE, "attempt": 1})
     assert live._status is None

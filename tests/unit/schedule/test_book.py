@@ -82,9 +82,9 @@ def test_pods_of_a_reserved_cell_count_once() -> None:
     book = Book().reserve(entry("c", 400, 100))
     assert refusal(seen, book, entry("d", 500)) == ""
     why = refusal(seen, book, entry("d", 501))
-    assert "it wants 501 MiB" in why
+    assert "it needs 501 MiB" in why
     assert "a: 600 MiB" in why
-    assert "100 MiB and 0.205 CPUs on 1 machine are promised to others" in why
+    assert "reserved by others: 100 MiB and 0.205 CPUs on 1 machine" in why
 
 
 def test_machines_that_wait_for_a_node_count_even_when_their_reservation_is_gone() -> None:
@@ -98,6 +98,6 @@ def test_a_claim_is_kept_free_for_its_owner_and_the_first_claim_comes_first() ->
     seen = survey([node("a", 1000)], bound("running", 300, run="x"))
     book = Book().claim(entry("large", 600, run="one")).claim(entry("later", 500, run="two"))
     assert refusal(seen, book, entry("large", 600, run="one")) == ""
-    assert "makes way for large of run one" in refusal(seen, book, entry("later", 500, run="two"))
-    assert "makes way for large of run one" in refusal(seen, book, entry("small", 101, run="two"))
+    assert "yields to large of run one" in refusal(seen, book, entry("later", 500, run="two"))
+    assert "yields to large of run one" in refusal(seen, book, entry("small", 101, run="two"))
     assert refusal(seen, Book().claim(entry("large", 600, run="one")), entry("small", 100, run="two")) == ""

@@ -71,7 +71,7 @@ def test_both_cells_start_and_are_said_to(roomy: Dispatched) -> None:
     assert {a.cell.id for a in assigned.values()} == {c.id for c in roomy.cells}
     roomy.dispatch.listen()
     assert f"{assigned['gw0'].cell.id}: starts on gw0; expected " in roomy.said.getvalue()
-    assert "0 of 2 done, 2 under way, 0 waiting" in roomy.said.getvalue()
+    assert "0 of 2 done, 2 running, 0 waiting" in roomy.said.getvalue()
 
 
 def test_a_cell_that_ended_is_said_once_with_its_checks(roomy: Dispatched) -> None:

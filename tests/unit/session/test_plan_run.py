@@ -102,5 +102,5 @@ def test_shards_are_everything_once(both: tuple[Cell, Cell]) -> None:
     assert sorted(c.id for part in parts for c in part) == sorted(patterns)
     with pytest.raises(NothingSelected, match="shard 3/3"):
         plan_run(RunRequest(patterns, shard="3/3"))
-    with pytest.raises(BadInput, match="no shard 3 of 2"):
+    with pytest.raises(BadInput, match="shard 3 of 2 does not exist"):
         plan_run(RunRequest(patterns, shard="3/2"))

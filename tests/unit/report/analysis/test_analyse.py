@@ -148,7 +148,7 @@ def test_what_is_planned_and_did_not_run_is_told() -> None:
     planned = Planned({name: {"os": name} for name in "abcd"})
     found = judged(records, planned)
     assert [(n.cell, n.last, n.why) for n in found.not_run] == [
-        ("c", -1, "no record at all"),
+        ("c", -1, "never recorded"),
         ("b", 1, "no record for 1 night"),
         ("d", 2, "not started"),
     ]

@@ -61,7 +61,7 @@ def test_cells_that_fail_alike_are_one_row() -> None:
 def test_cells_that_came_to_no_end_are_named() -> None:
     text = note_of(record(0, "a"), record(0, "b", outcome="interrupted"), record(0, "c", outcome="unfinished"))
     assert "1 of 3 cells passed" in text
-    assert "- without a verdict: 2: `b interrupted`, `c unfinished`" in text
+    assert "- inconclusive: 2: `b interrupted`, `c unfinished`" in text
 
 
 def test_many_kinds_of_failure_are_cut_off() -> None:
@@ -104,7 +104,7 @@ def test_damage_of_the_history_is_said() -> None:
 
 
 def test_an_empty_history_is_a_note_too() -> None:
-    assert "nothing has run" in note_of()
+    assert "no runs" in note_of()
 
 
 def test_annotations_link_the_jobs_of_what_failed() -> None:
@@ -127,7 +127,7 @@ def test_badges_say_the_night_in_words() -> None:
         assert root.attrib["aria-label"], name
         assert root.attrib["role"] == "img"
     assert "failed" in badges.last_night(found).value
-    assert "one is missing" in badges.last_night(synthetic.analysis(90, 24, 4, NOW.replace(day=25))).value
+    assert "overdue" in badges.last_night(synthetic.analysis(90, 24, 4, NOW.replace(day=25))).value
 
 
 @pytest.mark.parametrize(
