@@ -31,6 +31,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     help="Real Kubernetes clusters for every combination of your deployment code that matters.",
 )
 app.add_typer(artifacts.app, name="artifacts")
@@ -68,9 +69,9 @@ def main() -> None:
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
-    except Exception as error:  # noqa: BLE001 - the last resort: a bug of ours, said as one
+    except Exception as error:  # noqa: BLE001 - the last resort: a bug of ours, reported as one
         Console(stderr=True).print(f"error: {type(error).__name__}: {error}", markup=False)
-        Console(stderr=True).print("this is a bug of vmatrix; repeat with -vv and report the traceback", markup=False)
+        Console(stderr=True).print("this is a bug in vmatrix: repeat with -vv and report the traceback", markup=False)
         if verbose:
             traceback.print_exc()
         sys.exit(EXIT_HARNESS)

@@ -21,18 +21,18 @@ from harness.cli.artifacts_progress import showing
 from harness.errors import BadInput, InfraError
 from harness.until import Deadline, NotYet, until
 
-app = typer.Typer(no_args_is_help=True, help="Programs and images of every Kubernetes version: obtain, cache, serve.")
+app = typer.Typer(no_args_is_help=True, help="Build, download, cache and serve binaries and container images.")
 out = Console()
 
 SourceOption = Annotated[
-    Source, typer.Option(help="Where from; auto asks the release sites and builds when they do not answer.")
+    Source, typer.Option(help="Source of binaries; `auto`: download, or build if the release sites do not answer.")
 ]
 READY_SECONDS = 15.0
 
 
 @app.command("list")
 def list_(source: SourceOption = Source.AUTO) -> None:
-    """List what there is, where it comes from, and what is cached."""
+    """List artifacts, their sources, and which of them are cached."""
     store = Store(source=source)
     table = Table("name", "version", "source", "state", "size", box=None)
     for name in store.catalogue.names():
@@ -40,12 +40,12 @@ def list_(source: SourceOption = Source.AUTO) -> None:
             found = store.cached(Ref(name, version))
             how = found.source if found is not None else sources(store, name, version)
             size = f"{found.size / 1e6:.0f} MB" if found is not None else ""
-            table.add_row(name, version, how, "cached" if found is not None else "not", size)
+            table.add_row(name, version, how, "cached" if found is not None else "not cached", size)
     out.print(table)
 
 
 def sources(store: Store, name: str, version: str) -> str:
-    """Return the sources that an artifact can come from, in words."""
+    """Return the sources that an artifact can come from."""
     if name.startswith(entries.IMAGE_PREFIX):
         return "image"
     if store.source is not Source.AUTO:
@@ -57,11 +57,11 @@ def sources(store: Store, name: str, version: str) -> str:
 @app.command()
 def build(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME[@VERSION]]...")] = None,
-    kubernetes: Annotated[str, typer.Option(help="All that guests and host of this version need.")] = "",
-    everything: Annotated[bool, typer.Option("--all", help="Everything in the catalogue.")] = False,
+    kubernetes: Annotated[str, typer.Option(help="Build everything for this Kubernetes version.")] = "",
+    everything: Annotated[bool, typer.Option("--all", help="Build the whole catalogue.")] = False,
     source: SourceOption = Source.AUTO,
 ) -> None:
-    """Obtain artifacts into the cache; those that are there already cost nothing."""
+    """Download or build artifacts into the cache; cached artifacts are kept."""
     store = Store(source=source)
     wanted = list(refs.parse(store.catalogue, names or []))
     if kubernetes:
@@ -69,31 +69,31 @@ def build(
     if everything:
         wanted += refs.parse(store.catalogue, store.catalogue.names())
     if not wanted:
-        raise BadInput("nothing to build was named", hint="vmatrix artifacts build --kubernetes 1.36.3")
+        raise BadInput("nothing selected: give names, --kubernetes or --all", hint="see `vmatrix artifacts build -h`")
     with showing(out) as progress:
         made = store.ensure(wanted, progress)
     size = sum(artifact.size for artifact in made.values()) / 1e6
-    out.print(f"{len(made)} artifacts, {size:.0f} MB, below {store.root}")
+    out.print(f"{len(made)} artifacts, {size:.0f} MB, in {store.root}")
 
 
 @app.command()
 def module(
-    name: Annotated[str, typer.Argument(help="A wrapper module of the catalogue: kubernetes, etcd, ...")],
-    version: Annotated[str, typer.Argument(help="The upstream version, without v.")],
+    name: Annotated[str, typer.Argument(help="Module in the catalogue: kubernetes, etcd, ...")],
+    version: Annotated[str, typer.Argument(help="Upstream version, without v.")],
 ) -> None:
-    """Generate the go.mod and go.sum that a version is built from; to be committed."""
+    """Generate go.mod and go.sum for building a version; commit the result."""
     out.print(f"wrote {modules.generate(entries.load(), name, version)}")
 
 
 @app.command("prune")
 def prune_(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would go.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be removed; remove nothing.")] = False,
 ) -> None:
-    """Remove from the cache what the catalogue no longer declares: former recipes' results, and killed builds'."""
+    """Remove artifacts that the catalogue no longer declares, and leftovers of killed builds."""
     freed = 0
     for folder in prune.stale(Store()):
         if not dry_run and not prune.remove(folder):
-            out.print(f"{folder.ref} {folder.directory.name}: in use, left", highlight=False)
+            out.print(f"{folder.ref} {folder.directory.name}: in use, kept", highlight=False)
             continue
         freed += folder.size
         out.print(f"{folder.ref} {folder.directory.name}: {folder.size / 1e6:.0f} MB", highlight=False)
@@ -104,8 +104,10 @@ def prune_(
 def serve(
     listen: Annotated[str, typer.Option(help="Address of the mirror.")] = "127.0.0.1:8080",
     registry: Annotated[str, typer.Option(help="Address of the registry.")] = "127.0.0.1:5000",
-    kubernetes: Annotated[list[str] | None, typer.Option(help="Push the images of these versions.")] = None,
-    add_ons: Annotated[bool, typer.Option("--add-ons", help="Push the images of every add-on as well.")] = False,
+    kubernetes: Annotated[
+        list[str] | None, typer.Option(help="Serve the images of this version; can be repeated.")
+    ] = None,
+    add_ons: Annotated[bool, typer.Option("--add-ons", help="Serve the images of all add-ons, too.")] = False,
     source: SourceOption = Source.AUTO,
 ) -> None:
     """Serve the cache and a registry until interrupted."""
@@ -125,14 +127,14 @@ def serve(
         for name, command in (("mirror", supply.mirror(listen)), ("registry", supply.registry(registry))):
             services.append(proc.spawn(command.argv, env=command.env, log=logs / f"serve-{name}.log"))
         until(
-            lambda: answering(services, registry), deadline=Deadline.after(READY_SECONDS), what="the registry answers"
+            lambda: answering(services, registry), deadline=Deadline.after(READY_SECONDS), what="the registry to answer"
         )
         published = publish_images(images, registry, store=store)
         out.print(f"binaries at http://{listen}/bin/NAME/VERSION/FILE", soft_wrap=True, highlight=False)
-        out.print(f"{len(published)} images at {registry}; Ctrl-C ends both", soft_wrap=True, highlight=False)
-        until(lambda: gone(services), deadline=Deadline.after(float("inf")), what="a service ends")
+        out.print(f"{len(published)} images at {registry}; press Ctrl-C to stop", soft_wrap=True, highlight=False)
+        until(lambda: gone(services), deadline=Deadline.after(float("inf")), what="a service to end")
     except KeyboardInterrupt:
-        out.print("ended")
+        out.print("stopped")
     finally:
         for service in services:
             service.stop(grace=3)
@@ -146,7 +148,7 @@ def answering(services: list[proc.Service], *addresses: str) -> bool | NotYet:
     """Tell whether all addresses (host:port) take connections. Raises InfraError when a service has ended instead."""
     ended = gone(services)
     if isinstance(ended, str):
-        raise InfraError(f"`{ended}` ended at once", hint="is its address taken?", paths=[paths.cache_dir() / "logs"])
+        raise InfraError(f"`{ended}` ended at once", hint="is its address in use?", paths=[paths.cache_dir() / "logs"])
     for address in addresses:
         host, _, port = address.rpartition(":")
         try:
@@ -159,4 +161,4 @@ def answering(services: list[proc.Service], *addresses: str) -> bool | NotYet:
 def gone(services: list[proc.Service]) -> str | NotYet:
     """Return the command of a service that has ended."""
     ended = [service for service in services if not service.alive()]
-    return proc.pasteable(ended[0].argv) if ended else NotYet("all run")
+    return proc.pasteable(ended[0].argv) if ended else NotYet("all are running")

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from harness import providers
 from harness.cli import doctor, run
+from harness.cli.output import wide_console
 from harness.errors import EXIT_OK, BadInput, InfraError, NothingSelected
 from harness.gitlab import child, job_end, links, note, overlay
 from harness.gitlab.job import JobContext, job_context
@@ -29,26 +29,25 @@ from harness.report.output.files import NOTE
 from harness.schedule.durations import Durations
 from harness.session.choice import profile_of
 
-app = typer.Typer(no_args_is_help=True, help="What the jobs of a GitLab pipeline call.")
-WIDE = 250  # columns where there is no terminal
+app = typer.Typer(no_args_is_help=True, help="Commands for the jobs of a GitLab pipeline.")
 MARK = "vmatrix"
 # Variables of a pipeline that its child's jobs need, too.
 PASSED_ON = tuple(f"MATRIX_{word}" for word in ("INFRA", "NAMESPACE", "FROM", "REF", "PRODUCT", "ONLY"))
 TOKEN = "MATRIX_NOTE_TOKEN"  # noqa: S105 - a variable's name
-out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDE)
+out = wide_console()
 
 
 @app.command()
 def generate(
-    output: Annotated[Path, typer.Option(help="Where the child pipeline is written.")] = Path("matrix.yml"),
-    smoke: Annotated[str, typer.Option(envvar="MATRIX_SMOKE_TIER", help="Tier of the parent's smoke job.")] = "smoke",
-    change: Annotated[str, typer.Option(envvar="MATRIX_CHANGE_TIER", help="Tier of changes.")] = "mr",
-    nightly: Annotated[str, typer.Option(envvar="MATRIX_NIGHTLY_TIER", help="Tier of the night.")] = "nightly",
-    image: Annotated[str, typer.Option(envvar="MATRIX_IMAGE", help="Image of the jobs.")] = "",
-    tag: Annotated[str, typer.Option(envvar="MATRIX_RUNNER_TAG", help="Tag of their runners.")] = "",
-    history: Annotated[str, typer.Option(envvar="MATRIX_HISTORY", help="Store of the report's history.")] = "",
+    output: Annotated[Path, typer.Option(help="File of the child pipeline.")] = Path("matrix.yml"),
+    smoke: Annotated[str, typer.Option(envvar="MATRIX_SMOKE_TIER", help="Tier of the smoke job.")] = "smoke",
+    change: Annotated[str, typer.Option(envvar="MATRIX_CHANGE_TIER", help="Tier for merge requests.")] = "mr",
+    nightly: Annotated[str, typer.Option(envvar="MATRIX_NIGHTLY_TIER", help="Tier for nightly pipelines.")] = "nightly",
+    image: Annotated[str, typer.Option(envvar="MATRIX_IMAGE", help="Container image of the jobs.")] = "",
+    tag: Annotated[str, typer.Option(envvar="MATRIX_RUNNER_TAG", help="Runner tag of the jobs.")] = "",
+    history: Annotated[str, typer.Option(envvar="MATRIX_HISTORY", help="Setting report_history of the jobs.")] = "",
 ) -> None:
-    """Choose the pipeline's cells and write a child pipeline with a job for each."""
+    """Select the pipeline's cells and write a child pipeline with a job for each."""
     pipeline = read_pipeline(os.environ)
     context = job_context(os.environ, infra=False)
     wish = wanted(pipeline, Tiers(smoke, change, nightly), context.project.spec)
@@ -69,7 +68,7 @@ def generate(
     problems = broken(document, size=len(text.encode()))
     if problems:
         raise BadInput(
-            "GitLab would not take the child pipeline", detail="\n".join(problems), hint="choose a smaller tier"
+            "the child pipeline exceeds limits of GitLab", detail="\n".join(problems), hint="choose a smaller tier"
         )
     output.write_text(text, encoding="utf-8")
     out.print(f"{wish.why}: {len(cells)} cells", markup=False)
@@ -104,11 +103,11 @@ def _table(cells: tuple[Selected, ...]) -> Table:
 
 @app.command()
 def cell() -> None:
-    """Run the job's cell (MATRIX_CELL; without it all of tier MATRIX_TIER): this process becomes `vmatrix run`."""
+    """Run the cell MATRIX_CELL, or all cells of tier MATRIX_TIER."""
     context = job_context(os.environ)
     name, tier, only = (os.environ.get(f"MATRIX_{word}") or None for word in ("CELL", "TIER", "ONLY"))
     if name is None and tier is None:
-        raise BadInput("neither MATRIX_CELL nor MATRIX_TIER is set", hint="the job's `variables` say what it runs")
+        raise BadInput("neither MATRIX_CELL nor MATRIX_TIER is set", hint="set one of them in the job's `variables`")
     annotate(context)
     if providers.of(context.project.settings).per_job:
         _ready()
@@ -132,28 +131,28 @@ def _ready() -> None:
 @app.command()
 def after(
     wait: Annotated[
-        float | None, typer.Option(help="Seconds for a run that still goes on; what matrix/timeouts.yml says.")
+        float | None, typer.Option(help="Seconds to wait for a running run; default: from matrix/timeouts.yml.")
     ] = None,
 ) -> None:
-    """End a job: wait for a run that still tears down, collect and take away what it left, write the job's links."""
+    """Clean up after a job: wait for its run, collect logs, delete what is left, write the job's links."""
     context = job_context(os.environ)
     job_end.end(context, wait=wait, console=out)
 
 
 @app.command()
 def reap() -> None:
-    """Take away what has expired: cells in the infra cluster, or embedded infrastructures of jobs on this host."""
+    """Delete expired cells in the infra cluster, or expired embedded infrastructures of jobs on this host."""
     context = job_context(os.environ)
     job_end.reap(context, console=out)
 
 
 @app.command("note")
 def note_(
-    report: Annotated[Path, typer.Argument(help="Folder of the report: its summary.md is the note.")] = Path("public"),
+    report: Annotated[Path, typer.Argument(help="Directory of the report, with summary.md.")] = Path("public"),
 ) -> None:
-    """Put the report's summary on the merge request, in one note that each pipeline renews.
+    """Write the report's summary as a note on the merge request; later pipelines update it.
 
-    Without a token the pipeline's page says what is missing; nothing fails.
+    Without a token, the pipeline's page shows what is missing and the job succeeds.
     """
     job = read_job(os.environ)
     file = report / NOTE
@@ -185,15 +184,15 @@ def _merge_request(environment: Mapping[str, str]) -> tuple[note.MergeRequest | 
         raise BadInput(f"{' and '.join(absent)} not set", hint="GitLab sets them in every job")
     api, project = environment["CI_API_V4_URL"], environment["CI_PROJECT_ID"]
     if not api.startswith(("https://", "http://")):
-        raise BadInput(f"CI_API_V4_URL {api!r} is no address", hint="GitLab sets it in every job")
+        raise BadInput(f"CI_API_V4_URL {api!r} is not a URL", hint="GitLab sets it in every job")
     return note.MergeRequest(api, project, environment["CI_MERGE_REQUEST_IID"]), ""
 
 
 @app.command()
 def project(
-    product: Annotated[str, typer.Argument(help="The product file, relative to the repository.")],
+    product: Annotated[str, typer.Argument(help="Product file, relative to the repository.")],
 ) -> None:
-    """Put a project together from vmatrix's checkout and another team's product; print its folder."""
+    """Create a project from vmatrix's checkout and another team's product; print its directory."""
     job = read_job(os.environ)
     into = Path(f"{job.directory}.project")
     made = overlay.assemble(Path(__file__).resolve().parents[2], job.directory, product, into, job=job.id)

@@ -1,4 +1,4 @@
-"""`vmatrix history add | compact | show`: what is kept of every cell run."""
+"""`vmatrix history add | compact | show`: the history of cell runs."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from harness.report.collect import collect
 from harness.spec import load_spec
 from harness.spec.settings import load_settings
 
-app = typer.Typer(no_args_is_help=True, help="What is kept of every cell run, for `vmatrix report`.")
+app = typer.Typer(no_args_is_help=True, help="Show and edit the history of cell runs that `vmatrix report` reads.")
 
 
 @app.command()
 def add(
-    paths: Annotated[list[Path], typer.Argument(help="Runs' directories, directories of them, history files.")],
+    paths: Annotated[list[Path], typer.Argument(help="Run directories, directories of them, or history files.")],
 ) -> None:
-    """Add runs to the history; those that it has already change nothing."""
+    """Add runs to the history; runs that it already has are skipped."""
     settings = load_settings(Path.cwd()).settings
     found = collect(paths, quarantine=load_spec(project_dir() / "matrix").quarantine)
     store = open_store(settings, os.environ)
     added = store.add(found.records)
     console = Console(highlight=False, soft_wrap=True)
     tell_skipped(found.skipped, console)
-    console.print(f"{store.name}: {added} cell runs added, {len(found.records) - added} were there", markup=False)
+    console.print(f"{store.name}: {added} cell runs added, {len(found.records) - added} skipped", markup=False)
 
 
 @app.command()
 def compact(
-    days: Annotated[float | None, typer.Option(min=0, help="Instead of the setting report_keep_days.")] = None,
+    days: Annotated[float | None, typer.Option(min=0, help="Age in days; default: report_keep_days.")] = None,
 ) -> None:
-    """Drop the details of old cell runs: outcomes, durations and what failed stay."""
+    """Drop the details of old cell runs; outcomes, durations and failures are kept."""
     settings = load_settings(Path.cwd()).settings
     store = open_store(settings, os.environ)
     kept = days if days is not None else settings.report_keep_days
@@ -50,7 +50,7 @@ def compact(
 
 @app.command()
 def show() -> None:
-    """Say where the history is, how much it has, and what of it cannot be read."""
+    """Print where the history is, its size, and lines that cannot be read."""
     settings = load_settings(Path.cwd()).settings
     store = open_store(settings, os.environ)
     history = store.load()
@@ -58,7 +58,7 @@ def show() -> None:
     old = sum(record.forgotten for record in history.records)
     console.print(
         f"{store.name}: {len(history.records)} cell runs ({old} without details), {history.duplicates} duplicates, "
-        f"{len(history.skipped)} lines that cannot be read",
+        f"{len(history.skipped)} unreadable lines",
         markup=False,
     )
     if history.records:

@@ -12,15 +12,15 @@ from harness import paths
 from harness.artifacts import disk
 from harness.spec.models import DiskImage
 
-app = typer.Typer(no_args_is_help=True, help="Build and list the disk images that machines are made from.")
+app = typer.Typer(no_args_is_help=True, help="Build, list and prune disk images of machines.")
 out = Console(soft_wrap=True, highlight=False)
 
-Names = Annotated[list[str], typer.Argument(help="Images of matrix/images.yml.", metavar="NAME...")]
+Names = Annotated[list[str], typer.Argument(help="Images in matrix/images.yml.", metavar="NAME...")]
 
 
 @app.command()
 def build(names: Names) -> None:
-    """Build (or download and verify) disk images into the cache; nothing to do for those that are there."""
+    """Build or download disk images into the cache; cached images are kept."""
     catalogue, cache = _catalogue(), disk.ImageCache()
     for image in [catalogue.find(name) for name in names]:
         made = cache.ensure(image, lambda line: out.print(line, markup=False))
@@ -29,7 +29,7 @@ def build(names: Names) -> None:
 
 @app.command("list")
 def list_images() -> None:
-    """List the catalogue of disk images, and which of them are in the cache."""
+    """List disk images, and which of them are cached."""
     cache = disk.ImageCache()
     table = Table("image", "system", "source", "login", "disk", "end of life", "cached", box=None, padding=(0, 1, 0, 0))
     for column in table.columns:
@@ -49,9 +49,9 @@ def list_images() -> None:
 
 @app.command()
 def prune(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would go.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be removed; remove nothing.")] = False,
 ) -> None:
-    """Remove from the cache former versions of images, images that are declared no more, and killed builds."""
+    """Remove old versions, images that are no longer declared, and leftovers of killed builds."""
     gone = disk.prune(disk.ImageCache(), _catalogue().images, dry_run=dry_run)
     for found in gone:
         out.print(f"{found.name}: {', '.join(path.name for path in found.paths)}", markup=False)

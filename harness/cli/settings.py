@@ -1,4 +1,4 @@
-"""`vmatrix config | schema`: the settings and where they come from; JSON Schemas for editors."""
+"""`vmatrix config | schema`: settings and where they come from; JSON Schemas for editors."""
 
 from __future__ import annotations
 

@@ -155,11 +155,11 @@ def days_of(days: float | None, since: str | None, now: datetime) -> float:
     if since is None:
         return days if days is not None else DAYS
     if days is not None:
-        raise BadInput("--days and --since say the same", hint="pass one of them")
+        raise BadInput("--days and --since are mutually exclusive", hint="pass one of them")
     try:
         first = datetime.combine(date.fromisoformat(since), datetime.min.time(), UTC)
     except ValueError as error:
-        raise BadInput(f"--since {since!r} is no date", hint="write it as 2026-11-21") from error
+        raise BadInput(f"--since {since!r} is not a date (YYYY-MM-DD)", hint="for example 2026-11-21") from error
     back = (now - first).total_seconds() / 86400
     if back <= 0:
         raise BadInput(f"--since {since} is not in the past", hint="name the first day that is looked at")

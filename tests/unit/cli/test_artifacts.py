@@ -37,7 +37,7 @@ def test_the_list_names_every_version_and_where_it_can_come_from() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["build"], "nothing to build was named"),
+        (["build"], "nothing selected"),
         (["build", "nothing"], "no artifact `nothing`"),
         (["build", "etcd@9"], "etcd has no version 9"),
         (["build", "--kubernetes", "1.2.3"], "Kubernetes 1.2.3 is not in the catalogue"),

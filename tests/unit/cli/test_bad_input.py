@@ -157,7 +157,7 @@ def project(tmp_path: Path) -> Path:
         ("infra up --provider moon", 2, "provider 'moon' does not exist", "--provider embedded or kind"),
         ("infra down --name No", 2, "instance name 'No' is not valid", "--name default"),
         ("doctor --provider moon", 2, "--provider: Input should be 'embedded'", "vmatrix config"),
-        ("artifacts build", 2, "nothing to build was named", "vmatrix artifacts build"),
+        ("artifacts build", 2, "nothing selected: give names, --kubernetes or --all", "vmatrix artifacts build -h"),
         ("artifacts build nope", 2, "no artifact `nope`", "vmatrix artifacts list"),
         ("image build nope", 2, "no disk image named 'nope'", "vmatrix image list"),
     ],

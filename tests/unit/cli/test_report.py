@@ -51,8 +51,8 @@ def runs(tmp_path: Path) -> Path:
 
 
 def test_runs_become_a_report(call: Call, runs: Path) -> None:
-    assert call("history", "add", "runs")[:2] == (0, "runs/history.jsonl: 2 cell runs added, 0 were there\n")
-    assert call("history", "add", "runs")[1] == "runs/history.jsonl: 0 cell runs added, 2 were there\n"
+    assert call("history", "add", "runs")[:2] == (0, "runs/history.jsonl: 2 cell runs added, 0 skipped\n")
+    assert call("history", "add", "runs")[1] == "runs/history.jsonl: 0 cell runs added, 2 skipped\n"
     code, said, told = call("report", "--output", "out")
     assert code == 0
     assert "failed (product), new, just began" in told
@@ -88,7 +88,7 @@ def test_nothing_to_report_is_said_and_no_failure(call: Call) -> None:
 def test_a_pipeline_without_any_run_adds_nothing(call: Call, runs_there: bool) -> None:
     if runs_there:
         Path("runs").mkdir()
-    assert call("history", "add", "runs")[:2] == (0, "runs/history.jsonl: 0 cell runs added, 0 were there\n")
+    assert call("history", "add", "runs")[:2] == (0, "runs/history.jsonl: 0 cell runs added, 0 skipped\n")
 
 
 def test_results_that_are_damaged_are_named(call: Call, runs: Path) -> None:
@@ -107,7 +107,7 @@ def test_the_history_is_compacted_and_shown(call: Call) -> None:
     call("history", "add", "old.jsonl")
     assert call("history", "compact")[1].startswith("runs/history.jsonl: details of 1 cell runs older than 30 days")
     said = call("history", "show")[1]
-    assert "1 cell runs (1 without details), 0 duplicates, 0 lines that cannot be read" in said
+    assert "1 cell runs (1 without details), 0 duplicates, 0 unreadable lines" in said
 
 
 def test_a_merge_requests_pipeline_is_looked_at(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +130,7 @@ def test_a_merge_requests_pipeline_is_looked_at(call: Call, monkeypatch: pytest.
         (["report", "--format", "pdf"], "unknown format 'pdf'", "html, md"),
         (["report", "--format", ","], "unknown format", "known"),
         (["report", "--days", "3", "--since", "2026-01-01"], "--days and --since", "one of them"),
-        (["report", "--since", "yesterday"], "'yesterday' is no date", "2026-11-21"),
+        (["report", "--since", "yesterday"], "'yesterday' is not a date (YYYY-MM-DD)", "2026-11-21"),
         (["report", "--since", "2999-01-01"], "is not in the past", "first day"),
         (["report", "--history", "none.jsonl"], "cannot read the history none.jsonl", "--history"),
         (["report", "--tier", "weekly"], "there is no tier 'weekly'", "nightly"),
