@@ -93,6 +93,9 @@ def _value(axis: str, value: Any, known: Declared) -> Iterator[Finding]:
         yield (), "missing `image`: the name of a disk image in images.yml"
     if image is not None and known.images is not None and image not in known.images:
         yield ("image",), unknown("disk image (images.yml)", image, known.images)
+    for at, plugin in texts(value, "vars", "cluster_network_plugin"):
+        if known.network_plugins is not None and plugin not in known.network_plugins:
+            yield at, unknown("network plugin (network_plugins.yml)", plugin, known.network_plugins)
     siblings = known.axes[axis].values if known.axes is not None and axis in known.axes else ()
     for at, word in texts(value, "before", EACH):
         if word not in siblings:

@@ -103,6 +103,7 @@ class Declared:
     scenarios: tuple[str, ...] | None
     phases: tuple[str, ...] | None
     images: tuple[str, ...] | None
+    network_plugins: tuple[str, ...] | None
 
 
 def declared(documents: Mapping[str, Document]) -> Declared:
@@ -114,6 +115,7 @@ def declared(documents: Mapping[str, Document]) -> Declared:
         scenarios=_keys(documents["scenarios.yml"].content, "scenarios"),
         phases=_keys((documents["product.yml"].content or {}), "product", "phases"),
         images=_images(documents["images.yml"].content),
+        network_plugins=_keys(documents["network_plugins.yml"].content, "cluster_network_plugins"),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,8 +16,9 @@ from harness.artifacts.catalogue import load
 from harness.artifacts.recipe import Ref
 from harness.plan.build import lock_text, plan_tier
 from harness.plan.lock import FILE, load_lock
-from harness.spec import load_spec, network_plugins
+from harness.spec import load_spec
 
+ANSIBLE = Path(sys.executable).parent / "ansible-playbook"
 PROJECT = Path(__file__).resolve().parents[2]
 PAGE = PROJECT / "docs" / "extending.md"
 PARTS = ("matrix", "playbooks", "harness/artifacts/catalogue.yml", "tests/cells")
@@ -68,7 +70,10 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for part in PARTS:
         source, target = PROJECT / part, tmp_path / part
         target.parent.mkdir(parents=True, exist_ok=True)
-        (shutil.copytree if source.is_dir() else shutil.copy)(source, target)
+        if source.is_dir():
+            shutil.copytree(source, target, symlinks=True)
+        else:
+            shutil.copy(source, target)
     monkeypatch.setenv("VMATRIX_PROJECT", str(tmp_path))
     return tmp_path
 
@@ -143,7 +148,7 @@ def test_a_network_plugin_is_three_entries_and_its_tasks(project: Path) -> None:
     needed = refs.for_cell(catalogue, variables)
     assert Ref("image/mesh", "v1.2.3") in needed
     assert not any(ref.name == "image/flannel" for ref in needed)
-    assert network_plugins.load(project)["mesh"].daemon_set == ("kube-system", "mesh")
+    assert load_spec(project / "matrix").network_plugins["mesh"].daemon == ("kube-system", "mesh")
 
 
 def test_the_playbooks_take_an_added_network_plugin(project: Path, tmp_path: Path) -> None:
@@ -159,7 +164,7 @@ def test_the_playbooks_take_an_added_network_plugin(project: Path, tmp_path: Pat
     out = tmp_path / "out.json"
     given = {"out": out, "cluster_network_plugin": "mesh", "cluster_mesh_version": "1.2.3"}
     proc.run(
-        ["ansible-playbook", "-i", "cp,", "-e", "cluster_image_registry=r:5000 cluster_kubernetes_version=1.36.3"]
+        [str(ANSIBLE), "-i", "cp,", "-e", "cluster_image_registry=r:5000 cluster_kubernetes_version=1.36.3"]
         + [word for name, value in given.items() for word in ("-e", f"{name}={value}")]
         + [str(book)],
         timeout=120,

@@ -9,6 +9,7 @@ from harness.spec.models.axes import AxesFile, Axis, AxisValue, Extension, Suppo
 from harness.spec.models.constraints import Constraint, ConstraintsFile
 from harness.spec.models.images import BuildSource, DiskImage, ImagesFile, UrlSource
 from harness.spec.models.infras import Infra, InfrasFile
+from harness.spec.models.network_plugins import Gateway, NetworkPlugin, NetworkPluginsFile
 from harness.spec.models.product import Product, ProductFile, ProductPhase
 from harness.spec.models.quarantine import QuarantineEntry, QuarantineFile
 from harness.spec.models.scenarios import Scenario, ScenarioPhase, ScenariosFile
@@ -26,8 +27,10 @@ __all__ = [
     "Cover",
     "DiskImage",
     "Extension",
+    "Gateway",
     "Infra",
     "MachineGroup",
+    "NetworkPlugin",
     "Product",
     "ProductPhase",
     "QuarantineEntry",
@@ -54,6 +57,7 @@ FILES: dict[str, type[Model]] = {
     "infras.yml": InfrasFile,
     "quarantine.yml": QuarantineFile,
     "images.yml": ImagesFile,
+    "network_plugins.yml": NetworkPluginsFile,
 }
 
 
@@ -88,3 +92,4 @@ class Spec(Space):
     timeouts: Timeouts
     product: Product
     quarantine: tuple[QuarantineEntry, ...] = ()
+    network_plugins: dict[Name, NetworkPlugin] = Field(default_factory=dict)

@@ -20,7 +20,6 @@ class ProductPhase(Model):
 class Product(Model):
     """The deployment code under test.
 
-    network_plugins: file that describes its network plugins, relative to its directory (`spec/network_plugins.py`).
     without_effect: globs of files (relative to the project) whose change affects no cell.
     """
 
@@ -28,7 +27,6 @@ class Product(Model):
     directory: Text
     phases: dict[Name, ProductPhase] = Field(min_length=1)
     vars: Variables = Field(default_factory=dict)
-    network_plugins: Text | None = None
     without_effect: tuple[Text, ...] = ()
 
 

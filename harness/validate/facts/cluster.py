@@ -33,7 +33,7 @@ class ClusterView:
     @property
     def system_pods(self) -> tuple[Json, ...]:
         """Return the pods of the cluster's own namespaces."""
-        own = {plugin.daemon_set[0] for plugin in plugins().values() if plugin.daemon_set is not None}
+        own = {plugin.daemon[0] for plugin in plugins().values() if plugin.daemon is not None}
         return tuple(pod for pod in self.pods if pod["metadata"]["namespace"] in SYSTEM_NAMESPACES | own)
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from harness.errors import HarnessBug
 from harness.model import GuestCluster
+from harness.spec.models import NetworkPlugin
 from harness.validate.facts.addons import ADD_ONS
-from harness.validate.facts.network_plugins import NetworkPlugin, plugin_named
+from harness.validate.facts.network_plugins import plugin_named
 
 CONTROL_PLANE = "control_plane"
 NODE = "node"

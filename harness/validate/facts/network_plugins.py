@@ -1,19 +1,34 @@
-"""What each network plugin leaves in a working guest, as the product describes it."""
+"""What a cell's network plugin leaves in a guest that works, by matrix/network_plugins.yml."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 
 from harness.errors import BadInput
-from harness.paths import project_dir
-from harness.spec.network_plugins import Gateway as Gateway
-from harness.spec.network_plugins import NetworkPlugin as NetworkPlugin
-from harness.spec.network_plugins import load
+from harness.spec import lines
+from harness.spec.loader import refuse, validate
+from harness.spec.models import Gateway as Gateway
+from harness.spec.models import NetworkPlugin
+from harness.spec.models.network_plugins import NetworkPluginsFile
+from harness.spec.project import matrix_dir
+
+FILE = "network_plugins.yml"
 
 
 def plugins() -> Mapping[str, NetworkPlugin]:
-    """Return every network plugin that the product describes, by name."""
-    return load(project_dir())
+    """Return every network plugin that the project describes, by name."""
+    return _read(matrix_dir() / FILE)
+
+
+@cache
+def _read(file: Path) -> Mapping[str, NetworkPlugin]:
+    document, problems = lines.read(file)
+    parsed, wrong = validate(document, NetworkPluginsFile)
+    if problems or parsed is None:
+        raise refuse([*problems, *wrong])
+    return parsed.network_plugins
 
 
 def plugin_named(name: str) -> NetworkPlugin:
@@ -21,7 +36,7 @@ def plugin_named(name: str) -> NetworkPlugin:
     known = plugins()
     if name not in known:
         raise BadInput(
-            f"the product does not describe the network plugin {name!r}, only {', '.join(known) or 'none'}",
-            hint="add it to the file that `network_plugins` in matrix/product.yml names; see docs/extending.md",
+            f"the network plugin {name!r} is not described, only {', '.join(known)}",
+            hint=f"add it to {matrix_dir() / FILE}; docs/extending.md shows how",
         )
     return known[name]

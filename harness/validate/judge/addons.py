@@ -31,7 +31,7 @@ def unavailable_deployments(view: ClusterView, expected: ExpectedGuest) -> list[
 
 def unready_daemon_sets(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
     """Return the DaemonSets of add-ons that are missing or are not ready on every node of the inventory."""
-    wanted = [KUBE_PROXY, *([expected.plugin.daemon_set] if expected.plugin.daemon_set is not None else [])]
+    wanted = [KUBE_PROXY, *([expected.plugin.daemon] if expected.plugin.daemon is not None else [])]
     counts = ("desiredNumberScheduled", "updatedNumberScheduled", "numberAvailable", "numberReady")
     found: list[Mismatch] = []
     for namespace, name in wanted:

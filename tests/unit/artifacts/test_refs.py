@@ -13,7 +13,7 @@ from harness.artifacts.catalogue import load
 from harness.artifacts.recipe import Ref
 from harness.errors import BadInput
 from harness.paths import project_dir
-from harness.spec import network_plugins
+from harness.spec import load_spec
 
 CATALOGUE = load()
 
@@ -47,7 +47,8 @@ def test_every_combination_of_versions_is_in_the_catalogue() -> None:
 
 
 def test_every_image_of_a_network_plugin_is_in_the_catalogue() -> None:
-    described = {plugin.image: plugin for plugin in network_plugins.load(project_dir()).values() if plugin.image}
+    plugins = load_spec(project_dir() / "matrix").network_plugins.values()
+    described = {plugin.image: plugin for plugin in plugins if plugin.image}
     assert sorted(described) == sorted(CATALOGUE.network_plugins)
     assert {name: plugin.version for name, plugin in described.items()} == {n: refs.variable(n) for n in described}
 

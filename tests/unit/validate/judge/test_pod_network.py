@@ -135,7 +135,7 @@ def _without(pods: list[Json], start: str) -> list[Json]:
 
 
 def test_a_plugin_that_nothing_is_known_of_is_no_pass() -> None:
-    with pytest.raises(BadInput, match=r"does not describe the network plugin 'cilium', only flannel, routes"):
+    with pytest.raises(BadInput, match=r"network plugin 'cilium' is not described, only flannel, routes"):
         guests.expected(variables={**guests.VARIABLES, "cluster_network_plugin": "cilium"})
 
 
