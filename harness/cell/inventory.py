@@ -35,21 +35,9 @@ def _host(machine: Machine, private_key: Path) -> dict[str, Any]:
     }
 
 
-def extra_vars(environment: Environment, common: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the variables: the cell's, the infra's, and what only the made machines can tell."""
+def write(environment: Environment, variables: Mapping[str, Any]) -> None:
+    """Write the inventory and the variables into the cell's directory."""
     files = environment.files
-    return {
-        **common,
-        "cluster_kubeconfig_path": str(files.kubeconfig),
-        "cluster_etcd_snapshot_path": str(files.snapshot),
-        "cluster_hosts": [{"name": m.name, "address": m.address} for m in environment.machines],
-    }
-
-
-def write(environment: Environment, variables: Mapping[str, Any]) -> tuple[Path, Path]:
-    """Write the inventory and the variables into the cell's directory and return their paths."""
-    hosts, extra = environment.files.hosts, environment.files.variables
-    hosts.parent.mkdir(parents=True, exist_ok=True)
-    hosts.write_text(yaml.safe_dump(inventory(environment), sort_keys=False, width=200), encoding="utf-8")
-    extra.write_text(yaml.safe_dump(dict(variables), sort_keys=True, width=200), encoding="utf-8")
-    return hosts, extra
+    files.hosts.parent.mkdir(parents=True, exist_ok=True)
+    files.hosts.write_text(yaml.safe_dump(inventory(environment), sort_keys=False, width=200), encoding="utf-8")
+    files.variables.write_text(yaml.safe_dump(dict(variables), sort_keys=True, width=200), encoding="utf-8")

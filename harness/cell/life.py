@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,13 +17,13 @@ from harness.cell.sighting import Sighting, changes, sight
 from harness.cell.site import Site
 from harness.cell.steps import Steps, flatten
 from harness.cell.teardown import destroy, reap
+from harness.cell.variables import variables_of
 from harness.errors import InfraError, InfraRetriable, ProductError, VmatrixError
 from harness.kube.forwarder import Forwarder
 from harness.kube.tunnels import Tunnels
 from harness.model import Cell, Environment, GuestCluster, Phase
 from harness.until import Deadline
 
-DEPLOY = "deploy"
 # Looks on while a phase is applied: its index, all machines, and the guest before it (None when there is no cluster).
 Watch = Callable[[int, Environment, GuestCluster | None], AbstractContextManager[None]]
 MOST_ATTEMPTS = 2  # of provisioning, and of nothing else
@@ -90,10 +90,6 @@ class Life:
         self.failure = None
         self.torn_down = False
 
-    def deploy(self) -> GuestCluster:
-        """Run the first phase; see `apply`."""
-        return self.apply(0)
-
     def apply(self, index: int) -> GuestCluster:
         """Run the product's playbook of a phase, and before it of every phase that has not been run yet.
 
@@ -143,8 +139,8 @@ class Life:
         self._lose(phase)
         files = self.attempt.files
         kubeconfig = files.kubeconfig
-        variables = self.variables(environment, phase)
-        hosts, extra = inventory.write(environment, variables)
+        variables = variables_of(self.site, environment, phase)
+        inventory.write(environment, variables)
         product = self.site.spec.product
         playbook = self.site.project / product.directory / product.phases[phase.name].playbook
         timeouts = self.site.timeouts
@@ -152,8 +148,6 @@ class Life:
         recaps = run_playbook(
             environment,
             playbook,
-            hosts=hosts,
-            extra=extra,
             timeout=timeouts.phase_later if index else timeouts.phase_deploy,
             log=log,
             on_task=self.on_task,
@@ -196,16 +190,6 @@ class Life:
                 hint="do its plays name the inventory's groups?",
                 paths=(log,),
             )
-
-    def variables(self, environment: Environment, phase: Phase) -> dict[str, Any]:
-        """Return the playbooks' variables: the phase's, then the infra's, then the mirror's."""
-        common = {
-            **merged(phase.vars, self.site.guest_vars),
-            "cluster_mirror_url": self.site.mirror.http,
-            "cluster_image_registry": self.site.mirror.registry,
-            **named_machines(phase),
-        }
-        return inventory.extra_vars(environment, common)
 
     def collect(self) -> None:
         """Dump what explains the outcome. Never raises for what cannot be had."""
@@ -254,18 +238,3 @@ class Life:
                 raise
             self.failure = first
             raise first from group
-
-
-def named_machines(phase: Phase) -> dict[str, list[str]]:
-    """Return the variables by which the playbooks know the machines that leave in a phase, or were lost before it."""
-    named = {"cluster_remove_nodes": list(phase.removed), "cluster_lost_nodes": list(phase.lost)}
-    return {name: machines for name, machines in named.items() if machines}
-
-
-def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return two sets of variables as one: the second wins, but where both have a mapping, these are merged."""
-    both = dict(below)
-    for name, value in above.items():
-        there = both.get(name)
-        both[name] = merged(there, value) if isinstance(there, Mapping) and isinstance(value, Mapping) else value
-    return both

@@ -10,7 +10,7 @@ from typing import Any
 from harness.cell import inventory
 from harness.cell.deploy import playbook_argv
 from harness.cell.example import example_manifests
-from harness.cell.life import named_machines
+from harness.cell.variables import named_machines
 from harness.model import Cell, Environment, Machine, Phase
 from harness.plan.lock import load_lock
 from harness.plan.select import Selected

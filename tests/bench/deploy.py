@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.cell.site import Site
+from harness.cell.variables import variables_of
 from harness.model import Environment
 from tests.bench import bare, rendered
 from tests.bench.figures import Ledger, stretch
@@ -108,9 +109,9 @@ def _by_playbook(ground: Ground, site: Site) -> Deployed:
         environment = alive.provision()
         clock = TaskClock()
         alive.on_task = clock.on_task
-        alive.deploy()
+        alive.apply(0)
         tasks = clock.seconds(time.monotonic())
-        variables = alive.variables(environment, alive.cell.phases[0])
+        variables = variables_of(site, environment, alive.cell.phases[0])
         return Deployed(tasks, environment, rendered.read(environment), variables)
     finally:
         alive.teardown()

@@ -187,7 +187,7 @@ def test_a_machine_that_was_started_anew_ends_the_cell_as_the_infras_failure(gro
             what="the machine to be started again",
         )
         with pytest.raises(InfraError, match="before the phase deploy: machine m-1 was started anew") as no:
-            life.deploy()
+            life.apply(0)
         assert "not the product's fault" in no.value.hint
         assert no.value.blame is Blame.INFRA
         life.teardown()
@@ -202,7 +202,7 @@ def test_a_playbook_that_fails_because_a_machine_died_is_not_the_products_failur
     before, life.sightings = life.sightings, ()  # as if it had been well until the playbook began
     life.watch = lambda *_: known_again(life, before)
     with pytest.raises(InfraError, match="during the phase deploy: machine m-0 died: OOMKilled") as no:
-        life.deploy()
+        life.apply(0)
     assert "what failed then" in no.value.detail
     life.teardown()
 

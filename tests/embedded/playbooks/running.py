@@ -11,7 +11,7 @@ from harness.artifacts import refs
 from harness.artifacts.recipe import silent
 from harness.artifacts.store import Store
 from harness.artifacts.supply import Supply
-from harness.cell.life import merged
+from harness.cell.variables import merged
 from harness.kube.client import Cluster
 from harness.kube.resources import NODE
 from harness.model import Cell

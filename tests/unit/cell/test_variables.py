@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.cell.life import merged
+from harness.cell.variables import merged
 
 
 def test_fragments_of_both_reach_the_playbooks() -> None:

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from harness.cell.life import Life, named_machines
+from harness.cell.life import Life
 from harness.cell.provision import Attempt
 from harness.cell.steps import Steps
+from harness.cell.variables import named_machines
 from harness.errors import ProductError
 from harness.model import Cell, Environment, GuestCluster, Phase
 from harness.record import Recorder
@@ -60,7 +61,7 @@ def test_who_looks_on_is_left_when_a_phase_fails(life: Life, monkeypatch: pytest
     life.watch = watch
     monkeypatch.setattr(Life, "_apply", fail)
     with pytest.raises(ProductError):
-        life.deploy()
+        life.apply(0)
     assert len(left) == 1
 
 

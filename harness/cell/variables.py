@@ -1,0 +1,37 @@
+"""What the playbooks of a phase are given: the phase's variables, the infra's, the mirror's and the machines'."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from harness.cell.site import Site
+from harness.model import Environment, Phase
+
+
+def variables_of(site: Site, environment: Environment, phase: Phase) -> dict[str, Any]:
+    """Return the variables: the phase's, then the infra's, then what only the made machines can tell."""
+    return {
+        **merged(phase.vars, site.guest_vars),
+        "cluster_mirror_url": site.mirror.http,
+        "cluster_image_registry": site.mirror.registry,
+        **named_machines(phase),
+        "cluster_kubeconfig_path": str(environment.files.kubeconfig),
+        "cluster_etcd_snapshot_path": str(environment.files.snapshot),
+        "cluster_hosts": [{"name": m.name, "address": m.address} for m in environment.machines],
+    }
+
+
+def named_machines(phase: Phase) -> dict[str, list[str]]:
+    """Return the variables by which the playbooks know the machines that leave in a phase, or were lost before it."""
+    named = {"cluster_remove_nodes": list(phase.removed), "cluster_lost_nodes": list(phase.lost)}
+    return {name: machines for name, machines in named.items() if machines}
+
+
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Return two sets of variables as one: the second wins, but where both have a mapping, these are merged."""
+    both = dict(below)
+    for name, value in above.items():
+        there = both.get(name)
+        both[name] = merged(there, value) if isinstance(there, Mapping) and isinstance(value, Mapping) else value
+    return both
