@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from harness.embedded.cdi.transfers import TransferResult
+from harness.embedded.node.pods import container_status
 from harness.embedded.objects import dig, now, parse_time
 from harness.kube.client import Json
 
@@ -58,21 +58,20 @@ def started(pod: Json, was: Json, address: str) -> Json:
             "startedAt": running["startedAt"],
             "finishedAt": now(),
         }
-    container = {
-        **_named(pod),
-        "ready": True,
-        "started": True,
-        "restartCount": restarts + 1 if was else 0,
-        "state": {"running": {"startedAt": now()}},
-        "lastState": {"terminated": last} if last else {},
-    }
+    container = container_status(
+        pod["spec"]["containers"][0],
+        {"running": {"startedAt": now()}},
+        ready=True,
+        restarts=restarts + 1 if was else 0,
+        last={"terminated": last} if last else None,
+    )
     return {"hostIP": address, "podIP": address, "podIPs": [{"ip": address}], **around(pod, container)}
 
 
 def waiting(pod: Json, reason: str, message: str) -> Json:
     """Return the status of a pod whose container cannot be created."""
     state = {"waiting": {"reason": reason, "message": message}}
-    container = {**_named(pod), "ready": False, "started": False, "restartCount": 0, "state": state, "lastState": {}}
+    container = container_status(pod["spec"]["containers"][0], state)
     return {**around(pod, container), "phase": "Pending"}
 
 
@@ -89,20 +88,11 @@ def terminated(pod: Json, outcome: TransferResult) -> Json:
         "startedAt": dig(was, "state", "running", "startedAt") or now(),
         "finishedAt": now(),
     }
-    container = {
-        **_named(pod),
-        "ready": False,
-        "started": False,
-        "restartCount": int(was.get("restartCount") or 0),
-        "state": {"terminated": ended},
-        "lastState": was.get("lastState") or {},
-    }
+    restarts = int(was.get("restartCount") or 0)
+    container = container_status(
+        pod["spec"]["containers"][0], {"terminated": ended}, restarts=restarts, last=was.get("lastState")
+    )
     return around(pod, container, done=not failed)
-
-
-def _named(pod: Json) -> Mapping[str, str]:
-    name = pod["spec"]["containers"][0]["name"]
-    return {"name": name, "image": name, "imageID": name}
 
 
 def around(pod: Json, container: Json, *, done: bool = False) -> Json:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from harness.embedded.faults.asked import Faults
+from harness.embedded.node.pods import container_status
 from harness.embedded.objects import dig, parse_time
 from harness.kube.client import Json
 
@@ -43,19 +44,7 @@ def _waiting(pod: Json, asked: Mapping[str, Any]) -> Json:
     containers = []
     for container in pod["spec"]["containers"]:
         message = str(asked["message"]).replace("{image}", container["image"])
-        waiting = {"reason": asked["reason"], "message": message}
-        containers.append(
-            {
-                "name": container["name"],
-                "image": container["image"],
-                "imageID": "",
-                "ready": False,
-                "started": False,
-                "restartCount": 0,
-                "lastState": {},
-                "state": {"waiting": waiting},
-            }
-        )
+        containers.append(container_status(container, {"waiting": {"reason": asked["reason"], "message": message}}))
     return {**status, "phase": "Pending", "containerStatuses": containers}
 
 

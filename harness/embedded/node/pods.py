@@ -21,10 +21,10 @@ def running(pod: Json, *, address: str, host_address: str) -> Json:
         status["podIP"] = address
         status["podIPs"] = [{"ip": address}]
     state = {"running": {"startedAt": moment}}
-    status["containerStatuses"] = [_container(c, state, ready=True) for c in pod["spec"]["containers"]]
+    status["containerStatuses"] = [container_status(c, state, ready=True) for c in pod["spec"]["containers"]]
     init = pod["spec"].get("initContainers") or []
     if init:
-        status["initContainerStatuses"] = [_container(c, state, ready=True) for c in init]
+        status["initContainerStatuses"] = [container_status(c, state, ready=True) for c in init]
     return _with_conditions(status, pod, moment, ready="True", reason=None)
 
 
@@ -38,7 +38,7 @@ def ended(pod: Json, *, exit_code: int, reason: str, message: str = "") -> Json:
     if message:
         terminated["message"] = message[:4096]
     state = {"terminated": terminated}
-    status["containerStatuses"] = [_container(c, state, ready=False) for c in pod["spec"]["containers"]]
+    status["containerStatuses"] = [container_status(c, state) for c in pod["spec"]["containers"]]
     done = "PodCompleted" if exit_code == 0 else "PodFailed"
     return _with_conditions(status, pod, moment, ready="False", reason=done)
 
@@ -51,15 +51,18 @@ def _base(pod: Json, moment: str, host_address: str) -> Json:
     return status
 
 
-def _container(container: Json, state: Mapping[str, Any], *, ready: bool) -> Json:
+def container_status(
+    container: Json, state: Mapping[str, Any], *, ready: bool = False, restarts: int = 0, last: Json | None = None
+) -> Json:
+    """Return the status of a container of a pod's spec; `last` is the state that it was in before it was restarted."""
     return {
         "name": container["name"],
         "image": container["image"],
         "imageID": container["image"],
         "ready": ready,
         "started": ready,
-        "restartCount": 0,
-        "lastState": {},
+        "restartCount": restarts,
+        "lastState": last or {},
         "state": dict(state),
     }
 

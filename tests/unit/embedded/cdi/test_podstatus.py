@@ -17,7 +17,7 @@ def pod(status: dict[str, Any] | None = None) -> dict[str, Any]:
     scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-11-21T10:00:00Z"}
     return {
         "metadata": {"name": "importer-dv"},
-        "spec": {"containers": [{"name": "importer"}]},
+        "spec": {"containers": [{"name": "importer", "image": "importer"}]},
         "status": status or {"phase": "Pending", "conditions": [scheduled]},
     }
 
