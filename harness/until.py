@@ -189,22 +189,16 @@ def persist(
     Raises:
         Exception: the last attempt's.
     """
-
-    def again(state: tenacity.RetryCallState) -> bool:
-        error = state.outcome.exception() if state.outcome is not None else None
-        if error is None:
-            return False
-        seconds = pause(error, state.attempt_number)
-        if seconds is None or state.attempt_number >= most or seconds > deadline.remaining():
-            return False
-        pauses[0] = seconds
-        return True
-
-    pauses = [0.0]
-    retrying: tenacity.Retrying = tenacity.Retrying(
-        retry=again, wait=lambda _: pauses[0], reraise=True, sleep=time.sleep
-    )
-    return retrying(attempt)
+    number = 1
+    while True:
+        try:
+            return attempt()
+        except Exception as error:
+            seconds = pause(error, number)
+            if seconds is None or number >= most or seconds > deadline.remaining():
+                raise
+        time.sleep(seconds)
+        number += 1
 
 
 def grown(first: float, times: int, longest: float) -> float:

@@ -92,14 +92,7 @@ def write_layout(target: Path, layer_tar: Path, image: Image) -> str:
         digest = hashlib.file_digest(content, "sha256").hexdigest()
     size = layer_tar.stat().st_size
     layer_tar.rename(blobs / digest)
-    config = {
-        "architecture": architecture(),
-        "os": "linux",
-        "created": EPOCH,
-        "config": _config(image),
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
-        "history": [{"created": EPOCH, "created_by": "vmatrix"}],
-    }
+    config = of_one_layer(digest, _config(image))
     manifest = {
         "schemaVersion": 2,
         "mediaType": MANIFEST,
@@ -111,6 +104,18 @@ def write_layout(target: Path, layer_tar: Path, image: Image) -> str:
     (target / "index.json").write_text(json.dumps(index), encoding="utf-8")
     (target / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}', encoding="utf-8")
     return str(descriptor["digest"])
+
+
+def of_one_layer(digest: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configuration of an image of one layer, by the layer's SHA-256; `config` says how it runs."""
+    return {
+        "architecture": architecture(),
+        "os": "linux",
+        "created": EPOCH,
+        "config": config,
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+        "history": [{"created": EPOCH, "created_by": "vmatrix"}],
+    }
 
 
 def _config(image: Image) -> dict[str, Any]:

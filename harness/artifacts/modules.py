@@ -6,7 +6,6 @@ means something inside its source tree. The wrapper replaces each of them by the
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -53,21 +52,14 @@ def generate(catalogue: Catalogue, module: str, version: str, target: Path | Non
 
 def _upstream(path: str, version: str) -> Path:
     """Return the upstream module's own go.mod, downloaded."""
-    go = toolchain.find("1.21")
     try:
-        done = proc.run(
-            [go.path, "mod", "download", "-json", f"{path}@v{version}"],
-            cwd=Path("/"),
-            env=go.env(),
-            timeout=TIDY_SECONDS,
-        )
+        return Path(toolchain.find("1.21").download(f"{path}@v{version}")["GoMod"])
     except proc.CommandFailed as error:
         raise BadInput(
             f"the Go module proxy has no {path} v{version}",
             hint="check the version; GOPROXY names the proxy",
             detail=error.done.stdout or error.detail,
         ) from error
-    return Path(json.loads(done.stdout)["GoMod"])
 
 
 def _go_mod(module: str, version: str, recipe: WrapperModule, upstream: Path, go_line: str) -> str:

@@ -1,9 +1,9 @@
-"""Images into a registry: what is there already, by digest, is left alone; a second time costs next to nothing."""
+"""Images into a registry: only those that it does not have yet, by digest."""
 
 from __future__ import annotations
 
 import http.client
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness import proc
@@ -27,26 +27,17 @@ class Published:
     pushed: bool
 
 
-def publish(
-    kubernetes_versions: Iterable[str], registry: str, *, store: Store | None = None, progress: Progress = silent
+def publish_images(
+    images: Sequence[Ref], registry: str, *, store: Store, progress: Progress = silent
 ) -> tuple[Published, ...]:
-    """Push every image that guests of some Kubernetes versions need.
+    """Push images.
 
     Args:
         registry: host:port, spoken to in plain HTTP.
 
     Raises:
-        BadInput: a version is not in the catalogue.  InfraError: the registry does not answer or refuses.
+        BadInput: an image is not in the catalogue.  InfraError: the registry does not answer or refuses.
     """
-    store = store or Store()
-    wanted = [ref for version in kubernetes_versions for ref in refs.images(store.catalogue, version)]
-    return publish_images(wanted, registry, store=store, progress=progress)
-
-
-def publish_images(
-    images: Sequence[Ref], registry: str, *, store: Store, progress: Progress = silent
-) -> tuple[Published, ...]:
-    """Push these images; see `publish`."""
     return tuple(_publish(store, artifact, registry) for artifact in store.ensure(images, progress).values())
 
 

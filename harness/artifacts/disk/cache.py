@@ -21,6 +21,7 @@ from harness.artifacts.workdir import hold, working
 from harness.errors import InfraError
 from harness.files import write_atomically
 from harness.spec.models import BuildSource, DiskImage, UrlSource
+from harness.spec.project import templates_dir
 
 TELL_SECONDS = 2.0
 
@@ -52,7 +53,7 @@ class ImageCache:
         mirror: a Debian archive's URL for builds; without it the builder's default.
     """
 
-    recipes: Path = field(default_factory=lambda: paths.project_dir() / "vm-templates" / "images")
+    recipes: Path = field(default_factory=lambda: templates_dir() / "images")
     root: Path = field(default_factory=lambda: paths.cache_dir() / "images")
     mirror: str = field(default_factory=lambda: os.environ.get("VMATRIX_DEBIAN_MIRROR", ""))
 

@@ -11,8 +11,7 @@ import json
 import tarfile
 from pathlib import Path
 
-from harness.artifacts.catalogue import architecture
-from harness.artifacts.images import EPOCH, PATH
+from harness.artifacts.images import PATH, of_one_layer
 
 LAYER = "layer.tar"
 # How kind's nodes are started and stopped (images/base/Dockerfile in its sources); systemd ends on this signal.
@@ -33,17 +32,9 @@ def write(target: Path, layer: Path, reference: str) -> None:
     """
     with layer.open("rb") as content:
         digest = hashlib.file_digest(content, "sha256").hexdigest()
-    config = {
-        "architecture": architecture(),
-        "os": "linux",
-        "created": EPOCH,
-        "config": CONFIG,
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
-        "history": [{"created": EPOCH, "created_by": "vmatrix"}],
-    }
     manifest = [{"Config": "config.json", "RepoTags": [reference], "Layers": [LAYER]}]
     with tarfile.open(target, "w") as archive:
-        _add(archive, "config.json", config)
+        _add(archive, "config.json", of_one_layer(digest, CONFIG))
         archive.add(layer, arcname=LAYER)
         _add(archive, "manifest.json", manifest)
 

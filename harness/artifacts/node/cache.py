@@ -16,6 +16,7 @@ from harness.artifacts.recipe import Progress, Ref, silent
 from harness.artifacts.store import FILES, Store
 from harness.artifacts.workdir import hold, working
 from harness.errors import BadInput
+from harness.spec.project import templates_dir
 
 FORMAT = 2  # raise it when the way node images are put together changes
 TAR_SECONDS = 600.0
@@ -49,7 +50,7 @@ class NodeImages:
 
     store: Store
     root: Path = field(default_factory=lambda: paths.cache_dir() / "nodes")
-    recipes: Path = field(default_factory=lambda: paths.project_dir() / "vm-templates" / "images")
+    recipes: Path = field(default_factory=lambda: templates_dir() / "images")
     mirror: str = field(default_factory=lambda: os.environ.get("VMATRIX_DEBIAN_MIRROR", ""))
 
     def cached(self, version: str) -> NodeImage | None:

@@ -18,7 +18,6 @@ from harness.artifacts.node.contents import ENABLED
 from harness.errors import InfraError
 
 MODULE = "sigs.k8s.io/kind"
-DOWNLOAD_SECONDS = 300.0
 SPEC_SECONDS = 30.0
 HOOK = {"path": "/kind/bin/mount-product-files.sh"}
 EXECUTABLE = ("usr/local/bin/", "kind/bin/")
@@ -32,12 +31,10 @@ def kind_files(version: str) -> Path:
     Raises:
         InfraError: the module proxy does not give them out.
     """
-    go = toolchain.find("1.21")
     hint = "check that the Go module proxy (GOPROXY) can be reached"
     with proc.failing_as_infra(f"the sources of kind {version} could not be downloaded", hint=hint):
-        words: list[str | Path] = [go.path, "mod", "download", "-json", f"{MODULE}@v{version}"]
-        done = proc.run(words, cwd=Path("/"), env=go.env(), timeout=DOWNLOAD_SECONDS)
-    folder = Path(json.loads(done.stdout)["Dir"]) / "images/base/files"
+        found = toolchain.find("1.21").download(f"{MODULE}@v{version}")
+    folder = Path(found["Dir"]) / "images/base/files"
     if not folder.is_dir():
         raise InfraError(f"kind {version} has no files in images/base/files", paths=[folder.parent])
     return folder

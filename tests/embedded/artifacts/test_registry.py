@@ -16,7 +16,7 @@ import pytest
 
 from harness import proc
 from harness.artifacts import catalogue, refs
-from harness.artifacts.publish import digest_in, publish
+from harness.artifacts.publish import Published, digest_in, publish_images
 from harness.artifacts.registry import registry_command
 from harness.artifacts.store import Store
 from harness.errors import InfraError
@@ -50,10 +50,14 @@ def registry(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         return True
 
     try:
-        until(answers, deadline=Deadline.after(15), what="the registry answers", interval=0.05)
+        until(answers, deadline=Deadline.after(15), what="the registry to answer", interval=0.05)
         yield address
     finally:
         service.stop(grace=5)
+
+
+def publish(store: Store, registry: str) -> tuple[Published, ...]:
+    return publish_images(refs.images(store.catalogue, VERSION), registry, store=store)
 
 
 def crane(store: Store, *words: str) -> str:
@@ -63,9 +67,9 @@ def crane(store: Store, *words: str) -> str:
 
 
 def test_images_are_pushed_once_and_pulled_whole(store: Store, registry: str, tmp_path: Path) -> None:
-    first = publish([VERSION], registry, store=store)
+    first = publish(store, registry)
     assert all(image.pushed for image in first)
-    again = publish([VERSION], registry, store=store)
+    again = publish(store, registry)
     assert [image.digest for image in again] == [image.digest for image in first]
     assert not any(image.pushed for image in again)
     for image in first:
@@ -77,7 +81,7 @@ def test_images_are_pushed_once_and_pulled_whole(store: Store, registry: str, tm
 
 
 def test_what_kubeadm_asks_for_is_there(store: Store, registry: str) -> None:
-    publish([VERSION], registry, store=store)
+    publish(store, registry)
     kubeadm = store.obtain("kubeadm", VERSION).file("kubeadm")
     argv = [
         str(kubeadm),
@@ -105,7 +109,7 @@ def test_test_images_have_the_tags_that_the_tests_of_that_version_name(store: St
 
 
 def test_the_test_image_runs_its_program_with_a_shell_beside_it(store: Store, registry: str) -> None:
-    publish([VERSION], registry, store=store)
+    publish(store, registry)
     tag = catalogue.load().release(VERSION).images["e2e-test-images/agnhost"]
     config = json.loads(crane(store, "config", f"{registry}/e2e-test-images/agnhost:{tag}"))["config"]
     assert (config["Entrypoint"], config["Cmd"]) == (["/agnhost"], ["pause"])
@@ -122,7 +126,7 @@ def test_the_test_image_runs_its_program_with_a_shell_beside_it(store: Store, re
 def test_images_carry_what_is_executed_in_them(
     store: Store, registry: str, tmp_path: Path, repository: str, programs: list[str]
 ) -> None:
-    publish([VERSION], registry, store=store)
+    publish(store, registry)
     tag = next(ref.version for ref in refs.images(store.catalogue, VERSION) if ref.name == f"image/{repository}")
     crane(store, "export", f"{registry}/{repository}:{tag}", str(tmp_path / "tree.tar"))
     with tarfile.open(tmp_path / "tree.tar") as tree:
@@ -132,4 +136,4 @@ def test_images_carry_what_is_executed_in_them(
 
 def test_a_registry_that_is_not_there_is_said(store: Store) -> None:
     with pytest.raises(InfraError, match=r"the registry at 127\.0\.0\.1:9 does not answer"):
-        publish([VERSION], "127.0.0.1:9", store=store)
+        publish(store, "127.0.0.1:9")
