@@ -17,7 +17,7 @@ def main() -> int:
     """Run the linters and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m ci.lint", description=__doc__)
     parser.add_argument("--report", type=Path, help="write a GitLab code quality report")
-    parser.add_argument("--except", dest="without", action="append", default=[], metavar="TOOL", help="leave one out")
+    parser.add_argument("--except", dest="without", action="append", default=[], metavar="TOOL", help="skip a linter")
     parser.add_argument("tools", nargs="*", metavar="TOOL")
     given = parser.parse_args()
     with scratch_folder() as scratch:

@@ -78,7 +78,7 @@ def schema(tool: str, text: str) -> Iterator[Issue]:
 
 
 def ansible_syntax(tool: str, text: str) -> Iterator[Issue]:
-    """Read where ansible-playbook gave up."""
+    """Read where ansible-playbook stopped."""
     said = ERROR.search(text)
     where = ORIGIN.search(text)
     if said is not None:

@@ -12,7 +12,7 @@ from ci.lint import read
 from ci.lint.issue import Issue
 from harness.proc import pasteable, run
 
-SECONDS = 900.0
+SECONDS = 900.0  # one tool over the whole checkout
 Reader = Callable[[str, str], Iterator[Issue]]
 PLAYBOOKS = Path("playbooks")
 SYNTAX_INVENTORY = Path("tests/unit/playbooks/inventories/cp1-w1.yml")
@@ -49,7 +49,7 @@ class Verdict:
 
 
 def tracked(*patterns: str) -> list[Path]:
-    """Return the project's files that git knows or would add, and that are there."""
+    """Return the project's files that git knows or would add, and that exist."""
     listed = run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *patterns], timeout=60
     ).stdout

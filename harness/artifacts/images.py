@@ -25,7 +25,7 @@ MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"
 LAYER = "application/vnd.oci.image.layer.v1.tar"
 FOLDERS = {"/etc": 0o755, "/tmp": 0o1777, "/var": 0o755, "/var/tmp": 0o1777, "/run": 0o755}  # noqa: S108 - in the image
-APPLET_SECONDS = 10.0
+APPLET_SECONDS = 10.0  # a program that prints a list and ends
 
 
 @dataclass(frozen=True)

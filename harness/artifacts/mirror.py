@@ -25,7 +25,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
-IDLE_SECONDS = 60.0
+IDLE_SECONDS = 60.0  # without a byte from or to a guest
 Piece = bytes | Path
 
 

@@ -14,8 +14,8 @@ from harness.artifacts.recipe import Progress, Ref, silent
 from harness.artifacts.store import FILES, Artifact, Store
 from harness.errors import InfraError
 
-ANSWER_SECONDS = 10.0
-PUSH_SECONDS = 300.0
+ANSWER_SECONDS = 10.0  # of a registry on this host
+PUSH_SECONDS = 300.0  # one image, to this host
 
 
 @dataclass(frozen=True)

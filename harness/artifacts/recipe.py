@@ -16,7 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
-TICK_SECONDS = 1.0
+TICK_SECONDS = 1.0  # between two lines of progress
 
 
 @dataclass(frozen=True, order=True)

@@ -19,7 +19,7 @@ from harness.artifacts.recipe import Ref, Source
 from harness.errors import InfraError
 
 PROBE = "https://dl.k8s.io/release/stable.txt"
-PROBE_SECONDS = 3.0
+PROBE_SECONDS = 3.0  # no answer by then: build from source instead
 DOWNLOAD_SECONDS = 30.0  # expected, for the progress display
 HINT = "to build it instead: --source gomod"
 

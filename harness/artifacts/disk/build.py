@@ -19,9 +19,10 @@ from harness.errors import BadInput
 
 Say = Callable[[str], None]
 INSTALL_SECONDS = 60.0  # expected
-INSTALL_LIMIT = 1800.0
+INSTALL_LIMIT = 1800.0  # thirty times as long: for a slow mirror of Debian
 PACK_SECONDS = 25.0  # expected
-PACK_LIMIT = 600.0
+PACK_LIMIT = 600.0  # twenty times as long: for a slow disk
+TABLE_LIMIT = 60.0  # a partition table, written at once
 MIB = 1 << 20
 ROOT_TYPE = "4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709"  # Discoverable Partitions Specification: root, x86-64
 NAMESPACE = uuid.UUID("0c2a8a5e-3b0e-4d53-9d0c-6a3c8d1f7b42")
@@ -126,7 +127,7 @@ def raw_disk(root: Path, raw: Path, *, size_gib: int, identity: str, log: Path) 
         handle.truncate(size)
     disk_id, part_id, fs_id, seed = (uuid.uuid5(NAMESPACE, f"{identity} {i}") for i in range(4))
     table = f"label: gpt\nlabel-id: {disk_id}\nstart=2048, type={ROOT_TYPE}, uuid={part_id}, name=root\n"
-    proc.run(["sfdisk", "--quiet", raw], timeout=60, log=log, stdin=table)
+    proc.run(["sfdisk", "--quiet", raw], timeout=TABLE_LIMIT, log=log, stdin=table)
     # The first MiB is the partition table's, the last its copy's.
     blocks = (size - 2 * MIB) // 1024
     features = f"offset={MIB},assume_storage_prezeroed=1,hash_seed={seed}"

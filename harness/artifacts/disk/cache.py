@@ -23,7 +23,7 @@ from harness.files import write_atomically
 from harness.spec.models import BuildSource, DiskImage, UrlSource
 from harness.spec.project import templates_dir
 
-TELL_SECONDS = 2.0
+TELL_SECONDS = 2.0  # between two lines of progress
 
 
 def silent(line: str) -> None:

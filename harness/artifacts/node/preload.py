@@ -10,8 +10,10 @@ from harness import proc
 from harness.errors import InfraError
 from harness.until import Deadline, NotYet, until
 
-START_SECONDS = 60.0
-IMPORT_SECONDS = 300.0
+START_SECONDS = 60.0  # a containerd without images or containers
+IMPORT_SECONDS = 300.0  # one image from a local file
+ANSWER_SECONDS = 10.0  # over a socket of this host
+STOP_SECONDS = 10.0
 NAMESPACE = "k8s.io"  # where the CRI plugin looks for images
 CONFIG = """\
 version = 2
@@ -49,7 +51,7 @@ def preload(root: Path, images: Mapping[str, Path], *, containerd: Path, ctr: Pa
     def serving() -> bool | NotYet:
         if not service.alive():
             raise InfraError("containerd ended before it accepted an image", paths=[log])
-        answer = proc.run([*client, "version"], timeout=10, check=False)
+        answer = proc.run([*client, "version"], timeout=ANSWER_SECONDS, check=False)
         return answer.returncode == 0 or NotYet((answer.stderr or answer.stdout).strip()[-200:])
 
     try:
@@ -63,4 +65,4 @@ def preload(root: Path, images: Mapping[str, Path], *, containerd: Path, ctr: Pa
                 proc.run([*client, *take, archive], timeout=IMPORT_SECONDS, log=log)
             archive.unlink()
     finally:
-        service.stop(grace=10.0)
+        service.stop(grace=STOP_SECONDS)

@@ -18,7 +18,7 @@ from harness.artifacts.node.contents import ENABLED
 from harness.errors import InfraError
 
 MODULE = "sigs.k8s.io/kind"
-SPEC_SECONDS = 30.0
+SPEC_SECONDS = 30.0  # a program that prints JSON and ends
 HOOK = {"path": "/kind/bin/mount-product-files.sh"}
 EXECUTABLE = ("usr/local/bin/", "kind/bin/")
 CONTAINERD = "etc/containerd/config.toml"
