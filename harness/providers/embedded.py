@@ -18,7 +18,7 @@ from harness.providers.on_host import KUBERNETES, OnHost, supplied
 from harness.spec.settings import Settings
 
 
-class Embedded(OnHost):
+class EmbeddedDefinition(OnHost):
     """Provider `embedded`."""
 
     name = NAME
@@ -47,4 +47,4 @@ def embedded_provider(name: str, store: Store, *, progress: Progress, images: Se
     return EmbeddedProvider(supplied(layout_of(name, NAME), supply, needed))
 
 
-PROVIDER = Embedded()
+PROVIDER = EmbeddedDefinition()

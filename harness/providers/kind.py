@@ -25,7 +25,7 @@ from harness.providers.on_host import KUBERNETES, OnHost, supplied
 from harness.spec.settings import Settings
 
 
-class Kind(OnHost):
+class KindDefinition(OnHost):
     """Provider `kind`."""
 
     name = NAME
@@ -96,4 +96,4 @@ def kind_program(store: Store, progress: Progress) -> Path:
     return store.obtain(ref.name, ref.version, progress).file("kind")
 
 
-PROVIDER = Kind()
+PROVIDER = KindDefinition()

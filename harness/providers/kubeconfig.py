@@ -20,7 +20,7 @@ from harness.providers.definition import Definition, Opening
 from harness.spec.settings import Settings
 
 
-class Kubeconfig(Definition):
+class KubeconfigDefinition(Definition):
     """Provider `kubeconfig`."""
 
     name = NAME
@@ -98,4 +98,4 @@ def _service_account() -> Path | None:
     return in_cluster_kubeconfig(paths.state_dir() / "in-cluster.kubeconfig", os.environ)
 
 
-PROVIDER = Kubeconfig()
+PROVIDER = KubeconfigDefinition()

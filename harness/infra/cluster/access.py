@@ -19,7 +19,7 @@ ROLE = "vmatrix"
 
 
 @dataclass(frozen=True)
-class Where:
+class CellPlacement:
     """How cells lie in the infra cluster, which decides the rights that are needed.
 
     namespace: the one that all cells share; without it each has one of its own.
@@ -87,7 +87,7 @@ def check_access(
         namespace: the one that cells share; None when each has its own.
         served: all group/versions of the API; what can be done without is only asked about where it is one of these.
     """
-    asked = Where(namespace, joins=namespace is None and may_join(cluster)).asked()
+    asked = CellPlacement(namespace, joins=namespace is None and may_join(cluster)).asked()
     if served is not None:
         asked = [(r, ns) for r, ns in asked if r.required or not r.resource.group or r.resource.api_version in served]
     refused = [(r, namespace, missing) for r, namespace in asked if (missing := _refused(cluster, r, namespace))]

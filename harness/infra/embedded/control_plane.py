@@ -44,10 +44,10 @@ def ensure_credentials(layout: Layout, index: int) -> None:
     pki.ensure(layout.pki, addresses=addresses, names=NAMES, node=layout.node)
     server, cluster = server_of(index), f"vmatrix-{layout.name}"
     for component in COMPONENTS:
-        credentials.ensure_kubeconfig(
+        credentials.ensure(
             layout.kubeconfig_of(component), server=server, folder=layout.pki, stem=component, cluster=cluster
         )
-    credentials.ensure_kubeconfig(layout.kubeconfig, server=server, folder=layout.pki, stem="admin", cluster=cluster)
+    credentials.ensure(layout.kubeconfig, server=server, folder=layout.pki, stem="admin", cluster=cluster)
 
 
 def programs(

@@ -1,50 +1,20 @@
-"""Kubeconfig files: self-contained, so that a person can copy one to another machine."""
+"""Kubeconfigs of the embedded control plane, by client certificate."""
 
 from __future__ import annotations
 
 import base64
 from pathlib import Path
 
-import yaml
-
-from harness.files import write_atomically
 from harness.infra.host import pki
+from harness.infra.host.kubeconfigs import ensure_kubeconfig
 
 
-def ensure_kubeconfig(path: Path, *, server: str, folder: Path, stem: str, cluster: str) -> None:
-    """Write a kubeconfig for the client certificate `stem` of the folder, unless that very text is there already."""
-    client = pki.issued(folder, stem)
-    user = f"{stem}@{cluster}"
-    text = yaml.safe_dump(
-        {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [
-                {
-                    "name": cluster,
-                    "cluster": {
-                        "server": server,
-                        "certificate-authority-data": _encoded(pki.issued(folder, pki.CA).certificate),
-                    },
-                }
-            ],
-            "users": [
-                {
-                    "name": user,
-                    "user": {
-                        "client-certificate-data": _encoded(client.certificate),
-                        "client-key-data": _encoded(client.key),
-                    },
-                }
-            ],
-            "contexts": [{"name": cluster, "context": {"cluster": cluster, "user": user}}],
-            "current-context": cluster,
-        },
-        sort_keys=False,
-    )
-    if path.is_file() and path.read_text(encoding="utf-8") == text:
-        return
-    write_atomically(path, text, mode=0o600)
+def ensure(path: Path, *, server: str, folder: Path, stem: str, cluster: str) -> None:
+    """Write a kubeconfig for the client certificate `stem` of the folder, unless it is there."""
+    client, authority = pki.issued(folder, stem), pki.issued(folder, pki.CA).certificate
+    keys = {"client-certificate-data": _encoded(client.certificate), "client-key-data": _encoded(client.key)}
+    about = {"server": server, "certificate-authority-data": _encoded(authority)}
+    ensure_kubeconfig(path, cluster=(cluster, about), user=(f"{stem}@{cluster}", keys))
 
 
 def _encoded(path: Path) -> str:

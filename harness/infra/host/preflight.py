@@ -17,8 +17,8 @@ PYTHON = (3, 11)
 STATE_GIB = 6  # one cell's sparse disks, logs and etcd, with room to spare
 CACHE_GIB = 12  # Go's module and build caches, the binaries, images and one disk image, built from nothing
 CONTROL_PLANE_MIB = 1536  # control plane, mirror and controllers under load, measured, rounded up
-INOTIFY_INSTANCES = 512  # each guest's systemd, udev, kubelet and containerd take some; all guests are one user
-INOTIFY = Path("/proc/sys/fs/inotify/max_user_instances")
+INOTIFY_FOLDER = Path("/proc/sys/fs/inotify")
+INOTIFY_LIMITS = {"max_user_instances": (512, 0)}  # systemd, udev, kubelet and containerd of each machine take some
 COMPILER = Requirement(
     "C compiler",
     "it builds runc, flannel and pause",
@@ -100,18 +100,26 @@ def check_programs(*, needs_build: bool = True) -> list[Finding]:
     return [Finding(f"no {r.what}" if r in wanted else f"{r.what} is missing", r.why, r.remedy) for r in unmet]
 
 
-def check_inotify(setting: Path = INOTIFY) -> list[Finding]:
-    """Advise on the limit of inotify instances: all machines' processes are one user to it."""
-    limit = int(setting.read_text(encoding="utf-8"))
-    if limit >= INOTIFY_INSTANCES:
-        return []
+def check_inotify(
+    limits: Mapping[str, tuple[int, int]] = INOTIFY_LIMITS, folder: Path = INOTIFY_FOLDER
+) -> list[Finding]:
+    """Look at the limits of inotify, which nodes and machines of a host share: to it all their processes are one user.
+
+    Too few instances or watches show as "too many open files".
+
+    Args:
+        limits: by name, what is advised and what is required.
+    """
+    seen = {name: int((folder / name).read_text(encoding="utf-8")) for name in limits}
     return [
         Finding(
-            f"fs.inotify.max_user_instances is {limit}",
-            "all machines share it; with many machines systemd, kubelet and containerd fail",
-            f"sysctl -w fs.inotify.max_user_instances={INOTIFY_INSTANCES}",
-            fatal=False,
+            f"fs.inotify.{name} is {seen[name]}",
+            "all machines share it; with many machines systemd, kubelet and containerd fail: too many open files",
+            f"sysctl -w fs.inotify.{name}={advised}",
+            fatal=seen[name] < required,
         )
+        for name, (advised, required) in limits.items()
+        if seen[name] < advised
     ]
 
 

@@ -17,6 +17,7 @@ from harness.errors import InfraError
 from harness.files import write_atomically
 from harness.infra.host import pki
 from harness.infra.host.addresses import address_of
+from harness.infra.host.kubeconfigs import ensure_kubeconfig
 from harness.infra.host.layout import Layout
 from harness.infra.host.services import KUBEVIRT as KUBEVIRT_PROGRAM
 from harness.kube.client import Cluster, Json
@@ -47,7 +48,7 @@ def attach(cluster: Cluster, node: str, layout: Layout, index: int) -> None:
         layout, index: the instance's files and its index.
     """
     ensure_certificates(layout.pki, address=address_of(index), node=layout.node, kubeconfig=layout.kubeconfig)
-    ensure_kubeconfig(cluster, layout.kubeconfig, layout.kubeconfig_of(KUBEVIRT_PROGRAM))
+    ensure_account(cluster, layout.kubeconfig, layout.kubeconfig_of(KUBEVIRT_PROGRAM))
     keep_apart(cluster, node)
 
 
@@ -71,8 +72,8 @@ def authority(kubeconfig: Path) -> bytes:
     return base64.b64decode(_cluster(kubeconfig)["certificate-authority-data"])
 
 
-def ensure_kubeconfig(cluster: Cluster, admin: Path, target: Path) -> None:
-    """Write the part's own kubeconfig: a service account of its own, which nobody who uses the cluster acts as.
+def ensure_account(cluster: Cluster, admin: Path, target: Path) -> None:
+    """Write the kubeconfig of the embedded KubeVirt: a separate service account, which nobody else uses.
 
     The webhooks let this identity alone change what real operators would.
 
@@ -100,17 +101,7 @@ def ensure_kubeconfig(cluster: Cluster, admin: Path, target: Path) -> None:
             "metadata": {**meta, "annotations": {"kubernetes.io/service-account.name": ACCOUNT}},
         },
     )
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "kind", "cluster": _cluster(admin)}],
-        "users": [{"name": ACCOUNT, "user": {"token": _token(cluster)}}],
-        "contexts": [{"name": ACCOUNT, "context": {"cluster": "kind", "user": ACCOUNT}}],
-        "current-context": ACCOUNT,
-    }
-    text = yaml.safe_dump(config, sort_keys=False)
-    if not target.is_file() or target.read_text(encoding="utf-8") != text:
-        write_atomically(target, text, mode=0o600)
+    ensure_kubeconfig(target, cluster=("kind", _cluster(admin)), user=(ACCOUNT, {"token": _token(cluster)}))
 
 
 def _token(cluster: Cluster) -> str:

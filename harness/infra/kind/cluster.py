@@ -21,7 +21,6 @@ READY_SECONDS = 300
 # kubeadm gives a control plane four minutes and an answer one: too little on a host whose cores are all busy.
 PATIENCE = {"controlPlaneComponentHealthCheck": "10m0s", "kubernetesAPICall": "5m0s"}
 GONE_SECONDS = 60.0
-EXPORT_SECONDS = 60.0
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,8 @@ RELEASE_MIB = 3072  # KubeVirt's and CDI's own pods besides
 DISK_GIB = 6  # the node image in the engine, unpacked, and machines' disks
 BUILD_GIB = 4  # the node image while it is made
 # https://kind.sigs.k8s.io/docs/user/known-issues/#pod-errors-due-to-too-many-open-files
-INOTIFY = {"max_user_instances": 512, "max_user_watches": 524288}
-INOTIFY_FOLDER = Path("/proc/sys/fs/inotify")
-WATCHES_NEEDED = 65536  # with fewer, kubelet and containerd in one node fail already
+# https://kind.sigs.k8s.io/docs/user/known-issues/#pod-errors-due-to-too-many-open-files
+INOTIFY = {"max_user_instances": (512, 128), "max_user_watches": (524288, 65536)}  # advised; kubelet fails with less
 MODULES = Path("/lib/modules")
 UNIFIED = Path("/sys/fs/cgroup/cgroup.controllers")
 PROGRAMS = ("mirror", "registry", "kubevirt")
@@ -52,7 +51,7 @@ def check(
         *preflight.check_python(),
         *(preflight.check_programs(needs_build=builds_node) if embedded or builds_node else []),
         *([engine.missing(found.said)] if found.engine is None else []),
-        *check_inotify(),
+        *preflight.check_inotify(INOTIFY),
         *check_cgroups(),
         *check_modules(),
         *preflight.check_ports(ports, address),
@@ -60,27 +59,6 @@ def check(
         *room.check_disk(paths.state_dir(), DISK_GIB, "the node's and machines' disks"),
         *(room.check_disk(paths.cache_dir(), BUILD_GIB, "a node image is built there") if builds_node else []),
     ]
-
-
-def check_inotify(folder: Path = INOTIFY_FOLDER) -> list[Finding]:
-    """Look at the limits of inotify, which all nodes and machines of a host share.
-
-    Too few instances or watches show as pods that fail with "too many open files", kubelet and virt-handler first.
-    """
-    answer = []
-    for name, wanted in INOTIFY.items():
-        limit = int((folder / name).read_text(encoding="utf-8"))
-        if limit < wanted:
-            needed = INOTIFY["max_user_instances"] // 4 if name == "max_user_instances" else WATCHES_NEEDED
-            answer.append(
-                Finding(
-                    f"fs.inotify.{name} is {limit}",
-                    "nodes and machines share it; pods fail with `too many open files` when it runs out",
-                    f"sysctl -w fs.inotify.{name}={wanted}",
-                    fatal=limit < needed,
-                )
-            )
-    return answer
 
 
 def check_cgroups(unified: Path = UNIFIED) -> list[Finding]:

@@ -13,7 +13,7 @@ import yaml
 
 from harness import proc
 from harness.artifacts.store import Store
-from harness.infra.cluster.access import Where, subject
+from harness.infra.cluster.access import CellPlacement, subject
 from harness.infra.cluster.checks import Use, check_cluster
 from harness.infra.cluster.need import Need
 from harness.infra.embedded import control_plane
@@ -64,7 +64,9 @@ def test_more_memory_than_there_is_is_said_before_anything_starts(infra: Embedde
 def test_the_remedies_of_missing_rights_give_them(infra: EmbeddedProvider, poor: Path) -> None:
     kubectl = Store().obtain("kubectl", KUBERNETES).file("kubectl")
     before = [f for f in check_cluster(poor) if f.what.startswith("not allowed")]
-    assert [f.what.split()[-1] for f in before if f.fatal] == [r.plural for r, _ in Where().asked() if r.required]
+    assert [f.what.split()[-1] for f in before if f.fatal] == [
+        r.plural for r, _ in CellPlacement().asked() if r.required
+    ]
     for finding in before:
         for command in finding.remedy.split(" && "):
             program, *words = shlex.split(command)

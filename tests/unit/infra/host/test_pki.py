@@ -84,7 +84,7 @@ def test_a_kubeconfig_holds_everything_and_is_rewritten_only_when_it_differs(fol
     path = tmp_path / "kubeconfig"
 
     def write(server: str) -> None:
-        credentials.ensure_kubeconfig(path, server=server, folder=folder, stem="admin", cluster="c")
+        credentials.ensure(path, server=server, folder=folder, stem="admin", cluster="c")
 
     write("https://10.213.0.1:6443")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600

@@ -94,10 +94,10 @@ def test_too_little_memory_says_how_much_there_is(tmp_path: Path) -> None:
 def test_few_inotify_instances_are_advice_only(tmp_path: Path) -> None:
     setting = tmp_path / "max_user_instances"
     setting.write_text("128\n", encoding="utf-8")
-    (finding,) = preflight.check_inotify(setting)
+    (finding,) = preflight.check_inotify(folder=tmp_path)
     assert not finding.fatal
     setting.write_text("8192\n", encoding="utf-8")
-    assert preflight.check_inotify(setting) == []
+    assert preflight.check_inotify(folder=tmp_path) == []
 
 
 def test_everything_is_looked_at_before_anything_is_said(

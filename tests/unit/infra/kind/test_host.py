@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.infra.findings import fatal
+from harness.infra.host.preflight import check_inotify
 from harness.infra.kind import host
 
 
@@ -18,13 +19,13 @@ def inotify(tmp_path: Path) -> Path:
 
 
 def test_generous_limits_are_no_finding(inotify: Path) -> None:
-    assert host.check_inotify(inotify) == []
+    assert check_inotify(host.INOTIFY, inotify) == []
 
 
 def test_a_low_limit_is_advice_with_its_command(inotify: Path) -> None:
     (inotify / "max_user_watches").write_text("192536\n")
 
-    (found,) = host.check_inotify(inotify)
+    (found,) = check_inotify(host.INOTIFY, inotify)
 
     assert not found.fatal
     assert found.what == "fs.inotify.max_user_watches is 192536"
@@ -35,7 +36,7 @@ def test_a_low_limit_is_advice_with_its_command(inotify: Path) -> None:
 def test_a_limit_with_which_no_node_comes_up_is_fatal(inotify: Path, name: str, limit: int) -> None:
     (inotify / name).write_text(f"{limit}\n")
 
-    assert [f.what for f in fatal(host.check_inotify(inotify))] == [f"fs.inotify.{name} is {limit}"]
+    assert [f.what for f in fatal(check_inotify(host.INOTIFY, inotify))] == [f"fs.inotify.{name} is {limit}"]
 
 
 def test_the_folder_of_modules_must_exist(tmp_path: Path) -> None:
