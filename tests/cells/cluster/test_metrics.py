@@ -24,7 +24,7 @@ def test_the_usage_of_every_node_is_measured(api: Cluster, expected: ExpectedGue
             deadline=Deadline.after(timeouts.metrics),
             what="metrics-server to measure every node",
         ),
-        claim="metrics.k8s.io has a recent usage above zero of every node of the inventory, and no other node",
+        claim="metrics.k8s.io reports a recent usage above zero for every node of the inventory and for no other",
         look=LOOK,
         do="kubectl --kubeconfig kubeconfig top nodes; kubectl --kubeconfig kubeconfig get apiservices",
     )
@@ -39,7 +39,7 @@ def test_the_usage_of_pods_on_every_node_is_measured(
             deadline=Deadline.after(timeouts.metrics),
             what="metrics-server to measure pods on every node",
         ),
-        claim="metrics.k8s.io has a usage above zero of system pods on every node",
+        claim="metrics.k8s.io reports a usage above zero for system pods on every node",
         look=LOOK,
         do="kubectl --kubeconfig kubeconfig top pods -A",
     )

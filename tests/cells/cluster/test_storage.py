@@ -21,7 +21,7 @@ pytestmark = pytest.mark.when(phase=asked_for(LOCAL_PATH_PROVISIONER))
 def test_one_storage_class_is_the_default(inspection: Inspection) -> None:
     require(
         storage.wrong_default_class(inspection.api),
-        claim="claims without a storage class get that of the provisioner",
+        claim="exactly one storage class is the default",
         look=f"the annotation {storage.DEFAULT} of storage classes",
         do="kubectl --kubeconfig kubeconfig get storageclasses",
     )

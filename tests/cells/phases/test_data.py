@@ -28,7 +28,7 @@ def test_a_new_cluster_has_no_data_of_the_one_before(
 ) -> None:
     require(
         data.old_marks(cell, phase, witness.marks, data.found_marks(inspection.api)),
-        claim="no data from before the reset exist",
+        claim="no data from before the reset are left",
         look="the role reset in the log of the phase before: was etcd's data directory left behind?",
         do=f"kubectl --kubeconfig kubeconfig -n {data.LIFE} get configmaps -o yaml",
     )

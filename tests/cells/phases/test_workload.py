@@ -32,7 +32,7 @@ def test_workload_keeps_answering(
     record_property(MEASURED, answers.summary(limit))
     require(
         interrupted(answers, phase_seconds=record.seconds, limit=limit),
-        claim=f"two pods behind a Service answered the two requests a second of {record.client} during the whole phase",
+        claim=f"a Service of two pods kept answering {record.client}, two requests a second, during the whole phase",
         look=f"checks/answers-{cell.stage(phase)}.jsonl; was a node drained in spite of the PodDisruptionBudget?",
         do=f"kubectl --kubeconfig kubeconfig -n {LIFE} get pods,pdb,events -o wide",
     )
