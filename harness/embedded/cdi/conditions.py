@@ -15,6 +15,8 @@ POD_RUNNING_REASON = "Pod is running"
 
 @dataclass(frozen=True)
 class Running:
+    """What the condition Running reports."""
+
     status: str
     reason: str = ""
     message: str = ""
@@ -30,7 +32,8 @@ def running_of(annotations: dict[str, str], step: str, last: bool, words: Words)
     return replace(told, status="True") if annotations.get(names.RUNNING) == "true" else told
 
 
-def told_by(status: Json, claim: Json, step: str, running: Running, moment: str) -> list[Json]:
+def conditions_of(status: Json, claim: Json, step: str, running: Running, moment: str) -> list[Json]:
+    """Return a DataVolume's conditions in the phase `step`, given its claim."""
     name, bound = claim["metadata"]["name"], phase(claim)
     told = {
         "Bound": ("True", "Bound", f"PVC {name} Bound"),
@@ -43,12 +46,12 @@ def told_by(status: Json, claim: Json, step: str, running: Running, moment: str)
         ("Ready", ready),
         ("Running", (running.status, running.reason, running.message)),
     ):
-        status = {**status, "conditions": with_told(status, kind, *said, moment)}
+        status = {**status, "conditions": set_condition(status, kind, *said, moment)}
     answer: list[Json] = status["conditions"]
     return answer
 
 
-def with_told(status: Json, kind: str, value: str, reason: str, message: str, moment: str) -> list[Json]:
+def set_condition(status: Json, kind: str, value: str, reason: str, message: str, moment: str) -> list[Json]:
     """Return a status's conditions with one set; one that says the same keeps its times."""
     conditions: list[Json] = list(status.get("conditions") or [])
     old = condition({"status": status}, kind)
@@ -62,6 +65,7 @@ def with_told(status: Json, kind: str, value: str, reason: str, message: str, mo
 
 
 def bound_notice(dv: Json, status: Json) -> tuple[Notice, ...]:
+    """Return the event of a condition Bound that reports something new."""
     new, old = condition({"status": status}, "Bound") or {}, condition(dv, "Bound") or {}
     if not new.get("reason") or all(new.get(k) == old.get(k) for k in ("status", "reason", "message")):
         return ()

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.embedded.cdi import names
-from harness.embedded.cdi.conditions import bound_notice, failure_notice, running_of, told_by, with_told
+from harness.embedded.cdi.conditions import bound_notice, conditions_of, failure_notice, running_of, set_condition
 from harness.embedded.cdi.words import Notice, Words, words_of
 from harness.embedded.events import WARNING
 from harness.embedded.objects import phase
@@ -35,10 +35,10 @@ def without_claim(dv: Json, moment: str, *, notice: Notice | None = None, reache
     """Return the status of a DataVolume that has no claim (yet), with the reason why where there is one."""
     reason, message = (notice.reason, notice.message) if notice else ("NotFound", "No PVC found")
     status = {**(dv.get("status") or {}), "phase": reached}
-    conditions = with_told(status, "Bound", "False", reason, message, moment)
+    conditions = set_condition(status, "Bound", "False", reason, message, moment)
     ready = (reason, message) if notice else ("", "")
-    conditions = with_told({**status, "conditions": conditions}, "Ready", "False", *ready, moment)
-    conditions = with_told({**status, "conditions": conditions}, "Running", "False", "", "", moment)
+    conditions = set_condition({**status, "conditions": conditions}, "Ready", "False", *ready, moment)
+    conditions = set_condition({**status, "conditions": conditions}, "Running", "False", "", "", moment)
     status["conditions"] = conditions
     if not reached:
         del status["phase"]
@@ -104,7 +104,7 @@ def _change(dv: Json, claim: Json, step: str, last: bool, progress: float | None
     if restarts.isdigit() and int(restarts) > 0:
         status["restartCount"] = int(restarts)
     passing = claim if last or step != "Pending" else _pending(claim)
-    status["conditions"] = told_by(status, passing, step, running_of(annotations, step, last, words), moment)
+    status["conditions"] = conditions_of(status, passing, step, running_of(annotations, step, last, words), moment)
     notices: tuple[Notice, ...] = ()
     if step != phase(dv):
         lost = phase(claim) == "Lost" and step == "Failed"

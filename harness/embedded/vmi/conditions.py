@@ -24,14 +24,14 @@ IMAGE_ERRORS = frozenset({"ErrImagePull", "ImagePullBackOff"})
 
 @dataclass(frozen=True)
 class SyncError:
-    """Why an instance cannot go on: a condition's reason and message, and the event's type."""
+    """Why an instance cannot go on: a condition's reason and message."""
 
     reason: str
     message: str
-    event: str = "Warning"
 
 
 def ready(conditions: list[Json], after: str, pod: Json | None, moment: datetime) -> list[Json]:
+    """Return an instance's conditions with Ready: its pod's, or why it is not ready in the phase `after`."""
     if after == "Pending" and pod is None:
         return conditions
     known = condition(pod, "Ready")
@@ -62,6 +62,7 @@ def scheduled(conditions: list[Json], before: str, pod: Json | None) -> list[Jso
 
 
 def synchronized(conditions: list[Json], error: SyncError | None, moment: datetime) -> list[Json]:
+    """Return an instance's conditions with Synchronized as long as it cannot go on."""
     if error is None:
         return without_condition(conditions, "Synchronized")
     new = new_condition("Synchronized", "False", error.reason, error.message, moment, probed=False)

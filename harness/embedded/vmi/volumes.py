@@ -29,7 +29,7 @@ def volumes_problem(vmi: Json, claim: Find, data_volume: Find) -> SyncError | bo
         found = claim(name)
         if found is None:
             message = f"PVC {namespace}/{name} does not exist, waiting for it to appear"
-            return SyncError(PVC_NOT_FOUND, message, event="Normal")
+            return SyncError(PVC_NOT_FOUND, message)
         filler = data_volume(data_volume_of(found) or name)
         if filler is not None and phase(filler) not in {"Succeeded", *FOR_A_CONSUMER}:
             return False
