@@ -15,9 +15,10 @@ from harness.cell.launchers import launcher_address
 from harness.cell.machines import SSH_PORT
 from harness.cell.place import Place, place_of
 from harness.errors import BadInput
+from harness.kube.bridge import bridge
 from harness.kube.client import Cluster, Json
 from harness.kube.forwarder import forwarding
-from harness.kube.portforward import bridge, open_tunnel
+from harness.kube.portforward import open_tunnel
 from harness.kube.resources import VM, VMI
 from harness.kube.tunnels import Tunnels, leave
 from harness.model import ANNOTATION_USER, LABEL_MACHINE, Machine, PlannedMachine

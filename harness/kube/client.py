@@ -1,33 +1,17 @@
-"""One Kubernetes API, spoken in plain dictionaries: guests span many minors and KubeVirt is custom resources.
-
-Every call has a timeout; every refusal becomes an ApiFailure with the API's own code, reason, message and causes.
-"""
+"""One Kubernetes API, spoken in plain dictionaries: guests span many minors and KubeVirt is custom resources."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from harness.kube.kubeconfig import Opened, open_kubeconfig
+from harness.kube.api import Api
+from harness.kube.failures import Answer, ApiFailure, Json, Unreachable
+from harness.kube.kubeconfig import open_kubeconfig
+from harness.kube.patience import HASTY, Patience
 from harness.kube.resources import EVENT, Resource
-from harness.kube.transport import (
-    HASTY,
-    Answer,
-    ApiFailure,
-    Json,
-    Patience,
-    Unreachable,
-    decode,
-    failure_of,
-    repeatable,
-    seconds_of,
-    timeouts,
-    told,
-    with_patience,
-)
 
 __all__ = ["Answer", "ApiFailure", "Cluster", "Json", "Listing", "Unreachable"]
 FIELD_MANAGER = "vmatrix"
@@ -41,12 +25,8 @@ class Listing:
     resource_version: str
 
 
-class Cluster:
+class Cluster(Api):
     """A client of one Kubernetes API; thread-safe."""
-
-    def __init__(self, opened: Opened, patience: Patience = HASTY) -> None:
-        self.opened = opened
-        self.patience = patience
 
     @staticmethod
     def from_kubeconfig(path: Path, *, context: str | None = None, patience: Patience = HASTY) -> Cluster:
@@ -59,82 +39,6 @@ class Cluster:
             BadInput: the file is missing, malformed, or has no such context.
         """
         return Cluster(open_kubeconfig(path, context), patience)
-
-    @property
-    def server(self) -> str:
-        """Return the API's URL."""
-        return str(self.opened.api.configuration.host)
-
-    def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: Any = None,
-        query: Mapping[str, str] | None = None,
-        content_type: str = "application/json",
-        read_seconds: float | None = None,
-    ) -> Answer:
-        """Send one request, once, and return status, decoded body and warnings, whatever the status.
-
-        Args:
-            read_seconds: the longest silence; None for the client's own.
-
-        Raises:
-            Unreachable: nobody answered.
-        """
-        with told(f"{method} {path}", self.server):
-            limits = timeouts(self.patience, read_seconds)
-            answer = self._exchange(method, path, body, query, content_type, limits).response
-            retry_after = seconds_of(answer.headers.get("Retry-After"))
-            return Answer(
-                answer.status, decode(answer.data), tuple(answer.headers.getlist("Warning")), retry_after=retry_after
-            )
-
-    def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: Any = None,
-        query: Mapping[str, str] | None = None,
-        content_type: str = "application/json",
-        read_seconds: float | None = None,
-    ) -> Any:
-        """Send one request and return the decoded JSON; while the API has trouble, as often as the patience allows.
-
-        Raises:
-            ApiFailure: the API refused.  Unreachable: nobody answered.
-        """
-
-        def attempt() -> Any:
-            answer = self.send(
-                method, path, body=body, query=query, content_type=content_type, read_seconds=read_seconds
-            )
-            if answer.code >= 400:
-                raise failure_of(answer, f"{method} {path}")
-            return answer.body
-
-        return with_patience(attempt, self.patience, repeatable=repeatable(method, body))
-
-    def _exchange(
-        self,
-        method: str,
-        path: str,
-        body: Any,
-        query: Mapping[str, str] | None,
-        content_type: str,
-        limits: tuple[float, float],
-    ) -> Any:
-        serialized = self.opened.api.param_serialize(
-            method=method,
-            resource_path=path,
-            query_params=list((query or {}).items()),
-            header_params={"Accept": "application/json", "Content-Type": content_type},
-            body=body,
-            auth_settings=["BearerToken"],
-        )
-        return self.opened.api.call_api(*serialized, _request_timeout=limits)
 
     def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json | None:
         """Return an object, None when it does not exist."""
@@ -258,18 +162,9 @@ class Cluster:
         }
         if labels:
             query["labelSelector"] = labels
-        request = f"WATCH {resource.path(namespace)}"
-        with told(request, self.server):
-            limits = (self.patience.connect_seconds, self.patience.watch_silence_seconds)
-            answer = self._exchange("GET", resource.path(namespace), None, query, "application/json", limits)
-            if answer.status >= 400:
-                raise failure_of(Answer(answer.status, decode(answer.response.data), ()), request)
-            try:
-                for line in _lines(answer.response):
-                    yield _event(line, f"{self.server}{resource.path(namespace)}")
-            finally:
-                answer.response.close()
-                answer.response.release_conn()
+        path = resource.path(namespace)
+        for line in self.stream(path, query):
+            yield _event(line, f"{self.server}{path}")
 
     def pod_log(self, namespace: str, name: str, *, container: str, tail: int | None = None) -> str:
         """Return a container's log; the whole, or its last `tail` lines."""
@@ -290,10 +185,3 @@ def _event(line: bytes, where: str) -> tuple[str, Json]:
         return event["type"], event["object"]
     except (ValueError, KeyError, TypeError) as error:
         raise Unreachable(f"WATCH {where}: this is no event: {line[:200]!r}") from error
-
-
-def _lines(answer: Any) -> Iterator[bytes]:
-    rest = b""
-    for chunk in answer.stream(amt=None, decode_content=False):
-        *whole, rest = (rest + chunk).split(b"\n")
-        yield from (line for line in whole if line)

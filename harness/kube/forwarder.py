@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from harness.errors import BadInput, VmatrixError
+from harness.kube.bridge import Cut, bridge
 from harness.kube.client import Cluster
-from harness.kube.portforward import Cut, bridge
 from harness.kube.tunnels import Tunnels, refused_inside
 
 log = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ import threading
 from collections.abc import Callable, Mapping
 
 from harness.kube.client import Cluster
+from harness.kube.failures import Answer, ApiFailure, Json, Unreachable, failure_of
 from harness.kube.resources import Resource
-from harness.kube.transport import Answer, ApiFailure, Json, Unreachable, failure_of
 from harness.until import grown
 
 log = logging.getLogger(__name__)

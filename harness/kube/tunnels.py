@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +18,10 @@ from typing import Any
 import websocket
 
 from harness.errors import BadInput, VmatrixError
+from harness.files import write_atomically
+from harness.kube.bridge import Cut, bridge
 from harness.kube.client import ApiFailure, Cluster
-from harness.kube.portforward import Cut, bridge, note, open_tunnel
+from harness.kube.portforward import open_tunnel
 
 FAILED = 1
 NOBODY_LISTENS = "dialing VM"  # how KubeVirt says that the machine, and not the way to it, refused
@@ -57,9 +60,7 @@ class Tunnels:
             "instances": dict(self.instances),
             "log": str(self.log),
         }
-        temporary = path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-        temporary.replace(path)
+        write_atomically(path, json.dumps(content, indent=2) + "\n")
 
     @staticmethod
     def load(path: Path) -> Tunnels:
@@ -117,6 +118,13 @@ def lost_since(tunnels: Path | None, moment: float) -> list[Lost]:
         tunnels: the cell's file.  moment: seconds since the epoch.
     """
     return Tunnels.load(tunnels).lost_since(moment) if tunnels is not None else []
+
+
+def note(log: Path, address: str, port: int, why: str) -> None:
+    """Write down, for whoever looks for the cause of a failure, that a connection was lost or could not be had."""
+    line = json.dumps({"at": time.time(), "address": address, "port": port, "why": why})
+    with log.open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
 
 
 def refused_inside(error: VmatrixError) -> bool:

@@ -15,7 +15,7 @@ from harness.cell.site import Site
 from harness.infra.findings import raise_if_any
 from harness.infra.provider import Provider
 from harness.kube.client import Cluster
-from harness.kube.transport import PATIENT
+from harness.kube.patience import PATIENT
 from harness.model import Cell, Mirror
 from harness.providers import registry
 from harness.providers.definition import Opening

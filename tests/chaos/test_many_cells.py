@@ -21,8 +21,8 @@ from harness.cell.provision import create
 from harness.cell.teardown import reap
 from harness.kube import Cluster
 from harness.kube.client import Answer
+from harness.kube.patience import PATIENT
 from harness.kube.resources import VM
-from harness.kube.transport import PATIENT
 from harness.paths import project_dir
 from tests.chaos.cells import Ground, cell_of
 

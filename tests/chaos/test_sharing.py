@@ -12,8 +12,8 @@ import pytest
 from harness.cell.binding import refuse_masquerade
 from harness.errors import EXIT_RETRY, BadInput, Blame, InfraRetriable
 from harness.kube import Cluster
+from harness.kube.patience import Patience
 from harness.kube.resources import VALIDATING_WEBHOOK
-from harness.kube.transport import Patience
 from harness.schedule.admission import Admission, Admitted
 from harness.schedule.durations import Durations
 from harness.schedule.limits import Limits

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from harness.kube.bridge import bridge
 from harness.kube.client import Answer, ApiFailure, Cluster
 from harness.kube.forwarder import forwarding
-from harness.kube.portforward import bridge, open_stream
+from harness.kube.portforward import open_stream
 from harness.kube.resources import VM, VMI
 from harness.kube.tunnels import Tunnels, refused_inside
 from harness.model import Access

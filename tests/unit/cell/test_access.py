@@ -14,8 +14,7 @@ from harness.cell.playbook_output import failure_of
 from harness.cell.ways import through
 from harness.errors import Blame, InfraRetriable, ProductError
 from harness.infra.kubeconfig import within
-from harness.kube.portforward import note
-from harness.kube.tunnels import Tunnels
+from harness.kube.tunnels import Tunnels, note
 from harness.model import Cell, Environment, Machine, PlannedMachine
 from harness.proc import Completed
 

@@ -25,9 +25,10 @@ from harness.embedded.subresources.streams import Dropping, Port, Stream, dial
 from harness.embedded.subresources.tunnel import OpenTunnels
 from harness.errors import BadInput
 from harness.infra.host import pki
+from harness.kube.bridge import Cut, End, bridge
 from harness.kube.client import ApiFailure, Unreachable
 from harness.kube.forwarder import forwarding
-from harness.kube.portforward import Cut, End, bridge, open_tunnel
+from harness.kube.portforward import open_tunnel
 from harness.kube.tunnels import Tunnels as Ways
 from harness.kube.tunnels import refused_inside
 

@@ -8,21 +8,8 @@ from itertools import pairwise
 import pytest
 
 from harness.errors import EXIT_INFRA, EXIT_RETRY, InfraError
-from harness.kube.transport import (
-    HASTY,
-    PATIENT,
-    Answer,
-    ApiFailure,
-    Overwhelmed,
-    Patience,
-    Unreachable,
-    Untrusted,
-    failure_of,
-    repeatable,
-    seconds_of,
-    timeouts,
-    with_patience,
-)
+from harness.kube.failures import Answer, ApiFailure, Overwhelmed, Unreachable, Untrusted, failure_of, seconds_of
+from harness.kube.patience import HASTY, PATIENT, Patience, repeatable, timeouts, with_patience
 from harness.until import Deadline, NotYet, TimedOut, grown, time_left, until
 
 QUICK = Patience(again_seconds=2.0)

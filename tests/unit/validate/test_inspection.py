@@ -11,8 +11,7 @@ import pytest
 
 from harness.errors import InfraRetriable, ProductError
 from harness.kube import Cluster
-from harness.kube.portforward import note
-from harness.kube.tunnels import Tunnels
+from harness.kube.tunnels import Tunnels, note
 from harness.model import GuestCluster
 from harness.until import Deadline
 from harness.validate.facts.cluster import ClusterView

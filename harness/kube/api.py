@@ -1,0 +1,122 @@
+"""Requests to one Kubernetes API, whatever they ask for: each with a time-out, repeated as patience allows.
+
+Every refusal becomes an ApiFailure with the API's own code, reason, message and causes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from harness.kube.failures import Answer, decode, failure_of, seconds_of, told
+from harness.kube.kubeconfig import Opened
+from harness.kube.patience import HASTY, Patience, repeatable, timeouts, with_patience
+
+JSON = "application/json"
+
+
+class Api:
+    """A client that sends requests; thread-safe."""
+
+    def __init__(self, opened: Opened, patience: Patience = HASTY) -> None:
+        self.opened = opened
+        self.patience = patience
+
+    @property
+    def server(self) -> str:
+        """Return the API's URL."""
+        return str(self.opened.api.configuration.host)
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        query: Mapping[str, str] | None = None,
+        content_type: str = JSON,
+        read_seconds: float | None = None,
+    ) -> Answer:
+        """Send one request, once, and return status, decoded body and warnings, whatever the status.
+
+        Args:
+            read_seconds: the longest silence; None for the client's own.
+
+        Raises:
+            Unreachable: nobody answered.
+        """
+        with told(f"{method} {path}", self.server):
+            limits = timeouts(self.patience, read_seconds)
+            answer = self._exchange(method, path, body, query, content_type, limits).response
+            warnings = tuple(answer.headers.getlist("Warning"))
+            return Answer(answer.status, decode(answer.data), warnings, seconds_of(answer.headers.get("Retry-After")))
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        query: Mapping[str, str] | None = None,
+        content_type: str = JSON,
+        read_seconds: float | None = None,
+    ) -> Any:
+        """Send one request and return the decoded JSON; again while the API has trouble, as the patience allows.
+
+        Raises:
+            ApiFailure: the API refused.  Unreachable: nobody answered.
+        """
+
+        def attempt() -> Any:
+            answer = self.send(
+                method, path, body=body, query=query, content_type=content_type, read_seconds=read_seconds
+            )
+            if answer.code >= 400:
+                raise failure_of(answer, f"{method} {path}")
+            return answer.body
+
+        return with_patience(attempt, self.patience, repeatable=repeatable(method, body))
+
+    def _exchange(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        query: Mapping[str, str] | None,
+        content_type: str,
+        limits: tuple[float, float],
+    ) -> Any:
+        serialized = self.opened.api.param_serialize(
+            method=method,
+            resource_path=path,
+            query_params=list((query or {}).items()),
+            header_params={"Accept": JSON, "Content-Type": content_type},
+            body=body,
+            auth_settings=["BearerToken"],
+        )
+        return self.opened.api.call_api(*serialized, _request_timeout=limits)
+
+    def stream(self, path: str, query: Mapping[str, str]) -> Iterator[bytes]:
+        """Yield the lines of an answer as they come, until the server ends it.
+
+        Raises:
+            ApiFailure: the API refused.  Unreachable: nobody answered, or no longer.
+        """
+        request = f"WATCH {path}"
+        with told(request, self.server):
+            limits = (self.patience.connect_seconds, self.patience.watch_silence_seconds)
+            answer = self._exchange("GET", path, None, query, JSON, limits)
+            if answer.status >= 400:
+                raise failure_of(Answer(answer.status, decode(answer.response.data), ()), request)
+            try:
+                yield from _lines(answer.response)
+            finally:
+                answer.response.close()
+                answer.response.release_conn()
+
+
+def _lines(answer: Any) -> Iterator[bytes]:
+    rest = b""
+    for chunk in answer.stream(amt=None, decode_content=False):
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from (line for line in whole if line)

@@ -1,0 +1,169 @@
+"""What goes wrong between a client and a Kubernetes API, as exceptions: refusals, trouble that passes, no answer."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+import kubernetes
+import urllib3.exceptions
+
+from harness.errors import InfraError, InfraRetriable
+
+Json = dict[str, Any]
+RETRIABLE_CODES = frozenset({429, 500, 502, 503, 504})
+DENIED = "denied the request"  # a webhook that answered, with whatever code
+
+
+class ApiFailure(InfraError):
+    """The API answered with an error.
+
+    Attributes: code (HTTP), reason (machine readable, may be empty), message, causes ({reason, message, field} each).
+    """
+
+    def __init__(self, code: int, reason: str, message: str, causes: list[Json], *, request: str) -> None:
+        super().__init__(f"{request}: {code} {reason}: {message}")
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.causes = causes
+        self.retry_after: float | None = None  # seconds that the API asks to be left alone for
+
+    @property
+    def forbidden(self) -> bool:
+        """Tell whether the API knows who asks and does not let them (403)."""
+        return self.code == HTTPStatus.FORBIDDEN
+
+    @property
+    def not_found(self) -> bool:
+        """Tell whether there is no such object, or no such kind (404)."""
+        return self.code == HTTPStatus.NOT_FOUND
+
+    @property
+    def conflict(self) -> bool:
+        """Tell whether the object is there already, or has changed since it was read (409)."""
+        return self.code == HTTPStatus.CONFLICT
+
+    @property
+    def exists(self) -> bool:
+        """Tell whether an object of that name exists already."""
+        return self.conflict and self.reason == "AlreadyExists"
+
+    @property
+    def retriable(self) -> bool:
+        """Tell whether the same request may succeed a moment later."""
+        return self.code in RETRIABLE_CODES and DENIED not in self.message
+
+    @property
+    def passing(self) -> bool:
+        """Tell whether a wait goes on in spite of it."""
+        return self.retriable
+
+
+class Overwhelmed(ApiFailure, InfraRetriable):
+    """The API answered that it cannot answer now: overloaded, without its webhooks, or not there behind a proxy."""
+
+
+class Unreachable(InfraRetriable):
+    """Nobody answers at the API's address."""
+
+    @property
+    def passing(self) -> bool:
+        """Tell that a wait goes on: connections come back."""
+        return True
+
+
+class Untrusted(Unreachable):
+    """Whoever answers at the API's address cannot prove to be it."""
+
+    @property
+    def passing(self) -> bool:
+        """Tell that no wait helps."""
+        return False
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A raw answer: HTTP status, decoded body (dict, list, text, None), the Warning headers, Retry-After in seconds."""
+
+    code: int
+    body: Any
+    warnings: tuple[str, ...]
+    retry_after: float | None = None
+
+
+@contextmanager
+def told(request: str, server: str) -> Iterator[None]:
+    """Turn what the HTTP library raises into one of our errors."""
+    try:
+        yield
+    except (kubernetes.client.ApiException, urllib3.exceptions.HTTPError, OSError) as error:
+        method, _, path = request.partition(" ")
+        if _mistrusted(error):
+            raise Untrusted(
+                f"{method} {server}{path}: {error}",
+                hint="the kubeconfig's certificate authority did not sign the certificate of this address",
+            ) from error
+        raise Unreachable(
+            f"{method} {server}{path}: {_why(error)}", hint="`vmatrix infra status` shows whether the cluster is up"
+        ) from error
+
+
+def _why(error: BaseException) -> str:
+    """Say what happened on the way in words; a time-out in particular, whose own text names an object's address."""
+    if isinstance(error, urllib3.exceptions.ReadTimeoutError):
+        return "the API server took the request and did not answer in time"
+    refused = isinstance(error, urllib3.exceptions.NewConnectionError)  # which is a ConnectTimeoutError, too
+    if isinstance(error, urllib3.exceptions.ConnectTimeoutError) and not refused:
+        return "no connection in time"
+    if isinstance(error, kubernetes.client.ApiException):  # the client's own word for errors of TLS
+        return " ".join(str(error.reason).split())
+    return str(error)
+
+
+def _mistrusted(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return True
+        reason = error.args[0] if error.args and isinstance(error.args[0], BaseException) else None
+        error = reason or error.__cause__ or error.__context__
+    return False
+
+
+def decode(data: bytes) -> Any:
+    """Decode a body: JSON where it is JSON, text otherwise, None when empty."""
+    if not data:
+        return None
+    try:
+        return json.loads(data)
+    except ValueError:
+        return data.decode(errors="replace")
+
+
+def seconds_of(header: str | None) -> float | None:
+    """Read Retry-After; a date in it (which no API server sends) is left out."""
+    return float(header) if header is not None and header.isdigit() else None
+
+
+def failure_of(answer: Answer, request: str) -> ApiFailure:
+    """Turn an error answer into an exception: one that passes, if it does."""
+    made = plain_failure(answer, request)
+    if made.retriable:
+        made = Overwhelmed(answer.code, made.reason, made.message, made.causes, request=request)
+        made.hint = "the infra cluster's API server, or one of its webhooks, is overloaded or down; see its logs"
+    details = (answer.body.get("details") or {}) if isinstance(answer.body, dict) else {}
+    asked = answer.retry_after if answer.retry_after is not None else details.get("retryAfterSeconds")
+    made.retry_after = float(asked) if asked is not None else None
+    return made
+
+
+def plain_failure(answer: Answer, request: str) -> ApiFailure:
+    """Turn an error answer into an exception; the body is a Status object, or text of a proxy on the way."""
+    status: Json = answer.body if isinstance(answer.body, dict) else {"message": str(answer.body or "")[:500]}
+    causes = (status.get("details") or {}).get("causes") or []
+    return ApiFailure(answer.code, status.get("reason") or "", status.get("message") or "", causes, request=request)
