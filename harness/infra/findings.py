@@ -1,4 +1,4 @@
-"""What a check found to be missing: said all at once, each with the command that mends it."""
+"""What checks found missing: reported all at once, each with the command that fixes it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Finding:
     Attributes:
         what: what was seen.
         why: what does not work because of it.
-        remedy: the command (or the act) that mends it.
+        remedy: the command (or the act) that fixes it.
         fatal: whether it keeps the work from being started; else it is advice.
     """
 
@@ -33,7 +33,7 @@ def fatal(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def remedies(findings: Sequence[Finding]) -> list[str]:
-    """Return the commands that mend the findings, each once, in order; packages of the OS in one command."""
+    """Return the commands that fix the findings, each once, in order; packages of the OS in one command."""
     apart = list(dict.fromkeys(f.remedy for f in findings))
     packages = [word for r in apart if r.startswith(APT_INSTALL) for word in r.removeprefix(APT_INSTALL).split()]
     others = [r for r in apart if not r.startswith(APT_INSTALL)]

@@ -22,8 +22,8 @@ ROLE = "vmatrix"
 class CellPlacement:
     """How cells lie in the infra cluster, which decides the rights that are needed.
 
-    namespace: the one that all cells share; without it each has one of its own.
-    joins: whether we give ourselves the rights in a cell's namespace once it is there; else we have them everywhere.
+    namespace: the one that all cells share; without it each has its own.
+    joins: whether we give ourselves the rights in a cell's namespace once it exists; else we have them everywhere.
     images, schedule: the namespaces of golden images and reservations, where cells have namespaces of their own.
     """
 
@@ -119,7 +119,7 @@ def _remedy(right: Right, missing: Sequence[str], namespace: str | None, who: st
 def _remedy_of_subresource(right: Right, missing: Sequence[str], role: str, inside: str) -> str:
     """Return the commands that make a role on what an aggregated API serves as subresources alone.
 
-    kubectl looks for the kind itself, which that API does not have, so the rule is put into a role that is there.
+    kubectl looks for the kind itself, which that API does not have, so the rule is put into an existing role.
     """
     resources = [f"{right.resource.plural}/{right.subresource}"]
     rule = {"apiGroups": [right.resource.group], "resources": resources, "verbs": list(missing)}

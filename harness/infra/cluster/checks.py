@@ -33,7 +33,7 @@ CDI_INSTALL = "https://github.com/kubevirt/containerized-data-importer#deploy-it
 class Use:
     """What an infra cluster is to be used for.
 
-    namespace: the one that all cells share; without it each has one of its own.
+    namespace: the one that all cells share; without it each has its own.
     storage_class: of machines' disks; the cluster's default without it.
     need: of the largest cell, as far as it is known.
     networks: of the guests, by what they are for.  outer: the cluster's own, as far as the settings name them.
@@ -91,7 +91,7 @@ def _checks(cluster: Cluster, served: frozenset[str], use: Use) -> Iterator[Call
 
 
 def _guarded(check: Callable[[], Iterator[Finding]]) -> list[Finding]:
-    """Carry out a check; one that may not look says so, and does not keep the others from looking."""
+    """Carry out a check; one without permission reports that and does not stop the others."""
     found: list[Finding] = []
     try:
         found.extend(check())

@@ -22,7 +22,7 @@ def read_vars(file: Path | None) -> dict[str, Any]:
     """Return the variables of a file of the user; none without a file.
 
     Raises:
-        BadInput: it is not there, no YAML, no mapping, or has a network that is none.
+        BadInput: it does not exist, is not YAML or not a mapping, or a network in it is not valid.
     """
     if file is None:
         return {}

@@ -39,7 +39,7 @@ class Outer:
     denied: bool = False
 
     def add(self, whose: str, cidrs: Iterable[str], source: str) -> None:
-        """Write down networks; what is no network is left out."""
+        """Add networks; anything else is left out."""
         for text in cidrs:
             try:
                 network = str(ip_network(text.strip(), strict=False))
@@ -94,7 +94,7 @@ def read_outer(cluster: Cluster, given: Iterable[str] = ()) -> Outer:
 
 
 def _readable(outer: Outer, ask: Callable[[], Any]) -> Any:
-    """Return an answer, None where it is denied or nothing is there."""
+    """Return an answer, None where it is denied or nothing exists."""
     try:
         return ask()
     except ApiFailure as failure:

@@ -72,63 +72,63 @@ class Right:
 
 
 # Everywhere, for jobs whose cells get a namespace each.
-NAMESPACES = (Right(NAMESPACE, ("create", "delete", "get", "list"), "each cell has a namespace of its own"),)
+NAMESPACES = (Right(NAMESPACE, ("create", "delete", "get", "list"), "each cell has its own namespace"),)
 JOBS = (
     *NAMESPACES,
-    Right(ROLE_BINDING, ("create",), "a job gives itself its rights in a namespace that it has made"),
-    Right(CLUSTER_ROLE, ("bind",), "it may give itself that role alone", names=(CELL_ROLE,), inside=True),
-    Right(JOB, ("run",), "the policy for jobs is about whoever may do this", inside=True),
+    Right(ROLE_BINDING, ("create",), "a job gives itself rights in the namespaces that it creates"),
+    Right(CLUSTER_ROLE, ("bind",), "it may give itself only that role", names=(CELL_ROLE,), inside=True),
+    Right(JOB, ("run",), "the policy for jobs applies to whoever may do this", inside=True),
 )
 # Everywhere, to tell whether there is room; without it the infra cluster's scheduler finds out.
 SURVEY = (
-    Right(NODE, ("list",), "free capacity is summed up over nodes", required=False),
-    Right(POD, ("list",), "what pods request is not free", required=False),
+    Right(NODE, ("list",), "free capacity is the sum over nodes", required=False),
+    Right(POD, ("list",), "requests of pods reduce it", required=False),
     Right(KUBEVIRT, ("list",), "KubeVirt's settings say how much machines request", required=False),
 )
 _DISKS = Right(DATA_VOLUME, ("create", "delete", "get", "list"), "disks are imported and cloned")
 _MACHINES = (
-    Right(SECRET, ("create",), "cloud-init's user data is a secret; nobody reads it but KubeVirt"),
+    Right(SECRET, ("create",), "cloud-init user data is a secret that only KubeVirt reads"),
     _DISKS,
     Right(VM, ("create", "delete", "get", "list"), "machines are virtual machines"),
-    Right(VMI, ("get", "list"), "a machine's state is read from its instance"),
-    Right(POD, ("list",), "a machine's address is its launcher pod's"),
-    Right(POD, ("get",), "a machine's console is its launcher pod's log", subresource="log"),
-    Right(PORT_FORWARD, ("get",), "machines are reached through the API", subresource="portforward", required=False),
-    Right(PVC, ("list",), "what is left of disks is told"),
-    Right(EVENT, ("list",), "failures are explained by events"),
+    Right(VMI, ("get", "list"), "machine states are read from instances"),
+    Right(POD, ("list",), "machine addresses are read from launcher pods"),
+    Right(POD, ("get",), "machine consoles are logs of launcher pods", subresource="log"),
+    Right(PORT_FORWARD, ("get",), "connections to machines use the API", subresource="portforward", required=False),
+    Right(PVC, ("list",), "remaining disks are reported"),
+    Right(EVENT, ("list",), "events explain failures"),
 )
 # In each namespace of a cell.
-CELL = (Right(RESOURCE_QUOTA, ("create",), "a cell cannot take more than its share"), *_MACHINES)
+CELL = (Right(RESOURCE_QUOTA, ("create",), "a quota limits each cell"), *_MACHINES)
 # In the namespace of the golden images.
 IMAGES = (
-    Right(DATA_VOLUME, ("create", "get"), "each disk image is imported once"),
+    Right(DATA_VOLUME, ("create", "get"), "every disk image is imported once"),
     Right(DATA_VOLUME, ("create",), "disks are cloned from the golden images", subresource="source", inside=True),
-    Right(PVC, ("list",), "the storage class of a golden image says how it is cloned"),
-    Right(EVENT, ("list",), "a failed import is explained by events"),
+    Right(PVC, ("list",), "the storage class of a golden image decides how it is cloned"),
+    Right(EVENT, ("list",), "events explain failed imports"),
 )
 # In the namespace of the golden images, where the storage class clones from snapshots; without it, claims are cloned.
 SNAPSHOTS = (
     Right(VOLUME_SNAPSHOT, ("create", "get"), "machines are cloned from a snapshot of their image", required=False),
-    Right(DATA_SOURCE, ("create",), "a DataSource leads to the snapshot", required=False),
+    Right(DATA_SOURCE, ("create",), "a DataSource refers to the snapshot", required=False),
 )
 # In the namespace of the reservations.
-SCHEDULE = (Right(LEASE, ("create", "get", "update"), "runs that share the cluster write down what they will take"),)
+SCHEDULE = (Right(LEASE, ("create", "get", "update"), "runs that share the cluster reserve what they need"),)
 # In a namespace that exists and that all cells share: everything above that is not about namespaces. To clone within
 # a namespace needs no right to the source (CDI, CanUserClonePVC).
 SHARED = (
     *_MACHINES,
     *SCHEDULE,
-    Right(RESOURCE_QUOTA, ("list",), "the namespace's quota is the room there is"),
+    Right(RESOURCE_QUOTA, ("list",), "the quota of the namespace is its capacity"),
 )
 # Everywhere, for `vmatrix reap --expired`.
 REAP = (
-    Right(NAMESPACE, ("delete", "get", "list"), "expired cells' namespaces are taken away"),
-    Right(VM, ("delete", "list"), "machines go before their disks"),
+    Right(NAMESPACE, ("delete", "get", "list"), "namespaces of expired cells are deleted"),
+    Right(VM, ("delete", "list"), "machines are deleted before their disks"),
     Right(VMI, ("list",), "a machine is gone when its instance is"),
-    Right(DATA_VOLUME, ("delete", "list"), "disks go before their namespace"),
-    Right(PVC, ("list",), "what keeps a namespace is told"),
-    Right(POD, ("list",), "what keeps a namespace is told"),
-    Right(REAPER, ("run",), "the policy for reapers is about whoever may do this", inside=True),
+    Right(DATA_VOLUME, ("delete", "list"), "disks are deleted before their namespace"),
+    Right(PVC, ("list",), "what keeps a namespace is reported"),
+    Right(POD, ("list",), "what keeps a namespace is reported"),
+    Right(REAPER, ("run",), "the policy for reapers applies to whoever may do this", inside=True),
 )
 # For `vmatrix doctor` alone; what may not be looked at is said and left out.
 LOOK = (
@@ -138,7 +138,7 @@ LOOK = (
     Right(
         CONFIG_MAP,
         ("get",),
-        "the cluster's own networks are read from its network's settings",
+        "the cluster's networks are read from its network plugin",
         names=("kubeadm-config", "kube-flannel-cfg", "cilium-config"),
         within=("kube-system", "kube-flannel"),
         required=False,
@@ -146,12 +146,12 @@ LOOK = (
     Right(
         SERVICE,
         ("get",),
-        "its own service network is looked up",
+        "the service network is looked up",
         names=("kubernetes",),
         within=("default",),
         required=False,
     ),
-    Right(SERVICE_CIDR, ("list",), "its own service networks are looked up", required=False),
+    Right(SERVICE_CIDR, ("list",), "service networks are looked up", required=False),
     Right(CALICO_POOL, ("list",), "Calico's pod networks are looked up", required=False),
     Right(
         CALICO_FELIX,

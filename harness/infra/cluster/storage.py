@@ -1,4 +1,4 @@
-"""Whether disks can be had in an infra cluster: the storage class, and what CDI knows about it."""
+"""Whether an infra cluster can make disks: the storage class, and what CDI knows about it."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _cloning(cluster: Cluster, status: Mapping[str, Any], name: str) -> Iterator
     if refused:
         yield Finding(
             f"not allowed: {', '.join(refused)}, which storage class {name} needs to clone faster",
-            "each machine is cloned from a snapshot of its own instead of a shared one",
+            "each machine is cloned from a separate snapshot instead of a shared one",
             "apply snapshots.yml of deploy/rbac in the namespace of the golden images",
             fatal=False,
         )

@@ -91,7 +91,7 @@ def check_python(version: tuple[int, ...] = sys.version_info[:2], system: str = 
 def check_programs(*, needs_build: bool = True) -> list[Finding]:
     """Require the programs that machines (and, if they are still to be built, artifacts and disk images) are made with.
 
-    Features of the kernel are only looked at by root, and once every program is there: the probes are made of them.
+    Features of the kernel are only looked at by root, and once no program is missing: the probes use them.
     """
     wanted = [*requirements.PROGRAMS, *((*requirements.BUILDERS, COMPILER) if needs_build else ())]
     unmet = requirements.unmet(wanted)

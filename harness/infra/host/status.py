@@ -23,7 +23,7 @@ DU_SECONDS = 60.0
 
 
 class State(StrEnum):
-    """How much of an instance is there."""
+    """Whether an instance works, exists at all, or neither."""
 
     UP = "up"
     BROKEN = "broken"

@@ -150,5 +150,5 @@ class KindCluster:
 
 
 def _ending_with_us() -> list[str]:
-    """Return what to put before a command so that it ends when this process is killed, where util-linux is there."""
+    """Return what makes a command end when this process is killed, where util-linux is installed."""
     return ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []

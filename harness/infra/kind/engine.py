@@ -45,11 +45,11 @@ class Engine:
         return f"KIND_EXPERIMENTAL_{self.client.upper()}_NETWORK"
 
     def has_image(self, reference: str) -> bool:
-        """Tell whether an image is there."""
+        """Tell whether the engine has an image."""
         return self._run("image", "inspect", "--format", "{{.Id}}", reference, check=False).returncode == 0
 
     def pull(self, reference: str) -> str:
-        """Pull an image; return why not, "" when it is there."""
+        """Pull an image; return why not, "" when the engine has it."""
         try:
             done = self._run("pull", "--quiet", reference, check=False, seconds=PULL_SECONDS)
         except proc.CommandFailed as failure:
@@ -86,7 +86,7 @@ class Engine:
             self._run("rm", "--force", "--volumes", *found, check=False, seconds=REMOVE_SECONDS)
 
     def remove_network(self, name: str) -> None:
-        """Remove a network if it is there."""
+        """Remove a network if it exists."""
         if name in self.networks():
             self._run("network", "rm", name, check=False)
 

@@ -19,7 +19,7 @@ def documents(text: str, *, source: str) -> list[Json]:
     """Return the objects of a manifest.
 
     Raises:
-        InfraError: it is not YAML, or something in it is no Kubernetes object.
+        InfraError: it is not YAML, or something in it is not a Kubernetes object.
     """
     try:
         found = [document for document in yaml.safe_load_all(text) if document]

@@ -37,7 +37,7 @@ def wanted(layout: Layout, config: KindConfig) -> Made:
     """Return what an instance is, or is to be.
 
     Raises:
-        BadInput: it is there with another KubeVirt, or of another Kubernetes version, than is asked for.
+        BadInput: it exists with another KubeVirt, or another Kubernetes version, than is asked for.
     """
     found = load(layout)
     if found is None:

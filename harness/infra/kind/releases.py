@@ -121,7 +121,7 @@ def pin(file: Path) -> Iterator[tuple[Manifest, str]]:
     """Download every manifest without a checksum, record its checksum in the file, and yield both.
 
     Raises:
-        BadInput: the file is wrong.  InfraError: a manifest cannot be had.
+        BadInput: the file is wrong.  InfraError: a manifest cannot be downloaded.
     """
     releases = load(file)
     for manifest in (*releases.kubevirt.manifests, *releases.cdi.manifests):
@@ -147,7 +147,7 @@ def obtain(manifest: Manifest, cache: Path | None = None) -> str:
     """Return a manifest's text, downloaded at most once, whole and with its checksum.
 
     Raises:
-        InfraError: it cannot be had, or has another checksum.
+        InfraError: it cannot be downloaded, or has another checksum.
     """
     folder = cache if cache is not None else paths.cache_dir() / "releases"
     kept = folder / manifest.sha256
