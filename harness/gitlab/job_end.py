@@ -15,7 +15,7 @@ from harness.gitlab.outcome import annotate
 from harness.gitlab.run_process import wait_for_end
 from harness.providers import Opening
 from harness.record import Recorder, read
-from harness.report import junit, summary
+from harness.report import outputs
 from harness.report.results import load
 
 
@@ -86,8 +86,7 @@ def _complete(context: JobContext) -> None:
         return
     Recorder(files.path).write("job-end", job=context.job.id)
     result = load(files.path, quarantine=context.project.spec.quarantine)
-    junit.write(result, files.junit)
-    summary.write(result, files.summary)
+    outputs.write_all(result, files)
 
 
 def reap(context: JobContext, *, console: Console) -> None:

@@ -24,11 +24,12 @@ class KubeconfigDefinition(Definition):
     """Provider `kubeconfig`."""
 
     name = NAME
+    needed = ("kubeconfig", "mirror_http", "registry")  # settings; the first one not in a pod
 
     def open(self, opening: Opening) -> KubeconfigProvider:
         """Return the cluster that the settings lead to."""
         settings = opening.settings
-        _refuse_missing(settings)
+        self._refuse_missing(settings)
         mirror = Mirror(http=str(settings.mirror_http), registry=str(settings.registry))
         given = nested.read_vars(settings.guest_vars)
         path, context = self.kubeconfig(settings)
@@ -61,6 +62,16 @@ class KubeconfigDefinition(Definition):
         path, context = self.kubeconfig(settings)
         return f"the cluster of {path}", check_cluster(path, context, use())
 
+    def _refuse_missing(self, settings: Settings) -> None:
+        missing = [name for name in self.needed if getattr(settings, name) is None]
+        if "kubeconfig" in missing and _service_account() is not None:
+            missing.remove("kubeconfig")
+        if missing:
+            raise BadInput(
+                f"provider {self.name} needs the setting {' and '.join(missing)}",
+                hint="guests pull binaries and images from a mirror: `vmatrix artifacts serve` runs one",
+            )
+
 
 def use_of(settings: Settings, product: Path, need: Need | None = None) -> Use:
     """Return what an existing cluster is to be used for, as its checks need to know it.
@@ -80,17 +91,6 @@ def use_of(settings: Settings, product: Path, need: Need | None = None) -> Use:
         outer=tuple(n.strip() for n in (settings.outer_networks or "").split(",") if n.strip()),
         bridged=settings.binding == "bridge",
     )
-
-
-def _refuse_missing(settings: Settings) -> None:
-    has_own = settings.kubeconfig is None and _service_account() is not None
-    needed = ("mirror_http", "registry") if has_own else ("kubeconfig", "mirror_http", "registry")
-    missing = [name for name in needed if getattr(settings, name) is None]
-    if missing:
-        raise BadInput(
-            f"provider kubeconfig needs the setting {' and '.join(missing)}",
-            hint="guests pull binaries and images from a mirror: `vmatrix artifacts serve` runs one",
-        )
 
 
 def _service_account() -> Path | None:

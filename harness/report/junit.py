@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from pathlib import Path
 from xml.etree import ElementTree as Xml
 
-from harness.files import write_atomically
 from harness.history.text import telling
 from harness.report import words
 from harness.report.cell import FAILED, INTERRUPTED, NOT_RUN, NOT_STARTED, PASSED, UNFINISHED, CellResult, Check, Step
@@ -25,13 +23,14 @@ NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 COUNTED = {"failures": "failure", "errors": "error", "skipped": "skipped"}
 
 
-def write(result: RunResult, path: Path) -> None:
-    """Write the file, atomically."""
+def render(result: RunResult) -> bytes:
+    """Return the report as XML."""
     root = Xml.Element("testsuites", name=f"vmatrix {result.run}")
     for cell in result.cells:
         root.append(_suite(cell))
     Xml.indent(root)
-    write_atomically(path, Xml.tostring(root, encoding="utf-8", xml_declaration=True))
+    rendered: bytes = Xml.tostring(root, encoding="utf-8", xml_declaration=True)
+    return rendered
 
 
 def _suite(cell: CellResult) -> Xml.Element:

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
-from harness.files import write_atomically
 from harness.report import words
 from harness.report.cell import ADMISSION, FAILED, NOT_RUN, PASSED, CellResult, Check, Step
 from harness.report.results import RunResult, alike
-
-
-def write(result: RunResult, path: Path) -> None:
-    """Write the file, atomically."""
-    write_atomically(path, render(result))
 
 
 def render(result: RunResult) -> str:

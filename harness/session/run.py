@@ -24,7 +24,7 @@ from harness.cell.teardown import reap
 from harness.errors import EXIT_OK, BadInput, Leaked, VmatrixError
 from harness.model import Cell
 from harness.record import Recorder
-from harness.report import junit, records, summary, terminal
+from harness.report import outputs, records, terminal
 from harness.report.collect import keep
 from harness.report.live import Live, in_gitlab
 from harness.report.results import RunResult, load
@@ -168,8 +168,7 @@ class Run:
             )
         self.recorder.write("run-end", exit_code=self.exit_code, signal=self.signalled)
         result = self._result()
-        junit.write(result, self.plan.files.junit)
-        summary.write(result, self.plan.files.summary)
+        outputs.write_all(result, self.plan.files)
         self._keep_records()
         return self.exit_code
 
@@ -206,5 +205,5 @@ class Run:
                 f"LEAKED: {self._leak.summary}\n{self._leak.detail}\nhint: {self._leak.hint}", markup=False
             )
         files = self.plan.files
-        for report in (files.summary, files.junit, files.results):
+        for report in (*outputs.paths(files), files.results):
             self.console.print(f"report: {report}", markup=False)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,9 +16,13 @@ from harness import proc
 from harness.artifacts import refs
 from harness.artifacts.catalogue import load
 from harness.artifacts.recipe import Ref
+from harness.errors import BadInput
 from harness.plan.build import lock_text, plan_tier
 from harness.plan.lock import FILE, load_lock
+from harness.providers import Opening
+from harness.report.results import RunResult
 from harness.spec import load_spec
+from harness.spec.settings import Settings
 
 ANSIBLE = Path(sys.executable).parent / "ansible-playbook"
 PROJECT = Path(__file__).resolve().parents[2]
@@ -175,3 +181,34 @@ def test_the_playbooks_take_an_added_network_plugin(project: Path, tmp_path: Pat
     assert "r:5000/mesh:v1.2.3" in said
     assert "kube-system/mesh" in said
     assert "10-mesh.conflist" in said
+
+
+def test_a_provider_is_a_module_and_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = python(sections()["A provider"], "harness/providers/minikube.py", tmp_path)
+    settings = Settings(infra_name="lab", mirror_http="http://m", registry="m:5000")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(BadInput, match="does not exist"):
+        module.PROVIDER.kubeconfig(settings)
+    (tmp_path / ".kube").mkdir()
+    (tmp_path / ".kube" / "config").touch()
+    opened = module.PROVIDER.open(Opening(settings))
+    assert (opened.kubeconfig(), opened.context) == (tmp_path / ".kube" / "config", "lab")
+
+
+def test_a_report_output_is_a_function_of_the_result(tmp_path: Path) -> None:
+    module = python(sections()["A report output"], "harness/report/cells_csv.py", tmp_path)
+    result = RunResult("abc123", tmp_path, "", cells=())
+    assert module.render(result) == "cell,outcome,seconds\n"
+
+
+def python(section: str, name: str, directory: Path) -> Any:
+    """Return a new module of a section, executed."""
+    (lines,) = next(hunks for file, hunks in diffs(section) if file == name)
+    file = directory / Path(name).name
+    file.write_text("".join(f"{line[1:]}\n" for line in lines), encoding="utf-8")
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
