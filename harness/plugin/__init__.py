@@ -1,6 +1,6 @@
 """The pytest plugin: cells as parameters of checks, their life in fixtures, workers, signals, exit codes, reports.
 
-It does nothing unless a tier or a cell is asked for. Run directly: `pytest tests/cells --tier smoke -n auto`. The only
+It does nothing unless cells are selected. Run directly: `pytest tests/cells --tier smoke -n auto`. The only
 package that knows pytest's and pytest-xdist's hooks; what it calls knows neither.
 """
 
@@ -27,7 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
-    """Let a run of cells show its progress as it happens: nothing is captured."""
+    """Show the progress of a run of cells as it happens: capture nothing."""
     given = early_config.known_args_namespace
     if any(getattr(given, name) for name in state.SELECTING):
         given.capture = "no"
@@ -35,7 +35,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """Answer `-n auto`: as many workers as cells that the infra cluster may have room for at once."""
+    """Answer `-n auto`: as many workers as the infra cluster may have room for cells."""
     if not state.asked_for_cells(config):
         return None
     try:
@@ -46,11 +46,11 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Open the run when cells are asked for; refuse bad input before anything is touched."""
+    """Open the run if cells are selected; refuse bad input before anything is touched."""
     config.addinivalue_line(
-        "markers", "when(phase): a check after such phases only for which phase(cell, index) is true"
+        "markers", "when(phase): run the check only after phases for which phase(cell, index) is true"
     )
-    config.addinivalue_line("markers", "step(name): a step of a cell's life: provision, phase, teardown or gone")
+    config.addinivalue_line("markers", "step(name): a step in a cell's life: provision, phase, teardown or gone")
     if config.option.help or not state.asked_for_cells(config):
         return
     config.option.verbose = min(config.option.verbose, -1) if config.option.verbose <= 0 else config.option.verbose
@@ -79,7 +79,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     plan = metafunc.config.stash.get(PLAN, None)
     if plan is None:
-        raise pytest.UsageError("these checks run on cells: say which with --tier TIER or --cell GLOB")
+        raise pytest.UsageError("these checks need cells: pass --tier TIER or --cell CELL")
     parametrize(metafunc, plan)
 
 

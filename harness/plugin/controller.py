@@ -1,28 +1,19 @@
-"""The process that hands cells to workers: infra up and reports as in a run alone, the rest through pytest-xdist.
-
-A worker begins an item only when it knows the next one or that there is none. So a cell's last item (`test_gone`) waits
-with the worker until the next cell comes or the run ends; a cell counts as done when all of its items before are.
-"""
+"""The process that hands cells to workers: infra up and reports as in a single process, the rest by pytest-xdist."""
 
 from __future__ import annotations
 
 import sys
-import threading
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import pytest
 from xdist.workermanage import NodeManager, WorkerController
 
-from harness.errors import BadInput, VmatrixError
-from harness.plugin.lives import items_of
+from harness.errors import VmatrixError
+from harness.plugin.scheduling import CellScheduling
 from harness.plugin.single_process import finish, refuse
 from harness.plugin.state import RUN, WORKER_INPUT, planned
 from harness.session import Run
 from harness.session.admit import Waiting
 from harness.session.dispatch import Dispatch
-
-TICK_SECONDS = 0.5
 
 
 class RunController:
@@ -42,7 +33,7 @@ class RunController:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self, session: pytest.Session) -> None:
-        """Keep xdist from reporting on its workers: people want to hear of cells, and first how to clean up."""
+        """Keep xdist from reporting on its workers: people want to see cells, and first how to clean up."""
         distributed = session.config.pluginmanager.get_plugin("dsession")
         if distributed is not None:
             distributed.terminal = None
@@ -50,7 +41,7 @@ class RunController:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
-        """Say how to clean up before anything exists, then bring the infra up; without it no cell is sent."""
+        """Print how to clean up before anything exists, then bring the infra up; without it no cell is sent."""
         self.run.console_to(sys.stdout)
         try:
             self.run.start()
@@ -69,7 +60,7 @@ class RunController:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Once the workers have ended: take away what is left, write the reports, say whose fault it was."""
+        """Once the workers have ended: delete what is left, write the reports, set the exit code."""
         if self.scheduling is not None:
             self.scheduling.close()
             if self.scheduling.problem is not None:
@@ -79,136 +70,3 @@ class RunController:
         finish(self.run, session, exitstatus)
         if self.waiting is not None:
             self.waiting.stop()
-
-
-@dataclass
-class Load:
-    """What a worker has to do: its items as indices, and of them those of its cell that have not ended."""
-
-    collection: Sequence[str] | None = None
-    left: set[int] = field(default_factory=set)
-
-
-class CellScheduling:
-    """pytest-xdist's scheduler: whole cells, one at a time per worker, as the dispatch decides.
-
-    All calls come from xdist's loop; a thread puts an empty event into it now and then, so that waiting ends.
-    """
-
-    def __init__(self, dispatch: Dispatch, session: pytest.Session, workers: int) -> None:
-        self.dispatch = dispatch
-        self.problem: BadInput | None = None
-        self._session = session
-        self._expected = workers
-        self._loads: dict[WorkerController, Load] = {}
-        self._items: dict[str, list[int]] = {}
-        self._collection: Sequence[str] | None = None
-        self._closed = threading.Event()
-
-    @property
-    def nodes(self) -> list[WorkerController]:
-        """Return the workers."""
-        return list(self._loads)
-
-    @property
-    def collection_is_completed(self) -> bool:
-        """Tell whether the first workers have all said what their items are."""
-        return self._collection is not None
-
-    @property
-    def has_pending(self) -> bool:
-        """Tell whether a worker has items left."""
-        return any(load.left for load in self._loads.values())
-
-    @property
-    def tests_finished(self) -> bool:
-        """Tell whether the workers may be told to end."""
-        if self.problem is not None:
-            return True
-        return self._collection is not None and self.dispatch.finished
-
-    def add_node(self, node: WorkerController) -> None:
-        """Take a new worker."""
-        self._loads[node] = Load()
-
-    def add_node_collection(self, node: WorkerController, collection: Sequence[str]) -> None:
-        """Take a worker's items; all workers have the same."""
-        self._loads[node].collection = collection
-        known = [load.collection for load in self._loads.values() if load.collection is not None]
-        if any(list(other) != list(collection) for other in known):
-            self.problem = BadInput("the workers collected different checks", hint="run once without -n to see why")
-        if self._collection is None and len(known) == self._expected:
-            self._collection = collection
-            self._sort_items(collection)
-        if self._collection is not None and self.problem is None:
-            for worker, load in self._loads.items():
-                if load.collection is not None and worker.gateway.id not in self.dispatch.workers:
-                    self.dispatch.add_worker(worker.gateway.id, worker.gateway._rinfo().pid)
-
-    def _sort_items(self, collection: Sequence[str]) -> None:
-        if self._session.testsfailed:
-            self.problem = BadInput("the checks could not be collected", hint="pytest says why, above")
-            return
-        cells = self.dispatch.run.plan.cells
-        try:
-            self._items = items_of([cell.id for cell in cells], collection)
-        except BadInput as problem:
-            self.problem = problem
-            return
-        for cell in cells:
-            if cell.id not in self._items:
-                self.dispatch.leave_out(cell)
-
-    def schedule(self) -> None:
-        """Begin, and go on when a worker was replaced."""
-        if not self._closed.is_set() and not any(t.name == "ticks" for t in threading.enumerate()):
-            threading.Thread(target=self._tick, daemon=True, name="ticks").start()
-        self._send()
-
-    def _tick(self) -> None:
-        """Wake xdist's loop: an event of its own that carries nothing."""
-        while not self._closed.wait(TICK_SECONDS):
-            for node in self.nodes[:1]:
-                node.notify_inproc("unscheduled", node=node, indices=[])
-
-    def _send(self) -> None:
-        if self.problem is not None:
-            return
-        while (chosen := self.dispatch.next()) is not None:
-            node = next(n for n in self._loads if n.gateway.id == chosen.worker)
-            items = self._items[chosen.cell.id]
-            self._loads[node].left = set(items[:-1])
-            node.send_runtest_some(items)
-
-    def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
-        """Take note that an item has ended; the cell has, when only its last item is left."""
-        load = self._loads.get(node)
-        if load is None or item_index not in load.left:
-            return
-        load.left.discard(item_index)
-        if not load.left:
-            self.dispatch.done(node.gateway.id)
-            self._send()
-
-    def remove_pending_tests_from_node(self, node: WorkerController, indices: Sequence[int]) -> None:
-        """Use the event that carries nothing: look whether a cell can start now."""
-        self._send()
-
-    def mark_test_pending(self, item: str) -> None:
-        """Refuse what xdist's --maxfail-like plugins may ask for: an item never runs twice."""
-        raise NotImplementedError(f"{item} cannot be run again in the same attempt")
-
-    def remove_node(self, node: WorkerController) -> str | None:
-        """Take note that a worker has gone; return the item that it was at, if it died in the middle of a cell."""
-        load = self._loads.pop(node)
-        at = min(load.left, default=None)
-        stopping = self.dispatch.stopping
-        if at is None or not stopping:
-            self.dispatch.lost(node.gateway.id)
-        if at is None or stopping or load.collection is None:
-            return None
-        return str(load.collection[at])
-
-    def close(self) -> None:
-        """End the ticks."""
-        self._closed.set()

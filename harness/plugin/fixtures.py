@@ -27,17 +27,17 @@ def cell(request: pytest.FixtureRequest) -> Cell:
 
 @pytest.fixture(scope="session")
 def phase(request: pytest.FixtureRequest) -> int:
-    """The index, in the cell's phases, of the one after which the check runs."""
+    """The index of the phase after which the check runs."""
     found: int = request.param
     return found
 
 
 @pytest.fixture(scope="session")
 def cells(request: pytest.FixtureRequest) -> Cells:
-    """The cells under way in this process."""
+    """The cells of this process."""
     found = request.config.stash.get(CELLS, None)
     if found is None:
-        raise pytest.UsageError("these checks run on cells: say which with --tier TIER or --cell GLOB")
+        raise pytest.UsageError("these checks need cells: pass --tier TIER or --cell CELL")
     return found
 
 
@@ -49,13 +49,13 @@ def life(cell: Cell, cells: Cells) -> Life:
 
 @pytest.fixture(scope="session")
 def witness(cell: Cell, cells: Cells) -> Witness:
-    """Who looked on during the cell's phases: what was before each, what answered during it."""
+    """What was observed during the cell's phases: the state before each, the answers during it."""
     return cells.witness(cell)
 
 
 @pytest.fixture(scope="session")
 def guest(life: Life, phase: int) -> GuestCluster:
-    """The guest cluster after the phase. When a step has failed, the step's own item says all of it, once."""
+    """The guest cluster after the phase. A failed step is reported by its own item only."""
     if life.failure is not None:
         pytest.skip(f"not run: {life.failure.summary.splitlines()[0]}")
     return life.apply(phase)

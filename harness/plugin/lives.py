@@ -1,4 +1,4 @@
-"""Which of a run's cells have items left after `-k` and its like, and whether these are whole lives."""
+"""Which cells of a run have items left after `-k` and similar options, and whether these are whole lives."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def items_of(cells: Iterable[str], collection: Sequence[str]) -> dict[str, list[
     found = {cell: _items(cell, collection) for cell in cells}
     begun = {cell: items for cell, items in found.items() if items}
     if not begun:
-        raise NothingSelected("no check was selected", hint="`--collect-only` shows what there is")
+        raise NothingSelected("no check was selected", hint="`--collect-only` lists the checks")
     for cell, items in begun.items():
         if LAST_ITEM not in collection[items[-1]]:
             raise BadInput(
-                f"{cell}: the selection leaves out how its life ends",
-                hint="give pytest the whole of tests/cells, or run without -n",
+                f"{cell}: the selection leaves out the last step",
+                hint="run the whole of tests/cells, or run without -n",
             )
     return begun
 

@@ -1,4 +1,4 @@
-"""A run in one process, cell by cell."""
+"""A run in one process, one cell at a time."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class SingleProcess:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
-        """Say how to clean up before anything exists, then bring the infra up; without it no item is run."""
+        """Print how to clean up before anything exists, then bring the infra up; without it no item is run."""
         if session.config.option.collectonly or session.testsfailed:
-            return None  # what could not be collected is said by pytest
+            return None  # pytest reports what it could not collect
         if not session.items:
-            nothing = NothingSelected("no check was selected", hint="`--collect-only` shows what there is")
+            nothing = NothingSelected("no check was selected", hint="`--collect-only` lists the checks")
             return refuse(self.run, nothing)
         self.run.console_to(sys.stdout)
         try:
@@ -47,7 +47,7 @@ class SingleProcess:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Tear down what is left, write the reports, and say by exit code whose fault it was."""
+        """Tear down what is left, write the reports, set the exit code."""
         finish(self.run, session, exitstatus)
         if self.waiting is not None:
             self.waiting.stop()

@@ -1,4 +1,4 @@
-"""From what a person asked for to cells: the kind of infra cluster by the settings, failures and changes looked up."""
+"""From what a person asked for to cells: the infra profile by the settings, failures and changes looked up."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def choose(
     failed: str | None = None,
     changed: str | None = None,
 ) -> tuple[Selected, ...]:
-    """Return the cells that are meant, on the kind of infra cluster that the settings lead to.
+    """Return the cells that are meant, on the infra profile that the settings lead to.
 
     Args:
         filters: ids, globs, AXIS=VALUE.  failed: a run's id or "last": only its cells that did not pass.
@@ -47,10 +47,10 @@ def choose(
 
 
 def profile_of(spec: Spec, settings: Settings) -> str:
-    """Return the kind of infra cluster (matrix/infras.yml) that the settings lead to.
+    """Return the infra profile (matrix/infras.yml) that the settings lead to.
 
     Raises:
-        BadInput: no kind is that of the provider.
+        BadInput: no profile is that of the provider.
     """
     if settings.infra_profile is not None:
         return settings.infra_profile
@@ -58,8 +58,8 @@ def profile_of(spec: Spec, settings: Settings) -> str:
     found = [name for name, infra in spec.infras.items() if infra.provider == provider]
     if not found:
         raise BadInput(
-            f"no kind of infra cluster in matrix/infras.yml is that of provider {settings.provider}",
-            hint="give one of them `provider`, or set infra_profile",
+            f"matrix/infras.yml has no infra profile for provider {settings.provider}",
+            hint="set `provider` of one of them, or choose one with --infra-profile",
         )
     return found[0]
 
@@ -80,11 +80,12 @@ def find_run(runs: Path, run: str) -> RunResult:
     if run == LAST:
         found = max(RunDir.all_in(runs), key=lambda run: run.results.stat().st_mtime, default=None)
         if found is None:
-            raise BadInput(f"there is no run in {runs}", hint="name the runs' directory with --runs")
+            raise BadInput(f"there is no run in {runs}", hint="give the directory of run results with --runs")
         return load(found.path.resolve())
     named = RunDir.of(runs, run)
     if not named.results.is_file():
         raise BadInput(
-            f"there is no run {run!r} in {runs}", hint="its folders are named after the runs; `last` also works"
+            f"there is no run {run!r} in {runs}",
+            hint="its directories are run ids; `last` is the newest run",
         )
     return load(named.path)

@@ -87,7 +87,7 @@ def history_of(paths: Sequence[Path], spec: Spec, settings: Settings, environmen
 def selection_of(asked: Asked, records: Sequence[Record], environment: Mapping[str, str]) -> RecordFilter:
     """Return what is looked at.
 
-    Without options that is the nightly tier of the default branch, on the kind of infra cluster that ran last; in a
+    Without options that is the nightly tier of the default branch, on the infra profile that ran last; in a
     merge request's pipeline it is that pipeline, against what the default branch had.
     """
     focus = asked.pipeline
@@ -113,7 +113,7 @@ def _one(word: str | None) -> str | None:
 
 
 def _last_infra(chosen: RecordFilter, records: Iterable[Record]) -> str | None:
-    """Return the kind of infra cluster of the last record that is looked at."""
+    """Return the infra profile of the last record that is looked at."""
     if chosen.focus is not None:
         seen = [r.infra for r in records if key_of(r) == chosen.focus]
     else:

@@ -85,7 +85,7 @@ def test_a_list_for_programs_says_what_a_cell_costs_and_why_it_is_there() -> Non
 def test_the_kind_of_infra_follows_the_provider_or_is_named() -> None:
     here, both = [SMOKE, "v3-deb-t1-up"], [SMOKE, "v3-deb-t1-up", "v3-ubu-t2-fresh"]
     assert names(listed()) == here
-    assert names(listed("--provider", "kubeconfig")) == names(listed("--infra", "there")) == both
+    assert names(listed("--provider", "kubeconfig")) == names(listed("--infra-profile", "there")) == both
 
 
 @pytest.mark.usefixtures("project")
@@ -127,7 +127,7 @@ def test_what_failed_in_the_last_run(tmp_path: Path) -> None:
     ("words", "error", "said"),
     [
         ("list --tier nope", BadInput, "unknown tier 'nope'"),
-        ("list --infra nope", BadInput, "'nope'"),
+        ("list --infra-profile nope", BadInput, "'nope'"),
         ("list --failed last", BadInput, "there is no run in runs"),
         ("list --failed nope", BadInput, "there is no run 'nope'"),
         ("list --changed-since nope", BadInput, "git does not know the revision 'nope'"),

@@ -79,7 +79,9 @@ def test_a_changed_matrix_makes_the_files_out_of_date_until_they_are_written(mat
 
 
 def test_json_has_cells_counts_and_reasons(matrix: Path) -> None:
-    nightly, little = (next(p for p in planned("--infra", "kubevirt") if p["tier"] == t) for t in ("nightly", "little"))
+    nightly, little = (
+        next(p for p in planned("--infra-profile", "kubevirt") if p["tier"] == t) for t in ("nightly", "little")
+    )
     assert {c["state"] for c in nightly["cells"]} == {"pinned", "kept"}
     assert all(c["feasible"] == c["covered"] > 0 for c in nightly["covered"])
     assert {"values": {"kubernetes": "1.34", "scenario": "upgrade"}} in [
@@ -91,12 +93,12 @@ def test_json_has_cells_counts_and_reasons(matrix: Path) -> None:
 
 
 def test_new_and_dropped_cells_are_told_from_kept_ones(matrix: Path) -> None:
-    before = {c["id"] for c in planned("--tier", "nightly", "--infra", "kubevirt")[0]["cells"]}
+    before = {c["id"] for c in planned("--tier", "nightly", "--infra-profile", "kubevirt")[0]["cells"]}
     edit(matrix / "axes.yml", "{id: three, slug: t3,", "{id: three, slug: t33,")
-    (found,) = planned("--tier", "nightly", "--infra", "kubevirt")
+    (found,) = planned("--tier", "nightly", "--infra-profile", "kubevirt")
     assert {c["id"] for c in found["cells"] if c["state"] != "new"} <= before
     assert set(found["dropped"]) == {i for i in before if "-t3-" in i}
-    text = done("--tier", "nightly", "--infra", "kubevirt")
+    text = done("--tier", "nightly", "--infra-profile", "kubevirt")
     assert all(f"{i} dropped" in " ".join(text.split()) for i in found["dropped"])
 
 
@@ -111,7 +113,7 @@ def test_the_text_shows_cells_proof_and_what_is_left_out(matrix: Path) -> None:
 
 def test_repack_and_seed_change_only_what_is_named(matrix: Path) -> None:
     before = load_lock(matrix)
-    done("--repack", "--seed", "5", "--tier", "nightly", "--infra", "kubevirt", "--write")
+    done("--repack", "--seed", "5", "--tier", "nightly", "--infra-profile", "kubevirt", "--write")
     after = load_lock(matrix)
     assert after.cells("embedded", "nightly") == before.cells("embedded", "nightly")
     assert after.cells("kubevirt", "little") == before.cells("kubevirt", "little")
@@ -145,4 +147,4 @@ def test_check_goes_with_nothing_else(matrix: Path) -> None:
 
 def test_unknown_names_are_refused(matrix: Path) -> None:
     assert "did you mean 'nightly'" in refused("--tier", "nigtly").summary
-    assert "did you mean 'kubevirt'" in refused("--infra", "kubvirt").summary
+    assert "did you mean 'kubevirt'" in refused("--infra-profile", "kubvirt").summary

@@ -41,7 +41,7 @@ def test_nothing_at_all_is_said() -> None:
 
 
 def test_a_life_without_its_end_is_refused() -> None:
-    with pytest.raises(BadInput, match=f"{TWO}: the selection leaves out how its life ends"):
+    with pytest.raises(BadInput, match=f"{TWO}: the selection leaves out the last step"):
         items_of([ONE, TWO], life(ONE) + life(TWO)[:-1])
 
 
