@@ -18,7 +18,8 @@ from pathlib import Path
 from harness.errors import BadInput, InfraError
 from harness.files import write_atomically
 from harness.history.lines import History, cut_down, missing, read
-from harness.history.record import Record, to_line
+from harness.history.record import Record
+from harness.history.record_line import to_line
 
 RECENT_BYTES = 32 * 2**20  # of the file's end: thousands of cell runs, read in less than a second
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from harness.history.record import CheckTable, Record, Unreadable, from_line, to_line
+from harness.history.record import CheckTable, Record
+from harness.history.record_line import Unreadable, from_line, to_line
 from harness.history.text import telling
 
 LONGEST_LINE = 16 * 2**20  # bytes; the longest real one is some 50 kB

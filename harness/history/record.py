@@ -7,15 +7,13 @@ record (harness/report/records.py) and where lines are kept (file, package).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import Field, StringConstraints
 
-VERSION = 1
 LETTERS = {"passed": "p", "failed": "f", "not-run": "s"}  # of a check's outcome; quarantined failures are `q`
 ABSENT = "."
 QUARANTINED_CHECK = "q"
@@ -23,7 +21,7 @@ OUTCOMES = {letter: word for word, letter in LETTERS.items()} | {QUARANTINED_CHE
 
 Outcome = Literal[
     "passed", "failed", "interrupted", "unfinished", "unchecked", "not started", "quarantined"
-]  # the words of harness.report.cell, repeated because a type needs literals; a test holds them together
+]  # the words of harness.report.step, repeated because a type needs literals; a test holds them together
 Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 Moment = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z$")]
 Number = Annotated[int, Field(ge=0, le=10**9)]
@@ -158,61 +156,3 @@ class Record:
     def start(self) -> datetime:
         """Return when it started."""
         return datetime.fromisoformat(self.started)
-
-
-class Unreadable(ValueError):
-    """A line is no record; the text says why."""
-
-
-ADAPTER = TypeAdapter(Record)
-
-
-def to_line(record: Record) -> bytes:
-    """Return a record's line, with its line feed; defaults are left out."""
-    return ADAPTER.dump_json(record, exclude_defaults=True).replace(b"{", b'{"v":1,', 1) + b"\n"
-
-
-def from_line(line: bytes) -> Record:
-    """Return the record of a line. Keys that are not known are passed over: a later version may have more.
-
-    Raises:
-        Unreadable: it is none of this version.
-    """
-    try:
-        record = ADAPTER.validate_json(line, strict=True)
-    except ValidationError as error:
-        newer = _newer(line)
-        if newer:
-            raise Unreadable(newer) from None
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise Unreadable(f"{where}: {first['msg']}" if where else first["msg"]) from None
-    mistake = _mistake(record)
-    if mistake:
-        raise Unreadable(mistake)
-    return record
-
-
-def _newer(line: bytes) -> str:
-    """Tell of a record of a later version, which only looks broken to this one."""
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return ""
-    version = found.get("v") if isinstance(found, dict) else None
-    newer = isinstance(version, int) and version > VERSION
-    return f"version {version} of the history; this vmatrix knows version {VERSION}: update it" if newer else ""
-
-
-def _mistake(record: Record) -> str:
-    try:
-        began, ended = (datetime.fromisoformat(moment) for moment in (record.started, record.finished))
-    except ValueError as error:
-        return f"started, finished: {error}"
-    if ended < began:
-        return "finished: is before started"
-    width = len(record.checks.names)
-    for number, row in enumerate(record.checks.rows):
-        if len(row.results) != width or (row.seconds and len(row.seconds) != width):
-            return f"checks.rows.{number}: is not as long as checks.names"
-    return ""

@@ -11,7 +11,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from harness.report.cell import FAILED, PASSED, TEARDOWN, UNFINISHED, CellResult, Check, Step, WorkerAssignment
+from harness.report.cell import CellResult
+from harness.report.step import FAILED, PASSED, TEARDOWN, UNFINISHED, Check, Step, WorkerAssignment
 from harness.rundir import RunDir
 
 Event = dict[str, Any]

@@ -16,8 +16,9 @@ from xml.etree import ElementTree as Xml
 
 from harness.history.text import telling
 from harness.report import words
-from harness.report.cell import FAILED, INTERRUPTED, NOT_RUN, NOT_STARTED, PASSED, UNFINISHED, CellResult, Check, Step
+from harness.report.cell import CellResult
 from harness.report.results import RunResult
+from harness.report.step import FAILED, INTERRUPTED, NOT_RUN, NOT_STARTED, PASSED, UNFINISHED, Check, Step
 
 NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 COUNTED = {"failures": "failure", "errors": "error", "skipped": "skipped"}

@@ -13,8 +13,8 @@ from rich.status import Status
 from rich.text import Text
 
 from harness.cell.steps import StepEvent
-from harness.report.cell import FAILED
 from harness.report.progress import Progress
+from harness.report.step import FAILED
 from harness.report.words import duration
 
 NOT_IN_A_SECTION = re.compile(r"[^a-z0-9_.-]")

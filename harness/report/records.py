@@ -30,8 +30,9 @@ from harness.history.record import (
 from harness.history.scrub import scrubber
 from harness.history.text import MOST_TEXT, cut
 from harness.record import read
-from harness.report.cell import FAILED, NOT_RUN, PASSED, CellResult, Check, Step
+from harness.report.cell import CellResult
 from harness.report.results import RunResult, load
+from harness.report.step import FAILED, NOT_RUN, PASSED, Check, Step
 from harness.spec.models import QuarantineEntry
 
 LONG_TEXTS = 8  # failed checks of a cell whose texts are kept so long; when more fail, they mostly say the same

@@ -10,15 +10,9 @@ from pathlib import Path
 
 from harness.plan.quarantine import match
 from harness.record import read
-from harness.report.cell import (
-    FAILED,
-    OUTCOMES,
-    TEARDOWN,
-    CellResult,
-    Check,
-    Step,
-)
+from harness.report.cell import CellResult
 from harness.report.events import Event, cell_result, seconds_between, was_kept
+from harness.report.step import FAILED, OUTCOMES, TEARDOWN, Check, Step
 from harness.spec.models import QuarantineEntry
 
 LEFT_OUT = "left-out"  # event of a cell of which nothing was selected

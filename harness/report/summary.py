@@ -6,8 +6,10 @@ import re
 from collections.abc import Sequence
 
 from harness.report import words
-from harness.report.cell import ADMISSION, FAILED, NOT_RUN, PASSED, CellResult, Check, Step
+from harness.report.cell import CellResult
+from harness.report.groups import groups_of
 from harness.report.results import RunResult, alike
+from harness.report.step import ADMISSION, FAILED, NOT_RUN, PASSED, Check, Step
 
 
 def render(result: RunResult) -> str:
@@ -95,7 +97,7 @@ def _indented(step: Step) -> str:
 
 
 def _checks(cell: CellResult, attempt: int) -> list[str]:
-    groups = words.groups(cell, attempt)
+    groups = groups_of(cell, attempt)
     if not groups:
         return []
     rows = [f"| {group.title} | {group.said} | {words.duration(group.seconds)} |" for group in groups]

@@ -8,8 +8,10 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.report import words
-from harness.report.cell import ADMISSION, FAILED, PASSED, CellResult, Check, Step
+from harness.report.cell import CellResult
+from harness.report.groups import groups_of
 from harness.report.results import RunResult, alike
+from harness.report.step import ADMISSION, FAILED, PASSED, Check, Step
 from harness.rundir import SUMMARY
 
 BAD, ODD = "bold red", "yellow"
@@ -88,7 +90,7 @@ def _table(cell: CellResult) -> Table:
             table.add_row(Text(f"attempt {attempt}", "bold"), "", "")
         for step in cell.steps_of(attempt):
             table.add_row(_name(step), _step_outcome(step), words.duration(step.seconds))
-        for group in words.groups(cell, attempt):
+        for group in groups_of(cell, attempt):
             worst = "failed" if group.failed else "quarantined" if group.quarantined else ""
             style = worst or ("passed" if group.passed else "not-run")
             table.add_row(f"checks: {group.title}", _styled(group.said, style), words.duration(group.seconds))

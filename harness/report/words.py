@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from harness.report.cell import FAILED, NOT_RUN, NOT_STARTED, PASSED, CellResult, Check
+from harness.report.cell import CellResult
+from harness.report.groups import groups_of
 from harness.report.results import RunResult
+from harness.report.step import NOT_RUN, NOT_STARTED, PASSED, Check
 
 MANY_CELLS = 5  # from here on, cells that passed at once have no section of their own
 MOST_NAMES = 6  # of checks that did not run for the same reason; of more, only their number is said
@@ -65,7 +66,7 @@ def counts(cell: CellResult) -> tuple[str, str, str, str]:
 
     What there is nothing to say of is empty.
     """
-    found = groups(cell, cell.last_attempt)
+    found = groups_of(cell, cell.last_attempt)
     passed, ran = sum(g.passed for g in found), sum(g.passed + g.failed + g.quarantined for g in found)
     expected = cell.admitted.expected if cell.admitted is not None else 0.0
     waited, took, wanted = (duration(s) if s else "" for s in (cell.waited, cell.last_seconds, expected))
@@ -107,45 +108,6 @@ def blames(result: RunResult) -> str:
     return "; ".join(
         f"{blame}: {plural(failures[blame], 'failure')} in {plural(cells[blame], 'cell')}"
         for blame, _ in cells.most_common()
-    )
-
-
-@dataclass(frozen=True)
-class Group:
-    """The checks of one suite after one stage of one attempt."""
-
-    title: str
-    passed: int
-    failed: int
-    quarantined: int
-    not_run: int
-    seconds: float
-
-    @property
-    def said(self) -> str:
-        """Return the numbers that are not zero."""
-        words = {"passed": self.passed, "failed": self.failed, "quarantined": self.quarantined, "not run": self.not_run}
-        return ", ".join(f"{number} {word}" for word, number in words.items() if number)
-
-
-def groups(cell: CellResult, attempt: int) -> list[Group]:
-    """Return an attempt's checks by stage (when the cell has several) and suite."""
-    checks = cell.checks_of(attempt)
-    keys = dict.fromkeys((c.stage, c.suite) for c in checks)
-    ordered = sorted(keys, key=lambda key: cell.stages.index(key[0]))
-    return [_group(cell, key, [c for c in checks if (c.stage, c.suite) == key]) for key in ordered]
-
-
-def _group(cell: CellResult, key: tuple[str, str], checks: list[Check]) -> Group:
-    stage, suite = key
-    failed = [c for c in checks if c.outcome == FAILED]
-    return Group(
-        title=f"after {stage}: {suite}" if len(cell.stages) > 1 else suite,
-        passed=sum(c.outcome == PASSED for c in checks),
-        failed=sum(not c.quarantine for c in failed),
-        quarantined=sum(bool(c.quarantine) for c in failed),
-        not_run=sum(c.outcome == NOT_RUN for c in checks),
-        seconds=sum(c.seconds for c in checks),
     )
 
 

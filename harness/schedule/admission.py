@@ -17,10 +17,11 @@ from types import TracebackType
 from harness.kube import Cluster
 from harness.model import Cell
 from harness.schedule.book import Book, Entry
-from harness.schedule.capacity import Survey, survey
-from harness.schedule.demand import Demand, Rules, demand_of, rules_of
-from harness.schedule.ledger import RESERVATIONS_NAMESPACE, Ledger
+from harness.schedule.capacity import Survey
+from harness.schedule.decision import Admitted, Decision, Refused
+from harness.schedule.demand import Demand, demand_of
 from harness.schedule.limits import Limits
+from harness.schedule.outlook import Outlook
 from harness.schedule.verdict import check_possible, possible, refusal
 
 TTL_SECONDS = 90.0
@@ -28,53 +29,11 @@ PATIENCE_SECONDS = 1800.0  # docs/decisions/schedule-order.md has the simulation
 RENEWALS = 3  # per TTL
 
 
-@dataclass(frozen=True)
-class Admitted:
-    """A cell that may start; its room is reserved."""
-
-    cell: Cell
-
-
-@dataclass(frozen=True)
-class Refused:
-    """A cell that may not start yet, and why, in words with numbers."""
-
-    cell: Cell
-    reason: str
-
-
-@dataclass(frozen=True)
-class Decision:
-    """What came of trying cells in order: the one that may start, if any, and why those before it may not."""
-
-    admitted: Admitted | None
-    refused: tuple[Refused, ...]
-
-
 class Cause(Enum):
     """What keeps a cell waiting."""
 
     LIMITS = "limits"
     ROOM = "room"
-
-
-@dataclass(frozen=True)
-class Outlook:
-    """How an infra cluster is seen: KubeVirt's settings, what is free there, and, for a holder, who reserved what."""
-
-    rules: Rules
-    look: Callable[[], Survey]
-    ledger: Callable[[str], Ledger]
-
-    @staticmethod
-    def of(cluster: Cluster, ttl: float, namespace: str | None) -> Outlook:
-        """Return what asks the cluster itself; reservations lie in the shared namespace or in one of their own."""
-        book = namespace if namespace is not None else RESERVATIONS_NAMESPACE
-        return Outlook(
-            rules_of(cluster),
-            lambda: survey(cluster, namespace),
-            lambda holder: Ledger(cluster, holder, ttl=ttl, namespace=book),
-        )
 
 
 @dataclass(frozen=True)

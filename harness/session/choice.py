@@ -10,8 +10,8 @@ from harness.errors import BadInput
 from harness.paths import project_dir
 from harness.plan.changed import changed_since
 from harness.plan.select import Failed, PlanSelection, Selected, selected
-from harness.report.cell import PASSED, QUARANTINED
 from harness.report.results import RunResult, excused, load
+from harness.report.step import PASSED, QUARANTINED
 from harness.rundir import RunDir
 from harness.spec import Spec
 from harness.spec.settings import Settings

@@ -12,8 +12,9 @@ from harness.errors import (
     EXIT_RETRY,
     Blame,
 )
-from harness.report.cell import PASSED, QUARANTINED, UNCHECKED, CellResult
+from harness.report.cell import CellResult
 from harness.report.results import RunResult
+from harness.report.step import PASSED, QUARANTINED, UNCHECKED
 
 # Among failures of several kinds, the one that a script must hear of first.
 SEVERITY = (EXIT_LEAKED, EXIT_HARNESS, EXIT_PRODUCT, EXIT_INFRA, EXIT_RETRY, EXIT_BAD_INPUT)

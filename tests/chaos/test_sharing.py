@@ -14,7 +14,8 @@ from harness.errors import EXIT_RETRY, BadInput, Blame, InfraRetriable
 from harness.kube import Cluster
 from harness.kube.patience import Patience
 from harness.kube.resources import VALIDATING_WEBHOOK
-from harness.schedule.admission import Admission, Admitted
+from harness.schedule.admission import Admission
+from harness.schedule.decision import Admitted
 from harness.schedule.durations import Durations
 from harness.schedule.limits import Limits
 from harness.session.admit import Waiting

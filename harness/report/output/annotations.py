@@ -6,7 +6,8 @@ Source: GitLab documentation, "GitLab CI/CD artifacts reports types", annotation
 
 from __future__ import annotations
 
-from harness.report.analysis.analyse import Analysis, CellStory
+from harness.report.analysis.analyse import Analysis
+from harness.report.analysis.story import CellStory
 from harness.report.output.numbers import commits, compare_url
 
 SECTION = "vmatrix"

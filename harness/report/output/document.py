@@ -5,14 +5,16 @@ Texts are as they were said: whoever shows them escapes them. What is the same f
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from harness.history.lines import History
 from harness.history.text import cut, telling
-from harness.report.analysis.analyse import Analysis, CellStory, Slower
+from harness.report.analysis.analyse import Analysis
 from harness.report.analysis.checks import CheckStory
 from harness.report.analysis.failures import Failure
 from harness.report.analysis.planned import Quarantined
+from harness.report.analysis.story import CellStory, Slower
 from harness.report.analysis.streaks import Range
 from harness.report.output import pieces
 from harness.report.output.command import reproduce
@@ -33,6 +35,7 @@ ABSENT = "."
 NOBODY = " "
 MOST_MESSAGE = 4000  # characters of a failure's text
 MOST_CLUSTERS = 200
+SELECTION = ("tier", "branch", "infra", "days", "focus")  # what of it a reader is told
 
 
 class _Table:
@@ -67,21 +70,15 @@ class _Document:
 
     def whole(self) -> dict[str, Any]:
         found = self.analysis
-        selection = found.selection
+        fresh = found.freshness
         cells = [self.cell(cell) for cell in found.cells]
         clusters = self.cluster_list()
         return {
             "v": VERSION,
             "title": self.title,
             "generated": found.now.isoformat(timespec="seconds").replace("+00:00", "Z"),
-            "selection": {
-                "tier": selection.tier,
-                "branch": selection.branch,
-                "infra": selection.infra,
-                "days": selection.days,
-                "focus": selection.focus,
-            },
-            "freshness": self.freshness(),
+            "selection": {name: getattr(found.selection, name) for name in SELECTION},
+            "freshness": {**asdict(fresh), "missing": [day.isoformat() for day in fresh.missing]},
             "axes": [{"name": name, "values": list(values)} for name, values in self.axes.items()],
             "nights": [pieces.night(night) for night in found.nights],
             "summary": summary(found),
@@ -94,17 +91,6 @@ class _Document:
             "quarantine": [self.quarantined(entry) for entry in found.quarantine],
             "coverage": self.coverage(),
             "history": pieces.history(self.history),
-        }
-
-    def freshness(self) -> dict[str, Any]:
-        fresh = self.analysis.freshness
-        return {
-            "last": fresh.last,
-            "hours_ago": fresh.hours_ago,
-            "every_hours": fresh.every_hours,
-            "stale_after_hours": fresh.stale_after_hours,
-            "stale": fresh.stale,
-            "missing": [day.isoformat() for day in fresh.missing],
         }
 
     def cell(self, cell: CellStory) -> dict[str, Any]:
@@ -125,11 +111,7 @@ class _Document:
             ],
             "trend": pieces.trend(cell.trend),
             "last": {"night": cell.last_night, "outcome": last.outcome, "blame": last.blame} if last else None,
-            "habit": cell.habit,
-            "news": cell.news,
-            "streak": cell.streak,
-            "since": self.range(cell.since),
-            "flaky": pieces.rate(cell.flaky),
+            **self.judged(cell),
             "failures": [
                 {"night": night, "items": [self.failure(cell.id, night, f) for f in found]}
                 for night, found in sorted(cell.failures.items())
@@ -164,13 +146,19 @@ class _Document:
         return {
             "check": self.checks.number(check.title),
             "outcome": check.outcome,
-            "habit": check.habit,
-            "news": check.news,
-            "streak": check.streak,
-            "since": self.range(check.since),
-            "flaky": pieces.rate(check.flaky),
+            **self.judged(check),
             "history": check.history,
             "reason": self.message(check.reason) if check.reason else -1,
+        }
+
+    def judged(self, story: CellStory | CheckStory) -> dict[str, Any]:
+        """Return what is said of a cell and of a check alike."""
+        return {
+            "habit": story.habit,
+            "news": story.news,
+            "streak": story.streak,
+            "since": self.range(story.since),
+            "flaky": {**asdict(story.flaky), "enough": story.flaky.enough},
         }
 
     def message(self, text: str, titles: tuple[str, ...] = ()) -> int:
@@ -229,10 +217,10 @@ class _Document:
     def coverage(self) -> dict[str, Any]:
         found = self.analysis.coverage
         return {
-            **pieces.counted(found.cells),
-            "pairs": pieces.counted(found.pairs),
+            **asdict(found.cells),
+            "pairs": asdict(found.pairs),
             "axes": [
-                {"name": axis, "values": [{"value": value, **pieces.counted(c)} for value, c in values.items()]}
+                {"name": axis, "values": [{"value": value, **asdict(c)} for value, c in values.items()]}
                 for axis, values in found.values.items()
             ],
         }

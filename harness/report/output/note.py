@@ -10,10 +10,11 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from harness.history.lines import History
 from harness.history.text import telling
-from harness.report.analysis.analyse import Analysis, CellStory
+from harness.report.analysis.analyse import Analysis
 from harness.report.analysis.failures import Failure
 from harness.report.analysis.nights import Night
 from harness.report.analysis.planned import RAN
+from harness.report.analysis.story import CellStory
 from harness.report.output.command import reproduce
 from harness.report.output.numbers import commits, compare_url, summary
 from harness.report.words import plural

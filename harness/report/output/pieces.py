@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from harness.history.lines import History
 from harness.history.record import Record
 from harness.report.analysis.analyse import Analysis
-from harness.report.analysis.flaky import Rate
 from harness.report.analysis.nights import Night
-from harness.report.analysis.planned import Counted
 from harness.report.analysis.trend import Trend
 
 MOST_SKIPPED = 100  # lines that could not be read, of which each is named
@@ -54,7 +53,7 @@ def history(history: History) -> dict[str, Any]:
     return {
         "records": len(history.records),
         "duplicates": history.duplicates,
-        "skipped": [{"source": s.source, "line": s.line, "why": s.why} for s in history.skipped[:MOST_SKIPPED]],
+        "skipped": [asdict(line) for line in history.skipped[:MOST_SKIPPED]],
         "skipped_total": len(history.skipped),
         "sources": list(history.sources),
         "forgotten": sum(r.forgotten for r in history.records),
@@ -92,29 +91,4 @@ def trend(trend: Trend | None) -> dict[str, Any] | None:
     """Return how long it takes now against usually, in seconds; nothing when too little is known."""
     if trend is None:
         return None
-    return {
-        "now": trend.now,
-        "usual": trend.usual,
-        "mad": trend.mad,
-        "ratio": round(trend.ratio, 2),
-        "n": trend.n,
-        "n_now": trend.n_now,
-        "notable": trend.notable,
-    }
-
-
-def rate(rate: Rate) -> dict[str, Any]:
-    """Return how often it failed, with the bounds of that rate."""
-    return {
-        "rate": rate.rate,
-        "low": rate.low,
-        "high": rate.high,
-        "failed": rate.failed,
-        "n": rate.n,
-        "enough": rate.enough,
-    }
-
-
-def counted(counted: Counted) -> Mapping[str, int]:
-    """Return how many were planned, ran and passed."""
-    return {"planned": counted.planned, "ran": counted.ran, "passed": counted.passed}
+    return {**asdict(trend), "ratio": round(trend.ratio, 2), "notable": trend.notable}

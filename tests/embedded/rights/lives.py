@@ -16,7 +16,8 @@ from harness.kube import Cluster
 from harness.model import Cell, Phase, PlannedMachine
 from harness.paths import project_dir
 from harness.record import Recorder
-from harness.schedule.admission import Admission, Admitted
+from harness.schedule.admission import Admission
+from harness.schedule.decision import Admitted
 from harness.spec import load_spec
 from harness.spec.settings import Settings
 from tests.embedded.rights.conftest import Ground

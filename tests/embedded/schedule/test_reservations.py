@@ -19,8 +19,9 @@ from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube import Cluster
 from harness.kube.resources import LEASE, NAMESPACE, POD, SERVICE_ACCOUNT
 from harness.model import LABEL_CELL, LABEL_MANAGED, LABEL_RUN, MANAGED_BY, Cell, Phase, PlannedMachine
-from harness.schedule.admission import Admission, Admitted
+from harness.schedule.admission import Admission
 from harness.schedule.capacity import survey
+from harness.schedule.decision import Admitted
 from harness.schedule.demand import demand_of
 from harness.schedule.ledger import ANNOTATION, LEASE_NAME, RESERVATIONS_NAMESPACE, Ledger
 from harness.schedule.limits import Limits

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.history.record import Outcome, Unreadable, from_line, to_line
+from harness.history.record import Outcome
+from harness.history.record_line import Unreadable, from_line, to_line
 from harness.history.scrub import scrubber
-from harness.report.cell import OUTCOMES
+from harness.report.step import OUTCOMES
 from tests.unit.history.make import checked, record
 from tests.unit.history.synthetic import records
 

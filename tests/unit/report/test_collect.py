@@ -10,7 +10,7 @@ import pytest
 
 from harness.errors import BadInput
 from harness.history.file import FileStore
-from harness.history.record import to_line
+from harness.history.record_line import to_line
 from harness.report.collect import collect, keep
 from harness.schedule.estimate import estimate
 from harness.spec.models import QuarantineEntry

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from harness import proc
-from harness.history.record import Record, RunOrigin, from_line, to_line
+from harness.history.record import Record, RunOrigin
+from harness.history.record_line import from_line, to_line
 from harness.report import records
 from harness.report.records import records_of
 from harness.report.results import load

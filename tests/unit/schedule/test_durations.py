@@ -10,7 +10,8 @@ import pytest
 
 from harness.history import file
 from harness.history.file import FileStore
-from harness.history.record import Record, to_line
+from harness.history.record import Record
+from harness.history.record_line import to_line
 from harness.model import Cell
 from harness.schedule.durations import Durations
 from harness.schedule.estimate import estimate

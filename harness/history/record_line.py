@@ -1,0 +1,70 @@
+"""A record as its line of JSON, and back; whatever stands in a line, it does no harm."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+
+from pydantic import TypeAdapter, ValidationError
+
+from harness.history.record import Record
+
+VERSION = 1
+
+
+class Unreadable(ValueError):
+    """A line is no record; the text says why."""
+
+
+ADAPTER = TypeAdapter(Record)
+
+
+def to_line(record: Record) -> bytes:
+    """Return a record's line, with its line feed; defaults are left out."""
+    return ADAPTER.dump_json(record, exclude_defaults=True).replace(b"{", b'{"v":1,', 1) + b"\n"
+
+
+def from_line(line: bytes) -> Record:
+    """Return the record of a line. Keys that are not known are passed over: a later version may have more.
+
+    Raises:
+        Unreadable: it is none of this version.
+    """
+    try:
+        record = ADAPTER.validate_json(line, strict=True)
+    except ValidationError as error:
+        newer = _newer(line)
+        if newer:
+            raise Unreadable(newer) from None
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise Unreadable(f"{where}: {first['msg']}" if where else first["msg"]) from None
+    mistake = _mistake(record)
+    if mistake:
+        raise Unreadable(mistake)
+    return record
+
+
+def _newer(line: bytes) -> str:
+    """Tell of a record of a later version, which only looks broken to this one."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return ""
+    version = found.get("v") if isinstance(found, dict) else None
+    newer = isinstance(version, int) and version > VERSION
+    return f"version {version} of the history; this vmatrix knows version {VERSION}: update it" if newer else ""
+
+
+def _mistake(record: Record) -> str:
+    try:
+        began, ended = (datetime.fromisoformat(moment) for moment in (record.started, record.finished))
+    except ValueError as error:
+        return f"started, finished: {error}"
+    if ended < began:
+        return "finished: is before started"
+    width = len(record.checks.names)
+    for number, row in enumerate(record.checks.rows):
+        if len(row.results) != width or (row.seconds and len(row.seconds) != width):
+            return f"checks.rows.{number}: is not as long as checks.names"
+    return ""
