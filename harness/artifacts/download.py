@@ -19,11 +19,7 @@ BROKEN = (TimeoutError, ConnectionError, ssl.SSLError, http.client.HTTPException
 Told = Callable[[int, int | None], None]
 
 
-def untold(so_far: int, announced: int | None) -> None:
-    """Take no notice of how far a download is."""
-
-
-def download(url: str, expected: str, target: Path, *, hint: str, told: Told = untold) -> None:
+def download(url: str, expected: str, target: Path, *, hint: str, told: Told = lambda so_far, announced: None) -> None:
     """Download a file and verify it.
 
     Args:

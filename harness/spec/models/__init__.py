@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Any
+
+from pydantic import Field, create_model
 
 from harness.spec.base import Model, Name
-from harness.spec.models.axes import AxesFile, Axis, AxisValue, Extension, Support
-from harness.spec.models.constraints import Constraint, ConstraintsFile
+from harness.spec.models.axes import Axis, AxisValue, Extension, Support
+from harness.spec.models.constraints import Constraint
 from harness.spec.models.images import BuildSource, DiskImage, ImagesFile, UrlSource
-from harness.spec.models.infras import Infra, InfrasFile
+from harness.spec.models.infras import Infra
 from harness.spec.models.network_plugins import Gateway, NetworkPlugin, NetworkPluginsFile
-from harness.spec.models.product import Product, ProductFile, ProductPhase
-from harness.spec.models.quarantine import QuarantineEntry, QuarantineFile
-from harness.spec.models.scenarios import Scenario, ScenarioPhase, ScenariosFile
-from harness.spec.models.tiers import Budget, Cover, Tier, TiersFile, Together
-from harness.spec.models.timeouts import Timeouts, TimeoutsFile
-from harness.spec.models.topologies import MachineGroup, TopologiesFile, Topology
+from harness.spec.models.product import Product, ProductPhase
+from harness.spec.models.quarantine import QuarantineEntry
+from harness.spec.models.scenarios import Scenario, ScenarioPhase
+from harness.spec.models.space import Space, Spec
+from harness.spec.models.tiers import Budget, Cover, Tier, Together
+from harness.spec.models.timeouts import Timeouts
+from harness.spec.models.topologies import MachineGroup, Topology
 
 __all__ = [
     "FILES",
@@ -46,50 +49,25 @@ __all__ = [
     "UrlSource",
 ]
 
+
+def _file(key: str, content: Any, *, least: int = 0, default: Any = ...) -> type[Model]:
+    """Return the model of matrix/KEY.yml, which has that one key; `least`: of how many items."""
+    name = f"{key.title().replace('_', '')}File"
+    field = Field(default, min_length=least) if least else Field(default)
+    fields: dict[str, Any] = {key: (content, field)}
+    return create_model(name, __base__=Model, __doc__=f"matrix/{key}.yml", **fields)
+
+
 FILES: dict[str, type[Model]] = {
-    "axes.yml": AxesFile,
-    "topologies.yml": TopologiesFile,
-    "scenarios.yml": ScenariosFile,
-    "tiers.yml": TiersFile,
-    "timeouts.yml": TimeoutsFile,
-    "product.yml": ProductFile,
-    "constraints.yml": ConstraintsFile,
-    "infras.yml": InfrasFile,
-    "quarantine.yml": QuarantineFile,
+    "axes.yml": _file("axes", tuple[Axis, ...], least=1),
+    "topologies.yml": _file("topologies", dict[Name, Topology]),
+    "scenarios.yml": _file("scenarios", dict[Name, Scenario]),
+    "tiers.yml": _file("tiers", dict[Name, Tier]),
+    "timeouts.yml": _file("timeouts", Timeouts),
+    "product.yml": _file("product", Product),
+    "constraints.yml": _file("constraints", tuple[Constraint, ...], default=()),
+    "infras.yml": _file("infras", dict[Name, Infra], least=1),
+    "quarantine.yml": _file("quarantine", tuple[QuarantineEntry, ...], default=()),
     "images.yml": ImagesFile,
     "network_plugins.yml": NetworkPluginsFile,
 }
-
-
-class Space(Model):
-    """What cells there may be: the axes, and everything that constrains them."""
-
-    axes: tuple[Axis, ...]
-    topologies: dict[Name, Topology]
-    scenarios: dict[Name, Scenario]
-    constraints: tuple[Constraint, ...] = ()
-    infras: dict[Name, Infra] = Field(default_factory=dict)
-
-    def axis(self, name: str) -> Axis:
-        """Return an axis by name; KeyError when there is none."""
-        for axis in self.axes:
-            if axis.name == name:
-                return axis
-        raise KeyError(name)
-
-    def value(self, axis: str, value_id: str) -> AxisValue:
-        """Return a value of an axis; KeyError when there is none."""
-        for value in self.axis(axis).values:
-            if value.id == value_id:
-                return value
-        raise KeyError(value_id)
-
-
-class Spec(Space):
-    """All of matrix/, loaded and cross-checked."""
-
-    tiers: dict[Name, Tier]
-    timeouts: Timeouts
-    product: Product
-    quarantine: tuple[QuarantineEntry, ...] = ()
-    network_plugins: dict[Name, NetworkPlugin] = Field(default_factory=dict)

@@ -82,9 +82,3 @@ class Axis(Model):
     def in_ids(self, value: AxisValue) -> str:
         """Return what stands in cell ids for a value of this axis, nothing for the default."""
         return "" if value.id == self.default else value.short
-
-
-class AxesFile(Model):
-    """matrix/axes.yml"""
-
-    axes: tuple[Axis, ...] = Field(min_length=1)

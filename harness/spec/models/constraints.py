@@ -13,9 +13,3 @@ class Constraint(Model):
     if_: dict[Name, Condition] = Field(alias="if", min_length=1)
     then: dict[Name, Condition] = Field(min_length=1)
     why: Text
-
-
-class ConstraintsFile(Model):
-    """matrix/constraints.yml"""
-
-    constraints: tuple[Constraint, ...] = ()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator
 
-from harness.spec.base import Feature, Model, Name, Text
+from harness.spec.base import Feature, Model, Text
 from harness.spec.renamed import current_provider
 
 
@@ -21,9 +21,3 @@ class Infra(Model):
         Literal["embedded", "kubeconfig"] | None, BeforeValidator(lambda given: current_provider(given, "infras.yml"))
     ] = None
     offers: tuple[Feature, ...] = ()
-
-
-class InfrasFile(Model):
-    """matrix/infras.yml"""
-
-    infras: dict[Name, Infra] = Field(min_length=1)

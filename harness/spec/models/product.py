@@ -28,9 +28,3 @@ class Product(Model):
     phases: dict[Name, ProductPhase] = Field(min_length=1)
     vars: Variables = Field(default_factory=dict)
     without_effect: tuple[Text, ...] = ()
-
-
-class ProductFile(Model):
-    """matrix/product.yml"""
-
-    product: Product

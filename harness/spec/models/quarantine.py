@@ -23,9 +23,3 @@ class QuarantineEntry(Model):
     issue: Url
     reason: Text
     until: date
-
-
-class QuarantineFile(Model):
-    """matrix/quarantine.yml"""
-
-    quarantine: tuple[QuarantineEntry, ...] = ()

@@ -67,9 +67,3 @@ class Scenario(Model):
                     f"the last phase cannot hold back machines: no later phase would add them; remove `{field}`"
                 )
         return phases
-
-
-class ScenariosFile(Model):
-    """matrix/scenarios.yml"""
-
-    scenarios: dict[Name, Scenario]

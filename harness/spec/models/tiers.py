@@ -70,9 +70,3 @@ class Tier(Model):
         if self.where and self.cover is None:
             raise ValueError("`where` limits planned cells; add `cover`, or remove `where`")
         return self
-
-
-class TiersFile(Model):
-    """matrix/tiers.yml"""
-
-    tiers: dict[Name, Tier]

@@ -38,9 +38,3 @@ class Timeouts(Model):
     def scaled(self, factor: float) -> Timeouts:
         """Return the same timeouts, stretched."""
         return Timeouts(**{name: seconds * factor for name, seconds in self})
-
-
-class TimeoutsFile(Model):
-    """matrix/timeouts.yml"""
-
-    timeouts: Timeouts

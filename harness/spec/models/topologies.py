@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from harness.spec.base import MACHINE, Group, Model, Name, Quantity, Whole, mebibytes
+from harness.spec.base import MACHINE, Group, Model, Quantity, Whole, mebibytes
 
 MachineName = Annotated[str, StringConstraints(pattern=MACHINE)]
 
@@ -36,9 +36,3 @@ class Topology(Model):
     """Machines and their groups."""
 
     machines: tuple[MachineGroup, ...] = Field(min_length=1)
-
-
-class TopologiesFile(Model):
-    """matrix/topologies.yml"""
-
-    topologies: dict[Name, Topology]
