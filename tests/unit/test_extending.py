@@ -191,8 +191,8 @@ def test_a_provider_is_a_module_and_a_name(tmp_path: Path, monkeypatch: pytest.M
         module.PROVIDER.kubeconfig(settings)
     (tmp_path / ".kube").mkdir()
     (tmp_path / ".kube" / "config").touch()
-    opened = module.PROVIDER.open(Opening(settings))
-    assert (opened.kubeconfig(), opened.context) == (tmp_path / ".kube" / "config", "lab")
+    assert module.PROVIDER.kubeconfig(settings) == (tmp_path / ".kube" / "config", "lab")
+    assert module.PROVIDER.open(Opening(settings)).kubeconfig() == tmp_path / ".kube" / "config"
 
 
 def test_a_report_output_is_a_function_of_the_result(tmp_path: Path) -> None:
