@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.infra.host.status import InstanceStatus, State
-from harness.infra.kind import releases
+from harness.infra.kind import downloads, releases
 from harness.infra.kubeconfig import NAME as KUBECONFIG
 from harness.providers.definition import Definition, InstanceProvider, Opening
 from harness.providers.kubeconfig import use_of
@@ -50,5 +50,5 @@ def pin_releases(file: Path | None) -> Iterator[tuple[str, str]]:
     Raises:
         BadInput: the file is wrong.  InfraError: a manifest cannot be downloaded.
     """
-    for manifest, checksum in releases.pin(file or releases.default_file()):
+    for manifest, checksum in downloads.pin(file or releases.default_file()):
         yield checksum, manifest.url

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from harness.infra.cluster.nodes import usable
-from harness.infra.kind import manifests, releases
+from harness.infra.kind import downloads, manifests, releases
 from harness.infra.kind.releases import Manifest, Release, Releases
 from harness.kube.client import Cluster, Json
 from harness.kube.resources import CDI, KUBEVIRT, NODE, POD, STORAGE_CLASS, STORAGE_PROFILE, Resource
@@ -52,7 +52,7 @@ def fetch(wanted: Releases) -> dict[str, str]:
         InfraError: one cannot be downloaded or has another checksum.
     """
     releases.require_pinned(wanted)
-    return {m.url: releases.obtain(m) for r in (wanted.kubevirt, wanted.cdi) for m in r.manifests}
+    return {m.url: downloads.obtain(m) for r in (wanted.kubevirt, wanted.cdi) for m in r.manifests}
 
 
 def _put(cluster: Cluster, release: Release, texts: Mapping[str, str], settings: Json) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import BadInput, InfraError
-from harness.infra.kind import install, manifests, releases
+from harness.infra.kind import downloads, install, manifests, releases
 
 SUM = "0" * 64
 TEXT = """\
@@ -67,7 +67,7 @@ def test_a_manifest_that_is_kept_is_not_asked_for_again(tmp_path: Path) -> None:
     (tmp_path / checksum).write_bytes(content)
     manifest = releases.Manifest(url="http://host.invalid/x.yaml", sha256=checksum)
 
-    assert releases.obtain(manifest, tmp_path) == content.decode()
+    assert downloads.obtain(manifest, tmp_path) == content.decode()
 
 
 @pytest.mark.parametrize("text", ["", "---\n---\n", "just a word", "a: {"])
