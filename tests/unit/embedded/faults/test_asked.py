@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from harness.embedded.faults import Faults, instances, launchers
-from tests.unit.embedded.faults.things import pod, vmi
+from tests.unit.embedded.faults.samples import pod, vmi
 
 
 def scenario(folder: Path, *rules: dict[str, Any]) -> Faults:

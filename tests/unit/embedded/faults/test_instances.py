@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.embedded.faults import Faults, instances
 from harness.embedded.objects import condition
-from tests.unit.embedded.faults.things import vmi
+from tests.unit.embedded.faults.samples import vmi
 
 
 def test_an_agent_that_connects_brings_an_address_of_its_own() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.embedded.faults import Faults, launchers
-from tests.unit.embedded.faults.things import pod
+from tests.unit.embedded.faults.samples import pod
 
 
 def test_the_scheduler_is_asked_for_what_no_node_has() -> None:

@@ -9,7 +9,7 @@ from harness.embedded.objects import condition
 from harness.embedded.vmi import conditions
 from harness.embedded.vmi.conditions import SyncError
 from harness.embedded.vmi.phases import next_status
-from tests.unit.embedded.vmi.things import pod, vmi
+from tests.unit.embedded.vmi.samples import pod, vmi
 
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.embedded.vmi.launcher import launcher_pod, pod_name
 from tests.unit.embedded.recording import versions
-from tests.unit.embedded.vmi.things import vmi
+from tests.unit.embedded.vmi.samples import vmi
 
 
 def test_repeated_create_makes_the_same_pod() -> None:

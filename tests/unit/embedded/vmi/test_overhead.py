@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.embedded.vmi.overhead import MIB, cpu_request, guest_memory, memory_overhead, vcpus
-from tests.unit.embedded.vmi.things import Json, vmi
+from tests.unit.embedded.vmi.samples import Json, vmi
 
 
 @pytest.mark.parametrize(

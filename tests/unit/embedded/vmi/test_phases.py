@@ -9,7 +9,7 @@ import pytest
 
 from harness.embedded.vmi.phases import next_status, placed
 from tests.unit.embedded.recording import RECORDED_AT, Json, untimed, versions, without_nulls
-from tests.unit.embedded.vmi.things import pod, vmi
+from tests.unit.embedded.vmi.samples import pod, vmi
 
 NOW = datetime(2026, 11, 21, 10, 0, 0, tzinfo=UTC)
 DELETED = {"deletionTimestamp": "2026-11-21T10:00:00Z"}

@@ -8,7 +8,7 @@ import pytest
 
 from harness.embedded.vmi.seed import seed
 from harness.embedded.vmi.volumes import Unbootable
-from tests.unit.embedded.vmi.things import Json, vmi
+from tests.unit.embedded.vmi.samples import Json, vmi
 
 SEED = {"name": "seed", "cloudInitNoCloud": {"secretRef": {"name": "cp-0-seed"}}}
 

@@ -8,7 +8,7 @@ import pytest
 
 from harness.embedded.vmi.conditions import SyncError
 from harness.embedded.vmi.volumes import Unbootable, disk_file, root_volume, volumes_problem
-from tests.unit.embedded.vmi.things import vmi
+from tests.unit.embedded.vmi.samples import vmi
 
 ROOT = {"name": "root", "dataVolume": {"name": "cp-0-root"}}
 SEED = {"name": "seed", "cloudInitNoCloud": {"secretRef": {"name": "cp-0-seed"}}}
