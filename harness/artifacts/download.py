@@ -44,9 +44,9 @@ def download(url: str, expected: str, target: Path, *, hint: str, told: Told = l
         except http.client.IncompleteRead as error:
             sink.write(error.partial)
         except BROKEN as error:
-            raise InfraRetriable(f"{url} broke off after {sink.tell()} bytes: {error}", hint="try again") from error
+            raise InfraRetriable(f"{url} was cut off after {sink.tell()} bytes: {error}", hint="try again") from error
         if announced is not None and sink.tell() != announced:
-            raise InfraRetriable(f"{url} broke off: {sink.tell()} of {announced} bytes came", hint="try again")
+            raise InfraRetriable(f"{url} was cut off: {sink.tell()} of {announced} bytes received", hint="try again")
     if digest.hexdigest() != wanted:
         raise InfraError(
             f"{url} has the wrong checksum: expected {expected}, got {algorithm}:{digest.hexdigest()}",
@@ -60,7 +60,7 @@ def text(url: str, *, hint: str) -> str:
         with _open(url, hint) as answer:
             return answer.read().decode("utf-8", errors="replace")
     except BROKEN as error:
-        raise InfraRetriable(f"{url} broke off: {error}", hint="try again") from error
+        raise InfraRetriable(f"{url} was cut off: {error}", hint="try again") from error
 
 
 def listed(checksums: str, name: str) -> str | None:

@@ -86,7 +86,7 @@ def checksum_of_others(site: Site) -> None:
     ("fault", "message"),
     [
         (wrong_checksum, "wrong checksum"),
-        (truncated, "broke off"),
+        (truncated, "was cut off"),
         (missing, "answered 404"),
         (missing_checksum, "answered 404"),
         (checksum_of_others, "lists no SHA-256 of tool"),

@@ -102,7 +102,7 @@ def test_a_wrong_checksum_says_both_and_keeps_nothing(site: Site, cache: ImageCa
 def test_a_truncated_download_says_how_much_came_and_keeps_nothing(site: Site, cache: ImageCache) -> None:
     site.files[PATH] = _qcow2(GIB)
     site.announce[PATH] = 5000
-    with pytest.raises(InfraRetriable, match="broke off: 1032 of 5000 bytes came"):
+    with pytest.raises(InfraRetriable, match="was cut off: 1032 of 5000 bytes received"):
         cache.ensure(_image(site, checksum=_sha256(site.files[PATH])))
     assert _left(cache) == []
 
