@@ -110,7 +110,7 @@ def wait_for_login(
             return done if isinstance(done, NotYet) else NotYet(f"ssh: {done.stderr.strip() or done.returncode}")
         return True
 
-    until(probe, deadline=deadline, what=f"{machine.name} can be logged in to", interval=0.2)
+    until(probe, deadline=deadline, what=f"{machine.name} to accept logins", interval=0.2)
 
 
 def _knocking(machine: Machine) -> Callable[[], None]:
@@ -153,7 +153,7 @@ def wait_for_cloud_init(
             hint=f"look at /var/log/cloud-init.log on {machine.name}: `vmatrix login <cell> {machine.name}`",
         )
 
-    until(probe, deadline=deadline, what=f"cloud-init has ended on {machine.name}", interval=0.3)
+    until(probe, deadline=deadline, what=f"cloud-init to end on {machine.name}", interval=0.3)
 
 
 def _asked(machine: Machine, command: str, *, private_key: Path, timeout: float, control: Path) -> Completed | NotYet:
@@ -161,7 +161,7 @@ def _asked(machine: Machine, command: str, *, private_key: Path, timeout: float,
     try:
         return run_on(machine, command, private_key=private_key, timeout=timeout, control=control)
     except CommandFailed as late:
-        return NotYet(f"`{command}` has not ended within {timeout:.0f} s: {late.detail or 'it said nothing'}")
+        return NotYet(f"`{command}` has not ended within {timeout:.0f} s: {late.detail or 'it printed nothing'}")
 
 
 def _now_and_then(alive: Callable[[], None]) -> Callable[[], None]:

@@ -34,4 +34,4 @@ def admitted(create: Callable[[], T], *, what: str, seconds: float) -> T:
             raise
 
     deadline = Deadline.after(seconds)
-    return until(probe, deadline=deadline, what=f"the namespace's quota admits {what}", interval=0.5)[0]
+    return until(probe, deadline=deadline, what=f"the namespace's quota to admit {what}", interval=0.5)[0]

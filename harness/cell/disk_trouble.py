@@ -69,7 +69,7 @@ IMPORTS = (
     _kind(
         r"insufficient|unschedulable|cannot be scheduled|exceeded quota",
         InfraRetriable,
-        "there is no room for the importer: see `kubectl describe quota,pods` there, or wait for others to end",
+        "no room for the importer: see `kubectl describe quota,pods` there, or wait for others to end",
     ),
     _kind(
         r"x509|certificate|tls:",
@@ -80,7 +80,7 @@ IMPORTS = (
         r"refused|reset by peer|timed?[- ]?out|no such host|no route|unreachable|unexpected EOF|i/o error"
         r"|input/output|nbdkit|\b(got|status)\D{0,12}5\d\d\b|\b50[0234] |killed|exit code 137",
         InfraRetriable,
-        "importers do not reach the image's server, or lost it: try its URL from a pod of the infra cluster",
+        "importers cannot reach the image's server, or lost it: try its URL from a pod of the infra cluster",
     ),
 )
 OTHER_IMPORT = "the importer's log says more, while it lasts: kubectl logs -n {namespace} -l cdi.kubevirt.io=importer"

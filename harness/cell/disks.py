@@ -20,7 +20,7 @@ MOST_RESTARTS = 3
 FOR_A_CONSUMER = frozenset({"WaitForFirstConsumer", "PendingPopulation"})
 LOOK_SECONDS = 2.0  # between looks at the events of a disk that does not come on
 TEXT = 1500  # of events in an error's detail
-GONE = "it was deleted while it was waited for"
+GONE = "it was deleted during the wait"
 
 
 @dataclass(frozen=True)
@@ -111,8 +111,8 @@ class DiskWatch:
         uid = str(volume["metadata"].get("uid", ""))
         if self._uid and uid != self._uid:
             raise InfraError(
-                f"{self.what} was replaced by another of the same name while it was waited for",
-                hint="what is in it cannot be told: repeat the run",
+                f"{self.what} was replaced by another of the same name during the wait",
+                hint="its content is unknown: repeat the run",
             )
         self._uid = uid
 
@@ -123,7 +123,7 @@ class DiskWatch:
             owners = [o for c in claims for o in c["metadata"].get("ownerReferences") or []]
             if any((c.get("status") or {}).get("phase") == "Bound" for c in claims) and not owners:
                 return True
-        raise InfraError(f"{self.what}: {GONE}", hint="by whom? see the events there, or the API's audit log")
+        raise InfraError(f"{self.what}: {GONE}", hint="the events there, or the API's audit log, may show by whom")
 
     def _refuse_trouble(self, volume: Json) -> None:
         """Raise for what the conditions and events of a disk that does not come on say."""
@@ -153,7 +153,7 @@ class DiskWatch:
         clones = bool(source.get("pvc") or source.get("snapshot") or volume["spec"].get("sourceRef"))
         made = self._seen[1] if self._seen[1] not in ("", "N/A") else ""
         summary = f"{self.what} made no progress for {self.idle:.0f} s: {self.phase or 'no phase'} {made}".rstrip()
-        hint = "is the storage, or the image's server, overloaded or gone? timeouts.yml's golden_stall is how long"
+        hint = "is the storage, or the image's server, overloaded or down? golden_stall in timeouts.yml is the limit"
         if clones and self.consumer:
             raise CloneStuck(summary, hint=f"the next attempt imports the image instead; {hint}", detail=self.events())
         if self.phase in FOR_A_CONSUMER:

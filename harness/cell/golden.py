@@ -59,7 +59,7 @@ def ensure_golden(site: Site, image: GoldenImage) -> Origin:
             failures.append(failure)
             if len(failures) > 1 or deadline.remaining() <= 0:
                 raise
-            log.warning("%s; once more under a new name", failure.summary)
+            log.warning("%s; trying again under a new name", failure.summary)
             continue
         return snapshot_of(site, name) or Origin.claim(site.images_namespace, name)
     if failures:
@@ -133,7 +133,7 @@ def wait_for_volume(
     until(
         watch.look,
         deadline=deadline,
-        what=f"DataVolume {namespace}/{name} has succeeded",
+        what=f"DataVolume {namespace}/{name} to succeed",
         describe=watch.events,
         interval=LOOK_SECONDS,
     )

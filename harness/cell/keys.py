@@ -1,4 +1,4 @@
-"""One SSH key pair per cell, made anew; the private key never leaves the cell's directory."""
+"""One SSH key pair per cell, made for it; the private key never leaves the cell's directory."""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ def useless(address: str) -> str:
     if parsed.is_link_local:
         return "is link-local"
     if parsed.is_loopback or parsed.is_unspecified:
-        return "is no address of a network"
-    return "is the one that masquerade gives to every guest" if parsed in MASQUERADED else ""
+        return "is not an address of a network"
+    return "is the one that masquerade gives every guest" if parsed in MASQUERADED else ""
 
 
 def waits_for(pod: Json | None) -> str:
@@ -74,7 +74,7 @@ def node_agent(cluster: Cluster, node: str) -> str:
     except ApiFailure as refused:
         if not refused.forbidden:
             raise
-        return f"virt-handler on node {node} may not be looked at with this job's rights"
+        return f"this job has no right to look at virt-handler on node {node}"
     if not found:
         return f"no virt-handler pod is on node {node}"
     return "; ".join(_health(pod) for pod in found)

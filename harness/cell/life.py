@@ -155,7 +155,7 @@ class Life:
         self._refuse_nothing_done(playbook.name, phase, {r.host for r in recaps}, log)
         if phase.cluster and not kubeconfig.is_file():
             raise ProductError(
-                f"{playbook.name} ended well and left no kubeconfig at {kubeconfig}",
+                f"{playbook.name} succeeded but left no kubeconfig at {kubeconfig}",
                 hint="the playbook must write the admin kubeconfig to cluster_kubeconfig_path",
             )
         left = tuple(name for name in phase.machines if name not in (*phase.removed, *phase.lost))
@@ -187,7 +187,7 @@ class Life:
         if missing:
             raise ProductError(
                 f"{playbook} did nothing on {', '.join(sorted(missing))}",
-                hint="do its plays name the inventory's groups?",
+                hint="check that its plays name the inventory's groups",
                 paths=(log,),
             )
 

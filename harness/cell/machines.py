@@ -65,7 +65,7 @@ def wait_for_disk(site: Site, place: Place, planned: PlannedMachine) -> None:
     until(
         probe,
         deadline=Deadline.after(site.timeouts.clone),
-        what=f"the disk of machine {planned.name} is whole",
+        what=f"the disk of machine {planned.name} to be complete",
         describe=lambda: describe_machine(site.cluster, namespace, name),
         interval=FIRST_LOOK_SECONDS,
         slowest=LAST_LOOK_SECONDS,
@@ -85,8 +85,8 @@ def create_own(site: Site, resource: Resource, body: Json) -> Json:
         where = "/".join(part for part in (meta.get("namespace"), meta["name"]) if part)
         whose = ", ".join(f"{label}={theirs.get(label, 'none')}" for label in OURS)
         raise InfraError(
-            f"{resource.kind} {where} is there already and not this run's ({whose})",
-            hint="repeat the run: it gets another id; `vmatrix reap --expired` takes away what was left behind",
+            f"{resource.kind} {where} already exists and belongs to another run ({whose})",
+            hint="repeat the run, which gets another id; `vmatrix reap --expired` removes what was left behind",
         )
     return found
 
@@ -107,7 +107,7 @@ def wait_for_address(site: Site, place: Place, planned: PlannedMachine, user: st
     def probe() -> str | NotYet:
         vm = site.cluster.get(VM, name, namespace)
         if vm is None:
-            raise InfraError(f"VirtualMachine {namespace}/{name} was deleted while it was waited for")
+            raise InfraError(f"VirtualMachine {namespace}/{name} was deleted during the wait")
         start = Start(site, place, planned, vm.get("status") or {}, site.cluster.get(VMI, name, namespace))
         refuse_hopeless(start, words, phases)
         if start.vmi is None or start.word != "Running":
@@ -119,7 +119,7 @@ def wait_for_address(site: Site, place: Place, planned: PlannedMachine, user: st
     address = until(
         probe,
         deadline=Deadline.after(site.timeouts.machine_address),
-        what=f"machine {planned.name} has an address",
+        what=f"machine {planned.name} to get an address",
         describe=lambda: describe_machine(site.cluster, namespace, name),
         interval=FIRST_LOOK_SECONDS,
         slowest=LAST_LOOK_SECONDS,
@@ -130,7 +130,7 @@ def wait_for_address(site: Site, place: Place, planned: PlannedMachine, user: st
 def _address(start: Start) -> str | NotYet:
     pod = start.pod()
     if pod is None:
-        return NotYet("its instance says Running and has no launcher pod")
+        return NotYet("its instance reports Running but has no launcher pod")
     address = address_of(pod)
     if not address:
         return NotYet("its launcher pod has no address")

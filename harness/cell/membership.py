@@ -45,6 +45,6 @@ def join_namespace(cluster: Cluster, namespace: str, labels: Mapping[str, str]) 
     until(
         granted,
         deadline=Deadline.after(GRANTED_SECONDS),
-        what=f"the role {CELL_ROLE} holds in namespace {namespace}",
+        what=f"the role {CELL_ROLE} to take effect in namespace {namespace}",
         interval=0.05,
     )

@@ -1,4 +1,4 @@
-"""Where a cell's objects lie: in a namespace of their own, or in one that is there already and that cells share.
+"""Where a cell's objects lie: in a separate namespace, or in an existing one that cells share.
 
 In a shared namespace every name begins with the cell, the run and the attempt, and what is the cell's is told by label.
 When the namespace is also the job's own, the objects are owned by the job's pod: the API's garbage collector takes them

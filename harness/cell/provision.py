@@ -138,8 +138,8 @@ def refuse_changed(site: Site, place: Place, seen: Sequence[Sighting], machine: 
     """
     told = changes(site.cluster, place, seen, {machine})
     if told:
-        hint = "its launcher's and its console's logs are collected; look at the node that it was on"
-        raise InfraRetriable(f"{told[0]}, before anybody had logged in to it", hint=hint)
+        hint = "its launcher's and its console's logs are collected; check the node that it ran on"
+        raise InfraRetriable(f"{told[0]}, before anybody logged in to it", hint=hint)
 
 
 def _origin(site: Site, attempt: Attempt, image: manifests.GoldenImage) -> manifests.Origin:
@@ -162,7 +162,7 @@ def _make_namespace(site: Site, plan: manifests.CellPlan, attempt: Attempt) -> N
         site.cluster.create_if_absent(RESOURCE_QUOTA, quota)
     except ApiFailure as refused:
         if refused.forbidden:
-            refused.hint = "`vmatrix doctor` says which right is missing; deploy/rbac/README.md who gives it"
+            refused.hint = "`vmatrix doctor` reports the missing right; deploy/rbac/README.md explains who grants it"
         raise
 
 

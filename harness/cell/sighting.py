@@ -68,14 +68,14 @@ def _change(seen: Sighting, vmi: Json | None, pod: Json | None) -> str:
     if vmi is None:
         return "is gone: its VirtualMachineInstance was deleted"
     if vmi["metadata"]["uid"] != seen.instance:
-        return "was started anew: it has another VirtualMachineInstance than before, with an empty memory"
+        return "was restarted: it has another VirtualMachineInstance than before, with an empty memory"
     status = vmi.get("status") or {}
     if died := launchers.died_of(pod):
         return f"died: {died}"
     if vmi["metadata"].get("deletionTimestamp"):
-        return "is being deleted, by whoever asked for it: a drain of its node, a reaper, a person"
+        return "is being deleted: by a drain of its node, a reaper or a person"
     if status.get("phase") != "Running":
-        return f"is {status.get('phase')}: {status.get('reason') or 'its instance says no more'}"
+        return f"is {status.get('phase')}: {status.get('reason') or 'its instance gives no reason'}"
     return _moved(seen, status, pod)
 
 
@@ -84,6 +84,6 @@ def _moved(seen: Sighting, status: Json, pod: Json | None) -> str:
     if active and seen.launcher and seen.launcher not in active:
         return f"was moved from node {seen.node} to {status.get('nodeName')}: another launcher pod runs it"
     if pod is None or pod["metadata"].get("deletionTimestamp"):
-        return "lost its launcher pod, although its instance still says Running"
+        return "lost its launcher pod, although its instance still reports Running"
     address = launchers.address_of(pod)
-    return f"has another address: {address or 'none'} in place of {seen.address}" if address != seen.address else ""
+    return f"has another address: {address or 'none'} instead of {seen.address}" if address != seen.address else ""

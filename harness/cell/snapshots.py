@@ -74,7 +74,7 @@ def _ensure_snapshot(site: Site, name: str, snapshot_class: str) -> None:
     until(
         usable,
         deadline=Deadline.after(site.timeouts.golden_stall),
-        what=f"VolumeSnapshot {namespace}/{name} can be used",
+        what=f"VolumeSnapshot {namespace}/{name} to be usable",
         interval=0.2,
     )
 

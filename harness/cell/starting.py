@@ -27,7 +27,10 @@ MOST_START_FAILURES = 2
 NO_ROOM_HINTS = (
     ("devices.kubevirt.io/kvm", "no node has KVM: set useEmulation in KubeVirt's configuration, or add such a node"),
     ("devices.kubevirt.io/", "no node has this device: is virt-handler running on the nodes?"),
-    ("node affinity", "no node has what the machine asks for, its CPU model for one: `vmatrix doctor` lists the nodes"),
+    (
+        "node affinity",
+        "no node offers what the machine requests, such as a CPU model: see `vmatrix doctor`",
+    ),
     ("taint", "the nodes are tainted: are they ready, and meant for machines?"),
 )
 PULL_HINT = (
@@ -131,13 +134,13 @@ def _refuse_late(start: Start) -> None:
     if start.word in PULL_ERRORS:
         why = launchers.waits_for(start.pod()) or start.word
         raise InfraError(
-            f"the launcher of machine {start.name} cannot be started for {seconds:.0f} s: {why}",
+            f"the launcher of machine {start.name} has not started for {seconds:.0f} s: {why}",
             hint=PULL_HINT,
             detail=start.describe(),
         )
     if why := _sync_failure(start):
         raise InfraRetriable(
-            f"machine {start.name} has not been started for {seconds:.0f} s: {why}",
+            f"machine {start.name} has not started for {seconds:.0f} s: {why}",
             hint="the infra cluster's own logs say more: virt-handler's on the machine's node, and its launcher's",
             detail=start.describe(),
         )
@@ -145,7 +148,7 @@ def _refuse_late(start: Start) -> None:
 
 def _no_room_hint(planned: PlannedMachine, said: str) -> str:
     fits = (hint for part, hint in NO_ROOM_HINTS if part in said)
-    usual = f"it wants {planned.memory_mib} MiB; free memory on the infra cluster or choose a smaller topology"
+    usual = f"it needs {planned.memory_mib} MiB; free memory on the infra cluster or choose a smaller topology"
     return next(fits, usual)
 
 
@@ -172,7 +175,7 @@ def _refuse_stuck(start: Start, phases: Watchpoint) -> None:
     agent = launchers.node_agent(start.cluster, "" if node == "None" else node)
     raise InfraRetriable(
         f"machine {start.name} stays {start.phase or 'without a phase'} for {lasted:.0f} s: {waits or agent}",
-        hint="KubeVirt's agent on the node takes a scheduled machine up: look at the virt-handler pod there",
+        hint="KubeVirt's agent on the node starts a scheduled machine: check the virt-handler pod there",
         detail=f"{agent}\n{start.describe()}",
     )
 

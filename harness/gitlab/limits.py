@@ -39,9 +39,9 @@ def broken(pipeline: Mapping[str, Any], *, size: int = 0) -> list[str]:
         size: of its file, in bytes.
     """
     found = jobs(pipeline)
-    problems = [f"the file has {size} bytes; GitLab takes {FILE_BYTES}"] if size > FILE_BYTES else []
+    problems = [f"the file has {size} bytes; GitLab accepts {FILE_BYTES}"] if size > FILE_BYTES else []
     if not found:
-        problems.append("there is no job; GitLab refuses an empty pipeline")
+        problems.append("the pipeline has no job; GitLab refuses an empty one")
     problems += _names(found)
     stages = [*pipeline.get("stages", ()), *BUILT_IN_STAGES]
     for name, job in found.items():
@@ -73,22 +73,22 @@ def _names(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
             yield f"job {name!r}: the Tests tab would put it into one suite with others of the same beginning"
     for name, count in Counter(map(str.casefold, found)).items():
         if count > 1:
-            yield f"job {name!r} is there {count} times but for capitals"
+            yield f"job {name!r} exists {count} times, apart from capitals"
 
 
 def _job(job: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]], stages: list[str]) -> Iterator[str]:
     if permutations(job) > PERMUTATIONS:
-        yield f"becomes {permutations(job)} jobs; GitLab takes {PERMUTATIONS}"
+        yield f"becomes {permutations(job)} jobs; GitLab accepts {PERMUTATIONS}"
     count = sum(permutations(found[name]) for name in needed(job) if name in found)
     if count > NEEDS:
-        yield f"needs {count} jobs; GitLab takes {NEEDS}: order by stages instead"
+        yield f"needs {count} jobs; GitLab accepts {NEEDS}: order by stages instead"
     for name in needed(job):
         if name not in found:
-            yield f"needs {name!r}, which is no job"
+            yield f"needs {name!r}, which is not a job"
     if job.get("stage", "test") not in stages:
         yield f"its stage {job.get('stage', 'test')!r} is not in `stages`"
     if "resource_group" in job:
-        yield "its resource_group lets one cell wait for another; rooms are kept by admission"
+        yield "its resource_group makes cells wait for each other; admission already reserves room"
     yield from _times(job)
 
 
@@ -110,5 +110,5 @@ def minutes(text: str) -> int:
     """
     found = MINUTES.fullmatch(text.strip())
     if found is None:
-        raise ValueError(f"{text!r} is no number of minutes such as 90m")
+        raise ValueError(f"{text!r} is not a number of minutes such as 90m")
     return int(found[1])

@@ -54,7 +54,7 @@ def put(where: MergeRequest, text: str, *, mark: str, token: str) -> str:
     """
     head = f"<!-- {mark} -->\n"
     whole = head + text.removeprefix(head)
-    body = whole if len(whole) <= MOST else whole[:MOST] + "\n\n(cut; the report among the artifacts is whole)\n"
+    body = whole if len(whole) <= MOST else whole[:MOST] + "\n\n(shortened; see the job's artifacts)\n"
     found = _find(where, head, token)
     if found is not None:
         answer, _ = _ask("PUT", f"{where.notes}/{found}", token, {"body": body})
@@ -97,7 +97,7 @@ def _ask(method: str, address: str, token: str, body: dict[str, str] | None = No
         return error.code, None
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise InfraError(
-            f"{method} {address.partition('?')[0]}: {error}", hint="is GitLab reachable from the runner?"
+            f"{method} {address.partition('?')[0]}: {error}", hint="check that the runner can reach GitLab"
         ) from None
 
 

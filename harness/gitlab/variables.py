@@ -15,7 +15,7 @@ from pathlib import Path
 from harness.errors import BadInput
 
 MERGE_REQUEST, SCHEDULE = "merge_request_event", "schedule"
-AT_A_DESK = "`vmatrix gitlab` is for jobs of a GitLab pipeline; at a desk, `vmatrix run` does the same"
+AT_A_DESK = "`vmatrix gitlab` is for jobs of a GitLab pipeline; elsewhere, use `vmatrix run`"
 NO_COMMIT = "0" * 40  # what GitLab gives as the commit before a branch's first push
 RUN_ALPHABET = string.ascii_lowercase + string.digits
 RUN_LENGTH = 6

@@ -49,7 +49,7 @@ def wanted(pipeline: Pipeline, tiers: Tiers, spec: Spec) -> Wanted:
         _known(spec, tier, f"the pipeline's {option} tier")
     if pipeline.tier:
         _known(spec, pipeline.tier, "MATRIX_WANT_TIER")
-        return Wanted(pipeline.tier, f"tier {pipeline.tier}: asked for by MATRIX_WANT_TIER")
+        return Wanted(pipeline.tier, f"tier {pipeline.tier}: requested by MATRIX_WANT_TIER")
     if pipeline.source == SCHEDULE:
         return _scheduled(pipeline, tiers)
     besides = tiers.smoke

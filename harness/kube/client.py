@@ -184,4 +184,4 @@ def _event(line: bytes, where: str) -> tuple[str, Json]:
         event = json.loads(line)
         return event["type"], event["object"]
     except (ValueError, KeyError, TypeError) as error:
-        raise Unreachable(f"WATCH {where}: this is no event: {line[:200]!r}") from error
+        raise Unreachable(f"WATCH {where}: not an event: {line[:200]!r}") from error

@@ -117,7 +117,7 @@ def told(request: str, server: str) -> Iterator[None]:
 def _why(error: BaseException) -> str:
     """Say what happened on the way in words; a time-out in particular, whose own text names an object's address."""
     if isinstance(error, urllib3.exceptions.ReadTimeoutError):
-        return "the API server took the request and did not answer in time"
+        return "the API server accepted the request but did not answer in time"
     refused = isinstance(error, urllib3.exceptions.NewConnectionError)  # which is a ConnectTimeoutError, too
     if isinstance(error, urllib3.exceptions.ConnectTimeoutError) and not refused:
         return "no connection in time"

@@ -93,7 +93,7 @@ class Tunnels:
         """
         instance = self.instances.get(address)
         if instance is None:
-            raise BadInput(f"no machine has the address {address}", hint=f"there are {', '.join(self.instances)}")
+            raise BadInput(f"no machine has the address {address}", hint=f"known: {', '.join(self.instances)}")
         try:
             return open_tunnel(cluster, self.namespace, instance, port)
         except VmatrixError as error:

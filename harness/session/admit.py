@@ -55,7 +55,7 @@ class Waiting:
             try:
                 self.admission.renew()
             except InfraRetriable as error:
-                log.warning("the sign of life for this run's reservations failed: %s", error.summary)
+                log.warning("renewing this run's reservations failed: %s", error.summary)
 
     def expected(self, cell: Cell) -> Expectation:
         """Return how long a cell is expected to take."""
@@ -69,7 +69,7 @@ class Waiting:
         """Wait until a cell may begin; a wait is a step of its own.
 
         Raises:
-            InfraRetriable: there was no room for it in time.
+            InfraRetriable: no room for it in time.
         """
         if not isinstance(self.admission.try_admit(cell), Refused):
             return
@@ -83,7 +83,7 @@ class Waiting:
                 until(
                     probe,
                     deadline=Deadline.after(self.seconds),
-                    what=f"there is room for {cell.id}",
+                    what=f"room for {cell.id}",
                     interval=LOOK_SECONDS,
                 )
             except TimedOut as late:
@@ -99,7 +99,7 @@ class Waiting:
             elif event.path == ("teardown",):
                 self.admission.gone(event.cell)
         except InfraError as error:
-            log.warning("%s: its reservation could not be given back and will expire: %s", event.cell, error.summary)
+            log.warning("%s: its reservation could not be released and will expire: %s", event.cell, error.summary)
 
     def stop(self) -> None:
         """Give everything back."""
@@ -107,12 +107,12 @@ class Waiting:
         try:
             self.admission.close()
         except InfraError as error:
-            log.warning("this run's reservations could not be given back and will expire: %s", error.summary)
+            log.warning("this run's reservations could not be released and will expire: %s", error.summary)
 
 
 def no_room(cell: Cell, seconds: float, reason: str) -> InfraRetriable:
     """Return the error of a cell that waited in vain."""
     return InfraRetriable(
-        f"there was no room for {cell.id} within {seconds:.0f} s: {reason}",
-        hint="`vmatrix status` shows what is there, `vmatrix reap --expired` takes away what nobody wants any more",
+        f"no room for {cell.id} within {seconds:.0f} s: {reason}",
+        hint="`vmatrix status` shows the cells that exist, `vmatrix reap --expired` removes expired ones",
     )

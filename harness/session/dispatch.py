@@ -185,8 +185,8 @@ class Dispatch:
             cell,
             "worker",
             HarnessBug(
-                f"the worker process of {cell.id} ended in the middle of it",
-                hint=f"killed by a person, or for lack of memory? its process id was {pid}; see the kernel's log",
+                f"the worker process of {cell.id} ended before its cell did",
+                hint=f"it was killed, perhaps for lack of memory: see the kernel's log (process id {pid})",
             ),
         )
         if self.stopping:
@@ -200,7 +200,7 @@ class Dispatch:
             )
             self.waiting.admission.gone(cell.id)
         except (Leaked, InfraError) as error:
-            self._say(cell.id, f"what it left is still there: {error.summary}")
+            self._say(cell.id, f"what it left still exists: {error.summary}")
 
     def stop(self, number: int = signal.SIGTERM) -> None:
         """End the run: every worker tears its cell down; one that takes too long is killed."""

@@ -162,5 +162,5 @@ def days_of(days: float | None, since: str | None, now: datetime) -> float:
         raise BadInput(f"--since {since!r} is not a date (YYYY-MM-DD)", hint="for example 2026-11-21") from error
     back = (now - first).total_seconds() / 86400
     if back <= 0:
-        raise BadInput(f"--since {since} is not in the past", hint="name the first day that is looked at")
+        raise BadInput(f"--since {since} is not in the past", hint="give the first day to include")
     return back

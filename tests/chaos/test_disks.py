@@ -160,7 +160,7 @@ def test_a_clone_that_does_not_begin_is_replaced_by_an_import(ground: Ground) ->
         {"kind": "VirtualMachine", "namespace": namespace, "faults": {"no-guest": {}}},
     ]
     with ground.scenario(rules):
-        with pytest.raises(TimedOut, match="can be logged in to"):  # there is no guest: its disk is what this is about
+        with pytest.raises(TimedOut, match="to accept logins"):  # there is no guest: its disk is what this is about
             life.provision()
         (disk,) = ground.cluster.list(DATA_VOLUME, life.attempt.namespace).items
         life.teardown()

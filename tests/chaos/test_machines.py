@@ -117,7 +117,7 @@ def test_a_machine_that_stays_in_a_phase_is_given_up_with_who_should_have_acted(
 @rows("F15")
 def test_a_machine_that_the_agent_cannot_start_says_why(ground: Ground) -> None:
     error, _ = fails(ground, sync_failed={"message": "server error. command SyncVMI failed: no space"})
-    assert "has not been started for" in error.summary
+    assert "has not started for" in error.summary
     assert "command SyncVMI failed: no space" in error.summary
     assert "SyncFailed" in error.detail
 
@@ -169,7 +169,7 @@ def test_a_machine_without_its_launcher_is_no_machine(ground: Ground) -> None:
         seen = sight(ground.cluster, life.attempt.place, machines)
         said = wait_for_change(ground, life, seen, {"m-0"})
         vmi = ground.cluster.get(VMI, "m-0", life.attempt.namespace)
-    assert said == "machine m-0 lost its launcher pod, although its instance still says Running"
+    assert said == "machine m-0 lost its launcher pod, although its instance still reports Running"
     assert vmi is not None
     assert vmi["status"]["phase"] == "Running"
 
@@ -186,7 +186,7 @@ def test_a_machine_that_was_started_anew_ends_the_cell_as_the_infras_failure(gro
             deadline=Deadline.after(60),
             what="the machine to be started again",
         )
-        with pytest.raises(InfraError, match="before the phase deploy: machine m-1 was started anew") as no:
+        with pytest.raises(InfraError, match="before the phase deploy: machine m-1 was restarted") as no:
             life.apply(0)
         assert "not the product's fault" in no.value.hint
         assert no.value.blame is Blame.INFRA
@@ -257,7 +257,7 @@ def reported(ground: Ground, namespace: str) -> str:
     ("address", "said"),
     [
         ("169.254.1.5", "169.254.1.5 is link-local"),
-        ("10.0.2.2", "10.0.2.2 is the one that masquerade gives to every guest"),
+        ("10.0.2.2", "10.0.2.2 is the one that masquerade gives every guest"),
         ("none", "its launcher pod has no address"),
     ],
 )
@@ -265,7 +265,7 @@ def test_an_address_that_nobody_can_reach_is_no_address(ground: Ground, address:
     life = ground.life(ground.site({"machine_address": 15.0}))
     with ground.befallen(life, no_guest={}, address={"pod": address}), pytest.raises(TimedOut) as no:
         bring_up(life)
-    assert "machine m-0 has an address" in no.value.summary
+    assert "machine m-0 to get an address" in no.value.summary
     assert said in no.value.summary
 
 

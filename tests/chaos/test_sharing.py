@@ -92,7 +92,7 @@ def test_a_cell_that_finds_no_room_waits_and_then_says_who_has_it(ground: Ground
         assert isinstance(admission.try_admit(first), Admitted)
         waiting = Waiting(admission, Durations(), 3.0)
         life = ground.life(ground.site(), second)
-        with pytest.raises(InfraRetriable, match="there was no room for second within 3 s") as no:
+        with pytest.raises(InfraRetriable, match="no room for second within 3 s") as no:
             waiting.admit(second, life.steps)
         assert "vmatrix reap --expired" in no.value.hint
         admission.gone("first")

@@ -135,7 +135,7 @@ def test_an_object_of_another_run_is_not_taken_for_ours(ground: Ground, cluster:
         create_own(site, CONFIG_MAP, body)  # once more is no mistake
         ours = {**body, "metadata": {**meta, "labels": {LABEL_RUN: "ours"}}}
         with pytest.raises(
-            InfraError, match=r"ConfigMap default/chaos-other is there already and not this run's"
+            InfraError, match=r"ConfigMap default/chaos-other already exists and belongs to another run"
         ) as no:
             create_own(site, CONFIG_MAP, ours)
         assert "vmatrix.dev/run=theirs" in no.value.summary

@@ -102,7 +102,7 @@ def test_a_cell_waits_for_room_and_in_the_end_says_for_how_much(
     (failure,) = failures(run)
     assert (failure["step"], failure["blame"]) == (["admission"], "infra")
     for report in (failure["summary"], (run.results / "summary.md").read_text(encoding="utf-8")):
-        assert "there was no room for" in report
+        assert "no room for" in report
         assert "MiB" in report
     assert ("provision",) not in run.outcomes(), "nothing is made where there is no room"
     nothing_left(run)

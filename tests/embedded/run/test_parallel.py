@@ -101,7 +101,7 @@ def test_a_killed_worker_costs_its_own_cell_only(start: Start, nothing_left: Not
     failed = {e["cell"]: e for e in run.events() if e["event"] == "step-end" and e["outcome"] == "failed"}
     assert list(failed) == [admitted["gw0"]]
     assert failed[admitted["gw0"]]["blame"] == "harness"
-    assert "ended in the middle of it" in ended.stdout
+    assert "ended before its cell did" in ended.stdout
     assert moments(run, "step-end", "teardown").keys() == {admitted["gw1"]}
 
 

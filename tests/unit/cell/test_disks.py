@@ -108,9 +108,9 @@ def test_restarts_count_when_the_importer_does_not_run(clock: Clock) -> None:
         ("virtual image size 2 is larger than the reported available storage 1. A larger PVC", BadImage, "size_gib"),
         ("invalid backing file /etc/passwd. Backing file /etc/passwd is invalid", BadImage, "no disk image"),
         ('secret "login" not found', BadImage, "create it"),
-        ('Get "http://m:1/x": dial tcp 10.0.0.1:1: connect: connection refused', InfraRetriable, "do not reach"),
-        ("expected status code 200, got 503. Status: 503 Service Unavailable", InfraRetriable, "do not reach"),
-        ("nbdkit: curl[1]: error: pread: Input/output error", InfraRetriable, "do not reach"),
+        ('Get "http://m:1/x": dial tcp 10.0.0.1:1: connect: connection refused', InfraRetriable, "cannot reach"),
+        ("expected status code 200, got 503. Status: 503 Service Unavailable", InfraRetriable, "cannot reach"),
+        ("nbdkit: curl[1]: error: pread: Input/output error", InfraRetriable, "cannot reach"),
         ("write /data/disk.img: no space left on device", InfraRetriable, "full"),
         ("x509: certificate signed by unknown authority", InfraError, "certificates"),
         ("something nobody has seen before", InfraError, "kubectl logs -n ns"),
@@ -182,6 +182,6 @@ def test_a_disk_that_is_gone_is_whole_only_if_its_claim_stands_alone(clock: Cloc
     watch = watching(clock, cluster)
     watch.look()
     cluster.objects.clear()
-    assert "deleted while it was waited for" in after(watch, clock).summary
+    assert "deleted during the wait" in after(watch, clock).summary
     cluster.claims = [{"metadata": {"name": "d"}, "status": {"phase": "Bound"}}]
     assert watch.look() is True

@@ -53,12 +53,12 @@ def test_a_machine_that_is_as_it_was_is_not_spoken_of() -> None:
     ("vmis", "pods", "told"),
     [
         ([], [], "is gone"),
-        ([vmi("vmi-2")], [pod(of="vmi-2")], "was started anew"),
+        ([vmi("vmi-2")], [pod(of="vmi-2")], "was restarted"),
         ([vmi(phase="Failed", reason="crashed")], [pod()], "is Failed: crashed"),
         ([vmi()], [pod(**ended("OOMKilled", 137))], "died: OOMKilled (exit code 137)"),
         ([vmi()], [], "lost its launcher pod"),
         ([vmi(activePods={"pod-2": "node-b"}, nodeName="node-b")], [pod()], "was moved from node node-a to node-b"),
-        ([vmi()], [pod(address="10.1.0.9")], "has another address: 10.1.0.9 in place of 10.1.0.5"),
+        ([vmi()], [pod(address="10.1.0.9")], "has another address: 10.1.0.9 instead of 10.1.0.5"),
     ],
 )
 def test_what_became_of_a_machine(vmis: list[Json], pods: list[Json], told: str) -> None:
@@ -77,7 +77,7 @@ def test_machines_that_are_not_asked_about_may_be_gone() -> None:
         ("fd00::5", ""),
         ("169.254.3.4", "link-local"),
         ("10.0.2.2", "masquerade"),
-        ("127.0.0.1", "no address"),
+        ("127.0.0.1", "not an address"),
     ],
 )
 def test_addresses_that_nobody_reaches(address: str, why: str) -> None:

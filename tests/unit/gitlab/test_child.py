@@ -145,7 +145,7 @@ def test_the_smoke_jobs_written_limits_are_enough_for_its_tier(spec: Spec) -> No
     [
         ({"parallel": {"matrix": [{"A": ["x"] * 20, "B": ["y"] * 11}]}}, "becomes 220 jobs"),
         ({"parallel": 201}, "becomes 201 jobs"),
-        ({"needs": ["nobody"]}, "needs 'nobody', which is no job"),
+        ({"needs": ["nobody"]}, "needs 'nobody', which is not a job"),
         ({"stage": "deploy"}, "its stage 'deploy' is not in `stages`"),
         ({"resource_group": "one"}, "its resource_group"),
         ({"timeout": "110m"}, "is not longer than its script's and after_script's (110m)"),
@@ -166,7 +166,7 @@ def test_too_many_needs_are_named_also_when_one_need_becomes_many_jobs() -> None
         "cell": {"script": ["x"], "parallel": {"matrix": [{"A": list("abcdefgh"), "B": list("1234567")}]}},
         "report": {"script": ["x"], "needs": [{"job": "cell", "artifacts": True}]},
     }
-    assert limits.broken(made) == ["job 'report': needs 56 jobs; GitLab takes 50: order by stages instead"]
+    assert limits.broken(made) == ["job 'report': needs 56 jobs; GitLab accepts 50: order by stages instead"]
     assert limits.broken(made | {"report": {"script": ["x"], "needs": ["cell"] * 1}})
 
 
@@ -177,7 +177,7 @@ def test_too_many_needs_are_named_also_when_one_need_becomes_many_jobs() -> None
         ({"x" * 129: {}, "other": {"needs": ["x" * 129]}}, "its name has 129 characters; GitLab drops the pipeline"),
         ({"cell: [1.36, ha]": {}}, "one suite with others"),
         ({"cell 1/2": {}}, "one suite with others"),
-        ({"cell": {}, "Cell": {}}, "is there 2 times but for capitals"),
+        ({"cell": {}, "Cell": {}}, "exists 2 times, apart from capitals"),
     ],
 )
 def test_a_name_that_gitlab_would_lose_is_named(names: dict[str, dict[str, object]], said: str) -> None:
@@ -186,7 +186,7 @@ def test_a_name_that_gitlab_would_lose_is_named(names: dict[str, dict[str, objec
 
 
 def test_a_file_that_is_too_large_and_one_without_a_job_are_refused() -> None:
-    assert limits.broken({"stages": []}) == ["there is no job; GitLab refuses an empty pipeline"]
+    assert limits.broken({"stages": []}) == ["the pipeline has no job; GitLab refuses an empty one"]
     (problem,) = limits.broken(written(cell_jobs(1)), size=limits.FILE_BYTES + 1)
     assert "5000001 bytes" in problem
 

@@ -135,12 +135,9 @@ def test_another_teams_product_runs_under_our_matrix(tmp_path: Path) -> None:
     (theirs / "pyproject.toml").write_text("[tool.pytest.ini_options]\naddopts = '--nonsense'\n", encoding="utf-8")
     product = yaml.safe_load((project_dir() / "matrix/product.yml").read_text(encoding="utf-8"))
     product["product"]["name"] = "theirs"
-    ours, product["product"]["directory"] = product["product"]["directory"], "deploy"
+    product["product"]["directory"] = "deploy"
     for phase in product["product"]["phases"].values():
         (theirs / "deploy" / phase["playbook"]).write_text("[]\n", encoding="utf-8")
-    plugins = Path("deploy") / product["product"]["network_plugins"]
-    (theirs / plugins).parent.mkdir(parents=True)
-    (theirs / plugins).write_bytes((project_dir() / ours / product["product"]["network_plugins"]).read_bytes())
     (theirs / "ci/product.yml").write_text(yaml.safe_dump(product), encoding="utf-8")
     for job in ("1", "2"):
         made = assemble(project_dir(), theirs, "ci/product.yml", tmp_path / "project", job=job)

@@ -148,4 +148,4 @@ def test_a_text_that_gitlab_would_refuse_is_cut(forge: Forge) -> None:
     put(forge.where, "x" * (note.MOST + 5000), mark="vmatrix", token=TOKEN)
     body = forge.notes[0]["body"]
     assert len(body) < 1_000_000
-    assert body.endswith("is whole)\n")
+    assert body.endswith("see the job's artifacts)\n")
