@@ -1,1 +1,1 @@
-"""How an infra cluster is had, by provider."""
+"""Infra clusters: how each provider gets one, and what a cluster must have."""

@@ -10,7 +10,7 @@ from harness.model import Access, Mirror
 
 
 class Provider(Protocol):
-    """One way to have an infra cluster with KubeVirt and CDI."""
+    """One way to get an infra cluster with KubeVirt and CDI."""
 
     name: str
 

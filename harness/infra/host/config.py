@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +24,6 @@ class HostConfig:
         publish: puts the images into the registry at host:port; called when that answers.
         prepare: obtains everything the above need; may take long, so it is called before anything is started.
         prepared: tells whether `prepare` has nothing to do.
-        python: the interpreter that runs the harness's own programs.
         up_seconds: how long the programs may take together to become ready.
         api_flags: flags of kube-apiserver by name, besides its usual ones: an audit log, another way to log in.
     """
@@ -37,6 +35,5 @@ class HostConfig:
     publish: Callable[[str], object]
     prepare: Callable[[], object]
     prepared: Callable[[], bool]
-    python: Path = field(default_factory=lambda: Path(sys.executable))
     up_seconds: float = UP_SECONDS
     api_flags: Mapping[str, object] = field(default_factory=dict)

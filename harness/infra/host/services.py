@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import harness
@@ -33,7 +34,7 @@ def kubevirt(config: HostConfig, index: int, *, after: tuple[str, ...] = ()) -> 
     layout, address = config.layout, address_of(index)
     ready = layout.run / "kubevirt.ready"
     argv = (
-        str(config.python),
+        sys.executable,
         "-m",
         KUBEVIRT_MODULE,
         f"--kubeconfig={layout.kubeconfig_of(KUBEVIRT)}",
