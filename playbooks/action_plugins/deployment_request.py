@@ -39,21 +39,21 @@ def group_problems(groups: Mapping[str, list[str]], *, exists: bool) -> Iterator
         if machine not in grouped:
             others = [name for name, names in groups.items() if machine in names and name not in ("all", "ungrouped")]
             where = f"it is in {', '.join(sorted(others))}" if others else "it is in none"
-            yield f"machine {machine} is in none of the groups {', '.join(GROUPS)} ({where}): put it into one of them"
+            yield f"machine {machine} is in none of the groups {', '.join(GROUPS)} ({where}): add it to one of them"
     for name in ("control_plane", "etcd"):
         if not known[name]:
-            yield f"the group {name} is empty: put at least one machine into it"
+            yield f"the group {name} is empty: add at least one machine"
     control_planes, etcd = known["control_plane"], known["etcd"]
     shared = [machine for machine in etcd if machine in control_planes]
     if shared and sorted(etcd) != sorted(control_planes):
         yield (
-            f"the group etcd ({', '.join(etcd)}) shares {', '.join(shared)} with control_plane and is not the same: let"
-            " both hold the same machines (etcd on every control plane), or none in common (etcd on its own machines)"
+            f"the group etcd ({', '.join(etcd)}) shares {', '.join(shared)} with control_plane but is not equal to it:"
+            " use the same machines in both (stacked etcd), or none in common (external etcd)"
         )
     elif len(etcd) == 2 and not exists:
         yield (
-            f"two members of etcd ({', '.join(etcd)}) stop when either fails, which is less available than one: take"
-            + (" one or three control planes, or give etcd three machines of its own" if shared else " one or three")
+            f"two etcd members ({', '.join(etcd)}) stop when either fails, which is less available than one: use"
+            + (" one or three control planes, or three separate machines for etcd" if shared else " one or three")
         )
 
 
@@ -69,7 +69,7 @@ def host_problems(machines: Iterable[str], hosts: list[dict[str, Any]]) -> Itera
         if address_of(address) is None:
             yield f"cluster_hosts: {address} is not an IP address"
         elif count > 1:
-            yield f"cluster_hosts gives {address} to {count} machines: every machine needs an address of its own"
+            yield f"cluster_hosts gives {address} to {count} machines: every machine needs a unique address"
 
 
 def address_of(text: str) -> Any:
@@ -92,10 +92,10 @@ def network_problems(given: Mapping[str, Any], nodes: int) -> Iterator[str]:
         try:
             networks[name] = ip_network(str(given[name]))
         except ValueError as error:
-            yield f"cluster_{name}: {error}: give a network such as 10.243.0.0/16"
+            yield f"cluster_{name}: {error}: use a network such as 10.243.0.0/16"
     pods, services = networks.get("pod_cidr"), networks.get("service_cidr")
     if pods is not None and services is not None and pods.overlaps(services):
-        yield f"cluster_pod_cidr {pods} overlaps cluster_service_cidr {services}: choose networks apart from each other"
+        yield f"cluster_pod_cidr {pods} overlaps cluster_service_cidr {services}: choose separate networks"
     if pods is not None and pods.version == 4 and (pods.prefixlen > 24 or 1 << (24 - pods.prefixlen) < nodes):
         yield f"cluster_pod_cidr {pods} has no /24 for each of {nodes} nodes: choose a larger network"
     machines = {str(host.get("address")): f"machine {host.get('name')}" for host in given["hosts"]}
@@ -103,8 +103,8 @@ def network_problems(given: Mapping[str, Any], nodes: int) -> Iterator[str]:
         for name, network in networks.items():
             if (address := address_of(text)) is not None and address in network:
                 yield (
-                    f"cluster_{name} {network} contains {text}, the address of {what}, which would not be reached any"
-                    " more: choose a network that no machine is in"
+                    f"cluster_{name} {network} contains {text}, the address of {what}, which would become"
+                    " unreachable: choose a network without machines"
                 )
 
 
@@ -116,10 +116,10 @@ def version_problems(given: Mapping[str, Any]) -> Iterator[str]:
             yield f"cluster_{name}_version {version!r} is not a version such as 1.36.3"
         elif minors and str(version).rpartition(".")[0] not in minors:
             choices = ", ".join(f"{minor}.x" for minor in minors)
-            yield f"cluster_{name}_version {version} is not known here: choose one of {choices}"
+            yield f"cluster_{name}_version {version} is unknown: choose one of {choices}"
     for name, (chosen, possible) in given["choices"].items():
         if chosen not in possible:
-            yield f"cluster_{name} {chosen!r} is not known here: choose one of {', '.join(possible)}"
+            yield f"cluster_{name} {chosen!r} is unknown: choose one of {', '.join(possible)}"
 
 
 def served(url: str, sha256: str | None) -> str | None:
@@ -139,7 +139,7 @@ def served(url: str, sha256: str | None) -> str | None:
     except urllib.error.HTTPError as error:
         return f"{url}: {error.code} {error.reason}"
     found = digest.hexdigest()
-    return None if found == sha256 else f"{url}: checksum {found}, cluster_checksums says {sha256}"
+    return None if found == sha256 else f"{url}: checksum {found}, but cluster_checksums has {sha256}"
 
 
 def addresses(given: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -162,7 +162,7 @@ def mirror_problems(wanted: list[dict[str, Any]]) -> tuple[list[str], list[str]]
         return [], []
     with ThreadPoolExecutor(max_workers=min(len(wanted), 8)) as pool:
         answers = list(pool.map(ask, wanted))
-    remedy = "have the mirror serve it, or ask for a version that it has"
+    remedy = "add it to the mirror, or request a version that it has"
     wrong = [f"{problem}: {remedy}" for problem, _ in answers if problem]
     return wrong, sorted({silent for _, silent in answers if silent})
 
@@ -188,13 +188,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             *(given["disagreements"] or []),
         ]
         missing, silent = mirror_problems(addresses(given)) if not problems else ([], [])
-        result["warnings"] = [f"cannot ask {each}; what is missing there is seen by the machines" for each in silent]
+        result["warnings"] = [f"cannot connect to {each}; machines will report what is missing" for each in silent]
         problems += missing
         if problems:
             many = f"{len(problems)} mistakes" if len(problems) > 1 else "a mistake"
             result |= {
                 "failed": True,
-                "msg": f"{many} in what was asked for; nothing was touched:\n- " + "\n- ".join(problems),
+                "msg": f"{many} in the request; nothing was changed:\n- " + "\n- ".join(problems),
             }
         result["changed"] = False
         return result

@@ -277,7 +277,7 @@ def main() -> None:
     except subprocess.CalledProcessError as error:
         module.fail_json(msg=complaint(error))
     except OSError as error:
-        module.fail_json(msg=f"the kernel did not list or delete tables of nftables: {error}")
+        module.fail_json(msg=f"the kernel did not list or delete nftables tables: {error}")
     module.exit_json(changed=bool(removed), removed=removed)
 
 

@@ -260,7 +260,7 @@ def main() -> None:
     try:
         removed = sweep({name: given[name] for name in LISTS}, absent, record, given["seconds"], dry=module.check_mode)
     except (Stuck, OSError, subprocess.CalledProcessError) as error:
-        module.fail_json(msg=f"something of the node does not go away: {error}")
+        module.fail_json(msg=f"cannot remove a leftover of the node: {error}")
     module.exit_json(changed=bool(removed), removed=removed)
 
 

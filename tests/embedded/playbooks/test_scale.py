@@ -27,7 +27,7 @@ def test_a_cluster_that_is_not_there_cannot_grow(bench: Bench) -> None:
     bench.boot(cell_of("cp1-w1"))
     done = bench.attempt(entry="scale")
     assert done.returncode == 2
-    assert "there is nothing to grow: run cluster.yml" in done.stdout
+    assert "there is no cluster to scale: run cluster.yml" in done.stdout
 
 
 def test_a_worker_comes_leaves_comes_again_and_is_lost(bench: Bench, grown: dict[str, dict[str, str]]) -> None:
@@ -47,7 +47,7 @@ def test_a_worker_comes_leaves_comes_again_and_is_lost(bench: Bench, grown: dict
     bench.end(2)
     done = bench.attempt(*LEAVES, entry="remove-node")
     assert done.returncode == 0, done.stdout
-    assert "w-1 does not answer within" in done.stdout
+    assert "w-1 does not respond within" in done.stdout
     assert nodes(bench) == {"cp-0", "w-0"}
 
 

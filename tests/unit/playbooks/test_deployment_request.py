@@ -40,7 +40,7 @@ def test_accepts_the_topologies_that_it_makes(given: dict[str, list[str]]) -> No
 def test_refuses_two_stacked_control_planes_unless_they_are_there_already() -> None:
     two = groups(control_plane=["a", "b"], etcd=["a", "b"])
     (problem,) = request_.group_problems(two, exists=False)
-    assert "take one or three control planes, or give etcd three machines of its own" in problem
+    assert "use one or three control planes, or three separate machines for etcd" in problem
     assert list(request_.group_problems(two, exists=True)) == []
 
 
@@ -51,7 +51,7 @@ def test_refuses_a_group_that_it_does_not_know() -> None:
 
 def test_refuses_an_etcd_that_is_half_stacked() -> None:
     (problem,) = request_.group_problems(groups(control_plane=["a", "b"], etcd=["b", "x", "y"]), exists=False)
-    assert "shares b with control_plane" in problem
+    assert "shares b with control_plane but is not equal to it" in problem
 
 
 def test_refuses_an_inventory_without_control_plane() -> None:
@@ -83,7 +83,7 @@ def test_accepts_networks_apart_from_each_other() -> None:
         ({"service_cidr": "10.0.0.0/24", "hosts": []}, "contains 10.0.0.1, the address of the mirror"),
         ({"pod_cidr": "10.243.0.0/24"}, "has no /24 for each of 2 nodes"),
         ({"pod_cidr": "10.243.0.1/16"}, "has host bits set"),
-        ({"pod_cidr": "pods"}, "give a network such as"),
+        ({"pod_cidr": "pods"}, "use a network such as"),
     ],
 )
 def test_refuses_networks_that_cannot_come_right(given: dict[str, Any], said: str) -> None:
@@ -97,9 +97,9 @@ def test_refuses_what_it_does_not_know() -> None:
         "choices": {"kube_proxy_mode": ["ipvs", ["iptables", "nftables"]]},
     }
     assert list(request_.version_problems(asked)) == [
-        "cluster_kubernetes_version 1.33.1 is not known here: choose one of 1.35.x, 1.36.x",
+        "cluster_kubernetes_version 1.33.1 is unknown: choose one of 1.35.x, 1.36.x",
         "cluster_etcd_version 'latest' is not a version such as 1.36.3",
-        "cluster_kube_proxy_mode 'ipvs' is not known here: choose one of iptables, nftables",
+        "cluster_kube_proxy_mode 'ipvs' is unknown: choose one of iptables, nftables",
     ]
 
 
@@ -134,7 +134,7 @@ def test_refuses_what_the_mirror_lacks(mirror: str) -> None:
 
 def test_refuses_a_wrong_checksum(mirror: str) -> None:
     ((problem,), _) = request_.mirror_problems(wanted(mirror, "1", "pause:3", "0" * 64))
-    assert f"checksum {hashlib.sha256(b'one').hexdigest()}, cluster_checksums says {'0' * 64}" in problem
+    assert f"checksum {hashlib.sha256(b'one').hexdigest()}, but cluster_checksums has {'0' * 64}" in problem
 
 
 def test_leaves_a_mirror_that_it_cannot_ask_to_the_machines() -> None:

@@ -66,5 +66,5 @@ def test_a_system_whose_packages_are_not_known_is_refused_with_the_remedy(tmp_pa
     )
     assert done.returncode != 0
     said = " ".join(done.stdout.split())
-    assert "lacks the commands no-such-command, and what its packages are called is not known" in said
-    assert "install them, or add it to bootstrap_os_packages (known: debian-99)" in said
+    assert "lacks the commands no-such-command, and their package names are unknown" in said
+    assert "install them, or add the operating system to bootstrap_os_packages (known: debian-99)" in said

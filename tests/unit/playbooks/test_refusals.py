@@ -86,15 +86,15 @@ def test_every_mistake_is_said_at_once_before_any_machine_is_touched(tmp_path: P
     )
     assert ended.status == REFUSED
     assert ended.spoken_to == ""
-    assert "nothing was touched" in ended.said
+    assert "nothing was changed" in ended.said
     for mistake in (
-        "machine w is in none of the groups control_plane, etcd, node (it is in worker): put it into one of them",
-        "take one or three control planes, or give etcd three machines of its own",
-        "cluster_kubernetes_version 1.33.1 is not known here: choose one of 1.34.x, 1.35.x, 1.36.x",
+        "machine w is in none of the groups control_plane, etcd, node (it is in worker): add it to one of them",
+        "use one or three control planes, or three separate machines for etcd",
+        "cluster_kubernetes_version 1.33.1 is unknown: choose one of 1.34.x, 1.35.x, 1.36.x",
         "cluster_pod_cidr 10.0.0.0/16 contains 10.0.0.2, the address of machine cp",
-        "choose a network that no machine is in",
-        "cluster_pod_cidr 10.0.0.0/16 overlaps cluster_service_cidr 10.0.128.0/20: choose networks apart",
-        "cluster_network_plugin 'cilium' is not known here: choose one of flannel, routes",
+        "choose a network without machines",
+        "cluster_pod_cidr 10.0.0.0/16 overlaps cluster_service_cidr 10.0.128.0/20: choose separate networks",
+        "cluster_network_plugin 'cilium' is unknown: choose one of flannel, routes",
         "cluster_metrics_server_version 'v0.9.0' is not a version such as 1.36.3",
     ):
         assert mistake in ended.said
@@ -107,8 +107,8 @@ def test_what_the_mirror_lacks_or_serves_wrongly_is_said_before_any_machine_is_t
     assert ended.status == REFUSED
     assert ended.spoken_to == ""
     assert f"http://{mirror}/bin/kubelet/1.36.3/kubelet: 404" in ended.said
-    assert f"cluster_checksums says {'0' * 64}" in ended.said
-    assert "have the mirror serve it, or ask for a version that it has" in ended.said
+    assert f"but cluster_checksums has {'0' * 64}" in ended.said
+    assert "add it to the mirror, or request a version that it has" in ended.said
 
 
 def test_a_request_without_a_mistake_is_carried_out(tmp_path: Path, mirror: str) -> None:
@@ -120,6 +120,6 @@ def test_a_request_without_a_mistake_is_carried_out(tmp_path: Path, mirror: str)
         }
     }
     ended = attempt(tmp_path, "cluster", STACKED, **served(mirror), cluster_release_places=places)
-    assert "nothing was touched" not in ended.said
+    assert "nothing was changed" not in ended.said
     assert "UNREACHABLE" in ended.said
     assert "cp" in ended.spoken_to

@@ -47,12 +47,12 @@ def remove(groups: dict[str, list[str]], names: Any, place: Path) -> proc.Comple
 @pytest.mark.parametrize(
     ("groups", "names", "said"),
     [
-        (STACKED, None, "has to be a list of at least one machine's name and is []"),
-        (STACKED, "w-1", 'is \\"w-1\\"; give it as -e'),
-        (STACKED, ["w-1", "w-7"], "names w-7, which the inventory does not have; it has cp-0, cp-1, cp-2, w-0, w-1"),
-        (SINGLE, ["cp-0"], "no control plane would be left. Add another one first (scale.yml)"),
-        (EXTERNAL, ["cp-0", "cp-1"], "no control plane would be left"),
-        (STACKED, ["cp-1", "cp-2"], "that is 2 of etcd's 3 members, and what would be left is no majority"),
+        (STACKED, None, "must be a list of at least one machine name, but is []"),
+        (STACKED, "w-1", 'is \\"w-1\\"; pass -e'),
+        (STACKED, ["w-1", "w-7"], "names w-7, which are not in the inventory; it contains cp-0, cp-1, cp-2, w-0, w-1"),
+        (SINGLE, ["cp-0"], "no control plane would remain. Add another one first (scale.yml)"),
+        (EXTERNAL, ["cp-0", "cp-1"], "no control plane would remain"),
+        (STACKED, ["cp-1", "cp-2"], "that is 2 of etcd's 3 members, and the rest would not be a majority"),
         (EXTERNAL, ["e-0", "e-1", "e-2"], "that is 3 of etcd's 3 members"),
     ],
     ids=["none", "string", "unknown", "last", "last-external", "majority", "all-members"],
