@@ -15,57 +15,37 @@ from harness.errors import BadInput
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?")
 
 
+class Below:
+    """A path below an instance's root."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, layout: Layout, owner: type[Layout]) -> Path:
+        """Return the path in a layout."""
+        return layout.root / self.name
+
+
 @dataclass(frozen=True)
 class Layout:
-    """The files of one instance, all below `root`."""
+    """The files of one instance, all below `root` but for its lock."""
 
     name: str
     root: Path
 
-    @property
-    def record(self) -> Path:
-        """Return the file that says which index the instance has."""
-        return self.root / "instance.json"
+    record = Below("instance.json")  # which index the instance has
+    kubeconfig = Below("kubeconfig")  # the administrator's
+    pki = Below("pki")  # certificates and keys
+    etcd = Below("etcd")  # etcd's data
+    logs = Below("logs")  # of the programs
+    run = Below("run")  # pid files, components' kubeconfigs and ready files
+    disks = Below("disks")  # raw disks of persistent volumes
+    machines = Below("machines")
 
     @property
     def lock(self) -> Path:
         """Return the file that a command locks while it changes the instance; it outlives the root."""
         return self.root.with_name(f"{self.name}.lock")
-
-    @property
-    def kubeconfig(self) -> Path:
-        """Return the administrator's kubeconfig."""
-        return self.root / "kubeconfig"
-
-    @property
-    def pki(self) -> Path:
-        """Return the folder of certificates and keys."""
-        return self.root / "pki"
-
-    @property
-    def etcd(self) -> Path:
-        """Return etcd's data folder."""
-        return self.root / "etcd"
-
-    @property
-    def logs(self) -> Path:
-        """Return the folder of the processes' logs."""
-        return self.root / "logs"
-
-    @property
-    def run(self) -> Path:
-        """Return the folder of pid files, component kubeconfigs and ready files."""
-        return self.root / "run"
-
-    @property
-    def disks(self) -> Path:
-        """Return the folder of the persistent volumes' raw disks."""
-        return self.root / "disks"
-
-    @property
-    def machines(self) -> Path:
-        """Return the folder of the machines."""
-        return self.root / "machines"
 
     @property
     def node(self) -> str:
