@@ -56,7 +56,9 @@ def sources(store: Store, name: str, version: str) -> str:
 
 @app.command()
 def build(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME[@VERSION]]...")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME[@VERSION]", help="Artifacts; default version: all.")
+    ] = None,
     kubernetes: Annotated[str, typer.Option(help="Build everything for this Kubernetes version.")] = "",
     everything: Annotated[bool, typer.Option("--all", help="Build the whole catalogue.")] = False,
     source: SourceOption = Source.AUTO,

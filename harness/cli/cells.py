@@ -41,7 +41,8 @@ def register(app: typer.Typer) -> None:
 def list_cells(
     given: Given,
     cells: Annotated[
-        list[str] | None, typer.Argument(help="Cell ids, globs of ids, AXIS=VALUE or AXIS=class:CLASS; default: all.")
+        list[str] | None,
+        typer.Argument(metavar="CELL", help="Cell ids, globs of ids, AXIS=VALUE or AXIS=class:CLASS; default: all."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -27,7 +27,9 @@ def register(app: typer.Typer) -> None:
 
 def explain(
     given: Given,
-    cells: Annotated[list[str], typer.Argument(help="Cell ids, globs of ids, AXIS=VALUE or AXIS=class:CLASS.")],
+    cells: Annotated[
+        list[str], typer.Argument(metavar="CELL", help="Cell ids, globs of ids, AXIS=VALUE or AXIS=class:CLASS.")
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Print everything about planned cells: why they exist, machines, manifests, inventory, commands, checks."""

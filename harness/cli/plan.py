@@ -13,18 +13,15 @@ from rich.table import Table
 
 from harness.cli.options import AsJson, former, takes
 from harness.cli.output import wide_console
-from harness.errors import BadInput, HarnessBug
+from harness.errors import BadInput
 from harness.plan import coverage
-from harness.plan.budget import over_budget
 from harness.plan.build import TierPlan, lock_text, plan_tier
 from harness.plan.coverage import counted, coverage_text, impossible_by_reason, left_out
 from harness.plan.goal import infra_of, tier_of
 from harness.plan.lock import FILE, WRITE, load_lock
-from harness.plan.quarantine import unmatched
-from harness.plan.verify import Broken
+from harness.plan.sound import refuse_unsound
 from harness.schedule.estimate import estimate
-from harness.spec import Spec, lines, load_spec
-from harness.spec.loader import refuse
+from harness.spec import Spec, load_spec
 from harness.spec.project import matrix_dir
 
 SHOWN = 5  # impossible combinations of one reason
@@ -40,8 +37,10 @@ def register(app: typer.Typer) -> None:
 class PlanRequest:
     """What is planned."""
 
-    tier: Annotated[str | None, typer.Option(help="Plan only this tier, and list its cells.")] = None
-    infra_profile: Annotated[str | None, typer.Option(help="Plan only for this infra profile.")] = None
+    tier: Annotated[str | None, typer.Option(metavar="TIER", help="Plan only this tier, and list its cells.")] = None
+    infra_profile: Annotated[str | None, typer.Option(metavar="PROFILE", help="Plan only for this infra profile.")] = (
+        None
+    )
     former_profile: Annotated[str | None, former("--infra", "--infra-profile")] = None
     repack: Annotated[bool, typer.Option("--repack", help="Plan from scratch: ignore the cells in plan.lock.yml.")] = (
         False
@@ -75,7 +74,7 @@ def plan(
     shown = [p for p in plans if (p.tier, p.infra) in chosen]
     if not check:
         _show(spec, shown, as_json=as_json, cells=tier is not None)
-    _refuse_unsound(spec, plans, directory)
+    refuse_unsound(spec, plans, directory, estimate)
     texts = {FILE: lock_text(spec, plans), coverage.FILE: coverage_text(spec, plans)} if write or check else {}
     if check:
         _check(directory, texts, plans)
@@ -90,29 +89,6 @@ def _chosen(spec: Spec, tier: str | None, infra: str | None) -> frozenset[tuple[
     if infra is not None:
         infra_of(spec, infra)
     return frozenset((t, i) for t in spec.tiers for i in spec.infras if tier in (None, t) and infra in (None, i))
-
-
-def _refuse_unsound(spec: Spec, plans: Sequence[TierPlan], directory: Path) -> None:
-    """Refuse plans over budget and pinned cells that nothing can be; a gap in what was planned is a bug of ours."""
-    document, _ = lines.read(directory / "tiers.yml")
-    problems = over_budget(spec, plans, directory, estimate)
-    for found, broken in _broken(plans):
-        cell = dict(found.cells[broken.number].values)
-        if cell in spec.tiers[found.tier].pinned:
-            at = ("tiers", found.tier, "pinned", spec.tiers[found.tier].pinned.index(cell))
-            problems.append(document.problem(at, f"the cell breaks a constraint: {'; '.join(broken.why)}"))
-    if {(p.tier, p.infra) for p in plans} == _chosen(spec, None, None):
-        problems += unmatched(spec.quarantine, (c.id for p in plans for c in p.cells), directory)
-    if problems:
-        raise refuse(list(dict.fromkeys(problems)))
-    wrong = [f"{p.tier} on {p.infra}: no {c}" for p in plans if p.proof is not None for c in p.proof.missing]
-    wrong += [f"{p.tier} on {p.infra}: {p.cells[b.number].id}: {'; '.join(b.why)}" for p, b in _broken(plans)]
-    if wrong:
-        raise HarnessBug("the plan does not cover what it must", detail="\n".join(wrong), hint="please report this")
-
-
-def _broken(plans: Sequence[TierPlan]) -> Iterator[tuple[TierPlan, Broken]]:
-    return ((found, broken) for found in plans if found.proof is not None for broken in found.proof.broken)
 
 
 def _check(directory: Path, texts: dict[str, str], plans: Sequence[TierPlan]) -> None:

@@ -19,8 +19,8 @@ from harness.cell.machines import SSH_PORT
 from harness.cli.options import CLUSTER, Given, settings_of, takes
 from harness.spec.settings import Settings
 
-Cell = Annotated[str, typer.Argument(help="Cell id.")]
-MachineName = Annotated[str, typer.Argument(help="Machine name, such as cp-0.")]
+Cell = Annotated[str, typer.Argument(metavar="CELL", help="Cell id.")]
+MachineName = Annotated[str, typer.Argument(metavar="MACHINE", help="Machine name, such as cp-0.")]
 
 
 class KubectlCommand(TyperCommand):
@@ -60,7 +60,9 @@ def login(
     given: Given,
     cell: Cell,
     machine: MachineName,
-    command: Annotated[list[str] | None, typer.Argument(help="Command to run instead of a shell.")] = None,
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="COMMAND", help="Command to run instead of a shell.")
+    ] = None,
 ) -> None:
     """Log in to a machine of a cell, or run a command on it."""
     there = _existing(cell, settings_of(given))

@@ -39,22 +39,30 @@ class ReportOptions:
     """What the report is about."""
 
     history: Annotated[
-        list[Path] | None, typer.Option(help="History file or run directory; default: the store in the settings.")
+        list[Path] | None,
+        typer.Option(metavar="PATH", help="History file or run directory, repeatable; default: the configured store."),
     ] = None
     days: Annotated[float | None, typer.Option(min=0.01, help=f"Days to look back; default: {DAYS:g}.")] = None
     since: Annotated[str | None, typer.Option(help="Date to look back to, instead of --days.", metavar="DATE")] = None
     tier: Annotated[
-        str | None, typer.Option(help=f"Only runs of this tier, or `{ALL}`; default: {NIGHTLY}, if it has runs.")
+        str | None,
+        typer.Option(metavar="TIER", help=f"Only runs of this tier, or `{ALL}`; default: {NIGHTLY}, if it has runs."),
     ] = None
     branch: Annotated[
-        str | None, typer.Option(help=f"Only runs of this branch, or `{ALL}`; default: CI_DEFAULT_BRANCH, if set.")
+        str | None,
+        typer.Option(
+            metavar="BRANCH", help=f"Only runs of this branch, or `{ALL}`; default: CI_DEFAULT_BRANCH, if set."
+        ),
     ] = None
     pipeline: Annotated[
         str | None,
         typer.Option(help="Pipeline or run to report as the last night; default in a merge request: its pipeline."),
     ] = None
     infra_profile: Annotated[
-        str | None, typer.Option(help=f"Only runs on this infra profile, or `{ALL}`; default: the one that ran last.")
+        str | None,
+        typer.Option(
+            metavar="PROFILE", help=f"Only runs on this infra profile, or `{ALL}`; default: the one that ran last."
+        ),
     ] = None
     former_profile: Annotated[str | None, former("--infra-kind", "--infra-profile")] = None
 

@@ -30,7 +30,8 @@ def register(app: typer.Typer) -> None:
 def run(
     given: Given,
     cells: Annotated[
-        list[str] | None, typer.Argument(help="Cell ids, globs of ids, AXIS=VALUE; default: all cells of the tier.")
+        list[str] | None,
+        typer.Argument(metavar="CELL", help="Cell ids, globs of ids, AXIS=VALUE; default: all cells of the tier."),
     ] = None,
     select: Annotated[str | None, typer.Option("-k", help="Run only matching checks (as pytest -k).")] = None,
     parallel: Annotated[

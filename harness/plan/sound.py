@@ -1,0 +1,47 @@
+"""Refuse plans that break their own rules: budgets, constraints of pinned cells, quarantine of cells, coverage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from harness.errors import HarnessBug
+from harness.model import Cell
+from harness.plan.budget import over_budget
+from harness.plan.build import TierPlan
+from harness.plan.quarantine import unmatched
+from harness.plan.verify import Broken
+from harness.spec import Spec, lines
+from harness.spec.loader import refuse
+
+
+def refuse_unsound(spec: Spec, plans: Sequence[TierPlan], directory: Path, seconds: Callable[[Cell], float]) -> None:
+    """Check plans of some or all tiers.
+
+    Args:
+        directory: matrix/, where tiers.yml lies.
+        seconds: how long a cell is expected to take.
+
+    Raises:
+        BadInput: a plan is over budget, a pinned cell cannot be, or quarantine names a cell that no tier has.
+        HarnessBug: the proof of a plan has a gap.
+    """
+    document, _ = lines.read(directory / "tiers.yml")
+    problems = over_budget(spec, plans, directory, seconds)
+    for found, broken in _broken(plans):
+        cell = dict(found.cells[broken.number].values)
+        if cell in spec.tiers[found.tier].pinned:
+            at = ("tiers", found.tier, "pinned", spec.tiers[found.tier].pinned.index(cell))
+            problems.append(document.problem(at, f"the cell breaks a constraint: {'; '.join(broken.why)}"))
+    if {(p.tier, p.infra) for p in plans} == {(tier, infra) for tier in spec.tiers for infra in spec.infras}:
+        problems += unmatched(spec.quarantine, (c.id for p in plans for c in p.cells), directory)
+    if problems:
+        raise refuse(list(dict.fromkeys(problems)))
+    wrong = [f"{p.tier} on {p.infra}: no {c}" for p in plans if p.proof is not None for c in p.proof.missing]
+    wrong += [f"{p.tier} on {p.infra}: {p.cells[b.number].id}: {'; '.join(b.why)}" for p, b in _broken(plans)]
+    if wrong:
+        raise HarnessBug("the plan does not cover what it must", detail="\n".join(wrong), hint="please report this")
+
+
+def _broken(plans: Sequence[TierPlan]) -> Iterator[tuple[TierPlan, Broken]]:
+    return ((found, broken) for found in plans if found.proof is not None for broken in found.proof.broken)
