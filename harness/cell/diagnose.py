@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -126,7 +127,7 @@ def _machine_job(machine: Machine, environment: Environment, seconds: float) -> 
     def job() -> list[Path]:
         done = run_on(
             machine,
-            f"sudo sh -c {_quote(script())}",
+            f"sudo sh -c {shlex.quote(script())}",
             private_key=environment.private_key,
             timeout=seconds,
             control=control_directory(environment.run, environment.cell.id),
@@ -152,7 +153,3 @@ def split(output: str, directory: Path) -> list[Path]:
             path.write_text(text, encoding="utf-8")
             written.append(path)
     return written
-
-
-def _quote(text: str) -> str:
-    return "'" + text.replace("'", "'\\''") + "'"

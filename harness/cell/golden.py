@@ -61,7 +61,7 @@ def ensure_golden(site: Site, image: GoldenImage) -> Origin:
                 raise
             log.warning("%s; trying again under a new name", failure.summary)
             continue
-        return snapshot_of(site, name) or Origin.claim(site.images_namespace, name)
+        return snapshot_of(site, name) or Origin("claim", site.images_namespace, name)
     if failures:
         raise failures[-1]
     raise _exhausted(site, image)
@@ -76,8 +76,7 @@ def _make_namespace(site: Site) -> None:
     namespace = site.images_namespace
     if site.namespace is None and site.cluster.get(NAMESPACE, namespace) is None:
         labels = {LABEL_MANAGED: MANAGED_BY, LABEL_IMAGES: "true", "pod-security.kubernetes.io/enforce": "privileged"}
-        meta = {"name": namespace, "labels": labels}
-        site.cluster.create_if_absent(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
+        site.cluster.create_if_absent(NAMESPACE, NAMESPACE.manifest(namespace, "", labels=labels))
 
 
 def _begin(site: Site, image: GoldenImage) -> bool:

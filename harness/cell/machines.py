@@ -58,8 +58,7 @@ def wait_for_disk(site: Site, place: Place, planned: PlannedMachine) -> None:
         answer = watch.look()
         if isinstance(answer, NotYet) and watch.waits_for_machine:
             vm = site.cluster.get(VM, name, namespace) or {}
-            start = Start(site, place, planned, vm.get("status") or {}, site.cluster.get(VMI, name, namespace))
-            refuse_hopeless(start, words, phases)
+            refuse_hopeless(_start(site, place, planned, vm), words, phases)
         return answer
 
     until(
@@ -108,7 +107,7 @@ def wait_for_address(site: Site, place: Place, planned: PlannedMachine, user: st
         vm = site.cluster.get(VM, name, namespace)
         if vm is None:
             raise InfraError(f"VirtualMachine {namespace}/{name} was deleted during the wait")
-        start = Start(site, place, planned, vm.get("status") or {}, site.cluster.get(VMI, name, namespace))
+        start = _start(site, place, planned, vm)
         refuse_hopeless(start, words, phases)
         if start.vmi is None or start.word != "Running":
             return NotYet(start.word or "no status yet")
@@ -125,6 +124,11 @@ def wait_for_address(site: Site, place: Place, planned: PlannedMachine, user: st
         slowest=LAST_LOOK_SECONDS,
     )
     return Machine(planned=planned, address=address, port=SSH_PORT, user=user)
+
+
+def _start(site: Site, place: Place, planned: PlannedMachine, vm: Json) -> Start:
+    vmi = site.cluster.get(VMI, place.name(planned.name), place.namespace)
+    return Start(site, place, planned, vm.get("status") or {}, vmi)
 
 
 def _address(start: Start) -> str | NotYet:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import jinja2
 import yaml
@@ -41,26 +41,14 @@ class GoldenImage:
 
 @dataclass(frozen=True)
 class Origin:
-    """What a machine's disk is made from: a claim, a DataSource, or (with neither) the image's own URL."""
+    """What a machine's disk is made from.
 
-    kind: str
+    kind: "claim" of a golden image, "data source" that leads to its snapshot, or "url": a separate import of the image.
+    """
+
+    kind: Literal["claim", "data source", "url"]
     namespace: str = ""
     name: str = ""
-
-    @staticmethod
-    def claim(namespace: str, name: str) -> Origin:
-        """Return a golden image's claim."""
-        return Origin("claim", namespace, name)
-
-    @staticmethod
-    def data_source(namespace: str, name: str) -> Origin:
-        """Return a DataSource, which leads to a golden image's snapshot."""
-        return Origin("data source", namespace, name)
-
-    @staticmethod
-    def url() -> Origin:
-        """Return the image's own URL: each disk is an import of its own."""
-        return Origin("url")
 
 
 @dataclass(frozen=True)
@@ -157,7 +145,7 @@ def machine(
     Args:
         origin: what its disk is made from; the golden image's claim without it.
     """
-    origin = origin or Origin.claim(plan.images, image.name)
+    origin = origin or Origin("claim", plan.images, image.name)
     values = {
         "name": f"{plan.prefix}{planned.name}",
         "hostname": planned.name,

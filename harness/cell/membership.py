@@ -27,13 +27,9 @@ def join_namespace(cluster: Cluster, namespace: str, labels: Mapping[str, str]) 
     first = CELL[0]
     if allowed(cluster, first, first.verbs[0], namespace):
         return
-    body = {
-        "apiVersion": ROLE_BINDING.api_version,
-        "kind": ROLE_BINDING.kind,
-        "metadata": {"name": CELL_ROLE, "namespace": namespace, "labels": dict(labels)},
-        "roleRef": {"apiGroup": ROLE_BINDING.group, "kind": "ClusterRole", "name": CELL_ROLE},
-        "subjects": [subject(cluster).reference()],
-    }
+    role = {"apiGroup": ROLE_BINDING.group, "kind": "ClusterRole", "name": CELL_ROLE}
+    subjects = [subject(cluster).reference()]
+    body = ROLE_BINDING.manifest(CELL_ROLE, namespace, labels=labels, roleRef=role, subjects=subjects)
     cluster.create_if_absent(ROLE_BINDING, body)
     in_a_row = 0
 

@@ -148,7 +148,7 @@ def _origin(site: Site, attempt: Attempt, image: manifests.GoldenImage) -> manif
     What an import needs to log in lies beside the golden images only: such an image is cloned again.
     """
     if attempt.imports and not (image.credentials or image.certificates):
-        return manifests.Origin.url()
+        return manifests.Origin("url")
     return ensure_golden(site, image)
 
 

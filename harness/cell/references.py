@@ -1,4 +1,4 @@
-"""Whether the Secret and the ConfigMap that an import names are there: an importer without them waits for ever."""
+"""Whether the Secret and the ConfigMap that an import names exist: an importer without them waits for ever."""
 
 from __future__ import annotations
 
@@ -6,49 +6,43 @@ from harness.cell.manifests import GoldenImage
 from harness.cell.site import Site
 from harness.errors import BadImage
 from harness.kube.client import ApiFailure
-from harness.kube.resources import CONFIG_MAP, SECRET
+from harness.kube.resources import CONFIG_MAP, SECRET, Resource
 
 
 def refuse_missing(site: Site, image: GoldenImage) -> None:
     """Refuse an image whose Secret or ConfigMap is missing, as far as the job may tell.
 
     Raises:
-        BadImage: one is not there.
+        BadImage: one does not exist.
     """
-    namespace = site.images_namespace
-    if image.certificates and _has_config_map(site, namespace, image.certificates) is False:
-        raise _missing(
-            image, "ConfigMap", image.certificates, namespace, "kubectl create configmap {} --from-file=ca.pem"
-        )
-    if image.credentials and _has_secret(site, namespace, image.credentials) is False:
+    if image.certificates:
+        command = "kubectl create configmap {} --from-file=ca.pem"
+        _require(site, image, CONFIG_MAP, image.certificates, command)
+    if image.credentials:
         command = "kubectl create secret generic {} --from-literal=accessKeyId=USER --from-literal=secretKey=PASSWORD"
-        raise _missing(image, "Secret", image.credentials, namespace, command)
+        _require(site, image, SECRET, image.credentials, command)
 
 
-def _missing(image: GoldenImage, kind: str, name: str, namespace: str, command: str) -> BadImage:
-    return BadImage(
-        f"the {kind} {namespace}/{name} that image {image.name} names in matrix/images.yml does not exist",
-        hint=f"{command.format(name)} -n {namespace}",
-    )
-
-
-def _has_config_map(site: Site, namespace: str, name: str) -> bool | None:
+def _require(site: Site, image: GoldenImage, resource: Resource, name: str, command: str) -> None:
+    namespace = site.images_namespace
     try:
-        return site.cluster.get(CONFIG_MAP, name, namespace) is not None
+        there = _secret_exists(site, name) if resource is SECRET else site.cluster.get(resource, name, namespace)
     except ApiFailure as failure:
         if failure.forbidden:
-            return None
+            return
         raise
+    if not there:
+        raise BadImage(
+            f"the {resource.kind} {namespace}/{name} that image {image.name} names in matrix/images.yml does not exist",
+            hint=f"{command.format(name)} -n {namespace}",
+        )
 
 
-def _has_secret(site: Site, namespace: str, name: str) -> bool | None:
-    """Tell whether a Secret is there without reading it: one of its name can be made, or it cannot."""
-    body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": namespace}}
+def _secret_exists(site: Site, name: str) -> bool:
+    """Tell whether a Secret exists without reading it: one of its name can be made, or it cannot."""
     try:
-        site.cluster.create(SECRET, body, dry_run=True)
+        site.cluster.create(SECRET, SECRET.manifest(name, site.images_namespace, labels={}), dry_run=True)
     except ApiFailure as failure:
-        if failure.forbidden:
-            return None
         if failure.exists:
             return True
         raise

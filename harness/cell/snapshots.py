@@ -43,7 +43,7 @@ def snapshot_of(site: Site, name: str) -> Origin | None:
     except VmatrixError as failure:
         log.warning("no snapshot of %s: %s", name, failure.summary)
         return None
-    return Origin.data_source(site.images_namespace, name)
+    return Origin("data source", site.images_namespace, name)
 
 
 def _snapshot_class(site: Site, name: str) -> str | None:
@@ -57,13 +57,10 @@ def _snapshot_class(site: Site, name: str) -> str | None:
 
 def _ensure_snapshot(site: Site, name: str, snapshot_class: str) -> None:
     namespace = site.images_namespace
-    body = {
-        "apiVersion": VOLUME_SNAPSHOT.api_version,
-        "kind": VOLUME_SNAPSHOT.kind,
-        "metadata": {"name": name, "namespace": namespace, "labels": {LABEL_MANAGED: MANAGED_BY}},
-        "spec": {"volumeSnapshotClassName": snapshot_class, "source": {"persistentVolumeClaimName": name}},
-    }
-    site.cluster.create_if_absent(VOLUME_SNAPSHOT, body)
+    spec = {"volumeSnapshotClassName": snapshot_class, "source": {"persistentVolumeClaimName": name}}
+    site.cluster.create_if_absent(
+        VOLUME_SNAPSHOT, VOLUME_SNAPSHOT.manifest(name, namespace, labels={LABEL_MANAGED: MANAGED_BY}, spec=spec)
+    )
 
     def usable() -> bool | NotYet:
         status: Json = (site.cluster.get(VOLUME_SNAPSHOT, name, namespace) or {}).get("status") or {}
@@ -80,9 +77,5 @@ def _ensure_snapshot(site: Site, name: str, snapshot_class: str) -> None:
 
 
 def _data_source(namespace: str, name: str) -> Json:
-    return {
-        "apiVersion": DATA_SOURCE.api_version,
-        "kind": DATA_SOURCE.kind,
-        "metadata": {"name": name, "namespace": namespace, "labels": {LABEL_MANAGED: MANAGED_BY}},
-        "spec": {"source": {"snapshot": {"namespace": namespace, "name": name}}},
-    }
+    spec = {"source": {"snapshot": {"namespace": namespace, "name": name}}}
+    return DATA_SOURCE.manifest(name, namespace, labels={LABEL_MANAGED: MANAGED_BY}, spec=spec)

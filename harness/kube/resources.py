@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,11 @@ class Resource:
     def api_version(self) -> str:
         """Return what stands in an object's `apiVersion`."""
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    def manifest(self, name: str, namespace: str, *, labels: Mapping[str, str], **content: Any) -> dict[str, Any]:
+        """Return an object of the kind."""
+        meta = {"name": name, "labels": dict(labels), **({"namespace": namespace} if self.namespaced else {})}
+        return {"apiVersion": self.api_version, "kind": self.kind, "metadata": meta, **content}
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
         """Return the URL path of a collection (no name; all namespaces without a namespace) or an object."""
@@ -70,16 +77,6 @@ ROLE_BINDING = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "Role
 CLUSTER_ROLE = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
 CLUSTER_ROLE_BINDING = Resource(
     "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False
-)
-ADMISSION_POLICY = Resource(
-    "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", namespaced=False
-)
-ADMISSION_POLICY_BINDING = Resource(
-    "admissionregistration.k8s.io",
-    "v1",
-    "validatingadmissionpolicybindings",
-    "ValidatingAdmissionPolicyBinding",
-    namespaced=False,
 )
 VM = Resource("kubevirt.io", "v1", "virtualmachines", "VirtualMachine")
 VMI = Resource("kubevirt.io", "v1", "virtualmachineinstances", "VirtualMachineInstance")

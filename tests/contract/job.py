@@ -14,8 +14,6 @@ from harness.cell.labels import cell_labels
 from harness.cell.membership import join_namespace
 from harness.kube.client import Cluster
 from harness.kube.resources import (
-    ADMISSION_POLICY,
-    ADMISSION_POLICY_BINDING,
     CLUSTER_ROLE,
     CLUSTER_ROLE_BINDING,
     NAMESPACE,
@@ -30,6 +28,16 @@ from harness.until import Deadline, NotYet, until
 
 Json = dict[str, Any]
 PROJECT = "contract"
+ADMISSION_POLICY = Resource(
+    "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", namespaced=False
+)
+ADMISSION_POLICY_BINDING = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingadmissionpolicybindings",
+    "ValidatingAdmissionPolicyBinding",
+    namespaced=False,
+)
 KUBECONFIG = "job.kubeconfig"
 KINDS: dict[str, Resource] = {
     r.kind: r

@@ -124,7 +124,7 @@ def test_a_golden_image_that_a_pod_holds_is_imported_instead(
                 cluster.delete(resource, "m-0", place.namespace)
                 wait_gone(cluster, resource, place.namespace, "m-0", seconds=60)
             wait_gone(cluster, PVC, place.namespace, "m-0")
-            make(here, place, image, Origin.url())
+            make(here, place, image, Origin("url"))
             assert begins_with(disk_of(infra, cluster, place.namespace, "m-0"), content())
         finally:
             cluster.delete(POD, "user", here.images_namespace, grace=0)

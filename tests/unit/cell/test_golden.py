@@ -46,7 +46,7 @@ def site_of(cluster: DiskCluster, spec: Any) -> Site:
 def test_an_image_is_imported_once(spec: Any) -> None:
     cluster = DiskCluster(on_create=volume("Succeeded"))
     for _ in range(2):
-        assert ensure_golden(site_of(cluster, spec), IMAGE) == Origin.claim("shared", "debian")
+        assert ensure_golden(site_of(cluster, spec), IMAGE) == Origin("claim", "shared", "debian")
     assert cluster.created == [("DataVolume", "debian")]
 
 
@@ -96,7 +96,7 @@ def snapshotting(strategy: str = "snapshot") -> DiskCluster:
 
 def test_a_class_that_clones_by_snapshots_gets_one_of_the_image(spec: Any) -> None:
     cluster = snapshotting()
-    assert ensure_golden(site_of(cluster, spec), IMAGE) == Origin.data_source("shared", "debian")
+    assert ensure_golden(site_of(cluster, spec), IMAGE) == Origin("data source", "shared", "debian")
     assert cluster.created[-1] == ("DataSource", "debian")
     assert ensure_golden(site_of(snapshotting("csi-clone"), spec), IMAGE).kind == "claim"
 

@@ -79,10 +79,10 @@ def test_a_machine_is_bound_as_it_is_asked_for_and_its_disk_made_from_what_it_is
     origins = {
         "claim": (None, {"source": {"pvc": {"namespace": "vmatrix-images", "name": IMAGE.name}}}),
         "snapshot": (
-            manifests.Origin.data_source("images", "snap"),
+            manifests.Origin("data source", "images", "snap"),
             {"sourceRef": {"kind": "DataSource", "namespace": "images", "name": "snap"}},
         ),
-        "url": (manifests.Origin.url(), {"source": {"http": {"url": IMAGE.url, "checksum": IMAGE.checksum}}}),
+        "url": (manifests.Origin("url"), {"source": {"http": {"url": IMAGE.url, "checksum": IMAGE.checksum}}}),
     }
     for origin, expected in origins.values():
         disk, _, vm = manifests.machine(masked, cell.machines[0], IMAGE, directory=TEMPLATES, origin=origin)

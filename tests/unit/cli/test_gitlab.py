@@ -1,0 +1,97 @@
+"""The commands of jobs: bad input is one clear error, and a note without a token becomes a hint."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from harness.cli import main
+from harness.gitlab import links
+
+Call = Callable[..., "Ended"]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A command that ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Return what calls the command in an empty folder, with only the given variables of GitLab's."""
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    for name in [name for name in os.environ if name.startswith(("CI_", "MATRIX_", "VMATRIX_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+    def run(*words: str, **variables: str) -> Ended:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(sys, "argv", ["vmatrix", "gitlab", *words])
+        try:
+            main()
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+        return Ended(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("words", "variables", "said"),
+    [
+        (["generate"], {}, "CI_PIPELINE_SOURCE is not set"),
+        (["generate"], {"CI_PIPELINE_SOURCE": "push"}, "CI_JOB_ID and CI_PROJECT_DIR are not set"),
+        (["generate"], {"CI_PIPELINE_SOURCE": "schedule", "JOB": "1"}, "MATRIX_SCHEDULE"),
+        (["generate"], {"CI_PIPELINE_SOURCE": "push", "JOB": "1", "MATRIX_CHANGE_TIER": "m"}, "the tier 'm'"),
+        (["generate"], {"CI_PIPELINE_SOURCE": "push", "JOB": "1", "MATRIX_INFRA": "mars"}, "mars"),
+        (["generate"], {"CI_PIPELINE_SOURCE": "push", "JOB": "1", "VMATRIX_NONSENSE": "1"}, "VMATRIX_NONSENSE"),
+        (["cell"], {}, "CI_JOB_ID and CI_PROJECT_DIR are not set"),
+        (["cell"], {"JOB": "1"}, "neither MATRIX_CELL nor MATRIX_TIER is set"),
+        (["cell"], {"JOB": "1", "MATRIX_TIER": "smoke", "MATRIX_INFRA": "kubevirt"}, "no access to the infra cluster"),
+        (["after"], {}, "CI_JOB_ID and CI_PROJECT_DIR are not set"),
+        (["reap"], {"JOB": "1", "MATRIX_INFRA": "kubevirt"}, "no access to the infra cluster"),
+        (["note"], {"JOB": "1"}, "public/summary.md does not exist"),
+        (["project", "ci/product.yml"], {"JOB": "1"}, "the product file ci/product.yml does not exist"),
+    ],
+)
+def test_bad_input_is_one_clear_error_and_changes_nothing(
+    call: Call, tmp_path: Path, words: list[str], variables: dict[str, str], said: str
+) -> None:
+    given = dict(variables)
+    if given.pop("JOB", ""):
+        given |= {"CI_JOB_ID": "1", "CI_PROJECT_DIR": str(tmp_path / "work")}
+    ended = call(*words, **given)
+    assert ended.returncode == 2, ended.stdout + ended.stderr
+    assert said in ended.stderr
+    assert "hint: " in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert list((tmp_path / "work").iterdir()) == []
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_note_without_a_token_becomes_a_hint_on_the_jobs_page(call: Call, tmp_path: Path) -> None:
+    public = tmp_path / "work" / "public"
+    public.mkdir()
+    (public / "summary.md").write_text("all passed\n", encoding="utf-8")
+    job = {"CI_JOB_ID": "1", "CI_PROJECT_DIR": str(tmp_path / "work"), "CI_JOB_URL": "https://x/-/jobs/1"}
+    ended = call("note", "public", **job, CI_MERGE_REQUEST_IID="7", CI_PROJECT_URL="https://x")
+    assert ended.returncode == 0, ended.stderr
+    assert "set MATRIX_NOTE_TOKEN to a project access token" in ended.stdout
+    entries = json.loads((public / links.FILE).read_text(encoding="utf-8"))["vmatrix"]
+    assert [entry["external_link"]["url"] for entry in entries] == [
+        "https://x/-/jobs/1/artifacts/file/public/index.html",
+        "https://x/-/settings/access_tokens",
+    ]
