@@ -43,6 +43,16 @@ class Step:
         return " / ".join(self.path)
 
     @property
+    def title(self) -> str:
+        """Return the step's own name, as people read it."""
+        return "waiting for room" if self.path == (ADMISSION,) else self.path[-1]
+
+    @property
+    def said(self) -> str:
+        """Return the outcome, and whether it is excused."""
+        return f"{self.outcome}, quarantined" if self.quarantine else self.outcome
+
+    @property
     def top(self) -> bool:
         """Tell whether the step is part of no other."""
         return len(self.path) == 1

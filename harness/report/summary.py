@@ -9,7 +9,9 @@ from harness.report import words
 from harness.report.cell import CellResult
 from harness.report.groups import groups_of
 from harness.report.results import RunResult, alike
-from harness.report.step import ADMISSION, FAILED, NOT_RUN, PASSED, Check, Step
+from harness.report.step import FAILED, NOT_RUN, PASSED, Check, Step
+
+INDENT = "&nbsp;&nbsp;"  # of a step inside another
 
 
 def render(result: RunResult) -> str:
@@ -83,17 +85,8 @@ def _steps(cell: CellResult, attempt: int, *, many: bool) -> list[str]:
     rows = []
     if cell.admitted is not None and attempt == cell.last_attempt:
         rows = [f"| waiting for room and a worker | | {words.duration(cell.admitted.after)} |"]
-    rows += [f"| {_indented(s)} | {_outcome(s)} | {words.duration(s.seconds)} |" for s in steps]
+    rows += [f"| {INDENT * (len(s.path) - 1)}{s.title} | {s.said} | {words.duration(s.seconds)} |" for s in steps]
     return ["| step | outcome | time |", "|---|---|--:|", *rows, ""]
-
-
-def _outcome(step: Step) -> str:
-    return f"{step.outcome}, quarantined" if step.quarantine else step.outcome
-
-
-def _indented(step: Step) -> str:
-    name = "waiting for room" if step.path == (ADMISSION,) else step.path[-1]
-    return "&nbsp;&nbsp;" * (len(step.path) - 1) + name
 
 
 def _checks(cell: CellResult, attempt: int) -> list[str]:

@@ -11,7 +11,7 @@ from harness.report import words
 from harness.report.cell import CellResult
 from harness.report.groups import groups_of
 from harness.report.results import RunResult, alike
-from harness.report.step import ADMISSION, FAILED, PASSED, Check, Step
+from harness.report.step import FAILED, PASSED, QUARANTINED, Check, Step
 from harness.rundir import SUMMARY
 
 BAD, ODD = "bold red", "yellow"
@@ -89,7 +89,9 @@ def _table(cell: CellResult) -> Table:
         if len(cell.attempts) > 1:
             table.add_row(Text(f"attempt {attempt}", "bold"), "", "")
         for step in cell.steps_of(attempt):
-            table.add_row(_name(step), _step_outcome(step), words.duration(step.seconds))
+            style = QUARANTINED if step.quarantine else step.outcome
+            name = "  " * (len(step.path) - 1) + step.title
+            table.add_row(name, _styled(step.said, style), words.duration(step.seconds))
         for group in groups_of(cell, attempt):
             worst = "failed" if group.failed else "quarantined" if group.quarantined else ""
             style = worst or ("passed" if group.passed else "not-run")
@@ -97,15 +99,6 @@ def _table(cell: CellResult) -> Table:
     table.add_section()
     table.add_row("total", _styled(cell.outcome, cell.outcome), words.duration(cell.seconds))
     return table
-
-
-def _name(step: Step) -> str:
-    name = "waiting for room" if step.path == (ADMISSION,) else step.path[-1]
-    return "  " * (len(step.path) - 1) + name
-
-
-def _step_outcome(step: Step) -> Text:
-    return _styled(step.outcome, step.outcome) if not step.quarantine else Text(f"{step.outcome}, quarantined", ODD)
 
 
 def _failures(cell: CellResult) -> list[RenderableType]:
