@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import signal
-import socket
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from harness import paths, proc
 from harness.artifacts import catalogue as entries
 from harness.artifacts import modules, prune, refs
-from harness.artifacts.publish import publish_images
 from harness.artifacts.recipe import Ref, Source
+from harness.artifacts.serving import serving
 from harness.artifacts.store import Store
 from harness.artifacts.supply import Supply
 from harness.cli.artifacts_progress import showing
-from harness.errors import BadInput, InfraError
-from harness.until import Deadline, NotYet, until
+from harness.errors import BadInput
 
 app = typer.Typer(no_args_is_help=True, help="Build, download, cache and serve binaries and container images.")
 out = Console()
@@ -27,7 +24,6 @@ out = Console()
 SourceOption = Annotated[
     Source, typer.Option(help="Source of binaries; `auto`: download, or build if the release sites do not answer.")
 ]
-READY_SECONDS = 15.0
 
 
 @app.command("list")
@@ -118,49 +114,20 @@ def serve(
     images = [ref for version in versions for ref in refs.images(store.catalogue, version)]
     if add_ons:
         images += refs.add_ons(store.catalogue)
-    supply = Supply(versions[0], images, store)
-    logs = paths.cache_dir() / "logs"
-    logs.mkdir(parents=True, exist_ok=True)
     with showing(out) as progress:
         store.ensure([*images, refs.newest(store.catalogue, "registry")], progress)
-    services: list[proc.Service] = []
     signal.signal(signal.SIGTERM, _interrupt)
+    supply = Supply(versions[0], images, store)
     try:
-        for name, command in (("mirror", supply.mirror(listen)), ("registry", supply.registry(registry))):
-            services.append(proc.spawn(command.argv, env=command.env, log=logs / f"serve-{name}.log"))
-        until(
-            lambda: answering(services, registry), deadline=Deadline.after(READY_SECONDS), what="the registry to answer"
-        )
-        published = publish_images(images, registry, store=store)
-        out.print(f"binaries at http://{listen}/bin/NAME/VERSION/FILE", soft_wrap=True, highlight=False)
-        out.print(f"{len(published)} images at {registry}; press Ctrl-C to stop", soft_wrap=True, highlight=False)
-        until(lambda: gone(services), deadline=Deadline.after(float("inf")), what="a service to end")
+        with serving(supply, images, mirror=listen, registry=registry) as running:
+            out.print(f"binaries at http://{listen}/bin/NAME/VERSION/FILE", soft_wrap=True, highlight=False)
+            out.print(
+                f"{running.published} images at {registry}; press Ctrl-C to stop", soft_wrap=True, highlight=False
+            )
+            running.wait()
     except KeyboardInterrupt:
         out.print("stopped")
-    finally:
-        for service in services:
-            service.stop(grace=3)
 
 
 def _interrupt(number: int, frame: object) -> None:
     raise KeyboardInterrupt
-
-
-def answering(services: list[proc.Service], *addresses: str) -> bool | NotYet:
-    """Tell whether all addresses (host:port) take connections. Raises InfraError when a service has ended instead."""
-    ended = gone(services)
-    if isinstance(ended, str):
-        raise InfraError(f"`{ended}` ended at once", hint="is its address in use?", paths=[paths.cache_dir() / "logs"])
-    for address in addresses:
-        host, _, port = address.rpartition(":")
-        try:
-            socket.create_connection((host, int(port)), timeout=1).close()
-        except OSError as error:
-            return NotYet(f"{address}: {error}")
-    return True
-
-
-def gone(services: list[proc.Service]) -> str | NotYet:
-    """Return the command of a service that has ended."""
-    ended = [service for service in services if not service.alive()]
-    return proc.pasteable(ended[0].argv) if ended else NotYet("all are running")

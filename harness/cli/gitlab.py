@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -33,7 +32,6 @@ app = typer.Typer(no_args_is_help=True, help="Commands for the jobs of a GitLab 
 MARK = "vmatrix"
 # Variables of a pipeline that its child's jobs need, too.
 PASSED_ON = tuple(f"MATRIX_{word}" for word in ("INFRA", "NAMESPACE", "FROM", "REF", "PRODUCT", "ONLY"))
-TOKEN = "MATRIX_NOTE_TOKEN"  # noqa: S105 - a variable's name
 out = wide_console()
 
 
@@ -158,10 +156,10 @@ def note_(
     file = report / NOTE
     if not file.is_file():
         raise BadInput(f"{file} does not exist", hint=f"`vmatrix report --output {report}` writes it")
-    reached, missing = _merge_request(os.environ)
+    reached, missing = note.merge_request(os.environ)
     if reached is not None:
         try:
-            done = note.put(reached, file.read_text(encoding="utf-8"), mark=MARK, token=os.environ[TOKEN])
+            done = note.put(reached, file.read_text(encoding="utf-8"), mark=MARK, token=os.environ[note.TOKEN])
             out.print(f"the note on merge request !{reached.number} is {done}", markup=False)
         except InfraError as error:  # a note that cannot be written fails nobody's change
             missing = f"{error.summary}; {error.hint}"
@@ -171,21 +169,6 @@ def note_(
     hints = [links.Link(f"no note on the merge request: {missing}", settings)] if missing and job.url else []
     shown = [links.Link("report", links.artifact(job, f"{report}/index.html"))] if job.url else []
     links.add(report, {MARK: [*shown, *hints]})
-
-
-def _merge_request(environment: Mapping[str, str]) -> tuple[note.MergeRequest | None, str]:
-    """Return where the note goes; None and why where it cannot go anywhere."""
-    if not environment.get("CI_MERGE_REQUEST_IID"):
-        return None, ""
-    if not environment.get(TOKEN):
-        return None, f"set {TOKEN} to a project access token with the scope api (CI_JOB_TOKEN cannot write notes)"
-    absent = [name for name in ("CI_API_V4_URL", "CI_PROJECT_ID") if not environment.get(name)]
-    if absent:
-        raise BadInput(f"{' and '.join(absent)} not set", hint="GitLab sets them in every job")
-    api, project = environment["CI_API_V4_URL"], environment["CI_PROJECT_ID"]
-    if not api.startswith(("https://", "http://")):
-        raise BadInput(f"CI_API_V4_URL {api!r} is not a URL", hint="GitLab sets it in every job")
-    return note.MergeRequest(api, project, environment["CI_MERGE_REQUEST_IID"]), ""
 
 
 @app.command()

@@ -10,16 +10,18 @@ import http.client
 import json
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.errors import InfraError
+from harness.errors import BadInput, InfraError
 
 SECONDS = 20.0
 PAGE = 100
 PAGES = 20  # 2000 notes; beyond these a second note is the lesser evil
 MOST = 900_000  # characters; GitLab takes a million
 GONE = (403, 404)
+TOKEN = "MATRIX_NOTE_TOKEN"  # noqa: S105 - a variable's name
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,25 @@ class MergeRequest:
     def notes(self) -> str:
         """Return the address of its notes."""
         return f"{self.api}/projects/{self.project}/merge_requests/{self.number}/notes"
+
+
+def merge_request(environment: Mapping[str, str]) -> tuple[MergeRequest | None, str]:
+    """Return the merge request that a job's note goes to; None and the reason where it cannot be written.
+
+    Raises:
+        BadInput: a variable that GitLab sets is missing or wrong.
+    """
+    if not environment.get("CI_MERGE_REQUEST_IID"):
+        return None, ""
+    if not environment.get(TOKEN):
+        return None, f"set {TOKEN} to a project access token with the scope api (CI_JOB_TOKEN cannot write notes)"
+    absent = [name for name in ("CI_API_V4_URL", "CI_PROJECT_ID") if not environment.get(name)]
+    if absent:
+        raise BadInput(f"{' and '.join(absent)} not set", hint="GitLab sets them in every job")
+    api, project = environment["CI_API_V4_URL"], environment["CI_PROJECT_ID"]
+    if not api.startswith(("https://", "http://")):
+        raise BadInput(f"CI_API_V4_URL {api!r} is not a URL", hint="GitLab sets it in every job")
+    return MergeRequest(api, project, environment["CI_MERGE_REQUEST_IID"]), ""
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
