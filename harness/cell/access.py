@@ -26,7 +26,10 @@ SSH_FAILED = 255  # ssh's own exit status when it could not connect or log in
 DIES_WITH_US = ("setpriv", "--pdeathsig", "TERM")
 CLOUD_INIT_RECOVERABLE = 2  # `cloud-init status`: done, with warnings
 CLOUD_INIT_ASKED_SECONDS = 60.0  # for one question; a machine that dies meanwhile is noticed after it
-ALIVE_SECONDS = 3.0
+ALIVE_SECONDS = 3.0  # between looks at a machine's instance while there is no login
+KNOCK_SECONDS = 2.0  # for a connection to a machine's SSH port, tried again until the deadline
+LOGIN_SECONDS = 20.0  # for one login, tried again until the deadline
+CLOSE_SECONDS = 10.0  # for an SSH master on this host to end
 
 
 def control_directory(run_id: str, cell: str) -> Path:
@@ -104,7 +107,7 @@ def wait_for_login(
         except (OSError, VmatrixError) as error:
             look()
             return NotYet(f"{machine.address}:{machine.port}: {error}")
-        done = _asked(machine, "true", private_key=private_key, timeout=20, control=control)
+        done = _asked(machine, "true", private_key=private_key, timeout=LOGIN_SECONDS, control=control)
         if isinstance(done, NotYet) or done.returncode != 0:
             look()
             return done if isinstance(done, NotYet) else NotYet(f"ssh: {done.stderr.strip() or done.returncode}")
@@ -116,7 +119,7 @@ def wait_for_login(
 def _knocking(machine: Machine) -> Callable[[], None]:
     """Return what connects to a machine's SSH port and lets go; cheaper than an ssh that cannot get through."""
     if machine.tunnels is None:
-        return lambda: socket.create_connection((machine.address, machine.port), timeout=2).close()
+        return lambda: socket.create_connection((machine.address, machine.port), timeout=KNOCK_SECONDS).close()
     ways = Tunnels.load(machine.tunnels)
     cluster = ways.cluster()
     return lambda: ways.open(cluster, machine.address, machine.port).close()
@@ -191,5 +194,5 @@ def close_connections(directory: Path) -> None:
         return
     for path in directory.iterdir():
         if path.is_socket():
-            run(["ssh", "-o", f"ControlPath={path}", "-O", "exit", "cell"], timeout=10, check=False)
+            run(["ssh", "-o", f"ControlPath={path}", "-O", "exit", "cell"], timeout=CLOSE_SECONDS, check=False)
     shutil.rmtree(directory, ignore_errors=True)

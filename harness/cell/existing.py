@@ -26,7 +26,7 @@ from harness.rundir import AttemptDir, RunDir
 
 
 @dataclass(frozen=True)
-class Infra:
+class InfraAccess:
     """The infra cluster and how its machines are reached.
 
     kubeconfig, context: lead to the cluster; None: the current context.
@@ -45,7 +45,7 @@ class Infra:
 class Existing:
     """The newest attempt at a cell that exists: where its objects lie, and its files, if its run was started here."""
 
-    infra: Infra
+    infra: InfraAccess
     cell: str
     place: Place
     files: AttemptDir
@@ -142,7 +142,7 @@ class MachineState:
     address: str
 
 
-def existing(infra: Infra, cell: str, runs: Path) -> Existing:
+def existing(infra: InfraAccess, cell: str, runs: Path) -> Existing:
     """Find the newest attempt at a cell.
 
     Args:

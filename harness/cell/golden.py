@@ -24,7 +24,7 @@ from harness.until import Deadline, until
 log = logging.getLogger(__name__)
 LABEL_IMAGES = f"{LABEL_DOMAIN}/golden-images"
 MOST_IMPORTS = 3  # of one image, all names of it together
-LOOK_SECONDS = 0.2
+LOOK_SECONDS = 0.2  # between looks at an import
 
 
 def ensure_golden(site: Site, image: GoldenImage) -> Origin:
@@ -90,7 +90,7 @@ def _begin(site: Site, image: GoldenImage) -> bool:
         if site.cluster.create_if_absent(DATA_VOLUME, manifest):
             return True
     except ApiFailure as refused:
-        if "already exists" in refused.message:  # CDI: a claim of that name is there, of an import that was taken away
+        if "already exists" in refused.message:  # CDI: a claim of that name is there, of an import that was removed
             return False
         raise
     found = site.cluster.get(DATA_VOLUME, image.name, namespace)

@@ -17,7 +17,7 @@ from harness.until import Deadline, NotYet, until
 
 SSH_PORT = 22
 OURS = (LABEL_RUN, LABEL_CELL, LABEL_ATTEMPT)
-FIRST_LOOK_SECONDS, LAST_LOOK_SECONDS = 0.15, 1.0
+FIRST_LOOK_SECONDS, LAST_LOOK_SECONDS = 0.15, 1.0  # between looks at a machine that starts
 
 
 def create_machine(

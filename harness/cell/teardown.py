@@ -13,7 +13,7 @@ from harness.kube.resources import DATA_VOLUME, NAMESPACE, POD, PVC, VM, VMI, Re
 from harness.until import Deadline, NotYet, TimedOut, until
 
 ORDER = (VM, VMI, DATA_VOLUME, PVC, POD)
-FIRST_LOOK_SECONDS, LAST_LOOK_SECONDS = 0.1, 2.0
+FIRST_LOOK_SECONDS, LAST_LOOK_SECONDS = 0.1, 2.0  # what goes soon is seen soon, what is slow costs few requests
 
 
 def reap(

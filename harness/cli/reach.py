@@ -14,7 +14,7 @@ from typer.core import TyperCommand
 
 from harness import proc, providers
 from harness.cell.access import ssh_command
-from harness.cell.existing import Existing, Infra, existing
+from harness.cell.existing import Existing, InfraAccess, existing
 from harness.cell.machines import SSH_PORT
 from harness.cli.options import CLUSTER, Given, settings_of, takes
 from harness.spec.settings import Settings
@@ -53,7 +53,7 @@ def register(app: typer.Typer) -> None:
 def _existing(cell: str, settings: Settings) -> Existing:
     path, context = providers.of(settings).kubeconfig(settings)
     cluster = providers.open_cluster(settings)
-    return existing(Infra(cluster, path, context, settings.namespace, settings.access), cell, settings.runs)
+    return existing(InfraAccess(cluster, path, context, settings.namespace, settings.access), cell, settings.runs)
 
 
 def login(

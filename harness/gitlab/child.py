@@ -38,7 +38,7 @@ class Child:
 
     name: of the pipeline.  image, tag: of the jobs' runners, "" for the project's defaults.
     merge_request: its number, "" of none: only its jobs may be given up for a newer commit.
-    variables: for every job, so that the file stands for itself.  expiry_hours: after which a cell is taken away.
+    variables: for every job, so that the file stands for itself.  expiry_hours: after which a cell is removed.
     history: the kind of store of the report's history, "" for the project's setting.
     """
 

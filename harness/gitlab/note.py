@@ -16,7 +16,7 @@ from typing import Any
 
 from harness.errors import BadInput, InfraError
 
-SECONDS = 20.0
+SECONDS = 20.0  # for one answer of GitLab; without a note nothing fails
 PAGE = 100
 PAGES = 20  # 2000 notes; beyond these a second note is the lesser evil
 MOST = 900_000  # characters; GitLab takes a million

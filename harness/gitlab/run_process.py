@@ -15,8 +15,8 @@ from harness.record import read
 from harness.until import Deadline, NotYet, TimedOut, until
 
 STARTS = ("run-start", "rerun-start")
-LOOK_SECONDS = 0.5
-FORCED_SECONDS = 10.0
+LOOK_SECONDS = 0.5  # at a process of this host
+FORCED_SECONDS = 10.0  # for a process that has got a second signal, which ends it at once
 
 
 def process_of(run_dir: Path) -> int | None:

@@ -38,7 +38,7 @@ def job_times(cell: Cell, timeouts: Timeouts, expected_seconds: float) -> JobTim
     stuck = max(getattr(timeouts, name) for name in names)
     end = timeouts.collect + timeouts.teardown
     script = timeouts.job_prepare + timeouts.admission + PACE * expected_seconds + stuck + end
-    after = 2 * end + timeouts.job_end  # the run's own end is waited for, then what it left is collected and taken away
+    after = 2 * end + timeouts.job_end  # the run's own end is waited for, then what it left is collected and removed
     return JobTimes(
         _minutes(script), _minutes(after), _minutes(script) + _minutes(after) + _minutes(timeouts.job_start)
     )

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-TOKEN_SECONDS = 60.0
+TOKEN_SECONDS = 60.0  # a kubelet replaces a token at 80 % of its life, minutes before it ends
 
 
 def follow_token(configuration: Any, path: Path, context: str | None) -> None:

@@ -20,8 +20,8 @@ from harness.session.plan import RunPlan
 from harness.until import Deadline, NotYet, TimedOut, until
 
 log = logging.getLogger(__name__)
-RENEW_SECONDS = 5.0
-LOOK_SECONDS = 2.0
+RENEW_SECONDS = 5.0  # far below the time after which a reservation expires
+LOOK_SECONDS = 2.0  # between looks for room
 
 
 @dataclass

@@ -149,7 +149,7 @@ class Cells:
         """End a cell: collect, then tear down, unless it failed and is to be kept.
 
         Raises:
-            Leaked: something could not be taken away.
+            Leaked: something could not be removed.
         """
         life = self._lives.get(cell.id)
         if life is None or life.torn_down:
@@ -168,7 +168,7 @@ class Cells:
         life.teardown()
 
     def close_all(self) -> None:
-        """End every cell that is still open; what cannot be taken away is remembered in `leak`."""
+        """End every cell that is still open; what cannot be removed is remembered in `leak`."""
         for life in list(self._lives.values()):
             try:
                 self.close(life.cell)

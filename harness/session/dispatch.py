@@ -175,7 +175,7 @@ class Dispatch:
             raise error
 
     def lost(self, worker: str) -> None:
-        """Take note that a worker's process has gone; what its cell had in the infra cluster is taken away."""
+        """Take note that a worker's process has gone; what its cell had in the infra cluster is removed."""
         pid = self.workers.pop(worker, 0)
         cell = self.busy.pop(worker, None)
         if cell is None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from harness.cell import existing as module
-from harness.cell.existing import Existing, Infra, existing, machine_states
+from harness.cell.existing import Existing, InfraAccess, existing, machine_states
 from harness.cell.found import Found
 from harness.errors import BadInput
 from harness.kube.client import Cluster
@@ -53,7 +53,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 def found(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Existing:
     attempts = [SimpleNamespace(run="run123", cell="cell", attempt=n) for n in (1, 2)]
     monkeypatch.setattr(module, "find", lambda *_: attempts)
-    return existing(Infra(cluster, tmp_path / "kubeconfig"), "cell", tmp_path)
+    return existing(InfraAccess(cluster, tmp_path / "kubeconfig"), "cell", tmp_path)
 
 
 def test_the_newest_attempt_counts(found: Existing, tmp_path: Path) -> None:
@@ -87,4 +87,4 @@ def test_states_name_machines_without_an_instance_too(cluster: Cluster) -> None:
 def test_no_cell_is_said(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(module, "find", lambda *_: [])
     with pytest.raises(BadInput, match="cell 'other' does not exist"):
-        existing(Infra(cluster, tmp_path / "kubeconfig"), "other", tmp_path)
+        existing(InfraAccess(cluster, tmp_path / "kubeconfig"), "other", tmp_path)
