@@ -159,7 +159,7 @@ def tell_skipped(skipped: tuple[Skipped, ...], console: Console) -> None:
 
 
 def _serve(make: Callable[[], Mapping[str, bytes]], port: int) -> None:
-    """Serve until Ctrl-C; the first report is made before, so that what is wrong with it is said here."""
+    """Serve until Ctrl-C; the first report is made before, so that errors are reported here."""
     make()
     made = server(make, port)
     Console(highlight=False).print(f"http://127.0.0.1:{made.server_port}/ (press Ctrl-C to stop)", markup=False)

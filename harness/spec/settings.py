@@ -97,7 +97,7 @@ class Settings(Model):
     outer_networks: Annotated[str, AfterValidator(_networks)] | None = Field(
         default=None,
         description="Pod and service networks of the infra cluster, for provider kubeconfig: CIDRs with commas. "
-        "Networks that can be read from the cluster are found without it.",
+        "Networks that can be read from the cluster are found automatically.",
     )
     artifact_source: Literal["auto", "gomod", "release"] = Field(
         default="auto",
