@@ -1,10 +1,12 @@
-"""The house of docs/architecture.md is the one that stands: the index, the folders and the layers."""
+"""The house of docs/architecture.md is the one that stands: the index, the folders, the layers, and its sizes."""
 
 from __future__ import annotations
 
 import ast
 import re
+import statistics
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,11 +17,16 @@ from tests.unit.pages import ROOT
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 HARNESS = ROOT / "harness"
+UNIT = ROOT / "tests" / "unit"
+LONGEST_FUNCTION = 50  # lines
+MOST_PARAMETERS = 8  # self and cls do not count
+MEDIAN_MODULE = 90  # lines
 
 # What a newcomer asks: the path to open, and what has to be defined there.
 QUESTIONS = {
     "Where is a provider added?": ("harness/providers/registry.py", "named"),
-    "Where is an option of `vmatrix run` defined?": ("harness/spec/settings.py", "Settings"),
+    "Where is an option of `vmatrix run` defined?": ("harness/spec/options.py", "RunRequest"),
+    "Where is a setting defined, with its option and its help?": ("harness/spec/settings.py", "Settings"),
     "Where are settings merged?": ("harness/spec/settings.py", "load_settings"),
     "Where does the path of a cell's log come from?": ("harness/rundir.py", "AttemptDir"),
     "Where is a machine's manifest rendered?": ("harness/cell/manifests.py", "machine"),
@@ -28,11 +35,11 @@ QUESTIONS = {
     "Where are exit codes defined?": ("harness/errors.py", "VmatrixError"),
     "Where does a run get its exit code?": ("harness/session/verdict.py", "exit_code"),
     "Where is KubeVirt's admission?": ("harness/embedded/admission/vm.py", "validate_vm"),
-    "Where is the kubeconfig of the infra cluster found?": ("harness/providers/kubeconfig.py", "Kubeconfig"),
+    "Where is the kubeconfig of the infra cluster found?": ("harness/providers/kubeconfig.py", "use_of"),
     "Where is the number of seconds of a time-out?": ("matrix/timeouts.yml", "golden_stall"),
     "Where is a check that runs on a machine?": ("harness/validate/remote/on_node_facts.py", "main"),
     "Where are conformance specs chosen?": ("harness/validate/conformance/curated.py", "load_curated"),
-    "Where is the JUnit file written?": ("harness/report/junit.py", "write"),
+    "Where is the JUnit file written?": ("harness/report/junit.py", "render"),
     "Where are expired cells found?": ("harness/cell/found.py", "find"),
     "Where is a disk image imported?": ("harness/cell/golden.py", "ensure_golden"),
     "Where is an artifact's checksum verified?": ("harness/artifacts/download.py", "download"),
@@ -43,6 +50,25 @@ QUESTIONS = {
     "Where is a playbook run and its failure explained?": ("harness/cell/deploy.py", "run_playbook"),
     "Where is a leaked cell deleted?": ("harness/cell/teardown.py", "reap"),
     "Where are the permissions that vmatrix needs?": ("harness/infra/cluster/rights.py", "Right"),
+}
+# Folders of tests/unit about something else than a folder of harness/.
+ELSEWHERE = {"chaos", "ci", "contract", "playbooks"}
+# Tests about no single module of harness/, and what they are about.
+NO_MODULE = {
+    "test_docs.py": "documentation",
+    "test_extending.py": "docs/extending.md",
+    "test_house.py": "docs/architecture.md",
+    "cli/test_bad_input.py": "exit code 2 of every command",
+    "cli/test_commands.py": "help of every command",
+    "cli/test_former_options.py": "options that have another name now",
+    "infra/test_runner.py": "deploy/runner and deploy/quota",
+    "infra/kind/test_runtime_for_kind.py": "the container runtime of tests/kind",
+    "report/test_left_out.py": "what reports leave out",
+    "report/test_reports.py": "all files of a run's report",
+    "report/analysis/test_judged.py": "whole analyses",
+    "report/page/test_render.py": "the whole page",
+    "schedule/test_simulation.py": "order and admission of whole plans",
+    "spec/test_mistakes.py": "mistakes in all files of matrix/",
 }
 
 
@@ -75,6 +101,49 @@ def keys(data: object) -> Iterator[str]:
         for key, value in data.items():
             yield str(key)
             yield from keys(value)
+
+
+def modules(root: Path = HARNESS) -> dict[Path, ast.Module]:
+    """Return every module below a folder, parsed."""
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(root.rglob("*.py"))}
+
+
+def twice(parsed: dict[Path, ast.Module]) -> list[str]:
+    """Return the class names that are defined more than once."""
+    names = Counter(n.name for tree in parsed.values() for n in ast.walk(tree) if isinstance(n, ast.ClassDef))
+    return [name for name, count in names.items() if count > 1]
+
+
+def too_large(parsed: dict[Path, ast.Module]) -> list[str]:
+    """Return the functions with too many lines or parameters."""
+    large = []
+    for path, tree in parsed.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                count = (node.end_lineno or node.lineno) - node.lineno + 1
+                names = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+                taken = len(names) - (names[:1] in (["self"], ["cls"]))
+                if count > LONGEST_FUNCTION or taken > MOST_PARAMETERS:
+                    large.append(f"{path.name}: {node.name}: {count} lines, {taken} parameters")
+    return large
+
+
+def unmirrored(unit: Path, harness: Path) -> list[str]:
+    """Return the tests whose path names no module or package, and the folders that name no package."""
+    wrong = []
+    for folder in (unit, *sorted(path for path in unit.rglob("*") if path.is_dir() and any(path.rglob("test_*.py")))):
+        inside = folder.relative_to(unit)
+        if inside.parts[:1] and inside.parts[0] in ELSEWHERE:
+            continue
+        if not (harness / inside).is_dir():
+            wrong.append(f"{inside}/")
+            continue
+        for test in sorted(folder.glob("test_*.py")):
+            name = test.stem.removeprefix("test_")
+            meant = (f"{name}.py", f"__{name}__.py", f"{name}/__init__.py")
+            if not any((harness / inside / file).is_file() for file in meant):
+                wrong.append(str(test.relative_to(unit)))
+    return wrong
 
 
 def test_the_index_is_what_a_newcomer_is_promised() -> None:
@@ -113,3 +182,52 @@ def test_the_layers_are_those_that_are_enforced() -> None:
     enforced = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
     shown = section("Layers").split("```")[1].strip().splitlines()
     assert shown == [layer.replace("harness.", "") for layer in enforced]
+
+
+def test_every_package_says_what_it_is() -> None:
+    silent = [
+        str(path.parent)
+        for path, tree in modules().items()
+        if path.name == "__init__.py" and not ast.get_docstring(tree)
+    ]
+    assert silent == []
+
+
+def test_no_class_name_is_used_twice(tmp_path: Path) -> None:
+    assert twice(modules()) == []
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.py").write_text("class Found: ...\n")
+    assert twice(modules(tmp_path)) == ["Found"]
+
+
+def test_every_function_fits_on_a_screen(tmp_path: Path) -> None:
+    assert too_large(modules()) == []
+    nine = ", ".join(f"p{n}: int" for n in range(9))
+    (tmp_path / "a.py").write_text(f"def wide({nine}) -> None: ...\n\ndef long():\n" + "    print()\n" * 50)
+    (tmp_path / "b.py").write_text(f"class A:\n    def method(self, {nine[:-9]}): ...\n")
+    assert too_large(modules(tmp_path)) == ["a.py: wide: 1 lines, 9 parameters", "a.py: long: 51 lines, 0 parameters"]
+
+
+def test_half_of_the_modules_are_short() -> None:
+    sizes = [path.read_text(encoding="utf-8").count("\n") for path in modules()]
+    assert len(sizes) > 300
+    assert statistics.median(sizes) <= MEDIAN_MODULE
+
+
+def test_unit_tests_lie_where_their_modules_lie() -> None:
+    assert sorted(unmirrored(UNIT, HARNESS)) == sorted(NO_MODULE)
+
+
+def test_a_test_that_lies_elsewhere_is_found(tmp_path: Path) -> None:
+    for path in ("harness/cell/disks.py", "harness/cell/ways/__init__.py", "unit/cell/test_disks.py"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    for path in (
+        "unit/cell/test_ways.py",
+        "unit/cell/test_disk.py",
+        "unit/cells/test_disks.py",
+        "unit/chaos/test_x.py",
+    ):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    assert unmirrored(tmp_path / "unit", tmp_path / "harness") == ["cell/test_disk.py", "cells/"]
