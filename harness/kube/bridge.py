@@ -18,7 +18,7 @@ from harness.errors import InfraRetriable
 
 CHUNK = 64 * 1024  # bytes
 MOST_UNTAKEN = 1 << 20  # bytes
-PING_SECONDS = 5.0  # keeps proxies on the way from closing an idle connection
+PING_SECONDS = 5.0  # so that a connection that is idle is told from one that is lost
 SILENT_SECONDS = 30.0  # KubeVirt pings each second, and answers pings
 GRACE_MS = 500  # between the machine's end and ours, when a connection is closed by both
 GONE = select.POLLERR | select.POLLHUP | select.POLLNVAL

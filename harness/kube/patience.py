@@ -17,7 +17,7 @@ T = TypeVar("T")
 # Refused before anything was done; after every other trouble the request may have been carried out all the same.
 NOTHING_DONE_CODES = frozenset({429, 503})
 MOST_ATTEMPTS = 8
-FIRST_PAUSE_SECONDS = 0.2  # pauses double from here to the longest, as client-go's do
+FIRST_PAUSE_SECONDS = 0.2  # pauses double from here to the longest
 LONGEST_PAUSE_SECONDS = 5.0
 LEAST_SECONDS = 0.05  # urllib3 refuses a time-out of 0
 
