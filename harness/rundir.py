@@ -18,11 +18,26 @@ SECRETS = (KEY, KUBECONFIG, f"{KUBECONFIG}.*", SNAPSHOT)
 LATER_ATTEMPT = re.compile(r"attempt-\d+")
 
 
+class _Below:
+    """An attribute that is a path below its owner's."""
+
+    def __init__(self, *parts: str) -> None:
+        self._below = Path(*parts)
+
+    def __get__(self, owner: RunDir | AttemptDir, _: type) -> Path:
+        return owner.path / self._below
+
+
 @dataclass(frozen=True)
 class RunDir:
     """The directory of one run; its name is the run's id."""
 
     path: Path
+
+    results = _Below(RESULTS)  # the run's events, a line of JSON each
+    summary = _Below(SUMMARY)  # the report for people
+    junit = _Below(JUNIT)  # the report for GitLab and its like
+    history = _Below(HISTORY)  # the run's records for `vmatrix report`; the runs' directory has such a file for all
 
     @staticmethod
     def of(runs: Path, run: str) -> RunDir:
@@ -33,26 +48,6 @@ class RunDir:
     def all_in(runs: Path) -> list[RunDir]:
         """Return the runs of a directory that have results, by name."""
         return [RunDir(path.parent) for path in sorted(runs.glob(f"*/{RESULTS}"))]
-
-    @property
-    def results(self) -> Path:
-        """The run's events, a line of JSON each."""
-        return self.path / RESULTS
-
-    @property
-    def summary(self) -> Path:
-        """The report for people, in Markdown."""
-        return self.path / SUMMARY
-
-    @property
-    def junit(self) -> Path:
-        """The report for GitLab and its like."""
-        return self.path / JUNIT
-
-    @property
-    def history(self) -> Path:
-        """The run's records for `vmatrix report`; a file of the same name in the runs' directory has those of all."""
-        return self.path / HISTORY
 
     def attempt(self, cell: str, number: int = 1) -> AttemptDir:
         """Return the directory of an attempt at a cell."""
@@ -69,64 +64,26 @@ class AttemptDir:
 
     path: Path
 
+    key = _Below(KEY)  # the private key that opens the machines
+    kubeconfig = _Below(KUBECONFIG)  # of the guest cluster's admin; the playbooks write it
+    snapshot = _Below(SNAPSHOT)  # of etcd; the playbooks write it
+    hosts = _Below("inventory", "hosts.yml")
+    variables = _Below("inventory", "extra-vars.yml")
+    tunnels = _Below("tunnels.json")  # connections to machines through the infra cluster's API; missing without
+    logs = _Below("logs")  # everything that explains the outcome
+    tunnels_log = _Below("logs", "tunnels.log")  # such connections that were lost
+    objects = _Below("logs", "objects.yml")  # in the infra cluster, before they were deleted
+    events = _Below("logs", "events.log")  # about them
+    checks = _Below("checks")  # the checks' own files
+
     def sibling(self, number: int) -> AttemptDir:
         """Return the directory of another attempt at the same cell."""
         cell = self.path.parent if LATER_ATTEMPT.fullmatch(self.path.name) else self.path
         return AttemptDir(cell / f"attempt-{number}" if number > 1 else cell)
 
-    @property
-    def key(self) -> Path:
-        """The private key that opens the machines."""
-        return self.path / KEY
-
-    @property
-    def kubeconfig(self) -> Path:
-        """The guest cluster's kubeconfig, of its admin; the playbooks write it."""
-        return self.path / KUBECONFIG
-
     def proxied(self, suffix: str = "proxied") -> Path:
         """Return the path of a copy of the kubeconfig that leads through the infra cluster's API."""
         return self.path / f"{KUBECONFIG}.{suffix}"
-
-    @property
-    def snapshot(self) -> Path:
-        """Where the playbooks put a snapshot of etcd."""
-        return self.path / SNAPSHOT
-
-    @property
-    def hosts(self) -> Path:
-        """The inventory."""
-        return self.path / "inventory" / "hosts.yml"
-
-    @property
-    def variables(self) -> Path:
-        """The playbooks' variables."""
-        return self.path / "inventory" / "extra-vars.yml"
-
-    @property
-    def tunnels(self) -> Path:
-        """How machines are reached through the infra cluster's API; missing where they are reached directly."""
-        return self.path / "tunnels.json"
-
-    @property
-    def logs(self) -> Path:
-        """The directory of everything that explains the outcome."""
-        return self.path / "logs"
-
-    @property
-    def tunnels_log(self) -> Path:
-        """Connections through the infra cluster's API that were lost."""
-        return self.logs / "tunnels.log"
-
-    @property
-    def objects(self) -> Path:
-        """The cell's objects in the infra cluster, as they were before they were deleted."""
-        return self.logs / "objects.yml"
-
-    @property
-    def events(self) -> Path:
-        """The events about them."""
-        return self.logs / "events.log"
 
     def log(self, name: str) -> Path:
         """Return the log of a stage ("deploy"), or of a machine's console or launcher ("cp-0-console")."""
@@ -135,11 +92,6 @@ class AttemptDir:
     def machine_logs(self, machine: str) -> Path:
         """Return the directory of what was collected on a machine."""
         return self.logs / machine
-
-    @property
-    def checks(self) -> Path:
-        """The directory of the checks' own files."""
-        return self.path / "checks"
 
     def answers(self, stage: str) -> Path:
         """Return the file of what the workload and the API answered during a phase."""
