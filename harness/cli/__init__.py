@@ -31,7 +31,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["--help", "-h"]},
     help="Real Kubernetes clusters for every combination of your deployment code that matters.",
 )
 app.add_typer(artifacts.app, name="artifacts")

@@ -46,11 +46,10 @@ def run(
         given = {**given, "tier": "smoke"}
     chosen = tuple(cells or ())
     plan = plan_run(RunRequest.of(given, cells=chosen))  # refuses bad input before pytest starts
-    pairs = (("-n", workers(parallel, len(plan.cells))), ("-k", select))
-    words = [word for option, value in pairs if value is not None for word in (option, value)]
-    argv = [str(_checks()), "-p", "no:cacheprovider", *words, *_words(given)]
-    for cell in chosen:
-        argv += ["--cell", cell]
+    side_by_side = workers(parallel, len(plan.cells))
+    argv = [str(_checks()), "-p", "no:cacheprovider", *_words(given)]
+    pairs = [("-n", side_by_side), ("-k", select), *(("--cell", cell) for cell in chosen)]
+    argv += [word for option, value in pairs if value is not None for word in (option, value)]
     Console(stderr=True).print("$ " + shlex.join(["pytest", *argv]), highlight=False, soft_wrap=True, markup=False)
     os.execv(sys.executable, [sys.executable, "-m", "pytest", *argv])  # noqa: S606 - becomes that call; signals reach it
 
