@@ -13,6 +13,7 @@ from harness.kube import Cluster
 from harness.kube.client import Unreachable
 from harness.kube.tunnels import lost_since
 from harness.model import GuestCluster
+from harness.spec.models import Timeouts
 from harness.until import Deadline, NotYet, TimedOut, until
 from harness.validate.conformance.curated import ConformanceList, load_curated
 from harness.validate.facts.cluster import ClusterView, view_of
@@ -27,22 +28,22 @@ from harness.validate.remote.gather import gather_facts
 from harness.validate.remote.hosts import open_hosts
 
 OK = 200
-RECENT_SECONDS = 10.0
+RECENT_SECONDS = 10.0  # looks back, not a wait: a tunnel that failed this recently explains a silent API
 
 
 class Inspection:
     """What is known of one guest, as it was when it was first needed."""
 
-    def __init__(self, guest: GuestCluster, *, ssh_options: Sequence[str], settle_seconds: float) -> None:
+    def __init__(self, guest: GuestCluster, *, ssh_options: Sequence[str], timeouts: Timeouts) -> None:
         """Take the guest; nothing is looked up yet.
 
         Args:
             ssh_options: how the harness connects to the guest's machines.
-            settle_seconds: how long a guest may take until its nodes and add-ons are ready.
+            timeouts: of the machines' programs, and of a guest until its nodes and add-ons are ready.
         """
         self.guest = guest
         self._ssh_options = tuple(ssh_options)
-        self._settle_seconds = settle_seconds
+        self.timeouts = timeouts
 
     @property
     def directory(self) -> Path:
@@ -77,7 +78,7 @@ class Inspection:
             return True if code == OK else NotYet(f"/livez answers {code}")
 
         try:
-            until(probe, deadline=Deadline.after(self._settle_seconds), what="the guest's API server to answer")
+            until(probe, deadline=Deadline.after(self.timeouts.settle), what="the guest's API server to answer")
         except TimedOut as late:
             broken = lost_since(self.guest.environment.tunnels, time.time() - RECENT_SECONDS)
             if broken:
@@ -96,7 +97,7 @@ class Inspection:
     @cached_property
     def view(self) -> ClusterView:
         """Return the guest's objects once it has settled, or its time to do so is over."""
-        return settle(self.api, self._unsettled, Deadline.after(self._settle_seconds))
+        return settle(self.api, self._unsettled, Deadline.after(self.timeouts.settle))
 
     @cached_property
     def hosts(self) -> dict[str, Any]:
@@ -107,7 +108,7 @@ class Inspection:
     def facts(self) -> dict[str, NodeFacts]:
         """Return every machine's facts, gathered after the guest has settled."""
         assert self.view is not None  # noqa: S101 - the view is what waits
-        return gather_facts(self.hosts)
+        return gather_facts(self.hosts, self.timeouts)
 
     @property
     def etcd(self) -> dict[str, EtcdView]:

@@ -61,7 +61,7 @@ def _is_foreign(item: pytest.Item) -> bool:
 def inspection(guest: GuestCluster, timeouts: Timeouts) -> Inspection:
     """The guest under inspection."""
     options = inspection_options(guest.environment)
-    inspected = Inspection(guest, ssh_options=options, settle_seconds=timeouts.settle)
+    inspected = Inspection(guest, ssh_options=options, timeouts=timeouts)
     inspected.wait_for_api()
     return inspected
 

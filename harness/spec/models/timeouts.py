@@ -6,7 +6,10 @@ from harness.spec.base import Model, Seconds
 
 
 class Timeouts(Model):
-    """Seconds, by what is waited for; or, for an outage, how long something may be without an answer."""
+    """Seconds, by what is waited for; or, for an outage, how long something may be without an answer.
+
+    A key with a default may be left out.
+    """
 
     golden_image: Seconds
     golden_stall: Seconds
@@ -27,6 +30,19 @@ class Timeouts(Model):
     workload_outage: Seconds
     api_outage: Seconds
     conformance: Seconds
+    conformance_ready: Seconds = 60.0
+    conformance_grace: Seconds = 20.0
+    conformance_overrun: Seconds = 90.0
+    machine_program: Seconds = 60.0
+    machine_state: Seconds = 300.0
+    machine_command: Seconds = 20.0
+    machine_request: Seconds = 5.0
+    machine_dns: Seconds = 2.0
+    clock_margin: Seconds = 10.0
+    availability_request: Seconds = 3.0
+    probe_proxy: Seconds = 10.0
+    metrics_age: Seconds = 120.0
+    registry_request: Seconds = 10.0
     collect: Seconds
     teardown: Seconds
     admission: Seconds

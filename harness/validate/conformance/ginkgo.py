@@ -8,13 +8,12 @@ from pathlib import Path
 
 import yaml
 
+from harness.spec.models import Timeouts
+
 SUITE = "Kubernetes e2e suite"  # the suite's description, which ginkgo puts before each spec's name when it matches
 PROCESSES = 6  # specs mostly wait for pods; each ginkgo process takes about 150 MB
 CONTROL_PLANE_TAINTS = "node-role.kubernetes.io/control-plane"
-# e2e.test waits that default to 30, 10 and 5 minutes: other checks have already found the cluster ready.
-READY_TIMEOUT = "60s"
-GRACE_SECONDS = 20.0  # for a spec to clean up when ginkgo's time is over
-STALLED_SECONDS = 30.0  # after which ginkgo logs what a spec is waiting for
+STALLED_SECONDS = 30.0  # not a limit: after which ginkgo logs what a spec is waiting for
 GO_SPECIAL = frozenset("\\.+*?()|[]{}^$")
 
 
@@ -61,14 +60,15 @@ def repository_list(registry: str) -> str:
 
 
 def ginkgo_command(
-    tools: Tools, names: Sequence[str], *, kubeconfig: Path, report_dir: Path, seconds: float
+    tools: Tools, names: Sequence[str], *, kubeconfig: Path, report_dir: Path, timeouts: Timeouts
 ) -> list[str]:
     """Return the command that runs the named specs."""
+    ready = f"{timeouts.conformance_ready:.0f}s"  # e2e.test defaults to 30, 10 and 5 minutes
     return [
         str(tools.ginkgo),
         f"--procs={min(PROCESSES, len(names))}",
-        f"--timeout={seconds:.0f}s",
-        f"--grace-period={GRACE_SECONDS:.0f}s",
+        f"--timeout={timeouts.conformance:.0f}s",
+        f"--grace-period={timeouts.conformance_grace:.0f}s",
         f"--poll-progress-after={STALLED_SECONDS:.0f}s",
         f"--poll-progress-interval={STALLED_SECONDS:.0f}s",
         "--no-color",
@@ -81,9 +81,9 @@ def ginkgo_command(
         f"--kubectl-path={tools.kubectl}",
         f"--report-dir={report_dir}",
         f"--e2e-output-dir={report_dir}",
-        f"--node-schedulable-timeout={READY_TIMEOUT}",
-        f"--system-pods-startup-timeout={READY_TIMEOUT}",
-        f"--system-daemonsets-startup-timeout={READY_TIMEOUT}",
+        f"--node-schedulable-timeout={ready}",
+        f"--system-pods-startup-timeout={ready}",
+        f"--system-daemonsets-startup-timeout={ready}",
         "--allowed-not-ready-nodes=0",
         f"--non-blocking-taints={CONTROL_PLANE_TAINTS}",
         "--disable-log-dump=true",

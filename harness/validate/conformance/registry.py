@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 from harness.errors import InfraRetriable
 
-TIMEOUT_SECONDS = 10.0
 PARALLEL = 4
 # Without these a registry answers 404 for an image index or an OCI manifest (distribution specification, "pull").
 MANIFEST_TYPES = ", ".join(
@@ -21,8 +20,11 @@ MANIFEST_TYPES = ", ".join(
 )
 
 
-def missing_images(registry: str, images: Iterable[str]) -> frozenset[str]:
+def missing_images(registry: str, images: Iterable[str], seconds: float) -> frozenset[str]:
     """Return those of the images (repository:tag) that the registry (host:port, plain HTTP) does not have.
+
+    Args:
+        seconds: how long the registry may take to answer for one image.
 
     Raises:
         InfraRetriable: the registry does not answer, or answers with an error.
@@ -31,15 +33,15 @@ def missing_images(registry: str, images: Iterable[str]) -> frozenset[str]:
     with ThreadPoolExecutor(PARALLEL) as pool:
         return frozenset(
             image
-            for image, there in zip(asked, pool.map(lambda i: has_image(registry, i), asked), strict=True)
+            for image, there in zip(asked, pool.map(lambda i: has_image(registry, i, seconds), asked), strict=True)
             if not there
         )
 
 
-def has_image(registry: str, image: str) -> bool:
+def has_image(registry: str, image: str, seconds: float) -> bool:
     """Tell whether a registry has an image's manifest."""
     repository, _, tag = image.rpartition(":")
-    connection = http.client.HTTPConnection(registry, timeout=TIMEOUT_SECONDS)
+    connection = http.client.HTTPConnection(registry, timeout=seconds)
     try:
         connection.request("HEAD", f"/v2/{repository}/manifests/{tag}", headers={"Accept": MANIFEST_TYPES})
         status = connection.getresponse().status

@@ -9,6 +9,7 @@ from harness.errors import ProductError
 from harness.kube import Cluster
 from harness.kube.resources import NAMESPACE, POD
 from harness.proc import CommandFailed, run
+from harness.spec.models import Timeouts
 from harness.until import Deadline, NotYet, TimedOut, until
 from harness.validate.conformance.curated import ConformanceSpec
 from harness.validate.conformance.ginkgo import Tools, ginkgo_command, repository_list
@@ -16,22 +17,27 @@ from harness.validate.conformance.registry import missing_images
 from harness.validate.conformance.verdicts import SpecOutcome, SpecVerdict, read_verdicts
 
 REPORT = "junit_01.xml"  # e2e.test's name for it
-OVERRUN_SECONDS = 90.0  # after ginkgo's own time-out, for all its graces and for the report to be written
 E2E_LABEL = "e2e-framework"  # every namespace of a spec has it (test/e2e/framework, CreateTestingNS)
 
 
 def run_specs(
-    specs: Sequence[ConformanceSpec], tools: Tools, *, kubeconfig: Path, registry: str, directory: Path, seconds: float
+    specs: Sequence[ConformanceSpec],
+    tools: Tools,
+    *,
+    kubeconfig: Path,
+    registry: str,
+    directory: Path,
+    timeouts: Timeouts,
 ) -> dict[str, SpecVerdict]:
     """Run all specs whose images the registry has, once, and return the verdict of every spec, by name.
 
     Args:
         registry: host:port that the guest takes images from.
         directory: for the repository list, the report, and ginkgo.log, which people read.
-        seconds: ginkgo's time for the whole run; specs that it cuts short have failed.
+        timeouts: specs that ginkgo's time for the whole run cuts short have failed.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    absent = missing_images(registry, (image for spec in specs for image in spec.images))
+    absent = missing_images(registry, (image for spec in specs for image in spec.images), timeouts.registry_request)
     verdicts = {
         spec.name: SpecVerdict(SpecOutcome.NOT_RUN, text=reason) for spec in specs if (reason := _lacks(spec, absent))
     }
@@ -42,13 +48,14 @@ def run_specs(
     report.unlink(missing_ok=True)  # of an earlier run
     repositories = directory / "repositories.yml"
     repositories.write_text(repository_list(registry), encoding="utf-8")
-    command = ginkgo_command(tools, names, kubeconfig=kubeconfig, report_dir=directory, seconds=seconds)
+    command = ginkgo_command(tools, names, kubeconfig=kubeconfig, report_dir=directory, timeouts=timeouts)
     # not the option --kube-test-repo-list: several specs choose their images before options are read
     environment = {"KUBE_TEST_REPO_LIST": str(repositories)}
     log = directory / "ginkgo.log"
     killed = ""
     try:
-        run(command, timeout=seconds + OVERRUN_SECONDS, check=False, cwd=directory, env=environment, log=log)
+        limit = timeouts.conformance + timeouts.conformance_overrun
+        run(command, timeout=limit, check=False, cwd=directory, env=environment, log=log)
     except CommandFailed as error:  # it did not end or start: every spec without a verdict has failed
         killed = error.summary
     for name, verdict in read_verdicts(report, names).items():

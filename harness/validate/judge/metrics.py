@@ -22,12 +22,16 @@ NODE_METRICS = Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", nam
 POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "pods", "PodMetrics")
 QUANTITY = re.compile(r"(?P<number>\d+)(?:n|u|m|k|Ki|Mi|Gi)?")
 MEASURED = ("cpu", "memory")
-# metrics-server measures every 15 s, over a window that may be as long again; a busy machine answers late.
-OLDEST = timedelta(minutes=2)
 
 
-def unmeasured_nodes(api: Cluster, expected: ExpectedGuest, now: datetime | None = None) -> list[Mismatch]:
-    """Return nodes without a recent usage above zero, and nodes that are not the inventory's."""
+def unmeasured_nodes(
+    api: Cluster, expected: ExpectedGuest, oldest: timedelta, now: datetime | None = None
+) -> list[Mismatch]:
+    """Return nodes without a recent usage above zero, and nodes that are not the inventory's.
+
+    Args:
+        oldest: how old a measurement may be.
+    """
     found = _listed(api, NODE_METRICS)
     if isinstance(found, Mismatch):
         return [found]
@@ -39,8 +43,8 @@ def unmeasured_nodes(api: Cluster, expected: ExpectedGuest, now: datetime | None
             if not _positive(usage):
                 yield Mismatch(name, f"{what} above zero", repr(usage))
         taken = datetime.fromisoformat(str(seen["timestamp"]))
-        if moment - taken > OLDEST:
-            yield Mismatch(name, f"a measurement of the last {OLDEST}", str(taken))
+        if moment - taken > oldest:
+            yield Mismatch(name, f"a measurement of the last {oldest}", str(taken))
 
     measured = by_name(found)
     strangers = sorted(set(measured) - set(expected.nodes))

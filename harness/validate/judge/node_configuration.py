@@ -15,7 +15,6 @@ Facts = Mapping[str, NodeFacts]
 # What kubelet and the pod network need of the kernel (kubernetes.io, "Container runtimes": network configuration).
 SYSCTLS = {"net.ipv4.ip_forward": "1", "net.bridge.bridge-nf-call-iptables": "1"}
 CERTIFICATE_MARGIN = timedelta(days=30)  # kubeadm issues for a year (its CA for ten): a fresh guest is far above this
-CLOCK_MARGIN_SECONDS = 10.0  # machines are asked at the same time, and an overloaded one may answer seconds later
 KUBELET_CLIENT = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 API_SERVER = "/etc/kubernetes/pki/apiserver.crt"
 NFTABLES_TABLE = "table ip kube-proxy"
@@ -81,8 +80,12 @@ def bad_certificates(facts: Facts, expected: ExpectedGuest, now: datetime | None
     return on_every(expected.nodes, facts, judge)
 
 
-def confused_identities(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
-    """Return machines with another's hostname, a shared machine-id (a clone that was not reset) or a wrong clock."""
+def confused_identities(facts: Facts, expected: ExpectedGuest, clock_margin: float) -> list[Mismatch]:
+    """Return machines with another's hostname, a shared machine-id (a clone that was not reset) or a wrong clock.
+
+    Args:
+        clock_margin: seconds that clocks may differ; all machines are asked at once, and a busy one answers late.
+    """
     ids = Counter(seen.machine_id for seen in facts.values())
     earliest = min((seen.time for seen in facts.values()), default=0.0)
 
@@ -90,9 +93,9 @@ def confused_identities(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]
         yield from differs(name, "hostname", name, seen.hostname)
         if not seen.machine_id or ids[seen.machine_id] > 1:
             yield Mismatch(name, "a unique machine-id", repr(seen.machine_id))
-        if seen.time - earliest > CLOCK_MARGIN_SECONDS:
+        if seen.time - earliest > clock_margin:
             ahead = f"{seen.time - earliest:.0f} s ahead"
-            yield Mismatch(name, f"a clock within {CLOCK_MARGIN_SECONDS:.0f} s of the others", ahead)
+            yield Mismatch(name, f"a clock within {clock_margin:.0f} s of the others", ahead)
 
     return on_every(expected.machines, facts, judge)
 

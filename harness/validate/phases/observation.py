@@ -64,7 +64,7 @@ def observe(inspection: Inspection, service: tuple[str, str] = BEFORE) -> Observ
         expected=expected,
         view=view,
         facts=inspection.facts,
-        running=gather_programs(inspection.hosts, given),
+        running=gather_programs(inspection.hosts, given, inspection.timeouts),
         kubelets=kubelet_configurations(inspection.api, expected),
         coredns=corefile.get("data") or {},
     )

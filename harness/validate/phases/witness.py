@@ -80,7 +80,7 @@ class Witness:
         if self.environment is None:
             return {}
         there = self.environment.only(names)
-        return gather_states(open_hosts(there, self.ssh_options(there)))
+        return gather_states(open_hosts(there, self.ssh_options(there)), self.timeouts)
 
     def record(self, index: int) -> PhaseRecord:
         """Return what was seen of a phase; an empty record when it was not watched."""
@@ -127,7 +127,7 @@ class Witness:
         """Look at the guest, leave a mark in it, and start the requests to the workload."""
         environment = before.environment
         options = self.ssh_options(environment)
-        inspection = Inspection(before, ssh_options=options, settle_seconds=self.timeouts.settle)
+        inspection = Inspection(before, ssh_options=options, timeouts=self.timeouts)
         try:
             inspection.wait_for_api()
             record.before = observe(inspection)
@@ -151,7 +151,7 @@ class Witness:
         addresses = {WORKLOAD: (f"http://{address}/hostname", ""), API: (API_URL, CA)}
         log = environment.files.answers(self.cell.stage(index))
         log.parent.mkdir(parents=True, exist_ok=True)
-        stream = send_requests(client, self.ssh_command(environment, client), addresses, log)
+        stream = send_requests(client, self.ssh_command(environment, client), addresses, log, self.timeouts)
         deadline = Deadline.after(self.timeouts.probe_pods)
         try:
             stream.wait_for_success(deadline, what=f"workload and API to answer {client.name} before the phase")

@@ -28,7 +28,9 @@ from harness.validate.remote.objects import (
 
 WORKLOAD = "keeps-answering"
 REPLICAS = 2
-SHUTDOWN_SECONDS = 5  # a pod keeps answering after it was told to end, until every node's rules have dropped it
+# A pod keeps answering after it was told to end, until every node's rules have dropped it. Policy: a workload as users
+# write it; outages are judged by workload_outage.
+SHUTDOWN_SECONDS = 5
 
 
 def place_workload(api: Cluster, image: str, nodes: Sequence[str], deadline: Deadline) -> str:

@@ -10,15 +10,15 @@ from pathlib import Path
 from harness import proc
 from harness.errors import InfraError, ProductError
 from harness.model import Machine
+from harness.spec.models import Timeouts
 from harness.until import Deadline, NotYet, TimedOut, until
 from harness.validate.facts.availability import read_requests
 from harness.validate.remote.hosts import remote_command
 
 PROGRAM = Path(__file__).with_name("on_node_availability.py")
-INTERVAL_SECONDS = 0.5
-ANSWER_SECONDS = 3.0  # a request without an answer by then has failed: a client would have given up
-MOST_SECONDS = 4 * 3600.0  # after which the machine stops by itself
-STOP_SECONDS = 5.0
+INTERVAL_SECONDS = 0.5  # the resolution of outages
+MOST_SECONDS = 4 * 3600.0  # longer than any phase: the machine stops by itself when vmatrix cannot stop it
+STOP_SECONDS = 5.0  # for the local ssh client to end
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class RequestStream:
 
 
 def send_requests(
-    machine: Machine, login: Sequence[str], addresses: Mapping[str, tuple[str, str]], log: Path
+    machine: Machine, login: Sequence[str], addresses: Mapping[str, tuple[str, str]], log: Path, timeouts: Timeouts
 ) -> RequestStream:
     """Start to send requests from a machine.
 
@@ -80,12 +80,13 @@ def send_requests(
         addresses: URL and, for https, the file of the CA on that machine, by name.
         log: gets the lines of on_node_availability.py; overwritten.
     """
+    timeout = timeouts.availability_request
     requests = [
-        {"name": name, "url": url, "cafile": cafile, "timeout": ANSWER_SECONDS, "interval": INTERVAL_SECONDS}
+        {"name": name, "url": url, "cafile": cafile, "timeout": timeout, "interval": INTERVAL_SECONDS}
         for name, (url, cafile) in addresses.items()
     ]
     given = json.dumps({"seconds": MOST_SECONDS, "requests": requests})
-    command = remote_command(PROGRAM, given, seconds=MOST_SECONDS + STOP_SECONDS)
+    command = remote_command(PROGRAM, given, timeouts=timeouts, seconds=MOST_SECONDS + STOP_SECONDS)
     as_root = "" if machine.user == "root" else "sudo "
     log.write_text("", encoding="utf-8")
     service = proc.spawn([*login, as_root + command], log=log)

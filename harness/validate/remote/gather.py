@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.spec.models import Timeouts
 from harness.validate.facts.network_plugins import plugins
 from harness.validate.facts.node import SERVICES, NodeFacts, facts_of
 from harness.validate.facts.programs import RunningPrograms, programs_of
@@ -14,22 +15,23 @@ from harness.validate.remote.hosts import run_on_each
 FACTS = Path(__file__).with_name("on_node_facts.py")
 PROGRAMS = Path(__file__).with_name("on_node_programs.py")
 STATE = Path(__file__).with_name("on_node_state.py")
-STATE_SECONDS = 300  # it reads every file of the system, on a host that may be heavily overcommitted
 
 MachineState = dict[str, dict[str, str]]  # by kind (file, mount, ...), then by name
 
 
-def gather_facts(hosts: Mapping[str, Any]) -> dict[str, NodeFacts]:
+def gather_facts(hosts: Mapping[str, Any], timeouts: Timeouts) -> dict[str, NodeFacts]:
     """Return every machine's facts.
 
     Raises:
         InfraError: a machine does not answer, or its output is malformed.
     """
     units = [*SERVICES, *(plugin.unit for plugin in plugins().values())]
-    return run_on_each(hosts, FACTS, facts_of, given={name: {"units": units} for name in hosts})
+    return run_on_each(hosts, FACTS, facts_of, timeouts, given={name: {"units": units} for name in hosts})
 
 
-def gather_programs(hosts: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, RunningPrograms]:
+def gather_programs(
+    hosts: Mapping[str, Any], given: Mapping[str, Any], timeouts: Timeouts
+) -> dict[str, RunningPrograms]:
     """Return what every machine runs.
 
     Args:
@@ -38,13 +40,13 @@ def gather_programs(hosts: Mapping[str, Any], given: Mapping[str, Any]) -> dict[
     Raises:
         InfraError: a machine does not answer, or its output is malformed.
     """
-    return run_on_each(hosts, PROGRAMS, programs_of, given=given)
+    return run_on_each(hosts, PROGRAMS, programs_of, timeouts, given=given)
 
 
-def gather_states(hosts: Mapping[str, Any]) -> dict[str, MachineState]:
+def gather_states(hosts: Mapping[str, Any], timeouts: Timeouts) -> dict[str, MachineState]:
     """Return the whole state of every machine.
 
     Raises:
         InfraError: a machine does not answer, or its output is malformed.
     """
-    return run_on_each(hosts, STATE, dict, seconds=STATE_SECONDS)
+    return run_on_each(hosts, STATE, dict, timeouts, seconds=timeouts.machine_state)

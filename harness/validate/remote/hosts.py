@@ -15,10 +15,10 @@ import testinfra
 
 from harness.errors import InfraError
 from harness.model import Environment
+from harness.spec.models import Timeouts
 
 T = TypeVar("T")
 LIBRARY = Path(__file__).with_name("on_node.py")
-RUN_SECONDS = 60  # the slowest part asks five programs for their version on a busy machine
 
 
 def open_hosts(environment: Environment, ssh_options: Sequence[str]) -> dict[str, Any]:
@@ -41,16 +41,17 @@ def run_on_each(
     hosts: Mapping[str, Any],
     program: Path,
     read: Callable[[Any], T],
+    timeouts: Timeouts,
     *,
     given: Mapping[str, Any] | None = None,
-    seconds: float = RUN_SECONDS,
+    seconds: float | None = None,
 ) -> dict[str, T]:
     """Run a program on every machine in parallel, and read the JSON that each prints.
 
     Args:
         read: turns the decoded JSON into the result.
         given: the program's argument as an object, by machine; None for a program that takes none.
-        seconds: how long each may take.
+        seconds: how long each may take; None for `machine_program` of the timeouts.
 
     Raises:
         InfraError: a machine does not answer, or its output is malformed.
@@ -58,7 +59,7 @@ def run_on_each(
 
     def run(name: str) -> T:
         arguments = () if given is None else (json.dumps(given[name]),)
-        output = _output(name, hosts[name], remote_command(program, *arguments, seconds=seconds))
+        output = _output(name, hosts[name], remote_command(program, *arguments, timeouts=timeouts, seconds=seconds))
         try:
             return read(json.loads(output))
         except (ValueError, KeyError, TypeError) as error:
@@ -69,23 +70,31 @@ def run_on_each(
         return dict(zip(hosts, pool.map(run, hosts), strict=True))
 
 
-def remote_command(program: Path, *arguments: str, seconds: float = RUN_SECONDS) -> str:
+def remote_command(program: Path, *arguments: str, timeouts: Timeouts, seconds: float | None = None) -> str:
     """Return the shell command that runs one of the on_node programs on a machine.
 
-    The command carries the program's text, and that of on_node.py, which the program imports under its full name.
+    The command carries the program's text, that of on_node.py, which the program imports under its full name, and the
+    seconds that the functions of on_node.py wait.
 
     Args:
-        seconds: after which the machine kills it.
+        seconds: after which the machine kills it; None for `machine_program` of the timeouts.
     """
-    texts = json.dumps([LIBRARY.read_text(encoding="utf-8"), program.read_text(encoding="utf-8")])
-    packed = base64.b64encode(zlib.compress(texts.encode(), 9)).decode()
+    waits = {
+        "COMMAND_SECONDS": timeouts.machine_command,
+        "HTTP_SECONDS": timeouts.machine_request,
+        "DNS_SECONDS": timeouts.machine_dns,
+    }
+    carried = json.dumps([LIBRARY.read_text(encoding="utf-8"), waits, program.read_text(encoding="utf-8")])
+    packed = base64.b64encode(zlib.compress(carried.encode(), 9)).decode()
+    limit = timeouts.machine_program if seconds is None else seconds
     start = (
         "import base64,json,sys,types,zlib;"
-        f'library,text=json.loads(zlib.decompress(base64.b64decode("{packed}")));'
+        f'library,waits,text=json.loads(zlib.decompress(base64.b64decode("{packed}")));'
         'name="harness.validate.remote.on_node";sys.modules[name]=types.ModuleType(name);'
-        'exec(compile(library,name,"exec"),sys.modules[name].__dict__);exec(compile(text,"on_node","exec"))'
+        'given=sys.modules[name].__dict__;exec(compile(library,name,"exec"),given);given.update(waits);'
+        'exec(compile(text,"on_node","exec"))'
     )
-    return f"timeout {seconds:.0f} python3 -c {shlex.join([start, *arguments])}"
+    return f"timeout {limit:.0f} python3 -c {shlex.join([start, *arguments])}"
 
 
 def _output(name: str, host: Any, command: str) -> str:

@@ -19,14 +19,13 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from harness.validate.remote.on_node import COMMAND_SECONDS, fetch, flag, processes, read, said
+from harness.validate.remote.on_node import COMMAND_SECONDS, DNS_SECONDS, fetch, flag, processes, read, said
 
 VERSION_FLAGS = {"coredns": "-version"}  # all others take --version
 CONTAINERD_CONFIG = "/etc/containerd/config.toml"
 CA = "/etc/kubernetes/pki/ca.crt"
 SERVER = re.compile(r"^\s*server\s+(\S+)\s+(\S+)", re.MULTILINE)
 KUBE_PROXY_CONFIG = "http://127.0.0.1:10249/configz"
-DNS_SECONDS = 2
 PTR, OPT, INTERNET = 12, 41, 1
 RECURSE, CHECKING_DISABLED, DNSSEC_OK = 0x0100, 0x0010, 0x8000
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from harness.kube import Cluster
 from harness.kube.resources import DAEMON_SET, NAMESPACE, POD, SERVICE
+from harness.spec.models import Timeouts
 from harness.until import Deadline, NotYet, until
 from harness.validate.remote.objects import (
     HTTP_PORT,
@@ -24,12 +25,13 @@ UDP_PORT = 8081
 SERVICE_PORT = 80
 
 
-def place_probes(api: Cluster, nodes: tuple[str, ...], image: str, deadline: Deadline) -> Probes:
+def place_probes(api: Cluster, nodes: tuple[str, ...], image: str, timeouts: Timeouts) -> Probes:
     """Create two probe pods on every node and a Service of the first ones; wait for all to be ready.
 
     Raises:
         TimedOut: with the pods that are not ready, and their last events.
     """
+    deadline = Deadline.after(timeouts.probe_pods)
     remove_probes(api, deadline)  # of an earlier or interrupted run
     wait_until_gone(api, NAMESPACE, NAME, None, deadline)
     ensure_namespace(api, NAME)
@@ -50,6 +52,7 @@ def place_probes(api: Cluster, nodes: tuple[str, ...], image: str, deadline: Dea
         dialled=pods[PEER],
         service_address=service["spec"]["clusterIP"],
         node_port=int(service["spec"]["ports"][0]["nodePort"]),
+        proxy_seconds=timeouts.probe_proxy,
     )
 
 

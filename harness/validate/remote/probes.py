@@ -18,7 +18,6 @@ from harness.validate.remote.objects import HTTP_PORT
 
 NAME = "vmatrix-probe"
 DIAL_SECONDS = 5  # agnhost gives up a request after that (test/images/agnhost/netexec/netexec.go)
-PROXY_SECONDS = 10.0  # on top, for the API server's proxy
 
 
 @dataclass(frozen=True)
@@ -40,13 +39,17 @@ class DialResult:
 
 @dataclass(frozen=True)
 class Probes:
-    """The probes of a guest: by node those that dial and those that are dialled, and the Service of the former."""
+    """The probes of a guest: by node those that dial and those that are dialled, and the Service of the former.
+
+    proxy_seconds: what the API server's proxy may take on top of the probe's own limit.
+    """
 
     api: Cluster
     dialling: Mapping[str, ProbePod]
     dialled: Mapping[str, ProbePod]
     service_address: str
     node_port: int
+    proxy_seconds: float
 
     def dial(
         self, node: str, host: str, port: int, request: str, *, protocol: str = "http", tries: int = 1
@@ -56,7 +59,7 @@ class Probes:
         A probe that the API server cannot reach is an error too: the network is what is being judged.
         """
         source = self.dialling[node].name
-        seconds = PROXY_SECONDS + DIAL_SECONDS * tries
+        seconds = self.proxy_seconds + DIAL_SECONDS * tries
         try:
             answer = self.api.send(
                 "GET",

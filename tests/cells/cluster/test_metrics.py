@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from harness.kube import Cluster
@@ -20,7 +22,7 @@ LOOK = "metrics-server's log; the APIService v1beta1.metrics.k8s.io; the kubelet
 def test_the_usage_of_every_node_is_measured(api: Cluster, expected: ExpectedGuest, timeouts: Timeouts) -> None:
     require(
         eventually(
-            lambda: metrics.unmeasured_nodes(api, expected),
+            lambda: metrics.unmeasured_nodes(api, expected, timedelta(seconds=timeouts.metrics_age)),
             deadline=Deadline.after(timeouts.metrics),
             what="metrics-server to measure every node",
         ),

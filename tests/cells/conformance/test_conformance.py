@@ -32,7 +32,7 @@ def verdicts(
         kubeconfig=inspection.guest.kubeconfig,
         registry=mirror.registry,
         directory=inspection.directory / "conformance",
-        seconds=timeouts.conformance,
+        timeouts=timeouts,
     )
     wait_for_clean_up(inspection.api, Deadline.after(timeouts.probe_remove))
     return found

@@ -26,7 +26,7 @@ def probes(inspection: Inspection, mirror: Mirror, timeouts: Timeouts) -> Iterat
     """Probe pods on every node: created before this module's first check, removed after its last one."""
     image = f"{mirror.registry}/{inspection.curated.images[AGNHOST]}"
     try:
-        yield place_probes(inspection.api, inspection.expected.nodes, image, Deadline.after(timeouts.probe_pods))
+        yield place_probes(inspection.api, inspection.expected.nodes, image, timeouts)
     finally:
         remove_probes(inspection.api, Deadline.after(timeouts.probe_remove))
 

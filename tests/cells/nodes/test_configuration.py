@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness.spec.models import Timeouts
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
 from harness.validate.judge import node_configuration
@@ -36,9 +37,11 @@ def test_certificates_are_valid_and_name_the_machine(facts: dict[str, NodeFacts]
     )
 
 
-def test_machines_have_identities_of_their_own(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
+def test_machines_have_identities_of_their_own(
+    facts: dict[str, NodeFacts], expected: ExpectedGuest, timeouts: Timeouts
+) -> None:
     require(
-        node_configuration.confused_identities(facts, expected),
+        node_configuration.confused_identities(facts, expected, timeouts.clock_margin),
         claim="hostnames are those of the inventory, machine-ids are unique, clocks agree",
         look="/etc/machine-id; cloud-init's log",
         do=f"{expected.login()}, then hostnamectl; timedatectl",

@@ -18,6 +18,7 @@ from harness.validate.facts.cluster import ClusterView
 from harness.validate.inspection import Inspection, settle
 from harness.validate.judge import addons
 from harness.validate.judge.mismatch import Mismatch
+from tests.unit.shipped_timeouts import TIMEOUTS
 from tests.unit.validate import guests
 from tests.unit.validate.guests import NOWHERE
 from tests.unit.validate.views import (
@@ -25,6 +26,8 @@ from tests.unit.validate.views import (
     named,
     recorded,
 )
+
+IMPATIENT = TIMEOUTS.model_copy(update={"settle": 0})
 
 
 def unanswered(tmp_path: Path) -> GuestCluster:
@@ -45,7 +48,7 @@ def unanswered(tmp_path: Path) -> GuestCluster:
 def test_an_api_that_does_not_answer_is_the_products_fault(tmp_path: Path) -> None:
     guest = unanswered(tmp_path)
     with pytest.raises(ProductError, match=r"does not answer at https://127\.0\.0\.1:1") as failed:
-        Inspection(guest, ssh_options=(), settle_seconds=0).wait_for_api()
+        Inspection(guest, ssh_options=(), timeouts=IMPATIENT).wait_for_api()
     assert "vmatrix login cell-1 cp-0" in failed.value.hint
     assert "refused" in failed.value.detail
 
@@ -58,7 +61,7 @@ def test_an_api_behind_a_way_that_is_broken_is_the_infras_fault(tmp_path: Path) 
     machines = tuple(dataclasses.replace(m, tunnels=path) for m in guest.environment.machines)
     guest = dataclasses.replace(guest, environment=dataclasses.replace(guest.environment, machines=machines))
     with pytest.raises(InfraRetriable, match="the tunnel to the guest's API server is broken: 503 Service Unavailable"):
-        Inspection(guest, ssh_options=(), settle_seconds=0).wait_for_api()
+        Inspection(guest, ssh_options=(), timeouts=IMPATIENT).wait_for_api()
 
 
 class Answers(Cluster):

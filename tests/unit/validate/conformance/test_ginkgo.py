@@ -8,6 +8,7 @@ from pathlib import Path
 import yaml
 
 from harness.validate.conformance.ginkgo import Tools, focus, ginkgo_command, quoted, repository_list
+from tests.unit.shipped_timeouts import TIMEOUTS
 
 NAME = "[sig-node] a {b} (c) *should* not. be|restarted ^$ [Conformance]"
 
@@ -34,7 +35,7 @@ def test_every_registry_that_specs_pull_from_is_the_mirror() -> None:
 
 def test_the_command_has_no_more_processes_than_specs() -> None:
     tools = Tools(Path("/t/e2e.test"), Path("/t/ginkgo"), Path("/t/kubectl"))
-    command = ginkgo_command(tools, [NAME], kubeconfig=Path("/k"), report_dir=Path("/r"), seconds=60)
+    command = ginkgo_command(tools, [NAME], kubeconfig=Path("/k"), report_dir=Path("/r"), timeouts=TIMEOUTS)
     assert command[0] == "/t/ginkgo"
     assert "--procs=1" in command
     assert command.index("/t/e2e.test") < command.index("--") < command.index("--kubeconfig=/k")

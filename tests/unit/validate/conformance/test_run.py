@@ -15,6 +15,7 @@ from harness.validate.conformance.curated import ConformanceSpec
 from harness.validate.conformance.ginkgo import Tools
 from harness.validate.conformance.run import run_specs, wait_for_clean_up
 from harness.validate.conformance.verdicts import SpecOutcome
+from tests.unit.shipped_timeouts import TIMEOUTS
 from tests.unit.validate.guests import NOWHERE
 
 
@@ -22,7 +23,7 @@ def test_specs_without_their_images_are_not_run_and_say_which(registry: str, tmp
     tools = Tools(tmp_path / "absent", tmp_path / "absent", tmp_path / "absent")
     specs = [ConformanceSpec("a", ("nginx:1", "e2e-test-images/agnhost:2.63.0"))]
     verdicts = run_specs(
-        specs, tools, kubeconfig=tmp_path / "k", registry=registry, directory=tmp_path / "out", seconds=1
+        specs, tools, kubeconfig=tmp_path / "k", registry=registry, directory=tmp_path / "out", timeouts=TIMEOUTS
     )
     assert verdicts["a"].outcome is SpecOutcome.NOT_RUN
     assert verdicts["a"].text == "image nginx:1 missing"
@@ -36,7 +37,7 @@ def test_specs_have_failed_when_ginkgo_cannot_be_started(registry: str, tmp_path
         kubeconfig=tmp_path / "k",
         registry=registry,
         directory=tmp_path / "out",
-        seconds=1,
+        timeouts=TIMEOUTS,
     )
     assert verdicts["a"].outcome is SpecOutcome.FAILED
     assert "could not be started" in verdicts["a"].text
@@ -48,7 +49,9 @@ def test_an_earlier_runs_report_is_not_taken_for_this_runs(registry: str, tmp_pa
     )
     tools = Tools(tmp_path / "absent", tmp_path / "absent", tmp_path / "absent")
     specs = [ConformanceSpec("a", ())]
-    verdicts = run_specs(specs, tools, kubeconfig=tmp_path / "k", registry=registry, directory=tmp_path, seconds=1)
+    verdicts = run_specs(
+        specs, tools, kubeconfig=tmp_path / "k", registry=registry, directory=tmp_path, timeouts=TIMEOUTS
+    )
     assert verdicts["a"].outcome is SpecOutcome.FAILED
 
 

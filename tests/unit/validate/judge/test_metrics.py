@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -53,7 +53,7 @@ class Measured(Cluster):
 
 
 def nodes(answer: Any) -> list[Mismatch]:
-    return metrics.unmeasured_nodes(Measured(nodes=answer), guests.expected(), NOW)
+    return metrics.unmeasured_nodes(Measured(nodes=answer), guests.expected(), timedelta(minutes=2), NOW)
 
 
 def pods(answer: Any) -> list[Mismatch]:

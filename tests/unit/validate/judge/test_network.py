@@ -57,6 +57,7 @@ def probes(reply: Reply = well) -> Probes:
         dialled={"cp-0": ProbePod("peer-cp", "cp-0", "10.243.0.9"), "w-0": ProbePod("peer-w", "w-0", "10.243.1.9")},
         service_address="10.95.1.1",
         node_port=30080,
+        proxy_seconds=10.0,
     )
 
 

@@ -19,6 +19,7 @@ from harness.validate.judge.node_configuration import (
     wrong_kernel_settings,
     wrong_proxy_mode,
 )
+from tests.unit.shipped_timeouts import TIMEOUTS
 from tests.unit.validate import guests
 from tests.unit.validate.changes import (
     Change,
@@ -38,6 +39,10 @@ def certificates(seen: Mapping[str, NodeFacts], wanted: ExpectedGuest) -> list[M
     return bad_certificates(seen, wanted, RECORDED_AT)
 
 
+def identities(seen: Mapping[str, NodeFacts], wanted: ExpectedGuest) -> list[Mismatch]:
+    return confused_identities(seen, wanted, TIMEOUTS.clock_margin)
+
+
 def certificates_a_year_on(seen: Mapping[str, NodeFacts], wanted: ExpectedGuest) -> list[Mismatch]:
     return bad_certificates(seen, wanted, datetime(2027, 11, 1, tzinfo=UTC))
 
@@ -50,7 +55,7 @@ JUDGES: tuple[Judge, ...] = (
     wrong_flags,
     wrong_kernel_settings,
     certificates,
-    confused_identities,
+    identities,
     wrong_proxy_mode,
 )
 FAULTS: list[tuple[Judge, Change]] = [
@@ -76,10 +81,10 @@ FAULTS: list[tuple[Judge, Change]] = [
         certificates,
         lambda raw: raw["certificates"].update({API_SERVER: raw["certificates"][KUBELET_CLIENT]}),
     ),
-    (confused_identities, put("hostname", "localhost")),
-    (confused_identities, put("machine_id", "")),
-    (confused_identities, lambda raw: raw.update(machine_id=guests.raw_facts("w-0")["machine_id"])),
-    (confused_identities, lambda raw: raw.update(time=raw["time"] + 3600)),
+    (identities, put("hostname", "localhost")),
+    (identities, put("machine_id", "")),
+    (identities, lambda raw: raw.update(machine_id=guests.raw_facts("w-0")["machine_id"])),
+    (identities, lambda raw: raw.update(time=raw["time"] + 3600)),
     (
         wrong_proxy_mode,
         lambda raw: raw["endpoints"].update({"kube-proxy mode": {"status": 200, "body": "iptables"}}),

@@ -117,7 +117,9 @@ def test_a_phase_that_fails_says_what_was_answered_meanwhile(
 ) -> None:
     failure = ProductError("upgrade.yml failed", detail="as it said")
     with serving() as port:
-        asking = send_requests(ROOT, HERE, {module.WORKLOAD: (f"http://127.0.0.1:{port}/", "")}, tmp_path / "log")
+        asking = send_requests(
+            ROOT, HERE, {module.WORKLOAD: (f"http://127.0.0.1:{port}/", "")}, tmp_path / "log", TIMEOUTS
+        )
         monkeypatch.setattr(Witness, "_start_requests", lambda *_: asking)
         asking.wait_for_success(Deadline.after(30), what="it to answer")
         watched = witness(DEPLOY, UPGRADE).watch(1, environment(tmp_path), guests.guest())

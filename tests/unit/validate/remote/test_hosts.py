@@ -12,6 +12,7 @@ import pytest
 from harness.errors import InfraError
 from harness.validate.facts.node import facts_of
 from harness.validate.remote.hosts import remote_command, run_on_each
+from tests.unit.shipped_timeouts import TIMEOUTS
 
 SECONDS = 60
 
@@ -32,22 +33,22 @@ def program(tmp_path: Path, text: str) -> Path:
 
 def test_a_program_has_the_librarys_functions_and_its_argument(tmp_path: Path) -> None:
     text = "import sys\nfrom harness.validate.remote.on_node import flag\nprint(flag(sys.argv[1:], 'it'))\n"
-    command = remote_command(program(tmp_path, text), "--it=a b")
+    command = remote_command(program(tmp_path, text), "--it=a b", timeouts=TIMEOUTS)
     assert Here().run(command).stdout == "a b\n"
 
 
 def test_each_machine_gets_its_own_argument(tmp_path: Path) -> None:
     echo = program(tmp_path, "import sys\nprint(sys.argv[1])\n")
     hosts, given = {"a": Here(), "b": Here()}, {"a": {"number": 1}, "b": {"number": 2}}
-    assert run_on_each(hosts, echo, lambda read: read["number"], given=given) == {"a": 1, "b": 2}
+    assert run_on_each(hosts, echo, lambda read: read["number"], TIMEOUTS, given=given) == {"a": 1, "b": 2}
 
 
 def test_a_program_that_fails_is_named_with_its_machine(tmp_path: Path) -> None:
     with pytest.raises(InfraError, match=r"cannot read the facts of w-0 \(exit status 3\)"):
-        run_on_each({"w-0": Here()}, program(tmp_path, "raise SystemExit(3)"), dict)
+        run_on_each({"w-0": Here()}, program(tmp_path, "raise SystemExit(3)"), dict, TIMEOUTS)
 
 
 @pytest.mark.parametrize("text", ["", "not json", "[]", "{}", '{"time": 1}'])
 def test_what_no_machine_would_print_is_refused(text: str, tmp_path: Path) -> None:
     with pytest.raises(InfraError, match="printed malformed output on w-0"):
-        run_on_each({"w-0": Here()}, program(tmp_path, f"print({text!r})"), facts_of)
+        run_on_each({"w-0": Here()}, program(tmp_path, f"print({text!r})"), facts_of, TIMEOUTS)

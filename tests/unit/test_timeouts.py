@@ -1,0 +1,92 @@
+"""matrix/timeouts.yml has every wait that a slow site would raise, and each of them takes effect, also when scaled."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+from harness.spec.models import Timeouts
+from harness.validate.conformance.ginkgo import Tools, ginkgo_command
+from harness.validate.remote.hosts import LIBRARY, remote_command
+from tests.unit.shipped_timeouts import FILE, TIMEOUTS
+
+ROOT = Path(__file__).parents[2]
+SLOW = TIMEOUTS.scaled(10)
+
+
+def modules(*folders: str) -> Iterator[tuple[str, str]]:
+    """Yield the path below the project, and the text, of each Python file."""
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            yield str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
+
+
+def test_every_key_is_used() -> None:
+    used = {
+        node.attr
+        for _, text in modules("harness", "tests/cells")
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Attribute)
+    }
+    assert [key for key in Timeouts.model_fields if key not in used] == []
+
+
+def test_the_shipped_file_has_every_key_and_the_defaults_of_those_that_have_one() -> None:
+    shipped = yaml.safe_load(FILE.read_text(encoding="utf-8"))["timeouts"]
+    assert set(shipped) == set(Timeouts.model_fields)
+    defaults = {key: field.default for key, field in Timeouts.model_fields.items() if not field.is_required()}
+    assert defaults
+    assert {key: shipped[key] for key in defaults} == defaults
+
+
+def test_a_file_without_keys_that_have_a_default_is_still_valid() -> None:
+    required = {key: seconds for key, seconds in TIMEOUTS if Timeouts.model_fields[key].is_required()}
+    assert Timeouts(**required) == TIMEOUTS
+
+
+def test_a_scale_stretches_what_a_program_on_a_machine_gets(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from harness.validate.remote.on_node import COMMAND_SECONDS, DNS_SECONDS, HTTP_SECONDS\n"
+        "print(COMMAND_SECONDS, HTTP_SECONDS, DNS_SECONDS)\n",
+        encoding="utf-8",
+    )
+
+    def told(timeouts: Timeouts) -> tuple[str, list[float]]:
+        command = remote_command(program, timeouts=timeouts)
+        done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, timeout=60, check=True)
+        return command[: len("timeout 600 ")].strip(), [float(word) for word in done.stdout.split()]
+
+    assert told(TIMEOUTS) == ("timeout 60 p", [20, 5, 2])
+    assert told(SLOW) == ("timeout 600", [200, 50, 20])
+    assert remote_command(program, timeouts=SLOW, seconds=7).startswith("timeout 7 ")
+
+
+def test_what_the_library_waits_by_itself_is_the_default() -> None:
+    constants = dict(re.findall(r"^([A-Z]+_SECONDS) = ([\d.]+)$", LIBRARY.read_text(encoding="utf-8"), re.MULTILINE))
+    fields = {"COMMAND_SECONDS": "machine_command", "HTTP_SECONDS": "machine_request", "DNS_SECONDS": "machine_dns"}
+    assert {name: float(seconds) for name, seconds in constants.items()} == {
+        name: Timeouts.model_fields[key].default for name, key in fields.items()
+    }
+
+
+def test_a_scale_stretches_ginkgo_and_what_the_specs_wait() -> None:
+    tools = Tools(Path("/t/e2e.test"), Path("/t/ginkgo"), Path("/t/kubectl"))
+
+    def waits(timeouts: Timeouts) -> list[str]:
+        command = ginkgo_command(tools, ["a"], kubeconfig=Path("/k"), report_dir=Path("/r"), timeouts=timeouts)
+        return [word for word in command if re.search("timeout|grace", word)]
+
+    assert waits(TIMEOUTS) == [
+        "--timeout=240s",
+        "--grace-period=20s",
+        "--node-schedulable-timeout=60s",
+        "--system-pods-startup-timeout=60s",
+        "--system-daemonsets-startup-timeout=60s",
+    ]
+    assert waits(SLOW) == [re.sub(r"(\d+)s$", r"\g<1>0s", word) for word in waits(TIMEOUTS)]
