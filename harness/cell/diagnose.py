@@ -15,7 +15,7 @@ from harness.cell.access import control_directory, run_on
 from harness.cell.launchers import died_of, launcher_pod
 from harness.cell.place import Place
 from harness.errors import VmatrixError
-from harness.kube.client import Cluster, Json
+from harness.kube.client import Cluster, Json, event_time
 from harness.kube.resources import DATA_VOLUME, EVENT, NAMESPACE, POD, PVC, VM, VMI
 from harness.model import Environment, Machine
 from harness.rundir import AttemptDir
@@ -88,9 +88,9 @@ def _events(cluster: Cluster, place: Place, path: Path) -> list[Path]:
     """Save the events; in a shared namespace those about objects that the cell's prefix names."""
     found = cluster.list(EVENT, place.namespace).items
     events = [e for e in found if place.prefix in str(e["involvedObject"].get("name"))]
-    events.sort(key=lambda e: str(e.get("lastTimestamp") or e.get("eventTime") or ""))
+    events.sort(key=event_time)
     lines = [
-        f"{e.get('lastTimestamp') or e.get('eventTime') or '-'} {e.get('type', '-')} "
+        f"{event_time(e) or '-'} {e.get('type', '-')} "
         f"{e['involvedObject'].get('kind')}/{e['involvedObject'].get('name')} {e.get('reason')}: {e.get('message')}"
         for e in events
     ]

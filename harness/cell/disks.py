@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from harness.cell.disk_trouble import CloneStuck, event_failure, import_failure
 from harness.errors import InfraError, InfraRetriable, VmatrixError
-from harness.kube.client import ApiFailure, Cluster, Json
+from harness.kube.client import ApiFailure, Cluster, Json, event_time
 from harness.kube.resources import DATA_VOLUME, EVENT, PVC
 from harness.until import NotYet, TimedOut
 
@@ -140,7 +140,7 @@ class DiskWatch:
             )
         found = self.cluster.list(EVENT, self.namespace).items
         about = [e for e in found if _is_about(e, volume)]
-        about.sort(key=lambda e: str(e.get("lastTimestamp") or e.get("eventTime") or ""))
+        about.sort(key=event_time)
         trouble = event_failure(self.what, about, patient=patient, namespace=self.namespace)
         if trouble is not None:
             trouble.detail = trouble.detail or self.events()

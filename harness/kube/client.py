@@ -175,8 +175,13 @@ class Cluster(Api):
     def events_of(self, namespace: str, name: str) -> Sequence[str]:
         """Return the events about an object as lines, oldest first."""
         found = self.list(EVENT, namespace, fields=f"involvedObject.name={name}").items
-        found.sort(key=lambda e: e.get("lastTimestamp") or e.get("eventTime") or "")
+        found.sort(key=event_time)
         return [f"{e.get('type', '')} {e.get('reason', '')}: {e.get('message', '')}" for e in found]
+
+
+def event_time(event: Json) -> str:
+    """Return when an event was last seen, "" where it does not say."""
+    return str(event.get("lastTimestamp") or event.get("eventTime") or "")
 
 
 def _event(line: bytes, where: str) -> tuple[str, Json]:

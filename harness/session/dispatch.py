@@ -94,13 +94,8 @@ class Dispatch:
             if event["event"] not in ("step-start", "step-end"):
                 continue
             self._attempts[event["cell"]] = int(event["attempt"])
-            told = StepEvent(
-                event["cell"],
-                tuple(event["step"]),
-                event.get("outcome"),
-                float(event.get("seconds", 0.0)),
-                event.get("summary", ""),
-            )
+            path, seconds = tuple(event["step"]), float(event.get("seconds", 0.0))
+            told = StepEvent(event["cell"], path, event.get("outcome"), seconds, event.get("summary", ""))
             if live is not None:
                 live.on_step(told)
             self.waiting.on_step(told)
@@ -193,11 +188,8 @@ class Dispatch:
             return  # the end of the run takes everything away at once
         try:
             seconds = self.run.site.timeouts.teardown
-            reap(
-                self.run.site.cluster,
-                CellSelector(run=self.run.plan.run, cell=cell.id, namespace=self.run.site.namespace),
-                seconds=seconds,
-            )
+            selector = CellSelector(run=self.run.plan.run, cell=cell.id, namespace=self.run.site.namespace)
+            reap(self.run.site.cluster, selector, seconds=seconds)
             self.waiting.admission.gone(cell.id)
         except (Leaked, InfraError) as error:
             self._say(cell.id, f"what it left still exists: {error.summary}")
