@@ -20,15 +20,14 @@ from harness.model import Machine
 from harness.proc import CommandFailed, Completed, run
 from harness.until import Deadline, NotYet, until
 
-CONNECT_SECONDS, TUNNEL_SECONDS = 5, 30  # a way through the API is a process of its own: a busy host starts it slowly
+CONNECT_SECONDS = 5.0  # a connection and sshd's first line; login waits try again, later connections are shared
+TUNNEL_START_SECONDS = 10.0  # a way through the API is a process of its own: a busy host starts it slowly
 SSH_FAILED = 255  # ssh's own exit status when it could not connect or log in
 # setpriv(1) of util-linux: the kernel ends the command when the thread that started it is gone, whatever ended that.
 DIES_WITH_US = ("setpriv", "--pdeathsig", "TERM")
 CLOUD_INIT_RECOVERABLE = 2  # `cloud-init status`: done, with warnings
-CLOUD_INIT_ASKED_SECONDS = 60.0  # for one question; a machine that dies meanwhile is noticed after it
 ALIVE_SECONDS = 3.0  # between looks at a machine's instance while there is no login
 KNOCK_SECONDS = 2.0  # for a connection to a machine's SSH port, tried again until the deadline
-LOGIN_SECONDS = 20.0  # for one login, tried again until the deadline
 CLOSE_SECONDS = 10.0  # for an SSH master on this host to end
 
 
@@ -50,10 +49,11 @@ def ssh_options(private_key: Path, control: Path | None = None, through: Path | 
         control: the folder of shared connections' sockets.
         through: the file that says how machines are reached through the infra cluster's API; without it directly.
     """
+    seconds = CONNECT_SECONDS if through is None else TUNNEL_START_SECONDS + Tunnels.load(through).open_seconds
     options = [
         *("-i", str(private_key), "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes"),
         *("-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"),
-        *("-o", f"ConnectTimeout={CONNECT_SECONDS if through is None else TUNNEL_SECONDS}"),
+        *("-o", f"ConnectTimeout={seconds:.0f}"),
         *("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"),
     ]
     if control is not None:
@@ -88,13 +88,20 @@ def run_on(
 
 
 def wait_for_login(
-    machine: Machine, private_key: Path, *, deadline: Deadline, control: Path, alive: Callable[[], None] = lambda: None
+    machine: Machine,
+    private_key: Path,
+    *,
+    deadline: Deadline,
+    seconds: float,
+    control: Path,
+    alive: Callable[[], None] = lambda: None,
 ) -> None:
     """Wait until a machine's SSH port answers and the key opens it.
 
     A refused key is "not yet": cloud-init installs it after sshd is up.
 
     Args:
+        seconds: how long one login may take.
         alive: asked now and then while there is no login; raises when the machine is not there any more.
     """
 
@@ -107,7 +114,7 @@ def wait_for_login(
         except (OSError, VmatrixError) as error:
             look()
             return NotYet(f"{machine.address}:{machine.port}: {error}")
-        done = _asked(machine, "true", private_key=private_key, timeout=LOGIN_SECONDS, control=control)
+        done = _asked(machine, "true", private_key=private_key, timeout=seconds, control=control)
         if isinstance(done, NotYet) or done.returncode != 0:
             look()
             return done if isinstance(done, NotYet) else NotYet(f"ssh: {done.stderr.strip() or done.returncode}")
@@ -126,11 +133,18 @@ def _knocking(machine: Machine) -> Callable[[], None]:
 
 
 def wait_for_cloud_init(
-    machine: Machine, private_key: Path, *, deadline: Deadline, control: Path, alive: Callable[[], None] = lambda: None
+    machine: Machine,
+    private_key: Path,
+    *,
+    deadline: Deadline,
+    seconds: float,
+    control: Path,
+    alive: Callable[[], None] = lambda: None,
 ) -> None:
     """Wait until cloud-init has ended on a machine.
 
     Args:
+        seconds: how long one question may take; a machine that dies meanwhile is noticed after it.
         alive: asked now and then while it has not; raises when the machine is not there any more.
 
     Raises:
@@ -143,7 +157,7 @@ def wait_for_cloud_init(
             machine,
             "sudo cloud-init status --wait --format json",
             private_key=private_key,
-            timeout=max(1.0, min(CLOUD_INIT_ASKED_SECONDS, deadline.remaining())),
+            timeout=max(1.0, min(seconds, deadline.remaining())),
             control=control,
         )
         if isinstance(done, NotYet) or done.returncode == SSH_FAILED:

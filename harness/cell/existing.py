@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.cell import ways
@@ -92,7 +92,10 @@ class Existing:
         log = self.files.tunnels_log
         log.parent.mkdir(parents=True, exist_ok=True)
         kubeconfig = self.infra.kubeconfig.resolve()
-        Tunnels(kubeconfig, self.infra.context, self.place.namespace, instances, log).save(recorded)
+        way = Tunnels(kubeconfig, self.infra.context, self.place.namespace, instances, log)
+        if recorded.is_file():
+            way = replace(way, open_seconds=Tunnels.load(recorded).open_seconds)
+        way.save(recorded)
         return recorded
 
     def file(self, path: Path, what: str) -> Path:

@@ -14,12 +14,14 @@ from harness.kube.client import Cluster
 from harness.kube.resources import ROLE_BINDING
 from harness.until import Deadline, NotYet, until
 
-GRANTED_SECONDS = 20.0  # an API server learns of a binding within milliseconds; of several, each by itself
-GRANTED_IN_A_ROW = 3
+GRANTED_IN_A_ROW = 3  # of several API servers, each learns of a binding by itself
 
 
-def join_namespace(cluster: Cluster, namespace: str, labels: Mapping[str, str]) -> None:
+def join_namespace(cluster: Cluster, namespace: str, labels: Mapping[str, str], seconds: float) -> None:
     """See to it that we may work in a namespace: nothing to do for who has a cell's rights everywhere.
+
+    Args:
+        seconds: until the role is in effect.
 
     Raises:
         ApiFailure: the API refuses the binding.  TimedOut: the role does not allow what a cell needs.
@@ -40,7 +42,7 @@ def join_namespace(cluster: Cluster, namespace: str, labels: Mapping[str, str]) 
 
     until(
         granted,
-        deadline=Deadline.after(GRANTED_SECONDS),
+        deadline=Deadline.after(seconds),
         what=f"the role {CELL_ROLE} to take effect in namespace {namespace}",
         interval=0.05,
     )

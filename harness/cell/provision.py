@@ -158,7 +158,7 @@ def _make_namespace(site: Site, plan: manifests.CellPlan, attempt: Attempt) -> N
     quota = manifests.quota(plan, attempt.cell.machines, directory=site.templates)
     try:
         create_own(site, NAMESPACE, namespace)
-        join_namespace(site.cluster, plan.namespace, plan.labels)
+        join_namespace(site.cluster, plan.namespace, plan.labels, site.timeouts.role_binding)
         site.cluster.create_if_absent(RESOURCE_QUOTA, quota)
     except ApiFailure as refused:
         if refused.forbidden:
@@ -187,10 +187,10 @@ def _log_in(site: Site, attempt: Attempt, machine: Machine, alive: Callable[[], 
     control = control_directory(attempt.run, attempt.cell.id)
     control.mkdir(mode=0o700, exist_ok=True)
     private_key = attempt.files.key
-    wait_for_login(machine, private_key, deadline=Deadline.after(site.timeouts.ssh), control=control, alive=alive)
-    wait_for_cloud_init(
-        machine, private_key, deadline=Deadline.after(site.timeouts.cloud_init), control=control, alive=alive
-    )
+    deadline, seconds = Deadline.after(site.timeouts.ssh), site.timeouts.ssh_login
+    wait_for_login(machine, private_key, deadline=deadline, seconds=seconds, control=control, alive=alive)
+    deadline, seconds = Deadline.after(site.timeouts.cloud_init), site.timeouts.cloud_init_answer
+    wait_for_cloud_init(machine, private_key, deadline=deadline, seconds=seconds, control=control, alive=alive)
 
 
 def in_parallel(work: Callable[[T], R], items: Sequence[T]) -> list[R]:

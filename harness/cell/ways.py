@@ -29,7 +29,9 @@ def record(site: Site, place: Place, machines: Sequence[Machine], files: Attempt
         raise HarnessBug("machines are to be reached through the infra cluster's API, and no kubeconfig leads to it")
     files.logs.mkdir(parents=True, exist_ok=True)
     names = {machine.address: place.name(machine.name) for machine in machines}
-    Tunnels(site.kubeconfig, site.context, place.namespace, names, files.tunnels_log).save(files.tunnels)
+    Tunnels(site.kubeconfig, site.context, place.namespace, names, files.tunnels_log, site.timeouts.tunnel_open).save(
+        files.tunnels
+    )
     return [replace(machine, tunnels=files.tunnels) for machine in machines]
 
 

@@ -158,7 +158,7 @@ def reap(
     """Delete cells, from any machine with a kubeconfig. In a CI job, only cells of the job's project."""
     request.refuse()
     project = Project.load(settings_of(given))
-    cluster = providers.open_cluster(project.settings)
+    cluster = providers.open_cluster(project.settings, project.timeouts)
     selection = CellSelector(
         run=request.run,
         cell=request.cell,

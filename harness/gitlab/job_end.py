@@ -45,7 +45,7 @@ def _remove_left(context: JobContext, console: Console) -> VmatrixError | None:
     """Collect and remove what is left of the run in the infra cluster; None when nothing is left afterwards."""
     shared, timeouts = context.project.settings.namespace, context.project.timeouts
     try:
-        cluster = providers.open_cluster(context.project.settings)
+        cluster = providers.open_cluster(context.project.settings, timeouts)
     except BadInput as error:
         return None if context.own_infra else error  # the embedded one went away, or never came up
     selector = CellSelector(run=context.job.run, namespace=shared)
@@ -103,7 +103,7 @@ def reap(context: JobContext, *, console: Console) -> None:
         console.print(f"{len(names)} embedded infrastructures removed", markup=False)
         return
     gone = teardown.reap(
-        providers.open_cluster(settings),
+        providers.open_cluster(settings, timeouts),
         CellSelector(only_expired=True, namespace=settings.namespace),
         seconds=timeouts.teardown,
         on_gone=lambda found: console.print(f"gone: {found.what}", markup=False),

@@ -7,18 +7,21 @@ trouble passes: a client with patience asks again, with growing and jittered pau
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.kube.failures import ApiFailure, Unreachable
 from harness.until import Deadline, grown, persist, time_left
+
+if TYPE_CHECKING:  # each SSH connection through the API starts a process with this module: pydantic would delay it
+    from harness.spec.models import Timeouts
 
 T = TypeVar("T")
 # Refused before anything was done; after every other trouble the request may have been carried out all the same.
 NOTHING_DONE_CODES = frozenset({429, 503})
 MOST_ATTEMPTS = 8
 FIRST_PAUSE_SECONDS = 0.2  # pauses double from here to the longest
-LONGEST_PAUSE_SECONDS = 5.0
+LONGEST_PAUSE_SECONDS = 5.0  # pacing: an API server that is back is noticed within it
 LEAST_SECONDS = 0.05  # urllib3 refuses a time-out of 0
 
 
@@ -36,9 +39,18 @@ class Patience:
     watch_silence_seconds: float = 90.0
     again_seconds: float = 0.0
 
+    @staticmethod
+    def of(limits: Timeouts) -> Patience:
+        """Return the patience with an infra cluster that a site's timeouts.yml asks for."""
+        return Patience(limits.api_connect, limits.api_read, again_seconds=limits.api_again)
+
+    def once(self) -> Patience:
+        """Return the same without another attempt."""
+        return replace(self, again_seconds=0.0)
+
 
 HASTY = Patience()  # of controllers and probes, which have their own way to try again
-PATIENT = Patience(again_seconds=30.0)  # of whoever asks an infra cluster once and needs the answer
+PATIENT = Patience(again_seconds=30.0)  # of commands that need no matrix; others have Patience.of
 
 
 def timeouts(patience: Patience, read_seconds: float | None = None) -> tuple[float, float]:

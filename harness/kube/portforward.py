@@ -13,21 +13,25 @@ from harness.kube.resources import Resource
 
 PORT_FORWARD = Resource("subresources.kubevirt.io", "v1", "virtualmachineinstances", "VirtualMachineInstance")
 SUBPROTOCOL = "plain.kubevirt.io"
-OPEN_SECONDS = 20.0  # for the API server, KubeVirt behind it and the machine's own answer
-STUCK_SECONDS = 30.0  # a message that takes longer to come or to go is not coming or going
+OPEN_SECONDS = 20.0  # for the API server, KubeVirt behind it and the machine's answer, unless tunnel_open is known
+STUCK_SECONDS = (
+    30.0  # a message that takes longer to come or to go is not coming or going; not a limit of what it carries
+)
 
 
-def open_tunnel(cluster: Cluster, namespace: str, instance: str, port: int) -> websocket.WebSocket:
+def open_tunnel(
+    cluster: Cluster, namespace: str, instance: str, port: int, seconds: float = OPEN_SECONDS
+) -> websocket.WebSocket:
     """Open a connection to a port of a machine.
 
     Raises:
         ApiFailure: the API, or KubeVirt, refused (500 `dialing VM`: nobody listens in the machine).
         Unreachable: nobody answered.
     """
-    return open_stream(cluster, f"{PORT_FORWARD.path(namespace, instance, 'portforward')}/{port}/tcp")
+    return open_stream(cluster, f"{PORT_FORWARD.path(namespace, instance, 'portforward')}/{port}/tcp", seconds)
 
 
-def open_stream(cluster: Cluster, path: str) -> websocket.WebSocket:
+def open_stream(cluster: Cluster, path: str, seconds: float = OPEN_SECONDS) -> websocket.WebSocket:
     """Open a stream of bytes that KubeVirt serves at a path of the API.
 
     Raises:
@@ -36,7 +40,7 @@ def open_stream(cluster: Cluster, path: str) -> websocket.WebSocket:
     opened = cluster.opened
     settings = opened.api.configuration  # the Kubernetes library's: the only one that knows every way to log in
     tunnel = websocket.WebSocket(sslopt={"context": opened.tls, **_server_name(settings)}, skip_utf8_validation=True)
-    tunnel.settimeout(OPEN_SECONDS)
+    tunnel.settimeout(seconds)
     url = f"ws{settings.host.removeprefix('http')}{path}"
     try:
         tunnel.connect(  # type: ignore[no-untyped-call]

@@ -21,7 +21,7 @@ from harness.errors import BadInput, VmatrixError
 from harness.files import write_atomically
 from harness.kube.bridge import Cut, bridge
 from harness.kube.client import ApiFailure, Cluster
-from harness.kube.portforward import open_tunnel
+from harness.kube.portforward import OPEN_SECONDS, open_tunnel
 
 FAILED = 1
 NOBODY_LISTENS = "dialing VM"  # how KubeVirt says that the machine, and not the way to it, refused
@@ -43,6 +43,7 @@ class Tunnels:
 
     kubeconfig, context: of the infra cluster.  namespace: of the machines.
     instances: the VirtualMachineInstances' names, by address.  log: gets a line for every connection that is lost.
+    open_seconds: how long a connection may take to open.
     """
 
     kubeconfig: Path
@@ -50,6 +51,7 @@ class Tunnels:
     namespace: str
     instances: Mapping[str, str]
     log: Path
+    open_seconds: float = OPEN_SECONDS
 
     def save(self, path: Path) -> None:
         """Write the file; it holds no secret."""
@@ -59,6 +61,7 @@ class Tunnels:
             "namespace": self.namespace,
             "instances": dict(self.instances),
             "log": str(self.log),
+            "open_seconds": self.open_seconds,
         }
         write_atomically(path, json.dumps(content, indent=2) + "\n")
 
@@ -77,6 +80,7 @@ class Tunnels:
                 content["namespace"],
                 content["instances"],
                 Path(content["log"]),
+                float(content.get("open_seconds", OPEN_SECONDS)),
             )
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise BadInput(f"{path} does not say how machines are reached: {error}") from error
@@ -95,7 +99,7 @@ class Tunnels:
         if instance is None:
             raise BadInput(f"no machine has the address {address}", hint=f"known: {', '.join(self.instances)}")
         try:
-            return open_tunnel(cluster, self.namespace, instance, port)
+            return open_tunnel(cluster, self.namespace, instance, port, self.open_seconds)
         except VmatrixError as error:
             if not refused_inside(error):
                 note(self.log, address, port, str(error))

@@ -15,11 +15,11 @@ from harness.cell.site import Site
 from harness.infra.findings import raise_if_any
 from harness.infra.provider import Provider
 from harness.kube.client import Cluster
-from harness.kube.patience import PATIENT
+from harness.kube.patience import PATIENT, Patience
 from harness.model import Cell, Mirror
 from harness.providers import registry
 from harness.providers.definition import Opening
-from harness.spec.models import UrlSource
+from harness.spec.models import Timeouts, UrlSource
 from harness.spec.project import Project
 from harness.spec.settings import Settings
 
@@ -41,14 +41,18 @@ def spoken(progress: OnProgress) -> Progress:
     return tell
 
 
-def open_cluster(settings: Settings) -> Cluster:
+def open_cluster(settings: Settings, timeouts: Timeouts | None = None) -> Cluster:
     """Open the infra cluster, which must be up.
+
+    Args:
+        timeouts: of the project; None for commands that need no matrix.
 
     Raises:
         BadInput: it is not up.
     """
+    patience = Patience.of(timeouts) if timeouts is not None else PATIENT
     path, context = registry.of(settings).kubeconfig(settings)
-    return Cluster.from_kubeconfig(path, context=context, patience=PATIENT)
+    return Cluster.from_kubeconfig(path, context=context, patience=patience)
 
 
 def open_site(project: Project, cells: Sequence[Cell], *, progress: OnProgress) -> Site:
@@ -79,9 +83,9 @@ def join_site(project: Project) -> Site:
 
 
 def _site(project: Project, provider: Provider, progress: OnProgress) -> Site:
-    settings = project.settings
+    settings, patience = project.settings, Patience.of(project.timeouts)
     return Site(
-        cluster=Cluster.from_kubeconfig(provider.kubeconfig(), context=settings.context, patience=PATIENT),
+        cluster=Cluster.from_kubeconfig(provider.kubeconfig(), context=settings.context, patience=patience),
         spec=project.spec,
         timeouts=project.timeouts,
         mirror=provider.mirror(),

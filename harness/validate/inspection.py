@@ -11,6 +11,7 @@ from typing import Any
 from harness.errors import InfraRetriable, ProductError
 from harness.kube import Cluster
 from harness.kube.client import Unreachable
+from harness.kube.patience import Patience
 from harness.kube.tunnels import lost_since
 from harness.model import GuestCluster
 from harness.spec.models import Timeouts
@@ -60,7 +61,7 @@ class Inspection:
     @cached_property
     def api(self) -> Cluster:
         """Return the guest's API, as its admin."""
-        return Cluster.from_kubeconfig(self.guest.kubeconfig)
+        return Cluster.from_kubeconfig(self.guest.kubeconfig, patience=Patience.of(self.timeouts).once())
 
     def wait_for_api(self) -> None:
         """Wait for the guest's API to answer.

@@ -74,9 +74,11 @@ def _one(ground: Ground, site: Site, planned: PlannedMachine, image: GoldenImage
         create_machine(site, plan, planned, image)
         machine = wait_for_address(site, Place(plan.namespace), planned, image.user)
         addressed = time.monotonic()
-        wait_for_login(machine, key, deadline=Deadline.after(site.timeouts.ssh), control=control)
+        deadline, seconds = Deadline.after(site.timeouts.ssh), site.timeouts.ssh_login
+        wait_for_login(machine, key, deadline=deadline, seconds=seconds, control=control)
         logged_in = time.monotonic()
-        wait_for_cloud_init(machine, key, deadline=Deadline.after(site.timeouts.cloud_init), control=control)
+        deadline, seconds = Deadline.after(site.timeouts.cloud_init), site.timeouts.cloud_init_answer
+        wait_for_cloud_init(machine, key, deadline=deadline, seconds=seconds, control=control)
         ended = time.monotonic()
     finally:
         reap(site.cluster, CellSelector(run=run_id), seconds=site.timeouts.teardown)

@@ -137,5 +137,5 @@ def make_namespace(job: Cluster, name: str) -> None:
     """Make a namespace and see to it that the job may work in it, as a cell does."""
     labels = {**labels_of(name), "pod-security.kubernetes.io/enforce": "privileged"}
     job.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
-    join_namespace(job, name, labels)
+    join_namespace(job, name, labels, 20.0)
     job.list(VM, name)

@@ -116,7 +116,7 @@ class Machines:
         address = self.launcher(name)["status"]["podIP"]
         tunnels = self.tunnels(name, address) if (access or self.access) == "portforward" else None
         reached = Machine(_planned(name, 512), address, SSH_PORT, self.image.user, tunnels)
-        wait_for_login(reached, self.key, deadline=Deadline.after(LOGIN_SECONDS), control=self.control)
+        wait_for_login(reached, self.key, deadline=Deadline.after(LOGIN_SECONDS), seconds=20.0, control=self.control)
         return reached
 
     def tunnels(self, name: str, address: str) -> Path:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import yaml
 
+from harness.kube.patience import HASTY, PATIENT, Patience
 from harness.spec.models import Timeouts
 from harness.validate.conformance.ginkgo import Tools, ginkgo_command
 from harness.validate.remote.hosts import LIBRARY, remote_command
@@ -90,3 +91,10 @@ def test_a_scale_stretches_ginkgo_and_what_the_specs_wait() -> None:
         "--system-daemonsets-startup-timeout=60s",
     ]
     assert waits(SLOW) == [re.sub(r"(\d+)s$", r"\g<1>0s", word) for word in waits(TIMEOUTS)]
+
+
+def test_a_scale_stretches_the_patience_with_an_api() -> None:
+    assert Patience.of(TIMEOUTS) == PATIENT
+    assert Patience.of(TIMEOUTS).once() == HASTY
+    slow = Patience.of(SLOW)
+    assert (slow.connect_seconds, slow.read_seconds, slow.again_seconds) == (50, 300, 300)

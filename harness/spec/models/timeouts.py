@@ -19,6 +19,9 @@ class Timeouts(Model):
     unschedulable: Seconds
     ssh: Seconds
     cloud_init: Seconds
+    ssh_login: Seconds = 20.0
+    cloud_init_answer: Seconds = 60.0
+    tunnel_open: Seconds = 20.0
     phase_deploy: Seconds
     phase_later: Seconds
     settle: Seconds
@@ -45,6 +48,10 @@ class Timeouts(Model):
     registry_request: Seconds = 10.0
     collect: Seconds
     teardown: Seconds
+    role_binding: Seconds = 20.0
+    api_connect: Seconds = 5.0
+    api_read: Seconds = 30.0
+    api_again: Seconds = 30.0
     admission: Seconds
     reservation: Seconds
     job_prepare: Seconds

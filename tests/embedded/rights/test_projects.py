@@ -50,7 +50,7 @@ def theirs(ground: Ground) -> Iterator[str]:
     other = ground.job(OTHER, "platform/other")
     name = "vmatrix-of-the-other-project"
     other.cluster.create(NAMESPACE, namespace(name, labelled(OTHER)))
-    join_namespace(other.cluster, name, labelled(OTHER))
+    join_namespace(other.cluster, name, labelled(OTHER), 20.0)
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": name}}
     other.cluster.create(SECRET, secret)
     yield name
@@ -68,7 +68,7 @@ def test_a_job_makes_a_namespace_works_in_it_and_takes_it_away(mine: Person, nam
     name = names()
     mine.cluster.create(NAMESPACE, namespace(name, labelled(PROJECT)))
     assert "cannot list" in refused(lambda: mine.cluster.list(VM, name))
-    join_namespace(mine.cluster, name, labelled(PROJECT))
+    join_namespace(mine.cluster, name, labelled(PROJECT), 20.0)
     assert mine.cluster.list(VM, name).items == []
     assert mine.cluster.delete(NAMESPACE, name)
 
@@ -114,7 +114,7 @@ def test_a_jobs_reaping_leaves_other_projects_alone_and_names_what_it_may_not_to
     for job, project in ((mine, PROJECT), (other, OTHER)):
         made[project] = names()
         job.cluster.create(NAMESPACE, namespace(made[project], {**labelled(project), LABEL_EXPIRES: "1"}))
-        join_namespace(job.cluster, made[project], labelled(project))
+        join_namespace(job.cluster, made[project], labelled(project), 20.0)
 
     gone = reap(mine.cluster, CellSelector(only_expired=True, project=str(PROJECT)), seconds=60.0)
     with pytest.raises(Leaked, match=f"{made[OTHER]} could not be removed"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from pathlib import Path
 
@@ -38,16 +39,40 @@ def test_a_machine_is_reached_at_its_address() -> None:
     assert "ProxyCommand" not in " ".join(command)
 
 
-def test_a_machine_is_reached_through_the_api_under_the_same_name() -> None:
-    command = ssh_command(machine("cp-0", "10.9.9.2", Path("/runs/100%/a b/tunnels.json")), KEY)
+def way(folder: Path, open_seconds: float = 20.0) -> Path:
+    """Write how machines are reached through the API; return the file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "tunnels.json"
+    Tunnels(folder / "kubeconfig", None, "ns", {}, folder / "log", open_seconds).save(path)
+    return path
+
+
+def test_a_machine_is_reached_through_the_api_under_the_same_name(tmp_path: Path) -> None:
+    path = way(tmp_path / "100%" / "a b")
+    command = ssh_command(machine("cp-0", "10.9.9.2", path), KEY)
     proxy = next(word for word in command if word.startswith("ProxyCommand="))
     words = shlex.split(proxy.removeprefix("ProxyCommand="))
     assert command[-1] == "debian@10.9.9.2"
-    assert words[1:] == ["-P", "-m", "harness.kube.tunnels", "/runs/100%%/a b/tunnels.json", "%h", "%p"]
+    assert words[1:] == ["-P", "-m", "harness.kube.tunnels", f"{tmp_path}/100%%/a b/tunnels.json", "%h", "%p"]
+
+
+def test_ssh_is_as_patient_as_the_way_through_the_api(tmp_path: Path) -> None:
+    assert "ConnectTimeout=5" in ssh_options(KEY)
+    assert "ConnectTimeout=30" in ssh_options(KEY, through=way(tmp_path))
+    assert "ConnectTimeout=210" in ssh_options(KEY, through=way(tmp_path, 200.0))
+    assert Tunnels.load(way(tmp_path, 200.0)).open_seconds == 200
+
+
+def test_a_way_that_was_written_by_an_earlier_version_is_read(tmp_path: Path) -> None:
+    path = way(tmp_path, 200.0)
+    content = json.loads(path.read_text(encoding="utf-8"))
+    del content["open_seconds"]
+    path.write_text(json.dumps(content), encoding="utf-8")
+    assert Tunnels.load(path).open_seconds == 20
 
 
 def test_ansible_goes_the_same_way(tmp_path: Path) -> None:
-    hosts = inventory(environment(tmp_path, tmp_path / "tunnels.json"))["all"]["hosts"]
+    hosts = inventory(environment(tmp_path, way(tmp_path)))["all"]["hosts"]
     options = shlex.split(hosts["w-0"]["ansible_ssh_common_args"])
     assert options == ssh_options(KEY, through=tmp_path / "tunnels.json")[2:]
     assert hosts["w-0"]["ansible_host"] == "10.9.9.3"
