@@ -13,11 +13,10 @@ from typing import Any
 from harness import proc
 from harness.artifacts import toolchain
 from harness.artifacts.catalogue import GoRecipe, architecture, fill, module_dir
-from harness.artifacts.recipe import Ref, Source
+from harness.artifacts.recipe import LIMITS, ArtifactLimits, Ref, Source
 from harness.errors import BadInput, InfraError
 
 ASK_SECONDS = 30.0  # pkg-config reads one file
-BUILD_SECONDS = 3600.0  # per program: ten times the longest build that was measured on two cores
 
 
 @dataclass(frozen=True)
@@ -26,6 +25,7 @@ class Build:
 
     ref: Ref
     recipe: GoRecipe
+    limits: ArtifactLimits = LIMITS
 
     @property
     def source(self) -> str:
@@ -73,7 +73,7 @@ class Build:
     def make(self, target: Path, log: Path) -> Mapping[str, Any]:
         """Build every package into `target`. Go's own work lies beside it, where a killed build is swept up."""
         floor = re.search(r"^go (\S+)", (self.folder / "go.mod").read_text(encoding="utf-8"), re.MULTILINE)
-        go = toolchain.find(floor.group(1) if floor else "1.21")
+        go = toolchain.find(floor.group(1) if floor else "1.21", self.limits)
         self._require_c()
         hint = f"read the log; with internet access, try: vmatrix artifacts build --source release {self.ref}"
         with TemporaryDirectory(dir=target.parent) as temporary:
@@ -81,7 +81,7 @@ class Build:
             for file, package in self.recipe.packages.items():
                 argv = [*_ending_with_us(), *self.argv(go.path, package, target / file)]
                 with proc.failing_as_infra(f"building {self.ref} failed in {self.folder}", hint=hint):
-                    proc.run(argv, cwd=self.folder, env=env, timeout=BUILD_SECONDS, log=log)
+                    proc.run(argv, cwd=self.folder, env=env, timeout=self.limits.build, log=log)
                 if not (target / file).exists():
                     raise InfraError(
                         f"building {self.ref} did not produce {file}: {package} is not a command", paths=[log]

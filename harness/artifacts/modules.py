@@ -12,12 +12,13 @@ from pathlib import Path
 from harness import proc
 from harness.artifacts import toolchain
 from harness.artifacts.catalogue import Catalogue, WrapperModule, module_dir
+from harness.artifacts.recipe import LIMITS, ArtifactLimits
 from harness.errors import BadInput
 
-TIDY_SECONDS = 900.0  # a cold module cache downloads several hundred modules
 
-
-def generate(catalogue: Catalogue, module: str, version: str, target: Path | None = None) -> Path:
+def generate(
+    catalogue: Catalogue, module: str, version: str, target: Path | None = None, limits: ArtifactLimits = LIMITS
+) -> Path:
     """Write the wrapper module of one upstream version and let Go complete it.
 
     Args:
@@ -36,24 +37,24 @@ def generate(catalogue: Catalogue, module: str, version: str, target: Path | Non
         raise BadInput(f"unknown wrapper module `{module}` (known: {known})")
     recipe = catalogue.modules[module]
     folder = target or module_dir(module, version)
-    upstream = _upstream(recipe.requires[0], version)
+    upstream = _upstream(recipe.requires[0], version, limits)
     go_line = _one(r"^go (\S+)", upstream.read_text(encoding="utf-8"))
-    go = toolchain.find(go_line)
+    go = toolchain.find(go_line, limits)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "go.mod").write_text(_go_mod(module, version, recipe, upstream, go_line), encoding="utf-8")
     (folder / "tools.go").write_text(_tools_go(catalogue, module), encoding="utf-8")
     (folder / "go.sum").unlink(missing_ok=True)
     for path, raised in recipe.raises.items():
-        proc.run([go.path, "get", f"{path}@{raised}"], cwd=folder, env=go.env(), timeout=TIDY_SECONDS)
+        proc.run([go.path, "get", f"{path}@{raised}"], cwd=folder, env=go.env(), timeout=limits.modules)
     env = {**go.env(), "GOFLAGS": "-mod=mod"}
-    proc.run([go.path, "mod", "tidy"], cwd=folder, env=env, timeout=TIDY_SECONDS)
+    proc.run([go.path, "mod", "tidy"], cwd=folder, env=env, timeout=limits.modules)
     return folder
 
 
-def _upstream(path: str, version: str) -> Path:
+def _upstream(path: str, version: str, limits: ArtifactLimits) -> Path:
     """Return the upstream module's own go.mod, downloaded."""
     try:
-        return Path(toolchain.find("1.21").download(f"{path}@v{version}")["GoMod"])
+        return Path(toolchain.find("1.21", limits).download(f"{path}@v{version}")["GoMod"])
     except proc.CommandFailed as error:
         raise BadInput(
             f"the Go module proxy has no {path} v{version}",

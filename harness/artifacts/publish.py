@@ -15,7 +15,6 @@ from harness.artifacts.store import FILES, Artifact, Store
 from harness.errors import InfraError
 
 ANSWER_SECONDS = 10.0  # of a registry on this host
-PUSH_SECONDS = 300.0  # one image, to this host
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ def _publish(store: Store, artifact: Artifact, registry: str) -> Published:
         return Published(reference, digest, pushed=False)
     crane_ref = refs.newest(store.catalogue, "crane")
     crane = store.obtain(crane_ref.name, crane_ref.version).file("crane")
-    proc.run([crane, "push", "--insecure", artifact.directory / FILES, reference], timeout=PUSH_SECONDS)
+    proc.run([crane, "push", "--insecure", artifact.directory / FILES, reference], timeout=store.limits.push)
     found = digest_in(registry, repository, artifact.ref.version)
     if found != digest:
         raise InfraError(f"{reference} has digest {found or 'none'} after a push of {digest}")

@@ -16,7 +16,32 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
+from harness.spec.models import Timeouts
+
 TICK_SECONDS = 1.0  # between two lines of progress
+
+
+@dataclass(frozen=True)
+class ArtifactLimits:
+    """Seconds for the steps of making artifacts, as in timeouts.yml without `artifact_`; the defaults without it."""
+
+    build: float = 3600.0
+    modules: float = 900.0
+    toolchain: float = 600.0
+    push: float = 300.0
+
+    @staticmethod
+    def of(timeouts: Timeouts) -> ArtifactLimits:
+        """Return the limits that a site's timeouts.yml sets."""
+        return ArtifactLimits(
+            build=timeouts.artifact_build,
+            modules=timeouts.artifact_modules,
+            toolchain=timeouts.artifact_toolchain,
+            push=timeouts.artifact_push,
+        )
+
+
+LIMITS = ArtifactLimits()
 
 
 @dataclass(frozen=True, order=True)

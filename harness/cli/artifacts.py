@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,12 +12,14 @@ from rich.table import Table
 
 from harness.artifacts import catalogue as entries
 from harness.artifacts import modules, prune, refs
-from harness.artifacts.recipe import Ref, Source
+from harness.artifacts.recipe import ArtifactLimits, Ref, Source
 from harness.artifacts.serving import serving
 from harness.artifacts.store import Store
 from harness.artifacts.supply import Supply
 from harness.cli.artifacts_progress import showing
 from harness.errors import BadInput
+from harness.spec.project import timeouts_of
+from harness.spec.settings import load_settings
 
 app = typer.Typer(no_args_is_help=True, help="Build, download, cache and serve binaries and container images.")
 out = Console()
@@ -60,7 +63,7 @@ def build(
     source: SourceOption = Source.AUTO,
 ) -> None:
     """Download or build artifacts into the cache; cached artifacts are kept."""
-    store = Store(source=source)
+    store = _store(source)
     wanted = list(refs.parse(store.catalogue, names or []))
     if kubernetes:
         wanted += [*refs.host(store.catalogue, kubernetes), *refs.for_kubernetes(store.catalogue, kubernetes)]
@@ -80,7 +83,7 @@ def module(
     version: Annotated[str, typer.Argument(help="Upstream version, without v.")],
 ) -> None:
     """Generate go.mod and go.sum for building a version; commit the result."""
-    out.print(f"wrote {modules.generate(entries.load(), name, version)}")
+    out.print(f"wrote {modules.generate(entries.load(), name, version, limits=_limits())}")
 
 
 @app.command("prune")
@@ -109,7 +112,7 @@ def serve(
     source: SourceOption = Source.AUTO,
 ) -> None:
     """Serve the cache and a registry until interrupted."""
-    store = Store(source=source)
+    store = _store(source)
     versions = kubernetes or [next(iter(store.catalogue.kubernetes))]
     images = [ref for version in versions for ref in refs.images(store.catalogue, version)]
     if add_ons:
@@ -127,6 +130,14 @@ def serve(
             running.wait()
     except KeyboardInterrupt:
         out.print("stopped")
+
+
+def _store(source: Source) -> Store:
+    return Store(source=source, limits=_limits())
+
+
+def _limits() -> ArtifactLimits:
+    return ArtifactLimits.of(timeouts_of(load_settings(Path.cwd()).settings))
 
 
 def _interrupt(number: int, frame: object) -> None:

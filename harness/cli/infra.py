@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +16,7 @@ from rich.table import Column, Table
 
 from harness import providers
 from harness.artifacts import refs
-from harness.artifacts.recipe import Progress, silent
+from harness.artifacts.recipe import ArtifactLimits, Progress, silent
 from harness.artifacts.store import Store
 from harness.cli.artifacts_progress import showing
 from harness.cli.options import AsJson, Given, takes
@@ -24,11 +24,13 @@ from harness.errors import EXIT_INFRA, EXIT_NOTHING_SELECTED, EXIT_OK, BadInput
 from harness.infra.host.instance import DEFAULT_PROVIDER, infra_command
 from harness.infra.host.status import InstanceStatus, State
 from harness.providers import Definition, InstanceProvider, Opening
+from harness.spec.project import timeouts_of
 from harness.spec.settings import Settings, load_settings
 
 app = typer.Typer(no_args_is_help=True, help="Create, inspect and delete infra clusters on this host.")
 out = Console(soft_wrap=True, highlight=False)
 
+UP_SETTINGS = ("kubevirt", "timeout_scale")  # settings that are options of `up`
 EXIT_CODES = {State.UP: EXIT_OK, State.BROKEN: EXIT_INFRA, State.DOWN: EXIT_NOTHING_SELECTED}
 
 InstanceName = Annotated[str, typer.Option("--name", help="Name of the instance.", metavar="NAME")]
@@ -51,7 +53,7 @@ class UpOptions:
 
 
 @app.command()
-@takes("provider", "kubevirt")
+@takes("provider", *UP_SETTINGS)
 def up(given: Given, options: UpOptions, name: InstanceName = "default") -> None:
     """Create an instance, or repair one that is broken."""
     chosen = providers.holder(name, given["provider"])
@@ -62,7 +64,7 @@ def up(given: Given, options: UpOptions, name: InstanceName = "default") -> None
         raise BadInput(f"provider {chosen.name} has no option {words}", hint="add --provider kind")
     began = time.monotonic()
     with showing(out) as progress:
-        infra = _instance(chosen, name, progress, choices)
+        infra = _instance(chosen, name, progress, {**choices, "timeout_scale": given["timeout_scale"]})
         infra.up()
     out.print(f"infra {name} is up at {infra.describe()['server']} after {time.monotonic() - began:.1f} s")
     out.print(f"to use it: export KUBECONFIG={infra.kubeconfig()}")
@@ -123,14 +125,16 @@ def _instance(
     provider: Definition, name: str, progress: Progress = silent, given: Mapping[str, Any] | None = None
 ) -> InstanceProvider:
     """Return an instance; what it was made as counts, unless `given` has options of `up`."""
-    store, choices = Store(), dict(given or {})
+    store, choices, timeouts = Store(), dict(given or {}), None
     settings = Settings(infra_name=name)
     if given is not None:
-        settings = load_settings(Path.cwd(), options={"kubevirt": choices.pop("kubevirt")}).settings
-        settings = settings.model_copy(update={"infra_name": name})
+        options = {option: choices.pop(option) for option in UP_SETTINGS}
+        settings = load_settings(Path.cwd(), options=options).settings.model_copy(update={"infra_name": name})
+        timeouts = timeouts_of(settings)
+        store = Store(limits=ArtifactLimits.of(timeouts))
     images = refs.images(store.catalogue, providers.KUBERNETES)
     opening = Opening(settings, store=store, images=images, progress=progress, say=out.print, choices=choices)
-    return provider.instance(opening)
+    return provider.instance(replace(opening, timeouts=timeouts))
 
 
 def show(name: str, seen: InstanceStatus, facts: Mapping[str, str], provider: str = DEFAULT_PROVIDER) -> None:

@@ -14,9 +14,7 @@ from harness.kube.resources import Resource
 PORT_FORWARD = Resource("subresources.kubevirt.io", "v1", "virtualmachineinstances", "VirtualMachineInstance")
 SUBPROTOCOL = "plain.kubevirt.io"
 OPEN_SECONDS = 20.0  # for the API server, KubeVirt behind it and the machine's answer, unless tunnel_open is known
-STUCK_SECONDS = (
-    30.0  # a message that takes longer to come or to go is not coming or going; not a limit of what it carries
-)
+STUCK_SECONDS = 30.0  # a message that takes longer is stuck; what a tunnel carries in all has no limit
 
 
 def open_tunnel(

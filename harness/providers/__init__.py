@@ -13,6 +13,7 @@ from harness.providers.kubeconfig import use_of
 from harness.providers.on_host import KUBERNETES
 from harness.providers.registry import holder, named, names, of
 from harness.providers.site import golden_image, join_site, open_cluster, open_site, spoken, store_of
+from harness.spec.project import timeouts_of
 from harness.spec.settings import Settings
 
 __all__ = [
@@ -41,7 +42,7 @@ __all__ = [
 
 def kubectl(settings: Settings) -> Path:
     """Return the program kubectl from the artifacts, made first if need be."""
-    return store_of(settings).obtain("kubectl", KUBERNETES).file("kubectl")
+    return store_of(settings, timeouts_of(settings)).obtain("kubectl", KUBERNETES).file("kubectl")
 
 
 def pin_releases(file: Path | None) -> Iterator[tuple[str, str]]:

@@ -16,6 +16,7 @@ from harness.infra.findings import Finding
 from harness.infra.host.status import InstanceStatus
 from harness.infra.provider import Provider
 from harness.model import Cell
+from harness.spec.models import Timeouts
 from harness.spec.settings import Settings
 
 MOST_WORKERS = 16  # a worker is a Python process of about 100 MiB
@@ -30,6 +31,7 @@ class Opening:
         images: what guests may pull from a mirror that the provider runs.
         progress, say: told what is made of artifacts, and each other step in one line.
         choices: options of `vmatrix infra up`, by name, None for those not given.
+        timeouts: of what is brought up; None where nothing is.
     """
 
     settings: Settings
@@ -39,6 +41,7 @@ class Opening:
     progress: Progress = silent
     say: Callable[[str], None] = lambda _: None
     choices: Mapping[str, Any] = field(default_factory=dict)
+    timeouts: Timeouts | None = None
 
 
 class InstanceProvider(Provider, Protocol):

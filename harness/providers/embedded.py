@@ -15,6 +15,7 @@ from harness.infra.host import preflight
 from harness.infra.host.layout import layout_of
 from harness.providers.definition import Opening
 from harness.providers.on_host import KUBERNETES, OnHost, supplied
+from harness.spec.models import Timeouts
 from harness.spec.settings import Settings
 
 
@@ -28,7 +29,9 @@ class EmbeddedDefinition(OnHost):
     def instance(self, opening: Opening) -> EmbeddedProvider:
         """Return the embedded infrastructure that the settings name."""
         name = opening.settings.infra_name
-        return embedded_provider(name, opening.store, progress=opening.progress, images=opening.images)
+        return embedded_provider(
+            name, opening.store, progress=opening.progress, images=opening.images, timeouts=opening.timeouts
+        )
 
     def check(self, settings: Settings, memory_mib: int | None, use: Callable[[], Use]) -> tuple[str, list[Finding]]:
         """Look at this host."""
@@ -36,7 +39,9 @@ class EmbeddedDefinition(OnHost):
         return "this host", preflight.check_host(memory_mib=memory)
 
 
-def embedded_provider(name: str, store: Store, *, progress: Progress, images: Sequence[Ref] = ()) -> EmbeddedProvider:
+def embedded_provider(
+    name: str, store: Store, *, progress: Progress, images: Sequence[Ref] = (), timeouts: Timeouts | None = None
+) -> EmbeddedProvider:
     """Return the embedded infrastructure of that name.
 
     Args:
@@ -44,7 +49,7 @@ def embedded_provider(name: str, store: Store, *, progress: Progress, images: Se
     """
     needed = (*refs.host(store.catalogue, KUBERNETES), *images)
     supply = Supply(KUBERNETES, images, store, progress)
-    return EmbeddedProvider(supplied(layout_of(name, NAME), supply, needed))
+    return EmbeddedProvider(supplied(layout_of(name, NAME), supply, needed, timeouts))
 
 
 PROVIDER = EmbeddedDefinition()

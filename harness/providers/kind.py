@@ -18,7 +18,7 @@ from harness.infra.cluster.checks import Use
 from harness.infra.findings import Finding
 from harness.infra.host.layout import layout_of
 from harness.infra.kind import host, record, releases
-from harness.infra.kind.config import KindConfig, OwnNode
+from harness.infra.kind.config import KindConfig, KindLimits, OwnNode
 from harness.infra.kind.provider import NAME, KindProvider
 from harness.providers.definition import Opening
 from harness.providers.on_host import KUBERNETES, OnHost, supplied
@@ -73,10 +73,11 @@ def kind_provider(opening: Opening) -> KindProvider:
         own_node=own_node,
         own_node_made=lambda: node_image is None and nodes.cached(version) is not None,
         say=opening.say,
+        limits=KindLimits() if opening.timeouts is None else KindLimits.of(opening.timeouts),
     )
     needed = (*(refs.newest(store.catalogue, program) for program in refs.SERVING), *opening.images)
     supply = Supply(version, opening.images, store, opening.progress)
-    return KindProvider(supplied(layout, supply, needed), kind)
+    return KindProvider(supplied(layout, supply, needed, opening.timeouts), kind)
 
 
 def _version(chosen: Mapping[str, Any], usual: str, store: Store) -> str:

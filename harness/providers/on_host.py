@@ -12,11 +12,12 @@ from harness.artifacts.supply import Supply
 from harness.errors import BadInput
 from harness.infra.findings import Finding
 from harness.infra.host import room
-from harness.infra.host.config import HostConfig
+from harness.infra.host.config import UP_SECONDS, HostConfig
 from harness.infra.host.instance import not_up
 from harness.infra.host.layout import Layout, instances_dir, layout_of
 from harness.model import Cell
 from harness.providers.definition import MOST_WORKERS, Definition, InstanceProvider, Opening
+from harness.spec.models import Timeouts
 from harness.spec.settings import Settings
 
 KUBERNETES = "1.36.3"  # of an infra cluster's own control plane, unless another version is asked for
@@ -61,7 +62,7 @@ class OnHost(Definition):
         return sorted(folder.name for folder in folders if time.time() - folder.stat().st_mtime > seconds)
 
 
-def supplied(layout: Layout, supply: Supply, needed: Sequence[Ref]) -> HostConfig:
+def supplied(layout: Layout, supply: Supply, needed: Sequence[Ref], timeouts: Timeouts | None) -> HostConfig:
     """Return an instance that is supplied with artifacts.
 
     Args:
@@ -76,4 +77,5 @@ def supplied(layout: Layout, supply: Supply, needed: Sequence[Ref]) -> HostConfi
         publish=supply.publish,
         prepare=lambda: store.ensure(needed, supply.progress),
         prepared=lambda: all(store.cached(ref) is not None for ref in needed),
+        up_seconds=UP_SECONDS if timeouts is None else timeouts.instance_up,
     )

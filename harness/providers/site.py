@@ -8,7 +8,7 @@ from harness import paths
 from harness.artifacts import refs
 from harness.artifacts.disk import catalogue, fetch
 from harness.artifacts.disk.cache import ImageCache
-from harness.artifacts.recipe import ArtifactPhase, Event, Progress, Source
+from harness.artifacts.recipe import ArtifactLimits, ArtifactPhase, Event, Progress, Source
 from harness.artifacts.store import Store
 from harness.cell.manifests import GoldenImage
 from harness.cell.site import Site
@@ -26,9 +26,9 @@ from harness.spec.settings import Settings
 OnProgress = Callable[[str], None]
 
 
-def store_of(settings: Settings) -> Store:
+def store_of(settings: Settings, timeouts: Timeouts) -> Store:
     """Return the artifacts, from the source that the settings name."""
-    return Store(source=Source(settings.artifact_source))
+    return Store(source=Source(settings.artifact_source), limits=ArtifactLimits.of(timeouts))
 
 
 def spoken(progress: OnProgress) -> Progress:
@@ -62,12 +62,13 @@ def open_site(project: Project, cells: Sequence[Cell], *, progress: OnProgress) 
         BadInput: the host or the cluster lacks something.  InfraError: the infra cluster did not come up.
     """
     settings = project.settings
-    definition, store, tell = registry.of(settings), store_of(settings), spoken(progress)
+    timeouts = project.timeouts
+    definition, store, tell = registry.of(settings), store_of(settings, timeouts), spoken(progress)
     known, moments = store.catalogue, [phase.vars for cell in cells for phase in cell.phases]
     below = definition.control_plane
     wanted = [ref for given in moments for ref in refs.for_cell(known, given, infra_version=below)]
     images = [r for given in moments for r in refs.images(known, str(given["cluster_kubernetes_version"]), given)]
-    opening = Opening(settings, project.product, store, tuple(dict.fromkeys(images)), tell, progress)
+    opening = Opening(settings, project.product, store, tuple(dict.fromkeys(images)), tell, progress, timeouts=timeouts)
     provider = definition.open(opening)
     raise_if_any(definition.lacking(cells))
     store.ensure(tuple(dict.fromkeys(wanted)), tell)
@@ -78,7 +79,7 @@ def open_site(project: Project, cells: Sequence[Cell], *, progress: OnProgress) 
 def join_site(project: Project) -> Site:
     """Return the infra cluster that another process of this run has brought up; nothing is obtained or started."""
     settings = project.settings
-    opening = Opening(settings, project.product, store_of(settings))
+    opening = Opening(settings, project.product, store_of(settings, project.timeouts))
     return _site(project, registry.of(settings).open(opening), lambda _: None)
 
 

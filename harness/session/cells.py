@@ -112,7 +112,9 @@ class Cells:
 
     def artifact(self, name: str, version: str) -> Path:
         """Return the directory of an artifact's files."""
-        return providers.store_of(self.plan.project.settings).obtain(name, version).directory / "files"
+        project = self.plan.project
+        store = providers.store_of(project.settings, project.timeouts)
+        return store.obtain(name, version).directory / "files"
 
     def record_check(self, cell: Cell, check: CheckOutcome) -> None:
         """Write a check's outcome down.

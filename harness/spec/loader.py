@@ -10,7 +10,7 @@ from typing import Any
 from harness.errors import BadInput
 from harness.spec import crossref, dates, lines, sense
 from harness.spec.models import FILES as FILES
-from harness.spec.models import Space, Spec
+from harness.spec.models import Space, Spec, Timeouts
 from harness.spec.shape import validate as validate
 
 OPTIONAL = frozenset({"network_plugins.yml"})  # a product whose cells name no network plugin needs none
@@ -51,6 +51,20 @@ def load_spec(directory: Path, *, today: date | None = None) -> Spec:
     if problems:
         raise refuse(problems)
     return Spec(**{name: part for name, part in parts.items() if name in Spec.model_fields})
+
+
+def load_timeouts(directory: Path) -> Timeouts:
+    """Load timeouts.yml of a matrix directory, whatever is wrong with other files.
+
+    Raises:
+        BadInput: as load_spec.
+    """
+    document, problems = lines.read(directory / "timeouts.yml")
+    parsed, wrong = validate(document, FILES["timeouts.yml"])
+    if parsed is None or problems:
+        raise refuse(problems or wrong)
+    found: Timeouts = dict(parsed)["timeouts"]
+    return found
 
 
 def _space(parts: Mapping[str, Any], wrong: set[str]) -> Space | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.paths import project_dir
-from harness.spec.loader import load_spec
+from harness.spec.loader import load_spec, load_timeouts
 from harness.spec.models import Spec, Timeouts
 from harness.spec.settings import Settings
 
@@ -41,6 +41,15 @@ class Project:
     def product(self) -> Path:
         """The folder of the deployment code under test."""
         return self.directory / self.spec.product.directory
+
+
+def timeouts_of(settings: Settings) -> Timeouts:
+    """Return the stretched timeouts, for commands that need nothing else of the matrix.
+
+    Raises:
+        BadInput: matrix/timeouts.yml has mistakes.
+    """
+    return load_timeouts(matrix_dir()).scaled(settings.timeout_scale)
 
 
 def matrix_dir() -> Path:

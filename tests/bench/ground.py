@@ -77,7 +77,7 @@ def lay(name: str, directory: Path, say: Callable[[str], None]) -> Ground:
 
 def warm(ground: Ground) -> None:
     """Have every artifact and disk image in the cache, so that no figure holds a build or a download."""
-    store = providers.store_of(ground.settings)
+    store = providers.store_of(ground.settings, ground.spec.timeouts)
     wanted = refs.for_cell(store.catalogue, ground.cell.vars, infra_version=KUBERNETES)
     store.ensure(wanted, providers.spoken(ground.say))
     images = catalogue.load(project_dir() / "matrix" / "images.yml")

@@ -6,12 +6,23 @@ import ast
 import re
 import subprocess
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
+import pytest
 import yaml
 
+from harness import providers
+from harness.artifacts.recipe import ArtifactLimits
+from harness.errors import BadInput
+from harness.infra.embedded.provider import EmbeddedProvider
+from harness.infra.kind.config import KindLimits
+from harness.infra.kind.provider import KindProvider
 from harness.kube.patience import HASTY, PATIENT, Patience
+from harness.providers import Opening
 from harness.spec.models import Timeouts
+from harness.spec.project import timeouts_of
+from harness.spec.settings import Settings
 from harness.validate.conformance.ginkgo import Tools, ginkgo_command
 from harness.validate.remote.hosts import LIBRARY, remote_command
 from tests.unit.shipped_timeouts import FILE, TIMEOUTS
@@ -98,3 +109,31 @@ def test_a_scale_stretches_the_patience_with_an_api() -> None:
     assert Patience.of(TIMEOUTS).once() == HASTY
     slow = Patience.of(SLOW)
     assert (slow.connect_seconds, slow.read_seconds, slow.again_seconds) == (50, 300, 300)
+
+
+def test_a_scale_stretches_the_start_of_an_instance_and_the_making_of_artifacts() -> None:
+    assert KindLimits.of(TIMEOUTS) == KindLimits()
+    assert ArtifactLimits.of(TIMEOUTS) == ArtifactLimits()
+    assert asdict(KindLimits.of(SLOW)) == {name: 10 * seconds for name, seconds in asdict(KindLimits()).items()}
+    assert asdict(ArtifactLimits.of(SLOW)) == {name: 10 * seconds for name, seconds in asdict(ArtifactLimits()).items()}
+    settings = Settings(infra_name="slow")
+    for name in ("embedded", "kind"):
+        instance = providers.named(name).instance
+        given, usual = (instance(Opening(settings, timeouts=timeouts)) for timeouts in (SLOW, None))
+        assert isinstance(given, EmbeddedProvider | KindProvider)
+        assert isinstance(usual, EmbeddedProvider | KindProvider)
+        assert given.host.config.up_seconds == 10 * usual.host.config.up_seconds == 10 * TIMEOUTS.instance_up
+        if isinstance(given, KindProvider):
+            assert given.kind.limits == KindLimits.of(SLOW)
+
+
+def test_timeouts_are_read_whatever_is_wrong_with_other_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    matrix = tmp_path / "matrix"
+    matrix.mkdir()
+    (matrix / "axes.yml").write_text("axes: 1", encoding="utf-8")
+    (matrix / "timeouts.yml").write_text(FILE.read_text(encoding="utf-8"), encoding="utf-8")
+    monkeypatch.setenv("VMATRIX_PROJECT", str(tmp_path))
+    assert timeouts_of(Settings(timeout_scale=10)) == SLOW
+    (matrix / "timeouts.yml").write_text("timeouts: {ssh: -1, golden: 2}", encoding="utf-8")
+    with pytest.raises(BadInput, match=r"timeouts\.yml:1: timeouts\.ssh: "):
+        timeouts_of(Settings())

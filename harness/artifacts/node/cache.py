@@ -121,7 +121,7 @@ class NodeImages:
     def _fill(self, root: Path, version: str, log: Path, work: Path, say: Say) -> None:
         catalogue, hint = self.store.catalogue, "check that this machine can install Debian packages: apt-get update"
         debian = recipe.load(self.recipes, RECIPE)
-        files = tree.kind_files(catalogue.versions(contents.KIND)[0])
+        files = tree.kind_files(catalogue.versions(contents.KIND)[0], self.store.limits)
         say(f"installing {len(debian.packages)} packages and their dependencies (about {build.INSTALL_SECONDS:.0f} s)")
         with proc.failing_as_infra("Debian could not be installed in the node image", hint=hint):
             build.root_file_system(debian, root, log, mirror=self.mirror)

@@ -15,6 +15,7 @@ from pathlib import Path
 from harness import proc
 from harness.artifacts import toolchain
 from harness.artifacts.node.contents import ENABLED
+from harness.artifacts.recipe import ArtifactLimits
 from harness.errors import InfraError
 
 MODULE = "sigs.k8s.io/kind"
@@ -25,7 +26,7 @@ CONTAINERD = "etc/containerd/config.toml"
 PAUSE = re.compile(r'(sandbox_image = )"[^"]*"')
 
 
-def kind_files(version: str) -> Path:
+def kind_files(version: str, limits: ArtifactLimits) -> Path:
     """Return kind's files for a node, from its sources in Go's module cache.
 
     Raises:
@@ -33,7 +34,7 @@ def kind_files(version: str) -> Path:
     """
     hint = "check that the Go module proxy (GOPROXY) can be reached"
     with proc.failing_as_infra(f"the sources of kind {version} could not be downloaded", hint=hint):
-        found = toolchain.find("1.21").download(f"{MODULE}@v{version}")
+        found = toolchain.find("1.21", limits).download(f"{MODULE}@v{version}")
     folder = Path(found["Dir"]) / "images/base/files"
     if not folder.is_dir():
         raise InfraError(f"kind {version} has no files in images/base/files", paths=[folder.parent])

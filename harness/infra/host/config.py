@@ -9,7 +9,7 @@ from pathlib import Path
 from harness.infra.host.layout import Layout
 from harness.infra.host.program import HostCommand
 
-UP_SECONDS = 240.0
+UP_SECONDS = 240.0  # unless instance_up of timeouts.yml is given, for what only looks or takes down
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,13 @@ import yaml
 from harness import proc
 from harness.errors import InfraError
 from harness.infra.host.guests import HostKernel
+from harness.infra.kind.config import KindLimits
 from harness.infra.kind.engine import Engine
 from harness.until import Deadline, NotYet, until
 
-CREATE_SECONDS = 1200.0  # slow disks and busy hosts; 14 s were measured on an idle one
-READY_SECONDS = 300
 # kubeadm gives a control plane four minutes and an answer one: too little on a host whose cores are all busy.
 PATIENCE = {"controlPlaneComponentHealthCheck": "10m0s", "kubernetesAPICall": "5m0s"}
-GONE_SECONDS = 60.0
+GONE_SECONDS = 60.0  # policy: removal is asked for again until then, one request of which the engine ends by itself
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ class KindCluster:
         states = [c.get("State") or {} for c in self.engine.containers(self.name)]
         return next((int(s["Pid"]) for s in states if s.get("Running")), None)
 
-    def create(self, kind: Path, config: str, kubeconfig: Path, log: Path) -> None:
+    def create(self, kind: Path, config: str, kubeconfig: Path, log: Path, limits: KindLimits) -> None:
         """Create the cluster and wait until its node is ready.
 
         Raises:
@@ -109,8 +108,8 @@ class KindCluster:
         words: list[str | Path] = ["create", "cluster", "--config", file, "--kubeconfig", kubeconfig]
         env = {**self.engine.environment, self.engine.network_variable(): self.name}
         with proc.failing_as_infra(f"kind failed to create cluster {self.name}", hint="the log names the step"):
-            argv = [*_ending_with_us(), kind, *words, "--wait", f"{READY_SECONDS}s", "--retain"]
-            proc.run(argv, timeout=CREATE_SECONDS, env=env, log=log)
+            argv = [*_ending_with_us(), kind, *words, "--wait", f"{limits.ready:.0f}s", "--retain"]
+            proc.run(argv, timeout=limits.create, env=env, log=log)
         kubeconfig.chmod(0o600)
 
     def ready(self, kubeconfig: Path) -> bool:

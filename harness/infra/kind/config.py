@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from harness.spec.models import Timeouts
+
 KubeVirt = Literal["release", "embedded"]
 Say = Callable[[str], None]
 
@@ -18,6 +20,28 @@ class OwnNode:
     image: str
     archive: Path
     repository: str
+
+
+@dataclass(frozen=True)
+class KindLimits:
+    """Seconds for the steps of a start, as in timeouts.yml without `kind_`; the defaults where nothing is started."""
+
+    create: float = 1200.0
+    ready: float = 300.0
+    kubevirt: float = 900.0
+    pull: float = 600.0
+    load: float = 900.0
+
+    @staticmethod
+    def of(timeouts: Timeouts) -> KindLimits:
+        """Return the limits that a site's timeouts.yml sets."""
+        return KindLimits(
+            create=timeouts.kind_create,
+            ready=timeouts.kind_ready,
+            kubevirt=timeouts.kind_kubevirt,
+            pull=timeouts.kind_pull,
+            load=timeouts.kind_load,
+        )
 
 
 @dataclass(frozen=True)
@@ -34,6 +58,7 @@ class KindConfig:
         own_node: returns our own node, made first if need be; may take minutes.
         own_node_made: tells whether `own_node` has nothing to do.
         say: is told each step in one line.
+        limits: how long the steps may take.
     """
 
     kubevirt: KubeVirt | None
@@ -44,3 +69,4 @@ class KindConfig:
     own_node: Callable[[], OwnNode]
     own_node_made: Callable[[], bool]
     say: Say
+    limits: KindLimits = KindLimits()

@@ -16,10 +16,8 @@ from harness import proc
 from harness.infra.findings import Finding
 
 CLIENTS = ("docker", "podman")
-ASK_SECONDS = 30.0
-PULL_SECONDS = 600.0
-LOAD_SECONDS = 900.0
-REMOVE_SECONDS = 120.0
+ASK_SECONDS = 30.0  # one answer of an engine on this host
+REMOVE_SECONDS = 120.0  # of containers and their volumes, tried again until the cluster is gone
 CLUSTER_LABEL = "io.x-k8s.kind.cluster"  # kind puts it on every container of a cluster
 
 
@@ -48,15 +46,15 @@ class Engine:
         """Tell whether the engine has an image."""
         return self._run("image", "inspect", "--format", "{{.Id}}", reference, check=False).returncode == 0
 
-    def pull(self, reference: str) -> str:
+    def pull(self, reference: str, seconds: float) -> str:
         """Pull an image; return why not, "" when the engine has it."""
         try:
-            done = self._run("pull", "--quiet", reference, check=False, seconds=PULL_SECONDS)
+            done = self._run("pull", "--quiet", reference, check=False, seconds=seconds)
         except proc.CommandFailed as failure:
             return failure.summary
         return "" if done.returncode == 0 else (done.stderr.strip() or done.stdout.strip())[-300:]
 
-    def load(self, archive: Path) -> None:
+    def load(self, archive: Path, seconds: float) -> None:
         """Load an image from the archive that holds it.
 
         Raises:
@@ -65,7 +63,7 @@ class Engine:
         with proc.failing_as_infra(
             f"{self.client} failed to load the node image", hint="check its free disk space: df -h"
         ):
-            self._run("load", "--input", str(archive), seconds=LOAD_SECONDS)
+            self._run("load", "--input", str(archive), seconds=seconds)
 
     def inside(self, container: str, *words: str, check: bool = True) -> proc.Completed:
         """Run a command in a container."""

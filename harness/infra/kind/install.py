@@ -13,8 +13,7 @@ from harness.kube.client import Cluster, Json
 from harness.kube.resources import CDI, KUBEVIRT, NODE, POD, STORAGE_CLASS, STORAGE_PROFILE, Resource
 from harness.until import Deadline, NotYet, until
 
-AVAILABLE_SECONDS = 900.0  # two operators and their pods pull a dozen images
-PROFILE_SECONDS = 60.0
+PROFILE_SECONDS = 60.0  # CDI makes it when it sees the class, and is available by then
 IMAGE_VOLUME = "ImageVolume"
 IMAGE_VOLUME_SINCE = (1, 35)  # with older clusters, or an older containerd, a container disk is mounted empty
 CONTAINERD_SINCE = (2, 1)  # CRI image volumes: https://github.com/containerd/containerd/releases/tag/v2.1.0
@@ -22,7 +21,7 @@ LOCAL_PATH = "rancher.io/local-path"
 CLAIM_PROPERTIES = [{"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem"}]
 
 
-def install(cluster: Cluster, wanted: Releases, *, emulation: bool, seconds: float = AVAILABLE_SECONDS) -> None:
+def install(cluster: Cluster, wanted: Releases, *, emulation: bool, seconds: float) -> None:
     """Install KubeVirt and CDI, wait until both are available, and complete the storage profiles.
 
     Args:

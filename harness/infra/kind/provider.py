@@ -89,7 +89,8 @@ class KindProvider:
             if made.kubevirt == "release":
                 self.kind.say("installing KubeVirt and CDI (minutes: a dozen images are pulled)")
                 releases = load_releases(self.kind.releases)
-                install(Cluster.from_kubeconfig(self.layout.kubeconfig), releases, emulation=not kvm.works())
+                cluster_api = Cluster.from_kubeconfig(self.layout.kubeconfig)
+                install(cluster_api, releases, emulation=not kvm.works(), seconds=self.kind.limits.kubevirt)
 
     def _create(self, cluster: KindCluster) -> None:
         """Create the cluster, unless it runs and its creation came to an end."""
@@ -102,7 +103,7 @@ class KindProvider:
         self.kind.say(f"creating kind cluster {cluster.name} (about 20 s)")
         fresh = self.layout.run / "kind.kubeconfig"
         fresh.unlink(missing_ok=True)
-        cluster.create(self.kind.kind(), config, fresh, self.layout.logfile("kind"))
+        cluster.create(self.kind.kind(), config, fresh, self.layout.logfile("kind"), self.kind.limits)
         fresh.replace(self.layout.kubeconfig)  # only now: that it exists tells that the cluster is whole
 
     def _start(self, cluster: KindCluster, index: int) -> None:

@@ -54,6 +54,16 @@ class Timeouts(Model):
     api_again: Seconds = 30.0
     admission: Seconds
     reservation: Seconds
+    instance_up: Seconds = 240.0
+    kind_create: Seconds = 1200.0
+    kind_ready: Seconds = 300.0
+    kind_kubevirt: Seconds = 900.0
+    kind_pull: Seconds = 600.0
+    kind_load: Seconds = 900.0
+    artifact_build: Seconds = 3600.0
+    artifact_modules: Seconds = 900.0
+    artifact_toolchain: Seconds = 600.0
+    artifact_push: Seconds = 300.0
     job_prepare: Seconds
     job_start: Seconds
     job_end: Seconds
