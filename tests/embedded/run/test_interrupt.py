@@ -83,4 +83,4 @@ def test_a_signal_while_the_infra_comes_up(instances: Instances, start: Start) -
     run.wait_for("run-start")
     run.send(signal.SIGTERM)
     assert run.end().code == 143
-    assert [e["event"] for e in run.events()] == ["run-start", "run-end"]
+    assert [e["event"] for e in run.events()] == ["run-start", "signal", "run-end"]
