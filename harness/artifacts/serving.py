@@ -15,8 +15,9 @@ from harness.artifacts.supply import Supply
 from harness.errors import InfraError
 from harness.until import Deadline, NotYet, until
 
-READY_SECONDS = 15.0
-GRACE_SECONDS = 3.0
+READY_SECONDS = 15.0  # two small servers on this host
+CONNECT_SECONDS = 1.0  # a server of this host, looked at again until READY_SECONDS are over
+GRACE_SECONDS = 3.0  # for them to end before they are killed
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def _answering(services: Sequence[proc.Service], address: str, logs: Path) -> bo
         raise InfraError(f"`{ended}` ended at once", hint="is its address in use?", paths=[logs])
     host, _, port = address.rpartition(":")
     try:
-        socket.create_connection((host, int(port)), timeout=1).close()
+        socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
     except OSError as error:
         return NotYet(f"{address}: {error}")
     return True

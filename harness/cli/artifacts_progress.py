@@ -12,8 +12,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from harness.artifacts.recipe import ArtifactPhase, Event, Ref
 from harness.artifacts.recipe import Progress as Report
 
-PLAIN_EVERY_SECONDS = 30.0
-WORTH_SAYING_SECONDS = 5.0
+PLAIN_EVERY_SECONDS = 30.0  # between two lines about one artifact: display
+WORTH_SAYING_SECONDS = 5.0  # what takes less is not announced: display
 
 
 @contextmanager

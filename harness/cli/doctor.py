@@ -25,7 +25,7 @@ from harness.spec.settings import Settings
 
 CHECKED = ("provider", "kubeconfig", "context", "namespace", "storage_class")
 APT = "apt-get"
-INSTALL_SECONDS = 900.0
+INSTALL_SECONDS = 900.0  # against hanging: apt-get with a slow mirror; a person watches and can repeat it
 out = Console(soft_wrap=True, highlight=False)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from harness.errors import InfraError
 
 log = logging.getLogger(__name__)
-IDLE_SECONDS = 120.0
+IDLE_SECONDS = 120.0  # of a connection without a request, longer than the API server keeps one unused
 
 
 class AnsweringHandler(BaseHTTPRequestHandler):

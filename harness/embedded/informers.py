@@ -7,7 +7,7 @@ from harness.kube.informer import Informer
 from harness.kube.resources import Resource
 from harness.until import Deadline, NotYet, until
 
-SYNC_SECONDS = 30.0
+SYNC_SECONDS = 30.0  # first lists of an API server on this host; this process reads no timeouts.yml
 
 
 class Informers:

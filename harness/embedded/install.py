@@ -31,7 +31,7 @@ from harness.until import Deadline, NotYet, until
 
 CLUSTER_ROLE = Resource(roles.RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False)
 CLUSTER_ROLE_BINDING = Resource(roles.RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
-ESTABLISHED_SECONDS = 30.0
+ESTABLISHED_SECONDS = 30.0  # the API server needs milliseconds; this process reads no timeouts.yml
 WORKERS = 12
 
 

@@ -39,8 +39,9 @@ from harness.until import Deadline, NotYet, until
 
 log = logging.getLogger(__name__)
 READY_FILE = "kubevirt.ready"
-API_SECONDS = 30.0
-SCHEDULABLE_SECONDS = 20.0
+API_SECONDS = 30.0  # an API server on this host that was ready before this process began
+ANSWER_SECONDS = 5.0  # one answer of it, asked for again until API_SECONDS are over
+SCHEDULABLE_SECONDS = 20.0  # the node controller looks every 5 s (--node-monitor-period)
 UNREADY_TAINTS = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 
 
@@ -95,7 +96,7 @@ def run(options: Options) -> None:
 def _wait_for_api(cluster: Cluster) -> None:
     def answers() -> bool | NotYet:
         try:
-            cluster.request("GET", "/readyz", read_seconds=5)
+            cluster.request("GET", "/readyz", read_seconds=ANSWER_SECONDS)
         except InfraError as error:
             return NotYet(str(error))
         return True

@@ -13,7 +13,7 @@ from typing import Any
 from harness import proc
 from harness.history.record import RunOrigin
 
-GIT_SECONDS = 10.0
+GIT_SECONDS = 10.0  # against hanging: one local command; without its answer the commit is unknown
 JOB = "CI_JOB_ID"
 CHECKOUT = "CI_PROJECT_DIR"
 # GitLab: "Predefined CI/CD variables reference". MATRIX_* are set by the job that triggers a child pipeline: the cells

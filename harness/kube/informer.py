@@ -17,8 +17,8 @@ from harness.until import grown
 log = logging.getLogger(__name__)
 Key = tuple[str, str]
 Listener = Callable[[str, Json], None]
-FIRST_RETRY_SECONDS = 0.3
-LAST_RETRY_SECONDS = 10.0
+FIRST_RETRY_SECONDS = 0.3  # pacing, doubled with each failure
+LAST_RETRY_SECONDS = 10.0  # the longest pause: an API server that is back is noticed within it
 
 
 def key_of(obj: Json) -> Key:

@@ -13,8 +13,8 @@ from harness.kube.client import ApiFailure
 from harness.kube.informer import Key
 
 log = logging.getLogger(__name__)
-FIRST_RETRY_SECONDS = 0.1
-LAST_RETRY_SECONDS = 15.0
+FIRST_RETRY_SECONDS = 0.1  # pacing, doubled with each failure
+LAST_RETRY_SECONDS = 15.0  # the longest pause between two tries of one object
 
 # Brings one object's world to its desired state; returns seconds after which to look again, None for "when it changes".
 Reconcile = Callable[[Key], float | None]

@@ -17,7 +17,7 @@ from harness.errors import BadInput
 from harness.plugin.lives import items_of
 from harness.session.dispatch import Dispatch
 
-TICK_SECONDS = 0.5
+TICK_SECONDS = 0.5  # how late a cell may be sent to a worker that waits
 
 
 @dataclass

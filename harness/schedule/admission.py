@@ -24,7 +24,7 @@ from harness.schedule.limits import Limits
 from harness.schedule.outlook import Outlook
 from harness.schedule.verdict import check_possible, possible, refusal
 
-TTL_SECONDS = 90.0
+TTL_SECONDS = 90.0  # unless `reservation` of timeouts.yml is given
 PATIENCE_SECONDS = 1800.0  # docs/decisions/schedule-order.md has the simulation that this number comes from
 RENEWALS = 3  # per TTL
 

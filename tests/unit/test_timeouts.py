@@ -28,6 +28,7 @@ from harness.validate.remote.hosts import LIBRARY, remote_command
 from tests.unit.shipped_timeouts import FILE, TIMEOUTS
 
 ROOT = Path(__file__).parents[2]
+A_WAIT = re.compile("SECONDS|TIMEOUT|GRACE")
 SLOW = TIMEOUTS.scaled(10)
 
 
@@ -43,7 +44,7 @@ def test_every_key_is_used() -> None:
         node.attr
         for _, text in modules("harness", "tests/cells")
         for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Attribute)
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value).split(".")[-1] in {"timeouts", "limits"}
     }
     assert [key for key in Timeouts.model_fields if key not in used] == []
 
@@ -137,3 +138,59 @@ def test_timeouts_are_read_whatever_is_wrong_with_other_files(tmp_path: Path, mo
     (matrix / "timeouts.yml").write_text("timeouts: {ssh: -1, golden: 2}", encoding="utf-8")
     with pytest.raises(BadInput, match=r"timeouts\.yml:1: timeouts\.ssh: "):
         timeouts_of(Settings())
+
+
+def constants(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield each module-level number of seconds, and whether a comment gives its reason."""
+    lines = text.splitlines()
+    for node in ast.parse(text).body:
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+            ) if A_WAIT.search(name) and is_number(value):
+                above = node.lineno - 2  # constants one below the other may share a comment
+                while above >= 0 and re.match(r"[A-Z_]+(: [\w\[\]]+)? = [^#]*$", lines[above]):
+                    above -= 1
+                beside = "  # " in lines[node.lineno - 1]
+                yield name, beside or (above >= 0 and lines[above].startswith("# "))
+
+
+def is_number(value: ast.expr) -> bool:
+    """Tell whether an expression is a number, or an operation on numbers."""
+    if isinstance(value, ast.BinOp):
+        return is_number(value.left) and is_number(value.right)
+    return isinstance(value, ast.Constant) and type(value.value) in (int, float)
+
+
+def test_every_number_of_seconds_in_code_has_its_reason() -> None:
+    without = {
+        f"{path}:{name}" for path, text in modules("harness") for name, reasoned in constants(text) if not reasoned
+    }
+    assert without == set()
+
+
+def test_a_number_without_a_reason_is_found() -> None:
+    text = "A_SECONDS = 4 * 3.0\n\nB_SECONDS: float = 3.0  # why\n# why\nC_GRACE = 1\nD_TIMEOUT = 2\nE_SECONDS = 'x'\n"
+    assert list(constants(text)) == [("A_SECONDS", False), ("B_SECONDS", True), ("C_GRACE", True), ("D_TIMEOUT", True)]
+
+
+def bare_waits(text: str) -> Iterator[int]:
+    """Yield the line of each call inside a function that is told to wait a number of seconds which has no name."""
+    for function in ast.walk(ast.parse(text)):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            for call in ast.walk(function):
+                if isinstance(call, ast.Call):
+                    given = [word.value for word in call.keywords if re.search("timeout|seconds", word.arg or "", re.I)]
+                    given += call.args[:1] if ast.unparse(call.func).endswith("Deadline.after") else []
+                    if any(isinstance(value, ast.Constant) and value.value for value in given):
+                        yield call.lineno
+
+
+def test_every_number_of_seconds_in_code_has_a_name() -> None:
+    assert [f"{path}:{line}" for path, text in modules("harness") for line in bare_waits(text)] == []
+
+
+def test_a_number_without_a_name_is_found() -> None:
+    text = "def f():\n    run(a, timeout=3)\n    run(timeout=LIMIT)\n    until(Deadline.after(2.0), seconds=0)\n"
+    assert list(bare_waits(text)) == [2, 4]

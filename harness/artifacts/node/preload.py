@@ -13,7 +13,7 @@ from harness.until import Deadline, NotYet, until
 START_SECONDS = 60.0  # a containerd without images or containers
 IMPORT_SECONDS = 300.0  # one image from a local file
 ANSWER_SECONDS = 10.0  # over a socket of this host
-STOP_SECONDS = 10.0
+STOP_SECONDS = 10.0  # for a containerd of this host to end before it is killed
 NAMESPACE = "k8s.io"  # where the CRI plugin looks for images
 CONFIG = """\
 version = 2

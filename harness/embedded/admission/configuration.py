@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from harness.embedded.admission.response import Json
 
-TIMEOUT_SECONDS = 10
+TIMEOUT_SECONDS = 10  # the API server's limit for a webhook, as virt-operator installs it
 
 
 CREATE, UPDATE = "CREATE", "UPDATE"

@@ -21,9 +21,9 @@ from harness.kube.resources import DATA_SOURCE, DATA_VOLUME, POD, PVC, STORAGE_C
 IMPORT_COMPONENT = "datavolume-import-controller"
 CLONE_COMPONENT = "datavolume-pvc-clone-controller"
 SUPPORTED = frozenset({"http", "blank", "pvc"})
-PROGRESS_SECONDS = 1.0
-BLOCKED_SECONDS = 2.0
-SOON_SECONDS = 0.1
+PROGRESS_SECONDS = 1.0  # between two reports of progress; each is a write
+BLOCKED_SECONDS = 2.0  # between looks at what blocks a disk and is not watched
+SOON_SECONDS = 0.1  # pacing: until what was just changed is seen
 
 
 class DataVolumes:

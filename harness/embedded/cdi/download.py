@@ -14,7 +14,7 @@ from typing import IO
 from harness.embedded.cdi.cancel import Cancel, ChecksumMismatch, TransferFailed
 
 CHUNK = 1024 * 1024
-CONNECT_SECONDS = 15.0
+CONNECT_SECONDS = 15.0  # policy: a server that accepts no connection by then is down; CDI retries
 STALL_SECONDS = 600.0  # CDI's importer gives up on a body that brings nothing for ten minutes
 MAX_REDIRECTS = 10
 REDIRECTS = frozenset({301, 302, 303, 307, 308})

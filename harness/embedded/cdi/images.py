@@ -17,9 +17,9 @@ from harness import proc
 from harness.embedded.cdi.cancel import Cancel, TransferFailed
 from harness.embedded.cdi.download import CHUNK
 
-INSPECT_SECONDS = 60.0
-CONVERT_SECONDS = 3600.0
-COPY_SECONDS = 3600.0
+INSPECT_SECONDS = 60.0  # qemu-img reads one header
+CONVERT_SECONDS = 3600.0  # against hanging; golden_image and golden_stall judge imports
+COPY_SECONDS = 3600.0  # against hanging, as above
 FORMATS = frozenset({"raw", "qcow2", "vmdk", "vdi", "vpc", "vhdx"})
 OPENERS: Mapping[bytes, Callable[[Path], gzip.GzipFile | lzma.LZMAFile]] = {
     b"\x1f\x8b": gzip.GzipFile,

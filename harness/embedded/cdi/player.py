@@ -21,8 +21,8 @@ from harness.kube.reconcile import Controller
 from harness.kube.resources import NODE, POD, PVC
 
 WORKERS = 4
-SOON_SECONDS = 0.1
-FULL_SECONDS = 1.0
+SOON_SECONDS = 0.1  # between looks at a transfer or a claim that is about to change
+FULL_SECONDS = 1.0  # between looks for a free place among the transfers
 
 
 class Player:

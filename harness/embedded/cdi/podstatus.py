@@ -12,7 +12,7 @@ from harness.kube.client import Json
 
 FIRST_RESTART_SECONDS = 1.0  # a kubelet starts a container again at once the first time; visible for a moment
 BACK_OFF_SECONDS = 10.0  # then after 10 s, 20 s, ... (kubelet's default CrashLoopBackOff)
-LONGEST_BACK_OFF_SECONDS = 300.0
+LONGEST_BACK_OFF_SECONDS = 300.0  # kubelet's, too
 KILLED = 137
 
 

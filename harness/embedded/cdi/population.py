@@ -16,7 +16,7 @@ from harness.kube.resources import DATA_VOLUME, POD, PVC, STORAGE_CLASS
 IMPORT_COMPONENT = "import-controller"
 CLONE_COMPONENT = "clone-controller"
 BUSY_SECONDS = 1.0  # how soon to look again at a claim that somebody else uses
-SOON_SECONDS = 0.1
+SOON_SECONDS = 0.1  # between looks at a pod of a former claim, which is about to go
 
 
 class Population:

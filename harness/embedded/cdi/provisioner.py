@@ -27,7 +27,7 @@ PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 FINALIZER = "vmatrix.dev/disk-file"
 COMPONENT = PROVISIONER
-REFUSED_SECONDS = 2.0
+REFUSED_SECONDS = 2.0  # between two tries to make a volume that was refused
 KEPT_FREE_BYTES = 2 * 2**30
 
 

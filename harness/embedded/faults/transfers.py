@@ -14,7 +14,7 @@ from harness.embedded.cdi.work import Work
 from harness.embedded.faults.asked import Faults
 from harness.kube.client import Json
 
-TICK_SECONDS = 0.1
+TICK_SECONDS = 0.1  # the resolution of a transfer that crawls
 
 
 def _tick() -> None:

@@ -26,6 +26,10 @@ LINUX_TYPE = uuid.UUID("0fc63daf-8483-4772-8e79-3d69d8477de4")
 # Machines live as long as their host at most, so barriers would only protect what nobody can come back to.
 MOUNT_OPTIONS = "loop,rw,noatime,nobarrier,noinit_itable"
 
+TABLE_SECONDS = 30.0  # against hanging: sfdisk writes a partition table
+RESIZE_SECONDS = 120.0  # resize2fs, and a check of a file system that was in use
+MOUNT_SECONDS = 60.0  # against hanging: ext4 replays its journal
+
 # e2fsck ends with 1 when it corrected something.
 RESIZE = """
 device=$(losetup --find --show --offset "$1" --sizelimit "$2" "$3") || exit
@@ -112,8 +116,8 @@ def grow(disk: Path) -> Partition:
     # Less than 2 MiB is the alignment and the backup table.
     if last != root or free < 2 * MIB:
         return root
-    proc.run(["sfdisk", "--quiet", "--no-reread", "--relocate", "gpt-bak-std", disk], timeout=30)
-    proc.run(["sfdisk", "--quiet", "--no-reread", "-N", str(root.number), disk], timeout=30, stdin=",+\n")
+    proc.run(["sfdisk", "--quiet", "--no-reread", "--relocate", "gpt-bak-std", disk], timeout=TABLE_SECONDS)
+    proc.run(["sfdisk", "--quiet", "--no-reread", "-N", str(root.number), disk], timeout=TABLE_SECONDS, stdin=",+\n")
     grown = root_partition(disk)
     _resize(disk, grown)
     return grown
@@ -125,13 +129,13 @@ def _resize(disk: Path, partition: Partition) -> None:
     It goes through a loop device, because resize2fs cuts a plain file to the size of the file system in it.
     """
     script: list[str | Path] = ["sh", "-c", RESIZE, "sh", str(partition.start), str(partition.size), disk]
-    proc.run(script, timeout=120)
+    proc.run(script, timeout=RESIZE_SECONDS)
 
 
 def mount(disk: Path, partition: Partition, where: Path) -> None:
     """Mount a partition through a loop device that detaches itself when it is unmounted."""
     options = f"{MOUNT_OPTIONS},offset={partition.start},sizelimit={partition.size}"
-    proc.run(["mount", "-t", "ext4", "-o", options, disk, where], timeout=60)
+    proc.run(["mount", "-t", "ext4", "-o", options, disk, where], timeout=MOUNT_SECONDS)
 
 
 def mounts_below(directory: Path) -> list[Path]:

@@ -17,7 +17,7 @@ from harness import proc
 from harness.embedded.machines.names import Names
 
 NETNS = Path("/run/netns")
-TIMEOUT = 20.0
+TIMEOUT = 20.0  # against hanging: one `ip` or `nft` command of this host's kernel
 BRIDGE = "br0"
 UPLINK = "up0"
 

@@ -15,6 +15,7 @@ RUN = Path("/run/systemd/nspawn")
 WHERE_BOTH_ARE = ("", "init.scope", "supervisor", "payload", "payload/init.scope")
 SYSTEM_CALLS = "@keyring @mount bpf perf_event_open @privileged"
 ENVIRONMENT = {"SYSTEMD_NSPAWN_API_VFS_WRITABLE": "yes", "SYSTEMD_NSPAWN_USE_CGNS": "1"}
+UMOUNT_SECONDS = 20.0  # against hanging: --lazy does not wait for users of a mount
 # systemd 256 and later boots on cgroup v1 only when told twice that it is meant.
 LEGACY_CGROUP_ARGUMENTS = (
     "systemd.unified_cgroup_hierarchy=0",
@@ -129,7 +130,7 @@ def forget(name: str) -> None:
     """Remove what a killed nspawn leaves below /run."""
     export = RUN / "unix-export" / name
     if export.is_dir():
-        proc.run(["umount", "--lazy", export], timeout=20, check=False)
+        proc.run(["umount", "--lazy", export], timeout=UMOUNT_SECONDS, check=False)
     for folder in (export, RUN / "propagate" / name):
         with contextlib.suppress(FileNotFoundError):
             folder.rmdir()

@@ -18,9 +18,11 @@ from harness.embedded.machines.names import Names
 from harness.errors import InfraError
 from harness.until import Deadline, NotYet, until
 
-START_SECONDS = 30.0
-PAUSE_SECONDS = 10.0
-KILL_SECONDS = 60.0
+START_SECONDS = 30.0  # pid 1 of a machine, a process of this host; this process reads no timeouts.yml
+PAUSE_SECONDS = 10.0  # this host's kernel freezes a control group in milliseconds
+KILL_SECONDS = 60.0  # against hanging: processes, mounts and groups of this host; the next try goes on from there
+UMOUNT_SECONDS = 60.0  # a disk's last writes, on a busy host; tried again until KILL_SECONDS are over
+DETACH_SECONDS = 20.0  # against hanging: one command of this host's kernel
 CONSOLE_TAIL = 10
 CONSOLE_TAIL_BYTES = 8192
 
@@ -215,7 +217,7 @@ class Machines:
         def unmounted() -> bool | NotYet:
             for mount in disk.mounts_below(folder):
                 nspawn.lock_of(mount).unlink(missing_ok=True)  # while the name is this machine's alone
-                done = proc.run(["umount", mount], timeout=60, check=False)
+                done = proc.run(["umount", mount], timeout=UMOUNT_SECONDS, check=False)
                 if done.returncode != 0:
                     return NotYet(done.stderr.strip())
             return True
@@ -232,5 +234,5 @@ class Machines:
                 if owner is not None:
                     netns.remove_network(self.names, owner[0])
         for device in disk.loop_devices_below(self._state):
-            proc.run(["losetup", "--detach", device], timeout=20)
+            proc.run(["losetup", "--detach", device], timeout=DETACH_SECONDS)
         shutil.rmtree(self._state / "machines", ignore_errors=True)

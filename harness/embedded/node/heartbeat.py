@@ -20,9 +20,9 @@ from harness.kube.reconcile import Controller
 from harness.kube.resources import LEASE, NODE
 
 log = logging.getLogger(__name__)
-HEARTBEAT_SECONDS = 10.0
-RETRY_SECONDS = 1.0
-LEASE_SECONDS = 40
+HEARTBEAT_SECONDS = 10.0  # a quarter of the lease, as kubelet's
+RETRY_SECONDS = 1.0  # between tries while the API server has trouble; the lease is not over by then
+LEASE_SECONDS = 40  # kubelet's default
 LEASES = "kube-node-lease"
 
 

@@ -14,7 +14,7 @@ from harness.kube.informer import Key
 from harness.kube.reconcile import Controller
 from harness.kube.resources import NAMESPACE, POD
 
-AGAIN_SECONDS = 30.0
+AGAIN_SECONDS = 30.0  # between looks at the host for what no event told
 HOST: Key = ("", "host")
 
 

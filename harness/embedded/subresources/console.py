@@ -10,7 +10,7 @@ from typing import IO
 from harness.embedded.subresources import answers
 
 CHUNK = 64 * 1024
-LOOK_SECONDS = 0.1
+LOOK_SECONDS = 0.1  # between looks at a console's file: what a person does not notice
 
 
 class Console:

@@ -10,7 +10,7 @@ from harness.kube.resources import ENDPOINT_SLICE, SERVICE, Resource
 from harness.until import Deadline, NotYet, until
 
 API_SERVICE = Resource("apiregistration.k8s.io", "v1", "apiservices", "APIService", namespaced=False)
-AVAILABLE_SECONDS = 30.0
+AVAILABLE_SECONDS = 30.0  # the API server looks as soon as it is registered; this process reads no timeouts.yml
 
 
 def register(cluster: Cluster, address: tuple[str, int], authority: bytes) -> None:

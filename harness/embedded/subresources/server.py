@@ -34,8 +34,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 WebHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 WORKERS = 16
-LISTEN_SECONDS = 15.0
-STOP_SECONDS = 1.0
+LISTEN_SECONDS = 15.0  # against hanging: a thread of this process that binds a socket
+STOP_SECONDS = 1.0  # for open streams, which end with the process anyway
 
 
 @dataclass

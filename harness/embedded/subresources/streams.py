@@ -10,7 +10,7 @@ from typing import Protocol
 from harness.embedded.subresources import answers
 
 CHUNK = 64 * 1024  # bytes; a UDP datagram fits
-DIAL_SECONDS = 15.0
+DIAL_SECONDS = 15.0  # a machine of this host: its kernel accepts or refuses at once, unless a firewall drops
 TYPES = {"tcp": socket.SOCK_STREAM, "udp": socket.SOCK_DGRAM}
 
 

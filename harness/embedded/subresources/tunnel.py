@@ -18,8 +18,8 @@ from harness.embedded.subresources.streams import Dropped, Stream
 
 log = logging.getLogger(__name__)
 SUBPROTOCOL = "plain.kubevirt.io"
-PING_SECONDS = 1.0
-SILENT_SECONDS = 60.0
+PING_SECONDS = 1.0  # as KubeVirt pings
+SILENT_SECONDS = 60.0  # without a word from an end that answers pings
 
 
 @dataclass

@@ -15,8 +15,8 @@ from harness.embedded.objects import deleting, dig, parse_time, phase, stamp
 from harness.kube.client import Json
 
 RESTARTING = frozenset({"Always", "RerunOnFailure", "Once"})
-BACKOFF_SECONDS = 10
-BACKOFF_LIMIT_SECONDS = 300
+BACKOFF_SECONDS = 10  # KubeVirt's delay after a failed start, times the square of failures
+BACKOFF_LIMIT_SECONDS = 300  # KubeVirt's longest
 START = "Start"
 STOP = "Stop"
 

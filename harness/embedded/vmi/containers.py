@@ -9,7 +9,7 @@ from harness.embedded.vmi.overhead import MIB, cpu_request, guest_memory, in_mib
 from harness.kube.client import Json
 
 IMAGE = "quay.io/kubevirt/virt-launcher:v1.9.0"
-DEFAULT_GRACE_SECONDS = 30
+DEFAULT_GRACE_SECONDS = 30  # KubeVirt's default
 KILL_AFTER_SECONDS = 15  # added for the launcher to end its guest, and once more for the pod to end its launcher
 _DROP_ALL = {"drop": ["ALL"]}
 _EMPTY = ("private", "public", "sockets", "virt-bin-share-dir", "libvirt-runtime", "ephemeral-disks")

@@ -32,8 +32,8 @@ from harness.kube.resources import DATA_VOLUME, POD, PVC, VM, VMI
 COMPONENT = "virtualmachine-controller"
 WORKERS = 6  # a machine's start holds one for a second or so
 PATIENCE = 3  # refusals of a launcher pod before they are said: a new namespace's service account comes late
-FIRST_BOOT_RETRY_SECONDS = 0.5
-LAST_BOOT_RETRY_SECONDS = 15.0
+FIRST_BOOT_RETRY_SECONDS = 0.5  # pacing, doubled with each refusal
+LAST_BOOT_RETRY_SECONDS = 15.0  # the longest pause between two tries to start a machine
 
 
 class VmiController:

@@ -13,7 +13,7 @@ from harness.infra.host.layout import Layout
 from harness.infra.host.record import InstanceRecord, boot_id, load, save
 from harness.record import now
 
-CLAIM_SECONDS = 30.0
+CLAIM_SECONDS = 30.0  # another command holds this lock while it writes two files
 CLAIM_LOCK = ".claim.lock"
 
 

@@ -24,8 +24,8 @@ from harness.model import Mirror
 from harness.spec.settings import Settings
 from harness.until import Deadline, NotYet, TimedOut, until
 
-LOCK_SECONDS = 180.0
-GRACE = 1.0
+LOCK_SECONDS = 180.0  # policy: another command on the same instance may have a start to finish, then this one gives up
+GRACE = 1.0  # for programs that are removed with all their data to end before they are killed
 SETTLE_SECONDS = 3.0  # the kernel takes a moment to drop the last mounts and links
 DEFAULT_PROVIDER = str(Settings.model_fields["provider"].default)
 

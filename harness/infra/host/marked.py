@@ -12,7 +12,7 @@ from harness.infra.host.layout import Layout
 from harness.infra.host.program import MARKER
 from harness.until import Deadline, NotYet, until
 
-KILL_SECONDS = 20.0
+KILL_SECONDS = 20.0  # processes of this host that were killed: only the kernel holds them
 
 
 @dataclass(frozen=True)

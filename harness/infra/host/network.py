@@ -17,7 +17,7 @@ from harness.errors import InfraError
 from harness.infra.host.addresses import INDICES, address_of, block_of, bridge_of
 from harness.infra.host.layout import Layout
 
-SECONDS = 10.0
+SECONDS = 10.0  # against hanging: one `ip` command of this host's kernel
 SYS_NET = Path("/sys/class/net")
 NETNS_DIR = Path("/run/netns")
 ALIAS_PREFIX = "vmatrix:"

@@ -15,7 +15,7 @@ from harness.infra.host.program import Probe
 from harness.kube import Cluster
 from harness.until import NotYet
 
-PROBE_SECONDS = 2.0
+PROBE_SECONDS = 2.0  # one look at a program of this host, repeated until instance_up
 
 
 def answers(url: str, *, authority: Path | None = None, client: Issued | None = None) -> Probe:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from harness import proc
 
-PROBE_SECONDS = 30.0
+PROBE_SECONDS = 30.0  # against hanging: one local command each
 PROBES_AT_ONCE = 8
 
 

@@ -19,7 +19,7 @@ from harness.kube import Cluster, Resource
 from harness.kube.resources import CDI, KUBEVIRT, VMI
 
 MIB = 2**20
-DU_SECONDS = 60.0
+DU_SECONDS = 60.0  # the size of a folder; without it the status has none
 
 
 class State(StrEnum):

@@ -34,7 +34,7 @@ from harness.until import Deadline, NotYet, until
 
 ACCOUNT = "vmatrix-kubevirt"
 NAMESPACE = "kube-system"
-TOKEN_SECONDS = 30.0
+TOKEN_SECONDS = 30.0  # the controller manager of a cluster that is ready makes it at once
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"

@@ -19,7 +19,7 @@ from harness.until import Deadline, NotYet, until
 
 # kubeadm gives a control plane four minutes and an answer one: too little on a host whose cores are all busy.
 PATIENCE = {"controlPlaneComponentHealthCheck": "10m0s", "kubernetesAPICall": "5m0s"}
-GONE_SECONDS = 60.0  # policy: removal is asked for again until then, one request of which the engine ends by itself
+GONE_SECONDS = 60.0  # removal is repeated until then; what remains is reported
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.resources import CRD, Resource
 from harness.until import Deadline, NotYet, until
 
-SERVED_SECONDS = 60.0
+SERVED_SECONDS = 60.0  # an API server that is ready serves a new kind within seconds
 
 
 def documents(text: str, *, source: str) -> list[Json]:

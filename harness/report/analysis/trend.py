@@ -15,7 +15,7 @@ PAST = 20  # runs before them that are "usual"
 FEWEST = 5  # of the past, below which nothing is said
 SIGMA = 1.4826  # of a normal distribution, in median absolute deviations
 SCORE = 3.5
-NOTICED_SECONDS = 5.0
+NOTICED_SECONDS = 5.0  # not a wait: a smaller change is not shown
 NOTICED_RATIO = 1.1
 
 

@@ -31,6 +31,7 @@ REPLICAS = 2
 # A pod keeps answering after it was told to end, until every node's rules have dropped it. Policy: a workload as users
 # write it; outages are judged by workload_outage.
 SHUTDOWN_SECONDS = 5
+READY_SECONDS = 5  # the kubelet's limit for one readiness probe; a busy node's pods stay in the Service
 
 
 def place_workload(api: Cluster, image: str, nodes: Sequence[str], deadline: Deadline) -> str:
@@ -92,7 +93,7 @@ def _deployment(image: str) -> Json:
         # control planes too: with one worker, its pods have to go somewhere while it is drained
         "tolerations": [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}],
         "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [spread]}},
-        "containers": [netexec(image, f"--delay-shutdown={SHUTDOWN_SECONDS}", timeoutSeconds=5)],
+        "containers": [netexec(image, f"--delay-shutdown={SHUTDOWN_SECONDS}", timeoutSeconds=READY_SECONDS)],
     }
     return {
         "apiVersion": "apps/v1",
