@@ -13,11 +13,13 @@ from harness import proc
 from harness.errors import BadInput
 
 SECONDS = 60.0  # expected, for the progress display
-LIMIT = 900.0  # fifteen times as long: for a slow mirror of Debian
 
 
-def unpack(packages: Sequence[str], target: Path, log: Path, suite: str) -> None:
+def unpack(packages: Sequence[str], target: Path, log: Path, suite: str, seconds: float) -> None:
     """Write a tar archive of a suite's packages and their dependencies.
+
+    Args:
+        seconds: how long it may take.
 
     Raises:
         BadInput: mmdebstrap is not installed.  InfraError: it failed.
@@ -29,4 +31,4 @@ def unpack(packages: Sequence[str], target: Path, log: Path, suite: str) -> None
     argv = ["mmdebstrap", "--variant=extract", f"--include={','.join(packages)}", suite, str(target)]
     hint = "check that this machine can install Debian packages: apt-get update"
     with proc.failing_as_infra(f"Debian packages could not be downloaded ({', '.join(packages)})", hint=hint):
-        proc.run(argv, timeout=LIMIT, log=log, env={"SOURCE_DATE_EPOCH": "0", "TMPDIR": str(target.parent)})
+        proc.run(argv, timeout=seconds, log=log, env={"SOURCE_DATE_EPOCH": "0", "TMPDIR": str(target.parent)})

@@ -16,7 +16,7 @@ from typing import Any
 from harness import proc
 from harness.artifacts import debian, layer
 from harness.artifacts.catalogue import Image, architecture
-from harness.artifacts.recipe import Ref
+from harness.artifacts.recipe import LIMITS, ArtifactLimits, Ref
 
 FORMAT = 1  # raise it when the way images are put together changes
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -35,6 +35,7 @@ class Assembly:
     ref: Ref
     image: Image
     inputs: Mapping[Ref, tuple[str, Path]]
+    limits: ArtifactLimits = LIMITS
 
     @property
     def source(self) -> str:
@@ -67,7 +68,7 @@ class Assembly:
             base = None
             if self.image.debian:
                 base = Path(temporary) / "debian.tar"
-                debian.unpack(self.image.debian, base, log, self.image.suite)
+                debian.unpack(self.image.debian, base, log, self.image.suite, self.limits.packages)
             links = {**self.image.links, **self._applets(base, Path(temporary))}
             made = Path(temporary) / "layer.tar"
             layer.write(made, files=files, links=links, base=base, directories=FOLDERS)

@@ -23,12 +23,14 @@ TICK_SECONDS = 1.0  # between two lines of progress
 
 @dataclass(frozen=True)
 class ArtifactLimits:
-    """Seconds for the steps of making artifacts, as in timeouts.yml without `artifact_`; the defaults without it."""
+    """Seconds for making artifacts and disk images, as in timeouts.yml; its defaults where none is read."""
 
     build: float = 3600.0
     modules: float = 900.0
     toolchain: float = 600.0
     push: float = 300.0
+    packages: float = 900.0
+    install: float = 1800.0
 
     @staticmethod
     def of(timeouts: Timeouts) -> ArtifactLimits:
@@ -38,6 +40,8 @@ class ArtifactLimits:
             modules=timeouts.artifact_modules,
             toolchain=timeouts.artifact_toolchain,
             push=timeouts.artifact_push,
+            packages=timeouts.artifact_packages,
+            install=timeouts.image_install,
         )
 
 

@@ -156,7 +156,7 @@ class Store:
             made_from = Ref(name, version)
             recipe = choose(made_from)
             inputs[made_from] = (key(recipe), self._directory(made_from, recipe) / FILES)
-        return Assembly(ref, image, inputs)
+        return Assembly(ref, image, inputs, self.limits)
 
     def _inputs(self, recipe: Recipe, progress: Progress) -> None:
         if isinstance(recipe, Assembly):

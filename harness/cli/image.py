@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,7 +11,10 @@ from rich.table import Table
 
 from harness import paths
 from harness.artifacts import disk
+from harness.artifacts.recipe import ArtifactLimits
 from harness.spec.models import DiskImage
+from harness.spec.project import timeouts_of
+from harness.spec.settings import load_settings
 
 app = typer.Typer(no_args_is_help=True, help="Build, list and prune disk images of machines.")
 out = Console(soft_wrap=True, highlight=False)
@@ -21,7 +25,8 @@ Names = Annotated[list[str], typer.Argument(help="Images in matrix/images.yml.",
 @app.command()
 def build(names: Names) -> None:
     """Build or download disk images into the cache; cached images are kept."""
-    catalogue, cache = _catalogue(), disk.ImageCache()
+    timeouts = timeouts_of(load_settings(Path.cwd()).settings)
+    catalogue, cache = _catalogue(), disk.ImageCache(limits=ArtifactLimits.of(timeouts))
     for image in [catalogue.find(name) for name in names]:
         made = cache.ensure(image, lambda line: out.print(line, markup=False))
         out.print(f"{made.name}: {cache.path(made)} sha256:{made.sha256}", markup=False)

@@ -27,7 +27,7 @@ from harness.history.record_line import to_line
 from harness.until import Deadline, NotYet, until
 
 HTTP_SECONDS = 60.0  # silence of GitLab, not an answer's whole time
-RETRY_SECONDS = 120.0  # policy: a job's end waits no longer for GitLab; without it a record is lost, and nothing fails
+RETRY_SECONDS = 120.0  # policy: how long a command waits for GitLab to answer, or for a package to stay unchanged
 PAGE = 100
 RECENT_FILES = 10  # a file is a pipeline's: more than decide what a cell takes
 ENDING = ".jsonl.gz"

@@ -8,7 +8,7 @@ from harness import paths
 from harness.artifacts import refs
 from harness.artifacts.disk import catalogue, fetch
 from harness.artifacts.disk.cache import ImageCache
-from harness.artifacts.recipe import ArtifactLimits, ArtifactPhase, Event, Progress, Source
+from harness.artifacts.recipe import LIMITS, ArtifactLimits, ArtifactPhase, Event, Progress, Source
 from harness.artifacts.store import Store
 from harness.cell.manifests import GoldenImage
 from harness.cell.site import Site
@@ -84,14 +84,14 @@ def join_site(project: Project) -> Site:
 
 
 def _site(project: Project, provider: Provider, progress: OnProgress) -> Site:
-    settings, patience = project.settings, Patience.of(project.timeouts)
+    settings, patience, limits = project.settings, Patience.of(project.timeouts), ArtifactLimits.of(project.timeouts)
     return Site(
         cluster=Cluster.from_kubeconfig(provider.kubeconfig(), context=settings.context, patience=patience),
         spec=project.spec,
         timeouts=project.timeouts,
         mirror=provider.mirror(),
         guest_vars=provider.guest_vars(),
-        image=lambda name: golden_image(settings, name, provider.mirror(), progress=progress),
+        image=lambda name: golden_image(settings, name, provider.mirror(), progress=progress, limits=limits),
         storage_class=settings.storage_class,
         access=settings.access or provider.access(),
         kubeconfig=provider.kubeconfig().resolve(),
@@ -103,7 +103,9 @@ def _site(project: Project, provider: Provider, progress: OnProgress) -> Site:
     )
 
 
-def golden_image(settings: Settings, name: str, mirror: Mirror, *, progress: OnProgress) -> GoldenImage:
+def golden_image(
+    settings: Settings, name: str, mirror: Mirror, *, progress: OnProgress, limits: ArtifactLimits = LIMITS
+) -> GoldenImage:
     """Return a disk image as the infra cluster imports it: built here and served by the mirror, or an upstream URL."""
     entry = catalogue.load(paths.project_dir() / "matrix" / "images.yml").find(name)
     needed: Mapping[str, str] = {}
@@ -112,7 +114,7 @@ def golden_image(settings: Settings, name: str, mirror: Mirror, *, progress: OnP
         named = {"credentials": entry.source.credentials, "certificates": entry.source.certificates}
         needed = {key: value for key, value in named.items() if value}
     else:
-        built = ImageCache().ensure(entry, progress)
+        built = ImageCache(limits=limits).ensure(entry, progress)
         url = f"{settings.image_url or mirror.http + '/images'}/{built.file}"
         checksum = f"sha256:{built.sha256}"
     digest = checksum.partition(":")[2]

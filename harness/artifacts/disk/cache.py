@@ -17,6 +17,7 @@ from harness import paths
 from harness.artifacts.disk import build, fetch, qcow2, recipe
 from harness.artifacts.disk.build import Say
 from harness.artifacts.download import Told, download
+from harness.artifacts.recipe import LIMITS, ArtifactLimits
 from harness.artifacts.workdir import hold, working
 from harness.errors import InfraError
 from harness.files import write_atomically
@@ -51,11 +52,13 @@ class ImageCache:
         recipes: the folder with one folder per recipe.
         root: where images are kept; by default `images` below the cache directory.
         mirror: a Debian archive's URL for builds; without it the builder's default.
+        limits: how long an installation may take.
     """
 
     recipes: Path = field(default_factory=lambda: templates_dir() / "images")
     root: Path = field(default_factory=lambda: paths.cache_dir() / "images")
     mirror: str = field(default_factory=lambda: os.environ.get("VMATRIX_DEBIAN_MIRROR", ""))
+    limits: ArtifactLimits = LIMITS
 
     def path(self, image: CachedImage) -> Path:
         """Return an image's file."""
@@ -126,7 +129,8 @@ class ImageCache:
             log = self.root / f"{image.name}.log"
             log.write_text("", encoding="utf-8")
             what = recipe.load(self.recipes, image.source.recipe)
-            return build.build(what, size_gib=image.size_gib, work=work, log=log, say=say, mirror=self.mirror)
+            size, seconds = image.size_gib, self.limits.install
+            return build.build(what, size_gib=size, work=work, log=log, say=say, mirror=self.mirror, seconds=seconds)
         target = work / "disk.qcow2"
         download(image.source.url, key, target, hint=fetch.HINT, told=_percentages(say))
         return target

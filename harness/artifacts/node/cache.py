@@ -124,7 +124,7 @@ class NodeImages:
         files = tree.kind_files(catalogue.versions(contents.KIND)[0], self.store.limits)
         say(f"installing {len(debian.packages)} packages and their dependencies (about {build.INSTALL_SECONDS:.0f} s)")
         with proc.failing_as_infra("Debian could not be installed in the node image", hint=hint):
-            build.root_file_system(debian, root, log, mirror=self.mirror)
+            build.root_file_system(debian, root, log, mirror=self.mirror, seconds=self.store.limits.install)
         held = self.store.ensure(contents.programs(catalogue, version))
         programs = {name: path for artifact in held.values() for name, path in artifact.files.items()}
         wanted = contents.images(catalogue, version)

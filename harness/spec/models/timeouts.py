@@ -64,6 +64,8 @@ class Timeouts(Model):
     artifact_modules: Seconds = 900.0
     artifact_toolchain: Seconds = 600.0
     artifact_push: Seconds = 300.0
+    artifact_packages: Seconds = 900.0
+    image_install: Seconds = 1800.0
     job_prepare: Seconds
     job_start: Seconds
     job_end: Seconds
