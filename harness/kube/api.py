@@ -6,13 +6,22 @@ Every refusal becomes an ApiFailure with the API's own code, reason, message and
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from harness.kube.failures import Answer, decode, failure_of, seconds_of, told
 from harness.kube.kubeconfig import Opened
 from harness.kube.patience import HASTY, Patience, repeatable, timeouts, with_patience
 
 JSON = "application/json"
+
+
+class RequestOptions(TypedDict, total=False):
+    """What a request may have besides method and path. read_seconds: the longest silence; None for the client's own."""
+
+    body: Any
+    query: Mapping[str, str] | None
+    content_type: str
+    read_seconds: float | None
 
 
 class Api:
@@ -27,40 +36,19 @@ class Api:
         """Return the API's URL."""
         return str(self.opened.api.configuration.host)
 
-    def send(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: Any = None,
-        query: Mapping[str, str] | None = None,
-        content_type: str = JSON,
-        read_seconds: float | None = None,
-    ) -> Answer:
+    def send(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Answer:
         """Send one request, once, and return status, decoded body and warnings, whatever the status.
-
-        Args:
-            read_seconds: the longest silence; None for the client's own.
 
         Raises:
             Unreachable: nobody answered.
         """
         with told(f"{method} {path}", self.server):
-            limits = timeouts(self.patience, read_seconds)
-            answer = self._exchange(method, path, body, query, content_type, limits).response
+            limits = timeouts(self.patience, options.get("read_seconds"))
+            answer = self._exchange(method, path, limits, options).response
             warnings = tuple(answer.headers.getlist("Warning"))
             return Answer(answer.status, decode(answer.data), warnings, seconds_of(answer.headers.get("Retry-After")))
 
-    def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: Any = None,
-        query: Mapping[str, str] | None = None,
-        content_type: str = JSON,
-        read_seconds: float | None = None,
-    ) -> Any:
+    def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Any:
         """Send one request and return the decoded JSON; again while the API has trouble, as the patience allows.
 
         Raises:
@@ -68,30 +56,20 @@ class Api:
         """
 
         def attempt() -> Any:
-            answer = self.send(
-                method, path, body=body, query=query, content_type=content_type, read_seconds=read_seconds
-            )
+            answer = self.send(method, path, **options)
             if answer.code >= 400:
                 raise failure_of(answer, f"{method} {path}")
             return answer.body
 
-        return with_patience(attempt, self.patience, repeatable=repeatable(method, body))
+        return with_patience(attempt, self.patience, repeatable=repeatable(method, options.get("body")))
 
-    def _exchange(
-        self,
-        method: str,
-        path: str,
-        body: Any,
-        query: Mapping[str, str] | None,
-        content_type: str,
-        limits: tuple[float, float],
-    ) -> Any:
+    def _exchange(self, method: str, path: str, limits: tuple[float, float], options: RequestOptions) -> Any:
         serialized = self.opened.api.param_serialize(
             method=method,
             resource_path=path,
-            query_params=list((query or {}).items()),
-            header_params={"Accept": JSON, "Content-Type": content_type},
-            body=body,
+            query_params=list((options.get("query") or {}).items()),
+            header_params={"Accept": JSON, "Content-Type": options.get("content_type", JSON)},
+            body=options.get("body"),
             auth_settings=["BearerToken"],
         )
         return self.opened.api.call_api(*serialized, _request_timeout=limits)
@@ -105,7 +83,7 @@ class Api:
         request = f"WATCH {path}"
         with told(request, self.server):
             limits = (self.patience.connect_seconds, self.patience.watch_silence_seconds)
-            answer = self._exchange("GET", path, None, query, JSON, limits)
+            answer = self._exchange("GET", path, limits, {"query": query})
             if answer.status >= 400:
                 raise failure_of(Answer(answer.status, decode(answer.response.data), ()), request)
             try:

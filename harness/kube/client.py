@@ -112,12 +112,8 @@ class Cluster(Api):
         subresource: str | None = None,
     ) -> Json:
         """Send a JSON merge patch."""
-        made: Json = self.request(
-            "PATCH",
-            resource.path(namespace, name, subresource),
-            body=patch,
-            content_type="application/merge-patch+json",
-        )
+        path = resource.path(namespace, name, subresource)
+        made: Json = self.request("PATCH", path, body=patch, content_type="application/merge-patch+json")
         return made
 
     def delete(
@@ -159,9 +155,8 @@ class Cluster(Api):
             "resourceVersion": resource_version,
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(seconds),
+            **({"labelSelector": labels} if labels else {}),
         }
-        if labels:
-            query["labelSelector"] = labels
         path = resource.path(namespace)
         for line in self.stream(path, query):
             yield _event(line, f"{self.server}{path}")
@@ -174,8 +169,7 @@ class Cluster(Api):
 
     def events_of(self, namespace: str, name: str) -> Sequence[str]:
         """Return the events about an object as lines, oldest first."""
-        found = self.list(EVENT, namespace, fields=f"involvedObject.name={name}").items
-        found.sort(key=event_time)
+        found = sorted(self.list(EVENT, namespace, fields=f"involvedObject.name={name}").items, key=event_time)
         return [f"{e.get('type', '')} {e.get('reason', '')}: {e.get('message', '')}" for e in found]
 
 

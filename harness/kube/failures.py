@@ -55,14 +55,9 @@ class ApiFailure(InfraError):
         return self.conflict and self.reason == "AlreadyExists"
 
     @property
-    def retriable(self) -> bool:
-        """Tell whether the same request may succeed a moment later."""
-        return self.code in RETRIABLE_CODES and DENIED not in self.message
-
-    @property
     def passing(self) -> bool:
-        """Tell whether a wait goes on in spite of it."""
-        return self.retriable
+        """Tell whether the same request may succeed a moment later; a wait goes on in spite of it."""
+        return self.code in RETRIABLE_CODES and DENIED not in self.message
 
 
 class Overwhelmed(ApiFailure, InfraRetriable):
@@ -153,7 +148,7 @@ def seconds_of(header: str | None) -> float | None:
 def failure_of(answer: Answer, request: str) -> ApiFailure:
     """Turn an error answer into an exception: one that passes, if it does."""
     made = plain_failure(answer, request)
-    if made.retriable:
+    if made.passing:
         made = Overwhelmed(answer.code, made.reason, made.message, made.causes, request=request)
         made.hint = "the infra cluster's API server, or one of its webhooks, is overloaded or down; see its logs"
     details = (answer.body.get("details") or {}) if isinstance(answer.body, dict) else {}

@@ -9,8 +9,7 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from harness.errors import BadInput, VmatrixError
@@ -91,11 +90,6 @@ class _Handler(BaseHTTPRequestHandler):
         log.debug(format, *args)
 
 
-@contextmanager
-def forwarding(tunnels: Tunnels) -> Iterator[Forwarder]:
-    """Run a forwarder for as long as the body runs."""
-    forwarder = Forwarder(tunnels)
-    try:
-        yield forwarder
-    finally:
-        forwarder.close()
+def forwarding(tunnels: Tunnels) -> closing[Forwarder]:
+    """Run a forwarder for as long as the body of `with` runs."""
+    return closing(Forwarder(tunnels))

@@ -37,7 +37,8 @@ def open_stream(cluster: Cluster, path: str, seconds: float = OPEN_SECONDS) -> w
     """
     opened = cluster.opened
     settings = opened.api.configuration  # the Kubernetes library's: the only one that knows every way to log in
-    tunnel = websocket.WebSocket(sslopt={"context": opened.tls, **_server_name(settings)}, skip_utf8_validation=True)
+    server_name = {"server_hostname": settings.tls_server_name} if settings.tls_server_name else {}
+    tunnel = websocket.WebSocket(sslopt={"context": opened.tls, **server_name}, skip_utf8_validation=True)
     tunnel.settimeout(seconds)
     url = f"ws{settings.host.removeprefix('http')}{path}"
     try:
@@ -51,10 +52,6 @@ def open_stream(cluster: Cluster, path: str, seconds: float = OPEN_SECONDS) -> w
         raise Unreachable(f"GET {settings.host}{path}: {error}", hint="`vmatrix doctor` checks the cluster") from error
     tunnel.settimeout(STUCK_SECONDS)
     return tunnel
-
-
-def _server_name(settings: Any) -> dict[str, str]:
-    return {"server_hostname": settings.tls_server_name} if settings.tls_server_name else {}
 
 
 def _headers(settings: Any) -> list[str]:

@@ -123,13 +123,6 @@ class Controller:
         if isinstance(error, ApiFailure) and error.conflict:
             return FIRST_RETRY_SECONDS
         expected = isinstance(error, VmatrixError)
-        log.log(
-            logging.WARNING if expected else logging.ERROR,
-            "%s %s/%s failed, again in %.1f s: %s",
-            self.name,
-            *key,
-            delay,
-            error,
-            exc_info=not expected,
-        )
+        level, text = logging.WARNING if expected else logging.ERROR, "%s %s/%s failed, again in %.1f s: %s"
+        log.log(level, text, self.name, *key, delay, error, exc_info=not expected)
         return delay

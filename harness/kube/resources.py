@@ -37,6 +37,7 @@ class Resource:
         return "/".join(parts)
 
 
+ADMISSION, RBAC = "admissionregistration.k8s.io", "rbac.authorization.k8s.io"
 NAMESPACE = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 NODE = Resource("", "v1", "nodes", "Node", namespaced=False)
 POD = Resource("", "v1", "pods", "Pod")
@@ -59,25 +60,15 @@ DAEMON_SET = Resource("apps", "v1", "daemonsets", "DaemonSet")
 CONTROLLER_REVISION = Resource("apps", "v1", "controllerrevisions", "ControllerRevision")
 CRD = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False)
 VALIDATING_WEBHOOK = Resource(
-    "admissionregistration.k8s.io",
-    "v1",
-    "validatingwebhookconfigurations",
-    "ValidatingWebhookConfiguration",
-    namespaced=False,
+    ADMISSION, "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", namespaced=False
 )
 MUTATING_WEBHOOK = Resource(
-    "admissionregistration.k8s.io",
-    "v1",
-    "mutatingwebhookconfigurations",
-    "MutatingWebhookConfiguration",
-    namespaced=False,
+    ADMISSION, "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", namespaced=False
 )
-ROLE = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
-ROLE_BINDING = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
-CLUSTER_ROLE = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
-CLUSTER_ROLE_BINDING = Resource(
-    "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False
-)
+ROLE = Resource(RBAC, "v1", "roles", "Role")
+ROLE_BINDING = Resource(RBAC, "v1", "rolebindings", "RoleBinding")
+CLUSTER_ROLE = Resource(RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False)
+CLUSTER_ROLE_BINDING = Resource(RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
 VM = Resource("kubevirt.io", "v1", "virtualmachines", "VirtualMachine")
 VMI = Resource("kubevirt.io", "v1", "virtualmachineinstances", "VirtualMachineInstance")
 KUBEVIRT = Resource("kubevirt.io", "v1", "kubevirts", "KubeVirt")

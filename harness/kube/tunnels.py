@@ -10,7 +10,7 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,15 +55,8 @@ class Tunnels:
 
     def save(self, path: Path) -> None:
         """Write the file; it holds no secret."""
-        content = {
-            "kubeconfig": str(self.kubeconfig),
-            "context": self.context,
-            "namespace": self.namespace,
-            "instances": dict(self.instances),
-            "log": str(self.log),
-            "open_seconds": self.open_seconds,
-        }
-        write_atomically(path, json.dumps(content, indent=2) + "\n")
+        content = {**vars(self), "instances": dict(self.instances)}
+        write_atomically(path, json.dumps(content, indent=2, default=str) + "\n")
 
     @staticmethod
     def load(path: Path) -> Tunnels:
@@ -107,12 +100,8 @@ class Tunnels:
 
     def lost_since(self, moment: float) -> list[Lost]:
         """Return the connections that were lost since a moment (seconds since the epoch), oldest first."""
-        return [lost for lost in self._noted() if lost.at >= moment]
-
-    def _noted(self) -> Iterator[Lost]:
-        if self.log.is_file():
-            for line in self.log.read_text(encoding="utf-8").splitlines():
-                yield Lost(**json.loads(line))
+        lines = self.log.read_text(encoding="utf-8").splitlines() if self.log.is_file() else []
+        return [lost for lost in (Lost(**json.loads(line)) for line in lines) if lost.at >= moment]
 
 
 def lost_since(tunnels: Path | None, moment: float) -> list[Lost]:
@@ -136,20 +125,6 @@ def refused_inside(error: VmatrixError) -> bool:
     return isinstance(error, ApiFailure) and NOBODY_LISTENS in error.message
 
 
-def connect(tunnels: Tunnels, address: str, port: int) -> None:
-    """Carry this process's input and output to and from a machine's port.
-
-    Raises:
-        VmatrixError: it cannot be had, or was lost.
-    """
-    tunnel = tunnels.open(tunnels.cluster(), address, port)
-    try:
-        bridge(tunnel, sys.stdin.fileno(), sys.stdout.fileno())
-    except Cut as cut:
-        note(tunnels.log, address, port, str(cut))
-        raise
-
-
 def leave(number: int, _: object) -> None:
     """End on a signal, as ssh sends one at its own end: what was made for this process goes with it."""
     sys.exit(128 + number)
@@ -161,7 +136,13 @@ def main(arguments: Sequence[str]) -> int:
         signal.signal(number, leave)
     path, address, port = arguments
     try:
-        connect(Tunnels.load(Path(path)), address, int(port))
+        tunnels = Tunnels.load(Path(path))
+        tunnel = tunnels.open(tunnels.cluster(), address, int(port))
+        try:
+            bridge(tunnel, sys.stdin.fileno(), sys.stdout.fileno())
+        except Cut as cut:
+            note(tunnels.log, address, int(port), str(cut))
+            raise
     except VmatrixError as error:
         sys.stderr.write(f"{address}:{port}: {error.summary}\n")
         return FAILED

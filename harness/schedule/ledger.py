@@ -97,7 +97,7 @@ class Ledger:
         except ApiFailure as failure:
             if failure.code in CONFLICTS and not _forbidden(failure):
                 return NotYet("another run was faster")
-            if failure.retriable:
+            if failure.passing:
                 return NotYet(failure.summary)
             raise
         except Unreachable as failure:
