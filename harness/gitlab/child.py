@@ -52,12 +52,7 @@ class Child:
 
 
 def render(child: Child, cells: Sequence[CellJob], *, nothing: str = "") -> dict[str, Any]:
-    """Return the pipeline.
-
-    Args:
-        cells: may be empty: then one job says so, because GitLab refuses a pipeline without a job.
-        nothing: why there is no cell.
-    """
+    """Return the pipeline; without cells one job says `nothing`, because GitLab refuses a pipeline without a job."""
     pipeline: dict[str, Any] = {
         "workflow": {"name": child.name, "rules": [{"if": '$CI_PIPELINE_SOURCE == "parent_pipeline"'}]},
         "stages": [CELLS, REPORT],

@@ -33,11 +33,7 @@ def jobs(pipeline: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def broken(pipeline: Mapping[str, Any], *, size: int = 0) -> list[str]:
-    """Return one sentence per limit that a pipeline breaks.
-
-    Args:
-        size: of its file, in bytes.
-    """
+    """Return one sentence per limit that a pipeline breaks; `size` is that of its file, in bytes."""
     found = jobs(pipeline)
     problems = [f"the file has {size} bytes; GitLab accepts {FILE_BYTES}"] if size > FILE_BYTES else []
     if not found:
@@ -103,11 +99,7 @@ def _times(job: Mapping[str, Any]) -> Iterator[str]:
 
 
 def minutes(text: str) -> int:
-    """Read a limit as these pipelines write it: whole minutes.
-
-    Raises:
-        ValueError: it is written otherwise.
-    """
+    """Read a limit as these pipelines write it, in whole minutes; ValueError when it is written otherwise."""
     found = MINUTES.fullmatch(text.strip())
     if found is None:
         raise ValueError(f"{text!r} is not a number of minutes such as 90m")

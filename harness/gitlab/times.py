@@ -28,12 +28,7 @@ class JobTimes:
 
 
 def job_times(cell: Cell, timeouts: Timeouts, expected_seconds: float) -> JobTimes:
-    """Return the limits of a cell's job.
-
-    Args:
-        timeouts: as the job will have them, scaled.
-        expected_seconds: what the cell usually takes, from its history or an estimate.
-    """
+    """Return the limits of a cell's job from the scaled timeouts and what the cell usually takes."""
     names = DEPLOY_DEADLINES + ((LATER_DEADLINE,) if len(cell.phases) > 1 else ())
     stuck = max(getattr(timeouts, name) for name in names)
     end = timeouts.collect + timeouts.teardown

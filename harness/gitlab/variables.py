@@ -63,11 +63,7 @@ class Pipeline:
 
 
 def read_job(environment: Mapping[str, str]) -> Job:
-    """Read the job's variables.
-
-    Raises:
-        BadInput: one that every job has is missing; all of them are named.
-    """
+    """Read the job's variables; BadInput names all that every job has and that are missing."""
     _require(environment, "CI_JOB_ID", "CI_PROJECT_DIR")
     return Job(
         id=environment["CI_JOB_ID"],
@@ -78,11 +74,7 @@ def read_job(environment: Mapping[str, str]) -> Job:
 
 
 def read_pipeline(environment: Mapping[str, str]) -> Pipeline:
-    """Read the pipeline's variables.
-
-    Raises:
-        BadInput: one that the pipeline of this kind has is missing.
-    """
+    """Read the pipeline's variables; BadInput when one is missing that the pipeline of this kind has."""
     _require(environment, "CI_PIPELINE_SOURCE")
     source = environment["CI_PIPELINE_SOURCE"]
     if source == MERGE_REQUEST:

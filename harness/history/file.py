@@ -40,11 +40,7 @@ class FileStore:
         return read([(str(self.path), content(self.path))] if self.path.exists() else [])
 
     def recent(self) -> bytes:
-        """Return the end of the file, nothing without one.
-
-        Raises:
-            BadInput: it cannot be read.
-        """
+        """Return the end of the file, nothing without one; BadInput when it cannot be read."""
         try:
             with self.path.open("rb") as file:
                 file.seek(max(0, file.seek(0, os.SEEK_END) - RECENT_BYTES))
@@ -120,11 +116,7 @@ class FileStore:
 
 
 def content(path: Path) -> bytes:
-    """Return a file's bytes.
-
-    Raises:
-        BadInput: it cannot be read.
-    """
+    """Return a file's bytes; BadInput when it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -132,11 +124,7 @@ def content(path: Path) -> bytes:
 
 
 def replace_file(path: Path, after: bytes) -> None:
-    """Replace a file, so that whoever reads it, even after a crash, has the old or the new one whole.
-
-    Raises:
-        InfraError: it could not be written.
-    """
+    """Replace a file so that any reader has the old or the new one whole; InfraError when it cannot be written."""
     try:
         write_atomically(path, after, durable=True)
     except OSError as error:

@@ -33,11 +33,7 @@ VARIABLES: dict[str, tuple[str, ...]] = {
 
 
 def where(checkout: Path, environment: Mapping[str, str]) -> RunOrigin:
-    """Return where a run happens.
-
-    Args:
-        checkout: of the code under test; asked for commit and branch outside of a job. Without git, both are unknown.
-    """
+    """Return where a run happens: outside of a job, commit and branch of the checkout, unknown without git."""
     if environment.get(JOB):
         found: dict[str, Any] = {name: _first(environment, names) for name, names in VARIABLES.items()}
         return RunOrigin(**found)

@@ -65,11 +65,7 @@ class PackageStore:
         return f"package {self.package}"
 
     def load(self) -> History:
-        """Return the history; an empty one without the package.
-
-        Raises:
-            InfraError: GitLab refuses.  TimedOut: it does not answer.
-        """
+        """Return the history, empty without the package; InfraError when GitLab refuses, TimedOut when it is silent."""
 
         def whole() -> History | NotYet:
             contents = [(f"{file.version}/{file.name}", self._content(file)) for file in self.files()]
@@ -201,11 +197,7 @@ class PackageStore:
 
 
 def _list(text: bytes, who: str) -> list[dict[str, Any]]:
-    """Return a page of objects that have an id.
-
-    Raises:
-        InfraError: it is something else, a sign-in page for one.
-    """
+    """Return a page of objects that have an id; InfraError when it is something else, such as a sign-in page."""
     try:
         found = json.loads(text)
     except ValueError:

@@ -46,11 +46,7 @@ def file_of(settings: Settings) -> Path:
 
 
 def open_store(settings: Settings, environment: Mapping[str, str]) -> HistoryStore:
-    """Return the store that the settings name, without accessing it.
-
-    Raises:
-        BadInput: a package needs variables of GitLab that are not set.
-    """
+    """Return the store that the settings name, not yet accessed; BadInput when it lacks variables of GitLab."""
     if settings.report_history == "package":
         return _package(settings, environment)
     return FileStore(file_of(settings))

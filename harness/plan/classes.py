@@ -93,11 +93,7 @@ def field_of(goal: Goal, *, by_value: bool) -> Field:
 
 
 def conditions(field: Field, keys: Mapping[str, str]) -> list[Condition]:
-    """Return the rules between classes as covertable's conditions.
-
-    Args:
-        keys: covertable's name for each axis that it is to see; the others have one class each.
-    """
+    """Return the rules between classes as covertable's conditions, by its `keys` for the axes with several classes."""
     made = [_condition(rule, field, keys) for rule in field.book.rules]
     known = [c for c in made if c is not None]
     return [*known, *(_never(c, keys) for c in _interplay(field))]

@@ -54,11 +54,7 @@ class Goal:
 
 
 def goal_of(spec: Spec, tier: str, infra: str) -> Goal:
-    """Return what the planned cells of a tier are to cover on an infra profile.
-
-    Raises:
-        BadInput: no such tier or infra profile.
-    """
+    """Return what a tier's planned cells are to cover on an infra profile; BadInput without such a tier or profile."""
     wanted = tier_of(spec, tier)
     infra_of(spec, infra)
     left_out = (*needing(spec, infra), *_elsewhere(spec, tier, wanted))

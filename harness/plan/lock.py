@@ -76,11 +76,7 @@ class Lock:
 
 
 def load_lock(directory: Path) -> Lock:
-    """Load the lock of a matrix directory.
-
-    Raises:
-        BadInput: one line `file:line: path: what is wrong` per error in its form.
-    """
+    """Load the lock of a matrix directory; BadInput has a line `file:line: path: what is wrong` per error."""
     file = directory / FILE
     if not file.exists():
         return Lock(lines.Document(file, None, {}))
@@ -139,11 +135,7 @@ def all_tier_cells(spec: Spec, infra: str, lock: Lock | None = None) -> dict[str
 
 
 def runnable(spec: Spec, tier: str, infra: str) -> tuple[dict[str, str], ...]:
-    """Return the pinned cells of a tier that an infra profile can run.
-
-    Raises:
-        BadInput: no such tier or infra profile.
-    """
+    """Return the pinned cells of a tier that an infra profile can run; BadInput without such a tier or profile."""
     pinned = tier_of(spec, tier).pinned
     infra_of(spec, infra)
     gone = {(out.axis, out.value) for out in needing(spec, infra)}
@@ -151,11 +143,7 @@ def runnable(spec: Spec, tier: str, infra: str) -> tuple[dict[str, str], ...]:
 
 
 def not_runnable(spec: Spec, tier: str, infra: str) -> tuple[str, ...]:
-    """Return a sentence for each pinned cell of a tier that an infra profile cannot run: which, and why.
-
-    Raises:
-        BadInput: no such tier or infra profile.
-    """
+    """Return a sentence for each pinned cell that an infra profile cannot run: which, and why; raises as `runnable`."""
     pinned = tier_of(spec, tier).pinned
     infra_of(spec, infra)
     gone = {(out.axis, out.value): out.why for out in needing(spec, infra)}
@@ -225,11 +213,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def render(axes: Sequence[str], plan: Mapping[str, Mapping[str, tuple[str, Sequence[Cell]]]]) -> str:
-    """Return the lock's text.
-
-    Args:
-        plan: by infra profile, by tier, the digest of its inputs and its planned cells.
-    """
+    """Return the lock's text; `plan` has, by infra profile and tier, the digest of the inputs and the planned cells."""
     content = {
         infra: {
             tier: {"inputs": inputs, "cells": [{"id": c.id, "values": [c.values[a] for a in axes]} for c in cells]}

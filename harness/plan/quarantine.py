@@ -18,7 +18,6 @@ def match(entries: Sequence[QuarantineEntry], cell: str, check: str | None, toda
     """Return the first entry that excuses a failure, None without one.
 
     Args:
-        cell: the cell's id.
         check: "suite: name"; None for a step, which only entries without a check excuse.
         today: an entry whose last day is before it excuses nothing any more.
     """
@@ -31,11 +30,7 @@ def match(entries: Sequence[QuarantineEntry], cell: str, check: str | None, toda
 
 
 def unmatched(entries: Sequence[QuarantineEntry], cells: Iterable[str], directory: Path) -> list[Problem]:
-    """Return an error for each entry that no planned cell fits, by line of matrix/quarantine.yml.
-
-    Args:
-        cells: the ids of all planned cells, on every infra profile.  directory: matrix/.
-    """
+    """Return an error, by line of the file, for each entry that fits none of the planned cells (of all profiles)."""
     document, _ = read(directory / FILE)
     known = sorted(set(cells))
     return [

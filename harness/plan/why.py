@@ -27,11 +27,7 @@ class Why:
 
 
 def why(spec: Spec, tier: str, infra: str, cell_id: str, lock: Lock | None = None) -> Why:
-    """Return why a cell is in a tier on an infra profile.
-
-    Raises:
-        BadInput: the tier has no such cell; or what `tier_cells` raises.
-    """
+    """Return why a cell is in a tier on an infra profile; BadInput when it is not, or as `tier_cells`."""
     cells = tier_cells(spec, tier, infra, lock)
     number = next((n for n, cell in enumerate(cells) if cell.id == cell_id), None)
     if number is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -45,11 +45,7 @@ Scrub = Callable[[str], str]
 def started_fields(
     values: Mapping[str, Mapping[str, str]], *, infra: str, provider: str, checkout: Path, directory: Path
 ) -> dict[str, Any]:
-    """Return what a run's first event says for the history.
-
-    Args:
-        values: of each cell, by id.  infra: the kind of infra cluster.  directory: the run's.
-    """
+    """Return what a run's first event says for the history; `values` and `directory` are the cells' and the run's."""
     root = origin.root(os.environ)
     inside = directory.resolve()
     return {
@@ -64,18 +60,13 @@ def started_fields(
 def records_of(
     run_dir: Path, *, quarantine: Sequence[QuarantineEntry] = (), cells: Iterable[str] | None = None
 ) -> tuple[Record, ...]:
-    """Return the records of a run's cells.
-
-    Args:
-        cells: ids of those that are wanted; all without.
-    """
+    """Return the records of a run's cells: of all, or of those whose ids are in `cells`."""
     wanted = None if cells is None else set(cells)
     result = load(run_dir, quarantine=quarantine)
     events = [e for e in read(run_dir) if "time" in e]
     start: dict[str, Any] = next((e for e in events if e.get("event") in ("run-start", "rerun-start")), {})
     again = [e for e in events if e.get("event") == "rerun-start" and "where" in e]
-    scrub = scrubber(os.environ)
-    made = _Made(result, start, {**start, **(again[-1] if again else {})}, scrub)
+    made = _Made(result, start, {**start, **(again[-1] if again else {})}, scrubber(os.environ))
     times = _times(events)
     return tuple(
         made.record(cell, *times.get(cell.id, (start.get("time", EPOCH),) * 2))
@@ -94,14 +85,14 @@ def _times(events: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, str]]:
     return found
 
 
+@dataclass(frozen=True)
 class _Made:
     """What the records of one run have in common."""
 
-    def __init__(self, result: RunResult, first: Mapping[str, Any], last: Mapping[str, Any], scrub: Scrub) -> None:
-        self.result = result
-        self.first = first
-        self.last = last
-        self.scrub = scrub
+    result: RunResult
+    first: Mapping[str, Any]
+    last: Mapping[str, Any]
+    scrub: Scrub
 
     def record(self, cell: CellResult, began: str, ended: str) -> Record:
         """Return one cell's record."""
@@ -160,9 +151,8 @@ class _Made:
             if check.outcome == PASSED:
                 continue
             failures += check.outcome == FAILED
-            groups.setdefault(self._note(check, MOST_TEXT if failures <= LONG_TEXTS else SHORT_TEXT), []).append(
-                check.title
-            )
+            note = self._note(check, MOST_TEXT if failures <= LONG_TEXTS else SHORT_TEXT)
+            groups.setdefault(note, []).append(check.title)
         return tuple(replace(note, checks=tuple(dict.fromkeys(titles))) for note, titles in groups.items())
 
     def _note(self, check: Check, most: int) -> CheckNote:
@@ -195,13 +185,11 @@ def _kept(cell: CellResult) -> list[Check]:
 
 
 def _row(stage: str, attempt: int, names: Sequence[str], found: Mapping[str, Check]) -> CheckRow:
-    letters = "".join(_letter(found[name]) if name in found else ABSENT for name in names)
+    letter = {t: QUARANTINED_CHECK if c.quarantine else LETTERS.get(c.outcome, ABSENT) for t, c in found.items()}
     seconds = tuple(round(found[name].seconds, 1) if name in found else 0.0 for name in names)
-    return CheckRow(stage, letters, attempt, seconds if any(seconds) else ())
-
-
-def _letter(check: Check) -> str:
-    return QUARANTINED_CHECK if check.quarantine else LETTERS.get(check.outcome, ABSENT)
+    return CheckRow(
+        stage, "".join(letter.get(name, ABSENT) for name in names), attempt, seconds if any(seconds) else ()
+    )
 
 
 def _blame(blames: Mapping[str, int]) -> str:

@@ -97,12 +97,7 @@ class Admission:
         self.close()
 
     def check_possible(self, cells: Sequence[Cell]) -> None:
-        """Refuse cells that can never start here, however long they wait.
-
-        Raises:
-            BadInput: some do not fit even when all other cells are gone, or break the run's limits alone.
-            InfraError: no node takes machines.
-        """
+        """Refuse cells that can never start here, however long they wait; raises what `verdict.check_possible` does."""
         check_possible(self._look(), {cell.id: self._demand(cell) for cell in cells}, self._limits)
 
     def _demand(self, cell: Cell) -> Demand:
@@ -111,11 +106,7 @@ class Admission:
         return self._demands[cell.id]
 
     def try_admit(self, cell: Cell) -> Admitted | Refused:
-        """Reserve room for one cell, or say why not.
-
-        Raises:
-            InfraRetriable: the API did not answer, or other runs were faster, for a minute.
-        """
+        """Reserve room for one cell, or say why not; raises what `admit_first` does."""
         decision = self.admit_first((cell,))
         return decision.admitted or decision.refused[0]
 

@@ -100,11 +100,7 @@ def dump(book: Book) -> str:
 
 
 def load(text: str, *, where: str) -> Book:
-    """Read a book; no text is an empty one.
-
-    Raises:
-        InfraError: somebody else wrote it, or a vmatrix of another format.
-    """
+    """Read a book; no text is an empty one. InfraError when it is not a book of this format."""
     if not text:
         return Book()
     try:

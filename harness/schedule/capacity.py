@@ -77,11 +77,7 @@ def _less(nodes: Nodes, pods: Iterable[Bound]) -> Nodes:
 
 
 def survey(cluster: Cluster, namespace: str | None = None) -> Survey:
-    """Look at all nodes and pods of an infra cluster, and at a shared namespace's quota, or at what of it one may.
-
-    Args:
-        namespace: the one that cells share; None when each has its own.
-    """
+    """Look at an infra cluster's nodes and pods and the quota of the namespace that cells share, or at what one may."""
     try:
         nodes = tuple(_room(node) for node in cluster.list(NODE).items if takes_machines(node))
         pods = cluster.list(POD).items

@@ -15,11 +15,7 @@ class CellQueue:
     """The cells of a run that have not started, in the order in which they are to be tried."""
 
     def __init__(self, cells: Iterable[Cell], seconds: Callable[[Cell], float]) -> None:
-        """Order the cells.
-
-        Args:
-            seconds: how long a cell is expected to take; of equally long ones that with more memory comes first.
-        """
+        """Order the cells by expected `seconds`; of equally long ones that with more memory comes first."""
 
         self._waiting = sorted(cells, key=lambda c: (-seconds(c), -sum(m.memory_mib for m in c.machines), c.id))
 

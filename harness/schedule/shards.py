@@ -26,11 +26,7 @@ class Shard:
 
 
 def parse_shard(text: str) -> Shard:
-    """Read "I/N".
-
-    Raises:
-        BadInput: it is not that, or I is not one of 1 to N.
-    """
+    """Read "I/N"; BadInput when it is not that, or I is not one of 1 to N."""
     match = re.fullmatch(rf"([0-9]{{1,{MOST_DIGITS}}})/([0-9]{{1,{MOST_DIGITS}}})", text.strip())
     if match is None:
         raise BadInput(f"{text!r} is not a shard", hint=HINT)

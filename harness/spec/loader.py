@@ -54,11 +54,7 @@ def load_spec(directory: Path, *, today: date | None = None) -> Spec:
 
 
 def load_timeouts(directory: Path) -> Timeouts:
-    """Load timeouts.yml of a matrix directory, whatever is wrong with other files.
-
-    Raises:
-        BadInput: as load_spec.
-    """
+    """Load timeouts.yml of a matrix directory, whatever is wrong with other files; BadInput as `load_spec`."""
     document, problems = lines.read(directory / "timeouts.yml")
     parsed, wrong = validate(document, FILES["timeouts.yml"])
     if parsed is None or problems:

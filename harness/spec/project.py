@@ -24,11 +24,7 @@ class Project:
 
     @staticmethod
     def load(settings: Settings) -> Project:
-        """Load the project that this process works on.
-
-        Raises:
-            BadInput: the matrix has mistakes; all of them are named.
-        """
+        """Load the project that this process works on; BadInput names all mistakes of the matrix."""
         directory = project_dir()
         return Project(directory, load_spec(matrix_dir()), settings)
 
@@ -44,11 +40,7 @@ class Project:
 
 
 def timeouts_of(settings: Settings) -> Timeouts:
-    """Return the stretched timeouts, for commands that need nothing else of the matrix.
-
-    Raises:
-        BadInput: matrix/timeouts.yml has mistakes.
-    """
+    """Return the stretched timeouts, for commands that need no more of the matrix; BadInput when the file is wrong."""
     return load_timeouts(matrix_dir()).scaled(settings.timeout_scale)
 
 

@@ -64,11 +64,7 @@ class Analysis:
 
 
 def analyse(records: Iterable[Record], planned: Planned, selection: RecordFilter, now: datetime) -> Analysis:
-    """Return the judgement on a history.
-
-    Args:
-        now: the moment from which "ago" is counted.
-    """
+    """Return the judgement on a history; `now` is the moment from which "ago" is counted."""
     nights = nights_of(selected(records, selection, now))
     log = failure_log_of(nights)
     cells = tuple(cell_story(cell, nights, log, planned) for cell in _cell_ids(nights, planned))

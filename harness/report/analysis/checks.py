@@ -53,18 +53,14 @@ def checks_of(
     """
     titles = titles_failed(f for found in failures.values() for f in found)
     letters = _letters(titles, records, failures, nights)
-    last = _last_letters(records[-1][1]) if records else {}
-    reasons = {t: n.message for n in records[-1][1].notes for t in n.checks} if records else {}
+    newest = records[-1][1] if records else None
+    last = {name: _worst(newest, place) for place, name in enumerate(newest.checks.names)} if newest is not None else {}
+    reasons = {t: n.message for n in newest.notes for t in n.checks} if newest is not None else {}
     return Checks(
         stories=tuple(_story(t, letters[t], last.get(t, ABSENT), reasons.get(t, ""), t in new) for t in titles),
         passed=tuple(t for t, letter in last.items() if letter == "p" and t not in letters),
         not_run={t: reasons.get(t, "") for t, letter in last.items() if letter == "s" and t not in letters},
     )
-
-
-def _last_letters(record: Record) -> dict[str, str]:
-    names = record.checks.names
-    return {name: _worst(record, number) for number, name in enumerate(names)}
 
 
 def _worst(record: Record, number: int) -> str:
@@ -89,13 +85,9 @@ def _letters(
         return {}
     oldest = next((night for night, record in records if record.checks.names), nights)
     for night, record in records:
-        names = record.checks.names
-        if names:
-            places = {name: number for number, name in enumerate(names)}
-            for title in titles:
-                place = places.get(title)
-                if place is not None:
-                    found[title][night] = _worst(record, place)
+        for place, title in enumerate(record.checks.names):
+            if title in found:
+                found[title][night] = _worst(record, place)
         for failure in failures.get(night, ()):
             if failure.check:
                 found[failure.title][night] = "q" if failure.quarantine else "f"
@@ -104,11 +96,7 @@ def _letters(
 
 
 def _presumed(letters: Sequence[str], silent: Sequence[int], oldest: int) -> list[str]:
-    """Return a check's letters with those of nights filled in of which only failures are known.
-
-    Args:
-        silent: these nights.  oldest: the first night with all details.
-    """
+    """Return a check's letters, filled in for the `silent` nights; `oldest` is the first night with all details."""
     first = next((night for night, letter in enumerate(letters) if letter != ABSENT), len(letters))
     since = 0 if first == oldest else first
     presumed = {night for night in silent if night >= since and letters[night] == ABSENT}

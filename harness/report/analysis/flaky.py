@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from math import sqrt
 
 from harness.report.analysis.streaks import ALWAYS, Judged, streak
@@ -38,11 +39,7 @@ class Rate:
 
 
 def flaky(series: Sequence[Judged], *, retried: Collection[int] = ()) -> Rate:
-    """Return the rate of flakes.
-
-    Args:
-        retried: numbers of good nights that were good only at a later attempt.
-    """
+    """Return the rate of flakes; `retried` are numbers of good nights that were good only at a later attempt."""
     over = series[: len(series) - streak(series)][-WINDOW:]
     if not over:
         return Rate(0.0, 0.0, 1.0, 0, 0)
@@ -58,16 +55,8 @@ def flaky(series: Sequence[Judged], *, retried: Collection[int] = ()) -> Rate:
 
 def _flakes(series: Sequence[Judged]) -> set[int]:
     """Return the bad nights of streaks that were too short to be a regression."""
-    found: set[int] = set()
-    current: list[int] = []
-    for judged in series:
-        if judged.bad:
-            current.append(judged.night)
-            continue
-        if len(current) < ALWAYS:
-            found.update(current)
-        current = []
-    return found
+    streaks = [[j.night for j in same] for bad, same in groupby(series, key=lambda j: j.bad) if bad]
+    return {night for nights in streaks if len(nights) < ALWAYS for night in nights}
 
 
 def wilson(rate: float, n: float) -> tuple[float, float]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Literal
 
 from harness.history.record import Record
@@ -40,35 +41,24 @@ class Range:
 
 
 def verdict(record: Record, *, infra: bool) -> bool | None:
-    """Tell whether a record is bad, None when it says nothing.
-
-    Args:
-        infra: judge the infrastructure instead of the code (product, harness).
-    """
+    """Tell whether a record is bad by the code, or by the infrastructure with `infra`; None when it says nothing."""
     if record.outcome == "passed":
         return False
     if record.outcome not in FAILURES:
         return None
-    by_infra = record.blame == "infra"
-    return True if by_infra == infra else None
+    return True if (record.blame == "infra") == infra else None
 
 
 def series_of(records: Sequence[tuple[int, Record]]) -> tuple[Judged, ...]:
     """Return a cell's series: of the infrastructure if that is what failed last, else of the code."""
-    failed = [r for _, r in records[-1:] if r.outcome in FAILURES]
-    infra = bool(failed) and failed[0].blame == "infra"
+    infra = any(r.outcome in FAILURES and r.blame == "infra" for _, r in records[-1:])
     judged = ((night, verdict(record, infra=infra)) for night, record in records)
     return tuple(Judged(night, bad) for night, bad in judged if bad is not None)
 
 
 def streak(series: Sequence[Judged]) -> int:
     """Return how many of the last nights were bad in a row."""
-    count = 0
-    for judged in reversed(series):
-        if not judged.bad:
-            break
-        count += 1
-    return count
+    return sum(1 for _ in takewhile(lambda judged: judged.bad, reversed(series)))
 
 
 def habit(series: Sequence[Judged]) -> Habit:

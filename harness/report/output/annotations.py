@@ -16,11 +16,7 @@ Links = dict[str, list[dict[str, dict[str, str]]]]
 
 
 def links(analysis: Analysis, *, url: str = "") -> Links:
-    """Return the links, the new failures first; no section without any.
-
-    Args:
-        url: of the whole report, if it is published somewhere.
-    """
+    """Return the links, the new failures first; no section without any. `url` is of the published report, if any."""
     found = [("vmatrix report", url)]
     for cell in sorted((c for c in analysis.tonight if c.failing), key=lambda c: (c.news != "new", c.id)):
         record = cell.last

@@ -5,7 +5,9 @@ Texts are as they were said: whoever shows them escapes them. What is the same f
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import asdict
+from itertools import count
 from typing import Any
 
 from harness.history.lines import History
@@ -38,19 +40,6 @@ MOST_CLUSTERS = 200
 SELECTION = ("tier", "branch", "infra", "days", "focus")  # what of it a reader is told
 
 
-class _Table:
-    """Texts that are said once: each has a number."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-
-    def number(self, text: str) -> int:
-        return self._numbers.setdefault(text, len(self._numbers))
-
-    def texts(self) -> list[str]:
-        return list(self._numbers)
-
-
 def document(analysis: Analysis, history: History, *, title: str = "vmatrix") -> dict[str, Any]:
     """Return the document of an analysis."""
     return _Document(analysis, history, title).whole()
@@ -61,8 +50,9 @@ class _Document:
         self.analysis = analysis
         self.history = history
         self.title = title
-        self.checks = _Table()
-        self.messages = _Table()
+        # texts that are said once: each gets the next number
+        self.checks: dict[str, int] = defaultdict(count().__next__)
+        self.messages: dict[str, int] = defaultdict(count().__next__)
         self.axes = pieces.axes(analysis)
         self.places = {cell.id: number for number, cell in enumerate(analysis.cells)}
         shown = analysis.clusters[:MOST_CLUSTERS]
@@ -83,8 +73,8 @@ class _Document:
             "nights": [pieces.night(night) for night in found.nights],
             "summary": summary(found),
             "cells": cells,
-            "checks": self.checks.texts(),
-            "messages": self.messages.texts(),
+            "checks": list(self.checks),
+            "messages": list(self.messages),
             "clusters": clusters,
             "not_run": [{"cell": self.places[n.cell], "last": n.last, "why": n.why} for n in found.not_run],
             "slower": [self.slower(slower) for slower in found.slower],
@@ -123,16 +113,14 @@ class _Document:
                 if r.logs and (r.outcome != "passed" or n == cell.last_night)
             },
             "checks": [self.check(check) for check in cell.checks.stories],
-            "passed_checks": [self.checks.number(title) for title in cell.checks.passed],
-            "not_run_checks": [
-                [self.checks.number(title), self.message(why)] for title, why in cell.checks.not_run.items()
-            ],
+            "passed_checks": [self.checks[title] for title in cell.checks.passed],
+            "not_run_checks": [[self.checks[title], self.message(why)] for title, why in cell.checks.not_run.items()],
             "command": reproduce(cell.id, last),
         }
 
     def failure(self, cell: str, night: int, failure: Failure) -> dict[str, Any]:
         return {
-            "check": self.checks.number(failure.title) if failure.check else -1,
+            "check": self.checks[failure.title] if failure.check else -1,
             "step": "" if failure.check else failure.title,
             "stage": failure.stage,
             "blame": failure.blame,
@@ -144,7 +132,7 @@ class _Document:
 
     def check(self, check: CheckStory) -> dict[str, Any]:
         return {
-            "check": self.checks.number(check.title),
+            "check": self.checks[check.title],
             "outcome": check.outcome,
             **self.judged(check),
             "history": check.history,
@@ -165,7 +153,7 @@ class _Document:
         """Return the number of a text whose first line says what went wrong."""
         line = telling(text, titles)
         first = text.strip().partition("\n")[0]
-        return self.messages.number(cut(text if first == line else f"{line}\n\n{text}", MOST_MESSAGE))
+        return self.messages[cut(text if first == line else f"{line}\n\n{text}", MOST_MESSAGE)]
 
     def range(self, found: Range | None) -> dict[str, Any] | None:
         if found is None:
@@ -202,11 +190,8 @@ class _Document:
 
     def quarantined(self, found: Quarantined) -> dict[str, Any]:
         return {
-            "cell": found.entry.cell,
+            **found.entry.model_dump(mode="json"),
             "check": found.entry.check or "",
-            "issue": str(found.entry.issue),
-            "reason": found.entry.reason,
-            "until": found.entry.until.isoformat(),
             "days_left": found.days_left,
             "cells": [self.places[cell] for cell in found.cells],
             "failed": found.failed,

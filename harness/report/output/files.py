@@ -19,11 +19,7 @@ PAGE, NOTE, DOCUMENT, ANNOTATIONS = "index.html", "summary.md", "report.json", "
 def files(
     analysis: Analysis, history: History, *, formats: Collection[str] = FORMATS, title: str = "vmatrix", url: str = ""
 ) -> dict[str, bytes]:
-    """Return the files.
-
-    Args:
-        formats: of FORMATS, those that are wanted.  url: where the page will be published, "" when it will not.
-    """
+    """Return the files of those formats; `url` is where the page will be published, "" when it will not."""
     made: dict[str, str] = {}
     whole = document(analysis, history, title=title) if {"html", "json"} & set(formats) else {}
     if "html" in formats:

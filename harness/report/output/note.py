@@ -30,11 +30,7 @@ HABITS = {"always": "always", "sometimes": "sometimes", "new": "just began", "ne
 
 
 def render(analysis: Analysis, history: History, *, url: str = "") -> str:
-    """Return the note.
-
-    Args:
-        url: of the whole report, if it is published somewhere.
-    """
+    """Return the note; `url` is of the whole report, if it is published somewhere."""
     lines = [MARKER, *_head(analysis, url)]
     failing = sorted((c for c in analysis.tonight if c.failing), key=lambda c: (c.news != "new", _excused(c), c.id))
     lines += _failing(analysis, failing)
