@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -40,6 +41,12 @@ def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o644, dur
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file's content, in hex."""
+    with path.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 @contextmanager

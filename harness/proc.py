@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import time
@@ -60,6 +61,11 @@ def failing_as_infra(what: str, *, hint: str) -> Iterator[None]:
         yield
     except CommandFailed as error:
         raise InfraError(f"{what}: {error.summary}", detail=error.detail, paths=error.paths, hint=hint) from error
+
+
+def ending_with_us() -> list[str]:
+    """Return what to put before a command so that it ends when this process is killed, where util-linux is there."""
+    return ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
 
 
 def pasteable(argv: Argv) -> str:

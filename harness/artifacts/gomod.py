@@ -79,7 +79,7 @@ class Build:
         with TemporaryDirectory(dir=target.parent) as temporary:
             env = {**go.env(cgo=self.recipe.cgo), "GOTMPDIR": temporary}
             for file, package in self.recipe.packages.items():
-                argv = [*_ending_with_us(), *self.argv(go.path, package, target / file)]
+                argv = [*proc.ending_with_us(), *self.argv(go.path, package, target / file)]
                 with proc.failing_as_infra(f"building {self.ref} failed in {self.folder}", hint=hint):
                     proc.run(argv, cwd=self.folder, env=env, timeout=self.limits.build, log=log)
                 if not (target / file).exists():
@@ -97,8 +97,3 @@ class Build:
         for library, package in self.recipe.libraries.items():
             if proc.run(["pkg-config", "--exists", library], timeout=ASK_SECONDS, check=False).returncode != 0:
                 raise BadInput(f"building {self.ref} needs {library}", hint=f"apt-get install --yes {package}")
-
-
-def _ending_with_us() -> list[str]:
-    """Return what to put before a command so that it ends when this process is killed, where util-linux is there."""
-    return ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []

@@ -17,6 +17,7 @@ from harness import proc
 from harness.artifacts import debian, layer
 from harness.artifacts.catalogue import Image, architecture
 from harness.artifacts.recipe import LIMITS, ArtifactLimits, Ref
+from harness.files import sha256_of
 
 FORMAT = 1  # raise it when the way images are put together changes
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -60,10 +61,8 @@ class Assembly:
     def make(self, target: Path, log: Path) -> Mapping[str, Any]:
         """Write the image layout; return its digest."""
         folders = {ref.name: folder for ref, (_, folder) in self.inputs.items()}
-        files = {}
-        for path, source in self.image.files.items():
-            name, _, file = source.partition("/")
-            files[path] = folders[name] / file
+        sources = {path: source.partition("/") for path, source in self.image.files.items()}
+        files = {path: folders[name] / file for path, (name, _, file) in sources.items()}
         with TemporaryDirectory(dir=target.parent) as temporary:
             base = None
             if self.image.debian:
@@ -89,9 +88,7 @@ def write_layout(target: Path, layer_tar: Path, image: Image) -> str:
     """Write an OCI image layout of one layer into an empty folder; move the layer there; return the image's digest."""
     blobs = target / "blobs" / "sha256"
     blobs.mkdir(parents=True)
-    with layer_tar.open("rb") as content:
-        digest = hashlib.file_digest(content, "sha256").hexdigest()
-    size = layer_tar.stat().st_size
+    digest, size = sha256_of(layer_tar), layer_tar.stat().st_size
     layer_tar.rename(blobs / digest)
     config = of_one_layer(digest, _config(image))
     manifest = {
@@ -120,14 +117,8 @@ def of_one_layer(digest: str, config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _config(image: Image) -> dict[str, Any]:
-    config: dict[str, Any] = {"Env": [f"PATH={PATH}"], "WorkingDir": "/"}
-    if image.entrypoint:
-        config["Entrypoint"] = image.entrypoint
-    if image.command:
-        config["Cmd"] = image.command
-    if image.user:
-        config["User"] = image.user
-    return config
+    own = {"Entrypoint": image.entrypoint, "Cmd": image.command, "User": image.user}
+    return {"Env": [f"PATH={PATH}"], "WorkingDir": "/", **{name: value for name, value in own.items() if value}}
 
 
 def _blob(blobs: Path, media_type: str, content: Mapping[str, Any]) -> dict[str, Any]:

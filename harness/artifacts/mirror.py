@@ -88,14 +88,7 @@ class MirrorHandler(BaseHTTPRequestHandler):
     root: Path
 
     def do_GET(self) -> None:
-        """Answer with a body."""
-        self._answer(with_body=True)
-
-    def do_HEAD(self) -> None:
-        """Answer with headers alone."""
-        self._answer(with_body=False)
-
-    def _answer(self, *, with_body: bool) -> None:
+        """Answer with headers, and a GET with a body."""
         body = find(self.root, self.path)
         status = HTTPStatus.OK if body is not None else HTTPStatus.NOT_FOUND
         text = f"nothing at {urlsplit(self.path).path}\n".encode()
@@ -104,9 +97,11 @@ class MirrorHandler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(body.length))
         self.send_header("Content-Type", "application/octet-stream")
         self.end_headers()
-        if with_body:
+        if self.command == "GET":
             for piece in body.pieces:
                 self._send(piece)
+
+    do_HEAD = do_GET  # noqa: N815 - http.server's name
 
     def _send(self, piece: Piece) -> None:
         if isinstance(piece, bytes):

@@ -8,6 +8,7 @@ import tarfile
 import threading
 import urllib.request
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -33,16 +34,14 @@ def reachable(url: str = PROBE) -> bool:
     answers: list[bool] = []
 
     def ask() -> None:
-        try:
-            with urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=PROBE_SECONDS):  # noqa: S310
-                answers.append(True)
-        except (OSError, http.client.HTTPException):
-            answers.append(False)
+        with suppress(OSError, http.client.HTTPException):
+            urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=PROBE_SECONDS).close()  # noqa: S310
+            answers.append(True)
 
     thread = threading.Thread(target=ask, name="is the release site reachable", daemon=True)
     thread.start()
     thread.join(PROBE_SECONDS)
-    return bool(answers) and answers[0]
+    return bool(answers)
 
 
 @dataclass(frozen=True)

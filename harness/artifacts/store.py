@@ -6,7 +6,6 @@ the one that was asked for last, which is what a mirror serves.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -38,6 +37,7 @@ from harness.artifacts.recipe import (
 from harness.artifacts.release import Download
 from harness.artifacts.workdir import hold, working
 from harness.errors import BadInput, InfraError
+from harness.files import sha256_of
 
 RECORD = "artifact.json"
 FILES = "files"
@@ -97,7 +97,8 @@ class Store:
         recipe = self.recipe(ref)
         found = self._read(ref, recipe)
         if found is None:
-            self._inputs(recipe, progress)
+            if isinstance(recipe, Assembly):
+                self.ensure(recipe.inputs, progress)
             found = self._make(ref, recipe, progress)
         else:
             progress(Event(ref, ArtifactPhase.CACHED, recipe.source, 0.0, 0.0))
@@ -115,12 +116,8 @@ class Store:
     def recipe(self, ref: Ref) -> Recipe:
         """Decide how an artifact comes: a cached one first, then release sites if they answer, then a build."""
         recipes = self._recipes(ref, self.recipe)
-        for recipe in recipes:
-            if self._read(ref, recipe) is not None:
-                return recipe
-        if len(recipes) > 1 and not release.reachable():
-            return recipes[-1]
-        return recipes[0]
+        cached = next((recipe for recipe in recipes if self._read(ref, recipe) is not None), None)
+        return cached or recipes[-1 if len(recipes) > 1 and not release.reachable() else 0]
 
     def keys(self, ref: Ref) -> frozenset[str]:
         """Return every key under which a version may be kept, from whichever source; ask no site."""
@@ -157,10 +154,6 @@ class Store:
             recipe = choose(made_from)
             inputs[made_from] = (key(recipe), self._directory(made_from, recipe) / FILES)
         return Assembly(ref, image, inputs, self.limits)
-
-    def _inputs(self, recipe: Recipe, progress: Progress) -> None:
-        if isinstance(recipe, Assembly):
-            self.ensure(recipe.inputs, progress)
 
     def _directory(self, ref: Ref, recipe: Recipe) -> Path:
         return self.root / ref.name / ref.version / key(recipe)
@@ -226,10 +219,8 @@ class Store:
 
 def _inventory(folder: Path) -> dict[str, dict[str, Any]]:
     """Return size (bytes) and SHA-256 of every file below a folder."""
-    found: dict[str, dict[str, Any]] = {}
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            with path.open("rb") as content:
-                digest = hashlib.file_digest(content, "sha256").hexdigest()
-            found[str(path.relative_to(folder))] = {"size": path.stat().st_size, "sha256": digest}
-    return found
+    return {
+        str(path.relative_to(folder)): {"size": path.stat().st_size, "sha256": sha256_of(path)}
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }

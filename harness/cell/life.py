@@ -58,11 +58,7 @@ class Life:
         return self.failure is not None or bool(self.checks_failed)
 
     def provision(self) -> Environment:
-        """Make the machines.
-
-        Raises:
-            VmatrixError: they cannot be had; said again at each further call.
-        """
+        """Make the machines. Raises VmatrixError when they cannot be had; said again at each further call."""
         if self.environment is None:
             try:
                 self.environment = self._provision()
@@ -207,11 +203,7 @@ class Life:
                 step.note(error=str(error))
 
     def teardown(self) -> None:
-        """Take everything of the cell away.
-
-        Raises:
-            Leaked: something stays; it is named.
-        """
+        """Take everything of the cell away. Raises Leaked when something stays; it is named."""
         if self.torn_down:
             return
         if self._forwarder is not None:

@@ -41,11 +41,7 @@ def remedies(findings: Sequence[Finding]) -> list[str]:
 
 
 def raise_if_any(findings: Sequence[Finding]) -> None:
-    """Raise when one of the findings is fatal.
-
-    Raises:
-        BadInput: with all fatal findings and their remedies.
-    """
+    """Raise when one of the findings is fatal. Raises BadInput with all fatal findings and their remedies."""
     blocking = fatal(findings)
     if not blocking:
         return

@@ -33,11 +33,7 @@ def on_worker(config: pytest.Config) -> bool:
 
 
 def planned(config: pytest.Config) -> RunPlan:
-    """Return the run's plan, made once.
-
-    Raises:
-        BadInput: something that was given cannot be used.
-    """
+    """Return the run's plan, made once. Raises BadInput when something that was given cannot be used."""
     if PLAN not in config.stash:
         from harness.session.plan import plan_from, plan_run
 

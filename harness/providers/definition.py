@@ -127,11 +127,7 @@ class Definition(ABC):
         return []
 
     def instance(self, opening: Opening) -> InstanceProvider:
-        """Return an instance on this host.
-
-        Raises:
-            BadInput: the provider has none, or an option is not its own.
-        """
+        """Return an instance on this host. Raises BadInput when the provider has none, or an option is not its own."""
         raise BadInput(
             f"an infra cluster of provider {self.name} is not brought up or taken down by vmatrix",
             hint="check an existing cluster: vmatrix doctor --kubeconfig PATH",

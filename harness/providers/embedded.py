@@ -42,11 +42,7 @@ class EmbeddedDefinition(OnHost):
 def embedded_provider(
     name: str, store: Store, *, progress: Progress, images: Sequence[Ref] = (), timeouts: Timeouts | None = None
 ) -> EmbeddedProvider:
-    """Return the embedded infrastructure of that name.
-
-    Args:
-        images: what guests may pull from its mirror.
-    """
+    """Return the embedded infrastructure of that name. `images`: what guests may pull from its mirror."""
     needed = (*refs.host(store.catalogue, KUBERNETES), *images)
     supply = Supply(KUBERNETES, images, store, progress)
     return EmbeddedProvider(supplied(layout_of(name, NAME), supply, needed, timeouts))

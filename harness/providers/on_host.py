@@ -63,11 +63,7 @@ class OnHost(Definition):
 
 
 def supplied(layout: Layout, supply: Supply, needed: Sequence[Ref], timeouts: Timeouts | None) -> HostConfig:
-    """Return an instance that is supplied with artifacts.
-
-    Args:
-        needed: what has to be made before it can come up.
-    """
+    """Return an instance that is supplied with artifacts. `needed`: what has to be made before it can come up."""
     store = supply.store
     return HostConfig(
         layout,

@@ -17,11 +17,7 @@ def names() -> tuple[str, ...]:
 
 
 def named(name: str) -> Definition:
-    """Return a provider's definition.
-
-    Raises:
-        BadInput: no provider has that name.
-    """
+    """Return a provider's definition. Raises BadInput when no provider has that name."""
     name = str(current_provider(name, "--provider"))
     if name not in names():
         raise BadInput(f"provider {name!r} does not exist", hint=f"use --provider {' or '.join(names())}")

@@ -96,11 +96,7 @@ class Cells:
         return self._witnesses[cell.id]
 
     def begin(self, cell: Cell) -> Life:
-        """Open a cell's life once there is room for it.
-
-        Raises:
-            InfraError: there is none in time.
-        """
+        """Open a cell's life once there is room for it. Raises InfraError when there is none in time."""
         life = self.life(cell)
         if life.environment is None and life.failure is None:
             try:

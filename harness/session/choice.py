@@ -72,11 +72,7 @@ def failures(spec: Spec, runs: Path, run: str) -> Failed:
 
 
 def find_run(runs: Path, run: str) -> RunResult:
-    """Load a run by its id, or the one that was written to last.
-
-    Raises:
-        BadInput: there is none.
-    """
+    """Load a run by its id, or the one that was written to last. Raises BadInput when there is none."""
     if run == LAST:
         found = max(RunDir.all_in(runs), key=lambda run: run.results.stat().st_mtime, default=None)
         if found is None:

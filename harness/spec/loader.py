@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
 
 from harness.errors import BadInput
 from harness.spec import crossref, dates, lines, sense
@@ -13,6 +15,7 @@ from harness.spec.models import FILES as FILES
 from harness.spec.models import Space, Spec, Timeouts
 from harness.spec.shape import validate as validate
 
+M = TypeVar("M", bound=BaseModel)
 OPTIONAL = frozenset({"network_plugins.yml"})  # a product whose cells name no network plugin needs none
 
 
@@ -61,6 +64,16 @@ def load_timeouts(directory: Path) -> Timeouts:
         raise refuse(problems or wrong)
     found: Timeouts = dict(parsed)["timeouts"]
     return found
+
+
+def load_file(file: Path, model: type[M]) -> tuple[M, lines.Document]:
+    """Load one file by its model. Raises BadInput with one line per error: file and line."""
+    document, problems = lines.read(file)
+    if not problems:
+        parsed, problems = validate(document, model)
+        if parsed is not None:
+            return parsed, document
+    raise refuse(problems)
 
 
 def _space(parts: Mapping[str, Any], wrong: set[str]) -> Space | None:

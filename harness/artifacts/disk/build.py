@@ -57,7 +57,8 @@ def build(recipe: DiskRecipe, *, size_gib: int, work: Path, log: Path, say: Say,
         root_file_system(recipe, root, log, mirror=mirror, seconds=seconds)
         say(f"packing the disk (about {PACK_SECONDS:.0f} s)")
         raw_disk(root, raw, size_gib=size_gib, identity=recipe.key(size_gib=size_gib), log=log)
-        _compress(raw, image, log)
+        compressed: list[str | Path] = ["-f", "raw", "-O", "qcow2", "-c", "-m", "4", "-W", raw, image]
+        proc.run(["qemu-img", "convert", *compressed], timeout=PACK_LIMIT, log=log)
     return image
 
 
@@ -69,11 +70,6 @@ def root_file_system(recipe: DiskRecipe, root: Path, log: Path, *, mirror: str, 
     """
     _install(recipe, root, log, mirror, seconds)
     _arrange(recipe, root)
-
-
-def _compress(raw: Path, image: Path, log: Path) -> None:
-    command: list[str | Path] = ["qemu-img", "convert", "-f", "raw", "-O", "qcow2", "-c", "-m", "4", "-W", raw, image]
-    proc.run(command, timeout=PACK_LIMIT, log=log)
 
 
 def _install(recipe: DiskRecipe, root: Path, log: Path, mirror: str, seconds: float) -> None:
@@ -131,20 +127,5 @@ def raw_disk(root: Path, raw: Path, *, size_gib: int, identity: str, log: Path) 
     # The first MiB is the partition table's, the last its copy's.
     blocks = (size - 2 * MIB) // 1024
     features = f"offset={MIB},assume_storage_prezeroed=1,hash_seed={seed}"
-    command: list[str | Path] = [
-        "mke2fs",
-        "-q",
-        "-t",
-        "ext4",
-        "-L",
-        "root",
-        "-m",
-        "0",
-        "-U",
-        str(fs_id),
-        "-E",
-        features,
-        "-d",
-        root,
-    ]
-    proc.run([*command, raw, f"{blocks}k"], timeout=PACK_LIMIT, log=log)
+    options = [*("-q", "-t", "ext4", "-L", "root", "-m", "0", "-U", str(fs_id)), *("-E", features, "-d", root)]
+    proc.run(["mke2fs", *options, raw, f"{blocks}k"], timeout=PACK_LIMIT, log=log)

@@ -6,7 +6,6 @@ Layout: `NAME-<first 12 of its sha256>.qcow2` and a record `.json` beside it, wh
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import time
@@ -20,15 +19,11 @@ from harness.artifacts.download import Told, download
 from harness.artifacts.recipe import LIMITS, ArtifactLimits
 from harness.artifacts.workdir import hold, working
 from harness.errors import InfraError
-from harness.files import write_atomically
+from harness.files import sha256_of, write_atomically
 from harness.spec.models import BuildSource, DiskImage, UrlSource
 from harness.spec.project import templates_dir
 
 TELL_SECONDS = 2.0  # between two lines of progress
-
-
-def silent(line: str) -> None:
-    """Take no notice of progress."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +63,7 @@ class ImageCache:
         """Return an image if it is cached; make nothing. A published image's list of checksums is asked for."""
         return self._read(image, self._key(image))
 
-    def ensure(self, image: DiskImage, say: Say = silent) -> CachedImage:
+    def ensure(self, image: DiskImage, say: Say = lambda _: None) -> CachedImage:
         """Return an image, making or downloading it first when it is not cached.
 
         Raises:
@@ -76,12 +71,11 @@ class ImageCache:
             InfraError: it could not be made or downloaded; nothing of it stays behind but a log.
         """
         key = self._key(image)
-        found = self._read(image, key)
-        if found is not None:
+        if (found := self._read(image, key)) is not None:
             return found
         with hold(self.root, image.name, lambda: say(f"{image.name}: waiting for another process that builds it")):
-            found = self._read(image, key)  # another process may have made it while this one waited
-            return found if found is not None else self._make(image, key, say)
+            # another process may have made it while this one waited
+            return self._read(image, key) or self._make(image, key, say)
 
     def _key(self, image: DiskImage) -> str:
         if isinstance(image.source, UrlSource):
@@ -136,8 +130,7 @@ class ImageCache:
         return target
 
     def _keep(self, image: DiskImage, key: str, file: Path, virtual_size: int, seconds: float) -> CachedImage:
-        with file.open("rb") as content:
-            sha256 = hashlib.file_digest(content, "sha256").hexdigest()
+        sha256 = sha256_of(file)
         stem = f"{image.name}-{sha256[:12]}"
         made = CachedImage(
             name=image.name,

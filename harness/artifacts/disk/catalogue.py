@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import BadInput
-from harness.spec import lines
-from harness.spec.loader import refuse, validate
+from harness.spec.loader import load_file
 from harness.spec.models import DiskImage
 from harness.spec.models.images import ImagesFile
 
@@ -20,31 +19,17 @@ class ImageCatalogue:
     images: tuple[DiskImage, ...]
 
     def find(self, name: str) -> DiskImage:
-        """Return an image by its name.
-
-        Raises:
-            BadInput: there is none; says which name is near.
-        """
-        for image in self.images:
-            if image.name == name:
-                return image
-        names = [image.name for image in self.images]
-        near = difflib.get_close_matches(name, names, n=1)
+        """Return an image by its name. Raises BadInput when there is none; says which name is near."""
+        images = {image.name: image for image in self.images}
+        if name in images:
+            return images[name]
+        near = difflib.get_close_matches(name, images, n=1)
         raise BadInput(
             f"there is no disk image named {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
-            hint=f"known images: {', '.join(names)}; see `vmatrix image list`",
+            hint=f"known images: {', '.join(images)}; see `vmatrix image list`",
         )
 
 
 def load(file: Path) -> ImageCatalogue:
-    """Load a catalogue.
-
-    Raises:
-        BadInput: one line per error, with file and line.
-    """
-    document, problems = lines.read(file)
-    if not problems:
-        parsed, problems = validate(document, ImagesFile)
-        if parsed is not None:
-            return ImageCatalogue(parsed.images)
-    raise refuse(problems)
+    """Load a catalogue. Raises BadInput with one line per error: file and line."""
+    return ImageCatalogue(load_file(file, ImagesFile)[0].images)

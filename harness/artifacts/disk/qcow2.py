@@ -11,11 +11,7 @@ GIB = 1 << 30
 
 
 def virtual_size(image: Path) -> int:
-    """Return the virtual size in bytes from a qcow2 file's header.
-
-    Raises:
-        InfraError: the file is not qcow2.
-    """
+    """Return the virtual size in bytes from a qcow2 file's header. Raises InfraError when the file is not qcow2."""
     with image.open("rb") as handle:
         header = handle.read(32)
     if len(header) < 32 or header[:4] != b"QFI\xfb":

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import BadInput
-from harness.spec import lines
 from harness.spec.base import Model, Name
-from harness.spec.loader import refuse, validate
+from harness.spec.loader import load_file
 
 # Part of every image's key: raise it when a change of the builder changes what comes out.
 BUILDER = 2
@@ -69,32 +67,14 @@ def load(recipes: Path, name: str) -> DiskRecipe:
     while following is not None:
         if following in [seen for seen, _ in chain]:
             raise BadInput(f"recipe {name}: its bases form a cycle, back to {following}", paths=[recipes / name])
-        chain.insert(0, (following, _read(recipes / following / "recipe.yml")))
+        chain.insert(0, (following, load_file(recipes / following / "recipe.yml", RecipeFile)[0]))
         following = chain[0][1].base
     suites = [part.suite for _, part in chain if part.suite is not None]
     if not suites:
         raise BadInput(f"recipe {name} has no `suite`", hint="suite: trixie", paths=[recipes / name / "recipe.yml"])
-    parts = [part for _, part in chain]
     trees = [recipes / folder / "files" for folder, _ in chain]
-    return DiskRecipe(
-        name=name,
-        suite=suites[-1],
-        packages=_joined(part.packages for part in parts),
-        mask=_joined(part.mask for part in parts),
-        exclude=_joined(part.exclude for part in parts),
-        remove=_joined(part.remove for part in parts),
-        files=tuple(tree for tree in trees if tree.is_dir()),
-    )
-
-
-def _joined(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(item for part in lists for item in part))
-
-
-def _read(file: Path) -> RecipeFile:
-    document, problems = lines.read(file)
-    if not problems:
-        parsed, problems = validate(document, RecipeFile)
-        if parsed is not None:
-            return parsed
-    raise refuse(problems)
+    joined = {
+        each: tuple(dict.fromkeys(item for _, part in chain for item in getattr(part, each)))
+        for each in ("packages", "mask", "exclude", "remove")
+    }
+    return DiskRecipe(name=name, suite=suites[-1], files=tuple(tree for tree in trees if tree.is_dir()), **joined)

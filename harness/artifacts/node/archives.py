@@ -5,13 +5,13 @@ The format: https://github.com/moby/docker-image-spec/blob/main/v1.2.md#combined
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import tarfile
 from pathlib import Path
 
 from harness.artifacts.images import PATH, of_one_layer
+from harness.files import sha256_of
 
 LAYER = "layer.tar"
 # How kind's nodes are started and stopped (images/base/Dockerfile in its sources); systemd ends on this signal.
@@ -30,11 +30,9 @@ def write(target: Path, layer: Path, reference: str) -> None:
         layer: a tar archive of the file system.
         reference: what the image is called, NAME:TAG.
     """
-    with layer.open("rb") as content:
-        digest = hashlib.file_digest(content, "sha256").hexdigest()
     manifest = [{"Config": "config.json", "RepoTags": [reference], "Layers": [LAYER]}]
     with tarfile.open(target, "w") as archive:
-        _add(archive, "config.json", of_one_layer(digest, CONFIG))
+        _add(archive, "config.json", of_one_layer(sha256_of(layer), CONFIG))
         archive.add(layer, arcname=LAYER)
         _add(archive, "manifest.json", manifest)
 

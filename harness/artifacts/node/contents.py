@@ -55,12 +55,9 @@ def texts(version: str, wanted: tuple[Ref, ...]) -> dict[str, str]:
     """Return the files that are written into a node, by their absolute path in it."""
     tags = {ref.name: ref.version for ref in wanted}
     storage = STORAGE.read_text(encoding="utf-8")
-    for field, value in (
-        ("{registry}", REPOSITORY),
-        ("{busybox}", tags[BUSYBOX]),
-        ("{provisioner}", tags[PROVISIONER]),
-    ):
-        storage = storage.replace(field, value)
+    values = {"registry": REPOSITORY, "busybox": tags[BUSYBOX], "provisioner": tags[PROVISIONER]}
+    for field, value in values.items():
+        storage = storage.replace(f"{{{field}}}", value)
     return {
         "/kind/version": f"v{version}",
         "/kind/manifests/default-storage.yaml": storage,

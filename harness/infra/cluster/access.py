@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from harness.infra.cluster.rights import CELL, IMAGES, JOB, JOBS, LOOK, NAMESPACES, SCHEDULE, SHARED, SURVEY, Right
@@ -90,7 +90,8 @@ def check_access(
     asked = CellPlacement(namespace, joins=namespace is None and may_join(cluster)).asked()
     if served is not None:
         asked = [(r, ns) for r, ns in asked if r.required or not r.resource.group or r.resource.api_version in served]
-    refused = [(r, namespace, missing) for r, namespace in asked if (missing := _refused(cluster, r, namespace))]
+    denied = ((r, ns, [verb for verb in r.verbs if not allowed(cluster, r, verb, ns)]) for r, ns in asked)
+    refused = [(right, namespace, missing) for right, namespace, missing in denied if missing]
     who = subject(cluster).option() if refused else ""
     for right, namespace, missing in refused:
         yield Finding(
@@ -130,10 +131,6 @@ def _remedy_of_subresource(right: Right, missing: Sequence[str], role: str, insi
     )
 
 
-def _refused(cluster: Cluster, right: Right, namespace: str | None) -> list[str]:
-    return [verb for verb in right.verbs if not allowed(cluster, right, verb, namespace)]
-
-
 def allowed(cluster: Cluster, right: Right, verb: str, namespace: str | None = None) -> bool:
     """Ask the API whether a verb of a right is allowed, on all of the objects that it is needed on."""
     places = right.within or (namespace,)
@@ -141,16 +138,12 @@ def allowed(cluster: Cluster, right: Right, verb: str, namespace: str | None = N
 
 
 def _allowed(cluster: Cluster, right: Right, verb: str, namespace: str | None, name: str) -> bool:
-    optional: Iterable[tuple[str, str | None]] = (
-        ("subresource", right.subresource),
-        ("namespace", namespace),
-        ("name", name),
-    )
+    optional = {"subresource": right.subresource, "namespace": namespace, "name": name}
     attributes = {
         "group": right.resource.group,
         "resource": right.resource.plural,
         "verb": verb,
-        **{key: value for key, value in optional if value},
+        **{key: value for key, value in optional.items() if value},
     }
     review = {"apiVersion": REVIEW.api_version, "kind": REVIEW.kind, "spec": {"resourceAttributes": attributes}}
     answer = cluster.request("POST", REVIEW.path(), body=review)

@@ -63,9 +63,12 @@ def check_cluster(path: Path, context: str | None = None, use: Use | None = None
     except BadInput as error:
         return [Finding(error.summary, "virtual machines are created through its API", error.hint)]
     except Unreachable as error:
-        return [_unreachable(path, cluster, error)]
+        why = error.summary.rpartition(": ")[2]
+        remedy = f"is the cluster up and reachable from this host? kubectl --kubeconfig {path} version"
+        return [Finding(f"the API at {cluster.server} does not answer", why, remedy)]
     except ApiFailure as failure:
-        return [_refused(path, failure)]
+        what = f"the API refuses these credentials: {failure.code} {failure.reason}"
+        return [Finding(what, failure.message, f"log in again, or use another kubeconfig than {path}")]
     found = (finding for check in _checks(cluster, served, use or Use()) for finding in _guarded(check))
     return list(dict.fromkeys(found))  # several checks may not look at the same thing
 
@@ -94,7 +97,7 @@ def _guarded(check: Callable[[], Iterator[Finding]]) -> list[Finding]:
     """Carry out a check; one without permission reports that and does not stop the others."""
     found: list[Finding] = []
     try:
-        found.extend(check())
+        found += check()
     except ApiFailure as failure:
         what, remedy = f"not checked: {failure.message or failure.summary}", "ask the cluster's owner for read access"
         found.append(Finding(what, "the check was skipped", remedy, fatal=not failure.forbidden))
@@ -113,22 +116,6 @@ def _minor(cluster: Cluster) -> int:
     """Return the minor of the cluster's Kubernetes, 0 when it does not say."""
     found = re.match(r"v?1\.(\d+)", str(cluster.request("GET", "/version").get("gitVersion", "")))
     return int(found[1]) if found else 0
-
-
-def _unreachable(path: Path, cluster: Cluster, error: Unreachable) -> Finding:
-    return Finding(
-        f"the API at {cluster.server} does not answer",
-        f"{error.summary.rpartition(': ')[2]}",
-        f"is the cluster up and reachable from this host? kubectl --kubeconfig {path} version",
-    )
-
-
-def _refused(path: Path, failure: ApiFailure) -> Finding:
-    return Finding(
-        f"the API refuses these credentials: {failure.code} {failure.reason}",
-        failure.message,
-        f"log in again, or use another kubeconfig than {path}",
-    )
 
 
 def _groups(served: frozenset[str]) -> Iterator[Finding]:

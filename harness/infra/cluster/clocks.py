@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
+from harness.infra.cluster.access import WHO_AM_I
 from harness.infra.findings import Finding
-from harness.kube import Cluster, Resource
+from harness.kube import Cluster
 
-REVIEW = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False)
 ADVISED_SECONDS = 30.0  # not a wait: a difference that is reported
 MOST_SECONDS = 300.0  # not a wait: a difference that is refused; tokens and certificates would be
 
@@ -16,13 +16,10 @@ MOST_SECONDS = 300.0  # not a wait: a difference that is refused; tokens and cer
 def check_clock(cluster: Cluster, now: Callable[[], float]) -> Iterator[Finding]:
     """Yield a finding when the clocks differ by more than half a minute.
 
-    The API stamps its answer to a review with its own time, in whole seconds.
-
-    Args:
-        now: this host's clock, in seconds since the epoch.
+    The API stamps its answer to a review with its own time, in whole seconds. `now`: this host's, since the epoch.
     """
     before = now()
-    answer = cluster.request("POST", REVIEW.path(), body={"apiVersion": REVIEW.api_version, "kind": REVIEW.kind})
+    answer = cluster.request("POST", WHO_AM_I.path(), body={"apiVersion": WHO_AM_I.api_version, "kind": WHO_AM_I.kind})
     after = now()
     stamp = (answer.get("metadata") or {}).get("creationTimestamp")
     if not stamp:

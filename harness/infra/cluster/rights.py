@@ -9,33 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.kube import Resource
+from harness.kube import resources as on
 from harness.kube.portforward import PORT_FORWARD
-from harness.kube.resources import (
-    CALICO_FELIX,
-    CALICO_POOL,
-    CDI,
-    CLUSTER_ROLE,
-    CONFIG_MAP,
-    DATA_SOURCE,
-    DATA_VOLUME,
-    EVENT,
-    KUBEVIRT,
-    LEASE,
-    NAMESPACE,
-    NODE,
-    POD,
-    PVC,
-    RESOURCE_QUOTA,
-    ROLE_BINDING,
-    SECRET,
-    SERVICE,
-    SERVICE_CIDR,
-    STORAGE_CLASS,
-    STORAGE_PROFILE,
-    VM,
-    VMI,
-    VOLUME_SNAPSHOT,
-)
 from harness.model import LABEL_DOMAIN
 
 CELL_ROLE = "vmatrix-cell"
@@ -72,71 +47,71 @@ class Right:
 
 
 # Everywhere, for jobs whose cells get a namespace each.
-NAMESPACES = (Right(NAMESPACE, ("create", "delete", "get", "list"), "each cell has its own namespace"),)
+NAMESPACES = (Right(on.NAMESPACE, ("create", "delete", "get", "list"), "each cell has its own namespace"),)
 JOBS = (
     *NAMESPACES,
-    Right(ROLE_BINDING, ("create",), "a job gives itself rights in the namespaces that it creates"),
-    Right(CLUSTER_ROLE, ("bind",), "it may give itself only that role", names=(CELL_ROLE,), inside=True),
+    Right(on.ROLE_BINDING, ("create",), "a job gives itself rights in the namespaces that it creates"),
+    Right(on.CLUSTER_ROLE, ("bind",), "it may give itself only that role", names=(CELL_ROLE,), inside=True),
     Right(JOB, ("run",), "the policy for jobs applies to whoever may do this", inside=True),
 )
 # Everywhere, to tell whether there is room; without it the infra cluster's scheduler finds out.
 SURVEY = (
-    Right(NODE, ("list",), "free capacity is the sum over nodes", required=False),
-    Right(POD, ("list",), "requests of pods reduce it", required=False),
-    Right(KUBEVIRT, ("list",), "KubeVirt's settings say how much machines request", required=False),
+    Right(on.NODE, ("list",), "free capacity is the sum over nodes", required=False),
+    Right(on.POD, ("list",), "requests of pods reduce it", required=False),
+    Right(on.KUBEVIRT, ("list",), "KubeVirt's settings say how much machines request", required=False),
 )
-_DISKS = Right(DATA_VOLUME, ("create", "delete", "get", "list"), "disks are imported and cloned")
+_DISKS = Right(on.DATA_VOLUME, ("create", "delete", "get", "list"), "disks are imported and cloned")
 _MACHINES = (
-    Right(SECRET, ("create",), "cloud-init user data is a secret that only KubeVirt reads"),
+    Right(on.SECRET, ("create",), "cloud-init user data is a secret that only KubeVirt reads"),
     _DISKS,
-    Right(VM, ("create", "delete", "get", "list"), "machines are virtual machines"),
-    Right(VMI, ("get", "list"), "machine states are read from instances"),
-    Right(POD, ("list",), "machine addresses are read from launcher pods"),
-    Right(POD, ("get",), "machine consoles are logs of launcher pods", subresource="log"),
+    Right(on.VM, ("create", "delete", "get", "list"), "machines are virtual machines"),
+    Right(on.VMI, ("get", "list"), "machine states are read from instances"),
+    Right(on.POD, ("list",), "machine addresses are read from launcher pods"),
+    Right(on.POD, ("get",), "machine consoles are logs of launcher pods", subresource="log"),
     Right(PORT_FORWARD, ("get",), "connections to machines use the API", subresource="portforward", required=False),
-    Right(PVC, ("list",), "remaining disks are reported"),
-    Right(EVENT, ("list",), "events explain failures"),
+    Right(on.PVC, ("list",), "remaining disks are reported"),
+    Right(on.EVENT, ("list",), "events explain failures"),
 )
 # In each namespace of a cell.
-CELL = (Right(RESOURCE_QUOTA, ("create",), "a quota limits each cell"), *_MACHINES)
+CELL = (Right(on.RESOURCE_QUOTA, ("create",), "a quota limits each cell"), *_MACHINES)
 # In the namespace of the golden images.
 IMAGES = (
-    Right(DATA_VOLUME, ("create", "get"), "every disk image is imported once"),
-    Right(DATA_VOLUME, ("create",), "disks are cloned from the golden images", subresource="source", inside=True),
-    Right(PVC, ("list",), "the storage class of a golden image decides how it is cloned"),
-    Right(EVENT, ("list",), "events explain failed imports"),
+    Right(on.DATA_VOLUME, ("create", "get"), "every disk image is imported once"),
+    Right(on.DATA_VOLUME, ("create",), "disks are cloned from the golden images", subresource="source", inside=True),
+    Right(on.PVC, ("list",), "the storage class of a golden image decides how it is cloned"),
+    Right(on.EVENT, ("list",), "events explain failed imports"),
 )
 # In the namespace of the golden images, where the storage class clones from snapshots; without it, claims are cloned.
 SNAPSHOTS = (
-    Right(VOLUME_SNAPSHOT, ("create", "get"), "machines are cloned from a snapshot of their image", required=False),
-    Right(DATA_SOURCE, ("create",), "a DataSource refers to the snapshot", required=False),
+    Right(on.VOLUME_SNAPSHOT, ("create", "get"), "machines are cloned from a snapshot of their image", required=False),
+    Right(on.DATA_SOURCE, ("create",), "a DataSource refers to the snapshot", required=False),
 )
 # In the namespace of the reservations.
-SCHEDULE = (Right(LEASE, ("create", "get", "update"), "runs that share the cluster reserve what they need"),)
+SCHEDULE = (Right(on.LEASE, ("create", "get", "update"), "runs that share the cluster reserve what they need"),)
 # In a namespace that exists and that all cells share: everything above that is not about namespaces. To clone within
 # a namespace needs no right to the source (CDI, CanUserClonePVC).
 SHARED = (
     *_MACHINES,
     *SCHEDULE,
-    Right(RESOURCE_QUOTA, ("list",), "the quota of the namespace is its capacity"),
+    Right(on.RESOURCE_QUOTA, ("list",), "the quota of the namespace is its capacity"),
 )
 # Everywhere, for `vmatrix reap --expired`.
 REAP = (
-    Right(NAMESPACE, ("delete", "get", "list"), "namespaces of expired cells are deleted"),
-    Right(VM, ("delete", "list"), "machines are deleted before their disks"),
-    Right(VMI, ("list",), "a machine is gone when its instance is"),
-    Right(DATA_VOLUME, ("delete", "list"), "disks are deleted before their namespace"),
-    Right(PVC, ("list",), "what keeps a namespace is reported"),
-    Right(POD, ("list",), "what keeps a namespace is reported"),
+    Right(on.NAMESPACE, ("delete", "get", "list"), "namespaces of expired cells are deleted"),
+    Right(on.VM, ("delete", "list"), "machines are deleted before their disks"),
+    Right(on.VMI, ("list",), "a machine is gone when its instance is"),
+    Right(on.DATA_VOLUME, ("delete", "list"), "disks are deleted before their namespace"),
+    Right(on.PVC, ("list",), "what keeps a namespace is reported"),
+    Right(on.POD, ("list",), "what keeps a namespace is reported"),
     Right(REAPER, ("run",), "the policy for reapers applies to whoever may do this", inside=True),
 )
 # For `vmatrix doctor` alone; what may not be looked at is said and left out.
 LOOK = (
-    Right(STORAGE_CLASS, ("list",), "the default storage class is looked up", required=False),
-    Right(STORAGE_PROFILE, ("get",), "the storage profile is looked up", required=False),
-    Right(CDI, ("list",), "whether CDI works is looked up", required=False),
+    Right(on.STORAGE_CLASS, ("list",), "the default storage class is looked up", required=False),
+    Right(on.STORAGE_PROFILE, ("get",), "the storage profile is looked up", required=False),
+    Right(on.CDI, ("list",), "whether CDI works is looked up", required=False),
     Right(
-        CONFIG_MAP,
+        on.CONFIG_MAP,
         ("get",),
         "the cluster's networks are read from its network plugin",
         names=("kubeadm-config", "kube-flannel-cfg", "cilium-config"),
@@ -144,17 +119,17 @@ LOOK = (
         required=False,
     ),
     Right(
-        SERVICE,
+        on.SERVICE,
         ("get",),
         "the service network is looked up",
         names=("kubernetes",),
         within=("default",),
         required=False,
     ),
-    Right(SERVICE_CIDR, ("list",), "service networks are looked up", required=False),
-    Right(CALICO_POOL, ("list",), "Calico's pod networks are looked up", required=False),
+    Right(on.SERVICE_CIDR, ("list",), "service networks are looked up", required=False),
+    Right(on.CALICO_POOL, ("list",), "Calico's pod networks are looked up", required=False),
     Right(
-        CALICO_FELIX,
+        on.CALICO_FELIX,
         ("get",),
         "the port of Calico's VXLAN is looked up",
         names=("default",),

@@ -77,11 +77,7 @@ class EmbeddedProvider:
         return guests.guest_vars()
 
     def mirror(self) -> Mirror:
-        """Return the addresses of the instance's mirror.
-
-        Raises:
-            InfraError: the instance is not up.
-        """
+        """Return the addresses of the instance's mirror. Raises InfraError when the instance is not up."""
         return self.host.mirror()
 
     def describe(self) -> Mapping[str, Any]:

@@ -20,11 +20,7 @@ class HostKernel:
 
 
 def look(*, unified_cgroups: bool | None = None) -> HostKernel:
-    """Look at this host.
-
-    Args:
-        unified_cgroups: what machines get where a container engine decides that.
-    """
+    """Look at this host. `unified_cgroups`: what machines get where a container engine decides that."""
     here = Path("/sys/fs/cgroup/cgroup.controllers").exists()
     return HostKernel(
         unified_cgroups=here if unified_cgroups is None else unified_cgroups,

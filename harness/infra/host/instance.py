@@ -57,11 +57,7 @@ class HostInstance:
         return record.load(self.layout)
 
     def index(self) -> int:
-        """Return the instance's index.
-
-        Raises:
-            InfraError: it is not up.
-        """
+        """Return the instance's index. Raises InfraError when it is not up."""
         found = self.record
         if found is None:
             raise not_up(self.provider, self.layout.name, InfraError)
@@ -169,19 +165,11 @@ class HostInstance:
         return status.look(self.layout, occupant.programs(found.index) if found is not None else ())
 
     def mirror(self) -> Mirror:
-        """Return the addresses of the instance's mirror.
-
-        Raises:
-            InfraError: the instance is not up.
-        """
+        """Return the addresses of the instance's mirror. Raises InfraError when the instance is not up."""
         return mirror_of(self.index())
 
     def describe(self, server: str) -> Mapping[str, Any]:
-        """Return addresses, directories and programs with their process ids.
-
-        Args:
-            server: the URL of the API.
-        """
+        """Return addresses, directories and programs with their process ids. `server`: the URL of the API."""
         return {
             "provider": self.provider,
             "name": self.layout.name,

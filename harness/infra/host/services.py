@@ -26,11 +26,7 @@ def mirror(config: HostConfig, index: int) -> tuple[HostProgram, ...]:
 
 
 def kubevirt(config: HostConfig, index: int, *, after: tuple[str, ...] = ()) -> HostProgram:
-    """Return the embedded KubeVirt.
-
-    Args:
-        after: programs of the instance that must be ready before it starts.
-    """
+    """Return the embedded KubeVirt. `after`: programs of the instance that must be ready before it starts."""
     layout, address = config.layout, address_of(index)
     ready = layout.run / "kubevirt.ready"
     argv = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,7 +107,7 @@ class KindCluster:
         words: list[str | Path] = ["create", "cluster", "--config", file, "--kubeconfig", kubeconfig]
         env = {**self.engine.environment, self.engine.network_variable(): self.name}
         with proc.failing_as_infra(f"kind failed to create cluster {self.name}", hint="the log names the step"):
-            argv = [*_ending_with_us(), kind, *words, "--wait", f"{limits.ready:.0f}s", "--retain"]
+            argv = [*proc.ending_with_us(), kind, *words, "--wait", f"{limits.ready:.0f}s", "--retain"]
             proc.run(argv, timeout=limits.create, env=env, log=log)
         kubeconfig.chmod(0o600)
 
@@ -146,8 +145,3 @@ class KindCluster:
                 f"the node {self.node} cannot reach {url} on this host (curl exited with {done.returncode})",
                 hint="check whether a firewall drops traffic from containers to this host: nft list ruleset",
             )
-
-
-def _ending_with_us() -> list[str]:
-    """Return what makes a command end when this process is killed, where util-linux is installed."""
-    return ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []

@@ -55,11 +55,7 @@ class Engine:
         return "" if done.returncode == 0 else (done.stderr.strip() or done.stdout.strip())[-300:]
 
     def load(self, archive: Path, seconds: float) -> None:
-        """Load an image from the archive that holds it.
-
-        Raises:
-            InfraError: the engine refused it.
-        """
+        """Load an image from the archive that holds it. Raises InfraError when the engine refused it."""
         with proc.failing_as_infra(
             f"{self.client} failed to load the node image", hint="check its free disk space: df -h"
         ):

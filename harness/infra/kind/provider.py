@@ -162,11 +162,7 @@ class KindProvider:
         return nested.variables(Cluster.from_kubeconfig(self.layout.kubeconfig), {})
 
     def mirror(self) -> Mirror:
-        """Return the addresses of the instance's mirror.
-
-        Raises:
-            InfraError: the instance is not up.
-        """
+        """Return the addresses of the instance's mirror. Raises InfraError when the instance is not up."""
         return self.host.mirror()
 
     def describe(self) -> Mapping[str, Any]:
@@ -186,11 +182,7 @@ class KindProvider:
         return (*services.mirror(config, index), *part)
 
     def _engine(self) -> Engine:
-        """Return the engine that is running.
-
-        Raises:
-            InfraError: none is.
-        """
+        """Return the engine that is running. Raises InfraError when none is."""
         found = engine.find()
         if found.engine is None:
             finding = engine.missing(found.said)

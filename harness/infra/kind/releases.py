@@ -17,7 +17,7 @@ from harness import paths
 from harness.errors import BadInput
 from harness.spec import lines
 from harness.spec.base import Model
-from harness.spec.loader import refuse, validate
+from harness.spec.loader import load_file
 
 PIN = "vmatrix infra pin"
 
@@ -65,13 +65,12 @@ class Releases:
 
     def unpinned(self) -> list[lines.Problem]:
         """Return the manifests without a checksum, by line."""
-        answer = []
-        for project in ("kubevirt", "cdi"):
-            for part in ("operator", "resource"):
-                manifest: Manifest = getattr(getattr(self, project), part)
-                if not manifest.sha256:
-                    answer.append(self.document.problem((project, part), f"{manifest.name} has no sha256"))
-        return answer
+        return [
+            self.document.problem((project, part), f"{manifest.name} has no sha256")
+            for project, release in (("kubevirt", self.kubevirt), ("cdi", self.cdi))
+            for part, manifest in (("operator", release.operator), ("resource", release.resource))
+            if not manifest.sha256
+        ]
 
 
 def default_file() -> Path:
@@ -80,17 +79,9 @@ def default_file() -> Path:
 
 
 def load(file: Path) -> Releases:
-    """Read the releases.
-
-    Raises:
-        BadInput: every mistake with its line.
-    """
-    document, problems = lines.read(file)
-    if not problems:
-        parsed, problems = validate(document, ReleasesFile)
-        if parsed is not None:
-            return Releases(file, parsed.kubevirt, parsed.cdi, document)
-    raise refuse(problems)
+    """Read the releases. Raises BadInput with every mistake and its line."""
+    parsed, document = load_file(file, ReleasesFile)
+    return Releases(file, parsed.kubevirt, parsed.cdi, document)
 
 
 def require_pinned(releases: Releases) -> None:
