@@ -127,5 +127,5 @@ def raw_disk(root: Path, raw: Path, *, size_gib: int, identity: str, log: Path) 
     # The first MiB is the partition table's, the last its copy's.
     blocks = (size - 2 * MIB) // 1024
     features = f"offset={MIB},assume_storage_prezeroed=1,hash_seed={seed}"
-    options = [*("-q", "-t", "ext4", "-L", "root", "-m", "0", "-U", str(fs_id)), *("-E", features, "-d", root)]
-    proc.run(["mke2fs", *options, raw, f"{blocks}k"], timeout=PACK_LIMIT, log=log)
+    options = ("-q", "-t", "ext4", "-L", "root", "-m", "0", "-U", str(fs_id), "-E", features)
+    proc.run(["mke2fs", *options, "-d", root, raw, f"{blocks}k"], timeout=PACK_LIMIT, log=log)
