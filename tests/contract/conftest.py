@@ -46,13 +46,7 @@ class Infra:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let the caller name the infra cluster."""
-    parser.addoption(
-        "--kubeconfig",
-        dest="contract_kubeconfig",
-        type=Path,
-        help="run against this cluster; without it an embedded one is made",
-    )
+    """Let the caller tell how the infra cluster is reached, and which image its machines boot."""
     parser.addoption("--host-address", help="where importers reach this host (default: the way to the API's host)")
     parser.addoption("--image", help="the image of matrix/images.yml that machines boot (default: one that fits)")
     parser.addoption("--mirror", help="URL of a mirror that serves built images, for use with --kubeconfig")
@@ -66,11 +60,11 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session")
 def infra(request: pytest.FixtureRequest) -> Iterator[Infra]:
     """Return the infra API; an embedded one is taken down at the end."""
-    given: Path | None = request.config.getoption("contract_kubeconfig")
+    given: str | None = request.config.getoption("--kubeconfig")  # the plugin's own
     address: str | None = request.config.getoption("--host-address")
     image: str | None = request.config.getoption("--image")
     mirror: str | None = request.config.getoption("--mirror")
-    with existing(given, image, mirror) if given is not None else embedded(image) as reached:
+    with existing(Path(given), image, mirror) if given is not None else embedded(image) as reached:
         admin = Cluster.from_kubeconfig(reached.kubeconfig)
         yield Infra(admin, reached.kubeconfig, address or _way_to(admin.server), reached.boot_image)
 
