@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
-from harness.kube.client import Json
+from harness.kube.client import Cluster, Json
+from harness.kube.resources import Resource
 
 GROUP = "kubevirt.io"
 VM = "virtualmachine"
@@ -56,6 +57,18 @@ def internal(why: str) -> StatusError:
     """Say that something behind this API went wrong."""
     message = f"Internal error occurred: {why}"
     return StatusError(HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", message, {"causes": [{"message": why}]})
+
+
+def existing(cluster: Cluster, resource: Resource, namespace: str, name: str) -> Json:
+    """Return an object.
+
+    Raises:
+        StatusError: there is none.
+    """
+    found = cluster.get(resource, name, namespace)
+    if found is None:
+        raise not_found(resource.kind.lower(), name)
+    return found
 
 
 def _details(kind: str, name: str) -> Json:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+from http import HTTPStatus
+
+from aiohttp import web
 
 from harness.embedded.crds import KUBEVIRT_VERSION
+from harness.embedded.subresources.operations import SERVED
 from harness.kube.client import Json
 
 GROUP = "subresources.kubevirt.io"
 VERSIONS = ("v1", "v1alpha3")  # the first is preferred
 NAMESPACE, SERVICE, PORT_NAME = "kubevirt", "virt-api", "https"
 SERVER_NAME = f"{SERVICE}.{NAMESPACE}.svc"  # what the API server expects of the certificate
+# What anybody may ask.
+ANYBODYS = frozenset({"/", "/apis", "/healthz", f"/apis/{GROUP}"}) | {
+    f"/apis/{GROUP}/{version}{path}" for version in VERSIONS for path in ("", "/version", "/guestfs", "/healthz")
+}
 
 
 def group() -> Json:
@@ -31,15 +38,11 @@ def groups() -> Json:
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [group()]}
 
 
-def resources(version: str, served: Iterable[tuple[str, str]]) -> Json:
-    """Return the APIResourceList of a version.
-
-    Args:
-        served: pairs of a plural and a subresource.
-    """
+def resources(version: str) -> Json:
+    """Return the APIResourceList of a version."""
     listed = [
         {"name": f"{plural}/{subresource}", "singularName": "", "namespaced": True, "kind": "", "verbs": []}
-        for plural, subresource in served
+        for plural, subresource in SERVED
     ]
     return {
         "kind": "APIResourceList",
@@ -53,6 +56,25 @@ def release() -> Json:
     """Return what `/version` says."""
     major, minor = KUBEVIRT_VERSION.removeprefix("v").split(".")[:2]
     return {"gitVersion": KUBEVIRT_VERSION, "major": major, "minor": minor, "platform": "linux/amd64"}
+
+
+def described(path: str) -> web.Response:
+    """Answer what anybody may ask."""
+    root = f"/apis/{GROUP}"
+    if path == "/":
+        return web.json_response({"paths": ["/apis", root, "/healthz"]})
+    if path == "/apis":
+        return web.json_response(groups())
+    if path == root:
+        return web.json_response(group())
+    version, _, last = path.removeprefix(f"{root}/").partition("/")
+    if version in VERSIONS and not last:
+        return web.json_response(resources(version))
+    if last == "version":
+        return web.json_response(release())
+    if last == "healthz" or path == "/healthz":
+        return web.json_response({"apiserver": {"connectivity": "ok"}})
+    return web.Response(status=HTTPStatus.NOT_FOUND, text="404: Page Not Found")
 
 
 def service(port: int) -> Json:

@@ -92,26 +92,21 @@ def asker_of(trust: Trust, peer: Mapping[str, Any] | None, headers: CIMultiDictP
     Args:
         peer: the client's verified certificate, as ssl.SSLSocket.getpeercert() returns it.
     """
-    if not peer or (trust.names and not trust.names & _common_names(peer)):
+    subject = (peer or {}).get("subject", ())
+    common_names = {value for part in subject for key, value in part if key == "commonName"}
+    if not peer or (trust.names and not trust.names & common_names):
         return None
     user = next((headers[name] for name in trust.user if name in headers), None)
     if user is None:
         return None
     groups = next((tuple(headers.getall(name)) for name in trust.group if name in headers), ())
-    return Asker(user, groups, _extra(trust, headers))
-
-
-def _common_names(peer: Mapping[str, Any]) -> frozenset[str]:
-    return frozenset(value for part in peer.get("subject", ()) for key, value in part if key == "commonName")
-
-
-def _extra(trust: Trust, headers: CIMultiDictProxy[str]) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
-    for header in {name.lower() for name in headers}:
-        for prefix in trust.extra:
-            if header.startswith(prefix.lower()):
-                found[unquote(header[len(prefix) :])] = tuple(headers.getall(header))
-    return found
+    extra = {
+        unquote(header[len(prefix) :]): tuple(headers.getall(header))
+        for header in {name.lower() for name in headers}
+        for prefix in trust.extra
+        if header.startswith(prefix.lower())
+    }
+    return Asker(user, groups, extra)
 
 
 def may(cluster: Cluster, asker: Asker, attributes: Mapping[str, str]) -> tuple[bool, str]:

@@ -9,7 +9,7 @@ from typing import Any
 from harness.embedded.node.guests import Guests
 from harness.embedded.objects import condition, dig, new_condition, phase, without_condition
 from harness.embedded.subresources import answers
-from harness.embedded.subresources.answers import conflict
+from harness.embedded.subresources.answers import conflict, existing
 from harness.embedded.vmi.conditions import PAUSED
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.resources import VMI
@@ -18,16 +18,12 @@ TRIES = 10  # controllers write an instance at the same time
 AGENT = "AgentConnected"
 
 
-def instance(cluster: Cluster, namespace: str, name: str) -> Json:
-    """Return a VirtualMachineInstance.
-
-    Raises:
-        StatusError: there is none.
-    """
-    found = cluster.get(VMI, name, namespace)
-    if found is None:
-        raise answers.not_found(answers.VMI, name)
-    return found
+def _running(cluster: Cluster, namespace: str, name: str, otherwise: str = "VMI is not running") -> Json:
+    """Return an instance that runs, or refuse."""
+    vmi = existing(cluster, VMI, namespace, name)
+    if phase(vmi) != "Running":
+        raise conflict(answers.VMI, name, otherwise)
+    return vmi
 
 
 def pause(cluster: Cluster, guests: Guests, namespace: str, name: str, options: Mapping[str, Any]) -> None:
@@ -36,17 +32,12 @@ def pause(cluster: Cluster, guests: Guests, namespace: str, name: str, options: 
     Raises:
         StatusError: it does not run, stands still already, or has a probe that would kill it.
     """
-    vmi = instance(cluster, namespace, name)
-    if phase(vmi) != "Running":
-        raise conflict(answers.VMI, name, "VM is not running")
+    vmi = _running(cluster, namespace, name, "VM is not running")
     if dig(vmi, "spec", "livenessProbe") is not None:
-        why = "Pausing VMIs with LivenessProbe is currently not supported"
-        raise answers.forbidden(answers.VMI, name, why)
+        raise answers.forbidden(answers.VMI, name, "Pausing VMIs with LivenessProbe is currently not supported")
     if condition(vmi, PAUSED) is not None:
         raise conflict(answers.VMI, name, "VMI is already paused")
-    if not _dry(options):
-        guests.pause(vmi["metadata"]["uid"], paused=True)
-        _say_paused(cluster, vmi, paused=True)
+    _switch(cluster, guests, vmi, options, paused=True)
 
 
 def unpause(cluster: Cluster, guests: Guests, namespace: str, name: str, options: Mapping[str, Any]) -> None:
@@ -55,25 +46,20 @@ def unpause(cluster: Cluster, guests: Guests, namespace: str, name: str, options
     Raises:
         StatusError: it does not run, or does not stand still.
     """
-    vmi = instance(cluster, namespace, name)
-    if phase(vmi) != "Running":
-        raise conflict(answers.VMI, name, "VMI is not running")
+    vmi = _running(cluster, namespace, name)
     if condition(vmi, PAUSED) is None:
         raise conflict(answers.VMI, name, "VMI is not paused")
-    if not _dry(options):
-        guests.pause(vmi["metadata"]["uid"], paused=False)
-        _say_paused(cluster, vmi, paused=False)
+    _switch(cluster, guests, vmi, options, paused=False)
 
 
-def _dry(options: Mapping[str, Any]) -> bool:
-    return "All" in (options.get("dryRun") or [])
-
-
-def _say_paused(cluster: Cluster, vmi: Json, *, paused: bool) -> None:
-    """Write the condition, again when somebody else was faster."""
+def _switch(cluster: Cluster, guests: Guests, vmi: Json, options: Mapping[str, Any], *, paused: bool) -> None:
+    """Pause a machine or let it go on, and write the condition; again when somebody else was faster."""
+    if "All" in (options.get("dryRun") or []):
+        return
     meta = vmi["metadata"]
+    guests.pause(meta["uid"], paused=paused)
     for _ in range(TRIES):
-        found = instance(cluster, meta["namespace"], meta["name"])
+        found = existing(cluster, VMI, meta["namespace"], meta["name"])
         conditions = without_condition(dig(found, "status", "conditions") or [], PAUSED)
         if paused:
             message = "VMI was paused by user"
@@ -94,9 +80,7 @@ def guest_os_info(cluster: Cluster, namespace: str, name: str) -> Json:
     Raises:
         StatusError: it does not run, or has no agent, as machines here have none but on request (see faults).
     """
-    vmi = instance(cluster, namespace, name)
-    if phase(vmi) != "Running":
-        raise conflict(answers.VMI, name, "VMI is not running")
+    vmi = _running(cluster, namespace, name)
     if condition(vmi, AGENT) is None:
         raise conflict(answers.VMI, name, "VMI does not have guest agent connected")
     return {"os": dig(vmi, "status", "guestOSInfo") or {}}

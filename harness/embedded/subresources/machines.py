@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.embedded.objects import dig, phase
 from harness.embedded.subresources import answers
-from harness.embedded.subresources.answers import StatusError, conflict
+from harness.embedded.subresources.answers import conflict, existing
 from harness.embedded.vm.strategy import START, STOP, is_final, run_strategy
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.resources import POD, VM, VMI
@@ -21,25 +21,13 @@ SWIFT_SECONDS = 1  # of grace for a launcher whose machine is to be restarted at
 UNTESTED = 422  # what the API answers when a patch's `test` does not hold
 
 
-def machine(cluster: Cluster, namespace: str, name: str) -> Json:
-    """Return a VirtualMachine.
-
-    Raises:
-        StatusError: there is none.
-    """
-    found = cluster.get(VM, name, namespace)
-    if found is None:
-        raise answers.not_found(answers.VM, name)
-    return found
-
-
 def start(cluster: Cluster, namespace: str, name: str, options: Mapping[str, Any]) -> None:
     """Start a machine that does not run.
 
     Raises:
         StatusError: it runs, or its run strategy starts it by itself.
     """
-    vm, vmi = machine(cluster, namespace, name), cluster.get(VMI, name, namespace)
+    vm, vmi = existing(cluster, VM, namespace, name), cluster.get(VMI, name, namespace)
     if vmi is not None and not is_final(vmi) and phase(vmi) not in {"", "Unknown"}:
         raise conflict(answers.VM, name, "VM is already running")
     if options.get("paused"):
@@ -62,7 +50,7 @@ def stop(cluster: Cluster, namespace: str, name: str, options: Mapping[str, Any]
     Raises:
         StatusError: it does not run.
     """
-    vm, vmi = machine(cluster, namespace, name), cluster.get(VMI, name, namespace)
+    vm, vmi = existing(cluster, VM, namespace, name), cluster.get(VMI, name, namespace)
     runs = vmi is not None and not is_final(vmi)
     strategy, grace = run_strategy(vm), options.get("gracePeriod")
     if strategy not in {"Always", "Once"} and not runs:
@@ -92,7 +80,7 @@ def restart(cluster: Cluster, namespace: str, name: str, options: Mapping[str, A
         raise answers.bad_request("For force restart, only gracePeriod=0 is supported for now")
     if grace is not None and grace < 0:
         raise answers.bad_request("gracePeriod has to be greater or equal to 0")
-    vm = machine(cluster, namespace, name)
+    vm = existing(cluster, VM, namespace, name)
     strategy = run_strategy(vm)
     if strategy in {"Halted", "Once"}:
         raise conflict(answers.VM, name, f"RunStategy {strategy} does not support manual restart requests")
@@ -149,16 +137,11 @@ def _patch(
     try:
         _send(cluster, VM.path(meta["namespace"], meta["name"], subresource), operations, options)
     except ApiFailure as failure:
-        raise _explained(failure, meta["name"]) from failure
+        if failure.code == UNTESTED:  # the machine has changed meanwhile
+            raise conflict(answers.VM, meta["name"], failure.message) from failure
+        raise answers.internal(failure.message) from failure
 
 
 def _send(cluster: Cluster, path: str, operations: list[Json], options: Mapping[str, Any]) -> None:
     query = {"dryRun": "All"} if "All" in (options.get("dryRun") or []) else {}
     cluster.request("PATCH", path, body=operations, query=query, content_type=JSON_PATCH)
-
-
-def _explained(failure: ApiFailure, name: str) -> StatusError:
-    """Tell a machine that has changed meanwhile from an API that did not take the change."""
-    if failure.code == UNTESTED:
-        return conflict(answers.VM, name, failure.message)
-    return answers.internal(failure.message)

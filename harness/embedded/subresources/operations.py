@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Protocol, TypeVar
 
@@ -13,12 +14,13 @@ from aiohttp import web
 from harness.embedded.faults import Faults
 from harness.embedded.node.guests import Guests
 from harness.embedded.objects import condition, controller_of, dig, phase
-from harness.embedded.subresources import answers, console, instances, machines, streams
+from harness.embedded.subresources import answers, instances, machines, streams
+from harness.embedded.subresources.answers import existing
 from harness.embedded.subresources.streams import Dropping, Stream
 from harness.embedded.subresources.tunnel import OpenTunnels
 from harness.embedded.vmi.conditions import PAUSED
 from harness.kube.client import Cluster, Json
-from harness.kube.resources import VMI
+from harness.kube.resources import VM, VMI
 
 T = TypeVar("T")
 VMS, VMIS = "virtualmachines", "virtualmachineinstances"
@@ -63,20 +65,14 @@ class Blocking(Protocol):
         """Return what it returns."""
 
 
-def _switch(verb: Callable[[Cluster, str, str, Mapping[str, Any]], None]) -> Callable[[Parts, Call], Reply]:
-    def switch(parts: Parts, call: Call) -> Reply:
-        verb(parts.cluster, call.namespace, call.name, call.options)
-        return HTTPStatus.ACCEPTED, None
-
-    return switch
+def _switch(verb: Callable[[Cluster, str, str, Mapping[str, Any]], None], parts: Parts, call: Call) -> Reply:
+    verb(parts.cluster, call.namespace, call.name, call.options)
+    return HTTPStatus.ACCEPTED, None
 
 
-def _hold(verb: Callable[[Cluster, Guests, str, str, Mapping[str, Any]], None]) -> Callable[[Parts, Call], Reply]:
-    def hold(parts: Parts, call: Call) -> Reply:
-        verb(parts.cluster, parts.guests, call.namespace, call.name, call.options)
-        return HTTPStatus.OK, None
-
-    return hold
+def _hold(verb: Callable[[Cluster, Guests, str, str, Mapping[str, Any]], None], parts: Parts, call: Call) -> Reply:
+    verb(parts.cluster, parts.guests, call.namespace, call.name, call.options)
+    return HTTPStatus.OK, None
 
 
 def _guest_os_info(parts: Parts, call: Call) -> Reply:
@@ -110,33 +106,30 @@ def _faulty(parts: Parts, vmi: Json, stream: Stream) -> Stream:
 
 def _instance(cluster: Cluster, call: Call) -> Json:
     """Return the instance that a call is about; of a machine, its own."""
-    if call.plural == VMIS:
-        return instances.instance(cluster, call.namespace, call.name)
-    vm = machines.machine(cluster, call.namespace, call.name)
-    vmi = instances.instance(cluster, call.namespace, call.name)
-    owner = controller_of(vmi) or {}
-    if owner.get("uid") != vm["metadata"]["uid"]:
+    vm = existing(cluster, VM, call.namespace, call.name) if call.plural == VMS else None
+    vmi = existing(cluster, VMI, call.namespace, call.name)
+    if vm is not None and (controller_of(vmi) or {}).get("uid") != vm["metadata"]["uid"]:
         raise answers.internal(f"unable to retrieve vmi [{call.name}] for vm: it belongs to another")
     return vmi
 
 
 async def _console(parts: Parts, call: Call, blocking: Blocking) -> web.StreamResponse:
     """Carry what a guest writes to its console to a WebSocket."""
-    vmi = await blocking(lambda: instances.instance(parts.cluster, call.namespace, call.name))
+    vmi = await blocking(lambda: existing(parts.cluster, VMI, call.namespace, call.name))
     if phase(vmi) in {"Succeeded", "Failed"}:
         raise answers.conflict(answers.VMI, call.name, "VMI is in failed status")
     if phase(vmi) != "Running":
         why = f"Unable to connect to VirtualMachineInstance because phase is {phase(vmi)} instead of Running"
         raise answers.bad_request(why)
-    return await parts.tunnels.carry(call.request, console.opened(parts.guests.console(vmi["metadata"]["uid"])))
+    return await parts.tunnels.carry(call.request, streams.console(parts.guests.console(vmi["metadata"]["uid"])))
 
 
 VERBS: Mapping[Operation, Callable[[Parts, Call], Reply]] = {
-    ("PUT", VMS, "start"): _switch(machines.start),
-    ("PUT", VMS, "stop"): _switch(machines.stop),
-    ("PUT", VMS, "restart"): _switch(machines.restart),
-    ("PUT", VMIS, "pause"): _hold(instances.pause),
-    ("PUT", VMIS, "unpause"): _hold(instances.unpause),
+    ("PUT", VMS, "start"): partial(_switch, machines.start),
+    ("PUT", VMS, "stop"): partial(_switch, machines.stop),
+    ("PUT", VMS, "restart"): partial(_switch, machines.restart),
+    ("PUT", VMIS, "pause"): partial(_hold, instances.pause),
+    ("PUT", VMIS, "unpause"): partial(_hold, instances.unpause),
     ("GET", VMIS, "guestosinfo"): _guest_os_info,
 }
 ASYNCHRONOUS: Mapping[Operation, Callable[[Parts, Call, Blocking], Awaitable[web.StreamResponse]]] = {

@@ -23,7 +23,6 @@ from harness.embedded.faults import Faults
 from harness.embedded.node.guests import Guests
 from harness.embedded.subresources import answers, discovery, identity
 from harness.embedded.subresources.answers import StatusError
-from harness.embedded.subresources.descriptions import ANYBODYS, described
 from harness.embedded.subresources.identity import Trust
 from harness.embedded.subresources.operations import ASYNCHRONOUS, VERBS, Call, Parts
 from harness.embedded.subresources.tunnel import OpenTunnels
@@ -99,8 +98,8 @@ class SubresourceServer:
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         path = request.path.rstrip("/") or "/"
-        if path in ANYBODYS or path.startswith("/openapi"):
-            return described(path)
+        if path in discovery.ANYBODYS or path.startswith("/openapi"):
+            return discovery.described(path)
         call = await self._call(request)
         refusal = await self._refusal(request, call)
         if refusal is not None:
@@ -118,18 +117,10 @@ class SubresourceServer:
         words = request.path.strip("/").split("/")
         if len(words) < 8 or words[:2] != ["apis", discovery.GROUP] or words[3] != "namespaces":
             raise web.HTTPNotFound(text="404: Page Not Found")
-        if words[2] not in discovery.VERSIONS:
+        _, _, version, _, namespace, plural, name, subresource, *rest = words
+        if version not in discovery.VERSIONS:
             raise web.HTTPNotFound(text="404: Page Not Found")
-        return Call(
-            request=request,
-            version=words[2],
-            namespace=words[4],
-            plural=words[5],
-            name=words[6],
-            subresource=words[7],
-            rest=tuple(words[8:]),
-            options=await _options(request),
-        )
+        return Call(request, version, namespace, plural, name, subresource, tuple(rest), await _options(request))
 
     async def _refusal(self, request: web.Request, call: Call) -> str | None:
         """Return why a request is refused, None when it is not."""

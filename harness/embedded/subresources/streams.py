@@ -1,16 +1,18 @@
-"""Byte streams behind WebSockets: a guest's port, and one that is cut on request."""
+"""Byte streams behind WebSockets: a guest's port, its console, and one that is cut on request."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import socket
-from typing import Protocol
+from pathlib import Path
+from typing import IO, Protocol
 
 from harness.embedded.subresources import answers
 
 CHUNK = 64 * 1024  # bytes; a UDP datagram fits
 DIAL_SECONDS = 15.0  # a machine of this host: its kernel accepts or refuses at once, unless a firewall drops
+LOOK_SECONDS = 0.1
 TYPES = {"tcp": socket.SOCK_STREAM, "udp": socket.SOCK_DGRAM}
 
 
@@ -60,19 +62,11 @@ class Dropping:
         self._stream, self._left = stream, after_bytes
 
     async def read(self) -> bytes:
-        """Return what comes next.
-
-        Raises:
-            Dropped: that was enough.
-        """
+        """Return what comes next, unless that was enough: then Dropped is raised."""
         return self._counted(await self._stream.read())
 
     async def write(self, content: bytes) -> None:
-        """Hand on what has come.
-
-        Raises:
-            Dropped: that was enough.
-        """
+        """Hand on what has come, unless that was enough: then Dropped is raised."""
         await self._stream.write(self._counted(content))
 
     def close(self) -> None:
@@ -109,3 +103,39 @@ async def dial(address: str, port: str, protocol: str) -> Port:
         made.close()
         raise
     return Port(made)
+
+
+class Console:
+    """What a machine writes to its console from now on; its supervisor appends it to a file."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    async def read(self) -> bytes:
+        """Return what was written next; nothing when the machine, and the file with it, is gone."""
+        while not (content := self._file.read(CHUNK)):
+            if os.fstat(self._file.fileno()).st_nlink == 0:
+                return b""
+            await asyncio.sleep(LOOK_SECONDS)
+        return content
+
+    async def write(self, content: bytes) -> None:
+        """Drop what is typed: machines are started without a keyboard."""
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def console(path: Path) -> Console:
+    """Open the console of a machine where it is now.
+
+    Raises:
+        StatusError: the machine has none.
+    """
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise answers.internal(f"dialing virt-handler: {error.strerror}") from error
+    file.seek(0, os.SEEK_END)
+    return Console(file)
