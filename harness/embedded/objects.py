@@ -61,11 +61,7 @@ def owner_reference(owner: Json, resource: Resource) -> Json:
 
 def controller_of(obj: Json) -> Json | None:
     """Return the reference to the object's controller, None when it has none."""
-    for reference in obj["metadata"].get("ownerReferences") or []:
-        if reference.get("controller"):
-            found: Json = reference
-            return found
-    return None
+    return next((r for r in obj["metadata"].get("ownerReferences") or [] if r.get("controller")), None)
 
 
 def deleting(obj: Json) -> bool:
@@ -75,16 +71,12 @@ def deleting(obj: Json) -> bool:
 
 def phase(obj: Json | None) -> str:
     """Return an object's phase, "" when it has none."""
-    return str(((obj or {}).get("status") or {}).get("phase") or "")
+    return str(dig(obj, "status", "phase") or "")
 
 
 def condition(obj: Json | None, kind: str) -> Json | None:
     """Return the condition of a type from an object's status."""
-    for found in ((obj or {}).get("status") or {}).get("conditions") or []:
-        if found.get("type") == kind:
-            answer: Json = found
-            return answer
-    return None
+    return next((c for c in dig(obj, "status", "conditions") or [] if c.get("type") == kind), None)
 
 
 def is_condition(obj: Json | None, kind: str, status: str, reason: str | None = None) -> bool:
@@ -95,29 +87,20 @@ def is_condition(obj: Json | None, kind: str, status: str, reason: str | None = 
 
 def new_condition(kind: str, status: str, reason: str, message: str, moment: datetime, *, probed: bool = True) -> Json:
     """Return a condition that turns at a moment; `probed`: it was looked at then, which KubeVirt writes of some."""
-    return {
-        "type": kind,
-        "status": status,
-        "reason": reason,
-        "message": message,
-        "lastProbeTime": stamp(moment) if probed else None,
-        "lastTransitionTime": stamp(moment),
-    }
+    times = {"lastProbeTime": stamp(moment) if probed else None, "lastTransitionTime": stamp(moment)}
+    return {"type": kind, "status": status, "reason": reason, "message": message, **times}
 
 
 def with_condition(conditions: Sequence[Json], new: Json) -> list[Json]:
     """Return conditions with one set; one that says the same keeps its times, one that is new goes to the end."""
-    answer, found = [], False
-    for old in conditions:
-        if old["type"] != new["type"]:
-            answer.append(old)
-            continue
-        found = True
-        same = all(old.get(k) == new.get(k) for k in ("status", "reason", "message"))
-        if old.get("status") == new.get("status"):
-            new = {**new, "lastTransitionTime": old.get("lastTransitionTime")}
-        answer.append(old if same else new)
-    return answer if found else [*answer, new]
+    old = next((c for c in conditions if c["type"] == new["type"]), None)
+    if old is None:
+        return [*conditions, new]
+    if all(old.get(k) == new.get(k) for k in ("status", "reason", "message")):
+        new = old
+    elif old.get("status") == new.get("status"):
+        new = {**new, "lastTransitionTime": old.get("lastTransitionTime")}
+    return [new if c["type"] == new["type"] else c for c in conditions]
 
 
 def without_condition(conditions: Sequence[Json], kind: str) -> list[Json]:

@@ -13,9 +13,8 @@ from harness.embedded.node.addresses import Addresses
 from harness.embedded.node.guests import Guests
 from harness.embedded.objects import controller_of, deleting, dig, is_condition, parse_time, phase
 from harness.embedded.vmi.conditions import UNPAUSED
-from harness.embedded.vmi.consumer import is_consumer
 from harness.embedded.vmi.containers import KILL_AFTER_SECONDS, grace_seconds
-from harness.embedded.vmi.launcher import CREATED_BY, LAUNCHER
+from harness.embedded.vmi.launcher import CREATED_BY, LAUNCHER, is_consumer
 from harness.kube.client import Json
 from harness.kube.informer import Key, key_of, labels_of
 from harness.kube.reconcile import Controller

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 
 from harness.embedded.context import Context
-from harness.embedded.objects import deleting, dig
+from harness.embedded.objects import deleting, dig, phase
 from harness.embedded.vm import volumes
-from harness.embedded.vm.instance import (
-    CONTROLLER_FINALIZER,
-    FOREGROUND_FINALIZER,
-    LATEST_API,
-    STORAGE_API,
-    instance_of,
-    revision,
-)
+from harness.embedded.vm.instance import CONTROLLER_FINALIZER, FOREGROUND_FINALIZER, OBSERVED, instance_of, revision
 from harness.embedded.vm.store import VmStore
 from harness.embedded.vm.strategy import START, InstanceAction, decide, is_final
 from harness.kube.client import ApiFailure, Json
@@ -24,7 +18,6 @@ from harness.kube.resources import CONTROLLER_REVISION, DATA_VOLUME, VMI
 
 COMPONENT = "virtualmachine-controller"
 ORPHAN = "orphan"  # the finalizer of a deletion that leaves dependents alone
-API_VERSION = "v1"
 WORKERS = 3
 
 
@@ -32,9 +25,10 @@ class VmController:
     """Reconciles VirtualMachines."""
 
     def __init__(self, context: Context) -> None:
-        self._context = context
         self._cluster = context.cluster
         self._store = VmStore(context)
+        self._say = partial(context.events.normal, component=COMPONENT)
+        self._warn = partial(context.events.warning, component=COMPONENT)
         self.controller = Controller("vm", self.reconcile, workers=WORKERS)
         self._store.vms.subscribe(lambda _, vm: self.controller.queue.add(key_of(vm)))
         self._store.vmis.subscribe(lambda _, vmi: self.controller.queue.add(key_of(vmi)))
@@ -71,11 +65,8 @@ class VmController:
         """Write what every VM gets at first sight: snapshot statuses, observed versions, the finalizer."""
         if dig(vm, "status", "volumeSnapshotStatuses") is None and volumes.template_spec(vm).get("volumes"):
             vm = self._store.patch_status(vm, {"volumeSnapshotStatuses": volumes.snapshot_statuses(vm)})
-        meta = vm["metadata"]
-        annotations = meta.get("annotations") or {}
-        if annotations.get(LATEST_API) != API_VERSION or annotations.get(STORAGE_API) != API_VERSION:
-            observed = {LATEST_API: API_VERSION, STORAGE_API: API_VERSION}
-            vm = self._store.patch(vm, {"annotations": observed})
+        if not OBSERVED.items() <= (vm["metadata"].get("annotations") or {}).items():
+            vm = self._store.patch(vm, {"annotations": OBSERVED})
         finalizers = vm["metadata"].get("finalizers") or []
         if CONTROLLER_FINALIZER not in finalizers:
             vm = self._store.patch(vm, {"finalizers": [*finalizers, CONTROLLER_FINALIZER]})
@@ -90,7 +81,7 @@ class VmController:
             try:
                 made = self._cluster.create(DATA_VOLUME, volumes.from_template(vm, template))
             except ApiFailure as failure:
-                if failure.reason == "AlreadyExists":
+                if failure.exists:
                     continue
                 self._warn(vm, "FailedDataVolumeCreate", f"Error creating DataVolume {name}: {failure.message}")
                 raise
@@ -98,13 +89,12 @@ class VmController:
             self._say(vm, "SuccessfulDataVolumeCreate", f"Created DataVolume {name}")
 
     def _waiting_for_volumes(self, vm: Json) -> bool:
-        namespace = vm["metadata"]["namespace"]
         for template in volumes.templates(vm):
-            name = template["metadata"]["name"]
-            found = self._store.data_volumes.get(namespace, name)
-            if found is not None and not volumes.usable(found):
+            key = vm["metadata"]["namespace"], template["metadata"]["name"]
+            found = self._store.data_volumes.get(*key)
+            if found is None and self._store.claims.get(*key) is None:
                 return True
-            if found is None and self._store.claims.get(namespace, name) is None:
+            if found is not None and phase(found) not in volumes.USABLE:
                 return True
         return False
 
@@ -117,29 +107,22 @@ class VmController:
             vmi = self._cluster.create(VMI, instance_of(vm))
         except ApiFailure as failure:
             name = vm["metadata"]["name"]
-            if failure.reason == "AlreadyExists":
+            if failure.exists:
                 return 0.2  # an instance that is going away, or one that is not ours
             self._warn(vm, "FailedCreate", f"Error creating virtual machine instance {name}: {failure.message}")
             self._store.write_failure(vm, failure)
             raise
         self._store.vmis.observe(vmi)
-        self._say(
-            vm,
-            "SuccessfulCreate",
-            f"Started the virtual machine by creating the new virtual machine instance {vmi['metadata']['name']}",
-        )
-        vm = self._answer(vm, decision)
-        vm = self._store.write_status(vm, None, start_expected=True)
+        name = vmi["metadata"]["name"]
+        message = f"Started the virtual machine by creating the new virtual machine instance {name}"
+        self._say(vm, "SuccessfulCreate", message)
+        vm = self._store.write_status(self._answer(vm, decision), None, start_expected=True)
         self._store.write_status(vm, vmi)
         return None
 
     def _create_revision(self, vm: Json) -> None:
         """Keep what this generation is started from; of older generations nothing is kept."""
-        try:
-            self._cluster.create(CONTROLLER_REVISION, revision(vm))
-        except ApiFailure as failure:
-            if failure.reason != "AlreadyExists":
-                raise
+        self._cluster.create_if_absent(CONTROLLER_REVISION, revision(vm))
         if vm["metadata"]["generation"] == 1:
             return
         mine, keep = f"revision-start-vm-{vm['metadata']['uid']}-", revision(vm)["metadata"]["name"]
@@ -187,9 +170,3 @@ class VmController:
             except ApiFailure as failure:
                 if not failure.not_found:  # gone meanwhile: nothing left to let go of
                     raise
-
-    def _say(self, vm: Json, reason: str, message: str) -> None:
-        self._context.events.normal(vm, reason, message, component=COMPONENT)
-
-    def _warn(self, vm: Json, reason: str, message: str) -> None:
-        self._context.events.warning(vm, reason, message, component=COMPONENT)

@@ -11,8 +11,7 @@ from harness.kube.resources import VM, VMI
 CONTROLLER_FINALIZER = "kubevirt.io/virtualMachineControllerFinalize"
 FOREGROUND_FINALIZER = "kubevirt.io/foregroundDeleteVirtualMachine"
 GENERATION = "kubevirt.io/vm-generation"
-LATEST_API = "kubevirt.io/latest-observed-api-version"
-STORAGE_API = "kubevirt.io/storage-observed-api-version"
+OBSERVED = dict.fromkeys(("kubevirt.io/latest-observed-api-version", "kubevirt.io/storage-observed-api-version"), "v1")
 LAUNCHER_USER = 107  # "qemu" in KubeVirt's launcher image
 
 
@@ -41,7 +40,11 @@ def instance_of(vm: Json) -> Json:
     meta = vm["metadata"]
     template = vm["spec"]["template"]
     spec = copy.deepcopy(template["spec"])
-    _default_disks(spec)
+    disks = spec["domain"].setdefault("devices", {}).setdefault("disks", [])
+    named = {d["name"] for d in disks}
+    disks += [
+        {"name": v["name"], "disk": {"bus": "virtio"}} for v in spec.get("volumes") or [] if v["name"] not in named
+    ]
     return {
         "apiVersion": VMI.api_version,
         "kind": VMI.kind,
@@ -49,21 +52,9 @@ def instance_of(vm: Json) -> Json:
             "name": meta["name"],
             "namespace": meta["namespace"],
             "labels": dict(dig(template, "metadata", "labels") or {}),
-            "annotations": {
-                **(dig(template, "metadata", "annotations") or {}),
-                GENERATION: str(meta["generation"]),
-            },
+            "annotations": {**(dig(template, "metadata", "annotations") or {}), GENERATION: str(meta["generation"])},
             "ownerReferences": [owner_reference(vm, VM)],
         },
         "spec": spec,
         "status": {"virtualMachineRevisionName": revision_name(vm)},
     }
-
-
-def _default_disks(spec: Json) -> None:
-    devices = spec["domain"].setdefault("devices", {})
-    disks = devices.setdefault("disks", [])
-    named = {d["name"] for d in disks}
-    for volume in spec.get("volumes") or []:
-        if volume["name"] not in named:
-            disks.append({"name": volume["name"], "disk": {"bus": "virtio"}})

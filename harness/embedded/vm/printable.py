@@ -32,24 +32,8 @@ class Seen:
     stop_expected: bool = False
 
 
-def _terminating(seen: Seen) -> bool:
-    return deleting(seen.vm)
-
-
 def _stopping(seen: Seen) -> bool:
     return seen.vmi is not None and not is_final(seen.vmi) and (deleting(seen.vmi) or seen.stop_expected)
-
-
-def _paused(seen: Seen) -> bool:
-    return is_condition(seen.vmi, "Paused", "True")
-
-
-def _running(seen: Seen) -> bool:
-    return phase(seen.vmi) == "Running"
-
-
-def _pvc_not_found(seen: Seen) -> bool:
-    return is_condition(seen.vmi, "Synchronized", "False", PVC_NOT_FOUND)
 
 
 def _data_volume_error(seen: Seen) -> bool:
@@ -57,10 +41,6 @@ def _data_volume_error(seen: Seen) -> bool:
         phase(dv) == "Failed" or any(is_condition(dv, "Running", "False", r) for r in ("Error", "ImagePullFailed"))
         for dv in seen.data_volumes
     )
-
-
-def _unschedulable(seen: Seen) -> bool:
-    return is_condition(seen.vmi, "PodScheduled", "False", "Unschedulable")
 
 
 def _provisioning(seen: Seen) -> bool:
@@ -75,39 +55,37 @@ def _waiting_for_binding(seen: Seen) -> bool:
     return wants_to_run(seen.vm, seen.vmi) and any(phase(claim) != "Bound" for claim in seen.claims)
 
 
-def _image(reason: str) -> Callable[[Seen], bool]:
-    return lambda seen: is_condition(seen.vmi, "Synchronized", "False", reason)
-
-
 def _starting(seen: Seen) -> bool:
     if seen.vmi is None:
         return seen.start_expected
     return phase(seen.vmi) in {"", "Pending", "Scheduling", "Scheduled"}
 
 
-def _crash_loop(seen: Seen) -> bool:
-    if seen.vmi is not None and not is_final(seen.vmi):
-        return False
-    failures = dig(seen.vm, "status", "startFailure", "consecutiveFailCount") or 0
-    return failures > 0 and run_strategy(seen.vm) in RESTARTING
-
-
 def _stopped(seen: Seen) -> bool:
     return seen.vmi is None or is_final(seen.vmi)
 
 
+def _crash_loop(seen: Seen) -> bool:
+    failures = dig(seen.vm, "status", "startFailure", "consecutiveFailCount") or 0
+    return _stopped(seen) and failures > 0 and run_strategy(seen.vm) in RESTARTING
+
+
+def _out_of_sync(reason: str) -> Callable[[Seen], bool]:
+    return lambda seen: is_condition(seen.vmi, "Synchronized", "False", reason)
+
+
 RULES: Sequence[tuple[str, Callable[[Seen], bool]]] = (
-    ("Terminating", _terminating),
+    ("Terminating", lambda seen: deleting(seen.vm)),
     ("Stopping", _stopping),
-    ("Paused", _paused),
-    ("Running", _running),
-    ("ErrorPvcNotFound", _pvc_not_found),
+    ("Paused", lambda seen: is_condition(seen.vmi, "Paused", "True")),
+    ("Running", lambda seen: phase(seen.vmi) == "Running"),
+    ("ErrorPvcNotFound", _out_of_sync(PVC_NOT_FOUND)),
     ("DataVolumeError", _data_volume_error),
-    ("ErrorUnschedulable", _unschedulable),
+    ("ErrorUnschedulable", lambda seen: is_condition(seen.vmi, "PodScheduled", "False", "Unschedulable")),
     ("Provisioning", _provisioning),
     ("WaitingForVolumeBinding", _waiting_for_binding),
-    ("ErrImagePull", _image("ErrImagePull")),
-    ("ImagePullBackOff", _image("ImagePullBackOff")),
+    ("ErrImagePull", _out_of_sync("ErrImagePull")),
+    ("ImagePullBackOff", _out_of_sync("ImagePullBackOff")),
     ("Starting", _starting),
     ("CrashLoopBackOff", _crash_loop),
     ("Stopped", _stopped),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from datetime import datetime
 
-from harness.embedded.objects import condition, dig, new_condition, with_condition, without_condition
+from harness.embedded.objects import condition, dig, new_condition, with_condition
 from harness.embedded.vm.instance import GENERATION
 from harness.embedded.vm.printable import Seen, printable_status
 from harness.embedded.vm.strategy import run_strategy, start_failure
@@ -31,16 +32,7 @@ def vm_status(seen: Seen, moment: datetime) -> Json:
     status["conditions"] = _conditions(status.get("conditions") or [], vmi, moment)
     ready = any(c["type"] == "Ready" and c["status"] == "True" for c in status["conditions"])
     _put(status, "ready", True if ready else None)
-    status["printableStatus"] = printable_status(
-        Seen(
-            {**vm, "status": status},
-            vmi,
-            seen.data_volumes,
-            seen.claims,
-            seen.start_expected,
-            seen.stop_expected,
-        )
-    )
+    status["printableStatus"] = printable_status(replace(seen, vm={**vm, "status": status}))
     return status
 
 
@@ -55,8 +47,7 @@ def _conditions(old: list[Json], vmi: Json | None, moment: datetime) -> list[Jso
     """Return the VM's conditions: Ready always, the instance's others copied, the VM's own kept."""
     found = with_condition(old, ready_condition(vmi, moment))
     copied = {c["type"]: c for c in dig(vmi, "status", "conditions") or [] if c["type"] not in HANDLED_APART}
-    for stale in [c["type"] for c in found if c["type"] not in {"Ready", *OF_THE_VM, *copied}]:
-        found = without_condition(found, stale)
+    found = [c for c in found if c["type"] in {"Ready", *OF_THE_VM, *copied}]
     for new in copied.values():
         found = with_condition(found, new)
     return found

@@ -37,23 +37,14 @@ class VmStore:
         namespace = self._namespaces.get("", vm["metadata"]["namespace"])
         return namespace is not None and deleting(namespace)
 
-    def _seen(self, vm: Json, vmi: Json | None, *, start_expected: bool, stop_expected: bool) -> Seen:
-        namespace, names = vm["metadata"]["namespace"], volumes.claim_names(volumes.template_spec(vm))
-        return Seen(
-            vm,
-            vmi,
-            volumes.existing(self.data_volumes, namespace, names),
-            volumes.existing(self.claims, namespace, names),
-            start_expected,
-            stop_expected,
-        )
-
     def write_status(
         self, vm: Json, vmi: Json | None, *, start_expected: bool = False, stop_expected: bool = False
     ) -> Json:
         """Write a VM's status if it differs; return the VM as it is then."""
-        seen = self._seen(vm, vmi, start_expected=start_expected, stop_expected=stop_expected)
-        status = vm_status(seen, datetime.now(UTC))
+        namespace, names = vm["metadata"]["namespace"], volumes.claim_names(volumes.template_spec(vm))
+        data_volumes = volumes.existing(self.data_volumes, namespace, names)
+        claims = volumes.existing(self.claims, namespace, names)
+        status = vm_status(Seen(vm, vmi, data_volumes, claims, start_expected, stop_expected), datetime.now(UTC))
         if not (vmi is None and not start_expected and condition(vm, "Failure")):
             status["conditions"] = [c for c in status["conditions"] if c["type"] != "Failure"]
         if status == (vm.get("status") or {}):

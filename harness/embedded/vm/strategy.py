@@ -92,15 +92,11 @@ def _without_instance(vm: Json, moment: datetime) -> InstanceAction:
     if strategy not in RESTARTING:
         return NOTHING
     before = dig(vm, "status", "runStrategy")
-    if strategy == "RerunOnFailure" and before == strategy and not asked and _ran_before(vm):
+    ran_before = dig(vm, "status", "observedGeneration") is not None
+    if strategy == "RerunOnFailure" and before == strategy and not asked and ran_before:
         return NOTHING
     left = _backoff_left(vm, moment) if strategy != "Once" else 0.0
     return InstanceAction(again=left) if left > 0 else InstanceAction(start=True, answered=asked)
-
-
-def _ran_before(vm: Json) -> bool:
-    """Tell whether the VM ever had an instance."""
-    return dig(vm, "status", "observedGeneration") is not None
 
 
 def _requested(vm: Json, action: str, uid: str | None = None) -> bool:
@@ -113,11 +109,6 @@ def _backoff_left(vm: Json, moment: datetime) -> float:
     return max(0.0, (parse_time(retry_at) - moment).total_seconds()) if retry_at else 0.0
 
 
-def reached_running(vmi: Json) -> bool:
-    """Tell whether an instance ever ran."""
-    return any(t["phase"] == "Running" for t in dig(vmi, "status", "phaseTransitionTimestamps") or [])
-
-
 def start_failure(vm: Json, vmi: Json | None, moment: datetime) -> Json | None:
     """Return the VM's `startFailure`: counted once per instance that ended before it ran."""
     old: Json | None = dig(vm, "status", "startFailure")
@@ -125,7 +116,7 @@ def start_failure(vm: Json, vmi: Json | None, moment: datetime) -> Json | None:
         return None
     if vmi is None:
         return old
-    if reached_running(vmi):
+    if any(t["phase"] == "Running" for t in dig(vmi, "status", "phaseTransitionTimestamps") or []):
         return None
     if not is_final(vmi) or (old or {}).get("lastFailedVMIUID") == vmi["metadata"]["uid"]:
         return old

@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 
-from harness.embedded.objects import controller_of, dig, owner_reference, phase
+from harness.embedded.objects import controller_of, dig, owner_reference
 from harness.kube.client import Json
 from harness.kube.informer import Informer
 from harness.kube.resources import DATA_VOLUME, VM
 
 CREATED_BY = "kubevirt.io/created-by"
-USABLE = frozenset({"Succeeded", "WaitForFirstConsumer", "PendingPopulation"})
+FOR_A_CONSUMER = frozenset({"WaitForFirstConsumer", "PendingPopulation"})
+USABLE = frozenset({"Succeeded", *FOR_A_CONSUMER})  # phases of a DataVolume on which an instance may be started
 
 
 def template_spec(vm: Json) -> Json:
@@ -63,11 +64,6 @@ def templates(vm: Json) -> list[Json]:
     """Return a VM's dataVolumeTemplates."""
     found: list[Json] = dig(vm, "spec", "dataVolumeTemplates") or []
     return found
-
-
-def usable(data_volume: Json) -> bool:
-    """Tell whether an instance may be started on a DataVolume."""
-    return phase(data_volume) in USABLE
 
 
 def snapshot_statuses(vm: Json) -> list[Json]:

@@ -6,12 +6,13 @@ import copy
 import hashlib
 import logging
 from datetime import UTC, datetime
+from functools import partial
 
 from harness.embedded.context import Context
 from harness.embedded.machines import MachineSpec
 from harness.embedded.node.addresses import Addresses
 from harness.embedded.node.guests import Guests, ended_well, machine_id
-from harness.embedded.objects import deleting, dig, phase
+from harness.embedded.objects import deleting, dig
 from harness.embedded.vm.strategy import is_final
 from harness.embedded.vmi import volumes
 from harness.embedded.vmi.conditions import SyncError
@@ -34,15 +35,13 @@ class Agent:
 
     def __init__(self, context: Context, guests: Guests, addresses: Addresses) -> None:
         self._context = context
+        self._say = partial(context.events.normal, component=COMPONENT)
+        self._warn = partial(context.events.warning, component=COMPONENT)
         self._guests = guests
         self._addresses = addresses
         self._claims = context.informers.of(PVC)
         self._volumes = context.informers.of(PV)
         self._vmis = context.informers.of(VMI)
-
-    def mine(self, pod: Json | None) -> bool:
-        """Tell whether a launcher is bound to this node."""
-        return pod is not None and pod["spec"].get("nodeName") == self._context.node
 
     def boot(self, vmi: Json, pod: Json) -> SyncError | None:
         """Start the machine of a Scheduled instance; return why it did not start."""
@@ -61,46 +60,41 @@ class Agent:
         except (volumes.Unbootable, VmatrixError) as error:
             detail = f": {error.detail}" if isinstance(error, VmatrixError) and error.detail else ""
             message = f"server error. command SyncVMI failed: {error}{detail}"
-            self._context.events.warning(vmi, "SyncFailed", message, component=COMPONENT)
+            self._warn(vmi, "SyncFailed", message)
             log.warning("instance %s/%s: %s", *key_of(vmi), message)
             return SyncError(NOT_SYNCHRONIZED, message)
         return None
 
     def _machine(self, vmi: Json, pod: Json) -> MachineSpec:
         namespace, spec = vmi["metadata"]["namespace"], vmi["spec"]
-        root = volumes.root_volume(vmi)
-        documents = seed(vmi, lambda name: self._context.cluster.get(SECRET, name, namespace))
+        root, claim = volumes.root_volume(vmi), partial(self._claims.get, namespace)
+        user_data, network_data = seed(vmi, lambda name: self._context.cluster.get(SECRET, name, namespace))
         hostname = str(spec.get("hostname") or vmi["metadata"]["name"])
         return MachineSpec(
             id=machine_id(vmi["metadata"]["uid"]),
             namespace_index=self._addresses.network(namespace),
             hostname=hostname,
             address=str(pod["status"]["podIP"]),
-            disk=volumes.disk_file(
-                root,
-                lambda name: self._claims.get(namespace, name),
-                lambda name: self._volumes.get("", name),
-                self._context.disks,
-            ),
+            disk=volumes.disk_file(root, claim, partial(self._volumes.get, ""), self._context.disks),
             cpus=vcpus(spec),
             memory_mib=guest_memory(spec) // MIB,
-            user_data=documents.user_data,
-            network_data=documents.network_data,
+            user_data=user_data,
+            network_data=network_data,
             instance_id=f"{hostname}.{namespace}",
         )
 
     def running(self, vmi: Json, pod: Json) -> Json:
         """Return the status of an instance whose machine has just started; says so in events."""
-        self._context.events.normal(vmi, "Created", "VirtualMachineInstance defined.", component=COMPONENT)
-        self._context.events.normal(vmi, "Started", "VirtualMachineInstance started.", component=COMPONENT)
+        self._say(vmi, "Created", "VirtualMachineInstance defined.")
+        self._say(vmi, "Started", "VirtualMachineInstance started.")
         status: Json = copy.deepcopy(vmi["status"])
         enter(status, "Running", datetime.now(UTC))
-        declared = dig(vmi, "spec", "domain", "devices", "interfaces") or []
+        devices, address = dig(vmi, "spec", "domain", "devices") or {}, str(dig(pod, "status", "podIP") or "")
         status["interfaces"] = [
-            _interface(i, n, str(dig(pod, "status", "podIP") or ""), vmi["metadata"]["uid"])
-            for n, i in enumerate(declared)
+            _interface(i, n, address, vmi["metadata"]["uid"]) for n, i in enumerate(devices.get("interfaces") or [])
         ]
-        targets = {d["name"]: f"vd{'abcdefghijklmnop'[n % 16]}" for n, d in enumerate(_disks(vmi))}
+        disks = enumerate(devices.get("disks") or [])
+        targets = {d["name"]: f"vd{'abcdefghijklmnop'[n % 16]}" for n, d in disks}
         status["volumeStatus"] = [{**v, "target": targets.get(v["name"], "")} for v in status.get("volumeStatus") or []]
         return status
 
@@ -116,21 +110,11 @@ class Agent:
         status: Json = copy.deepcopy(vmi["status"])
         enter(status, "Succeeded" if well else "Failed", datetime.now(UTC))
         if well:
-            message = "The VirtualMachineInstance was shut down."
-            self._context.events.normal(vmi, "Stopped", message, component=COMPONENT)
+            self._say(vmi, "Stopped", "The VirtualMachineInstance was shut down.")
             return status
         status["reason"] = f"machine {seen.phase}: {seen.detail}".rstrip(": ")[:1024]
-        self._context.events.warning(vmi, "Stopped", "The VirtualMachineInstance crashed.", component=COMPONENT)
+        self._warn(vmi, "Stopped", "The VirtualMachineInstance crashed.")
         return status
-
-    def watches(self, vmi: Json, pod: Json | None) -> bool:
-        """Tell whether the machine of an instance is to be looked at."""
-        return phase(vmi) == "Running" and self.mine(pod) and not deleting(vmi)
-
-
-def _disks(vmi: Json) -> list[Json]:
-    found: list[Json] = dig(vmi, "spec", "domain", "devices", "disks") or []
-    return found
 
 
 def _interface(declared: Json, number: int, address: str, uid: str) -> Json:

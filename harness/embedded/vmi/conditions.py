@@ -36,28 +36,25 @@ def ready(conditions: list[Json], after: str, pod: Json | None, moment: datetime
         return conditions
     known = condition(pod, "Ready")
     if pod is None:
-        new = new_condition("Ready", "False", "PodNotExists", "virt-launcher pod has not yet been scheduled", moment)
+        why = "PodNotExists", "virt-launcher pod has not yet been scheduled"
     elif deleting(pod):
-        new = new_condition("Ready", "False", "PodTerminating", "virt-launcher pod is terminating", moment)
+        why = "PodTerminating", "virt-launcher pod is terminating"
     elif after != "Running":
-        new = new_condition("Ready", "False", "GuestNotRunning", "Guest VM is not reported as running", moment)
+        why = "GuestNotRunning", "Guest VM is not reported as running"
     elif known is None:
-        new = new_condition(
-            "Ready", "False", "PodConditionMissing", "virt-launcher pod is missing the Ready condition", moment
-        )
+        why = "PodConditionMissing", "virt-launcher pod is missing the Ready condition"
     else:
-        new = {k: known[k] for k in ("type", "status", "reason", "message", "lastTransitionTime") if k in known}
-        new["lastProbeTime"] = known.get("lastProbeTime")
-    return with_condition(conditions, new)
+        new: Json = {k: known[k] for k in ("type", "status", "reason", "message", "lastTransitionTime") if k in known}
+        return with_condition(conditions, {**new, "lastProbeTime": known.get("lastProbeTime")})
+    return with_condition(conditions, new_condition("Ready", "False", *why, moment))
 
 
 def scheduled(conditions: list[Json], before: str, pod: Json | None) -> list[Json]:
     """Mirror an unschedulable pod's condition; its message is not refreshed, and it goes when the pod has a place."""
     known = condition(pod, "PodScheduled")
     if before == "Scheduling" and known is not None and known["status"] == "False":
-        if any(c["type"] == "PodScheduled" for c in conditions):
-            return conditions
-        return with_condition(conditions, copy.deepcopy(known))
+        mirrored = any(c["type"] == "PodScheduled" for c in conditions)
+        return conditions if mirrored else [*conditions, copy.deepcopy(known)]
     return without_condition(conditions, "PodScheduled")
 
 

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from functools import partial
 
 from harness.embedded.context import Context
 from harness.embedded.faults import instances, launchers
-from harness.embedded.node.pods import patch_conditions
+from harness.embedded.node.pods import patch_conditions, remove
 from harness.embedded.objects import condition, controller_of, deleting, dig, is_condition, phase
 from harness.embedded.vm import volumes as named
-from harness.embedded.vm.instance import (
-    CONTROLLER_FINALIZER,
-    FOREGROUND_FINALIZER,
-    LATEST_API,
-    STORAGE_API,
-)
+from harness.embedded.vm.instance import CONTROLLER_FINALIZER, FOREGROUND_FINALIZER, OBSERVED
 from harness.embedded.vm.strategy import is_final
 from harness.embedded.vmi import phases
 from harness.embedded.vmi.agent import LOOK_SECONDS, Agent
 from harness.embedded.vmi.conditions import SyncError, image_error, unpaused_condition
-from harness.embedded.vmi.consumer import consumer_pod
-from harness.embedded.vmi.launcher import CREATED_BY, launcher_pod, pod_name
+from harness.embedded.vmi.launcher import CREATED_BY, consumer_pod, launcher_pod, pod_name
 from harness.embedded.vmi.phases import NODE_LABEL
 from harness.embedded.vmi.volumes import volumes_problem, waits_for_consumer
 from harness.kube.client import ApiFailure, Json
@@ -43,6 +38,7 @@ class VmiController:
         self._context = context
         self._cluster = context.cluster
         self._agent = agent
+        self._say = partial(context.events.normal, component=COMPONENT)
         self._vms = context.informers.of(VM)
         self._vmis = context.informers.of(VMI)
         self._pods = context.informers.of(POD)
@@ -81,7 +77,8 @@ class VmiController:
         if pod is None and phase(vmi) in {"", "Pending"}:
             error, pod = self._launch(vmi)
         elif phase(vmi) == "Scheduled" and is_condition(vmi, "Synchronized", "False"):
-            error = _error_of(vmi)
+            written = condition(vmi, "Synchronized") or {}
+            error = SyncError(written.get("reason", ""), written.get("message", ""))
         elif pod is not None:
             error = image_error(pod)
         elif phase(vmi) == "Running" and self._context.faults.has(vmi, "launcher-vanishes"):
@@ -100,46 +97,37 @@ class VmiController:
     def _introduce(self, vmi: Json) -> Json:
         """Write the observed versions, as on every instance at first sight."""
         annotations = vmi["metadata"].get("annotations") or {}
-        if annotations.get(LATEST_API) == "v1":
+        if OBSERVED.items() <= annotations.items():
             return vmi
-        observed = {**annotations, LATEST_API: "v1", STORAGE_API: "v1"}
-        return self._replace({**vmi, "metadata": {**vmi["metadata"], "annotations": observed}})
+        return self._replace({**vmi, "metadata": {**vmi["metadata"], "annotations": {**annotations, **OBSERVED}}})
 
     def _launch(self, vmi: Json) -> tuple[SyncError | None, Json | None]:
         """Create the launcher pod once the volumes are there."""
         namespace = vmi["metadata"]["namespace"]
-        problem = volumes_problem(
-            vmi, lambda name: self._claims.get(namespace, name), lambda name: self._data_volumes.get(namespace, name)
-        )
+        data_volume = partial(self._data_volumes.get, namespace)
+        problem = volumes_problem(vmi, partial(self._claims.get, namespace), data_volume)
         if isinstance(problem, SyncError):
-            self._context.events.normal(vmi, problem.reason, problem.message, component=COMPONENT)
+            self._say(vmi, problem.reason, problem.message)
             return problem, None
         if not problem:
             return None, None
-        if waits_for_consumer(vmi, lambda name: self._data_volumes.get(namespace, name)):
-            self._create_consumer(vmi)
+        # A pod that does nothing else has the claims bound where the instance fits.
+        consumer = consumer_pod(vmi)
+        known = self._pods.get(*key_of(consumer))
+        if waits_for_consumer(vmi, data_volume):
+            if known is None:
+                self._cluster.create_if_absent(POD, consumer)
             return None, None
-        self._remove_consumer(vmi)
+        if known is not None and not deleting(known):
+            remove(self._cluster, consumer)
         return None, self._create_pod(vmi)
-
-    def _create_consumer(self, vmi: Json) -> None:
-        """Have the instance's claims bound where the instance fits, by a pod that does nothing else."""
-        pod = consumer_pod(vmi)
-        if self._pods.get(pod["metadata"]["namespace"], pod["metadata"]["name"]) is None:
-            self._cluster.create_if_absent(POD, pod)
-
-    def _remove_consumer(self, vmi: Json) -> None:
-        pod = consumer_pod(vmi)["metadata"]
-        found = self._pods.get(pod["namespace"], pod["name"])
-        if found is not None and not deleting(found):
-            self._cluster.delete(POD, pod["name"], pod["namespace"], grace=0)
 
     def _create_pod(self, vmi: Json) -> Json:
         uid = vmi["metadata"]["uid"]
         try:
             pod = self._cluster.create(POD, launchers.asking(self._context.faults, launcher_pod(vmi)))
         except ApiFailure as failure:
-            if failure.reason == "AlreadyExists":
+            if failure.exists:
                 raise
             self._refusals[uid] = self._refusals.get(uid, 0) + 1
             if self._refusals[uid] >= PATIENCE:
@@ -149,8 +137,7 @@ class VmiController:
             raise
         self._refusals.pop(uid, None)
         self._pods.observe(pod)
-        name = pod["metadata"]["name"]
-        self._context.events.normal(vmi, "SuccessfulCreate", f"Created virtual machine pod {name}", component=COMPONENT)
+        self._say(vmi, "SuccessfulCreate", f"Created virtual machine pod {pod['metadata']['name']}")
         return pod
 
     def _write(self, vmi: Json, pod: Json | None, error: SyncError | None) -> Json:
@@ -189,20 +176,17 @@ class VmiController:
 
     def _drive_machine(self, vmi: Json, pod: Json) -> float | None:
         faults = self._context.faults
-        if deleting(pod) or not self._agent.mine(pod) or faults.has(vmi, "handler-down"):
+        here = pod["spec"].get("nodeName") == self._context.node
+        if deleting(pod) or not here or faults.has(vmi, "handler-down"):
             return None
         if phase(vmi) == "Scheduled":
             return self._boot(vmi, pod)
-        if not self._agent.watches(vmi, pod):
+        if phase(vmi) != "Running" or deleting(vmi):
             return None
         ended = self._agent.ended(vmi)
-        if ended is None:
-            told = instances.told(faults, vmi)
-            if told is not None:
-                self._replace({**vmi, "status": told})
-            return LOOK_SECONDS
-        self._replace({**vmi, "status": ended})
-        return None
+        if status := ended or instances.told(faults, vmi):
+            self._replace({**vmi, "status": status})
+        return None if ended else LOOK_SECONDS
 
     def _boot(self, vmi: Json, pod: Json) -> float | None:
         uid = vmi["metadata"]["uid"]
@@ -230,9 +214,7 @@ class VmiController:
         if pod is not None and not deleting(pod):
             name = pod["metadata"]["name"]
             self._cluster.delete(POD, name, meta["namespace"])
-            self._context.events.normal(
-                vmi, "SuccessfulDelete", f"Deleted virtual machine pod {name}", component=COMPONENT
-            )
+            self._say(vmi, "SuccessfulDelete", f"Deleted virtual machine pod {name}")
             return None
         vmi = self._write(vmi, pod, None)
         if pod is not None or not is_final(vmi):
@@ -246,10 +228,11 @@ class VmiController:
         """Give up the holds on an instance without a launcher; the VM's hold is the VM controller's to give up."""
         meta, status = vmi["metadata"], dict(vmi["status"])
         self._forget(meta["uid"])
+        owner, vm = controller_of(vmi), self._vms.get(*key_of(vmi))
+        owned = owner is not None and vm is not None and vm["metadata"]["uid"] == owner["uid"]
+        dropped = {FOREGROUND_FINALIZER} if owned else {FOREGROUND_FINALIZER, CONTROLLER_FINALIZER}
         held = meta.get("finalizers") or []
-        kept = [f for f in held if f != FOREGROUND_FINALIZER]
-        if not self._has_vm(vmi):
-            kept = [f for f in kept if f != CONTROLLER_FINALIZER]
+        kept = [f for f in held if f not in dropped]
         if kept == held:
             return
         for key in ("activePods", "launcherContainerImageVersion"):
@@ -259,16 +242,3 @@ class VmiController:
     def _forget(self, uid: str) -> None:
         self._refusals.pop(uid, None)
         self._boot_at.pop(uid, None)
-
-    def _has_vm(self, vmi: Json) -> bool:
-        owner = controller_of(vmi)
-        vm = self._vms.get(*key_of(vmi))
-        return owner is not None and vm is not None and vm["metadata"]["uid"] == owner["uid"]
-
-
-def _error_of(vmi: Json) -> SyncError | None:
-    """Return the error that is written on an instance."""
-    for found in dig(vmi, "status", "conditions") or []:
-        if found["type"] == "Synchronized":
-            return SyncError(found.get("reason", ""), found.get("message", ""))
-    return None

@@ -13,6 +13,7 @@ from harness.kube.client import Json
 from harness.kube.resources import VMI
 
 CREATED_BY = "kubevirt.io/created-by"
+CONSUMER = "kubevirt.io/ephemeral-provisioning"
 LAUNCHER = {"kubevirt.io": "virt-launcher"}
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # Kubernetes' own alphabet of generated names
 
@@ -20,11 +21,7 @@ _LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # Kubernetes' own alphabet of generate
 def suffix(uid: str, length: int = 5) -> str:
     """Return an instance's five letters: drawn from its uid, so that a repeated create never makes a twin."""
     digest = int(hashlib.sha256(uid.encode()).hexdigest(), 16)
-    letters = []
-    for _ in range(length):
-        digest, rest = divmod(digest, len(_LETTERS))
-        letters.append(_LETTERS[rest])
-    return "".join(letters)
+    return "".join(_LETTERS[digest // len(_LETTERS) ** n % len(_LETTERS)] for n in range(length))
 
 
 def pod_name(vmi: Json) -> str:
@@ -81,14 +78,31 @@ def launcher_pod(vmi: Json) -> Json:
     }
 
 
+def is_consumer(pod: Json) -> bool:
+    """Tell whether a pod of an instance is only there for its claims to be bound."""
+    return (pod["metadata"].get("annotations") or {}).get(CONSUMER) == "true"
+
+
+def consumer_pod(vmi: Json) -> Json:
+    """Return a pod that needs what the launcher will need, and ends at once: the first consumer of its claims.
+
+    KubeVirt makes it for claims that wait for one, so that the scheduler chooses where they are bound; what fills them
+    must not find them in a launcher's use.
+    """
+    pod = launcher_pod(vmi)
+    meta, spec = pod["metadata"], pod["spec"]
+    meta["name"] = f"virt-launcher-{vmi['metadata']['name']}-{suffix(vmi['metadata']['uid'] + CONSUMER)}"
+    meta["annotations"][CONSUMER] = "true"
+    spec["containers"][0]["command"] = ["/bin/bash", "-c", "echo", "bound PVCs"]
+    del spec["initContainers"], spec["readinessGates"]
+    return pod
+
+
 def _annotations(vmi: Json) -> Json:
     meta = vmi["metadata"]
-    of_the_instance = {
-        k: v for k, v in (meta.get("annotations") or {}).items() if not k.endswith("-observed-api-version")
-    }
     freezer = ["/usr/bin/virt-freezer", "--name", meta["name"], "--namespace", meta["namespace"]]
     return {
-        **of_the_instance,
+        **{k: v for k, v in (meta.get("annotations") or {}).items() if not k.endswith("-observed-api-version")},
         "descheduler.alpha.kubernetes.io/request-evict-only": "",
         "kubectl.kubernetes.io/default-container": "compute",
         "kubevirt.io/domain": meta["name"],

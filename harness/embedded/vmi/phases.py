@@ -8,13 +8,9 @@ from __future__ import annotations
 import copy
 from datetime import datetime
 
-from harness.embedded.objects import (
-    deleting,
-    dig,
-    phase,
-    stamp,
-)
+from harness.embedded.objects import deleting, dig, phase, stamp
 from harness.embedded.vm.strategy import is_final
+from harness.embedded.vm.volumes import claim_name
 from harness.embedded.vmi.conditions import SyncError, ready, scheduled, synchronized
 from harness.embedded.vmi.containers import IMAGE
 from harness.embedded.vmi.overhead import in_mib, memory_overhead
@@ -41,8 +37,7 @@ def next_status(vmi: Json, pod: Json | None, moment: datetime, error: SyncError 
         status["launcherContainerImageVersion"] = IMAGE
     elif before == "Scheduling" and pod is not None and dig(pod, "status", "qosClass"):
         status["qosClass"] = pod["status"]["qosClass"]
-    conditions = status.get("conditions") or []
-    conditions = ready(conditions, after, pod, moment)
+    conditions = ready(status.get("conditions") or [], after, pod, moment)
     conditions = scheduled(conditions, before, pod)
     conditions = synchronized(conditions, error, moment)
     if conditions:
@@ -68,14 +63,9 @@ def _next_phase(vmi: Json, pod: Json | None) -> str:
         return "Failed"
     if now == "Pending":
         return "Scheduling"
-    if now == "Scheduling" and not deleting(pod) and phase(pod) == "Running" and _containers_ready(pod):
-        return "Scheduled"
-    return now
-
-
-def _containers_ready(pod: Json) -> bool:
-    found = dig(pod, "status", "containerStatuses") or []
-    return bool(found) and all(c.get("ready") for c in found)
+    containers = dig(pod, "status", "containerStatuses")
+    runs = phase(pod) == "Running" and containers and all(c.get("ready") for c in containers)
+    return "Scheduled" if now == "Scheduling" and runs and not deleting(pod) else now
 
 
 def _pods(status: Json, vmi: Json, pod: Json | None) -> None:
@@ -104,7 +94,7 @@ def placed(status: Json, vmi: Json, pod: Json, claims: dict[str, Json]) -> None:
 
 
 def _volume_status(volume: Json, claims: dict[str, Json]) -> Json:
-    name = dig(volume, "dataVolume", "name") or dig(volume, "persistentVolumeClaim", "claimName")
+    name = claim_name(volume)
     found: Json = {"name": volume["name"], "target": ""}
     claim = claims.get(str(name))
     if claim is not None:

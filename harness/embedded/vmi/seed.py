@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from harness.embedded.objects import dig
 from harness.embedded.vmi.volumes import Find, Unbootable
@@ -14,16 +13,8 @@ USER_DATA_KEYS = ("userdata", "userData")
 NETWORK_DATA_KEYS = ("networkdata", "networkData")
 
 
-@dataclass(frozen=True)
-class Seed:
-    """Cloud-init's documents."""
-
-    user_data: str
-    network_data: str
-
-
-def seed(vmi: Json, secret: Find) -> Seed:
-    """Return an instance's cloud-init documents, from its volume or from the secrets that it names.
+def seed(vmi: Json, secret: Find) -> tuple[str, str]:
+    """Return an instance's user data and network data, from its volume or from the secrets that it names.
 
     Raises:
         Unbootable: a secret, or the key in it, does not exist.
@@ -31,12 +22,10 @@ def seed(vmi: Json, secret: Find) -> Seed:
     for volume in vmi["spec"].get("volumes") or []:
         source = volume.get("cloudInitNoCloud") or volume.get("cloudInitConfigDrive")
         if source is not None:
-            return Seed(
-                _document(source, "userData", "secretRef", USER_DATA_KEYS, secret),
-                _document(source, "networkData", "networkDataSecretRef", NETWORK_DATA_KEYS, secret)
-                or _beside(source, secret),
-            )
-    return Seed("", "")
+            user_data = _document(source, "userData", "secretRef", USER_DATA_KEYS, secret)
+            network_data = _document(source, "networkData", "networkDataSecretRef", NETWORK_DATA_KEYS, secret)
+            return user_data, network_data or _beside(source, secret)
+    return "", ""
 
 
 def _document(source: Json, inline: str, reference: str, keys: tuple[str, ...], secret: Find) -> str:
@@ -48,17 +37,20 @@ def _document(source: Json, inline: str, reference: str, keys: tuple[str, ...], 
     if not name:
         return ""
     found = _secret_data(str(name), secret)
-    for key in keys:
-        if key in found:
-            return base64.b64decode(found[key]).decode()
-    raise Unbootable(f"secret {name} has none of the keys {', '.join(keys)}")
+    document = _first(found, keys)
+    if document is None:
+        raise Unbootable(f"secret {name} has none of the keys {', '.join(keys)}")
+    return document
 
 
 def _beside(source: Json, secret: Find) -> str:
     """Return network data that lies in the user data's secret."""
     name = dig(source, "secretRef", "name")
-    data = _secret_data(str(name), secret) if name else {}
-    return next((base64.b64decode(data[key]).decode() for key in NETWORK_DATA_KEYS if key in data), "")
+    return (_first(_secret_data(str(name), secret), NETWORK_DATA_KEYS) or "") if name else ""
+
+
+def _first(data: Mapping[str, str], keys: tuple[str, ...]) -> str | None:
+    return next((base64.b64decode(data[key]).decode() for key in keys if key in data), None)
 
 
 def _secret_data(name: str, secret: Find) -> Mapping[str, str]:

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harness.embedded.objects import dig, phase
-from harness.embedded.vm.volumes import claim_name, data_volume_of
+from harness.embedded.vm.printable import PVC_NOT_FOUND
+from harness.embedded.vm.volumes import FOR_A_CONSUMER, USABLE, claim_name, claim_names, data_volume_of
 from harness.embedded.vmi.conditions import SyncError
 from harness.kube.client import Json
 
 Find = Callable[[str], Json | None]
-FOR_A_CONSUMER = frozenset({"WaitForFirstConsumer", "PendingPopulation"})
-PVC_NOT_FOUND = "FailedPvcNotFound"
 
 
 class Unbootable(Exception):
@@ -22,24 +21,19 @@ class Unbootable(Exception):
 def volumes_problem(vmi: Json, claim: Find, data_volume: Find) -> SyncError | bool:
     """Tell whether an instance's claims are ready: an error when one is missing, False while one is being filled."""
     namespace = vmi["metadata"]["namespace"]
-    for volume in vmi["spec"].get("volumes") or []:
-        name = claim_name(volume)
-        if name is None:
-            continue
+    for name in claim_names(vmi["spec"]):
         found = claim(name)
         if found is None:
-            message = f"PVC {namespace}/{name} does not exist, waiting for it to appear"
-            return SyncError(PVC_NOT_FOUND, message)
+            return SyncError(PVC_NOT_FOUND, f"PVC {namespace}/{name} does not exist, waiting for it to appear")
         filler = data_volume(data_volume_of(found) or name)
-        if filler is not None and phase(filler) not in {"Succeeded", *FOR_A_CONSUMER}:
+        if filler is not None and phase(filler) not in USABLE:
             return False
     return True
 
 
 def waits_for_consumer(vmi: Json, data_volume: Find) -> bool:
     """Tell whether a claim of an instance waits for a pod that uses it, before it is bound or filled."""
-    named = [name for volume in vmi["spec"].get("volumes") or [] if (name := claim_name(volume))]
-    return any(phase(data_volume(name)) in FOR_A_CONSUMER for name in named)
+    return any(phase(data_volume(name)) in FOR_A_CONSUMER for name in claim_names(vmi["spec"]))
 
 
 def root_volume(vmi: Json) -> Json:

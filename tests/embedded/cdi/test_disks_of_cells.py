@@ -19,7 +19,7 @@ from harness.cell.machines import create_machine, wait_for_disk
 from harness.cell.manifests import CellPlan, GoldenImage, Origin
 from harness.cell.place import Place
 from harness.cell.site import Site
-from harness.embedded.vmi.consumer import CONSUMER
+from harness.embedded.vmi.launcher import CONSUMER
 from harness.errors import BadImage
 from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster

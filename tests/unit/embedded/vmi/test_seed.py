@@ -20,12 +20,12 @@ def _secret(**data: str) -> Json:
 @pytest.mark.parametrize("key", ["userdata", "userData"])
 def test_seed_comes_from_the_secret(key: str) -> None:
     found = seed(vmi(volumes=[SEED]), lambda _: _secret(**{key: "#cloud-config", "networkdata": "version: 2"}))
-    assert (found.user_data, found.network_data) == ("#cloud-config", "version: 2")
+    assert found == ("#cloud-config", "version: 2")
 
 
 def test_seed_may_be_inline() -> None:
     inline = {"name": "seed", "cloudInitNoCloud": {"userDataBase64": base64.b64encode(b"#cloud-config").decode()}}
-    assert seed(vmi(volumes=[inline]), lambda _: None).user_data == "#cloud-config"
+    assert seed(vmi(volumes=[inline]), lambda _: None) == ("#cloud-config", "")
 
 
 def test_missing_secret_or_key_is_said() -> None:
