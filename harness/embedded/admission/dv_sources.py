@@ -83,10 +83,8 @@ def _checksum(checksum: str) -> Iterator[StatusCause]:
     if not colon:
         problem = f"invalid checksum format: expected 'algorithm:hash', got '{checksum}'"
     elif algorithm not in HASH_LENGTHS:
-        known = ", ".join(HASH_LENGTHS)
-        problem = f"unsupported hash algorithm '{algorithm}': supported algorithms are: {known}"
-    elif len(digest) != HASH_LENGTHS[algorithm]:
-        length = HASH_LENGTHS[algorithm]
+        problem = f"unsupported hash algorithm '{algorithm}': supported algorithms are: {', '.join(HASH_LENGTHS)}"
+    elif len(digest) != (length := HASH_LENGTHS[algorithm]):
         problem = f"invalid {algorithm} hash length: expected {length} hex characters, got {len(digest)}"
     elif not re.fullmatch(r"[0-9a-fA-F]+", digest):
         problem = f"invalid {algorithm} hash: must be a hexadecimal string"

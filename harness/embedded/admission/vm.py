@@ -6,7 +6,7 @@ import copy
 import platform
 import uuid
 
-from harness.embedded.admission.decoding import missing_parts, undecodable
+from harness.embedded.admission.decoding import undecodable
 from harness.embedded.admission.response import ALLOWED, AdmissionResponse, Json, StatusCause, change, kubevirt_refusal
 from harness.embedded.admission.vm_network import network_causes
 from harness.embedded.admission.vm_resources import (
@@ -32,9 +32,7 @@ def architecture() -> str:
 def default_vm(request: Json) -> AdmissionResponse:
     """Answer for the mutator: fill in what a machine keeps for its whole life."""
     vm = request["object"]
-    refused = missing_parts("virtualmachines", vm) or undecodable(
-        "VirtualMachineInstanceTemplateSpec", "spec.template.spec", vm["spec"]["template"]["spec"]
-    )
+    refused = undecodable("virtualmachines", vm, "VirtualMachineInstanceTemplateSpec", "spec.template.spec")
     if refused is not None:
         return refused
     if vm["metadata"].get("deletionTimestamp"):

@@ -59,8 +59,8 @@ def _matches(field: str, networks: list[Json], interfaces: list[Json]) -> Iterat
         if name in taken[:index]:
             yield StatusCause("Only one interface can be connected to one specific network", where, DUPLICATE)
     for index, name in enumerate(names):
-        where = f"{field}.networks[{index}].name"
         if name not in taken:
+            where = f"{field}.networks[{index}].name"
             yield StatusCause(f"{where} '{name}' not found.", where, REQUIRED)
 
 

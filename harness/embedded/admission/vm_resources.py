@@ -80,9 +80,8 @@ def probe_causes(field: str, spec: Json) -> Iterator[StatusCause]:
             yield StatusCause(f"{choice} must be set if a {where} is specified", where, REQUIRED)
         for handler in handlers:
             if handler in {"httpGet", "tcpSocket"} and not on_pod_network:
-                yield StatusCause(
-                    f"{where}.{handler} is only allowed if the Pod Network is attached", f"{where}.{handler}"
-                )
+                message = f"{where}.{handler} is only allowed if the Pod Network is attached"
+                yield StatusCause(message, f"{where}.{handler}")
 
 
 def eviction_causes(field: str, spec: Json) -> Iterator[StatusCause]:

@@ -13,11 +13,8 @@ def run_strategy_causes(field: str, spec: Json) -> Iterator[StatusCause]:
     """Judge `running` and `runStrategy`: exactly one, and a known strategy."""
     strategy = spec.get("runStrategy")
     if strategy is not None and spec.get("running") is not None:
-        message = (
-            "Running and RunStrategy are mutually exclusive. "
-            "Note that Running is deprecated, please use RunStrategy instead"
-        )
-        yield StatusCause(message, f"{field}.running")
+        note = "Note that Running is deprecated, please use RunStrategy instead"
+        yield StatusCause(f"Running and RunStrategy are mutually exclusive. {note}", f"{field}.running")
     if strategy is None and spec.get("running") is None:
         yield StatusCause("RunStrategy must be specified", f"{field}.running")
     if strategy is not None and strategy not in RUN_STRATEGIES:

@@ -24,13 +24,11 @@ def boot_order_causes(field: str, spec: Json) -> Iterator[StatusCause]:
             yield StatusCause(f"{where}.Name '{disk.get('name')}' not found.", f"{where}.name")
         yield from _duplicate_order(f"{where}.bootOrder", disk, orders)
     for index, interface in enumerate(devices.get("interfaces") or []):
-        where = f"{field}.domain.devices.interfaces[{index}].bootOrder"
         if interface.get("bootOrder", 1) < 1:
-            yield StatusCause(
-                f"{field}[{index}] must have a boot order > 0, if supplied", f"{field}[{index}].bootOrder"
-            )
+            where = f"{field}[{index}]"
+            yield StatusCause(f"{where} must have a boot order > 0, if supplied", f"{where}.bootOrder")
         else:
-            yield from _duplicate_order(where, interface, orders)
+            yield from _duplicate_order(f"{field}.domain.devices.interfaces[{index}].bootOrder", interface, orders)
 
 
 def _duplicate_order(where: str, device: Json, orders: set[int]) -> Iterator[StatusCause]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 
-from harness.embedded.admission.decoding import missing_parts, undecodable
+from harness.embedded.admission.decoding import undecodable
 from harness.embedded.admission.names import quantity
 from harness.embedded.admission.response import (
     ALLOWED,
@@ -34,9 +34,7 @@ def default_vmi(request: Json, trusted: frozenset[str]) -> AdmissionResponse:
     if request["operation"] == "UPDATE":
         return _guard_status(request, trusted)
     vmi = request["object"]
-    refused = missing_parts("virtualmachineinstances", vmi) or undecodable(
-        "VirtualMachineInstance", "spec", vmi.get("spec", {})
-    )
+    refused = undecodable("virtualmachineinstances", vmi, "VirtualMachineInstance", "spec")
     if refused is not None:
         return refused
     metadata = copy.deepcopy(vmi["metadata"])
@@ -77,8 +75,7 @@ def _first_status(vmi: Json, spec: Json) -> Json:
     status: Json = copy.deepcopy(vmi.get("status") or {})
     cpu = spec["domain"]["cpu"]
     guest = (spec["domain"].get("memory") or {}).get("guest")
-    phase = status.setdefault("phase", "Pending") or "Pending"
-    status["phase"] = phase
+    phase = status["phase"] = status.get("phase", "Pending") or "Pending"
     status.setdefault("phaseTransitionTimestamps", [{"phase": phase, "phaseTransitionTimestamp": now()}])
     status.setdefault("currentCPUTopology", {k: cpu[k] for k in ("cores", "sockets", "threads") if k in cpu})
     status.setdefault("guestOSInfo", {})
@@ -99,11 +96,7 @@ def validate_vmi_create(request: Json, trusted: frozenset[str]) -> AdmissionResp
     """Answer for the create validator."""
     vmi = request["object"]
     spec = vmi["spec"]
-    causes = [
-        *instance_causes("spec", spec),
-        *unmapped_volume_causes("spec", spec),
-        *memory_causes("spec", spec),
-    ]
+    causes = [*instance_causes("spec", spec), *unmapped_volume_causes("spec", spec), *memory_causes("spec", spec)]
     if request["userInfo"]["username"] not in trusted:
         causes += metadata_causes("metadata", vmi["metadata"])
     return kubevirt_refusal(causes) if causes else ALLOWED
