@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from contextlib import suppress
 
 
 class TransferFailed(Exception):
@@ -47,7 +48,5 @@ class Cancel:
 
 
 def _shut(connection: socket.socket) -> None:
-    try:
+    with suppress(OSError):  # it was closed by the other side
         connection.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        return  # it was closed by the other side

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
 
 from harness.embedded.cdi import names
 from harness.embedded.cdi.words import Notice, Words
@@ -13,45 +13,37 @@ from harness.kube.client import Json
 POD_RUNNING_REASON = "Pod is running"
 
 
-@dataclass(frozen=True)
-class Running:
-    """What the condition Running reports."""
-
-    status: str
-    reason: str = ""
-    message: str = ""
-
-
-def running_of(annotations: dict[str, str], step: str, last: bool, words: Words) -> Running:
-    """Return what the condition Running says; for a phase that is only passed, what it would have said then."""
+def running_of(annotations: dict[str, str], step: str, last: bool, words: Words) -> tuple[str, str, str]:
+    """Return status, reason and message of the condition Running; for a phase that is only passed, those of then."""
     if not last:
-        return Running("True", POD_RUNNING_REASON) if step == words.in_progress else Running("False")
+        return ("True", POD_RUNNING_REASON, "") if step == words.in_progress else ("False", "", "")
     if annotations.get(names.POD_SCHEDULABLE) == "false":
-        return Running("False", "Unschedulable", "Importer pod cannot be scheduled")
-    told = Running("False", annotations.get(names.RUNNING_REASON, ""), annotations.get(names.RUNNING_MESSAGE, ""))
-    return replace(told, status="True") if annotations.get(names.RUNNING) == "true" else told
+        return "False", "Unschedulable", "Importer pod cannot be scheduled"
+    status = "True" if annotations.get(names.RUNNING) == "true" else "False"
+    return status, annotations.get(names.RUNNING_REASON, ""), annotations.get(names.RUNNING_MESSAGE, "")
 
 
-def conditions_of(status: Json, claim: Json, step: str, running: Running, moment: str) -> list[Json]:
-    """Return a DataVolume's conditions in the phase `step`, given its claim."""
+def conditions_of(status: Json, claim: Json, step: str, running: tuple[str, str, str], moment: str) -> list[Json]:
+    """Return a DataVolume's conditions in the phase `step`, given its claim and its condition Running."""
     name, bound = claim["metadata"]["name"], phase(claim)
     told = {
         "Bound": ("True", "Bound", f"PVC {name} Bound"),
         "Pending": ("False", "Pending", f"PVC {name} Pending"),
         "Lost": ("False", "ClaimLost", "Claim Lost"),
     }.get(bound, ("False", "", ""))
-    ready = ("True" if step == "Succeeded" else "False", "TransferRunning" if running.status == "True" else "", "")
-    for kind, said in (
-        ("Bound", told),
-        ("Ready", ready),
-        ("Running", (running.status, running.reason, running.message)),
-    ):
-        status = {**status, "conditions": set_condition(status, kind, *said, moment)}
-    answer: list[Json] = status["conditions"]
-    return answer
+    ready = ("True" if step == "Succeeded" else "False", "TransferRunning" if running[0] == "True" else "", "")
+    return set_conditions(status, {"Bound": told, "Ready": ready, "Running": running}, moment)
 
 
-def set_condition(status: Json, kind: str, value: str, reason: str, message: str, moment: str) -> list[Json]:
+def set_conditions(status: Json, said: Mapping[str, tuple[str, str, str]], moment: str) -> list[Json]:
+    """Return a status's conditions with some set: (status, reason, message) by type."""
+    for kind, (value, reason, message) in said.items():
+        status = {**status, "conditions": _set_condition(status, kind, value, reason, message, moment)}
+    conditions: list[Json] = status["conditions"]
+    return conditions
+
+
+def _set_condition(status: Json, kind: str, value: str, reason: str, message: str, moment: str) -> list[Json]:
     """Return a status's conditions with one set; one that says the same keeps its times."""
     conditions: list[Json] = list(status.get("conditions") or [])
     old = condition({"status": status}, kind)

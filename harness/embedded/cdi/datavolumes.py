@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from harness.embedded.cdi import classes, names, status
 from harness.embedded.cdi.claims import clone_source, render, source_kind
@@ -85,15 +84,11 @@ class DataVolumes:
         if problem is not None:
             self._context.events.warning(dv, *problem, component=IMPORT_COMPONENT)
             return BLOCKED_SECONDS
-        progress, waiting = self._progress(key, claim), self._waiting(claim)
+        storage_class = self._classes.get("", claim["spec"].get("storageClassName") or "")
+        progress, waiting = self._progress(key, claim), classes.waits(storage_class, claim)
         for change in status.with_claim(dv, claim, progress, now(), waiting=waiting):
             dv = self._write(dv, change)
         return PROGRESS_SECONDS if phase(dv) in {"ImportInProgress", "CloneInProgress"} else None
-
-    def _waiting(self, claim: Json) -> bool:
-        """Tell whether a claim waits for its first consumer."""
-        storage_class = self._classes.get("", claim["spec"].get("storageClassName") or "")
-        return classes.waits(storage_class, claim)
 
     def _collect_claim(self, key: Key) -> None:
         """Delete the claim of a DataVolume that is gone.
@@ -146,13 +141,9 @@ class DataVolumes:
             return self._blocked(dv, "CloneWithoutSource", f"The source pvc {source[1]} doesn't exist", ""), None
         claim = render(dv, classes.default_class(self._classes.list()), cloned)
         if cloned is not None and requested_bytes(claim) < requested_bytes(cloned):
-            self._context.events.warning(
-                dv,
-                "CloneValidationFailed",
-                "The clone doesn't meet the validation requirements: "
-                "target resources requests storage size is smaller than the source",
-                component=CLONE_COMPONENT,
-            )
+            small = "target resources requests storage size is smaller than the source"
+            message = f"The clone doesn't meet the validation requirements: {small}"
+            self._context.events.warning(dv, "CloneValidationFailed", message, component=CLONE_COMPONENT)
             return dv, None
         if not phase(dv):
             dv = self._write(dv, status.without_claim(dv, now()))
@@ -188,10 +179,9 @@ class DataVolumes:
         """Write a status where it differs, then tell its events; return the DataVolume as it is now."""
         meta = dv["metadata"]
         if change.status != dv.get("status"):
-            patch: dict[str, Any] = {"metadata": {"uid": meta["uid"]}, "status": change.status}
-            made = self._context.cluster.merge(
-                DATA_VOLUME, meta["name"], patch, meta["namespace"], subresource="status"
-            )
+            patch = {"metadata": {"uid": meta["uid"]}, "status": change.status}
+            merge = self._context.cluster.merge
+            made = merge(DATA_VOLUME, meta["name"], patch, meta["namespace"], subresource="status")
             dv = {**made, "spec": dv["spec"]}
         component = CLONE_COMPONENT if clone_source(dv) else IMPORT_COMPONENT
         for notice in change.notices:

@@ -99,12 +99,6 @@ def too_large(image: int, room: int) -> TransferFailed:
     )
 
 
-def blank(target: Path, room: int) -> None:
-    """Make an empty disk."""
-    with target.open("wb") as sparse:
-        sparse.truncate(room)
-
-
 def clone(source: Path, target: Path, room: int) -> None:
     """Copy a disk, sharing its blocks where the file system can, into a disk of at least its size.
 

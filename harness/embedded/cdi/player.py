@@ -65,7 +65,8 @@ class Player:
             return self._begin(key, pod)
         if transfer.outcome is None:
             return None
-        self._end(pod, transfer.outcome)
+        if not transfer.outcome.cancelled:
+            self._write(pod, podstatus.terminated(pod, transfer.outcome))
         self._transfers.forget(uid)
         return None
 
@@ -141,22 +142,11 @@ class Player:
         addresses = dig(node, "status", "addresses") or []
         return next((str(a["address"]) for a in addresses if a["type"] == "InternalIP"), "127.0.0.1")
 
-    def _end(self, pod: Json, outcome: TransferResult) -> None:
-        if not outcome.cancelled:
-            self._write(pod, podstatus.terminated(pod, outcome))
-
     def _write(self, pod: Json, status: Json) -> None:
         meta = pod["metadata"]
+        patch = {"metadata": {"uid": meta["uid"]}, "status": status}
         try:
-            self._context.cluster.merge(
-                POD,
-                meta["name"],
-                {"metadata": {"uid": meta["uid"]}, "status": status},
-                meta["namespace"],
-                subresource="status",
-            )
+            self._context.cluster.merge(POD, meta["name"], patch, meta["namespace"], subresource="status")
         except ApiFailure as failure:
-            if not (
-                failure.not_found or failure.conflict
-            ):  # gone, or another pod of that name: nothing to tell any more
+            if not (failure.not_found or failure.conflict):  # gone, or another pod of that name: nothing to tell
                 raise

@@ -19,19 +19,11 @@ GRACE_SECONDS = 1
 UNPRIVILEGED_USER = 107  # the user qemu in CDI's images
 SECCOMP = {"type": "RuntimeDefault"}
 DATA_VOLUME_NAME = "cdi-data-vol"
+LABELS = {**names.NO_FILLING_UP_ALERT, **names.APP, **names.RECOMMENDED_LABELS, "prometheus.cdi.kubevirt.io": "true"}
 
 
-def importer_pod(claim: Json) -> Json:
-    """Return the pod that imports into a claim."""
-    return _pod(claim, names.annotations_of(claim)[names.IMPORT_POD], names.IMPORTER)
-
-
-def clone_pod(claim: Json) -> Json:
-    """Return the pod that receives a clone for a claim."""
-    return _pod(claim, names.annotations_of(claim)[names.UPLOAD_POD], names.CLONE_TARGET)
-
-
-def _pod(claim: Json, name: str, role: str) -> Json:
+def transfer_pod(claim: Json, name: str, role: str) -> Json:
+    """Return the pod that fills a claim: names.IMPORTER imports into it, names.CLONE_TARGET receives a clone for it."""
     meta = claim["metadata"]
     return {
         "apiVersion": "v1",
@@ -44,13 +36,7 @@ def _pod(claim: Json, name: str, role: str) -> Json:
                 "linkerd.io/inject": "disabled",
                 "sidecar.istio.io/inject": "false",
             },
-            "labels": {
-                **names.NO_FILLING_UP_ALERT,
-                **names.APP,
-                **names.RECOMMENDED_LABELS,
-                names.ROLE: role,
-                "prometheus.cdi.kubevirt.io": "true",
-            },
+            "labels": {**LABELS, names.ROLE: role},
             "ownerReferences": [owner_reference(claim, PVC)],
         },
         "spec": {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.embedded.cdi import classes, names
 from harness.embedded.cdi.fate import fate_of
-from harness.embedded.cdi.podspecs import clone_pod, importer_pod
+from harness.embedded.cdi.podspecs import transfer_pod
 from harness.embedded.context import Context
 from harness.embedded.faults import transfers
 from harness.embedded.objects import controller_of, deleting, phase
@@ -53,13 +53,12 @@ class Population:
         if claim is None:
             return None
         annotations = names.annotations_of(claim)
-        name = self._pod_name(claim)
+        name = _pod_name(claim)
         if name is None:
             return None
         pod = self._pods.get(key[0], name)
-        if deleting(claim):
-            return self._drop(pod)
-        if annotations.get(names.POD_PHASE) == "Succeeded" or annotations.get(names.FATAL) == "true":
+        done = annotations.get(names.POD_PHASE) == "Succeeded" or annotations.get(names.FATAL) == "true"
+        if done or deleting(claim):
             return self._drop(pod)
         if pod is None:
             return self._make(claim, name) if phase(claim) == "Bound" or self._binds(claim) else None
@@ -73,16 +72,6 @@ class Population:
         storage_class = self._classes.get("", claim["spec"].get("storageClassName") or "")
         return classes.binds_late(storage_class) and not classes.waits(storage_class, claim)
 
-    @staticmethod
-    def _pod_name(claim: Json) -> str | None:
-        """Return the name of the pod that a claim asks for, None when it asks for no data."""
-        annotations, name = names.annotations_of(claim), claim["metadata"]["name"]
-        if names.CLONE_REQUEST in annotations:
-            return annotations.get(names.UPLOAD_POD)
-        if names.SOURCE in annotations or names.ENDPOINT in annotations:
-            return annotations.get(names.IMPORT_POD) or names.importer_pod_name(name)
-        return None
-
     def _drop(self, pod: Json | None) -> float | None:
         if pod is not None and not deleting(pod):
             meta = pod["metadata"]
@@ -90,36 +79,28 @@ class Population:
         return None
 
     def _make(self, claim: Json, name: str) -> float | None:
-        meta = claim["metadata"]
         cloned = names.annotations_of(claim).get(names.CLONE_REQUEST)
         if cloned and not self._source_ready(claim, cloned):
             return BUSY_SECONDS
         befallen = transfers.without_pod(self._context.faults, claim, cloned)
         if befallen is not None:
-            for about in (claim, self._volumes.get(*key_of(claim))):
-                if about is not None:
-                    self._context.events.warning(about, *befallen, component=IMPORT_COMPONENT)
+            self._warn_both(claim, *befallen, component=IMPORT_COMPONENT)
             return BUSY_SECONDS
-        users = self._users(meta["namespace"], meta["name"])
-        if users:
-            for user in users:
-                message = f"pod {'/'.join(key_of(user))} using PersistentVolumeClaim {meta['name']}"
+        if users := self._users(*key_of(claim)):
+            for message in users:
                 self._context.events.warning(claim, "ImportTargetInUse", message, component=IMPORT_COMPONENT)
             return BUSY_SECONDS
-        named = {names.IMPORT_POD if not cloned else names.UPLOAD_POD: name}
-        claim = {**claim, "metadata": {**meta, "annotations": {**names.annotations_of(claim), **named}}}
+        role = names.CLONE_TARGET if cloned else names.IMPORTER
         try:
-            self._context.cluster.create(POD, clone_pod(claim) if cloned else importer_pod(claim))
+            self._context.cluster.create(POD, transfer_pod(claim, name, role))
         except ApiFailure as failure:
-            if failure.reason != "AlreadyExists" and not names.is_terminating(failure):
-                self._refused(claim, name, failure)
-                raise
+            if failure.reason == "AlreadyExists" or names.is_terminating(failure):
+                return None
+            reason = "ErrExceededQuota" if "exceeded quota" in failure.message else "ErrStartingPod"
+            message = f"Error starting pod '{name}': {failure.message}"
+            self._context.events.warning(claim, reason, message, component=IMPORT_COMPONENT)
+            raise
         return None
-
-    def _refused(self, claim: Json, pod: str, failure: ApiFailure) -> None:
-        reason = "ErrExceededQuota" if "exceeded quota" in failure.message else "ErrStartingPod"
-        message = f"Error starting pod '{pod}': {failure.message}"
-        self._context.events.warning(claim, reason, message, component=IMPORT_COMPONENT)
 
     def _source_ready(self, claim: Json, cloned: str) -> bool:
         """Tell whether a clone's source is there, complete, and in nobody's use."""
@@ -128,13 +109,15 @@ class Population:
         if source is None or phase(source) != "Bound" or not self._populated(source):
             return False
         users = self._users(namespace, name)
-        for user in users:
-            message = f"pod {'/'.join(key_of(user))} using PersistentVolumeClaim {name}"
-            volume = self._volumes.get(*key_of(claim))
-            for about in (claim, volume):
-                if about is not None:
-                    self._context.events.warning(about, "CloneSourceInUse", message, component=CLONE_COMPONENT)
+        for message in users:
+            self._warn_both(claim, "CloneSourceInUse", message, component=CLONE_COMPONENT)
         return not users
+
+    def _warn_both(self, claim: Json, reason: str, message: str, *, component: str) -> None:
+        """Tell something about a claim and about its DataVolume."""
+        for about in (claim, self._volumes.get(*key_of(claim))):
+            if about is not None:
+                self._context.events.warning(about, reason, message, component=component)
 
     def _populated(self, claim: Json) -> bool:
         owner = controller_of(claim)
@@ -145,9 +128,11 @@ class Population:
         asked = {names.SOURCE, names.ENDPOINT, names.CLONE_REQUEST} & annotations.keys()
         return not asked or annotations.get(names.POD_PHASE) == "Succeeded"
 
-    def _users(self, namespace: str, claim: str) -> list[Json]:
-        """Return the pods that have a claim mounted for writing, or will have."""
-        return [p for p in self._pods.list(namespace) if phase(p) not in {"Succeeded", "Failed"} and _writes(p, claim)]
+    def _users(self, namespace: str, claim: str) -> list[str]:
+        """Say which pods have a claim mounted for writing, or will have."""
+        running = (p for p in self._pods.list(namespace) if phase(p) not in {"Succeeded", "Failed"})
+        using = [pod for pod in running if _writes(pod, claim)]
+        return [f"pod {'/'.join(key_of(pod))} using PersistentVolumeClaim {claim}" for pod in using]
 
     def _follow(self, claim: Json, pod: Json) -> None:
         """Write a pod's fate on its claim, and tell it in the claim's events."""
@@ -167,19 +152,24 @@ class Population:
         failed = new.get(names.RUNNING_MESSAGE, "")
         if failed and new.get(names.RUNNING) == "false":
             self._context.events.warning(claim, "ErrImportFailed", failed, component=IMPORT_COMPONENT)
-        if changed.get(names.POD_PHASE) == "Succeeded":
-            self._succeeded(claim)
-
-    def _succeeded(self, claim: Json) -> None:
-        if names.CLONE_REQUEST in names.annotations_of(claim):
+        if changed.get(names.POD_PHASE) != "Succeeded":
+            return
+        if names.CLONE_REQUEST in old:
             self._context.events.normal(claim, "CloneSucceeded", "Clone Complete", component=CLONE_COMPONENT)
         else:
             self._context.events.normal(claim, "ImportSucceeded", "Import Successful", component=IMPORT_COMPONENT)
 
 
+def _pod_name(claim: Json) -> str | None:
+    """Return the name of the pod that a claim asks for, None when it asks for no data."""
+    annotations = names.annotations_of(claim)
+    if names.CLONE_REQUEST in annotations:
+        return annotations.get(names.UPLOAD_POD)
+    if names.SOURCE in annotations or names.ENDPOINT in annotations:
+        return annotations.get(names.IMPORT_POD) or names.importer_pod_name(claim["metadata"]["name"])
+    return None
+
+
 def _writes(pod: Json, claim: str) -> bool:
-    for volume in pod["spec"].get("volumes") or []:
-        source = volume.get("persistentVolumeClaim") or {}
-        if source.get("claimName") == claim and not source.get("readOnly"):
-            return True
-    return False
+    sources = [volume.get("persistentVolumeClaim") or {} for volume in pod["spec"].get("volumes") or []]
+    return any(source.get("claimName") == claim and not source.get("readOnly") for source in sources)

@@ -88,14 +88,14 @@ class Provisioner:
         storage_class = self._classes.get("", claim["spec"].get("storageClassName") or "")
         if storage_class is None or not self._is_ours(claim, storage_class):
             return None
+        failed = f'failed to provision volume with StorageClass "{storage_class["metadata"]["name"]}"'
         if refused := transfers.without_volume(self._context.faults, claim) or no_room(self._context.disks):
-            message = f'failed to provision volume with StorageClass "{storage_class["metadata"]["name"]}": {refused}'
-            self._context.events.warning(claim, "ProvisioningFailed", message, component=COMPONENT)
+            self._context.events.warning(claim, "ProvisioningFailed", f"{failed}: {refused}", component=COMPONENT)
             return REFUSED_SECONDS
         try:
             volume = self._make(claim, storage_class)
         except OSError as error:
-            message = f'failed to provision volume with StorageClass "{storage_class["metadata"]["name"]}": {error}'
+            message = f"{failed}: {error}"
             self._context.events.warning(claim, "ProvisioningFailed", message, component=COMPONENT)
             raise InfraError(f"claim {'/'.join(key)}: {message}", hint="free some space on the disk") from error
         message = f"Successfully provisioned volume {volume}"
@@ -150,9 +150,7 @@ class Provisioner:
     def reclaim(self, key: Key) -> float | None:
         """Take a volume away whose claim is gone, or that somebody deleted: the file first, then the object."""
         volume = self._volumes.get(*key)
-        if volume is None or annotations_of(volume).get(PROVISIONED_BY) != PROVISIONER:
-            return None
-        if phase(volume) == "Bound":
+        if volume is None or annotations_of(volume).get(PROVISIONED_BY) != PROVISIONER or phase(volume) == "Bound":
             return None
         wanted = phase(volume) == "Released" and dig(volume, "spec", "persistentVolumeReclaimPolicy") == "Delete"
         if not wanted and not deleting(volume):

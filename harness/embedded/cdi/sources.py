@@ -13,7 +13,7 @@ from harness.embedded.context import Context
 from harness.embedded.objects import phase
 from harness.errors import InfraError
 from harness.kube.client import Json
-from harness.kube.resources import CONFIG_MAP, PVC, SECRET
+from harness.kube.resources import CONFIG_MAP, PVC, SECRET, Resource
 
 
 class SourceMissing(InfraError):
@@ -44,26 +44,20 @@ def _clone(context: Context, cloned: str, room: int) -> Work:
 
 
 def _request(context: Context, namespace: str, annotations: Mapping[str, str]) -> Request:
-    secret = annotations.get(names.SECRET)
-    credentials = _secret(context, namespace, secret) if secret else {}
-    certificates = annotations.get(names.CERT_CONFIG_MAP)
+    secret, certificates = annotations.get(names.SECRET), annotations.get(names.CERT_CONFIG_MAP)
+    encoded = _data(context, SECRET, namespace, secret) if secret else {}
+    user, password = (base64.b64decode(encoded.get(key, "")).decode() for key in ("accessKeyId", "secretKey"))
     return Request(
         url=annotations[names.ENDPOINT],
         checksum=annotations.get(names.CHECKSUM, ""),
-        headers=basic_auth(credentials.get("accessKeyId", ""), credentials.get("secretKey", "")) if secret else {},
-        ca=_certificates(context, namespace, certificates) if certificates else "",
+        headers=basic_auth(user, password) if secret else {},
+        ca="\n".join(_data(context, CONFIG_MAP, namespace, certificates).values()) if certificates else "",
     )
 
 
-def _secret(context: Context, namespace: str, name: str) -> dict[str, str]:
-    found = context.cluster.get(SECRET, name, namespace)
+def _data(context: Context, resource: Resource, namespace: str, name: str) -> dict[str, str]:
+    found = context.cluster.get(resource, name, namespace)
     if found is None:
-        raise SourceMissing(f'secret "{name}" not found', hint=f"create it in namespace {namespace}")
-    return {key: base64.b64decode(value).decode() for key, value in (found.get("data") or {}).items()}
-
-
-def _certificates(context: Context, namespace: str, name: str) -> str:
-    found = context.cluster.get(CONFIG_MAP, name, namespace)
-    if found is None:
-        raise SourceMissing(f'configmap "{name}" not found', hint=f"create it in namespace {namespace}")
-    return "\n".join((found.get("data") or {}).values())
+        word = resource.kind.lower()
+        raise SourceMissing(f'{word} "{name}" not found', hint=f"create it in namespace {namespace}")
+    return found.get("data") or {}

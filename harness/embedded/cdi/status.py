@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.embedded.cdi import names
-from harness.embedded.cdi.conditions import bound_notice, conditions_of, failure_notice, running_of, set_condition
+from harness.embedded.cdi.conditions import bound_notice, conditions_of, failure_notice, running_of, set_conditions
 from harness.embedded.cdi.words import Notice, Words, words_of
 from harness.embedded.events import WARNING
 from harness.embedded.objects import phase
@@ -35,16 +35,13 @@ def without_claim(dv: Json, moment: str, *, notice: Notice | None = None, reache
     """Return the status of a DataVolume that has no claim (yet), with the reason why where there is one."""
     reason, message = (notice.reason, notice.message) if notice else ("NotFound", "No PVC found")
     status = {**(dv.get("status") or {}), "phase": reached}
-    conditions = set_condition(status, "Bound", "False", reason, message, moment)
-    ready = (reason, message) if notice else ("", "")
-    conditions = set_condition({**status, "conditions": conditions}, "Ready", "False", *ready, moment)
-    conditions = set_condition({**status, "conditions": conditions}, "Running", "False", "", "", moment)
-    status["conditions"] = conditions
+    bound, idle = ("False", reason, message), ("False", "", "")
+    said = {"Bound": bound, "Ready": bound if notice else idle, "Running": idle}
+    status["conditions"] = set_conditions(status, said, moment)
     if not reached:
         del status["phase"]
     own = (notice,) if notice and status != (dv.get("status") or {}) else ()
-    bound = bound_notice(dv, status) if not notice else ()
-    return Change(status, own + bound)
+    return Change(status, own if notice else bound_notice(dv, status))
 
 
 def with_claim(
@@ -103,7 +100,9 @@ def _change(dv: Json, claim: Json, step: str, last: bool, progress: float | None
     restarts = annotations.get(names.POD_RESTARTS, "")
     if restarts.isdigit() and int(restarts) > 0:
         status["restartCount"] = int(restarts)
-    passing = claim if last or step != "Pending" else _pending(claim)
+    passing = (
+        claim if last or step != "Pending" else {**claim, "status": {**(claim.get("status") or {}), "phase": "Pending"}}
+    )
     status["conditions"] = conditions_of(status, passing, step, running_of(annotations, step, last, words), moment)
     notices: tuple[Notice, ...] = ()
     if step != phase(dv):
@@ -111,10 +110,6 @@ def _change(dv: Json, claim: Json, step: str, last: bool, progress: float | None
         told = Notice(WARNING, "ErrClaimLost", f"PVC {claim['metadata']['name']} lost") if lost else words.notice(step)
         notices = (told,) if told else ()
     return Change(status, notices + bound_notice(dv, status) + failure_notice(dv, status))
-
-
-def _pending(claim: Json) -> Json:
-    return {**claim, "status": {**(claim.get("status") or {}), "phase": "Pending"}}
 
 
 def _progress(status: Json, step: str, words: Words, progress: float | None) -> str:

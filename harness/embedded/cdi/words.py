@@ -30,12 +30,10 @@ class Words:
 
     def notice(self, reached: str) -> Notice | None:
         """Return the event that goes with reaching a phase."""
-        reasons = (self.scheduled, self.in_progress, "Succeeded", "Failed")
-        if reached not in reasons:
-            return None
-        number = reasons.index(reached)
-        reason = (self.scheduled, self.in_progress, self.succeeded, self.failed)[number]
-        return Notice(WARNING if reached == "Failed" else NORMAL, reason, self.messages[number])
+        phases = (self.scheduled, self.in_progress, "Succeeded", "Failed")
+        reasons = (self.scheduled, self.in_progress, self.succeeded, self.failed)
+        told = {at: (reason, message) for at, reason, message in zip(phases, reasons, self.messages, strict=True)}
+        return Notice(WARNING if reached == "Failed" else NORMAL, *told[reached]) if reached in told else None
 
 
 def words_of(dv: Json) -> Words:

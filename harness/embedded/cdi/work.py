@@ -52,7 +52,8 @@ class Blank(Work):
 
     def make(self, target: Path, scratch: Path, cancel: Cancel, on_progress: Callable[[float], None]) -> None:
         """Make the sparse file."""
-        images.blank(target, self.room)
+        with target.open("wb") as sparse:
+            sparse.truncate(self.room)
 
 
 @dataclass(frozen=True)
