@@ -14,10 +14,7 @@ def refuse_masquerade(sourced: Sourced, cells: Sequence[Cell]) -> None:
     """Refuse masquerade for cells of more than one machine, before anything is made.
 
     Behind masquerade every guest has the address 10.0.2.2: kubelets register with it, etcd and API servers advertise it
-    (kubevirt issue 10171).
-
-    Raises:
-        BadInput: names the setting with its file and line, and the first such cell.
+    (kubevirt issue 10171). Raises BadInput when names the setting with its file and line, and the first such cell.
     """
     if sourced.settings.binding != MASQUERADE:
         return

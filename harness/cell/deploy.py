@@ -86,9 +86,7 @@ def blamed(
     """Return a failed playbook's error, or the infrastructure's if the connection to the machine that failed was lost.
 
     Ansible connects and runs the task again; one that was cut in the middle can then fail for no fault of the product.
-
-    Args:
-        began: when the playbook did, in seconds since the epoch.
+    `began`: when the playbook did, in seconds since the epoch.
     """
     lost = lost_since(environment.tunnels, began)
     failed = failed_hosts(done.stdout)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -171,9 +171,7 @@ def _machine_of(obj: Json) -> str:
 @contextmanager
 def leaving_on_signals(*numbers: signal.Signals) -> Iterator[None]:
     """Let signals end the process by an exception as long as the body runs, so that what it opened is closed."""
-    before: dict[signal.Signals, Callable[..., object] | int | None] = {}
-    for number in numbers:
-        before[number] = signal.signal(number, leave)
+    before = {number: signal.signal(number, leave) for number in numbers}
     try:
         yield
     finally:

@@ -81,10 +81,8 @@ class Life:
             self.teardown()
         self.attempts += 1
         self.attempt = self.attempt.next(self.failure)
-        number = self.attempt.number
-        self.steps.attempt = number
-        self.failure = None
-        self.torn_down = False
+        self.steps.attempt = self.attempt.number
+        self.failure, self.torn_down = None, False
 
     def apply(self, index: int) -> GuestCluster:
         """Run the product's playbook of a phase, and before it of every phase that has not been run yet.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -123,17 +123,7 @@ def golden(
     namespace: str = GOLDEN_NAMESPACE,
 ) -> Json:
     """Return the DataVolume that imports a golden image."""
-    values = {
-        "name": image.name,
-        "namespace": namespace,
-        "labels": dict(labels),
-        "url": image.url,
-        "checksum": image.checksum,
-        "size": image.size,
-        "credentials": image.credentials,
-        "certificates": image.certificates,
-        "storage_class": storage_class,
-    }
+    values = {**asdict(image), "namespace": namespace, "labels": dict(labels), "storage_class": storage_class}
     return render("golden-image.yml.j2", values, directory=directory)
 
 
@@ -147,6 +137,7 @@ def machine(
     """
     origin = origin or Origin("claim", plan.images, image.name)
     values = {
+        **asdict(image),
         "name": f"{plan.prefix}{planned.name}",
         "hostname": planned.name,
         "namespace": plan.namespace,
@@ -154,15 +145,10 @@ def machine(
         "origin": origin.kind,
         "golden_namespace": origin.namespace,
         "golden_name": origin.name,
-        "url": image.url,
-        "checksum": image.checksum,
-        "credentials": image.credentials,
-        "certificates": image.certificates,
         "storage_class": plan.storage_class,
         "disk_gib": planned.disk_gib,
         "cpus": planned.cpus,
         "memory_mib": planned.memory_mib,
-        "user": image.user,
         "public_key": plan.public_key,
         "dns_domain": plan.dns_domain,
         "binding": plan.binding,

@@ -47,9 +47,7 @@ def failed_hosts(output: str) -> set[str]:
 def recap(output: str) -> tuple[Recap, ...]:
     """Parse the play recap."""
     found = (RECAP.match(line) for line in output.splitlines())
-    return tuple(
-        Recap(m["host"], int(m["ok"]), int(m["changed"]), int(m["unreachable"]), int(m["failed"])) for m in found if m
-    )
+    return tuple(Recap(m["host"], *map(int, m.group("ok", "changed", "unreachable", "failed"))) for m in found if m)
 
 
 def last_task(output: str) -> str:

@@ -197,9 +197,7 @@ def in_parallel(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
     """Do the same with each item at once and return the answers in order.
 
     An interrupt leaves at once and does not wait for the items; what they do ends with this process at the latest.
-
-    Raises:
-        ExceptionGroup: of every item's error, once all have ended.
+    Raises ExceptionGroup when of every item's error, once all have ended.
     """
     futures: list[Future[R]] = [Future() for _ in items]
     for future, item in zip(futures, items, strict=True):

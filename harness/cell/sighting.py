@@ -55,13 +55,9 @@ def changes(cluster: Cluster, place: Place, before: Sequence[Sighting], names: C
         names: of the machines that should still be there.
     """
     instances, pods = _look(cluster, place)
-    told = []
-    for seen in before:
-        if seen.machine in names:
-            vmi = instances.get(place.name(seen.machine))
-            said = _change(seen, vmi, pods.get((vmi or {"metadata": {"uid": ""}})["metadata"]["uid"]))
-            told += [f"machine {seen.machine} {said}"] if said else []
-    return told
+    missed = [(seen, instances.get(place.name(seen.machine))) for seen in before if seen.machine in names]
+    said = ((seen, _change(seen, vmi, pods.get(vmi["metadata"]["uid"]) if vmi else None)) for seen, vmi in missed)
+    return [f"machine {seen.machine} {change}" for seen, change in said if change]
 
 
 def _change(seen: Sighting, vmi: Json | None, pod: Json | None) -> str:

@@ -18,6 +18,7 @@ from harness.until import Deadline, NotYet, until
 
 log = logging.getLogger(__name__)
 SNAPSHOT = "snapshot"
+LABELS = {LABEL_MANAGED: MANAGED_BY}
 
 
 def snapshot_of(site: Site, name: str) -> Origin | None:
@@ -34,7 +35,10 @@ def snapshot_of(site: Site, name: str) -> Origin | None:
         if wanted is None:
             return None
         _ensure_snapshot(site, name, wanted)
-        site.cluster.create_if_absent(DATA_SOURCE, _data_source(site.images_namespace, name))
+        spec = {"source": {"snapshot": {"namespace": site.images_namespace, "name": name}}}
+        site.cluster.create_if_absent(
+            DATA_SOURCE, DATA_SOURCE.manifest(name, site.images_namespace, labels=LABELS, spec=spec)
+        )
     except ApiFailure as refused:
         if not (refused.forbidden or refused.not_found):
             raise
@@ -58,9 +62,7 @@ def _snapshot_class(site: Site, name: str) -> str | None:
 def _ensure_snapshot(site: Site, name: str, snapshot_class: str) -> None:
     namespace = site.images_namespace
     spec = {"volumeSnapshotClassName": snapshot_class, "source": {"persistentVolumeClaimName": name}}
-    site.cluster.create_if_absent(
-        VOLUME_SNAPSHOT, VOLUME_SNAPSHOT.manifest(name, namespace, labels={LABEL_MANAGED: MANAGED_BY}, spec=spec)
-    )
+    site.cluster.create_if_absent(VOLUME_SNAPSHOT, VOLUME_SNAPSHOT.manifest(name, namespace, labels=LABELS, spec=spec))
 
     def usable() -> bool | NotYet:
         status: Json = (site.cluster.get(VOLUME_SNAPSHOT, name, namespace) or {}).get("status") or {}
@@ -74,8 +76,3 @@ def _ensure_snapshot(site: Site, name: str, snapshot_class: str) -> None:
         what=f"VolumeSnapshot {namespace}/{name} to be usable",
         interval=0.2,
     )
-
-
-def _data_source(namespace: str, name: str) -> Json:
-    spec = {"source": {"snapshot": {"namespace": namespace, "name": name}}}
-    return DATA_SOURCE.manifest(name, namespace, labels={LABEL_MANAGED: MANAGED_BY}, spec=spec)

@@ -34,19 +34,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
     help="Real Kubernetes clusters for every combination of your deployment code that matters.",
 )
-app.add_typer(artifacts.app, name="artifacts")
-app.add_typer(image.app, name="image")
-app.add_typer(infra.app, name="infra")
-app.add_typer(gitlab.app, name="gitlab")
-app.add_typer(history.app, name="history")
-run.register(app)
-cells.register(app)
-reach.register(app)
-explain.register(app)
-plan.register(app)
-report.register(app)
-settings.register(app)
-doctor.register(app)
+for group in (artifacts, image, infra, gitlab, history):
+    app.add_typer(group.app, name=group.__name__.rpartition(".")[2])
+for module in (run, cells, reach, explain, plan, report, settings, doctor):
+    module.register(app)
 
 
 @app.command()

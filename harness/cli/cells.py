@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from harness import providers
 from harness.cell import release, teardown
@@ -17,7 +16,7 @@ from harness.cell.existing import MachineState, machine_states
 from harness.cell.found import CellSelector, Found, find
 from harness.cell.labels import is_label_value, own_project
 from harness.cli.options import CLUSTER, AsJson, Given, settings_of, takes
-from harness.cli.output import wide_console
+from harness.cli.output import folding, wide_console
 from harness.errors import BadInput
 from harness.plan.goal import needing
 from harness.plan.lock import not_runnable
@@ -57,9 +56,7 @@ def list_cells(
         out.print(json.dumps(rows, indent=2), markup=False)
         return
     narrowed = bool(cells or failed or changed)
-    table = Table(box=None)
-    for heading in ("cell", "tiers", "machines", "memory", "minutes", "phases", *(["why"] if narrowed else [])):
-        table.add_column(heading, overflow="fold")
+    table = folding("cell", "tiers", "machines", "memory", "minutes", "phases", *(["why"] if narrowed else []))
     for row in rows:
         table.add_row(
             row["cell"],
@@ -108,9 +105,7 @@ def status(given: Given) -> None:
     if not found:
         out.print("no cells in the infra cluster")
         return
-    table = Table(box=None)
-    for heading in ("run", "cell", "attempt", "namespace", "expires in", "machine", "status", "address"):
-        table.add_column(heading, overflow="fold")
+    table = folding("run", "cell", "attempt", "namespace", "expires in", "machine", "status", "address")
     for cell in found:
         left = (cell.expires_at - time.time()) / 60
         expires = f"{left:.0f} min" if left > 0 else "expired"

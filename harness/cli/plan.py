@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 
 from harness.cli.options import AsJson, former, takes
-from harness.cli.output import wide_console
+from harness.cli.output import folding, wide_console
 from harness.errors import BadInput
 from harness.plan import coverage
 from harness.plan.build import TierPlan, lock_text, plan_tier
@@ -111,9 +111,7 @@ def _show(spec: Spec, plans: Sequence[TierPlan], *, as_json: bool, cells: bool) 
     if as_json:
         out.print_json(json.dumps([_as_json(found) for found in plans]))
         return
-    table = Table(box=None)
-    for heading in ("infra", "tier", "pinned", "planned", "kept", "new", "dropped", "possible combinations covered"):
-        table.add_column(heading, overflow="fold")
+    table = folding("infra", "tier", "pinned", "planned", "kept", "new", "dropped", "possible combinations covered")
     for p in plans:
         numbers = (len(p.pinned), len(p.planned), len(p.kept), len(p.new), len(p.dropped))
         table.add_row(p.infra, p.tier, *map(str, numbers), counted(p))
@@ -140,9 +138,9 @@ def _notes(found: TierPlan) -> Iterator[str]:
 
 
 def _cells(spec: Spec, found: TierPlan) -> Table:
-    table = Table(box=None, title=f"{found.tier} on {found.infra}", title_justify="left")
-    for heading in ("cell", "is", "machines", "minutes", *(axis.name for axis in spec.axes)):
-        table.add_column(heading, overflow="fold")
+    axes = (axis.name for axis in spec.axes)
+    title = f"{found.tier} on {found.infra}"
+    table = folding("cell", "is", "machines", "minutes", *axes, title=title, title_justify="left")
     for cell in found.cells:
         minutes = f"{estimate(cell) / 60:.0f}"
         table.add_row(cell.id, _state(found, cell.id), str(len(cell.machines)), minutes, *cell.values.values())

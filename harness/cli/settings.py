@@ -40,9 +40,7 @@ def config(as_json: AsJson = False) -> None:
             json.dumps({name: {"value": value, "from": sourced.origin[name]} for name, value in values.items()})
         )
         return
-    table = Table(box=None)
-    for heading in ("setting", "value", "from"):
-        table.add_column(heading)
+    table = Table("setting", "value", "from", box=None)
     for name, value in values.items():
         table.add_row(name, "-" if value is None else str(value), sourced.origin[name])
     console.print(table)

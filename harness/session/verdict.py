@@ -34,9 +34,7 @@ def exit_code(result: RunResult, *, before: int, leaked: bool, pytest_status: in
         before: the code of what went wrong outside any cell, 0 without.
         pytest_status: pytest's own; a failure that no result explains is the harness's.
     """
-    codes = {before} | ({EXIT_LEAKED} if leaked else set())
-    for cell in result.cells:
-        codes |= set(_codes(cell))
+    codes = {before, *([EXIT_LEAKED] if leaked else []), *(code for cell in result.cells for code in _codes(cell))}
     worst = next((code for code in SEVERITY if code in codes), None)
     if worst is not None:
         return worst

@@ -43,11 +43,9 @@ def ensure_credentials(layout: Layout, index: int) -> None:
     addresses = (address_of(index), "127.0.0.1", service_address_of(index))
     pki.ensure(layout.pki, addresses=addresses, names=NAMES, node=layout.node)
     server, cluster = server_of(index), f"vmatrix-{layout.name}"
-    for component in COMPONENTS:
-        credentials.ensure(
-            layout.kubeconfig_of(component), server=server, folder=layout.pki, stem=component, cluster=cluster
-        )
-    credentials.ensure(layout.kubeconfig, server=server, folder=layout.pki, stem="admin", cluster=cluster)
+    kubeconfigs = {component: layout.kubeconfig_of(component) for component in COMPONENTS}
+    for stem, path in {**kubeconfigs, "admin": layout.kubeconfig}.items():
+        credentials.ensure(path, server=server, folder=layout.pki, stem=stem, cluster=cluster)
 
 
 def programs(

@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from harness.infra.embedded import control_plane
 from harness.infra.findings import Finding
 from harness.infra.host import guests, preflight, services
 from harness.infra.host.addresses import PORTS, address_of, mirror_of
-from harness.infra.host.config import HostConfig
-from harness.infra.host.instance import HostInstance
+from harness.infra.host.instance import Occupant
 from harness.infra.host.program import HostProgram
 from harness.infra.host.status import InstanceStatus
-from harness.model import Access, Mirror
+from harness.model import Access
 
 NAME = "embedded"
 
 
-class EmbeddedProvider:
+class EmbeddedProvider(Occupant):
     """One embedded instance, by name."""
 
     name = NAME
-
-    def __init__(self, config: HostConfig) -> None:
-        self.host = HostInstance(config, self.name)
-        self.layout = config.layout
 
     def up(self) -> None:
         """Bring the instance up; start what is missing of one that is partly up.
@@ -48,14 +42,6 @@ class EmbeddedProvider:
         dead = [name for name in self.host.dead(self.programs(found.index)) if name in PORTS]
         return preflight.check_host(address=address_of(found.index), programs=dead, needs_build=False)
 
-    def down(self) -> None:
-        """Remove everything of the instance, in whatever state it is.
-
-        Raises:
-            Leaked: something could not be removed; the rest was.
-        """
-        self.host.down(self)
-
     def remove(self) -> None:
         """Remove the instance from this host."""
         self.host.remove()
@@ -64,10 +50,6 @@ class EmbeddedProvider:
         """Look at the instance."""
         return self.host.status(self)
 
-    def kubeconfig(self) -> Path:
-        """Return the administrator's kubeconfig."""
-        return self.layout.kubeconfig
-
     def access(self) -> Access:
         """Return that machines are reached at their addresses: they live on this host."""
         return "direct"
@@ -75,10 +57,6 @@ class EmbeddedProvider:
     def guest_vars(self) -> Mapping[str, Any]:
         """Return what the playbooks need to know about machines that share this host's kernel."""
         return guests.guest_vars()
-
-    def mirror(self) -> Mirror:
-        """Return the addresses of the instance's mirror. Raises InfraError when the instance is not up."""
-        return self.host.mirror()
 
     def describe(self) -> Mapping[str, Any]:
         """Return addresses, directories and programs."""

@@ -24,8 +24,7 @@ def claim(layout: Layout) -> InstanceRecord:
         InfraError: all indices are taken.
     """
     with _locked(layout):
-        taken = {t.index: t.why for t in network.taken_indices()}
-        taken |= {other.index: f"used by instance {other.name}" for other in _others(layout)}
+        taken = network.taken_indices() | {other.index: f"used by instance {other.name}" for other in _others(layout)}
         for index in INDICES:
             if index in taken:
                 continue

@@ -5,10 +5,12 @@ What runs in it is its provider's: an Occupant says which programs those are, an
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any
 
 from harness.embedded.machines import Machines
 from harness.errors import InfraError, Leaked, VmatrixError
@@ -30,17 +32,38 @@ SETTLE_SECONDS = 3.0  # the kernel takes a moment to drop the last mounts and li
 DEFAULT_PROVIDER = str(Settings.model_fields["provider"].default)
 
 
-class Occupant(Protocol):
-    """What lives in an instance."""
+class Occupant(ABC):
+    """What lives in an instance: a provider, by the instance's name."""
 
+    name: str
+
+    def __init__(self, config: HostConfig) -> None:
+        self.host = HostInstance(config, self.name)
+        self.layout = config.layout
+
+    @abstractmethod
     def findings(self) -> Sequence[Finding]:
         """Return what this host lacks to start what does not run."""
 
+    @abstractmethod
     def programs(self, index: int) -> Sequence[HostProgram]:
         """Return all programs on this host, in the order in which they can start."""
 
+    @abstractmethod
     def remove(self) -> None:
         """Remove everything of the instance from this host."""
+
+    def down(self) -> None:
+        """Remove everything, in whatever state it is. Raises Leaked when something could not be; the rest was."""
+        self.host.down(self)
+
+    def kubeconfig(self) -> Path:
+        """Return the administrator's kubeconfig."""
+        return self.layout.kubeconfig
+
+    def mirror(self) -> Mirror:
+        """Return the addresses of the instance's mirror. Raises InfraError when the instance is not up."""
+        return mirror_of(self.host.index())
 
 
 class HostInstance:
@@ -163,10 +186,6 @@ class HostInstance:
         """Look at the instance."""
         found = self.record
         return status.look(self.layout, occupant.programs(found.index) if found is not None else ())
-
-    def mirror(self) -> Mirror:
-        """Return the addresses of the instance's mirror. Raises InfraError when the instance is not up."""
-        return mirror_of(self.index())
 
     def describe(self, server: str) -> Mapping[str, Any]:
         """Return addresses, directories and programs with their process ids. `server`: the URL of the API."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ipaddress
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +20,6 @@ SECONDS = 10.0  # against hanging: one `ip` command of this host's kernel
 SYS_NET = Path("/sys/class/net")
 NETNS_DIR = Path("/run/netns")
 ALIAS_PREFIX = "vmatrix:"
-
-
-@dataclass(frozen=True)
-class Taken:
-    """Why an index cannot be used by a new instance."""
-
-    index: int
-    why: str
 
 
 class BridgeTaken(InfraError):
@@ -78,31 +69,28 @@ def belongs_to_another(index: int, layout: Layout) -> bool:
     return _owner(bridge_of(index)) not in {None, "", _alias(layout)}
 
 
-def taken_indices() -> list[Taken]:
-    """Return the indices whose bridge, namespaces or addresses are in use on this host, with the reason."""
+def taken_indices() -> dict[int, str]:
+    """Return the indices whose bridge, namespaces or addresses are in use on this host, each with the reason."""
     routed = _routed()
     namespaces = sorted(p.name for p in NETNS_DIR.glob("vmx*-*"))
-    answer: list[Taken] = []
+    answer: dict[int, str] = {}
     for index in INDICES:
         block = ipaddress.IPv4Network(block_of(index))
         overlapping = [f"{net} on {device}" for net, device in routed if net.overlaps(block)]
         if _owner(bridge_of(index)) is not None:
-            answer.append(Taken(index, f"bridge {bridge_of(index)} exists"))
+            answer[index] = f"bridge {bridge_of(index)} exists"
         elif mine := [n for n in namespaces if n.startswith(f"{bridge_of(index)}-")]:
-            answer.append(Taken(index, f"network namespace {mine[0]} exists"))
+            answer[index] = f"network namespace {mine[0]} exists"
         elif overlapping:
-            answer.append(Taken(index, f"the host routes {', '.join(overlapping)}"))
+            answer[index] = f"the host routes {', '.join(overlapping)}"
     return answer
 
 
 def _routed() -> list[tuple[ipaddress.IPv4Network, str]]:
     """Return the networks that the host routes or has addresses in, but for the default route."""
-    answer: list[tuple[ipaddress.IPv4Network, str]] = []
-    for route in _show("-4", "route", "show", "table", "all"):
-        destination, device = route.get("dst", "default"), route.get("dev", "?")
-        if destination != "default":
-            answer.append((ipaddress.IPv4Network(destination, strict=False), device))
-    return answer
+    routes = _show("-4", "route", "show", "table", "all")
+    there = [(route.get("dst", "default"), route.get("dev", "?")) for route in routes]
+    return [(ipaddress.IPv4Network(to, strict=False), device) for to, device in there if to != "default"]
 
 
 def _alias(layout: Layout) -> str:

@@ -180,17 +180,9 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: Key) -> x509.Certificat
 
 
 def _usage(*, authority: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=True,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=authority,
-        crl_sign=authority,
-        encipher_only=False,
-        decipher_only=False,
-    )
+    enciphering = ("key_encipherment", "data_encipherment", "encipher_only", "decipher_only")
+    none = dict.fromkeys(("content_commitment", "key_agreement", *enciphering), False)
+    return x509.KeyUsage(digital_signature=True, key_cert_sign=authority, crl_sign=authority, **none)
 
 
 def _store(files: Issued, key: Key, certificate: x509.Certificate) -> None:

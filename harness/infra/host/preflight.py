@@ -105,10 +105,7 @@ def check_inotify(
 ) -> list[Finding]:
     """Look at the limits of inotify, which nodes and machines of a host share: to it all their processes are one user.
 
-    Too few instances or watches show as "too many open files".
-
-    Args:
-        limits: by name, what is advised and what is required.
+    Too few instances or watches show as "too many open files". `limits`: by name, what is advised and what is required.
     """
     seen = {name: int((folder / name).read_text(encoding="utf-8")) for name in limits}
     return [

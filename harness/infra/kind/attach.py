@@ -76,9 +76,7 @@ def ensure_account(cluster: Cluster, admin: Path, target: Path) -> None:
     """Write the kubeconfig of the embedded KubeVirt: a separate service account, which nobody else uses.
 
     The webhooks let this identity alone change what real operators would.
-
-    Raises:
-        TimedOut: the cluster made no token.
+    Raises TimedOut when the cluster made no token.
     """
     meta = {"name": ACCOUNT, "namespace": NAMESPACE}
     cluster.ensure(SERVICE_ACCOUNT, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta})
@@ -118,9 +116,7 @@ def keep_apart(cluster: Cluster, node: str) -> None:
 
     That node's memory and CPU are this host's: to count them twice would promise machines what is not there. And a pod
     on the Node that stands for the host would wait for ever: only machines run there.
-
-    Args:
-        node: the name of the node that is a container.
+    `node`: the name of the node that is a container.
     """
     for resource in (DEPLOYMENT, DAEMON_SET):
         for found in cluster.list(resource).items:

@@ -46,9 +46,7 @@ def install(cluster: Cluster, wanted: Releases, *, emulation: bool, seconds: flo
 def fetch(wanted: Releases) -> dict[str, str]:
     """Return every manifest's text by its URL, each downloaded at most once.
 
-    Raises:
-        BadInput: one has no recorded checksum.
-        InfraError: one cannot be downloaded or has another checksum.
+    Raises BadInput when one has no recorded checksum; InfraError when one cannot be downloaded or has another checksum.
     """
     releases.require_pinned(wanted)
     return {m.url: downloads.obtain(m) for r in (wanted.kubevirt, wanted.cdi) for m in r.manifests}

@@ -7,7 +7,7 @@ machines) is an instance as the embedded infrastructure's, and goes the same way
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 from harness.errors import InfraError, Leaked
@@ -16,31 +16,30 @@ from harness.infra.findings import Finding
 from harness.infra.host import guests, services
 from harness.infra.host.addresses import PORTS, address_of, mirror_of
 from harness.infra.host.config import HostConfig
-from harness.infra.host.instance import HostInstance, infra_command
+from harness.infra.host.instance import Occupant, infra_command
 from harness.infra.host.program import HostProgram
-from harness.infra.host.status import InstanceStatus
+from harness.infra.host.status import InstanceStatus, ProgramStatus, State, seen_process
 from harness.infra.kind import attach, engine, host, kvm, record
 from harness.infra.kind.cluster import KindCluster, configuration
 from harness.infra.kind.config import KindConfig
 from harness.infra.kind.engine import Engine
 from harness.infra.kind.install import fetch, install
-from harness.infra.kind.look import with_node, with_remains
 from harness.infra.kind.node import node_image
 from harness.infra.kind.releases import load as load_releases
 from harness.kube import Cluster
-from harness.model import Access, Mirror
+from harness.model import Access
 
 NAME = "kind"
+NODE = "kind node"
 
 
-class KindProvider:
+class KindProvider(Occupant):
     """One kind instance, by name."""
 
     name = NAME
 
     def __init__(self, config: HostConfig, kind: KindConfig) -> None:
-        self.host = HostInstance(config, self.name)
-        self.layout = config.layout
+        super().__init__(config)
         self.kind = kind
 
     @property
@@ -116,14 +115,6 @@ class KindProvider:
             self.host.start(self.programs(index))
         self.host.config.publish(mirror)
 
-    def down(self) -> None:
-        """Remove everything of the instance, in whatever state it is.
-
-        Raises:
-            Leaked: something could not be removed; the rest was.
-        """
-        self.host.down(self)
-
     def remove(self) -> None:
         """Remove the cluster first, then what the instance has on this host.
 
@@ -145,11 +136,7 @@ class KindProvider:
     def status(self) -> InstanceStatus:
         """Look at the instance, the node in its container included."""
         seen, cluster = self.host.status(self), self._cluster_if_any()
-        return with_node(seen, cluster) if self.host.record is not None else with_remains(seen, cluster)
-
-    def kubeconfig(self) -> Path:
-        """Return the administrator's kubeconfig."""
-        return self.layout.kubeconfig
+        return _with_node(seen, cluster) if self.host.record is not None else _with_remains(seen, cluster)
 
     def access(self) -> Access:
         """Return how machines are reached: the embedded KubeVirt's are this host's, a release's are pods."""
@@ -160,10 +147,6 @@ class KindProvider:
         if self.embedded():
             return guests.guest_vars()
         return nested.variables(Cluster.from_kubeconfig(self.layout.kubeconfig), {})
-
-    def mirror(self) -> Mirror:
-        """Return the addresses of the instance's mirror. Raises InfraError when the instance is not up."""
-        return self.host.mirror()
 
     def describe(self) -> Mapping[str, Any]:
         """Return addresses, directories, programs, and what the cluster is made of."""
@@ -192,3 +175,20 @@ class KindProvider:
     def _cluster_if_any(self) -> KindCluster | None:
         found = engine.find().engine
         return KindCluster(self.cluster_name, found) if found is not None else None
+
+
+def _with_node(seen: InstanceStatus, cluster: KindCluster | None) -> InstanceStatus:
+    """Add the node of an instance that has a record; None stands for no engine that answers."""
+    pid = cluster.pid() if cluster is not None else None
+    if pid is None:
+        problem = "no container engine is running" if cluster is None else "its container is not running"
+        row = ProgramStatus(NODE, None, 0, 0, problem)
+        return replace(seen, state=State.BROKEN, programs=(row, *seen.programs))
+    return replace(seen, programs=(ProgramStatus(NODE, pid, *seen_process(pid), ""), *seen.programs))
+
+
+def _with_remains(seen: InstanceStatus, cluster: KindCluster | None) -> InstanceStatus:
+    """Add what the engine still has of an instance without a record."""
+    if cluster is None or not cluster.engine.containers(cluster.name):
+        return seen
+    return replace(seen, state=State.BROKEN, leftovers=(*seen.leftovers, f"kind cluster {cluster.name}"))
