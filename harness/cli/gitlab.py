@@ -17,7 +17,7 @@ from harness.errors import EXIT_OK, BadInput, InfraError, NothingSelected
 from harness.gitlab import child, job_end, links, note, overlay
 from harness.gitlab.job import JobContext, job_context
 from harness.gitlab.limits import broken
-from harness.gitlab.outcome import annotate
+from harness.gitlab.links import annotate
 from harness.gitlab.times import job_times
 from harness.gitlab.variables import read_job, read_pipeline
 from harness.gitlab.wanted import Tiers, Wanted, wanted

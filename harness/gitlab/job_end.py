@@ -11,7 +11,7 @@ from harness.cell.place import place_of
 from harness.errors import BadInput, InfraError, Leaked, VmatrixError
 from harness.gitlab import access
 from harness.gitlab.job import PREFIX, JobContext
-from harness.gitlab.outcome import annotate
+from harness.gitlab.links import annotate
 from harness.gitlab.run_process import wait_for_end
 from harness.providers import Opening
 from harness.record import Recorder, read

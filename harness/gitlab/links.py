@@ -1,4 +1,4 @@
-"""Links on a job's page (`artifacts:reports:annotations`): what came out, and where to look.
+"""Links on a job's page (`artifacts:reports:annotations`): where its results are and what came out.
 
 https://docs.gitlab.com/ci/yaml/artifacts_reports/#artifactsreportsannotations
 """
@@ -6,15 +6,19 @@ https://docs.gitlab.com/ci/yaml/artifacts_reports/#artifactsreportsannotations
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from harness.files import write_atomically
+from harness.gitlab.job import JobContext
 from harness.gitlab.variables import Job
+from harness.report.cell import CellResult
+from harness.report.results import load
 
 FILE = "annotations.json"
+SECTION = "vmatrix"
 LABEL_LENGTH = 240  # GitLab's schema refuses labels from 256 characters on
 
 
@@ -56,3 +60,32 @@ def add(directory: Path, links: Mapping[str, Sequence[Link]]) -> None:
 def _short(label: str) -> str:
     line = " ".join(label.split())
     return line if len(line) <= LABEL_LENGTH else f"{line[: LABEL_LENGTH - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def annotate(context: JobContext) -> None:
+    """Write the job's links."""
+    job = context.job
+    if not job.url:
+        return
+    where = [
+        Link("results of the run", artifact(job, f"{context.artifacts.path}/")),
+        Link("summary", artifact(job, str(context.artifacts.summary))),
+    ]
+    outcome = list(_outcome(context)) if context.files.results.is_file() else []
+    write(job.directory, {SECTION: [*outcome, *where]})
+
+
+def _outcome(context: JobContext) -> Iterator[Link]:
+    """Yield a link per cell and per failure, to the logs."""
+    for cell in load(context.files.path, quarantine=context.project.spec.quarantine).cells:
+        logs = artifact(context.job, f"{context.artifacts.attempt(cell.id).logs}/")
+        yield Link(f"{cell.id}: {cell.outcome}", logs)
+        yield from (Link(label, logs) for label in _failures(cell))
+
+
+def _failures(cell: CellResult) -> Iterator[str]:
+    for step in cell.last_failures:
+        yield f"{step.blame}: {step.name}: {step.summary}"
+    for check in cell.failed_checks:
+        first = check.detail.strip().partition("\n")[0]
+        yield f"{check.blame}: {check.suite}: {check.name}: {first}"

@@ -38,11 +38,8 @@ class Job:
     def run(self) -> str:
         """Return the id of the job's run of cells: the same in its script and its after_script, another in a retry."""
         number = int.from_bytes(hashlib.sha256(f"{self.host}/{self.id}".encode()).digest(), "big")
-        letters = []
-        for _ in range(RUN_LENGTH):
-            number, index = divmod(number, len(RUN_ALPHABET))
-            letters.append(RUN_ALPHABET[index])
-        return "".join(letters)
+        base = len(RUN_ALPHABET)
+        return "".join(RUN_ALPHABET[number // base**place % base] for place in range(RUN_LENGTH))
 
 
 @dataclass(frozen=True)

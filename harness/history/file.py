@@ -51,11 +51,7 @@ class FileStore:
             raise _unreadable(self.path, error) from error
 
     def append(self, records: Sequence[Record]) -> None:
-        """Add records without looking whether they are there: reading drops the second.
-
-        Raises:
-            InfraError: they could not be written; then the file is as it was.
-        """
+        """Add records, those that are there too; InfraError when that fails, and the file is as it was."""
         if records:
             with self._locked():
                 self._write(records)
@@ -68,11 +64,7 @@ class FileStore:
         return len(new)
 
     def compact(self, *, days: float, now: datetime) -> int:
-        """Drop the details of records older than so many days, and return of how many.
-
-        Raises:
-            InfraError: the file could not be written; then it is as it was.
-        """
+        """Drop the details of records older than so many days, return of how many; InfraError as `append`."""
         if not self.path.exists():
             return 0
         with self._locked():

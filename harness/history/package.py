@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import count, groupby
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -89,30 +90,24 @@ class PackageStore:
         for record in records:
             months.setdefault(record.started[:7].replace("-", "."), []).append(record)
         files = self.files() if months else []
-        count = 0
+        added = 0
         for month, found in months.items():
             known = united(*(self._content(file) or b"" for file in files if file.version == month))
             new = missing(found, known)
             if new:
                 first = new[0]
                 self._upload(month, first.where.pipeline or first.run, b"".join(map(to_line, new)))
-            count += len(new)
-        return count
+            added += len(new)
+        return added
 
     def compact(self, *, days: float, now: datetime) -> int:
         """Drop the details of the months that ended so many days ago, and return of how many records.
 
         A month's files go only after the one in their place was read back. Raises what `load` does.
         """
-        before = now.astimezone(UTC) - timedelta(days=days)
-        months: dict[str, list[PackageFile]] = {}
-        for file in self.files():
-            months.setdefault(file.version, []).append(file)
-        dropped = 0
-        for month, files in months.items():
-            if month < f"{before:%Y.%m}":
-                dropped += self._compact_month(month, files, now)
-        return dropped
+        before = f"{now.astimezone(UTC) - timedelta(days=days):%Y.%m}"
+        months = groupby(self.files(), key=lambda file: file.version)
+        return sum(self._compact_month(month, list(files), now) for month, files in months if month < before)
 
     def _compact_month(self, month: str, files: list[PackageFile], now: datetime) -> int:
         contents = [self._content(file) or b"" for file in files]
@@ -157,14 +152,12 @@ class PackageStore:
         return f"/packages/generic/{quote(self.package, safe='')}/{quote(month, safe='')}/{quote(name, safe='')}"
 
     def _pages(self, path: str, query: dict[str, str]) -> Iterator[dict[str, Any]]:
-        page = 1
-        while True:
+        for page in count(1):
             text = self._call("GET", f"{path}?{urlencode({**query, 'per_page': PAGE, 'page': page})}", absent_ok=True)
             found = _list(text or b"[]", f"{self.name}: {self.api}")
             yield from found
             if len(found) < PAGE:
                 return
-            page += 1
 
     def _call(self, method: str, path: str, *, data: bytes | None = None, absent_ok: bool = False) -> bytes | None:
         """Ask GitLab; again while it is only busy. What is not there is None when that is no failure."""

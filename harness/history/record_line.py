@@ -25,11 +25,7 @@ def to_line(record: Record) -> bytes:
 
 
 def from_line(line: bytes) -> Record:
-    """Return the record of a line. Keys that are not known are passed over: a later version may have more.
-
-    Raises:
-        Unreadable: it is none of this version.
-    """
+    """Return the record of a line; unknown keys are of a later version and do not count. Unreadable when it is none."""
     try:
         record = ADAPTER.validate_json(line, strict=True)
     except ValidationError as error:

@@ -16,11 +16,7 @@ from harness.spec.rules import earlier, words
 
 
 def make_cell(spec: Spec, values: Mapping[str, str]) -> Cell:
-    """Make the cell that has one value id per axis.
-
-    Raises:
-        BadInput: the id would be longer than 40 characters, or the scenario starts from a value that there is not.
-    """
+    """Make the cell that has one value id per axis; BadInput when its id is too long or it starts from no value."""
     chosen: dict[str, AxisValue] = {axis.name: spec.value(axis.name, values[axis.name]) for axis in spec.axes}
     machines = _machines(spec, values["topology"], chosen["os"].image or "")
     return Cell(
@@ -52,10 +48,8 @@ def cell_id(spec: Spec, chosen: Mapping[str, AxisValue]) -> str:
 
 
 def _variables(spec: Spec, chosen: Mapping[str, AxisValue]) -> dict[str, Any]:
-    variables: dict[str, Any] = dict(spec.product.vars)
-    for value in chosen.values():
-        variables.update(value.vars)
-    return variables
+    given = (spec.product.vars, *(value.vars for value in chosen.values()))
+    return dict(item for variables in given for item in variables.items())
 
 
 def _phases(spec: Spec, chosen: Mapping[str, AxisValue], machines: tuple[PlannedMachine, ...]) -> Iterator[Phase]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from harness.errors import BadInput, NothingSelected
 from harness.model import Cell
 from harness.plan.changed import Changes, effects
+from harness.plan.goal import tier_of
 from harness.plan.lock import Lock, all_tier_cells, not_runnable, tier_cells
 from harness.spec.crossref import unknown
 from harness.spec.models import Spec
@@ -77,7 +78,6 @@ def selected(spec: Spec, infra: str, selection: PlanSelection, lock: Lock | None
         BadInput: unknown infra, tier, axis or value; a failed cell that is planned no more; a stale lock.
         NothingSelected: a filter fits no cell, or no cell is left; the tier's pinned cells cannot run there.
     """
-    _known_tier(spec, selection.tier)
     if selection.tier is None:
         return choose(spec, all_tier_cells(spec, infra, lock), selection)
     cells = tier_cells(spec, selection.tier, infra, lock)  # of this tier alone: the others' plans may be out of date
@@ -92,12 +92,15 @@ def selected(spec: Spec, infra: str, selection: PlanSelection, lock: Lock | None
 
 def choose(spec: Spec, planned: Mapping[str, Sequence[Cell]], selection: PlanSelection) -> tuple[Selected, ...]:
     """Return the cells that are meant, out of the planned ones of each tier; raises as `selected` does."""
-    _known_tier(spec, selection.tier)
-    tiers = _tiers(planned)
+    if selection.tier is not None:
+        tier_of(spec, selection.tier)
+    tiers: dict[str, tuple[str, ...]] = {}
+    for tier, cells in planned.items():
+        for cell in cells:
+            tiers[cell.id] = (*tiers.get(cell.id, ()), tier)
     among = planned[selection.tier] if selection.tier is not None else [c for cells in planned.values() for c in cells]
     why = (f"tier {selection.tier}",) if selection.tier is not None else ()
-    found = {cell.id: Candidate(cell, tiers[cell.id], why) for cell in among}
-    found = _filtered(spec, found, selection)
+    found = _filtered(spec, {cell.id: Candidate(cell, tiers[cell.id], why) for cell in among}, selection)
     if selection.failed is not None:
         whole = selection.tier is None and not selection.filters
         found = _only_failed(found, selection.failed, whole=whole)
@@ -106,19 +109,6 @@ def choose(spec: Spec, planned: Mapping[str, Sequence[Cell]], selection: PlanSel
     if not found:
         raise NothingSelected("no cell is selected", hint=SHOWS)
     return tuple(Selected(one.cell, one.tiers, ", ".join(one.why) or "every cell") for one in found.values())
-
-
-def _known_tier(spec: Spec, tier: str | None) -> None:
-    if tier is not None and tier not in spec.tiers:
-        raise BadInput(unknown("tier", tier, spec.tiers), hint=SHOWS)
-
-
-def _tiers(planned: Mapping[str, Sequence[Cell]]) -> dict[str, tuple[str, ...]]:
-    tiers: dict[str, tuple[str, ...]] = {}
-    for tier, cells in planned.items():
-        for cell in cells:
-            tiers[cell.id] = (*tiers.get(cell.id, ()), tier)
-    return tiers
 
 
 def _filtered(spec: Spec, found: Mapping[str, Candidate], selection: PlanSelection) -> dict[str, Candidate]:

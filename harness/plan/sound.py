@@ -7,27 +7,28 @@ from pathlib import Path
 
 from harness.errors import HarnessBug
 from harness.model import Cell
-from harness.plan.budget import over_budget
 from harness.plan.build import TierPlan
 from harness.plan.quarantine import unmatched
 from harness.plan.verify import Broken
 from harness.spec import Spec, lines
 from harness.spec.loader import refuse
 
+REMEDY = "raise the budget, narrow the tier's `where` or cover less"
+
 
 def refuse_unsound(spec: Spec, plans: Sequence[TierPlan], directory: Path, seconds: Callable[[Cell], float]) -> None:
-    """Check plans of some or all tiers.
-
-    Args:
-        directory: matrix/, where tiers.yml lies.
-        seconds: how long a cell is expected to take.
+    """Check plans of some or all tiers; `directory` is matrix/, `seconds` says how long a cell is expected to take.
 
     Raises:
         BadInput: a plan is over budget, a pinned cell cannot be, or quarantine names a cell that no tier has.
         HarnessBug: the proof of a plan has a gap.
     """
     document, _ = lines.read(directory / "tiers.yml")
-    problems = over_budget(spec, plans, directory, seconds)
+    problems = [
+        document.problem(("tiers", plan.tier, "budget", key), f"on {plan.infra} {message}; {REMEDY}")
+        for plan in plans
+        for key, message in _excess(spec, plan, seconds)
+    ]
     for found, broken in _broken(plans):
         cell = dict(found.cells[broken.number].values)
         if cell in spec.tiers[found.tier].pinned:
@@ -45,3 +46,18 @@ def refuse_unsound(spec: Spec, plans: Sequence[TierPlan], directory: Path, secon
 
 def _broken(plans: Sequence[TierPlan]) -> Iterator[tuple[TierPlan, Broken]]:
     return ((found, broken) for found in plans if found.proof is not None for broken in found.proof.broken)
+
+
+def _excess(spec: Spec, plan: TierPlan, seconds: Callable[[Cell], float]) -> Iterator[tuple[str, str]]:
+    budget = spec.tiers[plan.tier].budget
+    if len(plan.cells) > budget.cells:
+        yield "cells", f"the tier has {len(plan.cells)} cells, {len(plan.cells) - budget.cells} more than its budget"
+    if not plan.cells:
+        return
+    largest = max(plan.cells, key=lambda cell: len(cell.machines))
+    if len(largest.machines) > budget.machines:
+        yield "machines", f"the cell {largest.id} has {len(largest.machines)} machines, the budget is {budget.machines}"
+    longest = max(plan.cells, key=seconds)
+    minutes = seconds(longest) / 60
+    if minutes > budget.minutes:
+        yield "minutes", f"the cell {longest.id} is expected to take {minutes:.0f} minutes, not {budget.minutes}"

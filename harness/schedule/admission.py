@@ -10,15 +10,15 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from enum import Enum
-from types import TracebackType
 
 from harness.kube import Cluster
 from harness.model import Cell
 from harness.schedule.book import Book, Entry
 from harness.schedule.capacity import Survey
-from harness.schedule.decision import Admitted, Decision, Refused
+from harness.schedule.decision import Decision, Refused
 from harness.schedule.demand import Demand, demand_of
 from harness.schedule.limits import Limits
 from harness.schedule.outlook import Outlook
@@ -46,7 +46,7 @@ class _Head:
     cause: Cause | None = None
 
 
-class Admission:
+class Admission(AbstractContextManager["Admission"]):
     """What one run holds of an infra cluster. Thread-safe."""
 
     def __init__(
@@ -86,13 +86,7 @@ class Admission:
         self._owed: set[str] = set()  # cells whose entries could not be taken out of the book yet
         self._lock = threading.RLock()
 
-    def __enter__(self) -> Admission:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Give back what is reserved."""
         self.close()
 
@@ -105,10 +99,10 @@ class Admission:
             self._demands[cell.id] = demand_of(cell, self._rules)
         return self._demands[cell.id]
 
-    def try_admit(self, cell: Cell) -> Admitted | Refused:
-        """Reserve room for one cell, or say why not; raises what `admit_first` does."""
+    def try_admit(self, cell: Cell) -> Refused | None:
+        """Reserve room for one cell, or say why not; None when it may start. Raises what `admit_first` does."""
         decision = self.admit_first((cell,))
-        return decision.admitted or decision.refused[0]
+        return None if decision.admitted is not None else decision.refused[0]
 
     def admit_first(self, cells: Sequence[Cell]) -> Decision:
         """Reserve room for the first cell of several that fits; the cluster is looked at once for all of them.
@@ -127,7 +121,7 @@ class Admission:
                 else:
                     open_.append((cell, Entry(self._holder, self._run, cell.id, demand)))
             chosen = self._reserve_first(open_, refused) if open_ else None
-        return Decision(None if chosen is None else Admitted(chosen), tuple(refused))
+        return Decision(chosen, tuple(refused))
 
     def _look_at_head(self, cells: Sequence[Cell]) -> None:
         if cells and (self._head is None or self._head.cell != cells[0].id):

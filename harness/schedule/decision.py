@@ -8,13 +8,6 @@ from harness.model import Cell
 
 
 @dataclass(frozen=True)
-class Admitted:
-    """A cell that may start; its room is reserved."""
-
-    cell: Cell
-
-
-@dataclass(frozen=True)
 class Refused:
     """A cell that may not start yet, and why, in words with numbers."""
 
@@ -24,7 +17,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class Decision:
-    """What came of trying cells in order: the one that may start, if any, and why those before it may not."""
+    """What came of trying cells in order: the one that may start and has its room, if any; why those before may not."""
 
-    admitted: Admitted | None
+    admitted: Cell | None
     refused: tuple[Refused, ...]

@@ -39,11 +39,11 @@ def all_fit(nodes: Nodes, pods: Sequence[PodRequest]) -> bool:
     On one node that is the sum; on several it leaves up to one machine's size free on each.
     """
     kinds = {_amounts_of(pod) for pod in pods}
-    together = _sum(_amounts_of(pod) for pod in pods)
+    together = tuple(map(sum, zip(*map(_amounts_of, pods), strict=True)))
     return all(_finds_a_node(nodes, own, together, kinds) for own in kinds)
 
 
-def _finds_a_node(nodes: Nodes, own: Amounts, together: Amounts, kinds: Collection[Amounts]) -> bool:
+def _finds_a_node(nodes: Nodes, own: Amounts, together: Sequence[int], kinds: Collection[Amounts]) -> bool:
     """Tell whether a pod has a node whatever the others do.
 
     Others keep it off a node by leaving too little of one resource there. Whichever they choose, it costs them some of
@@ -84,13 +84,6 @@ def _at_most(cost: Amounts, there: Sequence[int]) -> bool:
 
 def _amounts_of(pod: PodRequest) -> Amounts:
     return pod.memory_mib, pod.millicpus, 1
-
-
-def _sum(amounts: Iterable[Amounts]) -> Amounts:
-    memory = millicpus = count = 0
-    for some in amounts:
-        memory, millicpus, count = memory + some[0], millicpus + some[1], count + some[2]
-    return memory, millicpus, count
 
 
 def remainder(pods: Sequence[PodRequest], bound: Iterable[PodRequest]) -> tuple[PodRequest, ...]:

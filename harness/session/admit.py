@@ -13,7 +13,7 @@ from harness.cell.steps import StepEvent, Steps
 from harness.errors import InfraError, InfraRetriable
 from harness.model import Cell
 from harness.schedule.admission import Admission
-from harness.schedule.decision import Decision, Refused
+from harness.schedule.decision import Decision
 from harness.schedule.durations import Durations, Expectation
 from harness.schedule.limits import Limits
 from harness.session.plan import RunPlan
@@ -71,13 +71,13 @@ class Waiting:
         Raises:
             InfraRetriable: no room for it in time.
         """
-        if not isinstance(self.admission.try_admit(cell), Refused):
+        if self.admission.try_admit(cell) is None:
             return
         with steps.step("admission"):
 
             def probe() -> bool | NotYet:
                 answer = self.admission.try_admit(cell)
-                return NotYet(answer.reason) if isinstance(answer, Refused) else True
+                return NotYet(answer.reason) if answer is not None else True
 
             try:
                 until(

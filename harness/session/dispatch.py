@@ -135,7 +135,7 @@ class Dispatch:
             reason = error.summary
         else:
             if decision.admitted is not None:
-                return decision.admitted.cell
+                return decision.admitted
             for refused in decision.refused:
                 self._say(refused.cell.id, refused.reason)
             reason = decision.refused[0].reason

@@ -5,7 +5,7 @@ Works on the files' plain data, so that an error elsewhere in a file hides none 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -55,10 +55,16 @@ def _axes(content: Any, known: Declared) -> Iterator[Finding]:
         yield from _slugs(values)
         yield from _cycles(values)
         default = field(axis, "default")
-        if default is not None and default not in known.axes[name].values:
-            yield (*at, "default"), unknown(f"value of axis {name}", default, known.axes[name].values)
+        if default is not None:
+            yield from _known((*at, "default"), f"value of axis {name}", default, known.axes[name].values)
         for here, value in values:
             yield from below(here, _value(name, value, known))
+
+
+def _known(at: Location, what: str, word: str, known: Collection[str] | None) -> Iterator[Finding]:
+    """Find a word that is not among the known ones; nothing where the file that has them cannot be read."""
+    if known is not None and word not in known:
+        yield at, unknown(what, word, known)
 
 
 def _twice(words: Iterator[tuple[Location, str]], what: str) -> Iterator[Finding]:
@@ -87,19 +93,17 @@ def _value(axis: str, value: Any, known: Declared) -> Iterator[Finding]:
         ("topology", "topologies.yml", known.topologies),
         ("scenario", "scenarios.yml", known.scenarios),
     ):
-        if axis == what and name is not None and defined is not None and name not in defined:
-            yield ("id",), unknown(f"{what} ({file})", name, defined)
+        if axis == what and name is not None:
+            yield from _known(("id",), f"{what} ({file})", name, defined)
     if axis == "os" and image is None:
         yield (), "missing `image`: the name of a disk image in images.yml"
-    if image is not None and known.images is not None and image not in known.images:
-        yield ("image",), unknown("disk image (images.yml)", image, known.images)
+    if image is not None:
+        yield from _known(("image",), "disk image (images.yml)", image, known.images)
     for at, plugin in texts(value, "vars", "cluster_network_plugin"):
-        if known.network_plugins is not None and plugin not in known.network_plugins:
-            yield at, unknown("network plugin (network_plugins.yml)", plugin, known.network_plugins)
+        yield from _known(at, "network plugin (network_plugins.yml)", plugin, known.network_plugins)
     siblings = known.axes[axis].values if known.axes is not None and axis in known.axes else ()
     for at, word in texts(value, "before", EACH):
-        if word not in siblings:
-            yield ("before", *at[1:]), unknown(f"value of axis {axis}", word, siblings)
+        yield from _known(("before", *at[1:]), f"value of axis {axis}", word, siblings)
 
 
 def _cycles(values: list[tuple[Location, Any]]) -> Iterator[Finding]:
@@ -154,8 +158,7 @@ def _topologies(content: Any) -> Iterator[Finding]:
 
 def _scenarios(content: Any, known: Declared) -> Iterator[Finding]:
     for at, phase in texts(content, "scenarios", EACH, "phases", EACH, "phase"):
-        if known.phases is not None and phase not in known.phases:
-            yield at, unknown("phase of the product (product.yml)", phase, known.phases)
+        yield from _known(at, "phase of the product (product.yml)", phase, known.phases)
     for at, steps in find(content, "scenarios", EACH, "phases", EACH, "values", EACH):
         axis = str(at[-1])
         if axis in LASTING:
@@ -165,8 +168,7 @@ def _scenarios(content: Any, known: Declared) -> Iterator[Finding]:
         elif known.axes is not None:
             words = [steps] if isinstance(steps, str) else [word for _, word in texts(steps, EACH)]
             for word in words:
-                if word not in known.axes[axis].words:
-                    yield at, unknown(f"word of `before` on axis {axis}", word, known.axes[axis].words)
+                yield from _known(at, f"word of `before` on axis {axis}", word, known.axes[axis].words)
     yield from broken(content)
 
 
@@ -212,13 +214,11 @@ def _tiers(content: Any, known: Declared, suites: tuple[str, ...] | None) -> Ite
     for at, wanted in find(content, "tiers", EACH, "where", EACH):
         yield from _condition(at, wanted, known)
     for at, word in texts(content, "tiers", EACH, "suites", EACH):
-        if suites is not None and word not in suites:
-            yield at, unknown("suite (a folder of tests/cells)", word, suites)
+        yield from _known(at, "suite (a folder of tests/cells)", word, suites)
     if known.axes is None:
         return
     for at, word in texts(content, "tiers", EACH, "cover", "together", EACH, "axes", EACH):
-        if word not in known.axes:
-            yield at, unknown("axis", word, known.axes)
+        yield from _known(at, "axis", word, known.axes)
     for at, strength in find(content, "tiers", EACH, "cover", "strength"):
         if isinstance(strength, int) and strength > len(known.axes):
             yield at, f"strength {strength} is more than the number of axes ({len(known.axes)})"
@@ -229,10 +229,9 @@ def _tiers(content: Any, known: Declared, suites: tuple[str, ...] | None) -> Ite
 def _pinned(cell: Any, axes: Mapping[str, DeclaredAxis]) -> Iterator[Finding]:
     for at, value in texts(cell, EACH):
         axis = str(at[-1])
-        if axis not in axes:
-            yield at, unknown("axis", axis, axes)
-        elif value not in axes[axis].values:
-            yield at, unknown(f"value of axis {axis}", value, axes[axis].values)
+        yield from _known(at, "axis", axis, axes)
+        if axis in axes:
+            yield from _known(at, f"value of axis {axis}", value, axes[axis].values)
     missing = [axis for axis in axes if isinstance(cell, Mapping) and axis not in cell]
     if missing:
         yield (), f"missing values for {', '.join(missing)}; a pinned cell has one on every axis"

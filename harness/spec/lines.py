@@ -48,10 +48,8 @@ class Document:
 
     def line_of(self, location: Location) -> int:
         """Return the line of a location, or of its nearest parent that has one."""
-        for end in range(len(location), -1, -1):
-            if location[:end] in self.lines:
-                return self.lines[location[:end]]
-        return 1
+        places = (location[:end] for end in range(len(location), -1, -1))
+        return next((self.lines[place] for place in places if place in self.lines), 1)
 
     def problem(self, location: Location, message: str) -> Problem:
         """Return an error at a location of this file."""
@@ -137,7 +135,10 @@ class _Reading:
         if self.full or self._too_much(node, at):
             return None
         self.open_nodes.add(id(node))
-        made = self._mapping(node, at) if isinstance(node, yaml.MappingNode) else self._sequence(node, at)
+        if isinstance(node, yaml.MappingNode):
+            made: Any = self._mapping(node, at)
+        else:
+            made = [self.value(item, (*at, i)) for i, item in enumerate(node.value)]
         self.open_nodes.discard(id(node))
         return made
 
@@ -157,9 +158,6 @@ class _Reading:
 
     def _report(self, node: yaml.Node, at: Location, message: str) -> None:
         self.problems.append(Problem(self.file, node.start_mark.line + 1, dotted(at), message))
-
-    def _sequence(self, node: yaml.Node, at: Location) -> list[Any]:
-        return [self.value(item, (*at, i)) for i, item in enumerate(node.value)]
 
     def _mapping(self, node: yaml.MappingNode, at: Location) -> dict[str, Any]:
         content: dict[str, Any] = {}

@@ -105,6 +105,7 @@ def _too_long(known: Possibilities) -> dict[str, str]:
 
 
 def _constraints(known: Possibilities) -> Iterator[Finding]:
+    everything = _all(known.space)
     for c, rule in enumerate(known.rules[: len(known.space.constraints)]):
         at = ("constraints", c)
         without = known.space.constraints[:c] + known.space.constraints[c + 1 :]
@@ -116,14 +117,14 @@ def _constraints(known: Possibilities) -> Iterator[Finding]:
                 f"allows no value of axis {empty[0]}, so its `if` could never hold; allow at least one",
             )
             continue
-        if _allows_all(known.space, rule.then):
+        if all(ids == everything[axis] for axis, ids in rule.then.items()):
             yield (*at, "then"), "has no effect: it allows every value; remove the constraint"
             continue
         why = known.why_not(rule.when, others)
         if why:
             yield (*at, "if"), f"can never apply: {why}; remove the constraint"
             continue
-        both = {axis: rule.when.get(axis, ids) & rule.then.get(axis, ids) for axis, ids in _all(known.space).items()}
+        both = {axis: rule.when.get(axis, ids) & rule.then.get(axis, ids) for axis, ids in everything.items()}
         why = known.why_not(both, others)
         if why:
             yield (*at, "then"), f"no cell of its `if` can satisfy it: {why}; change one of them"
@@ -131,10 +132,6 @@ def _constraints(known: Possibilities) -> Iterator[Finding]:
 
 def _all(space: Space) -> dict[str, frozenset[str]]:
     return {axis.name: frozenset(value.id for value in axis.values) for axis in space.axes}
-
-
-def _allows_all(space: Space, then: Narrow) -> bool:
-    return all(ids == _all(space)[axis] for axis, ids in then.items())
 
 
 def _tiers(known: Possibilities, content: Any) -> Iterator[Finding]:

@@ -15,7 +15,6 @@ from harness.kube import Cluster
 from harness.kube.patience import Patience
 from harness.kube.resources import VALIDATING_WEBHOOK
 from harness.schedule.admission import Admission
-from harness.schedule.decision import Admitted
 from harness.schedule.durations import Durations
 from harness.schedule.limits import Limits
 from harness.session.admit import Waiting
@@ -89,7 +88,7 @@ def test_a_cell_that_finds_no_room_waits_and_then_says_who_has_it(ground: Ground
     limits = Limits(machines=2)
     with Admission(ground.cluster, "one", limits=limits) as admission:
         first, second = cell_of(2, cell="first"), cell_of(1, cell="second")
-        assert isinstance(admission.try_admit(first), Admitted)
+        assert admission.try_admit(first) is None
         waiting = Waiting(admission, Durations(), 3.0)
         life = ground.life(ground.site(), second)
         with pytest.raises(InfraRetriable, match="no room for second within 3 s") as no:

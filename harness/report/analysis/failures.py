@@ -80,16 +80,6 @@ class FailureCluster:
 
 
 @dataclass
-class _Growing:
-    message: str
-    first: int
-    last: int = 0
-    blames: Counter[str] = field(default_factory=Counter)
-    titles: dict[str, None] = field(default_factory=dict)
-    cells: dict[str, set[int]] = field(default_factory=dict)
-
-
-@dataclass
 class FailureLog:
     """Every failure of every night, by cell; and when each was seen."""
 
@@ -122,36 +112,28 @@ def failure_log_of(nights: Sequence[Night]) -> FailureLog:
 
 def clusters_of(log: FailureLog, last_night: int) -> tuple[FailureCluster, ...]:
     """Return the groups of equal failures: those of the last night first, then by how many cells and nights."""
-    growing: dict[str, _Growing] = {}
+    groups: dict[str, list[tuple[str, int, Failure]]] = {}
     for cell, nights in log.by_cell.items():
         for night, failures in nights.items():
             for failure in failures:
-                _grow(growing, cell, night, failure)
-    clusters = [_cluster(name, grown, last_night) for name, grown in growing.items()]
+                groups.setdefault(failure.signature, []).append((cell, night, failure))
+    clusters = [_cluster(name, found, last_night) for name, found in groups.items()]
     return tuple(sorted(clusters, key=lambda c: (-len(c.now), -c.last, -len(c.cells), -c.runs, c.signature)))
 
 
-def _grow(growing: dict[str, _Growing], cell: str, night: int, failure: Failure) -> None:
-    grown = growing.setdefault(failure.signature, _Growing(failure.message, night))
-    if night >= grown.last:
-        grown.last, grown.message = night, failure.message
-    grown.first = min(grown.first, night)
-    grown.blames[failure.blame] += 1
-    grown.titles[failure.title] = None
-    grown.cells.setdefault(cell, set()).add(night)
-
-
-def _cluster(name: str, grown: _Growing, last_night: int) -> FailureCluster:
+def _cluster(name: str, found: Sequence[tuple[str, int, Failure]], last_night: int) -> FailureCluster:
+    seen = dict.fromkeys((cell, night) for cell, night, _ in found)
+    last = max(night for _, night, _ in found)
     return FailureCluster(
         signature=name,
-        message=grown.message,
-        blames=dict(grown.blames.most_common()),
-        titles=tuple(grown.titles),
-        cells={cell: len(nights) for cell, nights in grown.cells.items()},
-        now=tuple(cell for cell, nights in grown.cells.items() if last_night in nights),
-        runs=sum(len(nights) for nights in grown.cells.values()),
-        first=grown.first,
-        last=grown.last,
+        message=[f.message for _, night, f in found if night == last][-1],
+        blames=dict(Counter(f.blame for *_, f in found).most_common()),
+        titles=tuple(dict.fromkeys(f.title for *_, f in found)),
+        cells=dict(Counter(cell for cell, _ in seen)),
+        now=tuple(cell for cell, night in seen if night == last_night),
+        runs=len(seen),
+        first=min(night for _, night, _ in found),
+        last=last,
     )
 
 

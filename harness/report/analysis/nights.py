@@ -67,9 +67,6 @@ def nights_of(records: Iterable[Record]) -> tuple[Night, ...]:
 
 
 def _night(key: str, records: Sequence[Record]) -> Night:
-    cells: dict[str, Record] = {}
-    for record in sorted(records, key=lambda r: (r.started, r.last_attempt, r.finished)):
-        cells[record.cell] = record
     first = min(records, key=lambda r: r.started)
     return Night(
         key=key,
@@ -77,7 +74,7 @@ def _night(key: str, records: Sequence[Record]) -> Night:
         finished=max(r.finished for r in records),
         where=first.where,
         run=first.run if len({r.run for r in records}) == 1 else "",
-        cells=cells,
+        cells={r.cell: r for r in sorted(records, key=lambda r: (r.started, r.last_attempt, r.finished))},
     )
 
 
@@ -101,17 +98,13 @@ def freshness(nights: Sequence[Night], *, every_hours: float | None, now: dateti
 
     A schedule whose owner left makes no pipeline and tells nobody: that it did not run is seen here or nowhere.
     """
+    late = every_hours * LATE if every_hours is not None else None
     if not nights:
-        return Freshness(None, None, every_hours, _late(every_hours), every_hours is not None, ())
+        return Freshness(None, None, every_hours, late, late is not None, ())
     last = nights[-1].start
     ago = max(0.0, (now - last).total_seconds() / 3600)
-    stale = every_hours is not None and ago > every_hours * LATE
     missing = _missing([n.start for n in nights], every_hours, now) if every_hours is not None else ()
-    return Freshness(nights[-1].started, round(ago, 1), every_hours, _late(every_hours), stale, missing)
-
-
-def _late(every_hours: float | None) -> float | None:
-    return every_hours * LATE if every_hours is not None else None
+    return Freshness(nights[-1].started, round(ago, 1), every_hours, late, late is not None and ago > late, missing)
 
 
 def _missing(starts: Sequence[datetime], every_hours: float, now: datetime) -> tuple[date, ...]:

@@ -27,12 +27,11 @@ class Badge:
 
 def badges(analysis: Analysis) -> dict[str, str]:
     """Return the badges' files: SVG by name."""
-    made = {
-        "badge-pass-rate.svg": pass_rate(analysis),
-        "badge-coverage.svg": coverage(analysis),
-        "badge-last-night.svg": last_night(analysis),
+    return {
+        "badge-pass-rate.svg": svg(pass_rate(analysis)),
+        "badge-coverage.svg": svg(coverage(analysis)),
+        "badge-last-night.svg": svg(last_night(analysis)),
     }
-    return {name: svg(badge) for name, badge in made.items()}
 
 
 def pass_rate(analysis: Analysis) -> Badge:

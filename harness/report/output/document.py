@@ -19,7 +19,6 @@ from harness.report.analysis.planned import Quarantined
 from harness.report.analysis.story import CellStory, Slower
 from harness.report.analysis.streaks import Range
 from harness.report.output import pieces
-from harness.report.output.command import reproduce
 from harness.report.output.numbers import commits, compare_url, summary
 
 VERSION = 1
@@ -115,7 +114,7 @@ class _Document:
             "checks": [self.check(check) for check in cell.checks.stories],
             "passed_checks": [self.checks[title] for title in cell.checks.passed],
             "not_run_checks": [[self.checks[title], self.message(why)] for title, why in cell.checks.not_run.items()],
-            "command": reproduce(cell.id, last),
+            "command": pieces.reproduce(cell.id, last),
         }
 
     def failure(self, cell: str, night: int, failure: Failure) -> dict[str, Any]:

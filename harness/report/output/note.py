@@ -15,8 +15,8 @@ from harness.report.analysis.failures import Failure
 from harness.report.analysis.nights import Night
 from harness.report.analysis.planned import RAN
 from harness.report.analysis.story import CellStory
-from harness.report.output.command import reproduce
 from harness.report.output.numbers import commits, compare_url, summary
+from harness.report.output.pieces import reproduce
 from harness.report.words import plural
 
 MARKER = "<!-- vmatrix -->"

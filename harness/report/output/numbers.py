@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,15 +15,12 @@ def summary(analysis: Analysis) -> dict[str, Any]:
     """Return the numbers of the last night."""
     tonight = analysis.tonight
     failing = [cell for cell in tonight if cell.failing]
-    blames: dict[str, int] = {}
-    for cell in failing:
-        if cell.last is not None and cell.last.outcome == "failed":
-            blames[cell.last.blame or "unknown"] = blames.get(cell.last.blame or "unknown", 0) + 1
+    failed = [cell.last for cell in failing if cell.last is not None and cell.last.outcome == "failed"]
     return {
         "cells": len(analysis.planned.cells) if analysis.planned.cells is not None else len(analysis.cells),
         "ran": len(tonight),
         "outcomes": analysis.last.counts if analysis.last is not None else {},
-        "blames": blames,
+        "blames": dict(Counter(record.blame or "unknown" for record in failed)),
         "new": sum(cell.news == "new" for cell in failing),
         "known": sum(cell.news == "known" for cell in failing),
         "fixed": sum(cell.news == "fixed" for cell in tonight),

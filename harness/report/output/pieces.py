@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -92,3 +93,11 @@ def trend(trend: Trend | None) -> dict[str, Any] | None:
     if trend is None:
         return None
     return {**asdict(trend), "ratio": round(trend.ratio, 2), "notable": trend.notable}
+
+
+def reproduce(cell: str, record: Record | None) -> str:
+    """Return the command that runs a cell at a desk, with the suites of its tier."""
+    argv = ["vmatrix", "run", cell]
+    if record is not None and record.tier:
+        argv += ["--tier", record.tier]
+    return shlex.join(argv)

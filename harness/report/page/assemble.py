@@ -44,7 +44,7 @@ def render(document: Mapping[str, Any]) -> str:
 
     document: as harness.report.output makes it, and as report.json has it; its texts may be hostile.
     """
-    style, script = _style(), _script()
+    style, script = _asset("page.css"), _script()
     nights = document["nights"]
     values: dict[str, Any] = {
         "document": document,
@@ -75,10 +75,6 @@ def policy(style: str, script: str) -> str:
             "trusted-types 'none'",
         )
     )
-
-
-def _style() -> str:
-    return _asset("page.css")
 
 
 def _script() -> str:

@@ -31,15 +31,11 @@ def pack(document: Mapping[str, Any], most: int) -> str:
     """
     packed = ""
     for reduce in REDUCTIONS:
-        packed = _packed(reduce(document))
+        text = json.dumps(reduce(document), separators=(",", ":"))
+        packed = base64.b64encode(gzip.compress(text.encode(), compresslevel=9, mtime=0)).decode()
         if len(packed) <= most:
             break
     return packed
-
-
-def _packed(document: Mapping[str, Any]) -> str:
-    text = json.dumps(document, separators=(",", ":"))
-    return base64.b64encode(gzip.compress(text.encode(), compresslevel=9, mtime=0)).decode()
 
 
 def _whole(document: Mapping[str, Any]) -> Document:

@@ -17,7 +17,6 @@ from harness.model import Cell, Phase, PlannedMachine
 from harness.paths import project_dir
 from harness.record import Recorder
 from harness.schedule.admission import Admission
-from harness.schedule.decision import Admitted
 from harness.spec import load_spec
 from harness.spec.settings import Settings
 from tests.embedded.rights.conftest import Ground
@@ -88,7 +87,7 @@ def live(site: Site, run: str, directory: Path) -> Life:
     life = life_of(site, run, directory)
     with Admission(site.cluster, run, namespace=site.namespace) as admission:
         admission.check_possible([life.cell])
-        assert isinstance(admission.try_admit(life.cell), Admitted)
+        assert admission.try_admit(life.cell) is None
         life.provision()
         life_of(site, run, directory).provision()  # another process takes over: everything is there already
         admission.machines_up(life.cell.id)

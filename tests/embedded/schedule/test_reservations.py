@@ -21,7 +21,6 @@ from harness.kube.resources import LEASE, NAMESPACE, POD, SERVICE_ACCOUNT
 from harness.model import LABEL_CELL, LABEL_MANAGED, LABEL_RUN, MANAGED_BY, Cell, Phase, PlannedMachine
 from harness.schedule.admission import Admission
 from harness.schedule.capacity import survey
-from harness.schedule.decision import Admitted
 from harness.schedule.demand import demand_of
 from harness.schedule.ledger import ANNOTATION, LEASE_NAME, RESERVATIONS_NAMESPACE, Ledger
 from harness.schedule.limits import Limits
@@ -70,7 +69,7 @@ class Race:
         with Admission(Cluster.from_kubeconfig(self.infra), name, ttl=ENDS_WITHIN) as admission:
             self.together.wait()
             cells = [cell(f"c{n}", self.memory_mib) for n in range(CELLS_EACH)]
-            got = [c.id for c in cells if isinstance(admission.try_admit(c), Admitted)]
+            got = [c.id for c in cells if admission.try_admit(c) is None]
             self.answers.put((name, got))
             self.together.wait()  # nobody gives anything back before all have asked for everything
 
@@ -100,7 +99,7 @@ def test_processes_that_reserve_at_once_share_what_there_is_and_no_more(
 
 def hold(infra: Path, memory_mib: int, ready: Any) -> None:
     admission = Admission(Cluster.from_kubeconfig(infra), "holder", ttl=TTL)
-    ready.put(isinstance(admission.try_admit(cell("held", memory_mib)), Admitted))
+    ready.put(admission.try_admit(cell("held", memory_mib)) is None)
     while True:
         admission.renew()
         time.sleep(TTL / 10)
@@ -116,12 +115,12 @@ def test_a_live_holder_keeps_its_reservation_and_a_killed_ones_expires(
         with Admission(cluster, "other", ttl=4 * TTL) as other:
             began = time.monotonic()
             while time.monotonic() - began < 8 * TTL:  # twice the other's patience with silence
-                assert not isinstance(other.try_admit(cell("mine", memory)), Admitted)
+                assert other.try_admit(cell("mine", memory)) is not None
                 time.sleep(0.5)
             os.kill(holder.pid, signal.SIGKILL)
             killed = time.monotonic()
             until(
-                lambda: None if isinstance(other.try_admit(cell("mine", memory)), Admitted) else NotYet("not yet"),
+                lambda: None if other.try_admit(cell("mine", memory)) is None else NotYet("not yet"),
                 deadline=Deadline.after(ENDS_WITHIN),
                 what="the dead holder's reservation has expired",
             )
@@ -136,15 +135,15 @@ def test_machines_that_are_there_count_once(cluster: Cluster) -> None:
     planned = cell("bound", before.memory_mib // 3, machines=1)
     namespace = "vmatrix-bound-runone-1"
     with Admission(cluster, "runone") as one, Admission(cluster, "runtwo") as two:
-        assert isinstance(one.try_admit(planned), Admitted)
+        assert one.try_admit(planned) is None
         launch(cluster, namespace, planned)
         try:
             other = cell("other", before.memory_mib // 3, machines=1)
-            assert isinstance(two.try_admit(other), Admitted)  # not counted as a pod and as a reservation
+            assert two.try_admit(other) is None  # not counted as a pod and as a reservation
             two.gone("other")
             one.machines_up("bound")
-            assert isinstance(two.try_admit(other), Admitted)
-            assert not isinstance(two.try_admit(cell("third", before.memory_mib // 3)), Admitted)
+            assert two.try_admit(other) is None
+            assert two.try_admit(cell("third", before.memory_mib // 3)) is not None
         finally:
             cluster.delete(NAMESPACE, namespace)
             until(
@@ -190,7 +189,7 @@ def launch(cluster: Cluster, namespace: str, planned: Cell) -> None:
 def test_a_deleted_book_is_written_again_and_a_spoilt_one_is_said(cluster: Cluster) -> None:
     now = [0.0]
     with Admission(cluster, "run", now=lambda: now[0]) as admission:
-        assert isinstance(admission.try_admit(cell("c", 512)), Admitted)
+        assert admission.try_admit(cell("c", 512)) is None
         cluster.delete(LEASE, LEASE_NAME, RESERVATIONS_NAMESPACE)
         now[0] = 1000.0
         admission.renew()

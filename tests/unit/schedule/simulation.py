@@ -114,8 +114,8 @@ class SimulatedRun:
             if admitted is None:
                 self._look_again()
                 return
-            self.queue.take(admitted.cell)
-            self._start(admitted.cell)
+            self.queue.take(admitted)
+            self._start(admitted)
 
     def _look_again(self) -> None:
         if len(self.world.events) == 0 or self.world.events[0][0] > self.world.now + TICK:

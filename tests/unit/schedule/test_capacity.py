@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from harness.model import LABEL_CELL, LABEL_RUN
-from harness.schedule.capacity import Bound, _bound, takes_machines
+from harness.schedule.capacity import Bound, _bound, request_of, takes_machines
 from harness.schedule.demand import PodRequest
-from harness.schedule.requests import request_of
 from tests.unit.schedule.matrix import bound, node, survey
 
 Json = dict[str, Any]

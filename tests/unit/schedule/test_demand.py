@@ -13,8 +13,8 @@ from harness.model import Cell, PlannedMachine
 from harness.paths import project_dir
 from harness.plan import make_cell
 from harness.plan.lock import tier_cells
+from harness.schedule.capacity import request_of
 from harness.schedule.demand import Rules, demand_of, pod_of
-from harness.schedule.requests import request_of
 from harness.spec import Spec, load_spec
 
 TEMPLATES = project_dir() / "vm-templates"
