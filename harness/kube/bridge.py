@@ -102,11 +102,7 @@ class _Bridge:
             self._keep_alive()
 
     def _wait(self, seconds: float, *, room: bool) -> dict[int, int]:
-        """Return what there is to do, by descriptor.
-
-        Args:
-            room: whether more may come from the machine.
-        """
+        """Return what there is to do, by descriptor; `room`: whether more may come from the machine."""
         wanted = {self._source: select.POLLIN}
         wanted[self._sink] = wanted.get(self._sink, 0) | (select.POLLOUT if self._untaken else 0)
         for descriptor, events in wanted.items():

@@ -5,9 +5,17 @@ from __future__ import annotations
 import copy
 import platform
 import uuid
+from collections.abc import Iterator
 
-from harness.embedded.admission.decoding import undecodable
-from harness.embedded.admission.response import ALLOWED, AdmissionResponse, Json, StatusCause, change, kubevirt_refusal
+from harness.embedded.admission.response import (
+    ALLOWED,
+    AdmissionResponse,
+    Json,
+    StatusCause,
+    change,
+    failure,
+    kubevirt_refusal,
+)
 from harness.embedded.admission.vm_network import network_causes
 from harness.embedded.admission.vm_resources import (
     eviction_causes,
@@ -18,6 +26,8 @@ from harness.embedded.admission.vm_resources import (
 )
 from harness.embedded.admission.vm_templates import namespace_causes, run_strategy_causes, template_causes
 from harness.embedded.admission.vm_volumes import boot_order_causes, disk_causes, volume_causes
+from harness.embedded.crds import schema
+from harness.embedded.objects import dig
 
 PCI_TOPOLOGY = "kubevirt.io/pci-topology-version"
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "s390x": "s390x"}
@@ -86,3 +96,33 @@ def instance_causes(field: str, spec: Json) -> list[StatusCause]:
         eviction_causes,
     )
     return [cause for rule in rules for cause in rule(field, spec)]
+
+
+def undecodable(plural: str, obj: Json, struct: str, path: str) -> AdmissionResponse | None:
+    """Refuse an object that lacks a required part of its spec, or has a negative CPU count (an unsigned number in Go).
+
+    List items are left to the API server's own check.
+
+    Args:
+        struct: the Go structure that the real decoder names.
+        path: where an instance's spec lies in the object.
+    """
+    missing = _missing(schema(plural, "kubevirt.io"), obj, "")
+    if causes := [StatusCause(f"{name} in body is required", reason="") for name in missing]:
+        return kubevirt_refusal(causes)
+    for name, value in (dig(obj, *path.split("."), "domain", "cpu") or {}).items():
+        if name in {"cores", "sockets", "threads", "maxSockets"} and isinstance(value, int) and value < 0:
+            field = f"{struct}.{path}.domain.cpu.{name}"
+            return failure(f"json: cannot unmarshal number {value} into Go struct field {field} of type uint32")
+    return None
+
+
+def _missing(rules: Json, value: object, path: str) -> Iterator[str]:
+    if not isinstance(value, dict):
+        return
+    for name in rules.get("required", []):
+        if name not in value:
+            yield path + name
+    for name, part in rules.get("properties", {}).items():
+        if name in value and name != "status":
+            yield from _missing(part, value[name], f"{path}{name}.")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 
-from harness.embedded.admission.decoding import undecodable
 from harness.embedded.admission.names import quantity
 from harness.embedded.admission.response import (
     ALLOWED,
@@ -19,7 +18,7 @@ from harness.embedded.admission.response import (
     change,
     kubevirt_refusal,
 )
-from harness.embedded.admission.vm import MACHINE_TYPES, architecture, instance_causes
+from harness.embedded.admission.vm import MACHINE_TYPES, architecture, instance_causes, undecodable
 from harness.embedded.admission.vm_resources import RESERVED_LABELS, memory_causes, metadata_causes
 from harness.embedded.admission.vm_volumes import unmapped_volume_causes
 from harness.embedded.objects import now

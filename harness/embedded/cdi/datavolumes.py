@@ -6,9 +6,9 @@ import time
 
 from harness.embedded.cdi import classes, names, status
 from harness.embedded.cdi.claims import clone_source, render, source_kind
+from harness.embedded.cdi.conditions import Notice
 from harness.embedded.cdi.sizes import requested_bytes
 from harness.embedded.cdi.transfers import Transfers
-from harness.embedded.cdi.words import Notice
 from harness.embedded.context import Context
 from harness.embedded.events import WARNING
 from harness.embedded.objects import controller_of, deleting, dig, now, phase
@@ -120,8 +120,7 @@ class DataVolumes:
             f"The embedded KubeVirt does not support the source {kind!r}. Use http, blank, pvc, or sourceRef to a pvc; "
             "or use an infra cluster with a real CDI"
         )
-        notice = Notice(WARNING, "UnsupportedSource", message)
-        self._write(dv, status.without_claim(dv, now(), notice=notice))
+        self._blocked(dv, "UnsupportedSource", message, "Pending")
         return None
 
     def _marked(self, dv: Json) -> Json:

@@ -120,6 +120,7 @@ class Provisioner:
 
     def _volume(self, name: str, file: Path, claim: Json, storage_class: Json) -> Json:
         node = {"key": "kubernetes.io/hostname", "operator": "In", "values": [self._context.node]}
+        same = {key: claim["metadata"][key] for key in ("namespace", "name", "uid", "resourceVersion")}
         return {
             "apiVersion": "v1",
             "kind": "PersistentVolume",
@@ -136,14 +137,7 @@ class Provisioner:
                 "persistentVolumeReclaimPolicy": storage_class.get("reclaimPolicy") or "Delete",
                 "local": {"path": str(file)},
                 "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [node]}]}},
-                "claimRef": {
-                    "apiVersion": "v1",
-                    "kind": "PersistentVolumeClaim",
-                    "namespace": claim["metadata"]["namespace"],
-                    "name": claim["metadata"]["name"],
-                    "uid": claim["metadata"]["uid"],
-                    "resourceVersion": claim["metadata"]["resourceVersion"],
-                },
+                "claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **same},
             },
         }
 

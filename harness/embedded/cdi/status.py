@@ -11,8 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.embedded.cdi import names
-from harness.embedded.cdi.conditions import bound_notice, conditions_of, failure_notice, running_of, set_conditions
-from harness.embedded.cdi.words import Notice, Words, words_of
+from harness.embedded.cdi.conditions import (
+    Notice,
+    Words,
+    bound_notice,
+    conditions_of,
+    failure_notice,
+    running_of,
+    set_conditions,
+    words_of,
+)
 from harness.embedded.events import WARNING
 from harness.embedded.objects import phase
 from harness.kube.client import Json

@@ -67,9 +67,7 @@ class Transfer:
             return TransferResult("cancelled", cancelled=True)
         except ChecksumMismatch as failure:
             return TransferResult(str(failure), fatal=True)
-        except TransferFailed as failure:
-            return TransferResult(str(failure))
-        except (OSError, VmatrixError) as error:
+        except (TransferFailed, OSError, VmatrixError) as error:
             return TransferResult(str(error))
         except Exception as error:
             log.exception("transfer into %s broke", self.target)

@@ -98,11 +98,7 @@ def endpoints(host: str, port: int) -> Json:
 
 
 def api_services(authority: bytes) -> list[Json]:
-    """Return the APIServices, one a version.
-
-    Args:
-        authority: PEM certificates that sign this server's.
-    """
+    """Return the APIServices, one a version; `authority`: PEM certificates that sign this server's."""
     return [
         {
             "apiVersion": "apiregistration.k8s.io/v1",

@@ -11,7 +11,7 @@ import logging
 import ssl
 import threading
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
@@ -47,9 +47,8 @@ class SubresourceServer:
     parts: Parts
     workers: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(WORKERS, "subresources"))
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
-    _listening: threading.Event = field(default_factory=threading.Event)
+    _listening: Future[None] = field(default_factory=Future)
     _ended: asyncio.Event = field(default_factory=asyncio.Event)
-    _failure: OSError | None = None
 
     def start(self) -> None:
         """Listen on a daemon thread.
@@ -58,14 +57,14 @@ class SubresourceServer:
             InfraError: the address is taken.
         """
         threading.Thread(target=self._run, name="subresources", daemon=True).start()
-        listening = self._listening.wait(LISTEN_SECONDS)
-        if self._failure is not None or not listening:
+        try:
+            self._listening.result(LISTEN_SECONDS)
+        except OSError as error:  # a TimeoutError is one
             host, port = self.address
-            why = self._failure.strerror if self._failure is not None else "it takes too long"
             raise InfraError(
-                f"the subresources API cannot listen on {host}:{port}: {why}",
+                f"the subresources API cannot listen on {host}:{port}: {error.strerror or 'it takes too long'}",
                 hint=f"find the process that listens there: ss -ltnp sport = :{port}",
-            )
+            ) from error
 
     def stop(self) -> None:
         """End the server and all that goes through it."""
@@ -89,9 +88,9 @@ class SubresourceServer:
         try:
             await web.TCPSite(runner, *self.address, ssl_context=self.context).start()
         except OSError as error:
-            self._failure = error
-        self._listening.set()
-        if self._failure is None:
+            self._listening.set_exception(error)
+        else:
+            self._listening.set_result(None)
             await self._ended.wait()
             self.parts.tunnels.cut()
         await runner.cleanup()
@@ -146,11 +145,7 @@ class SubresourceServer:
 
 
 async def _options(request: web.Request) -> Mapping[str, Any]:
-    """Return the request's body.
-
-    Raises:
-        StatusError: it is not a JSON object.
-    """
+    """Return the request's body; a StatusError is raised when it is not a JSON object."""
     body = await request.read() if request.method == "PUT" else b""
     if not body.strip():
         return {}

@@ -63,11 +63,7 @@ class OpenTunnels:
 
 
 async def _carry(answer: web.WebSocketResponse, stream: Stream) -> None:
-    """Carry until one side has ended.
-
-    Raises:
-        Dropped: the connection is to be cut.
-    """
+    """Carry until one side has ended; Dropped is raised when the connection is to be cut."""
     heard = asyncio.Event()
     works = (_to_client(answer, stream), _to_guest(answer, stream, heard), _keep_alive(answer), _watch(heard))
     tasks = [asyncio.create_task(work) for work in works]
