@@ -15,10 +15,9 @@ from harness.embedded.cdi.population import Population
 from harness.embedded.cdi.provisioner import Provisioner, sweep
 from harness.embedded.cdi.transfers import Transfers
 from harness.embedded.context import Context
-from harness.kube.reconcile import Controller
 
 
-def start(context: Context) -> list[Controller]:
+def start(context: Context) -> None:
     """Sweep what a killed process left, and hand this part's controllers to the context, which runs them.
 
     Raises:
@@ -27,7 +26,7 @@ def start(context: Context) -> list[Controller]:
     sweep(context.cluster, context.state, context.disks)
     transfers = Transfers()
     provisioner = Provisioner(context)
-    controllers = [
+    for controller in (
         provisioner.claims,
         provisioner.volumes,
         Population(context).controller,
@@ -35,7 +34,5 @@ def start(context: Context) -> list[Controller]:
         Player(context, transfers).controller,
         DataVolumes(context, transfers).controller,
         DataSources(context).controller,
-    ]
-    for controller in controllers:
+    ):
         context.run(controller)
-    return controllers
