@@ -8,7 +8,7 @@ reconcile ever sees half a world.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,8 +37,8 @@ class Context:
     node: str
     stopping: threading.Event = field(default_factory=threading.Event)
     faults: Faults = field(default_factory=Faults)
-    _controllers: list[Controller] = field(default_factory=list)
-    _stoppers: list[Callable[[], None]] = field(default_factory=list)
+    controllers: list[Controller] = field(default_factory=list)
+    stoppers: list[Callable[[], None]] = field(default_factory=list)
 
     @property
     def host_address(self) -> str:
@@ -52,16 +52,8 @@ class Context:
 
     def run(self, controller: Controller) -> None:
         """Have a controller started once all informers to sync, and stopped at the end."""
-        self._controllers.append(controller)
+        self.controllers.append(controller)
 
     def on_stop(self, stopper: Callable[[], None]) -> None:
         """Have something called once at the end of the process."""
-        self._stoppers.append(stopper)
-
-    def controllers(self) -> Sequence[Controller]:
-        """Return the controllers handed to `run`."""
-        return tuple(self._controllers)
-
-    def stoppers(self) -> Sequence[Callable[[], None]]:
-        """Return what was handed to `on_stop`."""
-        return tuple(self._stoppers)
+        self.stoppers.append(stopper)

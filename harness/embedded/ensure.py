@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from harness.kube.client import ApiFailure, Cluster, Json
-from harness.kube.resources import (
-    Resource,
-)
+from harness.kube.resources import Resource
 
 # Times that are written once and stay: they do not make an object differ.
 TIMES = frozenset({"lastTransitionTime", "lastHeartbeatTime", "lastProbeTime"})

@@ -45,8 +45,7 @@ class Events:
                 repeat = {"count": count, "lastTimestamp": moment}
                 self._cluster.merge(EVENT, name, repeat, meta.get("namespace", "default"))
                 return
-            body = _event(about, name, kind, reason, message, component, moment)
-            self._cluster.ensure(EVENT, body)
+            self._cluster.ensure(EVENT, _event(about, name, kind, reason, message, component, moment))
         except VmatrixError as error:  # a namespace that is going away takes no events
             log.debug("event %s about %s was not taken: %s", reason, meta["name"], error)
 

@@ -5,7 +5,6 @@ What is already there as wanted is only read, so that a second installation cost
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from harness.embedded import operands, roles
@@ -13,6 +12,7 @@ from harness.embedded.access import own_name
 from harness.embedded.admission import configurations
 from harness.embedded.crds import crds
 from harness.embedded.ensure import ensure
+from harness.embedded.objects import dig
 from harness.kube.client import Cluster, Json
 from harness.kube.resources import (
     CDI,
@@ -32,6 +32,7 @@ from harness.until import Deadline, NotYet, until
 CLUSTER_ROLE = Resource(roles.RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False)
 CLUSTER_ROLE_BINDING = Resource(roles.RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
 ESTABLISHED_SECONDS = 30.0  # the API server needs milliseconds; this process reads no timeouts.yml
+STATUS_APART = (KUBEVIRT, STORAGE_PROFILE)  # their status is a subresource
 WORKERS = 12
 
 
@@ -49,58 +50,40 @@ def install(cluster: Cluster, *, ca_bundle: bytes, webhook_url: str) -> None:
     when = now().partition(".")[0] + "Z"
     with ThreadPoolExecutor(WORKERS, thread_name_prefix="install") as pool:
 
-        def together(work: Iterable[Callable[[], None]]) -> None:
-            for done in [pool.submit(piece) for piece in work]:
+        def ensure_all(wanted: dict[Resource, list[Json]]) -> None:
+            pairs = [(resource, body) for resource, bodies in wanted.items() for body in bodies]
+            work = [pool.submit(ensure, cluster, r, body, status_subresource=r in STATUS_APART) for r, body in pairs]
+            for done in work:
                 done.result()
 
         definitions = crds()
-        together(
-            [
-                *(_ensuring(cluster, CRD, body) for body in definitions),
-                *(_ensuring(cluster, NAMESPACE, body) for body in operands.namespaces()),
-                *(_ensuring(cluster, CLUSTER_ROLE, body) for body in roles.cluster_roles()),
-                *(_ensuring(cluster, CLUSTER_ROLE_BINDING, body) for body in roles.bindings()),
-                _ensuring(cluster, STORAGE_CLASS, operands.storage_class()),
-            ]
+        ensure_all(
+            {
+                CRD: definitions,
+                NAMESPACE: operands.namespaces(),
+                CLUSTER_ROLE: roles.cluster_roles(),
+                CLUSTER_ROLE_BINDING: roles.bindings(),
+                STORAGE_CLASS: [operands.storage_class()],
+            }
         )
-        together([_establishing(cluster, body["metadata"]["name"]) for body in definitions])
-        trusted = own_name(cluster)
-        webhooks = configurations(url=webhook_url, ca_bundle=ca_bundle, trusted=trusted)
-        together(
-            [
-                _ensuring(cluster, KUBEVIRT, operands.kubevirt(when), status_subresource=True),
-                _ensuring(
-                    cluster, STORAGE_PROFILE, operands.storage_profile(operands.STORAGE_CLASS), status_subresource=True
-                ),
-                _ensuring(cluster, CDI, operands.cdi(when)),
-                _ensuring(cluster, CDI_CONFIG, operands.cdi_config()),
-                *(_ensuring(cluster, _webhook_resource(body), body) for body in webhooks),
-            ]
+        for done in [pool.submit(_wait_until_established, cluster, body["metadata"]["name"]) for body in definitions]:
+            done.result()
+        webhooks = configurations(url=webhook_url, ca_bundle=ca_bundle, trusted=own_name(cluster))
+        ensure_all(
+            {
+                KUBEVIRT: [operands.kubevirt(when)],
+                STORAGE_PROFILE: [operands.storage_profile(operands.STORAGE_CLASS)],
+                CDI: [operands.cdi(when)],
+                CDI_CONFIG: [operands.cdi_config()],
+                **{of: [w for w in webhooks if w["kind"] == of.kind] for of in (MUTATING_WEBHOOK, VALIDATING_WEBHOOK)},
+            }
         )
 
 
-def _webhook_resource(body: Json) -> Resource:
-    return MUTATING_WEBHOOK if body["kind"] == MUTATING_WEBHOOK.kind else VALIDATING_WEBHOOK
-
-
-def _establishing(cluster: Cluster, name: str) -> Callable[[], None]:
+def _wait_until_established(cluster: Cluster, name: str) -> None:
     def established() -> bool | NotYet:
-        found = cluster.get(CRD, name) or {}
-        conditions = {c["type"]: c["status"] for c in (found.get("status") or {}).get("conditions") or []}
+        conditions = {c["type"]: c["status"] for c in dig(cluster.get(CRD, name), "status", "conditions") or []}
         return conditions.get("Established") == "True" or NotYet(f"conditions are {conditions}")
 
-    def wait() -> None:
-        until(
-            established,
-            deadline=Deadline.after(ESTABLISHED_SECONDS),
-            what=f"definition {name} to be established",
-            interval=0.05,
-        )
-
-    return wait
-
-
-def _ensuring(
-    cluster: Cluster, resource: Resource, body: Json, *, status_subresource: bool = False
-) -> Callable[[], None]:
-    return lambda: ensure(cluster, resource, body, status_subresource=status_subresource)
+    what = f"definition {name} to be established"
+    until(established, deadline=Deadline.after(ESTABLISHED_SECONDS), what=what, interval=0.05)

@@ -14,10 +14,7 @@ FILESYSTEM_OVERHEAD = "0.06"  # CDI's default: the part of a claim that a file s
 
 def namespaces() -> list[Json]:
     """Return the namespaces of the two operators."""
-    return [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubevirt"}},
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "cdi"}},
-    ]
+    return [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in ("kubevirt", "cdi")]
 
 
 def storage_class() -> Json:
@@ -35,38 +32,34 @@ def storage_class() -> Json:
     }
 
 
-def _conditions(when: str, reason: str, **states: str) -> list[Json]:
-    return [
-        {
-            "type": kind,
-            "status": state,
-            "reason": reason,
-            "lastTransitionTime": when,
-            "lastHeartbeatTime": when,
-            "message": message,
-        }
-        for kind, (state, message) in {k: v.partition(" ")[::2] for k, v in states.items()}.items()
-    ]
+def _deployed(when: str, version: str, version_key: str, looked_at: str, reason: str, **messages: str) -> Json:
+    """Return the status of an operator's object: all True but Progressing and Degraded, each with its message.
 
-
-def _times_named(conditions: list[Json]) -> list[Json]:
-    """Rename the heartbeat as KubeVirt's own conditions have it."""
-    return [
-        {("lastProbeTime" if key == "lastHeartbeatTime" else key): value for key, value in condition.items()}
-        for condition in conditions
-    ]
+    Args:
+        version_key: how the operator names the version that it sees.
+        looked_at: how its conditions name the time at which they were last looked at.
+    """
+    return {
+        "phase": "Deployed",
+        "conditions": [
+            {
+                "type": kind,
+                "status": "False" if kind in {"Progressing", "Degraded"} else "True",
+                "reason": reason,
+                "lastTransitionTime": when,
+                looked_at: when,
+                "message": message,
+            }
+            for kind, message in messages.items()
+        ],
+        **dict.fromkeys((f"observed{version_key}", f"target{version_key}", "operatorVersion"), version),
+    }
 
 
 def kubevirt(when: str) -> Json:
     """Return the KubeVirt object with its status; `when` is RFC 3339 with whole seconds."""
-    deployed = _conditions(
-        when,
-        "AllComponentsReady",
-        Available="True All components are ready.",
-        Progressing="False All components are ready.",
-        Degraded="False All components are ready.",
-        Created="True All resources were created.",
-    )
+    messages = dict.fromkeys(("Available", "Progressing", "Degraded"), "All components are ready.")
+    messages["Created"] = "All resources were created."
     return {
         "apiVersion": "kubevirt.io/v1",
         "kind": "KubeVirt",
@@ -77,37 +70,21 @@ def kubevirt(when: str) -> Json:
                 "network": {"defaultNetworkInterface": "bridge", "permitBridgeInterfaceOnPodNetwork": True},
             },
         },
-        "status": {
-            "phase": "Deployed",
-            "conditions": _times_named(deployed),
-            "observedKubeVirtVersion": KUBEVIRT_VERSION,
-            "targetKubeVirtVersion": KUBEVIRT_VERSION,
-            "operatorVersion": KUBEVIRT_VERSION,
-        },
+        "status": _deployed(
+            when, KUBEVIRT_VERSION, "KubeVirtVersion", "lastProbeTime", "AllComponentsReady", **messages
+        ),
     }
 
 
 def cdi(when: str) -> Json:
     """Return the CDI object with its status."""
-    deployed = _conditions(
-        when,
-        "DeployCompleted",
-        Available="True Deployment Completed",
-        Progressing="False ",
-        Degraded="False ",
-    )
+    messages = {"Available": "Deployment Completed", "Progressing": "", "Degraded": ""}
     return {
         "apiVersion": "cdi.kubevirt.io/v1beta1",
         "kind": "CDI",
         "metadata": {"name": "cdi"},
         "spec": {"config": {"featureGates": ["HonorWaitForFirstConsumer"]}, "imagePullPolicy": "IfNotPresent"},
-        "status": {
-            "phase": "Deployed",
-            "conditions": deployed,
-            "observedVersion": CDI_VERSION,
-            "operatorVersion": CDI_VERSION,
-            "targetVersion": CDI_VERSION,
-        },
+        "status": _deployed(when, CDI_VERSION, "Version", "lastHeartbeatTime", "DeployCompleted", **messages),
     }
 
 

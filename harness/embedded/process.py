@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,16 +23,16 @@ from harness.embedded.machines import Machines
 from harness.embedded.machines.names import FIRST_SECOND_OCTET
 from harness.embedded.node import heartbeat, logs, machine
 from harness.embedded.node.addresses import Addresses
-from harness.embedded.node.guests import Guests, machine_id, networks_on_host
+from harness.embedded.node.guests import Guests, machine_id
 from harness.embedded.node.housekeeping import Housekeeping
-from harness.embedded.node.kubelet import Kubelet
+from harness.embedded.node.kubelet import Kubelet, instance_uid
+from harness.embedded.objects import dig
 from harness.embedded.subresources import registration
 from harness.embedded.vm.controller import VmController
 from harness.embedded.vmi.agent import Agent
 from harness.embedded.vmi.controller import VmiController
 from harness.errors import InfraError
 from harness.kube.client import Cluster
-from harness.kube.informer import labels_of
 from harness.kube.resources import NAMESPACE, NODE, POD
 from harness.until import Deadline, NotYet, until
 
@@ -117,14 +116,14 @@ def _start(context: Context, options: Options) -> None:
     machine.register(context)
     heartbeat.start(context)
     machines = Machines(options.state, options.index)
-    guests = attach(context, machines, lambda: networks_on_host(machines))
+    guests = _attach(context, machines)
     _serve_subresources(context, options, guests)
     server = logs.serve(options.webhook_host, options.pki, _console(context, machines))
     context.on_stop(server.shutdown)
     cdi.start(context)
     context.informers.start()
     context.informers.wait()
-    for controller in context.controllers():
+    for controller in context.controllers:
         controller.start()
     _wait_for_node(context)
     registration.wait_until_available(context.cluster)
@@ -147,28 +146,22 @@ def _console(context: Context, machines: Machines) -> logs.Console:
 
     def console(namespace: str, name: str) -> Path | None:
         pod = pods.get(namespace, name)
-        uid = labels_of(pod).get("kubevirt.io/created-by") if pod is not None else None
+        uid = instance_uid(pod) if pod is not None else ""
         return machines.console(machine_id(uid)) if uid else None
 
     return console
 
 
-def attach(context: Context, machines: Machines, on_host: Callable[[], set[int]]) -> Guests:
-    """Connect the controllers of virtual machines and of this node to the context.
-
-    Args:
-        on_host: returns the indices of the VM networks that are on the host.
-
-    Returns: the machines, as the controllers drive them.
-    """
+def _attach(context: Context, machines: Machines) -> Guests:
+    """Connect the controllers of virtual machines and of this node to the context; return what drives the machines."""
     context.run(heartbeat.NodeStatus(context).controller)
     guests = Guests(machines)
     octet = FIRST_SECOND_OCTET + context.index
     addresses = Addresses(context.cluster, context.informers.of(NAMESPACE), context.informers.of(POD), octet)
     context.run(VmController(context).controller)
     context.run(VmiController(context, Agent(context, guests, addresses)).controller)
-    context.run(Kubelet(context, guests, addresses, on_host).controller)
-    context.run(Housekeeping(context, guests, machines, addresses, on_host).controller)
+    context.run(Kubelet(context, guests, addresses).controller)
+    context.run(Housekeeping(context, guests, machines, addresses).controller)
     return guests
 
 
@@ -176,8 +169,8 @@ def _wait_for_node(context: Context) -> None:
     """Wait until the scheduler may use the Node: the taints of an unready one are taken off by its controller."""
 
     def schedulable() -> bool | NotYet:
-        node = context.cluster.get(NODE, context.node) or {}
-        taints = {t["key"] for t in (node.get("spec") or {}).get("taints") or []} & UNREADY_TAINTS
+        node = context.cluster.get(NODE, context.node)
+        taints = {t["key"] for t in dig(node, "spec", "taints") or []} & UNREADY_TAINTS
         return NotYet(f"node {context.node} has taints {', '.join(sorted(taints))}") if taints else True
 
     what = f"node {context.node} to be schedulable"
@@ -186,9 +179,9 @@ def _wait_for_node(context: Context) -> None:
 
 def _stop(context: Context, server: HttpsServer) -> None:
     context.stopping.set()
-    for controller in context.controllers():
+    for controller in context.controllers:
         controller.stop()
-    for stopper in context.stoppers():
+    for stopper in context.stoppers:
         stopper()
     context.informers.stop()
     server.shutdown()

@@ -13,7 +13,6 @@ Json = dict[str, Any]
 RBAC = "rbac.authorization.k8s.io"
 READ = ("get", "list", "watch")
 WRITE = ("create", "delete", "patch", "update")
-ALL = ("*",)
 MACHINES = ("virtualmachines", "virtualmachineinstances")
 VIEWS = ("guestosinfo", "filesystemlist", "userlist", "objectgraph")
 CONSOLES = ("console", "vnc", "vnc/screenshot", "portforward", "usbredir")
@@ -38,28 +37,22 @@ _REACHING = _rule(SUBRESOURCES, ["virtualmachines/portforward", *_instance(CONSO
 _SWITCHING = _rule(
     SUBRESOURCES, [*(f"virtualmachines/{name}" for name in SWITCHES), *_instance(HOLDS), "expand-vm-spec"], ("update",)
 )
+_USING = [_VIEWING, _REACHING, _SWITCHING]
+_DISKS = [
+    _rule("cdi.kubevirt.io", CDI_KINDS, ("*",)),
+    _rule("cdi.kubevirt.io", ("datavolumes/source",), ("create",)),
+]
 
 CLUSTER_ROLES: dict[str, list[Json]] = {
-    "kubevirt.io:admin": [
-        _rule("kubevirt.io", MACHINES, (*READ, *WRITE, "deletecollection")),
-        _VIEWING,
-        _REACHING,
-        _SWITCHING,
-    ],
-    "kubevirt.io:edit": [_rule("kubevirt.io", MACHINES, (*READ, *WRITE)), _VIEWING, _REACHING, _SWITCHING],
+    "kubevirt.io:admin": [_rule("kubevirt.io", MACHINES, (*READ, *WRITE, "deletecollection")), *_USING],
+    "kubevirt.io:edit": [_rule("kubevirt.io", MACHINES, (*READ, *WRITE)), *_USING],
     "kubevirt.io:view": [_rule("kubevirt.io", MACHINES, READ), _VIEWING],
     "kubevirt.io:default": [
         _rule("kubevirt.io", ("kubevirts",), ("get", "list")),
         _rule(SUBRESOURCES, ("version", "guestfs"), ("get", "list")),
     ],
-    "cdi.kubevirt.io:admin": [
-        _rule("cdi.kubevirt.io", CDI_KINDS, ALL),
-        _rule("cdi.kubevirt.io", ("datavolumes/source",), ("create",)),
-    ],
-    "cdi.kubevirt.io:edit": [
-        _rule("cdi.kubevirt.io", CDI_KINDS, ALL),
-        _rule("cdi.kubevirt.io", ("datavolumes/source",), ("create",)),
-    ],
+    "cdi.kubevirt.io:admin": _DISKS,
+    "cdi.kubevirt.io:edit": _DISKS,
     "cdi.kubevirt.io:view": [_rule("cdi.kubevirt.io", CDI_KINDS, READ)],
     "cdi.kubevirt.io:config-reader": [_rule("cdi.kubevirt.io", ("cdiconfigs", "storageprofiles"), READ)],
 }

@@ -63,10 +63,9 @@ class Faults:
         return self.of(obj, name) is not None
 
     def _annotated(self, obj: Json, name: str) -> Json | None:
-        text = (obj["metadata"].get("annotations") or {}).get(PREFIX + name)
-        return None if text is None else self._parameters(name, text, f"annotation {PREFIX}{name}")
-
-    def _parameters(self, name: str, text: str, where: str) -> Json | None:
+        text, where = (obj["metadata"].get("annotations") or {}).get(PREFIX + name), f"annotation {PREFIX}{name}"
+        if text is None:
+            return None
         try:
             given = yaml.safe_load(text) if text.strip() else {}
         except yaml.YAMLError as error:

@@ -16,28 +16,20 @@ def told(faults: Faults, vmi: Json) -> Json | None:
     """Return the status that a running instance is to have in place of its own; None when it has it already."""
     status: Json = copy.deepcopy(vmi["status"])
     moment = datetime.now(UTC)
-    _report(faults, vmi, status)
-    _connect_agent(faults, vmi, status, moment)
-    _move(faults, vmi, status, moment)
-    return None if status == vmi["status"] else status
-
-
-def _report(faults: Faults, vmi: Json, status: Json) -> None:
     asked = faults.of(vmi, "address")
     if asked is not None and asked["reported"]:
         _set_address(status, str(asked["reported"]))
+    _connect_agent(faults, vmi, status, moment)
+    _move(faults, vmi, status, moment)
+    return None if status == vmi["status"] else status
 
 
 def _connect_agent(faults: Faults, vmi: Json, status: Json, moment: datetime) -> None:
     asked = faults.of(vmi, "agent")
     if asked is None or _running_for(vmi, moment) < float(asked["after"]):
         return
-    connected = {
-        "type": "AgentConnected",
-        "status": "True",
-        "lastProbeTime": stamp(moment),
-        "lastTransitionTime": None,
-    }
+    times = {"lastProbeTime": stamp(moment), "lastTransitionTime": None}
+    connected = {"type": "AgentConnected", "status": "True", **times}
     status["conditions"] = with_condition(status.get("conditions") or [], connected)
     status["guestOSInfo"] = {"id": "debian", "name": "Debian GNU/Linux", "version": "13"}
     _set_address(status, str(asked["address"]))
@@ -72,7 +64,5 @@ def _set_address(status: Json, address: str) -> None:
 
 
 def _running_for(vmi: Json, moment: datetime) -> float:
-    for entered in dig(vmi, "status", "phaseTransitionTimestamps") or []:
-        if entered["phase"] == "Running":
-            return (moment - parse_time(entered["phaseTransitionTimestamp"])).total_seconds()
-    return 0.0
+    entered = {t["phase"]: t["phaseTransitionTimestamp"] for t in dig(vmi, "status", "phaseTransitionTimestamps") or []}
+    return (moment - parse_time(entered["Running"])).total_seconds() if "Running" in entered else 0.0

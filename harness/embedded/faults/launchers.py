@@ -50,23 +50,23 @@ def _waiting(pod: Json, asked: Mapping[str, Any]) -> Json:
 
 def crash(faults: Faults, pod: Json) -> Mapping[str, Any] | None:
     """Return how a running launcher is to end now: exit_code, reason and message; None when it is not."""
-    asked = faults.of(pod, "launcher-crashes")
+    return _now(faults, pod, "launcher-crashes")
+
+
+def _now(faults: Faults, pod: Json, name: str) -> Mapping[str, Any] | None:
+    asked = faults.of(pod, name)
     return asked if asked is not None and _running_for(pod) >= float(asked["after"]) else None
 
 
 def vanishes(faults: Faults, pod: Json) -> bool:
     """Tell whether a running launcher is to be gone now, without its instance learning of it."""
-    asked = faults.of(pod, "launcher-vanishes")
-    return asked is not None and _running_for(pod) >= float(asked["after"])
+    return _now(faults, pod, "launcher-vanishes") is not None
 
 
 def due(faults: Faults, pod: Json) -> float | None:
     """Return the seconds after which a running launcher is to be looked at again, None when nothing is planned."""
-    after = [
-        float(asked["after"])
-        for name in ("launcher-crashes", "launcher-vanishes")
-        if (asked := faults.of(pod, name)) is not None
-    ]
+    planned = (faults.of(pod, name) for name in ("launcher-crashes", "launcher-vanishes"))
+    after = [float(asked["after"]) for asked in planned if asked is not None]
     return max(0.1, min(after) - _running_for(pod)) if after else None
 
 

@@ -30,7 +30,8 @@ TABLE_SECONDS = 30.0  # against hanging: sfdisk writes a partition table
 RESIZE_SECONDS = 120.0  # resize2fs, and a check of a file system that was in use
 MOUNT_SECONDS = 60.0  # against hanging: ext4 replays its journal
 
-# e2fsck ends with 1 when it corrected something.
+# Checks the file system first only when it was in use since its last check. e2fsck ends with 1 when it corrected
+# something.
 RESIZE = """
 device=$(losetup --find --show --offset "$1" --sizelimit "$2" "$3") || exit
 trap 'losetup --detach "$device"' EXIT
@@ -119,17 +120,10 @@ def grow(disk: Path) -> Partition:
     proc.run(["sfdisk", "--quiet", "--no-reread", "--relocate", "gpt-bak-std", disk], timeout=TABLE_SECONDS)
     proc.run(["sfdisk", "--quiet", "--no-reread", "-N", str(root.number), disk], timeout=TABLE_SECONDS, stdin=",+\n")
     grown = root_partition(disk)
-    _resize(disk, grown)
-    return grown
-
-
-def _resize(disk: Path, partition: Partition) -> None:
-    """Resize the file system; check it first only when it was in use since its last check.
-
-    It goes through a loop device, because resize2fs cuts a plain file to the size of the file system in it.
-    """
-    script: list[str | Path] = ["sh", "-c", RESIZE, "sh", str(partition.start), str(partition.size), disk]
+    # Through a loop device, because resize2fs cuts a plain file to the size of the file system in it.
+    script: list[str | Path] = ["sh", "-c", RESIZE, "sh", str(grown.start), str(grown.size), disk]
     proc.run(script, timeout=RESIZE_SECONDS)
+    return grown
 
 
 def mount(disk: Path, partition: Partition, where: Path) -> None:
@@ -140,12 +134,9 @@ def mount(disk: Path, partition: Partition, where: Path) -> None:
 
 def mounts_below(directory: Path) -> list[Path]:
     """Return what is mounted at or below a directory, deepest first."""
-    found = []
-    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
-        where = Path(line.split(" ")[4].encode().decode("unicode_escape"))
-        if where == directory or directory in where.parents:
-            found.append(where)
-    return sorted(found, key=lambda p: len(p.parts), reverse=True)
+    lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+    mounted = (Path(line.split(" ")[4].encode().decode("unicode_escape")) for line in lines)
+    return sorted((p for p in mounted if p.is_relative_to(directory)), key=lambda p: len(p.parts), reverse=True)
 
 
 def loop_devices_below(directory: Path) -> list[Path]:

@@ -36,6 +36,11 @@ def existing() -> set[str]:
     return {entry.name for entry in NETNS.iterdir()} if NETNS.is_dir() else set()
 
 
+def owned(names: Names) -> set[tuple[int, str]]:
+    """Return (namespace index, machine id or "" for the bridge's own) of the instance's network namespaces."""
+    return {owner for name in existing() if (owner := names.netns_owner(name)) is not None}
+
+
 def _batch(lines: list[str], *, netns: str = "") -> None:
     """Run several `ip` commands in one process; the first that fails ends it."""
     where = ["-n", netns] if netns else []
@@ -73,18 +78,15 @@ def create_network(names: Names, namespace_index: int) -> None:
         ],
         netns=netns,
     )
-    _install_filter(names, namespace_index)
+    rules = filter_rules(names, namespace_index)
+    proc.run(["ip", "netns", "exec", netns, "nft", "-f", "-"], timeout=TIMEOUT, stdin=rules)
     proc.run(["ip", "link", "add", f"{link}t", "type", "veth", "peer", "name", UPLINK, "netns", netns], timeout=TIMEOUT)
     Path(f"/proc/sys/net/ipv4/conf/{link}t/forwarding").write_text("0", encoding="utf-8")
-    _disable_ipv6(f"{link}t")
+    ipv6 = Path(f"/proc/sys/net/ipv6/conf/{link}t/disable_ipv6")
+    if ipv6.exists():
+        ipv6.write_text("1", encoding="utf-8")
     _batch([f"link set {UPLINK} master {BRIDGE} up"], netns=netns)
     _batch([f"addr add {host}/24 dev {link}t", f"link set {link}t name {link}", f"link set {link} up"])
-
-
-def _disable_ipv6(link: str) -> None:
-    knob = Path(f"/proc/sys/net/ipv6/conf/{link}/disable_ipv6")
-    if knob.exists():
-        knob.write_text("1", encoding="utf-8")
 
 
 def filter_rules(names: Names, namespace_index: int) -> str:
@@ -110,12 +112,6 @@ table bridge vmatrix {{
     }}
 }}
 """
-
-
-def _install_filter(names: Names, namespace_index: int) -> None:
-    netns = names.bridge_netns(namespace_index)
-    rules = filter_rules(names, namespace_index)
-    proc.run(["ip", "netns", "exec", netns, "nft", "-f", "-"], timeout=TIMEOUT, stdin=rules)
 
 
 def network_exists(names: Names, namespace_index: int) -> bool:
@@ -183,10 +179,8 @@ def plug(names: Names, namespace_index: int, machine_id: str, address: str) -> s
 
 def unplug(names: Names, machine_id: str) -> None:
     """Remove a machine's port and network namespace, wherever they are found."""
-    for name in sorted(existing()):
-        owner = names.netns_owner(name)
-        if owner is None or owner[1] != machine_id:
-            continue
-        if names.bridge_netns(owner[0]) in existing():
-            _delete(["-n", names.bridge_netns(owner[0]), "link", "del", names.bridge_port(machine_id)])
-        _delete(["netns", "del", name])
+    for index in sorted(index for index, owner in owned(names) if owner == machine_id):
+        bridge = names.bridge_netns(index)
+        if bridge in existing():
+            _delete(["-n", bridge, "link", "del", names.bridge_port(machine_id)])
+        _delete(["netns", "del", names.machine_netns(index, machine_id)])

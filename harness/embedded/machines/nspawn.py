@@ -77,11 +77,12 @@ def spawn(command: list[str], groups: list[Path], *, unified: bool, console: Pat
     return proc.spawn(entering, log=console, pidfile=pidfile, env=environment(unified=unified))
 
 
-def _cmdline(pid: int) -> list[str]:
+def _of_process(pid: int, file: str) -> str:
+    """Return a file below /proc of a process, "" when it has ended."""
     try:
-        return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8", errors="replace").split("\0")
+        return Path(f"/proc/{pid}", file).read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
-        return []
+        return ""
 
 
 def _candidates(groups: list[Path]) -> Iterator[int]:
@@ -96,28 +97,20 @@ def _candidates(groups: list[Path]) -> Iterator[int]:
 
 def supervisor(name: str, groups: list[Path]) -> int | None:
     """Return the pid of a machine's nspawn, found among the processes of its control groups."""
-    for pid in _candidates(groups):
-        words = _cmdline(pid)
-        if words and Path(words[0]).name == "systemd-nspawn" and f"--machine={name}" in words:
-            return pid
-    return None
+
+    def is_it(words: list[str]) -> bool:
+        return Path(words[0]).name == "systemd-nspawn" and f"--machine={name}" in words
+
+    return next((pid for pid in _candidates(groups) if is_it(_of_process(pid, "cmdline").split("\0"))), None)
 
 
 def init(groups: list[Path]) -> int | None:
     """Return the pid on the host of the process that is pid 1 in the machine, None before there is one."""
-    for pid in _candidates(groups):
-        if _pid_in_namespaces(pid)[1:] == [1]:
-            return pid
-    return None
 
+    def is_it(status: str) -> bool:  # NSpid: its pid here, then in each namespace below
+        return any(row.split()[2:] == ["1"] for row in status.splitlines() if row.startswith("NSpid:"))
 
-def _pid_in_namespaces(pid: int) -> list[int]:
-    try:
-        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    except (FileNotFoundError, ProcessLookupError):
-        return []
-    line = next((row for row in status.splitlines() if row.startswith("NSpid:")), "NSpid:")
-    return [int(word) for word in line.split()[1:]]
+    return next((pid for pid in _candidates(groups) if is_it(_of_process(pid, "status"))), None)
 
 
 def lock_of(root: Path) -> Path:

@@ -170,8 +170,7 @@ class Machines:
     def list(self) -> list[str]:
         """Return the ids of all machines that have anything on the host (files alone do not count), sorted."""
         found = {self.names.machine_id(name) for name in cgroups.names(cgroups.hierarchies())}
-        owners = (self.names.netns_owner(name) for name in netns.existing())
-        found |= {owner[1] or None for owner in owners if owner is not None}
+        found |= {machine_id or None for _, machine_id in netns.owned(self.names)}
         below = self._state / "machines"
         found |= {mount.relative_to(below).parts[0] for mount in disk.mounts_below(below) if mount != below}
         return sorted(machine_id for machine_id in found if machine_id is not None)
@@ -229,10 +228,8 @@ class Machines:
         for machine_id in self.list():
             self.kill(machine_id)
         with self._network_lock():
-            owners = [self.names.netns_owner(name) for name in netns.existing()]
-            for owner in owners:
-                if owner is not None:
-                    netns.remove_network(self.names, owner[0])
+            for namespace_index in {index for index, _ in netns.owned(self.names)}:
+                netns.remove_network(self.names, namespace_index)
         for device in disk.loop_devices_below(self._state):
             proc.run(["losetup", "--detach", device], timeout=DETACH_SECONDS)
         shutil.rmtree(self._state / "machines", ignore_errors=True)

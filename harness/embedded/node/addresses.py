@@ -35,7 +35,7 @@ class Addresses:
     namespaces: Informer
     pods: Informer
     second_octet: int
-    _lock: threading.RLock = field(default_factory=threading.RLock)
+    lock: threading.RLock = field(default_factory=threading.RLock)  # under it indices and addresses are given out
     _given: dict[str, str] = field(default_factory=dict)  # pod uid -> address
     _last: dict[int, int] = field(default_factory=dict)  # network index -> last host number given
 
@@ -48,7 +48,7 @@ class Addresses:
         Raises:
             InfraError: the namespace is gone or going, or all indices are taken.
         """
-        with self._lock:
+        with self.lock:
             found = self.namespaces.get("", namespace) or self.cluster.get(NAMESPACE, namespace)
             if found is None:
                 raise InfraError(f"namespace {namespace} is gone")
@@ -67,12 +67,8 @@ class Addresses:
 
     def claimed(self) -> set[int]:
         """Return the indices that namespaces hold."""
-        with self._lock:
+        with self.lock:
             return {n for namespace in self.namespaces.list() if (n := index_of(namespace)) is not None}
-
-    def locked(self) -> threading.RLock:
-        """Return the lock under which indices are given out."""
-        return self._lock
 
     def address(self, pod: Json, network: int) -> str:
         """Return a pod's address, giving it one at first; a freed one is given again as late as possible.
@@ -84,7 +80,7 @@ class Addresses:
         if own:
             return str(own)
         uid, namespace = pod["metadata"]["uid"], pod["metadata"]["namespace"]
-        with self._lock:
+        with self.lock:
             living = {p["metadata"]["uid"]: p for p in self.pods.list(namespace)}
             self._given = {u: a for u, a in self._given.items() if u in living or not self._in(a, network)}
             if uid not in self._given:
@@ -96,10 +92,8 @@ class Addresses:
         return address.startswith(f"10.{self.second_octet}.{network}.")
 
     def _next(self, network: int, taken: set[str]) -> str:
-        size = LAST_HOST - FIRST_HOST + 1
         after = self._last.get(network, FIRST_HOST - 1)
-        for step in range(size):
-            host = FIRST_HOST + (after + 1 - FIRST_HOST + step) % size
+        for host in (*range(after + 1, LAST_HOST + 1), *range(FIRST_HOST, after + 1)):
             address = f"10.{self.second_octet}.{network}.{host}"
             if address not in taken:
                 self._last[network] = host

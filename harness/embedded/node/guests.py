@@ -25,12 +25,6 @@ def machine_id(uid: str) -> str:
     return uid.replace("-", "")[:ID_DIGITS]
 
 
-def networks_on_host(machines: Machines) -> set[int]:
-    """Return the indices of the VM namespaces' networks that are on the host."""
-    owners = (machines.names.netns_owner(name) for name in netns.existing())
-    return {owner[0] for owner in owners if owner is not None}
-
-
 class Guests:
     """Starts and ends machines; never two things at once with one machine."""
 
@@ -42,6 +36,10 @@ class Guests:
     def _lock(self, identity: str) -> threading.RLock:
         with self._of_locks:
             return self._locks[identity]
+
+    def networks(self) -> set[int]:
+        """Return the indices of the VM namespaces' networks that are on the host."""
+        return {index for index, _ in netns.owned(self._machines.names)}
 
     def start(self, spec: MachineSpec, wanted: Callable[[], bool]) -> bool:
         """Boot a machine unless it runs already; False when, its turn having come, it is not wanted any more.
@@ -58,8 +56,11 @@ class Guests:
 
     def supervised(self, uid: str) -> bool:
         """Tell cheaply whether an instance's machine runs; False means: look closer."""
-        service = Service.load(self._machines.console(machine_id(uid)).with_name(PID_FILE))
-        return service is not None and service.alive()
+        return self._supervisor(uid) is not None
+
+    def _supervisor(self, uid: str) -> Service | None:
+        service = Service.load(self.console(uid).with_name(PID_FILE))
+        return service if service is not None and service.alive() else None
 
     def status(self, uid: str) -> MachineStatus:
         """Say what an instance's machine is doing; walks its control groups, so not to be asked every second."""
@@ -67,8 +68,7 @@ class Guests:
 
     def power_off(self, uid: str) -> None:
         """Ask an instance's machine to shut down; nothing to do when it does not run."""
-        service = Service.load(self._machines.console(machine_id(uid)).with_name(PID_FILE))
-        if service is not None and service.alive():
+        if service := self._supervisor(uid):
             os.kill(service.pid, signal.SIGTERM)  # systemd-nspawn passes it on as the guest's power button
 
     def pause(self, uid: str, *, paused: bool) -> None:
@@ -83,9 +83,7 @@ class Guests:
 
     def kill(self, uid: str) -> None:
         """Take an instance's machine away."""
-        self._kill(machine_id(uid))
-
-    def _kill(self, identity: str) -> None:
+        identity = machine_id(uid)
         with self._lock(identity):
             self._machines.kill(identity)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from harness.embedded.context import Context
 from harness.embedded.machines import Machines
@@ -21,19 +21,10 @@ HOST: Key = ("", "host")
 class Housekeeping:
     """Looks at the host at the start, whenever a namespace is gone, and now and then."""
 
-    def __init__(
-        self,
-        context: Context,
-        guests: Guests,
-        machines: Machines,
-        addresses: Addresses,
-        networks_on_host: Callable[[], set[int]],
-    ) -> None:
-        self._context = context
+    def __init__(self, context: Context, guests: Guests, machines: Machines, addresses: Addresses) -> None:
         self._guests = guests
         self._machines = machines
         self._addresses = addresses
-        self._networks_on_host = networks_on_host
         self._pods = context.informers.of(POD)
         self.controller = Controller("housekeeping", self.reconcile, workers=1)
         self.controller.queue.add(HOST)
@@ -49,7 +40,7 @@ class Housekeeping:
     def reconcile(self, _: Key) -> float:
         """Look at the whole host."""
         self._guests.kill_others(self._wanted)
-        with self._addresses.locked():
-            for index in sorted(self._networks_on_host() - self._addresses.claimed()):
+        with self._addresses.lock:
+            for index in sorted(self._guests.networks() - self._addresses.claimed()):
                 self._machines.remove_network(index)
         return AGAIN_SECONDS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from datetime import UTC, datetime
 
 from harness.embedded.context import Context
@@ -46,13 +45,10 @@ def instance_uid(pod: Json) -> str:
 class Kubelet:
     """Reconciles launcher pods on this node."""
 
-    def __init__(
-        self, context: Context, guests: Guests, addresses: Addresses, networks_on_host: Callable[[], set[int]]
-    ) -> None:
+    def __init__(self, context: Context, guests: Guests, addresses: Addresses) -> None:
         self._context = context
         self._guests = guests
         self._addresses = addresses
-        self._networks_on_host = networks_on_host
         self._pods = context.informers.of(POD)
         self._vmis = context.informers.of(VMI)
         self._uids: dict[Key, str] = {}  # launchers seen: what to kill when one vanishes without a word
@@ -62,35 +58,31 @@ class Kubelet:
         self._vmis.subscribe(self._instance_changed)
 
     def _mine(self, pod: Json) -> bool:
-        return is_launcher(pod) and not is_consumer(pod) and self._is_here(pod)
-
-    def _is_here(self, pod: Json) -> bool:
-        return bool(pod["spec"].get("nodeName") == self._context.node)
+        return is_launcher(pod) and bool(pod["spec"].get("nodeName") == self._context.node)
 
     def _pod_changed(self, _: str, pod: Json) -> None:
-        if is_launcher(pod) and is_consumer(pod) and self._is_here(pod):
-            self.controller.queue.add(key_of(pod))
-        elif self._mine(pod):
-            self._uids[key_of(pod)] = instance_uid(pod)
+        if self._mine(pod):
+            if not is_consumer(pod):
+                self._uids[key_of(pod)] = instance_uid(pod)
             self.controller.queue.add(key_of(pod))
 
     def _instance_changed(self, _: str, vmi: Json) -> None:
         if phase(vmi) not in {"Succeeded", "Failed"}:
             return
         for pod in self._pods.list(vmi["metadata"]["namespace"]):
-            if self._mine(pod) and instance_uid(pod) == vmi["metadata"]["uid"]:
+            if self._mine(pod) and not is_consumer(pod) and instance_uid(pod) == vmi["metadata"]["uid"]:
                 self.controller.queue.add(key_of(pod))
 
     def reconcile(self, key: Key) -> float | None:
         """Look at one launcher pod."""
         pod = self._pods.get(*key)
-        if pod is not None and is_consumer(pod) and self._is_here(pod):
-            self._consume(pod)
-            return None
         if pod is None or not self._mine(pod):
             uid = self._uids.pop(key, None)
             if uid is not None:
                 self._guests.kill(uid)
+            return None
+        if is_consumer(pod):
+            self._consume(pod)
             return None
         if deleting(pod):
             return self._end(pod)
@@ -107,8 +99,7 @@ class Kubelet:
         if deleting(pod):
             pods.remove(self._context.cluster, pod)
         elif phase(pod) == "Pending":
-            status = pods.ended(pod, exit_code=0, reason="Completed")
-            self._pods.observe(pods.write_status(self._context.cluster, pod, status))
+            self._write(pod, pods.ended(pod, exit_code=0, reason="Completed"))
 
     def _start(self, pod: Json) -> float | None:
         """Run a pod, unless something keeps it from it that is looked at again soon."""
@@ -117,11 +108,14 @@ class Kubelet:
             self._run(pod)
             return None
         if isinstance(held, dict) and dig(pod, "status", "containerStatuses") is None:
-            self._pods.observe(pods.write_status(self._context.cluster, pod, held))
+            self._write(pod, held)
             waiting = held["containerStatuses"][0]["state"]["waiting"]
-            self._context.events.warning(pod, "Failed", f"Error: {waiting['reason']}", component=COMPONENT)
-            self._context.events.warning(pod, "Failed", waiting["message"], component=COMPONENT)
+            for message in (f"Error: {waiting['reason']}", waiting["message"]):
+                self._context.events.warning(pod, "Failed", message, component=COMPONENT)
         return LOOK_SECONDS
+
+    def _write(self, pod: Json, status: Json) -> None:
+        self._pods.observe(pods.write_status(self._context.cluster, pod, status))
 
     def _befall(self, pod: Json) -> float | None:
         """End a running pod, or take it away, when a fault says so."""
@@ -129,10 +123,8 @@ class Kubelet:
         ended = launchers.crash(faults, pod)
         if ended is not None:
             self._guests.kill(instance_uid(pod))
-            status = pods.ended(
-                pod, exit_code=int(ended["exit_code"]), reason=ended["reason"], message=ended["message"]
-            )
-            self._pods.observe(pods.write_status(self._context.cluster, pod, status))
+            code, reason, message = int(ended["exit_code"]), ended["reason"], ended["message"]
+            self._write(pod, pods.ended(pod, exit_code=code, reason=reason, message=message))
             return None
         if launchers.vanishes(faults, pod):
             pods.remove(self._context.cluster, pod)
@@ -172,10 +164,9 @@ class Kubelet:
 
     def _run(self, pod: Json) -> None:
         namespace = pod["metadata"]["namespace"]
-        network = self._addresses.network(namespace, on_host=self._networks_on_host())
+        network = self._addresses.network(namespace, on_host=self._guests.networks())
         address = launchers.address(self._context.faults, pod, self._addresses.address(pod, network))
-        status = pods.running(pod, address=address, host_address=self._context.host_address)
-        self._pods.observe(pods.write_status(self._context.cluster, pod, status))
+        self._write(pod, pods.running(pod, address=address, host_address=self._context.host_address))
 
     def _end_with_instance(self, pod: Json) -> None:
         """End a pod whose instance has ended; what is left of the machine goes, its console with it."""
@@ -183,9 +174,8 @@ class Kubelet:
         if vmi is None or phase(vmi) not in {"Succeeded", "Failed"}:
             return
         self._guests.kill(instance_uid(pod))
-        well = phase(vmi) == "Succeeded"
-        message = str(dig(vmi, "status", "reason") or "")
-        status = pods.ended(
-            pod, exit_code=0 if well else 1, reason="Completed" if well else "Error", message="" if well else message
-        )
-        self._pods.observe(pods.write_status(self._context.cluster, pod, status))
+        if phase(vmi) == "Succeeded":
+            self._write(pod, pods.ended(pod, exit_code=0, reason="Completed"))
+        else:
+            message = str(dig(vmi, "status", "reason") or "")
+            self._write(pod, pods.ended(pod, exit_code=1, reason="Error", message=message))

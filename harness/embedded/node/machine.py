@@ -10,6 +10,7 @@ from pathlib import Path
 from harness.embedded.context import Context
 from harness.embedded.objects import dig, now
 from harness.kube.client import Json
+from harness.kube.informer import labels_of
 from harness.kube.resources import NODE
 
 RESERVED_KIB = 1536 * 1024  # control plane, these controllers, the harness itself
@@ -35,6 +36,11 @@ def memory_kib(meminfo: str) -> int:
     raise ValueError("no MemTotal in /proc/meminfo")
 
 
+def architecture() -> str:
+    """Return this host's architecture in Kubernetes' word."""
+    return ARCHITECTURES.get(platform.machine(), platform.machine())
+
+
 def capacity(state: Path) -> Json:
     """Return what this host has."""
     return {
@@ -55,7 +61,6 @@ def allocatable(of: Json) -> Json:
 
 def node_object(name: str) -> Json:
     """Return the Node to create."""
-    arch = ARCHITECTURES.get(platform.machine(), platform.machine())
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -64,7 +69,7 @@ def node_object(name: str) -> Json:
             "labels": {
                 "kubernetes.io/hostname": name,
                 "kubernetes.io/os": "linux",
-                "kubernetes.io/arch": arch,
+                "kubernetes.io/arch": architecture(),
                 "kubevirt.io/schedulable": "true",
                 "machine-type.node.kubevirt.io/q35": "true",
             },
@@ -77,9 +82,11 @@ def node_status(context: Context, old: Json) -> Json:
     moment, total = now(), capacity(context.state)
     before = {c["type"]: c for c in dig(old, "status", "conditions") or []}
 
-    def since(kind: str, status: str) -> str:
+    def healthy(kind: str, status: str, reason: str, message: str) -> Json:
         known = before.get(kind) or {}
-        return str(known["lastTransitionTime"]) if known.get("status") == status else moment
+        since = str(known["lastTransitionTime"]) if known.get("status") == status else moment
+        times = {"lastHeartbeatTime": moment, "lastTransitionTime": since}
+        return {"type": kind, "status": status, "reason": reason, "message": message, **times}
 
     return {
         "capacity": total,
@@ -89,17 +96,7 @@ def node_status(context: Context, old: Json) -> Json:
             {"type": "Hostname", "address": context.node},
         ],
         "nodeInfo": _node_info(),
-        "conditions": [
-            {
-                "type": kind,
-                "status": status,
-                "reason": reason,
-                "message": message,
-                "lastHeartbeatTime": moment,
-                "lastTransitionTime": since(kind, status),
-            }
-            for kind, status, reason, message in HEALTHY
-        ],
+        "conditions": [healthy(*row) for row in HEALTHY],
     }
 
 
@@ -121,21 +118,20 @@ def _node_info() -> Json:
         "kubeletVersion": "v1.36.3",
         "kubeProxyVersion": "",
         "operatingSystem": "linux",
-        "architecture": ARCHITECTURES.get(platform.machine(), platform.machine()),
+        "architecture": architecture(),
     }
 
 
 def register(context: Context) -> None:
     """Create the Node or bring it up to date."""
     wanted = node_object(context.node)
-    found = context.cluster.ensure(NODE, wanted)
-    if not wanted["metadata"]["labels"].items() <= (found["metadata"].get("labels") or {}).items():
-        context.cluster.merge(NODE, context.node, {"metadata": {"labels": wanted["metadata"]["labels"]}})
+    labels = wanted["metadata"]["labels"]
+    if not labels.items() <= labels_of(context.cluster.ensure(NODE, wanted)).items():
+        context.cluster.merge(NODE, context.node, {"metadata": {"labels": labels}})
     report(context)
 
 
 def report(context: Context) -> None:
     """Write the Node's status."""
-    old = context.cluster.get(NODE, context.node) or {}
-    patch = {"status": node_status(context, old)}
-    context.cluster.merge(NODE, context.node, patch, subresource="status")
+    status = node_status(context, context.cluster.get(NODE, context.node) or {})
+    context.cluster.merge(NODE, context.node, {"status": status}, subresource="status")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from harness.embedded.objects import dig, is_condition, now, without_condition
+from harness.embedded.objects import dig, is_condition, now
 from harness.kube.client import Cluster, Json
 from harness.kube.resources import POD
 
@@ -22,8 +22,7 @@ def running(pod: Json, *, address: str, host_address: str) -> Json:
         status["podIPs"] = [{"ip": address}]
     state = {"running": {"startedAt": moment}}
     status["containerStatuses"] = [container_status(c, state, ready=True) for c in pod["spec"]["containers"]]
-    init = pod["spec"].get("initContainers") or []
-    if init:
+    if init := pod["spec"].get("initContainers"):
         status["initContainerStatuses"] = [container_status(c, state, ready=True) for c in init]
     return _with_conditions(status, pod, moment, ready="True", reason=None)
 
@@ -68,15 +67,11 @@ def container_status(
 
 
 def _with_conditions(status: Json, pod: Json, moment: str, *, ready: str, reason: str | None) -> Json:
-    kept = dig(pod, "status", "conditions") or []
-    for kind in KUBELET_CONDITIONS:
-        kept = without_condition(kept, kind)
-    made = []
-    for kind in ("Initialized", "ContainersReady", "Ready"):
-        value = ready if kind != "Initialized" else "True"
-        new: Json = {"type": kind, "status": value, "lastProbeTime": None, "lastTransitionTime": moment}
-        made.append({**new, "reason": reason} if reason and kind != "Initialized" else new)
-    status["conditions"] = [*kept, *made]
+    kept = [c for c in dig(pod, "status", "conditions") or [] if c["type"] not in KUBELET_CONDITIONS]
+    times: Json = {"lastProbeTime": None, "lastTransitionTime": moment}
+    says: Json = {"status": ready, **times, **({"reason": reason} if reason else {})}
+    initialized = {"type": "Initialized", "status": "True", **times}
+    status["conditions"] = [*kept, initialized, {"type": "ContainersReady", **says}, {"type": "Ready", **says}]
     return status
 
 
