@@ -42,6 +42,8 @@ class RunController:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         """Print how to clean up before anything exists, then bring the infra up; without it no cell is sent."""
+        if session.config.option.collectonly:
+            return None  # xdist starts no workers either
         self.run.console_to(sys.stdout)
         try:
             self.run.start()

@@ -105,35 +105,37 @@ def test_the_former_profile_option_of_a_report(monkeypatch: pytest.MonkeyPatch, 
     assert [result.stderr for result in results] == ["note: --infra-kind is now called --infra-profile\n", ""]
 
 
+NOTES = [
+    "note: --infra-kind is now called --infra-profile",
+    "note: --infra-kubeconfig is now called --kubeconfig",
+    "note: --infra-namespace is now called --namespace",
+    "note: provider local is now called embedded (--provider)",
+]
+FORMER = ["--infra-kind", "embedded", "--infra-namespace", "shared", "--infra-kubeconfig", "kc", "--provider", "local"]
+PRESENT = ["--infra-profile", "embedded", "--namespace", "shared", "--kubeconfig", "kc", "--provider", "embedded"]
+
+
 @pytest.mark.parametrize(
-    "words",
-    [
-        ["--infra-kind", "embedded", "--infra-namespace", "shared", "--infra-kubeconfig", "kc", "--provider", "local"],
-        ["--infra-profile", "embedded", "--namespace", "shared", "--kubeconfig", "kc", "--provider", "embedded"],
-    ],
-    ids=["former", "present"],
+    ("words", "told", "expected"),
+    [(FORMER, [], NOTES), (FORMER, NOTES, []), (PRESENT, [], [])],
+    ids=["former", "former, in a process that inherits the notices", "present"],
 )
-def test_pytest_takes_both_and_workers_do_not_tell_again(words: list[str], tmp_path: Path) -> None:
+def test_pytest_takes_both(words: list[str], told: list[str], expected: list[str], tmp_path: Path) -> None:
     checks = str(project_dir() / "tests" / "cells")
     asked = ["--tier", "smoke", *words, "--collect-only", "-q", "-n", "2"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", checks, "-p", "no:cacheprovider", *asked],
         cwd=tmp_path,
-        env={**os.environ, TOLD: ""},
+        env={**os.environ, TOLD: "\n".join(told), "XDG_STATE_HOME": str(tmp_path / "state")},
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
     notes = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith("note: ")]
-    expected = [
-        "note: --infra-kind is now called --infra-profile",
-        "note: --infra-kubeconfig is now called --kubeconfig",
-        "note: --infra-namespace is now called --namespace",
-        "note: provider local is now called embedded (--provider)",
-    ]
-    assert sorted(notes) == (expected if "local" in words else []), done.stdout + done.stderr
+    assert sorted(notes) == expected, done.stdout + done.stderr
     assert done.returncode == 0, done.stdout + done.stderr
+    assert not (tmp_path / "state").exists(), "collecting starts nothing"
 
 
 def test_the_printed_call_works_when_pasted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
