@@ -37,7 +37,8 @@ def stale(store: Store) -> tuple[StaleArtifact, ...]:
             continue
         with if_unlocked(_lock(directory)) as free:
             if free:
-                found.append(StaleArtifact(ref, directory, _size(directory)))
+                size = sum(path.lstat().st_size for path in directory.rglob("*"))
+                found.append(StaleArtifact(ref, directory, size))
     return tuple(found)
 
 
@@ -74,7 +75,3 @@ def _lock(directory: Path) -> Path:
     name = directory.name
     key = name.removeprefix(TEMPORARY).rpartition("-")[0] if name.startswith(TEMPORARY) else name
     return directory.with_name(f"{LOCK}{key}")
-
-
-def _size(directory: Path) -> int:
-    return sum(path.lstat().st_size for path in directory.rglob("*"))

@@ -54,13 +54,13 @@ def collect(
         The files that were written. Whatever fails is logged and left out.
     """
     files.logs.mkdir(parents=True, exist_ok=True)
-    jobs: list[Callable[[], list[Path]]] = [
-        lambda: _objects(cluster, place, files.objects),
-        lambda: _events(cluster, place, files.events),
-        lambda: _consoles(cluster, place, files),
+    jobs = [
+        partial(_objects, cluster, place, files.objects),
+        partial(_events, cluster, place, files.events),
+        partial(_consoles, cluster, place, files),
     ]
     if environment is not None:
-        jobs += [_machine_job(machine, environment, seconds) for machine in environment.machines]
+        jobs += [partial(_machine, machine, environment, seconds) for machine in environment.machines]
     with ThreadPoolExecutor(max_workers=len(jobs)) as pool:
         return [path for paths in pool.map(_survive, jobs) for path in paths]
 
@@ -123,18 +123,11 @@ def _log(cluster: Cluster, pod: Json, container: str, path: Path) -> list[Path]:
     return [path]
 
 
-def _machine_job(machine: Machine, environment: Environment, seconds: float) -> Callable[[], list[Path]]:
-    def job() -> list[Path]:
-        done = run_on(
-            machine,
-            f"sudo sh -c {shlex.quote(script())}",
-            private_key=environment.private_key,
-            timeout=seconds,
-            control=control_directory(environment.run, environment.cell.id),
-        )
-        return split(done.stdout or done.stderr, environment.files.machine_logs(machine.name))
-
-    return job
+def _machine(machine: Machine, environment: Environment, seconds: float) -> list[Path]:
+    command = f"sudo sh -c {shlex.quote(script())}"
+    control = control_directory(environment.run, environment.cell.id)
+    done = run_on(machine, command, private_key=environment.private_key, timeout=seconds, control=control)
+    return split(done.stdout or done.stderr, environment.files.machine_logs(machine.name))
 
 
 def script() -> str:

@@ -23,60 +23,56 @@ class CloneStuck(InfraRetriable):
 class Kind:
     """One kind of trouble: how it is told by a message, the error that it is, and the hint."""
 
-    tells: re.Pattern[str]
+    tells: str
     error: Raise
     hint: str
 
 
-def _kind(tells: str, error: Raise, hint: str) -> Kind:
-    return Kind(re.compile(tells, re.IGNORECASE), error, hint)
-
-
 # What an importer's own message is about; the first that fits.
 IMPORTS = (
-    _kind(
+    Kind(
         r"checksum",
         BadImage,
         "what its URL serves is not what `checksum` says: compare both in matrix/images.yml; the maker may have "
         "replaced the image, or a mirror may be stale",
     ),
-    _kind(
+    Kind(
         r"larger than .*(available|storage|size)|larger PVC is required",
         BadImage,
         "the image's virtual disk is larger than matrix/images.yml says: raise its size_gib",
     ),
-    _kind(
+    Kind(
         r"\b(got|status)\D{0,12}(40[0134]|410)\b"
         r"|\b(400 Bad Request|401 Unauthorized|403 Forbidden|404 Not Found|410 Gone)",
         BadImage,
         "check the image's url in matrix/images.yml; of an image that is built here, mirror_http or image_url",
     ),
-    _kind(
+    Kind(
         r"backing file|invalid format|unknown format|not a qcow2|image validation|could not open.*image",
         BadImage,
         "its URL serves no disk image that can be imported (qcow2 or raw, without a backing file)",
     ),
-    _kind(
+    Kind(
         r"(secret|configmap)s? \S+ not found|references non-existent (secret|config)",
         BadImage,
         "matrix/images.yml names it: create it in the namespace of the golden images",
     ),
-    _kind(
+    Kind(
         r"no space left|disk quota exceeded|not enough (free )?space",
         InfraRetriable,
         "the storage behind the class is full: free some, or set storage_class to another",
     ),
-    _kind(
+    Kind(
         r"insufficient|unschedulable|cannot be scheduled|exceeded quota",
         InfraRetriable,
         "no room for the importer: see `kubectl describe quota,pods` there, or wait for others to end",
     ),
-    _kind(
+    Kind(
         r"x509|certificate|tls:",
         InfraError,
         "importers do not trust the server: name a ConfigMap with its CA as `certificates` in matrix/images.yml",
     ),
-    _kind(
+    Kind(
         r"refused|reset by peer|timed?[- ]?out|no such host|no route|unreachable|unexpected EOF|i/o error"
         r"|input/output|nbdkit|\b(got|status)\D{0,12}5\d\d\b|\b50[0234] |killed|exit code 137",
         InfraRetriable,
@@ -121,7 +117,7 @@ def import_failure(what: str, message: str, *, namespace: str, detail: str = "")
         what: what failed, as the beginning of a sentence.
         message: the importer's own.
     """
-    found = next((kind for kind in IMPORTS if kind.tells.search(message)), None)
+    found = next((kind for kind in IMPORTS if re.search(kind.tells, message, re.IGNORECASE)), None)
     if found is None:
         return InfraError(f"{what}: {message}", hint=OTHER_IMPORT.format(namespace=namespace), detail=detail)
     return found.error(f"{what}: {message}", hint=found.hint, detail=detail)

@@ -57,13 +57,9 @@ class CellSelector:
 
     def labels(self) -> str:
         """Return the label selector."""
-        pairs = [
-            (LABEL_MANAGED, MANAGED_BY),
-            (LABEL_RUN, self.run),
-            (LABEL_CELL, self.cell),
-            (LABEL_PROJECT, self.project),
-        ]
-        return ",".join([f"{k}={v}" for k, v in pairs if v] + ([] if self.cell else [LABEL_CELL]))
+        own = {LABEL_RUN: self.run, LABEL_CELL: self.cell, LABEL_PROJECT: self.project}
+        pairs = [f"{label}={value}" for label, value in ({LABEL_MANAGED: MANAGED_BY} | own).items() if value]
+        return ",".join([*pairs, *([] if self.cell else [LABEL_CELL])])
 
 
 def find(cluster: Cluster, selector: CellSelector) -> list[Found]:

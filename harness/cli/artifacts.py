@@ -119,7 +119,7 @@ def serve(
         images += refs.add_ons(store.catalogue)
     with showing(out) as progress:
         store.ensure([*images, refs.newest(store.catalogue, "registry")], progress)
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     supply = Supply(versions[0], images, store)
     try:
         with serving(supply, images, mirror=listen, registry=registry) as running:
@@ -138,7 +138,3 @@ def _store(source: Source) -> Store:
 
 def _limits() -> ArtifactLimits:
     return ArtifactLimits.of(timeouts_of(load_settings(Path.cwd()).settings))
-
-
-def _interrupt(number: int, frame: object) -> None:
-    raise KeyboardInterrupt

@@ -12,7 +12,6 @@ from rich.table import Table
 from harness import paths
 from harness.artifacts import disk
 from harness.artifacts.recipe import ArtifactLimits
-from harness.spec.models import DiskImage
 from harness.spec.project import timeouts_of
 from harness.spec.settings import load_settings
 
@@ -47,7 +46,7 @@ def list_images() -> None:
             image.user,
             f"{image.size_gib} GiB",
             image.end_of_life.isoformat(),
-            _cached(cache, image),
+            f"{kept[-1].size >> 20} MiB" if (kept := cache.kept(image.name)) else "no",
         )
     out.print(table)
 
@@ -66,10 +65,3 @@ def prune(
 
 def _catalogue() -> disk.ImageCatalogue:
     return disk.load(paths.project_dir() / "matrix" / "images.yml")
-
-
-def _cached(cache: disk.ImageCache, image: DiskImage) -> str:
-    files = cache.kept(image.name)
-    if not files:
-        return "no"
-    return f"{files[-1].size >> 20} MiB"

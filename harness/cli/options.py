@@ -81,11 +81,8 @@ def _parameters(option: Option) -> list[Parameter]:
         rich_help_panel=option.panel or None,
     )
     hidden = [(_hidden(former), typer.Option(former, hidden=True)) for former in option.former]
-    return [_parameter(name, option.kind, info) for name, info in ((option.name, shown), *hidden)]
-
-
-def _parameter(name: str, kind: type, info: Any) -> Parameter:
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, info])
+    kinds = {name: Annotated[option.kind | None, info] for name, info in ((option.name, shown), *hidden)}
+    return [Parameter(n, Parameter.KEYWORD_ONLY, default=None, annotation=kind) for n, kind in kinds.items()]
 
 
 def _fields(group: type) -> list[Parameter]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -15,13 +14,7 @@ from harness.spec.renamed import notice
 class Former(argparse.Action):
     """Takes a value under a former flag, and tells the present one."""
 
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: str | Sequence[Any] | None,
-        option_string: str | None = None,
-    ) -> None:
+    def __call__(self, parser: object, namespace: object, values: Any, option_string: str | None = None) -> None:
         """Set the value."""
         notice(str(option_string), OPTIONS[self.dest].flag)
         setattr(namespace, self.dest, values)

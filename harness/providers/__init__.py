@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.infra.host.status import InstanceStatus, State
 from harness.infra.kind import downloads, releases
 from harness.infra.kubeconfig import NAME as KUBECONFIG
 from harness.providers.definition import Definition, InstanceProvider, Opening
@@ -21,9 +20,7 @@ __all__ = [
     "KUBERNETES",
     "Definition",
     "InstanceProvider",
-    "InstanceStatus",
     "Opening",
-    "State",
     "golden_image",
     "holder",
     "join_site",

@@ -65,8 +65,7 @@ class NodeImages:
             BadInput: the version is not in the catalogue, or this is not root.
             InfraError: it could not be made; nothing but a log stays behind.
         """
-        found = self.cached(version)
-        if found is not None:
+        if (found := self.cached(version)) is not None:
             return found
         catalogue = self.store.catalogue
         self.store.ensure((*contents.programs(catalogue, version), *contents.images(catalogue, version)), progress)
@@ -132,13 +131,6 @@ class NodeImages:
         tree.arrange(root, files, contents.places(programs), contents.texts(version, wanted), pause=pause)
         say(f"adding {len(wanted)} container images (about 30 s)")
         layouts = {contents.reference(ref): a.directory / FILES for ref, a in self.store.ensure(wanted).items()}
-        preload.preload(
-            root, layouts, containerd=programs["containerd"], ctr=programs["ctr"], work=_short(work), log=log
-        )
-
-
-def _short(work: Path) -> Path:
-    """Return a folder for sockets, whose paths may have 108 bytes."""
-    folder = work / "c"
-    folder.mkdir()
-    return folder
+        short = work / "c"  # sockets are made in there, whose paths may have 108 bytes
+        short.mkdir()
+        preload.preload(root, layouts, containerd=programs["containerd"], ctr=programs["ctr"], work=short, log=log)

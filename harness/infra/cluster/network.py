@@ -78,7 +78,8 @@ def check_plugin(cluster: Cluster, served: Collection[str]) -> Iterator[Finding]
                 "try a single machine first: vmatrix run --tier single",
                 fatal=False,
             )
-    amazon = [n["metadata"]["name"] for n in _nodes(cluster) if _provider(n).startswith(AWS)]
+    providers = {n["metadata"]["name"]: str((n.get("spec") or {}).get("providerID", "")) for n in _nodes(cluster)}
+    amazon = [node for node, provider in providers.items() if provider.startswith(AWS)]
     if amazon and "crd.k8s.amazonaws.com" not in groups:
         yield Finding(
             f"nodes are Amazon's ({amazon[0]})",
@@ -95,10 +96,6 @@ def _nodes(cluster: Cluster) -> list[dict[str, Any]]:
         if failure.forbidden:  # another check says so
             return []
         raise
-
-
-def _provider(node: Mapping[str, Any]) -> str:
-    return str((node.get("spec") or {}).get("providerID", ""))
 
 
 def check_networks(cluster: Cluster, guests: Mapping[str, str], given: Collection[str] = ()) -> Iterator[Finding]:

@@ -83,12 +83,10 @@ def read_outer(cluster: Cluster, given: Iterable[str] = ()) -> Outer:
     Raises:
         ApiFailure: the API failed otherwise than by denying.  Unreachable: does not answer.
     """
-    outer = Outer()
-    told = list(given)
+    outer, told = Outer(), list(given)
     for whose in (PODS, SERVICES):
         outer.add(whose, told, "the setting outer_networks")
-    readers = (_nodes, _service, _service_cidrs, _kubeadm, _flannel, _calico, _cilium)
-    for reader in readers:
+    for reader in (_nodes, _service, _service_cidrs, _kubeadm, _flannel, _calico, _cilium):
         reader(cluster, outer)
     return outer
 

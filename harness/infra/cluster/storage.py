@@ -51,11 +51,9 @@ def check_storage(cluster: Cluster, wanted: str | None) -> Iterator[Finding]:
 
 
 def _default_class(classes: Sequence[Json]) -> str | None:
-    for annotation in (DEFAULT_VIRT_CLASS, DEFAULT_CLASS):
-        for storage_class in classes:
-            if (storage_class["metadata"].get("annotations") or {}).get(annotation) == "true":
-                return str(storage_class["metadata"]["name"])
-    return None
+    metas = [storage_class["metadata"] for storage_class in classes]
+    order = ((annotation, meta) for annotation in (DEFAULT_VIRT_CLASS, DEFAULT_CLASS) for meta in metas)
+    return next((str(meta["name"]) for a, meta in order if (meta.get("annotations") or {}).get(a) == "true"), None)
 
 
 def _profile(status: Mapping[str, Any], name: str) -> Iterator[Finding]:

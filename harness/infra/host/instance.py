@@ -81,8 +81,7 @@ class HostInstance:
 
     def index(self) -> int:
         """Return the instance's index. Raises InfraError when it is not up."""
-        found = self.record
-        if found is None:
+        if (found := self.record) is None:
             raise not_up(self.provider, self.layout.name, InfraError)
         return found.index
 
@@ -140,8 +139,7 @@ class HostInstance:
 
     def stop_making_machines(self) -> None:
         """Note that the instance is ending, and end the program that makes machines."""
-        found = self.record
-        if found is not None:
+        if (found := self.record) is not None:
             record.save(self.layout, replace(found, ending=True))
         processes.take_down(self.layout, [services.KUBEVIRT], grace=services.KUBEVIRT_GRACE)
         kill_marked(self.layout, containing=services.KUBEVIRT_MODULE)

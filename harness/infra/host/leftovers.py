@@ -78,9 +78,7 @@ def _is_cgroup(words: list[str]) -> bool:
 
 def _folders(root: Path, prefix: str) -> Iterator[Path]:
     for folder, names, _ in os.walk(root):
-        for name in names:
-            if name.startswith(prefix):
-                yield Path(folder) / name
+        yield from (Path(folder) / name for name in names if name.startswith(prefix))
 
 
 def _unescape(text: str) -> str:

@@ -122,15 +122,13 @@ def check_inotify(
 
 def check_ports(wanted: Mapping[str, Collection[int]], address: str | None = None) -> list[Finding]:
     """Require ports to be free at an address (None: at one that does not exist yet, so that only wildcards matter)."""
-    answer = []
-    for program, port in ((name, port) for name, numbers in wanted.items() for port in numbers):
-        if not ports.free(address or ports.NOWHERE, port):
-            owner = ports.owner(port)
-            answer.append(
-                Finding(
-                    f"port {port} is in use by {owner or 'another program'}",
-                    f"{program} listens on it",
-                    f"stop {owner}" if owner else f"find the process: ss -ltnp sport = :{port}",
-                )
-            )
-    return answer
+    each = [(program, port) for program, numbers in wanted.items() for port in numbers]
+    taken = [(program, port) for program, port in each if not ports.free(address or ports.NOWHERE, port)]
+    return [
+        Finding(
+            f"port {port} is in use by {owner or 'another program'}",
+            f"{program} listens on it",
+            f"stop {owner}" if owner else f"find the process: ss -ltnp sport = :{port}",
+        )
+        for program, port, owner in ((program, port, ports.owner(port)) for program, port in taken)
+    ]

@@ -70,16 +70,8 @@ def look(layout: Layout, programs: Sequence[HostProgram]) -> InstanceStatus:
         left = leftovers.leftovers(layout, find_index(layout))
         return InstanceStatus(State.BROKEN if left else State.DOWN, leftovers=tuple(left))
     seen = tuple(_program(layout, program) for program in programs)
-    kubevirt, cdi, machines = _api(layout)
-    healthy = all(not p.problem for p in seen)
-    return InstanceStatus(
-        state=State.UP if healthy else State.BROKEN,
-        programs=seen,
-        kubevirt=kubevirt,
-        cdi=cdi,
-        machines=machines,
-        disk_mib=_disk_mib(layout.root),
-    )
+    state = State.BROKEN if any(program.problem for program in seen) else State.UP
+    return InstanceStatus(state, seen, *_api(layout), disk_mib=_disk_mib(layout.root))
 
 
 def _disk_mib(folder: Path) -> int:
@@ -104,17 +96,10 @@ def seen_process(pid: int) -> tuple[int, int]:
     try:
         started = int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19])
         uptime = float(Path("/proc/uptime").read_text(encoding="utf-8").split()[0])
-    except (OSError, IndexError):
-        return 0, 0
-    return int(uptime - started / os.sysconf("SC_CLK_TCK")), _rss_mib(pid)
-
-
-def _rss_mib(pid: int) -> int:
-    try:
         pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="utf-8").split()[1])
     except (OSError, IndexError):
-        return 0
-    return pages * os.sysconf("SC_PAGE_SIZE") // MIB
+        return 0, 0
+    return int(uptime - started / os.sysconf("SC_CLK_TCK")), pages * os.sysconf("SC_PAGE_SIZE") // MIB
 
 
 def _api(layout: Layout) -> tuple[str, str, tuple[SeenMachine, ...]]:

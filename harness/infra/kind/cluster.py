@@ -12,10 +12,11 @@ import yaml
 from harness import proc
 from harness.errors import InfraError
 from harness.infra.host.guests import HostKernel
-from harness.infra.kind.config import KindLimits
+from harness.infra.kind.config import KindConfig, KindLimits
 from harness.infra.kind.engine import Engine
 from harness.until import Deadline, NotYet, until
 
+PUBLISHED = "kindest/node"
 # kubeadm gives a control plane four minutes and an answer one: too little on a host whose cores are all busy.
 PATIENCE = {"controlPlaneComponentHealthCheck": "10m0s", "kubernetesAPICall": "5m0s"}
 GONE_SECONDS = 60.0  # removal is repeated until then; what remains is reported
@@ -31,6 +32,22 @@ class Node:
     image: str
     own: bool
     repository: str = ""
+
+
+def node_image(config: KindConfig, engine: Engine) -> Node:
+    """Return the image asked for, a published one, or our own: the engine has it then, or can pull it."""
+    if config.node_image is not None:
+        return Node(config.node_image, own=False)
+    published = f"{PUBLISHED}:v{config.version}"
+    if not config.own_node_made():
+        if engine.has_image(published) or not engine.pull(published, config.limits.pull):
+            return Node(published, own=False)
+        config.say(f"{published} cannot be pulled; a node image is built from our own artifacts")
+    own = config.own_node()
+    if not engine.has_image(own.image):
+        config.say(f"loading the node image into {engine.client} (about 20 s)")
+        engine.load(own.archive, config.limits.load)
+    return Node(own.image, own=True, repository=own.repository)
 
 
 def configuration(name: str, node: Node, host: HostKernel) -> str:

@@ -17,7 +17,6 @@ RELEASE_MIB = 3072  # KubeVirt's and CDI's own pods besides
 DISK_GIB = 6  # the node image in the engine, unpacked, and machines' disks
 BUILD_GIB = 4  # the node image while it is made
 # https://kind.sigs.k8s.io/docs/user/known-issues/#pod-errors-due-to-too-many-open-files
-# https://kind.sigs.k8s.io/docs/user/known-issues/#pod-errors-due-to-too-many-open-files
 INOTIFY = {"max_user_instances": (512, 128), "max_user_watches": (524288, 65536)}  # advised; kubelet fails with less
 MODULES = Path("/lib/modules")
 UNIFIED = Path("/sys/fs/cgroup/cgroup.controllers")

@@ -124,24 +124,20 @@ def wait_available(cluster: Cluster, resource: Resource, version: str, deadline:
 
 
 def _said(conditions: Mapping[str, Mapping[str, Any]]) -> str:
-    said = [
+    return "; ".join(
         f"{c['type']}={c['status']} {c.get('message') or c.get('reason') or ''}".strip() for c in conditions.values()
-    ]
-    return "; ".join(said)
+    )
 
 
 def waiting_pods(cluster: Cluster) -> list[str]:
     """Return one line for each container that waits, anywhere: the image that cannot be pulled is among them."""
-    lines = []
-    for pod in cluster.list(POD).items:
-        name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-        for status in (pod.get("status") or {}).get("containerStatuses") or []:
-            waiting = (status.get("state") or {}).get("waiting")
-            if waiting:
-                lines.append(
-                    f"{name} {status['name']}: {waiting.get('reason', '')} {waiting.get('message', '')}".strip()
-                )
-    return lines
+    return [
+        f"{pod['metadata']['namespace']}/{pod['metadata']['name']} {status['name']}: "
+        f"{waiting.get('reason', '')} {waiting.get('message', '')}".rstrip()
+        for pod in cluster.list(POD).items
+        for status in (pod.get("status") or {}).get("containerStatuses") or []
+        if (waiting := (status.get("state") or {}).get("waiting"))
+    ]
 
 
 def complete_profiles(cluster: Cluster) -> None:

@@ -20,11 +20,10 @@ from harness.infra.host.instance import Occupant, infra_command
 from harness.infra.host.program import HostProgram
 from harness.infra.host.status import InstanceStatus, ProgramStatus, State, seen_process
 from harness.infra.kind import attach, engine, host, kvm, record
-from harness.infra.kind.cluster import KindCluster, configuration
+from harness.infra.kind.cluster import KindCluster, configuration, node_image
 from harness.infra.kind.config import KindConfig
 from harness.infra.kind.engine import Engine
 from harness.infra.kind.install import fetch, install
-from harness.infra.kind.node import node_image
 from harness.infra.kind.releases import load as load_releases
 from harness.kube import Cluster
 from harness.model import Access

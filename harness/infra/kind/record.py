@@ -42,15 +42,11 @@ def wanted(layout: Layout, config: KindConfig) -> Made:
     found = load(layout)
     if found is None:
         return Made(config.kubevirt or "release", config.version)
-    if config.kubevirt not in (None, found.kubevirt):
-        raise _made_otherwise(layout, f"--kubevirt {found.kubevirt}", config.kubevirt)
-    if config.version != found.version:
-        raise _made_otherwise(layout, f"Kubernetes {found.version}", config.version)
+    asked = (("--kubevirt", found.kubevirt, config.kubevirt), ("Kubernetes", found.version, config.version))
+    for what, made, other in asked:
+        if other not in (None, made):
+            raise BadInput(
+                f"instance {layout.name} was made with {what} {made}, not {other}",
+                hint=f"vmatrix infra down --provider kind --name {layout.name}, then up again",
+            )
     return found
-
-
-def _made_otherwise(layout: Layout, made: str, asked: str | None) -> BadInput:
-    return BadInput(
-        f"instance {layout.name} was made with {made}, not {asked}",
-        hint=f"vmatrix infra down --provider kind --name {layout.name}, then up again",
-    )
