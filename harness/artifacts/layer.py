@@ -28,7 +28,6 @@ def write(
     """Write a layer.
 
     Args:
-        target: the tar file to write.
         files: absolute path in the image -> the executable file to put there.
         links: absolute path in the image -> target of a symbolic link.
         base: a tar archive of a Debian tree to put below all of it.

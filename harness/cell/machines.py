@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from harness.cell.admitted import admitted
+from collections.abc import Callable
+from typing import TypeVar
+
 from harness.cell.disks import DiskPatience, DiskWatch
 from harness.cell.launchers import address_of, useless
 from harness.cell.manifests import CellPlan, GoldenImage, Origin, machine
@@ -10,14 +12,17 @@ from harness.cell.place import Place, owned_by
 from harness.cell.site import Site
 from harness.cell.starting import Start, Watchpoint, describe_machine, refuse_hopeless
 from harness.errors import InfraError
-from harness.kube.client import Json
+from harness.kube.client import ApiFailure, Json
 from harness.kube.resources import DATA_VOLUME, SECRET, VM, VMI, Resource
 from harness.model import LABEL_ATTEMPT, LABEL_CELL, LABEL_RUN, Machine, PlannedMachine
 from harness.until import Deadline, NotYet, until
 
+T = TypeVar("T")
 SSH_PORT = 22
 OURS = (LABEL_RUN, LABEL_CELL, LABEL_ATTEMPT)
 FIRST_LOOK_SECONDS, LAST_LOOK_SECONDS = 0.15, 1.0  # between looks at a machine that starts
+# Kubernetes' quota admission: the quota's controller has not counted yet, or there is no room left.
+PASSING = ("status unknown for quota", "exceeded quota")
 
 
 def create_machine(
@@ -41,6 +46,30 @@ def create_machine(
         lambda: site.cluster.create_if_absent(SECRET, secret), what=f"the secret of {planned.name}", seconds=seconds
     )
     admitted(lambda: create_own(site, VM, vm), what=f"machine {planned.name}", seconds=seconds)
+
+
+def admitted(create: Callable[[], T], *, what: str, seconds: float) -> T:
+    """Create something, again and again while a quota refuses it.
+
+    Args:
+        create: does it; what is already there is not its failure.
+        what: for a person.
+        seconds: how long a quota may refuse.
+
+    Raises:
+        TimedOut: a quota still refuses.  ApiFailure: any other refusal.
+    """
+
+    def probe() -> tuple[T] | NotYet:
+        try:
+            return (create(),)
+        except ApiFailure as failure:
+            if failure.forbidden and any(words in failure.message for words in PASSING):
+                return NotYet(failure.message)
+            raise
+
+    deadline = Deadline.after(seconds)
+    return until(probe, deadline=deadline, what=f"the namespace's quota to admit {what}", interval=0.5)[0]
 
 
 def wait_for_disk(site: Site, place: Place, planned: PlannedMachine) -> None:

@@ -76,12 +76,7 @@ class KubeconfigDefinition(Definition):
 def use_of(settings: Settings, product: Path, need: Need | None = None) -> Use:
     """Return what an existing cluster is to be used for, as its checks need to know it.
 
-    Args:
-        product: the product's directory.
-        need: of the largest cell, as far as it is known.
-
-    Raises:
-        BadInput: the file of guests' variables cannot be used.
+    Raises BadInput when the file of guests' variables cannot be used.
     """
     return Use(
         namespace=settings.namespace,

@@ -9,9 +9,10 @@ from typing import Any
 
 from harness.cell import inventory
 from harness.cell.deploy import playbook_argv
-from harness.cell.example import example_manifests
+from harness.cell.manifests import CellPlan, GoldenImage, render_all
 from harness.cell.variables import named_machines
 from harness.model import Cell, Environment, Machine, Phase
+from harness.paths import project_dir
 from harness.plan.lock import load_lock
 from harness.plan.select import Selected
 from harness.plan.why import why
@@ -82,6 +83,26 @@ def placeholders(cell: Cell) -> Environment:
         directory=directory,
         private_key=AttemptDir(directory).key,
     )
+
+
+def example_manifests(cell: Cell) -> list[dict[str, Any]]:
+    """Return the manifests of a cell with placeholders for what only a run knows."""
+    plan = CellPlan(
+        namespace=f"vmatrix-{cell.id}-RUN-1",
+        labels={"vmatrix.dev/cell": cell.id},
+        expires_at=0.0,
+        public_key="ssh-ed25519 PUBLIC-KEY-OF-THE-CELL",
+        dns_domain=str(cell.vars.get("cluster_dns_domain", "cluster.local")),
+        storage_class=None,
+    )
+    image = GoldenImage(
+        name=f"{cell.machines[0].image}-CHECKSUM",
+        url="http://MIRROR/images/IMAGE.qcow2",
+        checksum="sha256:CHECKSUM",
+        size="10Gi",
+        user="USER",
+    )
+    return render_all(plan, cell.machines, image, directory=project_dir() / "vm-templates")
 
 
 def _reasons(spec: Spec, infra: str, one: Selected) -> Iterator[tuple[str, Any]]:

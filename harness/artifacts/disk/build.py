@@ -36,10 +36,7 @@ def build(recipe: DiskRecipe, *, size_gib: int, work: Path, log: Path, say: Say,
     """Build an image.
 
     Args:
-        size_gib: the virtual disk's size.
         work: an empty folder on a file system with 2 GiB free; the caller removes it.
-        log: everything that the tools print.
-        say: is told each step in one line.
         mirror: a Debian archive's URL; "" for mmdebstrap's own default.
         seconds: how long the installation of Debian may take.
 

@@ -23,13 +23,7 @@ CONFIG = {
 
 
 def write(target: Path, layer: Path, reference: str) -> None:
-    """Write the archive of an image of one layer.
-
-    Args:
-        target: the archive.
-        layer: a tar archive of the file system.
-        reference: what the image is called, NAME:TAG.
-    """
+    """Write the archive of an image, called `reference` (NAME:TAG), of one layer: a tar archive of its file system."""
     manifest = [{"Config": "config.json", "RepoTags": [reference], "Layers": [LAYER]}]
     with tarfile.open(target, "w") as archive:
         _add(archive, "config.json", of_one_layer(sha256_of(layer), CONFIG))

@@ -40,11 +40,7 @@ def reference(image: Ref) -> str:
 
 
 def places(files: Mapping[str, Path]) -> dict[str, Path]:
-    """Return where each program's files lie in a node: absolute path in it -> the file to copy.
-
-    Args:
-        files: the programs' files by name.
-    """
+    """Return where programs' files, given by name, lie in a node: absolute path in it -> the file to copy."""
     kubernetes = {f"/usr/bin/{name}": files[name] for name in refs.GUEST}
     runtime = {f"/usr/local/bin/{name}": files[name] for name in ("containerd", "containerd-shim-runc-v2", "ctr")}
     plugins = {f"/opt/cni/bin/{name}": files[name] for name in PLUGINS}

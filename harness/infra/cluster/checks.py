@@ -51,12 +51,7 @@ class Use:
 
 
 def check_cluster(path: Path, context: str | None = None, use: Use | None = None) -> list[Finding]:
-    """Return what an infra cluster lacks, all at once.
-
-    Args:
-        path, context: the kubeconfig and the context in it (None: its current one).
-        use: what it is to be used for.
-    """
+    """Return what the infra cluster of a kubeconfig's context (None: its current one) lacks for a use, all at once."""
     try:
         cluster = Cluster.from_kubeconfig(path, context=context)
         served = _served(cluster)

@@ -38,11 +38,7 @@ def check_deployed(cluster: Cluster, resource: Resource, product: str) -> Iterat
 
 
 def check_configuration(cluster: Cluster, minor: int) -> Iterator[Finding]:
-    """Yield what of KubeVirt's settings and of the nodes keeps machines from starting.
-
-    Args:
-        minor: of the cluster's Kubernetes.
-    """
+    """Yield what of KubeVirt's settings and nodes keeps machines from starting; `minor` is Kubernetes' version's."""
     for kubevirt in cluster.list(KUBEVIRT).items:
         configuration: Mapping[str, Any] = (kubevirt.get("spec") or {}).get("configuration") or {}
         developer: Mapping[str, Any] = configuration.get("developerConfiguration") or {}

@@ -56,11 +56,7 @@ def check_binding(cluster: Cluster) -> Iterator[Finding]:
 
 
 def check_plugin(cluster: Cluster, served: Collection[str]) -> Iterator[Finding]:
-    """Yield what is known of the cluster's network plugin that matters to bridged machines.
-
-    Args:
-        served: all group/versions of the API.
-    """
+    """Yield what is known of the network plugin that matters to bridged machines, by the API's group/versions."""
     groups = {version.partition("/")[0] for version in served}
     for plugin in PLUGINS:
         if plugin.group not in groups or plugin.works:

@@ -6,7 +6,7 @@ log that every one is used and none is missing. Who asks for more first writes i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.kube import Resource
 from harness.kube import resources as on
@@ -106,33 +106,19 @@ REAP = (
     Right(REAPER, ("run",), "the policy for reapers applies to whoever may do this", inside=True),
 )
 # For `vmatrix doctor` alone; what may not be looked at is said and left out.
-LOOK = (
-    Right(on.STORAGE_CLASS, ("list",), "the default storage class is looked up", required=False),
-    Right(on.STORAGE_PROFILE, ("get",), "the storage profile is looked up", required=False),
-    Right(on.CDI, ("list",), "whether CDI works is looked up", required=False),
-    Right(
-        on.CONFIG_MAP,
-        ("get",),
-        "the cluster's networks are read from its network plugin",
-        names=("kubeadm-config", "kube-flannel-cfg", "cilium-config"),
-        within=("kube-system", "kube-flannel"),
-        required=False,
-    ),
-    Right(
-        on.SERVICE,
-        ("get",),
-        "the service network is looked up",
-        names=("kubernetes",),
-        within=("default",),
-        required=False,
-    ),
-    Right(on.SERVICE_CIDR, ("list",), "service networks are looked up", required=False),
-    Right(on.CALICO_POOL, ("list",), "Calico's pod networks are looked up", required=False),
-    Right(
-        on.CALICO_FELIX,
-        ("get",),
-        "the port of Calico's VXLAN is looked up",
-        names=("default",),
-        required=False,
-    ),
+_CONFIG_MAPS = ("kubeadm-config", "kube-flannel-cfg", "cilium-config")
+_THEIR_NAMESPACES = ("kube-system", "kube-flannel")
+_WHY_CONFIG_MAPS = "the cluster's networks are read from its network plugin"
+LOOK = tuple(
+    replace(right, required=False)
+    for right in (
+        Right(on.STORAGE_CLASS, ("list",), "the default storage class is looked up"),
+        Right(on.STORAGE_PROFILE, ("get",), "the storage profile is looked up"),
+        Right(on.CDI, ("list",), "whether CDI works is looked up"),
+        Right(on.CONFIG_MAP, ("get",), _WHY_CONFIG_MAPS, names=_CONFIG_MAPS, within=_THEIR_NAMESPACES),
+        Right(on.SERVICE, ("get",), "the service network is looked up", names=("kubernetes",), within=("default",)),
+        Right(on.SERVICE_CIDR, ("list",), "service networks are looked up"),
+        Right(on.CALICO_POOL, ("list",), "Calico's pod networks are looked up"),
+        Right(on.CALICO_FELIX, ("get",), "the port of Calico's VXLAN is looked up", names=("default",)),
+    )
 )

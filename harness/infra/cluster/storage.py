@@ -21,11 +21,7 @@ PROPERTIES = '{"spec":{"claimPropertySets":[{"accessModes":["ReadWriteOnce"],"vo
 
 
 def check_storage(cluster: Cluster, wanted: str | None) -> Iterator[Finding]:
-    """Yield what keeps disks from being made.
-
-    Args:
-        wanted: the storage class that is named in the settings; None for the cluster's default.
-    """
+    """Yield what keeps disks from being made in the storage class of the settings (None: the cluster's default)."""
     classes = cluster.list(STORAGE_CLASS).items
     name = wanted or _default_class(classes)
     if name is None:

@@ -51,11 +51,7 @@ def ensure_credentials(layout: Layout, index: int) -> None:
 def programs(
     layout: Layout, index: int, binaries: Binaries, api_flags: Mapping[str, object] | None = None
 ) -> tuple[HostProgram, ...]:
-    """Return the control plane's programs, in the order in which they can start.
-
-    Args:
-        api_flags: flags of kube-apiserver by name, besides its usual ones.
-    """
+    """Return the control plane's programs, in the order in which they can start; `api_flags` are kube-apiserver's."""
     return (
         _etcd(layout, index, binaries),
         _apiserver(layout, index, binaries, api_flags or {}),

@@ -5,6 +5,7 @@ What runs in it is its provider's: an Occupant says which programs those are, an
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -15,7 +16,7 @@ from typing import Any
 from harness.embedded.machines import Machines
 from harness.errors import InfraError, Leaked, VmatrixError
 from harness.infra.findings import Finding, raise_if_any
-from harness.infra.host import folder, kernel, leftovers, locks, network, processes, record, services, status
+from harness.infra.host import folder, leftovers, locks, network, processes, record, services, status
 from harness.infra.host.addresses import address_of, mirror_of
 from harness.infra.host.config import HostConfig
 from harness.infra.host.marked import kill_marked
@@ -26,6 +27,11 @@ from harness.model import Mirror
 from harness.spec.settings import Settings
 from harness.until import Deadline, NotYet, TimedOut, until
 
+log = logging.getLogger(__name__)
+INOTIFY = Path("/proc/sys/fs/inotify/max_user_instances")
+# Every guest's root is the host's root, and the limit is per user. A control plane machine takes about 45 (measured:
+# kube-apiserver 12, kube-controller-manager 11, kubelet 9, systemd 6, containerd 4), the embedded control plane 27.
+INOTIFY_INSTANCES = 8192
 LOCK_SECONDS = 180.0  # policy: another command on the same instance may have a start to finish, then this one gives up
 GRACE = 1.0  # for programs that are removed with all their data to end before they are killed
 SETTLE_SECONDS = 3.0  # the kernel takes a moment to drop the last mounts and links
@@ -108,7 +114,7 @@ class HostInstance:
                 raise_if_any(occupant.findings())
             self.config.prepare()
             index = (found or folder.claim(layout)).index
-            kernel.raise_inotify_limit()
+            raise_inotify_limit()
             network.ensure_bridge(index, layout)
             for path in (layout.pki, layout.run, layout.logs, layout.disks, layout.machines):
                 path.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -200,6 +206,13 @@ class HostInstance:
     def _locked(self) -> AbstractContextManager[None]:
         what = f"another command on instance {self.layout.name} to end"
         return locks.hold(self.layout.lock, seconds=LOCK_SECONDS, what=what)
+
+
+def raise_inotify_limit(setting: Path = INOTIFY) -> None:
+    """Raise the number of inotify instances per user, until the next reboot; a higher one stays as it is."""
+    if int(setting.read_text(encoding="utf-8")) < INOTIFY_INSTANCES:
+        setting.write_text(f"{INOTIFY_INSTANCES}\n", encoding="utf-8")
+        log.info("raised %s to %d", setting, INOTIFY_INSTANCES)
 
 
 def infra_command(verb: str, name: str, provider: str) -> str:

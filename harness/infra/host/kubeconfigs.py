@@ -14,11 +14,7 @@ from harness.files import write_atomically
 def ensure_kubeconfig(
     path: Path, *, cluster: tuple[str, Mapping[str, Any]], user: tuple[str, Mapping[str, Any]]
 ) -> None:
-    """Write a kubeconfig of one cluster and one user, unless the file has that very text.
-
-    Args:
-        cluster, user: each its name and what the file says of it.
-    """
+    """Write a kubeconfig of one cluster and one user (names and contents), unless the file has that very text."""
     context = {"cluster": cluster[0], "user": user[0]}
     config = {
         "apiVersion": "v1",

@@ -20,8 +20,7 @@ def hold(path: Path, *, seconds: float, what: str) -> Iterator[None]:
 
     Args:
         path: the lock file; it and its folder are created as needed.
-        seconds: how long to wait for another holder.
-        what: what is waited for, for the message: "another command on instance default has ended".
+        what: what is waited for, for the message: "another command on instance default to end".
 
     Raises:
         TimedOut: another process held it all the time.

@@ -41,12 +41,7 @@ DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
 def attach(cluster: Cluster, node: str, layout: Layout, index: int) -> None:
-    """Prepare a cluster for the embedded KubeVirt of an instance, which is started afterwards.
-
-    Args:
-        node: the name of the node that is a container.
-        layout, index: the instance's files and its index.
-    """
+    """Prepare a cluster, whose `node` is a container, for the embedded KubeVirt, which is started afterwards."""
     ensure_certificates(layout.pki, address=address_of(index), node=layout.node, kubeconfig=layout.kubeconfig)
     ensure_account(cluster, layout.kubeconfig, layout.kubeconfig_of(KUBEVIRT_PROGRAM))
     keep_apart(cluster, node)

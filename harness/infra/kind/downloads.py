@@ -31,7 +31,8 @@ def pin(file: Path) -> Iterator[tuple[Manifest, str]]:
             continue
         found = hashlib.sha256(_download(manifest.url)).hexdigest()
         text = file.read_text(encoding="utf-8")
-        changed, count = re.subn(_line_of(manifest.url), rf'\g<1>"{found}"', text)
+        line = rf'(\burl: {re.escape(manifest.url)}, sha256: )""'
+        changed, count = re.subn(line, rf'\g<1>"{found}"', text)
         if count != 1:
             raise BadInput(
                 f"{file} names {manifest.url} in a form that cannot be pinned",
@@ -39,10 +40,6 @@ def pin(file: Path) -> Iterator[tuple[Manifest, str]]:
             )
         write_atomically(file, changed)
         yield manifest, found
-
-
-def _line_of(url: str) -> str:
-    return rf'(\burl: {re.escape(url)}, sha256: )""'
 
 
 def obtain(manifest: Manifest, cache: Path | None = None) -> str:

@@ -24,10 +24,6 @@ CLAIM_PROPERTIES = [{"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem
 def install(cluster: Cluster, wanted: Releases, *, emulation: bool, seconds: float) -> None:
     """Install KubeVirt and CDI, wait until both are available, and complete the storage profiles.
 
-    Args:
-        emulation: whether processors are emulated.
-        seconds: how long all may take.
-
     Raises:
         BadInput: a manifest has no recorded checksum; nothing was changed.
         InfraError: a manifest cannot be downloaded or has another checksum.
