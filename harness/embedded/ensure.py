@@ -13,11 +13,7 @@ TIMES = frozenset({"lastTransitionTime", "lastHeartbeatTime", "lastProbeTime"})
 
 
 def ensure(cluster: Cluster, resource: Resource, body: Json, *, status_subresource: bool = False) -> None:
-    """Make an object hold everything that `body` holds; write only where it does not.
-
-    Args:
-        status_subresource: the kind's status is written apart from the object.
-    """
+    """Make an object hold all of `body`, writing only where it does not; `status_subresource`: its status apart."""
     meta = body["metadata"]
     found = cluster.get(resource, meta["name"], meta.get("namespace"))
     if found is not None and holds(found, body):

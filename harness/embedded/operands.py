@@ -33,12 +33,7 @@ def storage_class() -> Json:
 
 
 def _deployed(when: str, version: str, version_key: str, looked_at: str, reason: str, **messages: str) -> Json:
-    """Return the status of an operator's object: all True but Progressing and Degraded, each with its message.
-
-    Args:
-        version_key: how the operator names the version that it sees.
-        looked_at: how its conditions name the time at which they were last looked at.
-    """
+    """Return the status of an operator's object; `version_key` and `looked_at` are the operator's own field names."""
     return {
         "phase": "Deployed",
         "conditions": [

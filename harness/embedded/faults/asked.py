@@ -41,11 +41,7 @@ class Faults:
         self._complained: set[str] = set()
 
     def of(self, obj: Json, name: str) -> Mapping[str, Any] | None:
-        """Return the parameters of a fault that an object asks for, None when it does not, or not any more.
-
-        Args:
-            obj: a VM, a VMI, a launcher pod; a DataVolume or its claim.
-        """
+        """Return the parameters of a fault that an object (see KINDS) asks for, None when it does not, or no more."""
         fault = CATALOGUE[name]
         if KINDS.get(obj["kind"]) != fault.kind:
             return None

@@ -65,11 +65,7 @@ class Crawling(Work):
 
 
 def work(faults: Faults, claim: Json, real: Work, restarts: int) -> Work:
-    """Return what a claim's transfer does: its work, or what befalls it.
-
-    Args:
-        restarts: how often the pod's container was started again already.
-    """
+    """Return what a claim's transfer does after so many `restarts` of its container: its work, or what befalls it."""
     failing = faults.of(claim, "import-fails")
     if failing is not None and (not failing["times"] or restarts < int(failing["times"])):
         return Failing(str(failing["message"]), bool(failing["fatal"]))

@@ -29,11 +29,7 @@ class Hierarchy:
 
 
 def hierarchies(mounts: str | None = None) -> tuple[Hierarchy, ...]:
-    """Return the mounted hierarchies, in mount order.
-
-    Args:
-        mounts: the text of /proc/self/mounts; read from there without it.
-    """
+    """Return the hierarchies in the text of /proc/self/mounts (the host's own without `mounts`), in mount order."""
     text = Path("/proc/self/mounts").read_text(encoding="utf-8") if mounts is None else mounts
     found: dict[Path, Hierarchy] = {}
     for line in text.splitlines():

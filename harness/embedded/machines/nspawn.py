@@ -40,12 +40,7 @@ def environment(*, unified: bool) -> dict[str, str]:
 
 
 def argv(*, name: str, hostname: str, root: Path, netns: str, unified: bool, sys_resource: bool) -> list[str]:
-    """Return the command that boots a root file system as a machine.
-
-    Args:
-        unified: the host is on cgroup v2 alone.
-        sys_resource: this process has CAP_SYS_RESOURCE to give.
-    """
+    """Return the command that boots a root; `unified`: cgroup v2 alone; `sys_resource`: CAP_SYS_RESOURCE to give."""
     words = [
         # Not by nspawn's own option: it mounts /sys before it enters, and the guest would see the host's interfaces.
         "nsenter",

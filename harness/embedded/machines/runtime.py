@@ -163,10 +163,6 @@ class Machines:
         """Let a machine go on. Nothing to do when it does."""
         cgroups.freeze(self._groups(machine_id), frozen=False)
 
-    def paused(self, machine_id: str) -> bool:
-        """Tell whether a machine stands still."""
-        return cgroups.is_frozen(self._groups(machine_id))
-
     def list(self) -> list[str]:
         """Return the ids of all machines that have anything on the host (files alone do not count), sorted."""
         found = {self.names.machine_id(name) for name in cgroups.names(cgroups.hierarchies())}

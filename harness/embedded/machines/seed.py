@@ -75,9 +75,7 @@ def write(
     """Prepare a root file system for its first boot as a machine.
 
     Args:
-        root: where it is mounted.
         instance_id: cloud-init's; a new one makes cloud-init run its once-per-instance parts.
-        user_data: cloud-init's user-data, as it is.
         resolver: address for /etc/resolv.conf. Nothing needs to answer there, but it must not be a loopback address:
             CoreDNS forwards to it and takes a loopback for a loop.
         open_cgroups: the host is on cgroup v1.

@@ -26,12 +26,6 @@ AGENT = "virt-handler"
 COMPONENT = "kubelet"
 
 
-def _grace_left(pod: Json, moment: datetime) -> float:
-    """Return the seconds that a guest of a pod under deletion still has: the pod has those that follow for itself."""
-    until = parse_time(pod["metadata"]["deletionTimestamp"])
-    return (until - moment).total_seconds() - 2 * KILL_AFTER_SECONDS
-
-
 def is_launcher(pod: Json) -> bool:
     """Tell whether a pod is an instance's launcher."""
     return LAUNCHER.items() <= labels_of(pod).items()
@@ -141,9 +135,11 @@ class Kubelet:
         """Shut the machine down within the instance's grace period, then take it and the pod away."""
         uid = instance_uid(pod)
         vmi = self._instance(pod)
-        left = _grace_left(pod, datetime.now(UTC)) if vmi is not None and grace_seconds(vmi) > 0 else 0.0
-        if left > 0 and self._guests.supervised(uid):
-            if vmi is not None and uid not in self._asked:
+        until = parse_time(pod["metadata"]["deletionTimestamp"])
+        # The guest's part of the pod's grace period; what follows is the pod's own.
+        left = (until - datetime.now(UTC)).total_seconds() - 2 * KILL_AFTER_SECONDS
+        if vmi is not None and grace_seconds(vmi) > 0 and left > 0 and self._guests.supervised(uid):
+            if uid not in self._asked:
                 self._asked.add(uid)
                 self._guests.power_off(uid)
                 message = "Signaled Graceful Shutdown"

@@ -129,11 +129,5 @@ def start_failure(vm: Json, vmi: Json | None, moment: datetime) -> Json | None:
 
 
 def backoff_seconds(failures: int, chance: float) -> float:
-    """Return how long to wait before the next start.
-
-    Args:
-        failures: starts in a row that never reached Running.
-        chance: 0 to 1, how much of the half that is added by chance.
-    """
-    delay = float(BACKOFF_SECONDS * failures * failures)
-    return min(float(BACKOFF_LIMIT_SECONDS), delay + delay * 0.5 * chance)
+    """Return the wait before the next start after so many `failures` in a row; `chance` (0 to 1) scales the half."""
+    return min(float(BACKOFF_LIMIT_SECONDS), BACKOFF_SECONDS * failures * failures * (1 + 0.5 * chance))

@@ -17,8 +17,7 @@ USABLE = frozenset({"Succeeded", *FOR_A_CONSUMER})  # phases of a DataVolume on 
 
 def template_spec(vm: Json) -> Json:
     """Return the spec that a VM's instances get."""
-    found: Json = dig(vm, "spec", "template", "spec") or {}
-    return found
+    return dig(vm, "spec", "template", "spec") or {}
 
 
 def claim_names(spec: Json) -> list[str]:
@@ -62,18 +61,14 @@ def from_template(vm: Json, template: Json) -> Json:
 
 def templates(vm: Json) -> list[Json]:
     """Return a VM's dataVolumeTemplates."""
-    found: list[Json] = dig(vm, "spec", "dataVolumeTemplates") or []
-    return found
+    return dig(vm, "spec", "dataVolumeTemplates") or []
 
 
 def snapshot_statuses(vm: Json) -> list[Json]:
     """Return why no volume can be snapshot here: there is no snapshot class."""
-    found = []
-    for volume in template_spec(vm).get("volumes") or []:
-        name = volume["name"]
-        if claim_name(volume):
-            reason = f"No VolumeSnapshotClass: Volume snapshots are not configured for this StorageClass [] [{name}]"
-        else:
-            reason = f"Snapshot is not supported for this volumeSource type [{name}]"
-        found.append({"enabled": False, "name": name, "reason": reason})
-    return found
+    on_claim = "No VolumeSnapshotClass: Volume snapshots are not configured for this StorageClass []"
+    elsewhere = "Snapshot is not supported for this volumeSource type"
+    return [
+        {"enabled": False, "name": v["name"], "reason": f"{on_claim if claim_name(v) else elsewhere} [{v['name']}]"}
+        for v in template_spec(vm).get("volumes") or []
+    ]

@@ -20,12 +20,7 @@ NODE_LABEL = "kubevirt.io/nodeName"
 
 
 def next_status(vmi: Json, pod: Json | None, moment: datetime, error: SyncError | None) -> Json:
-    """Return the whole status of an instance.
-
-    Args:
-        pod: its launcher pod, None when there is none.
-        error: why it could not be brought further, None when nothing is wrong.
-    """
+    """Return the whole status of an instance with its launcher `pod`; `error` says why it could not be brought on."""
     status = copy.deepcopy(vmi.get("status") or {})
     before = phase(vmi)
     after = _next_phase(vmi, pod)
@@ -77,11 +72,7 @@ def _pods(status: Json, vmi: Json, pod: Json | None) -> None:
 
 
 def placed(status: Json, vmi: Json, pod: Json, claims: dict[str, Json]) -> None:
-    """Add what an instance gets when it becomes Scheduled: its node, its interfaces, its volumes.
-
-    Args:
-        claims: the existing claims of its volumes, by name.
-    """
+    """Add what an instance gets when it becomes Scheduled: its node, interfaces, volumes; `claims` by name."""
     status["nodeName"] = pod["spec"]["nodeName"]
     status["migrationTransport"] = "Unix"
     status["interfaces"] = [

@@ -37,8 +37,7 @@ def _document(source: Json, inline: str, reference: str, keys: tuple[str, ...], 
     if not name:
         return ""
     found = _secret_data(str(name), secret)
-    document = _first(found, keys)
-    if document is None:
+    if (document := _first(found, keys)) is None:
         raise Unbootable(f"secret {name} has none of the keys {', '.join(keys)}")
     return document
 

@@ -37,22 +37,17 @@ def waits_for_consumer(vmi: Json, data_volume: Find) -> bool:
 
 
 def root_volume(vmi: Json) -> Json:
-    """Return the volume that an instance boots from: the disk with the lowest boot order, else the first claim's.
+    """Return the volume that an instance boots from: the one with a claim.
 
     Raises:
         Unbootable: there is none, or more than one claim (a machine has a single disk).
     """
-    disks = {d["name"]: d for d in dig(vmi, "spec", "domain", "devices", "disks") or []}
     claims = [v for v in vmi["spec"].get("volumes") or [] if claim_name(v)]
     if not claims:
         raise Unbootable("no volume is a DataVolume or a claim: there is nothing to boot from")
     if len(claims) > 1:
         names = ", ".join(v["name"] for v in claims)
         raise Unbootable(f"machines have one disk here, and these volumes ask for one each: {names}")
-    order = {name: position for position, name in enumerate(disks)}
-    claims.sort(
-        key=lambda v: (disks.get(v["name"], {}).get("bootOrder", len(order) + 1), order.get(v["name"], len(order)))
-    )
     return dict(claims[0])
 
 
