@@ -27,7 +27,7 @@ from harness.embedded.node.guests import Guests, machine_id
 from harness.embedded.node.housekeeping import Housekeeping
 from harness.embedded.node.kubelet import Kubelet, instance_uid
 from harness.embedded.objects import dig
-from harness.embedded.subresources import registration
+from harness.embedded.subresources import discovery
 from harness.embedded.vm.controller import VmController
 from harness.embedded.vmi.agent import Agent
 from harness.embedded.vmi.controller import VmiController
@@ -126,7 +126,7 @@ def _start(context: Context, options: Options) -> None:
     for controller in context.controllers:
         controller.start()
     _wait_for_node(context)
-    registration.wait_until_available(context.cluster)
+    discovery.wait_until_available(context.cluster)
 
 
 def _serve_subresources(context: Context, options: Options, guests: Guests) -> None:
@@ -137,7 +137,7 @@ def _serve_subresources(context: Context, options: Options, guests: Guests) -> N
     )
     context.on_stop(server.stop)
     signal.signal(signal.SIGUSR1, lambda *_: server.cut())  # for tests: a network that drops connections
-    registration.register(context.cluster, options.subresources, (options.pki / "ca.crt").read_bytes())
+    discovery.register(context.cluster, options.subresources, (options.pki / "ca.crt").read_bytes())
 
 
 def _console(context: Context, machines: Machines) -> logs.Console:

@@ -15,6 +15,7 @@ from harness.kube.resources import EVENT, Resource
 
 __all__ = ["Answer", "ApiFailure", "Cluster", "Json", "Listing", "Unreachable"]
 FIELD_MANAGER = "vmatrix"
+WATCH_SECONDS = 240
 
 
 @dataclass(frozen=True)
@@ -88,11 +89,11 @@ class Cluster(Api):
         found = self.get(resource, meta["name"], meta.get("namespace"))
         return found if found is not None else self.create(resource, body)
 
-    def apply(self, resource: Resource, body: Json, *, manager: str = FIELD_MANAGER) -> Json:
+    def apply(self, resource: Resource, body: Json) -> Json:
         """Apply an object server-side, taking over fields that others hold."""
         meta = body["metadata"]
         path = resource.path(meta.get("namespace"), meta["name"])
-        query = {"fieldManager": manager, "force": "true"}
+        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
         made: Json = self.request("PATCH", path, body=body, query=query, content_type="application/apply-patch+yaml")
         return made
 
@@ -138,15 +139,9 @@ class Cluster(Api):
         return True
 
     def watch(
-        self,
-        resource: Resource,
-        namespace: str | None = None,
-        *,
-        resource_version: str,
-        labels: str = "",
-        seconds: int = 240,
+        self, resource: Resource, namespace: str | None = None, *, resource_version: str
     ) -> Iterator[tuple[str, Json]]:
-        """Yield (type, object) from a version on, until the server ends the watch after about `seconds`.
+        """Yield (type, object) from a version on, until the server ends the watch after about WATCH_SECONDS.
 
         Types are ADDED, MODIFIED, DELETED, BOOKMARK and ERROR (its object is a Status; 410 means: list again).
         """
@@ -154,8 +149,7 @@ class Cluster(Api):
             "watch": "true",
             "resourceVersion": resource_version,
             "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(seconds),
-            **({"labelSelector": labels} if labels else {}),
+            "timeoutSeconds": str(WATCH_SECONDS),
         }
         path = resource.path(namespace)
         for line in self.stream(path, query):

@@ -19,11 +19,7 @@ HOST, PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 def in_cluster_kubeconfig(target: Path, environment: Mapping[str, str], account: Path = ACCOUNT) -> Path | None:
     """Write a kubeconfig that names the files of the pod's service account, and none of what is in them.
 
-    Returns its path; None outside of a pod, or in one that has no service account.
-
-    Args:
-        environment: where the API server's address is read from.
-        account: where the service account is mounted.
+    Returns its path; None where there is no service account, mounted at `account`, or no API server in `environment`.
     """
     config = in_cluster_config(environment, account)
     if config is None:

@@ -33,11 +33,10 @@ class Informer:
     Objects handed out are shared: treat them as read-only, deepcopy before changing one.
     """
 
-    def __init__(self, cluster: Cluster, resource: Resource, *, labels: str = "") -> None:
+    def __init__(self, cluster: Cluster, resource: Resource) -> None:
         self.resource = resource
         self.synced = threading.Event()
         self._cluster = cluster
-        self._labels = labels
         self._objects: dict[Key, Json] = {}
         self._listeners: list[Listener] = []
         self._version = ""  # to watch from; "" to list anew
@@ -95,7 +94,7 @@ class Informer:
                 self._stopping.wait(grown(FIRST_RETRY_SECONDS, self._failures, LAST_RETRY_SECONDS))
 
     def _relist(self) -> str:
-        listing = self._cluster.list(self.resource, labels=self._labels)
+        listing = self._cluster.list(self.resource)
         fresh = {key_of(o): o for o in listing.items}
         with self._lock:
             old, self._objects = self._objects, dict(fresh)
@@ -118,7 +117,7 @@ class Informer:
         Raises:
             ApiFailure: the server ended the watch with an error.  Unreachable: it was cut.
         """
-        for kind, obj in self._cluster.watch(self.resource, resource_version=self._version, labels=self._labels):
+        for kind, obj in self._cluster.watch(self.resource, resource_version=self._version):
             if kind == "ERROR":
                 code = int(obj.get("code") or 410)
                 raise failure_of(Answer(code, obj, ()), f"WATCH {self.resource.path()}")

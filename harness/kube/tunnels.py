@@ -105,11 +105,7 @@ class Tunnels:
 
 
 def lost_since(tunnels: Path | None, moment: float) -> list[Lost]:
-    """Return the connections to a cell's machines that were lost since a moment; none where none goes through the API.
-
-    Args:
-        tunnels: the cell's file.  moment: seconds since the epoch.
-    """
+    """Return the same of a cell, given its file; none where no connection goes through the API."""
     return Tunnels.load(tunnels).lost_since(moment) if tunnels is not None else []
 
 

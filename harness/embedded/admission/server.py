@@ -92,7 +92,6 @@ def serve(address: tuple[str, int], cert: Path, key: Path, cluster: Cluster) -> 
     """Listen for admission reviews; run the result's `serve_forever` on a thread, end it with `shutdown`.
 
     Args:
-        address: host and port to listen on.
         cert: the server's PEM certificate (with its chain); key: its private key.
         cluster: the API that the DataVolume rules ask; its user is taken for KubeVirt's own.
 

@@ -78,8 +78,7 @@ class Transfer:
 class Transfers:
     """The transfers of this process, by the uid of the pod that stands for them."""
 
-    def __init__(self, at_once: int = AT_ONCE) -> None:
-        self._at_once = at_once
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._of: dict[str, Transfer] = {}
 
@@ -91,7 +90,7 @@ class Transfers:
     def admit(self, pod_uid: str, transfer: Transfer) -> bool:
         """Take a place for a pod's transfer; False when all places are taken."""
         with self._lock:
-            if sum(t.outcome is None for t in self._of.values()) >= self._at_once:
+            if sum(t.outcome is None for t in self._of.values()) >= AT_ONCE:
                 return False
             self._of[pod_uid] = transfer
             return True

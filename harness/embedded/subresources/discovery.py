@@ -8,13 +8,19 @@ from http import HTTPStatus
 from aiohttp import web
 
 from harness.embedded.crds import KUBEVIRT_VERSION
+from harness.embedded.ensure import ensure
+from harness.embedded.objects import is_condition
 from harness.embedded.subresources.operations import SERVED
-from harness.kube.client import Json
+from harness.kube.client import Cluster, Json
+from harness.kube.resources import ENDPOINT_SLICE, SERVICE, Resource
+from harness.until import Deadline, NotYet, until
 
 GROUP = "subresources.kubevirt.io"
 VERSIONS = ("v1", "v1alpha3")  # the first is preferred
-NAMESPACE, SERVICE, PORT_NAME = "kubevirt", "virt-api", "https"
-SERVER_NAME = f"{SERVICE}.{NAMESPACE}.svc"  # what the API server expects of the certificate
+NAMESPACE, NAME, PORT_NAME = "kubevirt", "virt-api", "https"
+API_SERVICE = Resource("apiregistration.k8s.io", "v1", "apiservices", "APIService", namespaced=False)
+AVAILABLE_SECONDS = 30.0  # the API server looks as soon as it is registered; this process reads no timeouts.yml
+SERVER_NAME = f"{NAME}.{NAMESPACE}.svc"  # what the API server expects of the certificate
 # What anybody may ask.
 ANYBODYS = frozenset({"/", "/apis", "/healthz", f"/apis/{GROUP}"}) | {
     f"/apis/{GROUP}/{version}{path}" for version in VERSIONS for path in ("", "/version", "/guestfs", "/healthz")
@@ -80,17 +86,17 @@ def described(path: str) -> web.Response:
 def service(port: int) -> Json:
     """Return the Service without a selector that the API server asks at."""
     ports = [{"name": PORT_NAME, "port": 443, "protocol": "TCP", "targetPort": port}]
-    metadata = {"name": SERVICE, "namespace": NAMESPACE}
+    metadata = {"name": NAME, "namespace": NAMESPACE}
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": {"ports": ports}}
 
 
 def endpoints(host: str, port: int) -> Json:
     """Return the EndpointSlice that leads from the Service to this process."""
-    labels = {"kubernetes.io/service-name": SERVICE, "endpointslice.kubernetes.io/managed-by": "vmatrix.dev"}
+    labels = {"kubernetes.io/service-name": NAME, "endpointslice.kubernetes.io/managed-by": "vmatrix.dev"}
     return {
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
-        "metadata": {"name": SERVICE, "namespace": NAMESPACE, "labels": labels},
+        "metadata": {"name": NAME, "namespace": NAMESPACE, "labels": labels},
         "addressType": "IPv4",
         "endpoints": [{"addresses": [host], "conditions": {"ready": True}}],
         "ports": [{"name": PORT_NAME, "port": port, "protocol": "TCP"}],
@@ -110,8 +116,48 @@ def api_services(authority: bytes) -> list[Json]:
                 "groupPriorityMinimum": 1000,
                 "versionPriority": 15 - index,
                 "caBundle": base64.b64encode(authority).decode(),
-                "service": {"namespace": NAMESPACE, "name": SERVICE, "port": 443},
+                "service": {"namespace": NAMESPACE, "name": NAME, "port": 443},
             },
         }
         for index, version in enumerate(VERSIONS)
     ]
+
+
+def register(cluster: Cluster, address: tuple[str, int], authority: bytes) -> None:
+    """Have the cluster's API server hand on what is asked of the group; the server listens already.
+
+    Args:
+        address: where it listens, as the API server reaches it.
+        authority: PEM certificates that sign its own.
+
+    Raises:
+        ApiFailure: the API refused something.
+    """
+    host, port = address
+    ensure(cluster, SERVICE, service(port))
+    ensure(cluster, ENDPOINT_SLICE, endpoints(host, port))
+    for body in api_services(authority):
+        ensure(cluster, API_SERVICE, body)
+
+
+def wait_until_available(cluster: Cluster) -> None:
+    """Wait until the API server has found the group's server.
+
+    Raises:
+        TimedOut: it does not; with its own words.
+    """
+
+    def available() -> bool | NotYet:
+        for version in VERSIONS:
+            found = cluster.get(API_SERVICE, f"{version}.{GROUP}")
+            if not is_condition(found, "Available", "True"):
+                return NotYet(_why(found))
+        return True
+
+    what = f"the API server to reach {GROUP}"
+    until(available, deadline=Deadline.after(AVAILABLE_SECONDS), what=what, interval=0.05)
+
+
+def _why(found: Json | None) -> str:
+    conditions = ((found or {}).get("status") or {}).get("conditions") or []
+    return "; ".join(str(c.get("message")) for c in conditions) or "it has not looked yet"

@@ -28,12 +28,10 @@ class OpenTunnels:
 
     _open: set[asyncio.Transport] = field(default_factory=set)
 
-    def cut(self) -> int:
-        """Break every connection off, as a network would; return how many there were."""
-        cut = list(self._open)
-        for transport in cut:
+    def cut(self) -> None:
+        """Break every connection off, as a network would."""
+        for transport in list(self._open):
             transport.abort()
-        return len(cut)
 
     async def carry(self, request: web.Request, stream: Stream) -> web.WebSocketResponse:
         """Answer a request with a WebSocket, and carry bytes until one side has ended.

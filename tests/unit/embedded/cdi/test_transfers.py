@@ -77,7 +77,7 @@ def test_a_stopped_transfer_makes_no_disk(tmp_path: Path) -> None:
 
 def test_no_more_than_two_work_at_once(tmp_path: Path) -> None:
     release = threading.Event()
-    transfers, ended = Transfers(at_once=2), threading.Semaphore(0)
+    transfers, ended = Transfers(), threading.Semaphore(0)
     running = [transfer(tmp_path / str(n), Scripted(lambda _: assert_released(release))) for n in range(3)]
     for folder in (r.target.parent for r in running):
         folder.mkdir()
