@@ -12,7 +12,7 @@ from harness.embedded.subresources import answers
 
 CHUNK = 64 * 1024  # bytes; a UDP datagram fits
 DIAL_SECONDS = 15.0  # a machine of this host: its kernel accepts or refuses at once, unless a firewall drops
-LOOK_SECONDS = 0.1
+LOOK_SECONDS = 0.1  # between looks at a console's file: what a person does not notice
 TYPES = {"tcp": socket.SOCK_STREAM, "udp": socket.SOCK_DGRAM}
 
 
