@@ -39,13 +39,35 @@ class Events:
         count = self._counted((meta["uid"], reason, message))
         digest = hashlib.sha256(f"{meta['uid']} {reason} {message}".encode()).hexdigest()[:16]
         name = f"{meta['name'][:200]}.{digest}"
-        moment = now()
+        moment, namespace = now(), meta.get("namespace", "default")
+        body = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": namespace},
+            "involvedObject": {
+                "apiVersion": about["apiVersion"],
+                "kind": about["kind"],
+                "name": meta["name"],
+                "namespace": namespace,
+                "uid": meta["uid"],
+                "resourceVersion": meta.get("resourceVersion", ""),
+            },
+            "type": kind,
+            "reason": reason,
+            "message": message[:1024],
+            "source": {"component": component},
+            "count": 1,
+            "firstTimestamp": moment,
+            "lastTimestamp": moment,
+            "reportingComponent": component,
+            "reportingInstance": "",
+        }
         try:
             if count > 1:
                 repeat = {"count": count, "lastTimestamp": moment}
-                self._cluster.merge(EVENT, name, repeat, meta.get("namespace", "default"))
+                self._cluster.merge(EVENT, name, repeat, namespace)
                 return
-            self._cluster.ensure(EVENT, _event(about, name, kind, reason, message, component, moment))
+            self._cluster.ensure(EVENT, body)
         except VmatrixError as error:  # a namespace that is going away takes no events
             log.debug("event %s about %s was not taken: %s", reason, meta["name"], error)
 
@@ -56,30 +78,3 @@ class Events:
             while len(self._counts) > REMEMBERED:
                 self._counts.popitem(last=False)
             return count
-
-
-def _event(about: Json, name: str, kind: str, reason: str, message: str, component: str, moment: str) -> Json:
-    meta = about["metadata"]
-    namespace = meta.get("namespace", "default")
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": name, "namespace": namespace},
-        "involvedObject": {
-            "apiVersion": about["apiVersion"],
-            "kind": about["kind"],
-            "name": meta["name"],
-            "namespace": namespace,
-            "uid": meta["uid"],
-            "resourceVersion": meta.get("resourceVersion", ""),
-        },
-        "type": kind,
-        "reason": reason,
-        "message": message[:1024],
-        "source": {"component": component},
-        "count": 1,
-        "firstTimestamp": moment,
-        "lastTimestamp": moment,
-        "reportingComponent": component,
-        "reportingInstance": "",
-    }

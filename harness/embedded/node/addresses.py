@@ -82,14 +82,12 @@ class Addresses:
         uid, namespace = pod["metadata"]["uid"], pod["metadata"]["namespace"]
         with self.lock:
             living = {p["metadata"]["uid"]: p for p in self.pods.list(namespace)}
-            self._given = {u: a for u, a in self._given.items() if u in living or not self._in(a, network)}
+            prefix = f"10.{self.second_octet}.{network}."
+            self._given = {u: a for u, a in self._given.items() if u in living or not a.startswith(prefix)}
             if uid not in self._given:
                 taken = {dig(p, "status", "podIP") for p in living.values()} | set(self._given.values())
                 self._given[uid] = self._next(network, taken)
             return self._given[uid]
-
-    def _in(self, address: str, network: int) -> bool:
-        return address.startswith(f"10.{self.second_octet}.{network}.")
 
     def _next(self, network: int, taken: set[str]) -> str:
         after = self._last.get(network, FIRST_HOST - 1)

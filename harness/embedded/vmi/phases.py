@@ -26,7 +26,10 @@ def next_status(vmi: Json, pod: Json | None, moment: datetime, error: SyncError 
     after = _next_phase(vmi, pod)
     if after != before:
         enter(status, after, moment)
-    _pods(status, vmi, pod)
+    if pod is not None:
+        status["activePods"] = {pod["metadata"]["uid"]: pod["spec"].get("nodeName", "")}
+    elif status.get("activePods"):
+        status["activePods"] = {}
     if after == "Scheduling" and before in {"", "Pending"} and pod is not None:
         status.setdefault("memory", {})["memoryOverhead"] = in_mib(memory_overhead(vmi["spec"]))
         status["launcherContainerImageVersion"] = IMAGE
@@ -61,14 +64,6 @@ def _next_phase(vmi: Json, pod: Json | None) -> str:
     containers = dig(pod, "status", "containerStatuses")
     runs = phase(pod) == "Running" and containers and all(c.get("ready") for c in containers)
     return "Scheduled" if now == "Scheduling" and runs and not deleting(pod) else now
-
-
-def _pods(status: Json, vmi: Json, pod: Json | None) -> None:
-    """Keep `activePods`: the launcher's uid and its node."""
-    if pod is not None:
-        status["activePods"] = {pod["metadata"]["uid"]: pod["spec"].get("nodeName", "")}
-    elif dig(vmi, "status", "activePods"):
-        status["activePods"] = {}
 
 
 def placed(status: Json, vmi: Json, pod: Json, claims: dict[str, Json]) -> None:
