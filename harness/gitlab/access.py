@@ -22,11 +22,7 @@ SERVER, CA, TOKEN = "MATRIX_API_SERVER", "MATRIX_API_CA", "MATRIX_ID_TOKEN"
 
 
 def job_kubeconfig(run: str, environment: Mapping[str, str], *, service_account: Path = ACCOUNT) -> Path:
-    """Write the job's kubeconfig, readable for its user alone, and return its path; the same one for the same run.
-
-    Raises:
-        BadInput: the job has neither a token with an API server's address, nor a service account.
-    """
+    """Write the kubeconfig of a run's job, for its user alone, and return its path; BadInput when it has no access."""
     with_token = bool(environment.get(SERVER))
     content = _with_id_token(environment) if with_token else in_cluster_config(environment, service_account)
     if content is None:

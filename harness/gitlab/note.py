@@ -39,11 +39,7 @@ class MergeRequest:
 
 
 def merge_request(environment: Mapping[str, str]) -> tuple[MergeRequest | None, str]:
-    """Return the merge request that a job's note goes to; None and the reason where it cannot be written.
-
-    Raises:
-        BadInput: a variable that GitLab sets is missing or wrong.
-    """
+    """Return the merge request of a job's note, or None and why there is none; BadInput when a variable is wrong."""
     if not environment.get("CI_MERGE_REQUEST_IID"):
         return None, ""
     if not environment.get(TOKEN):

@@ -53,11 +53,7 @@ def open_store(settings: Settings, environment: Mapping[str, str]) -> HistorySto
 
 
 def store_of_runs(settings: Settings, environment: Mapping[str, str]) -> HistoryStore:
-    """Return where runs that are started here end up: in a job the settings' store, elsewhere this machine's file.
-
-    Raises:
-        BadInput: a package needs variables of GitLab that are not set.
-    """
+    """Return where runs that start here end up: in a job as `open_store` says, elsewhere in this machine's file."""
     return open_store(settings, environment) if environment.get(JOB) else FileStore(file_of(settings))
 
 

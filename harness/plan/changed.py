@@ -55,11 +55,7 @@ class Effects:
 
 
 def changed_since(project: Path, revision: str) -> Changes:
-    """Ask git which files differ from where the present commit and a revision parted, files not yet committed included.
-
-    Raises:
-        BadInput: the project is no git checkout, or git does not know the revision.
-    """
+    """Ask git what differs since a revision and HEAD parted, uncommitted files too; BadInput without either."""
     known = _git(project, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
     if known.returncode != 0:
         said = known.stderr.strip().partition("\n")[0]

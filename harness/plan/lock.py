@@ -136,22 +136,24 @@ def all_tier_cells(spec: Spec, infra: str, lock: Lock | None = None) -> dict[str
 
 def runnable(spec: Spec, tier: str, infra: str) -> tuple[dict[str, str], ...]:
     """Return the pinned cells of a tier that an infra profile can run; BadInput without such a tier or profile."""
-    pinned = tier_of(spec, tier).pinned
-    infra_of(spec, infra)
-    gone = {(out.axis, out.value) for out in needing(spec, infra)}
-    return tuple(cell for cell in pinned if gone.isdisjoint(cell.items()))
+    return tuple(cell for cell, lacks in _pinned(spec, tier, infra) if not lacks)
 
 
 def not_runnable(spec: Spec, tier: str, infra: str) -> tuple[str, ...]:
     """Return a sentence for each pinned cell that an infra profile cannot run: which, and why; raises as `runnable`."""
+    return tuple(
+        f"the pinned cell {make_cell(spec, cell).id} is left out: {lacks}"
+        for cell, lacks in _pinned(spec, tier, infra)
+        if lacks
+    )
+
+
+def _pinned(spec: Spec, tier: str, infra: str) -> list[tuple[dict[str, str], str]]:
+    """Return the pinned cells of a tier, each with what an infra profile lacks for it, "" when it can run it."""
     pinned = tier_of(spec, tier).pinned
     infra_of(spec, infra)
     gone = {(out.axis, out.value): out.why for out in needing(spec, infra)}
-    return tuple(
-        f"the pinned cell {make_cell(spec, cell).id} is left out: {reason}"
-        for cell in pinned
-        if (reason := "; ".join(f"{a} {v} {gone[a, v]}" for a, v in cell.items() if (a, v) in gone))
-    )
+    return [(c, "; ".join(f"{a} {v} {gone[a, v]}" for a, v in c.items() if (a, v) in gone)) for c in pinned]
 
 
 def locked(spec: Spec, tier: str, infra: str, lock: Lock) -> tuple[Mapping[str, str], ...]:

@@ -49,16 +49,12 @@ def _run(result: RunResult) -> list[Text]:
     return lines + ([Text(f"blame: {blames}", BAD)] if blames else [])
 
 
-def _new_table() -> Table:
-    return Table(box=box.SIMPLE, pad_edge=False)
-
-
 def _styled(text: str, outcome: str) -> Text:
     return Text(text, STYLES.get(outcome, ODD))
 
 
 def _cells(result: RunResult) -> Table:
-    table = _new_table()
+    table = Table(box=box.SIMPLE, pad_edge=False)
     table.add_column("cell", no_wrap=True)
     table.add_column("outcome")
     for name in COLUMNS:
@@ -81,7 +77,7 @@ def _list(result: RunResult) -> Group:
 
 
 def _table(cell: CellResult) -> Table:
-    table = _new_table()
+    table = Table(box=box.SIMPLE, pad_edge=False)
     table.add_column("step")
     table.add_column("outcome")
     table.add_column("time", justify="right", no_wrap=True)

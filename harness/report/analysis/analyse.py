@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -67,7 +67,9 @@ def analyse(records: Iterable[Record], planned: Planned, selection: RecordFilter
     """Return the judgement on a history; `now` is the moment from which "ago" is counted."""
     nights = nights_of(selected(records, selection, now))
     log = failure_log_of(nights)
-    cells = tuple(cell_story(cell, nights, log, planned) for cell in _cell_ids(nights, planned))
+    seen = sorted({cell for night in nights for cell in night.cells})  # those that only the history knows come last
+    ids = dict.fromkeys([*(planned.cells or ()), *seen])
+    cells = tuple(cell_story(cell, nights, log, planned) for cell in ids)
     last = nights[-1] if nights else None
     return Analysis(
         now=now,
@@ -107,9 +109,3 @@ def _wanted(record: Record, selection: RecordFilter, now: datetime) -> bool:
     if not (tier and branch and selection.infra in (None, record.infra)):
         return False
     return selection.days is None or record.start >= now - timedelta(days=selection.days)
-
-
-def _cell_ids(nights: Sequence[Night], planned: Planned) -> list[str]:
-    """Return the planned cells in the plan's order, then those that only the history knows."""
-    seen = sorted({cell for night in nights for cell in night.cells})
-    return list(dict.fromkeys([*(planned.cells or ()), *seen]))

@@ -1,4 +1,4 @@
-"""What the files under matrix/ hold, as frozen pydantic models: a module for each file, and the whole as `Spec`."""
+"""What the files under matrix/ hold, as frozen pydantic models: a module for most files, and the whole as `Spec`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,10 @@ from pydantic import Field, create_model
 
 from harness.spec.base import Model, Name
 from harness.spec.models.axes import Axis, AxisValue, Extension, Support
-from harness.spec.models.constraints import Constraint
 from harness.spec.models.images import BuildSource, DiskImage, ImagesFile, UrlSource
-from harness.spec.models.infras import Infra
 from harness.spec.models.network_plugins import Gateway, NetworkPlugin, NetworkPluginsFile
-from harness.spec.models.product import Product, ProductPhase
-from harness.spec.models.quarantine import QuarantineEntry
 from harness.spec.models.scenarios import Scenario, ScenarioPhase
-from harness.spec.models.space import Space, Spec
+from harness.spec.models.space import Constraint, Infra, Product, ProductPhase, QuarantineEntry, Space, Spec
 from harness.spec.models.tiers import Budget, Cover, Tier, Together
 from harness.spec.models.timeouts import Timeouts
 from harness.spec.models.topologies import MachineGroup, Topology

@@ -1,20 +1,81 @@
-"""The matrix as a whole, put together from its files."""
+"""The matrix as a whole, put together from its files; and what the shortest of these hold, named in the docstrings."""
 
 from __future__ import annotations
 
-from pydantic import Field
+from datetime import date
+from typing import Annotated, Literal
 
-from harness.spec.base import Model, Name
+from pydantic import BeforeValidator, Field, StringConstraints
+
+from harness.spec.base import CHECK, Condition, Feature, Model, Name, Text, Url, Variables
 from harness.spec.models.axes import Axis, AxisValue
-from harness.spec.models.constraints import Constraint
-from harness.spec.models.infras import Infra
 from harness.spec.models.network_plugins import NetworkPlugin
-from harness.spec.models.product import Product
-from harness.spec.models.quarantine import QuarantineEntry
 from harness.spec.models.scenarios import Scenario
 from harness.spec.models.tiers import Tier
 from harness.spec.models.timeouts import Timeouts
 from harness.spec.models.topologies import Topology
+from harness.spec.renamed import current_provider
+
+
+class Constraint(Model):
+    """A rule of matrix/constraints.yml that every cell obeys: where all of `if` holds, all of `then` holds."""
+
+    if_: dict[Name, Condition] = Field(alias="if", min_length=1)
+    then: dict[Name, Condition] = Field(min_length=1)
+    why: Text
+
+
+class Infra(Model):
+    """An infra profile of matrix/infras.yml: what an infra cluster offers to values that need something.
+
+    provider: the provider whose clusters have this profile by default.
+    """
+
+    label: Text
+    provider: Annotated[
+        Literal["embedded", "kubeconfig"] | None, BeforeValidator(lambda given: current_provider(given, "infras.yml"))
+    ] = None
+    offers: tuple[Feature, ...] = ()
+
+
+class ProductPhase(Model):
+    """The playbook of a phase, relative to the product's directory.
+
+    paths: globs of further files (relative to the project) whose change affects this phase and no other.
+    """
+
+    playbook: Text
+    paths: tuple[Text, ...] = ()
+
+
+class Product(Model):
+    """The deployment code under test, of matrix/product.yml.
+
+    without_effect: globs of files (relative to the project) whose change affects no cell.
+    """
+
+    name: Text
+    directory: Text
+    phases: dict[Name, ProductPhase] = Field(min_length=1)
+    vars: Variables = Field(default_factory=dict)
+    without_effect: tuple[Text, ...] = ()
+
+
+CheckGlob = Annotated[str, StringConstraints(pattern=CHECK)]
+
+
+class QuarantineEntry(Model):
+    """What matrix/quarantine.yml excuses, which runs and does not fail a run: cells by glob; of them one check
+    (`suite: name`, a glob) or all.
+
+    until: the last day (date) on which the entry counts.
+    """
+
+    cell: Text
+    check: CheckGlob | None = None
+    issue: Url
+    reason: Text
+    until: date
 
 
 class Space(Model):
