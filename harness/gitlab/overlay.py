@@ -12,9 +12,8 @@ from pathlib import Path
 from harness.errors import BadInput
 
 OURS = ("tests", "vm-templates", "pyproject.toml")  # what vmatrix runs with, whatever the team has under these names
-NOT_THEIRS = frozenset(
-    (".git", ".job", "conftest.py", "pytest.ini", "setup.cfg", "tox.ini")
-)  # would change how checks run
+# would change how checks run
+NOT_THEIRS = frozenset((".git", ".job", "conftest.py", "pytest.ini", "setup.cfg", "tox.ini"))
 MATRIX, PRODUCT = "matrix", "product.yml"
 JOB = ".job"  # says whose project it is
 

@@ -35,7 +35,8 @@ VARIABLES: dict[str, tuple[str, ...]] = {
 def where(checkout: Path, environment: Mapping[str, str]) -> RunOrigin:
     """Return where a run happens: outside of a job, commit and branch of the checkout, unknown without git."""
     if environment.get(JOB):
-        found: dict[str, Any] = {name: _first(environment, names) for name, names in VARIABLES.items()}
+        given = {name: [environment[n] for n in names if environment.get(n)] for name, names in VARIABLES.items()}
+        found: dict[str, Any] = {name: values[0] for name, values in given.items() if values}
         return RunOrigin(**found)
     commit = _git(checkout, "rev-parse", "HEAD")
     return RunOrigin(
@@ -49,10 +50,6 @@ def root(environment: Mapping[str, str]) -> Path:
     """Return the directory that links to artifacts are relative to."""
     given = environment.get(CHECKOUT, "")
     return Path(given).resolve() if given and environment.get(JOB) else Path.cwd().resolve()
-
-
-def _first(environment: Mapping[str, str], names: tuple[str, ...]) -> str:
-    return next((environment[name] for name in names if environment.get(name)), "")
 
 
 def _git(checkout: Path, *arguments: str) -> str:

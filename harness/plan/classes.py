@@ -96,7 +96,8 @@ def conditions(field: Field, keys: Mapping[str, str]) -> list[Condition]:
     """Return the rules between classes as covertable's conditions, by its `keys` for the axes with several classes."""
     made = [_condition(rule, field, keys) for rule in field.book.rules]
     known = [c for c in made if c is not None]
-    return [*known, *(_never(c, keys) for c in _interplay(field))]
+    never = ([{"operator": "ne", "left": keys[axis], "value": name} for axis, name in c] for c in _interplay(field))
+    return [*known, *({"operator": "or", "conditions": parts} for parts in never)]
 
 
 def _condition(rule: Rule, field: Field, keys: Mapping[str, str]) -> Condition | None:
@@ -118,11 +119,6 @@ def _condition(rule: Rule, field: Field, keys: Mapping[str, str]) -> Condition |
 
 def _among(key: str, classes: list[str]) -> Condition:
     return {"operator": "in", "left": key, "values": classes}
-
-
-def _never(combination: Pairing, keys: Mapping[str, str]) -> Condition:
-    parts = [{"operator": "ne", "left": keys[axis], "value": name} for axis, name in combination]
-    return {"operator": "or", "conditions": parts}
 
 
 def _interplay(field: Field) -> Iterator[Pairing]:

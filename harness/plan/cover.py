@@ -109,9 +109,8 @@ def _rows(field: Field, fixed: Sequence[Row], salt: str) -> Iterator[Row]:
     if not varied:
         yield from [] if fixed else [{}]
         return
-    keys = {
-        axis: f"axis{number}" for number, axis in enumerate(varied)
-    }  # a dot in a name would be a path to covertable
+    # a dot in a name would be a path to covertable
+    keys = {axis: f"axis{number}" for number, axis in enumerate(varied)}
     presets = [{keys[a]: c for a, c in as_classes(field, cell).items()} for cell in fixed]
     (_, strength), *groups = field.strengths
     made = Controller(

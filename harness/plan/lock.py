@@ -157,11 +157,7 @@ def _pinned(spec: Spec, tier: str, infra: str) -> list[tuple[dict[str, str], str
 
 
 def locked(spec: Spec, tier: str, infra: str, lock: Lock) -> tuple[Mapping[str, str], ...]:
-    """Return the values of a tier's locked cells.
-
-    Raises:
-        BadInput: the lock is stale; or it was edited, and each error is named by file, line and path.
-    """
+    """Return the values of a tier's locked cells; BadInput when the lock is stale, or names errors by line."""
     goal = goal_of(spec, tier, infra)
     found = lock.tier(infra, tier)
     current = found is not None and found.inputs == digest(spec, tier, infra, goal)

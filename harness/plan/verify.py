@@ -97,10 +97,8 @@ def wanted_by_kind(goal: Goal) -> Iterator[tuple[str, dict[Combination, None]]]:
     axes = tuple(goal.values)
     strength = min(goal.cover.strength, len(axes))
     if goal.cover.each_value:
-        yield (
-            "values",
-            {Combination(((a, v),), by_value=True): None for a, values in goal.values.items() for v in values},
-        )
+        single = (Combination(((a, v),), by_value=True) for a, values in goal.values.items() for v in values)
+        yield "values", dict.fromkeys(single)
     yield WAYS.get(strength, f"{strength} classes together"), dict.fromkeys(_ways(goal, axes, strength))
     for together in goal.cover.together:
         group = tuple(axis for axis in axes if axis in together.axes)

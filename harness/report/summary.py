@@ -22,11 +22,8 @@ def render(result: RunResult) -> str:
     lines += [f"- tier: {result.tier}"] if result.tier else []
     lines += [f"- blame: {blames}"] if blames else []
     lines += [f"- failed outside of any cell: {result.error}"] if result.error else []
-    lines += (
-        [f"- kept for inspection, to delete with `{result.cleanup}`: {', '.join(sorted(result.kept))}"]
-        if result.kept
-        else []
-    )
+    if result.kept:
+        lines.append(f"- kept for inspection, to delete with `{result.cleanup}`: {', '.join(sorted(result.kept))}")
     lines += ["", "```sh", result.command, "```", "", *_cells(result), ""]
     measured = words.measured(result)
     lines += ["Measured:", "", *(f"- {line}" for line in measured), ""] if measured else []

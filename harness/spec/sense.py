@@ -69,18 +69,13 @@ def _axes(known: Possibilities) -> Iterator[Finding]:
         for v, value in enumerate(axis.values):
             why = known.why_not({axis.name: frozenset({value.id})})
             if why:
-                yield (
-                    ("axes", a, "values", v, "id"),
-                    f"no cell can have {value.id}: {why}; change that, or remove the value",
-                )
+                at = ("axes", a, "values", v, "id")
+                yield at, f"no cell can have {value.id}: {why}; change that, or remove the value"
     longest = _too_long(known)
     if longest:
         slugs = ", ".join(f"{axis} {slug}" for axis, slug in longest.items() if slug)
-        length = _length(longest.values())
-        message = (
-            f"a cell's id can be {length} characters long, the limit is {ID_LENGTH}; use shorter slugs than {slugs}"
-        )
-        yield ("axes",), message
+        said = f"a cell's id can be {_length(longest.values())} characters long, the limit is {ID_LENGTH}"
+        yield ("axes",), f"{said}; use shorter slugs than {slugs}"
 
 
 def _length(slugs: Iterable[str]) -> int:
@@ -112,10 +107,8 @@ def _constraints(known: Possibilities) -> Iterator[Finding]:
         others = rules(known.space.model_copy(update={"constraints": without}))
         empty = [axis for axis, ids in rule.then.items() if not ids]
         if empty:
-            yield (
-                (*at, "then", empty[0]),
-                f"allows no value of axis {empty[0]}, so its `if` could never hold; allow at least one",
-            )
+            said = f"allows no value of axis {empty[0]}, so its `if` could never hold; allow at least one"
+            yield (*at, "then", empty[0]), said
             continue
         if all(ids == everything[axis] for axis, ids in rule.then.items()):
             yield (*at, "then"), "has no effect: it allows every value; remove the constraint"

@@ -69,13 +69,8 @@ def attempts(record: Record) -> list[dict[str, Any]]:
 def logs(record: Record) -> list[dict[str, str]]:
     """Return where a cell's logs are: a page of its job, or a folder."""
     relative = record.where.job_url and not record.logs.startswith("/")
-    return [
-        {
-            "label": "logs",
-            "url": f"{record.where.job_url}{ARTIFACTS}{record.logs}" if relative else "",
-            "path": record.logs,
-        }
-    ]
+    url = f"{record.where.job_url}{ARTIFACTS}{record.logs}" if relative else ""
+    return [{"label": "logs", "url": url, "path": record.logs}]
 
 
 def index(values: Sequence[str], value: str | None) -> int:
