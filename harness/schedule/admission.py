@@ -18,7 +18,6 @@ from harness.kube import Cluster
 from harness.model import Cell
 from harness.schedule.book import Book, Entry
 from harness.schedule.capacity import Survey
-from harness.schedule.decision import Decision, Refused
 from harness.schedule.demand import Demand, demand_of
 from harness.schedule.limits import Limits
 from harness.schedule.outlook import Outlook
@@ -27,6 +26,22 @@ from harness.schedule.verdict import check_possible, possible, refusal
 TTL_SECONDS = 90.0  # unless `reservation` of timeouts.yml is given
 PATIENCE_SECONDS = 1800.0  # docs/decisions/schedule-order.md has the simulation that this number comes from
 RENEWALS = 3  # per TTL
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A cell that may not start yet, and why, in words with numbers."""
+
+    cell: Cell
+    reason: str
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What came of trying cells in order: the one that may start and has its room, if any; why those before may not."""
+
+    admitted: Cell | None
+    refused: tuple[Refused, ...]
 
 
 class Cause(Enum):

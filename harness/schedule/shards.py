@@ -42,9 +42,6 @@ def shard(cells: Sequence[Cell], part: Shard, seconds: Callable[[Cell], float] =
     Longest first, each to the part that has least so far (LPT, at most 4/3 - 1/(3n) of the best split). All parts
     together are all cells, each once, as long as every job splits the same cells by the same `seconds`: hence the
     estimate and not one machine's history.
-
-    Args:
-        seconds: how long a cell takes; the same everywhere.
     """
     loads = [0.0] * part.count
     mine = set()

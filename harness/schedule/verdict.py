@@ -17,10 +17,7 @@ def refusal(seen: Survey, book: Book, wanted: Entry) -> str:
 
     It has to fit beside every pod that has a node, beside what others have reserved and not bound to a node yet, and
     beside what cells want that have waited too long. Pods of a reserved cell are not counted twice.
-
-    Args:
-        seen: the cluster, looked at after the book was read.
-        book: what counts now.
+    The cluster has to be looked at after the book was read.
     """
     if seen.quota is not None and (why := refusal(seen.quota, book, wanted)):
         return why
@@ -44,10 +41,7 @@ def possible(seen: Survey, pods: Iterable[PodRequest]) -> bool:
 
 
 def check_possible(seen: Survey, demands: Mapping[str, Demand], limits: Limits) -> None:
-    """Refuse cells that can never start, however long they wait.
-
-    Args:
-        demands: what each cell wants, by id.
+    """Refuse cells, here by id, that can never start, however long they wait.
 
     Raises:
         BadInput: some do not fit even when all other cells are gone, or break the run's limits alone.

@@ -12,8 +12,7 @@ from harness.cell.site import Site
 from harness.cell.steps import StepEvent, Steps
 from harness.errors import InfraError, InfraRetriable
 from harness.model import Cell
-from harness.schedule.admission import Admission
-from harness.schedule.decision import Decision
+from harness.schedule.admission import Admission, Decision
 from harness.schedule.durations import Durations, Expectation
 from harness.schedule.limits import Limits
 from harness.session.plan import RunPlan

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.history.record import ABSENT, OUTCOMES, Record
-from harness.report.analysis.failures import Failure, titles_failed
+from harness.report.analysis.failures import Failure
 from harness.report.analysis.flaky import Rate, flaky
 from harness.report.analysis.streaks import Habit, Judged, Range, fixed, habit, since, streak
 
@@ -51,7 +51,7 @@ def checks_of(
         records: the cell's, with the numbers of their nights.  failures: by night.  nights: how many there are.
         new: titles of the checks whose failure in the last record no night before knew.
     """
-    titles = titles_failed(f for found in failures.values() for f in found)
+    titles = tuple(dict.fromkeys(f.title for found in failures.values() for f in found if f.check))
     letters = _letters(titles, records, failures, nights)
     newest = records[-1][1] if records else None
     last = {name: _worst(newest, place) for place, name in enumerate(newest.checks.names)} if newest is not None else {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harness.history.record import Record
@@ -135,8 +135,3 @@ def _cluster(name: str, found: Sequence[tuple[str, int, Failure]], last_night: i
         first=min(night for _, night, _ in found),
         last=last,
     )
-
-
-def titles_failed(failures: Iterable[Failure]) -> tuple[str, ...]:
-    """Return the titles of the checks among some failures, each once."""
-    return tuple(dict.fromkeys(f.title for f in failures if f.check))

@@ -6,7 +6,7 @@ Everything that comes from a run stands in code spans, so that nothing of it is 
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 from harness.history.lines import History
 from harness.history.text import telling
@@ -48,17 +48,13 @@ def _head(analysis: Analysis, url: str) -> list[str]:
         return ["## vmatrix: no runs", "", "The history has no matching cell runs."]
     found = summary(analysis)
     passed = found["outcomes"].get("passed", 0)
-    lines = [f"## vmatrix: {passed} of {plural(found['ran'], 'cell')} passed{_new(found)}", "", _where(night, url)]
+    new = "".join(f", {plural(found[word], f'{word} failure')}" for word in ("new", "known") if found[word])
+    lines = [f"## vmatrix: {passed} of {plural(found['ran'], 'cell')} passed{new}", "", _where(night, url)]
     if analysis.freshness.stale:
         lines += ["", f"**The last night began {analysis.freshness.hours_ago:.0f} hours ago: a night is missing.**"]
     if night.outage:
         lines += ["", "**Most cells failed because of the infrastructure; this night says little about the code.**"]
     return lines
-
-
-def _new(found: Mapping[str, int]) -> str:
-    parts = [plural(found[word], f"{word} failure") for word in ("new", "known") if found[word]]
-    return f", {', '.join(parts)}" if parts else ""
 
 
 def _where(night: Night, url: str) -> str:
