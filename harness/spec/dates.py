@@ -29,11 +29,8 @@ def _values(content: Any, today: date) -> Iterator[Finding]:
         support = parsed(Support, value)
         if support is None or support.ends >= today:
             continue
-        if support.extended is None:
-            remedy = "remove the value, or add `extended` with a date and a reason"
-        else:
-            remedy = "remove the value, or extend it again"
-        yield at, f"out of support since {support.ends}; {remedy}"
+        remedy = "add `extended` with a date and a reason" if support.extended is None else "extend it again"
+        yield at, f"out of support since {support.ends}; remove the value, or {remedy}"
 
 
 def _images(content: Any, axes: Any, today: date) -> Iterator[Finding]:
@@ -60,8 +57,8 @@ def _quarantine(content: Any, today: date) -> Iterator[Finding]:
         if entry is None:
             continue
         if entry.until < today:
-            remedy = "remove the entry, or set a later `until`"
-            yield (*at, "until"), f"expired on {entry.until}; {remedy} ({entry.issue})"
+            message = f"expired on {entry.until}; remove the entry, or set a later `until` ({entry.issue})"
+            yield (*at, "until"), message
         elif entry.until > latest:
             message = f"{entry.until} is more than {LONGEST_QUARANTINE.days} days away; use {latest} or earlier"
             yield (*at, "until"), message

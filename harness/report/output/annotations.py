@@ -19,16 +19,11 @@ def links(analysis: Analysis, *, url: str = "") -> Links:
     """Return the links, the new failures first; no section without any. `url` is of the published report, if any."""
     found = [("vmatrix report", url)]
     for cell in sorted((c for c in analysis.tonight if c.failing), key=lambda c: (c.news != "new", c.id)):
-        record = cell.last
-        if record is not None:
-            found.append(
-                (f"{record.outcome}: {cell.id} ({record.blame or 'quarantined'}, {cell.news})", record.where.job_url)
-            )
-            found.append((f"changed since {cell.id} passed", _changed(analysis, cell)))
-    links = list(
-        dict.fromkeys((label, target) for label, target in found if target.startswith(("https://", "http://")))
-    )
-    entries = [{"external_link": {"label": label, "url": target}} for label, target in links[:MOST]]
+        if (record := cell.last) is not None:
+            label = f"{record.outcome}: {cell.id} ({record.blame or 'quarantined'}, {cell.news})"
+            found += [(label, record.where.job_url), (f"changed since {cell.id} passed", _changed(analysis, cell))]
+    links = dict.fromkeys(link for link in found if link[1].startswith(("https://", "http://")))
+    entries = [{"external_link": {"label": label, "url": target}} for label, target in list(links)[:MOST]]
     return {SECTION: entries} if entries else {}
 
 
