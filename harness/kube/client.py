@@ -15,7 +15,7 @@ from harness.kube.resources import EVENT, Resource
 
 __all__ = ["Answer", "ApiFailure", "Cluster", "Json", "Listing", "Unreachable"]
 FIELD_MANAGER = "vmatrix"
-WATCH_SECONDS = 240
+WATCH_SECONDS = 240  # policy: a watch is opened again then; the API server itself would end it after 30 to 60 min
 
 
 @dataclass(frozen=True)
