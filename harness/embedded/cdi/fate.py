@@ -38,11 +38,8 @@ def _running(container: Mapping[str, Any]) -> dict[str, str]:
     ended = state.get("terminated") or dig(container, "lastState", "terminated")
     if ended is None:
         waiting = state.get("waiting") or {}
-        return {
-            names.RUNNING: "false",
-            names.RUNNING_MESSAGE: waiting.get("message") or "",
-            names.RUNNING_REASON: waiting.get("reason") or "",
-        }
+        message, reason = waiting.get("message") or "", waiting.get("reason") or ""
+        return {names.RUNNING: "false", names.RUNNING_MESSAGE: message, names.RUNNING_REASON: reason}
     message = _message(ended.get("message") or "")
     said = {names.RUNNING: "false", names.RUNNING_MESSAGE: message, names.RUNNING_REASON: ended.get("reason") or ""}
     if ended.get("exitCode") == 0 and CHECKSUM_MISMATCH in message:
