@@ -7,33 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from harness.cli import app
 from harness.errors import BadInput
 from harness.plan.coverage import FILE as COVERAGE
 from harness.plan.lock import FILE, load_lock, tier_cells
 from harness.spec import load_spec
-from tests.unit.plan.small import lay_matrix
+from tests.unit.plan.planned import call, done
+from tests.unit.plan.planned import project_matrix as matrix
 
-
-@pytest.fixture
-def matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The small matrix as the project's, with its files written."""
-    monkeypatch.setenv("VMATRIX_PROJECT", str(tmp_path))
-    directory = lay_matrix(tmp_path)
-    done("--write")
-    return directory
-
-
-def call(*options: str) -> Result:
-    return CliRunner().invoke(app, ["plan", *options])
-
-
-def done(*options: str) -> str:
-    result = call(*options)
-    assert result.exit_code == 0, result.exception
-    return result.stdout
+__all__ = ["matrix"]
 
 
 def refused(*options: str) -> BadInput:

@@ -6,38 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from harness.plan.build import TierPlan, lock_text
 from harness.plan.lock import FILE, load_lock, tier_cells
 from harness.spec import load_spec
-from tests.unit.plan.small import lay_matrix, plan_all
+from tests.unit.plan.planned import edit, write
+from tests.unit.plan.planned import locked_matrix as matrix
+from tests.unit.plan.small import plan_all
+
+__all__ = ["matrix"]
 
 SCENARIOS = "      - {id: upgrade, slug: up, label: upgraded, class: upgrade}\n"
 
 
 TOPOLOGIES = "      - {id: three, slug: t3, label: three machines, class: three}\n"
-
-
-@pytest.fixture
-def matrix(tmp_path: Path) -> Path:
-    """The small matrix with its lock."""
-    directory = lay_matrix(tmp_path)
-    write(directory)
-    return directory
-
-
-def write(matrix: Path, *, repack: bool = False) -> tuple[TierPlan, ...]:
-    spec = load_spec(matrix)
-    plans = plan_all(spec, load_lock(matrix), repack=repack)
-    (matrix / FILE).write_text(lock_text(spec, plans))
-    return plans
-
-
-def edit(file: Path, old: str, new: str) -> int:
-    """Replace the first occurrence and return its line."""
-    text = file.read_text()
-    assert old in text
-    file.write_text(text.replace(old, new, 1))
-    return text[: text.index(old)].count("\n") + 1
 
 
 def ids(matrix: Path, infra: str = "kubevirt") -> dict[str, set[str]]:

@@ -4,33 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-from typer.testing import CliRunner, Result
-
-from harness.cli import app
 from harness.plan.coverage import FILE as COVERAGE
 from harness.plan.lock import load_lock, tier_cells
 from harness.spec import load_spec
-from tests.unit.plan.small import lay_matrix
+from tests.unit.plan.planned import project_matrix as matrix
 
-
-@pytest.fixture
-def matrix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The small matrix as the project's, with its files written."""
-    monkeypatch.setenv("VMATRIX_PROJECT", str(tmp_path))
-    directory = lay_matrix(tmp_path)
-    done("--write")
-    return directory
-
-
-def call(*options: str) -> Result:
-    return CliRunner().invoke(app, ["plan", *options])
-
-
-def done(*options: str) -> str:
-    result = call(*options)
-    assert result.exit_code == 0, result.exception
-    return result.stdout
+__all__ = ["matrix"]
 
 
 def test_coverage_names_every_cell_value_and_reason(matrix: Path) -> None:
