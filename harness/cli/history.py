@@ -12,9 +12,9 @@ from rich.console import Console
 
 from harness.cli.report import tell_skipped
 from harness.history.store import open_store
-from harness.paths import project_dir
 from harness.report.collect import collect
 from harness.spec import load_spec
+from harness.spec.project import matrix_dir
 from harness.spec.settings import load_settings
 
 app = typer.Typer(no_args_is_help=True, help="Show and edit the history of cell runs that `vmatrix report` reads.")
@@ -26,7 +26,7 @@ def add(
 ) -> None:
     """Add runs to the history; runs that it already has are skipped."""
     settings = load_settings(Path.cwd()).settings
-    found = collect(paths, quarantine=load_spec(project_dir() / "matrix").quarantine)
+    found = collect(paths, quarantine=load_spec(matrix_dir()).quarantine)
     store = open_store(settings, os.environ)
     added = store.add(found.records)
     console = Console(highlight=False, soft_wrap=True)

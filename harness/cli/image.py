@@ -9,10 +9,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from harness import paths
 from harness.artifacts import disk
 from harness.artifacts.recipe import ArtifactLimits
-from harness.spec.project import timeouts_of
+from harness.spec.project import matrix_dir, timeouts_of
 from harness.spec.settings import load_settings
 
 app = typer.Typer(no_args_is_help=True, help="Build, list and prune disk images of machines.")
@@ -64,4 +63,4 @@ def prune(
 
 
 def _catalogue() -> disk.ImageCatalogue:
-    return disk.load(paths.project_dir() / "matrix" / "images.yml")
+    return disk.load(matrix_dir() / "images.yml")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from harness import paths
 from harness.artifacts import refs
 from harness.artifacts.disk import catalogue, fetch
 from harness.artifacts.disk.cache import ImageCache
@@ -20,7 +19,7 @@ from harness.model import Cell, Mirror
 from harness.providers import registry
 from harness.providers.definition import Opening
 from harness.spec.models import Timeouts, UrlSource
-from harness.spec.project import Project
+from harness.spec.project import Project, matrix_dir
 from harness.spec.settings import Settings
 
 OnProgress = Callable[[str], None]
@@ -107,7 +106,7 @@ def golden_image(
     settings: Settings, name: str, mirror: Mirror, *, progress: OnProgress, limits: ArtifactLimits = LIMITS
 ) -> GoldenImage:
     """Return a disk image as the infra cluster imports it: built here and served by the mirror, or an upstream URL."""
-    entry = catalogue.load(paths.project_dir() / "matrix" / "images.yml").find(name)
+    entry = catalogue.load(matrix_dir() / "images.yml").find(name)
     needed: Mapping[str, str] = {}
     if isinstance(entry.source, UrlSource):
         url, checksum = entry.source.url, fetch.checksum(entry.source)
