@@ -37,6 +37,26 @@ VARIABLES = ".gitlab-ci-local-variables.yml"
 HISTORY = {"VMATRIX_REPORT_HISTORY": "file"}
 
 
+class Reference(list[str]):
+    """GitLab's `!reference [JOB, KEY]`."""
+
+
+class _Reading(yaml.SafeLoader):
+    """Reads GitLab's own tag."""
+
+
+class _Writing(yaml.SafeDumper):
+    """Writes it again."""
+
+
+def _reference(loader: yaml.SafeLoader, node: yaml.SequenceNode) -> Reference:
+    return Reference(loader.construct_sequence(node))
+
+
+_Reading.add_constructor("!reference", _reference)
+_Writing.add_representer(Reference, lambda dumper, value: dumper.represent_sequence("!reference", value))
+
+
 @dataclass(frozen=True)
 class Ended:
     """A call that ended."""
@@ -83,10 +103,10 @@ class Checkout:
         To leave them out by naming the others is not possible: gitlab-ci-local looks for the names in the child, too.
         """
         file = self.directory / ".gitlab-ci.yml"
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        content = yaml.load(file.read_text(encoding="utf-8"), _Reading)  # noqa: S506 - a SafeLoader
         content[".tox"] |= {"before_script": [], "script": ["true"]}
         content["variables"]["XDG_CACHE_HOME"] = str(cache_dir().parent)  # goes on to the child pipeline
-        file.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+        file.write_text(yaml.dump(content, Dumper=_Writing, sort_keys=False), encoding="utf-8")
 
     def two_cells(self) -> None:
         """Add a tier `two` of two cells with one machine each, which differ in kube-proxy's mode."""
