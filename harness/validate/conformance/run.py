@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from harness.errors import ProductError
 from harness.kube import Cluster
@@ -53,11 +54,13 @@ def run_specs(
     environment = {"KUBE_TEST_REPO_LIST": str(repositories)}
     log = directory / "ginkgo.log"
     killed = ""
-    try:
-        limit = timeouts.conformance + timeouts.conformance_overrun
-        run(command, timeout=limit, check=False, cwd=directory, env=environment, log=log)
-    except CommandFailed as error:  # it did not end or start: every spec without a verdict has failed
-        killed = error.summary
+    with TemporaryDirectory(prefix="tmp-", dir=directory) as temporary:  # e2e.test leaves files there
+        try:
+            limit = timeouts.conformance + timeouts.conformance_overrun
+            environment["TMPDIR"] = temporary
+            run(command, timeout=limit, check=False, cwd=directory, env=environment, log=log)
+        except CommandFailed as error:  # it did not end or start: every spec without a verdict has failed
+            killed = error.summary
     for name, verdict in read_verdicts(report, names).items():
         lost = killed and verdict.outcome is not SpecOutcome.PASSED
         verdicts[name] = SpecVerdict(verdict.outcome, verdict.seconds, f"{killed}\n{verdict.text}") if lost else verdict

@@ -55,6 +55,18 @@ def test_an_earlier_runs_report_is_not_taken_for_this_runs(registry: str, tmp_pa
     assert verdicts["a"].outcome is SpecOutcome.FAILED
 
 
+def test_temporary_files_of_specs_are_gone_with_the_run(registry: str, tmp_path: Path) -> None:
+    ginkgo = tmp_path / "ginkgo"
+    ginkgo.write_text('#!/bin/sh\ntouch "$TMPDIR/test-kuberc1"\necho "in $TMPDIR"\n', encoding="utf-8")
+    ginkgo.chmod(0o755)
+    directory = tmp_path / "out"
+    tools = Tools(tmp_path / "e2e.test", ginkgo, tmp_path / "kubectl")
+    specs = [ConformanceSpec("a", ())]
+    run_specs(specs, tools, kubeconfig=tmp_path / "k", registry=registry, directory=directory, timeouts=TIMEOUTS)
+    assert f"in {directory}/tmp-" in (directory / "ginkgo.log").read_text(encoding="utf-8")
+    assert sorted(path.name for path in directory.iterdir()) == ["ginkgo.log", "repositories.yml"]
+
+
 class Emptying(Cluster):
     """An API whose namespaces of specs, and whose pods, are fewer at each look."""
 
