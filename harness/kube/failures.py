@@ -105,7 +105,8 @@ def told(request: str, server: str) -> Iterator[None]:
                 hint="the kubeconfig's certificate authority did not sign the certificate of this address",
             ) from error
         raise Unreachable(
-            f"{method} {server}{path}: {_why(error)}", hint="`vmatrix infra status` shows whether the cluster is up"
+            f"{method} {server}{path}: {_why(error)}",
+            hint="is the cluster up? an instance on this host: `vmatrix infra status`; another: `kubectl cluster-info`",
         ) from error
 
 

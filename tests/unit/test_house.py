@@ -35,7 +35,7 @@ QUESTIONS = {
     "Where are exit codes defined?": ("harness/errors.py", "VmatrixError"),
     "Where does a run get its exit code?": ("harness/session/verdict.py", "exit_code"),
     "Where is KubeVirt's admission?": ("harness/embedded/admission/vm.py", "validate_vm"),
-    "Where is the kubeconfig of the infra cluster found?": ("harness/providers/kubeconfig.py", "use_of"),
+    "Where is the kubeconfig of the infra cluster found?": ("harness/providers/kubeconfig.py", "KubeconfigDefinition"),
     "Where is the number of seconds of a time-out?": ("matrix/timeouts.yml", "golden_stall"),
     "Where is a check that runs on a machine?": ("harness/validate/remote/on_node_facts.py", "main"),
     "Where are conformance specs chosen?": ("harness/validate/conformance/curated.py", "load_curated"),

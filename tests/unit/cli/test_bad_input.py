@@ -222,7 +222,7 @@ def test_a_kubeconfig_that_is_none(refused: Call, tmp_path: Path, content: str) 
 def test_an_api_that_does_not_answer(refused: Call, tmp_path: Path, command: str) -> None:
     (tmp_path / "work" / "kc").write_text(CLOSED, encoding="utf-8")
     words = [*command.split(), "--provider", "kubeconfig", "--kubeconfig", "kc"]
-    refused(*words, code=75, says="Connection refused", hint="whether the cluster is up")
+    refused(*words, code=75, says="Connection refused", hint="another: `kubectl cluster-info`")
 
 
 def test_a_run_on_an_api_that_does_not_answer_leaves_nothing(process: Call, tmp_path: Path) -> None:
