@@ -14,7 +14,7 @@ from rich.table import Column, Table
 
 from harness import proc, providers
 from harness.cli.options import AsJson, Given, settings_of, takes
-from harness.errors import EXIT_BAD_INPUT, EXIT_OK
+from harness.errors import EXIT_BAD_INPUT, EXIT_OK, BadInput
 from harness.infra.cluster.checks import Use
 from harness.infra.cluster.need import Need
 from harness.infra.findings import Finding, fatal, remedies
@@ -23,7 +23,7 @@ from harness.session.choice import choose
 from harness.spec.project import Project
 from harness.spec.settings import Settings
 
-CHECKED = ("provider", "kubeconfig", "context", "namespace", "storage_class")
+CHECKED = ("provider", "infra_name", "kubevirt", "kvm", "kubeconfig", "context", "namespace", "storage_class")
 APT = "apt-get"
 INSTALL_SECONDS = 900.0  # against hanging: apt-get with a slow mirror; a person watches and can repeat it
 out = Console(soft_wrap=True, highlight=False)
@@ -42,13 +42,12 @@ def doctor(
     install: Annotated[bool, typer.Option("--install", help="Install missing OS packages first.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check this host, or with --kubeconfig a cluster, and print how to fix what is missing.
+    """Check what the provider needs of this host or of its cluster, and print how to fix what is missing.
 
-    Exits with code 2 if something is missing.
+    The provider is that of the settings, as for `vmatrix run`; with --kubeconfig it is `kubeconfig`. Exits with code 2
+    if something is missing.
     """
-    named = given.get("provider") or providers.names()[0]
-    provider = named if given.get("kubeconfig") is None else providers.KUBECONFIG
-    settings = settings_of({**given, "provider": provider})
+    settings = _settings(given)
     chosen = providers.of(settings)
     subject, findings = chosen.check(settings, memory, lambda: _use(settings, memory))
     if install and _install(findings):
@@ -58,6 +57,21 @@ def doctor(
     else:
         _show(subject, findings)
     raise typer.Exit(EXIT_BAD_INPUT if fatal(findings) else EXIT_OK)
+
+
+def _settings(given: Given) -> Settings:
+    """Return the settings; a kubeconfig among the options says which provider is meant.
+
+    Raises:
+        BadInput: another one is asked for besides.
+    """
+    if given.get("kubeconfig") is None:
+        return settings_of(given)
+    if given.get("provider") not in (None, providers.KUBECONFIG):
+        raise BadInput(
+            f"--kubeconfig is for provider {providers.KUBECONFIG}, not {given['provider']}", hint="pass one of them"
+        )
+    return settings_of({**given, "provider": providers.KUBECONFIG})
 
 
 def _use(settings: Settings, memory: int | None) -> Use:

@@ -108,7 +108,7 @@ def cell() -> None:
         raise BadInput("neither MATRIX_CELL nor MATRIX_TIER is set", hint="set one of them in the job's `variables`")
     annotate(context)
     if providers.of(context.project.settings).per_job:
-        _ready()
+        _ready(context.project.settings.provider)
     settings = context.project.settings
     if settings.namespace is not None:
         os.environ["VMATRIX_NAMESPACE"] = settings.namespace
@@ -117,10 +117,10 @@ def cell() -> None:
     run.run(given, cells=[name] if name else [], select=only, parallel="1" if name else run.AUTO)
 
 
-def _ready() -> None:
-    """Install what the embedded infrastructure needs of this host."""
+def _ready(provider: str) -> None:
+    """Install what the job's own infra cluster needs of this host."""
     try:
-        doctor.doctor({}, install=True)
+        doctor.doctor({"provider": provider}, install=True)
     except typer.Exit as ended:
         if ended.exit_code != EXIT_OK:
             raise

@@ -19,8 +19,8 @@ from harness.artifacts import refs
 from harness.artifacts.recipe import ArtifactLimits, Progress, silent
 from harness.artifacts.store import Store
 from harness.cli.artifacts_progress import showing
-from harness.cli.options import AsJson, Given, takes
-from harness.errors import EXIT_INFRA, EXIT_NOTHING_SELECTED, EXIT_OK, BadInput
+from harness.cli.options import AsJson, Given, settings_of, takes
+from harness.errors import EXIT_INFRA, EXIT_NOTHING_SELECTED, EXIT_OK, BadInput, InfraError
 from harness.infra.host.instance import DEFAULT_PROVIDER, infra_command
 from harness.infra.host.status import InstanceStatus, State
 from harness.providers import Definition, InstanceProvider, Opening
@@ -30,7 +30,8 @@ from harness.spec.settings import Settings, load_settings
 app = typer.Typer(no_args_is_help=True, help="Create, inspect and delete infra clusters on this host.")
 out = Console(soft_wrap=True, highlight=False)
 
-UP_SETTINGS = ("kubevirt", "timeout_scale")  # settings that are options of `up`
+KIND_SETTINGS = ("kubevirt", "releases", "kvm")  # settings that are options of `up`, for provider kind
+UP_SETTINGS = (*KIND_SETTINGS, "timeout_scale")
 EXIT_CODES = {State.UP: EXIT_OK, State.BROKEN: EXIT_INFRA, State.DOWN: EXIT_NOTHING_SELECTED}
 
 InstanceName = Annotated[str, typer.Option("--name", help="Name of the instance.", metavar="NAME")]
@@ -46,25 +47,21 @@ class UpOptions:
     node_image: Annotated[
         str | None, typer.Option(help="Node image, for provider kind; default: a published image or our own build.")
     ] = None
-    releases: Annotated[
-        Path | None,
-        typer.Option(help="KubeVirt and CDI releases, for provider kind; default: deploy/kind/releases.yml."),
-    ] = None
 
 
 @app.command()
 @takes("provider", *UP_SETTINGS)
 def up(given: Given, options: UpOptions, name: InstanceName = "default") -> None:
     """Create an instance, or repair one that is broken."""
-    chosen = providers.holder(name, given["provider"])
-    choices = {"kubevirt": given["kubevirt"], **asdict(options)}
+    chosen = providers.holder(name, given["provider"], settings_of({}).provider)
+    choices = {**{name: given[name] for name in KIND_SETTINGS}, **asdict(options)}
     foreign = [option for option, value in choices.items() if value is not None and option not in chosen.choices]
     if foreign:
         words = " and ".join("--" + option.replace("_", "-") for option in foreign)
         raise BadInput(f"provider {chosen.name} has no option {words}", hint="add --provider kind")
     began = time.monotonic()
     with showing(out) as progress:
-        infra = _instance(chosen, name, progress, {**choices, "timeout_scale": given["timeout_scale"]})
+        infra = _instance(chosen, name, progress, {**given, **asdict(options)})
         infra.up()
     out.print(f"infra {name} is up at {infra.describe()['server']} after {time.monotonic() - began:.1f} s")
     out.print(f"to use it: export KUBECONFIG={infra.kubeconfig()}")
@@ -99,23 +96,30 @@ def status(given: Given, name: InstanceName = "default", as_json: AsJson = False
 @app.command()
 @takes("provider")
 def describe(given: Given, name: InstanceName = "default", as_json: AsJson = False) -> None:
-    """Print the addresses, directories and programs of an instance. Exits with code 3 if it is not up."""
-    infra = _instance(providers.holder(name, given["provider"]), name)
+    """Print the addresses, directories and programs of an instance. Exits with code 3 if it is broken or not up."""
+    chosen = providers.holder(name, given["provider"])
+    infra = _instance(chosen, name)
     facts = {**infra.describe(), "mirror": asdict(infra.mirror())}
+    seen = infra.status()
     if as_json:
-        out.print_json(json.dumps(facts))
-        return
-    for key, value in facts.items():
-        out.print(f"{key:14} {_text(value)}")
+        out.print_json(json.dumps({**facts, "state": seen.state, "problems": seen.wrong()}))
+    else:
+        for key, value in {**facts, "state": str(seen.state)}.items():
+            out.print(f"{key:14} {_text(value)}")
+    if seen.state is not State.UP:
+        raise InfraError(
+            f"instance {name!r} of provider {chosen.name} is {seen.state}",
+            detail="\n".join(seen.wrong()),
+            hint=f"repair it: {infra_command('up', name, chosen.name)}",
+        )
 
 
 @app.command()
-def pin(
-    file: Annotated[Path | None, typer.Option(help="Releases file; default: deploy/kind/releases.yml.")] = None,
-) -> None:
+@takes("releases")
+def pin(given: Given) -> None:
     """Add missing checksums to the file of KubeVirt and CDI releases; commit the result."""
     added = 0
-    for checksum, url in providers.pin_releases(file):
+    for checksum, url in providers.pin_releases(settings_of(given).releases):
         out.print(f"{checksum}  {url}")
         added += 1
     out.print("compare them with those that the projects publish" if added else "no checksums are missing")
@@ -150,6 +154,8 @@ def show(name: str, seen: InstanceStatus, facts: Mapping[str, str], provider: st
         out.print(f"  {'disk used':12} {seen.disk_mib} MiB")
         out.print(f"  {'KubeVirt':12} {seen.kubevirt or 'unknown'}, CDI {seen.cdi or 'unknown'}")
         out.print(_programs(seen))
+    for line in seen.problems:
+        out.print(f"  problem: {line}", markup=False)
     if seen.machines:
         out.print(_machines(seen))
     for line in seen.leftovers:

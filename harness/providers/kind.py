@@ -17,9 +17,10 @@ from harness.errors import BadInput
 from harness.infra.cluster.checks import Use
 from harness.infra.findings import Finding
 from harness.infra.host.layout import layout_of
-from harness.infra.kind import host, record, releases
+from harness.infra.kind import host, record
 from harness.infra.kind.config import KindConfig, KindLimits, OwnNode
 from harness.infra.kind.provider import NAME, KindProvider
+from harness.infra.kvm import choice
 from harness.providers.definition import Opening
 from harness.providers.on_host import KUBERNETES, OnHost, supplied
 from harness.spec.settings import Settings
@@ -29,7 +30,7 @@ class KindDefinition(OnHost):
     """Provider `kind`."""
 
     name = NAME
-    choices = frozenset({"kubevirt", "kubernetes", "node_image", "releases"})
+    choices = frozenset({"kubevirt", "kubernetes", "node_image", "releases", "kvm"})
 
     def instance(self, opening: Opening) -> KindProvider:
         """Return the kind instance that the settings name."""
@@ -37,8 +38,11 @@ class KindDefinition(OnHost):
 
     def check(self, settings: Settings, memory_mib: int | None, use: Callable[[], Use]) -> tuple[str, list[Finding]]:
         """Look at this host."""
-        embedded = settings.kubevirt == "embedded"
-        return "this host", host.check(embedded=embedded, builds_node=True, memory_mib=memory_mib or 0)
+        made = record.load(layout_of(settings.infra_name, NAME))
+        embedded = (settings.kubevirt or (made.kubevirt if made is not None else "release")) == "embedded"
+        found = host.check(embedded=embedded, builds_node=True, memory_mib=memory_mib or 0)
+        kvm = settings.kvm or (made.kvm if made is not None else "auto")
+        return "this host", [*found, *([] if embedded else choice.findings(kvm))]
 
     def machines_like(self, settings: Settings) -> str:
         """Return the provider whose machines its KubeVirt's are like: as the instance was made, or is asked for."""
@@ -68,7 +72,8 @@ def kind_provider(opening: Opening) -> KindProvider:
         kubevirt=settings.kubevirt,
         version=version,
         node_image=node_image,
-        releases=chosen.get("releases") or releases.default_file(),
+        releases=settings.releases.resolve() if settings.releases is not None else None,
+        kvm=settings.kvm,
         kind=lambda: kind_program(store, opening.progress),
         own_node=own_node,
         own_node_made=lambda: node_image is None and nodes.cached(version) is not None,

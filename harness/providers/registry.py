@@ -30,8 +30,11 @@ def of(settings: Settings) -> Definition:
     return named(settings.provider)
 
 
-def holder(name: str, provider: str | None = None) -> Definition:
+def holder(name: str, provider: str | None = None, default: str | None = None) -> Definition:
     """Return the provider that is asked for, or else the one that has an instance of that name, or else the default.
+
+    Args:
+        default: the provider of a new instance; the first one without it.
 
     Raises:
         BadInput: no provider has the name that is asked for.
@@ -39,4 +42,4 @@ def holder(name: str, provider: str | None = None) -> Definition:
     if provider is not None:
         return named(provider)
     known = [named(each) for each in names()]
-    return next((each for each in known if each.has_instance(name)), known[0])
+    return next((each for each in known if each.has_instance(name)), named(default) if default else known[0])

@@ -12,6 +12,7 @@ FLAGS = {  # by setting
     "infra_profile": ("--infra-kind", "--infra"),
     "kubeconfig": ("--infra-kubeconfig",),
     "namespace": ("--infra-namespace",),
+    "releases": ("--file",),
 }
 IGNORED = {"history": "cells are ordered by the history of cell runs; report_file says where that is"}  # by setting
 _BRANCH = "the history on a git branch was removed: set report_history to `package`, or to `file`"

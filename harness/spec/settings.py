@@ -59,6 +59,16 @@ class Settings(Model):
         description="KubeVirt of a kind instance: `release` installs KubeVirt and CDI in the cluster, `embedded` runs "
         "machines on this host; default: what the instance has, `release` for a new one.",
     )
+    releases: Path | None = Field(
+        default=None,
+        description="File of KubeVirt and CDI releases, for provider kind; default: deploy/kind/releases.yml.",
+    )
+    kvm: Literal["auto", "use", "hide"] | None = Field(
+        default=None,
+        description="KVM of this host, for a kind instance with releases: `use` it, `hide` it from the node and "
+        "emulate processors, or `auto`: use it if a small virtual machine runs on it; default: what the instance has, "
+        "`auto` for a new one.",
+    )
     kubeconfig: Annotated[Path | None, CLUSTER] = Field(
         default=None, description="Kubeconfig of the infra cluster, for provider kubeconfig."
     )

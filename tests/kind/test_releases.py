@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import subprocess
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -19,20 +20,24 @@ from typing import Any
 import pytest
 import yaml
 
+from harness import proc
 from harness.artifacts.catalogue import load as load_catalogue
 from harness.artifacts.node import contents
 from harness.embedded.crds import crds
 from harness.errors import VmatrixError
 from harness.infra.host.layout import layout_of
-from harness.infra.kind import kvm
+from harness.infra.kind import engine
+from harness.infra.kvm import choice, hiding
 from harness.kube import Cluster
 from harness.kube.resources import CDI, DEPLOYMENT, KUBEVIRT, STORAGE_CLASS, STORAGE_PROFILE
 from harness.providers.on_host import KUBERNETES
-from tests.kind.commands import containers, traces, vmatrix
+from harness.until import Deadline, NotYet, until
+from tests.kind.commands import VMATRIX, containers, traces, vmatrix
 
 NAME = "tox-kind-release"
 UP_SECONDS = 3600.0
 DOWN_SECONDS = 300.0
+RESTART_SECONDS = 300.0
 VERSIONS = {"kubevirt": "v1.9.0", "cdi": "v1.66.0"}
 Json = dict[str, Any]
 
@@ -157,7 +162,7 @@ def test_nothing_is_installed_without_a_checksum(site: Path) -> None:
 
 
 def test_checksums_are_recorded_once_and_held_to(site: Path) -> None:
-    vmatrix("infra", "pin", "--file", str(site), seconds=60)
+    vmatrix("infra", "pin", "--releases", str(site), seconds=60)
     assert '""' not in site.read_text()
     manifest = site.with_name("cdi-operator.yaml")
     genuine = manifest.read_text()
@@ -171,20 +176,94 @@ def test_checksums_are_recorded_once_and_held_to(site: Path) -> None:
     assert containers(NAME) == []
 
 
+def test_an_installation_that_was_killed_is_broken(site: Path) -> None:
+    """No operator answers, so the installation waits; the command is killed there."""
+    words = ["infra", "up", "--provider", "kind", "--kubevirt", "release", "--releases", str(site), "--name", NAME]
+    child = subprocess.Popen([VMATRIX, *words], start_new_session=True)
+
+    def applied() -> bool | NotYet:
+        try:
+            found = Cluster.from_kubeconfig(layout_of(NAME, "kind").kubeconfig).get(CDI, "cdi")
+        except VmatrixError as error:
+            return NotYet(error.summary)
+        return found is not None or NotYet("CDI is not applied")
+
+    until(applied, deadline=Deadline.after(UP_SECONDS), what="the releases to be applied")
+    child.kill()
+    child.wait()
+
+    status = vmatrix("infra", "status", "--name", NAME, seconds=120, check=False)
+    assert status.returncode == 3
+    assert f"infra {NAME} is broken" in status.stdout
+    assert "problem: the installation of KubeVirt and CDI did not come to its end" in status.stdout
+    assert "to repair it: vmatrix infra up --provider kind" in status.stdout
+    described = vmatrix("infra", "describe", "--name", NAME, seconds=120, check=False)
+    assert described.returncode == 3
+    assert "did not come to its end" in described.stdout
+
+
 @pytest.mark.usefixtures("operators")
 def test_both_are_installed_and_waited_for(site: Path) -> None:
     up(site)
 
+    assert vmatrix("infra", "status", "--name", NAME, seconds=120).returncode == 0
     cluster = Cluster.from_kubeconfig(layout_of(NAME, "kind").kubeconfig)
     found = cluster.get(KUBEVIRT, "kubevirt", "kubevirt")
     assert found is not None
     developer = found["spec"]["configuration"]["developerConfiguration"]
     assert developer["featureGates"] == ["Example"]
-    assert developer.get("useEmulation", False) is not kvm.works()
+    assert developer.get("useEmulation", False) is not choice.choose("auto").used
     profiles = {p["metadata"]["name"]: p["spec"] for p in cluster.list(STORAGE_PROFILE).items}
     assert profiles["standard"]["claimPropertySets"] == [{"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem"}]
     described = vmatrix("infra", "describe", "--name", NAME, "--json", seconds=60)
     assert json.loads(described.stdout)["kubevirt_from"] == "release"
+
+
+def test_an_operator_that_is_gone_makes_it_broken(site: Path) -> None:
+    cluster = Cluster.from_kubeconfig(layout_of(NAME, "kind").kubeconfig)
+    cluster.delete(DEPLOYMENT, "cdi-operator", "cdi")
+
+    status = vmatrix("infra", "status", "--name", NAME, seconds=120, check=False)
+
+    assert status.returncode == 3
+    assert "problem: the Deployment cdi/cdi-operator does not exist" in status.stdout
+
+
+def has_kvm() -> bool:
+    """Tell whether the node has the device."""
+    return bool(node()("test", "-e", "/dev/kvm", check=False).returncode == 0)
+
+
+def node() -> Any:
+    found = engine.find().engine
+    assert found is not None
+    return partial(found.inside, f"vmatrix-{NAME}-control-plane")
+
+
+def test_the_node_has_kvm_only_if_it_works() -> None:
+    assert has_kvm() is choice.choose("auto").used
+
+
+@pytest.mark.usefixtures("operators")
+def test_a_hidden_kvm_stays_hidden_when_the_container_starts_again(site: Path) -> None:
+    """A second `up` changes the choice; the device is made by hand, so that every host shows the same."""
+    node()("sh", "-c", "[ -e /dev/kvm ] || mknod /dev/kvm c 10 232")
+    vmatrix("infra", "up", "--name", NAME, "--releases", str(site), "--kvm", "hide", seconds=UP_SECONDS)
+    assert not has_kvm()
+    node()("mknod", "/dev/kvm", "c", "10", "232")  # as the engine makes it from the host's, where there is one
+    found = engine.find().engine
+    assert found is not None
+
+    proc.run([found.program, "restart", f"vmatrix-{NAME}-control-plane"], timeout=RESTART_SECONDS)
+
+    def started() -> bool | NotYet:
+        state = node()("systemctl", "is-active", "kubelet", check=False).stdout.strip()
+        return state == "active" or NotYet(f"kubelet is {state}")
+
+    until(started, deadline=Deadline.after(RESTART_SECONDS), what="the node to start again")
+    assert not has_kvm()
+    ran = node()("systemctl", "show", "--property", "Result,ExecMainStatus", hiding.UNIT).stdout.split()
+    assert sorted(ran) == ["ExecMainStatus=0", "Result=success"]
 
 
 def test_it_is_not_turned_into_one_with_our_part(site: Path) -> None:

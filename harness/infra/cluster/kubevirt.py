@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.infra.cluster.nodes import quantity, usable
@@ -32,9 +32,11 @@ def check_deployed(cluster: Cluster, resource: Resource, product: str) -> Iterat
     else:
         deployed = objects[phases.index(DEPLOYED)]
         for condition in deployed["status"].get("conditions") or []:
+            why = condition.get("message") or condition.get("reason") or "no reason given"
             if condition["type"] == "Available" and condition["status"] != "True":
-                why = condition.get("message") or condition.get("reason") or "no reason given"
                 yield Finding(f"{product} is not Available: {why}", "its webhooks refuse requests", see)
+            if condition["type"] == "Degraded" and condition["status"] == "True":
+                yield Finding(f"{product} is Degraded: {why}", "a part of it does not work", see, fatal=False)
 
 
 def check_configuration(cluster: Cluster, minor: int) -> Iterator[Finding]:
@@ -58,9 +60,12 @@ def _processors(cluster: Cluster, developer: Mapping[str, Any], patch: str) -> I
             "kubectl get pods -A -l kubevirt.io=virt-handler -o wide",
         )
         return
-    if any(quantity(str((n["status"].get("allocatable") or {}).get(KVM, "0"))) > 0 for n in able):
-        return
     emulated = bool(developer.get("useEmulation"))
+    offering = [n for n in able if quantity(str((n["status"].get("allocatable") or {}).get(KVM, "0"))) > 0]
+    if offering:
+        if emulated:
+            yield _ignored_emulation(offering)
+        return
     said = '{"spec":{"configuration":{"developerConfiguration":{"useEmulation":true}}}}'
     if able and emulated:
         yield Finding(
@@ -75,6 +80,17 @@ def _processors(cluster: Cluster, developer: Mapping[str, Any], patch: str) -> I
             "every machine stays ErrorUnschedulable",
             f"enable (nested) virtualisation on the nodes, or: {patch} '{said}'",
         )
+
+
+def _ignored_emulation(nodes: Sequence[Json]) -> Finding:
+    """Return the finding that somebody asked for emulation where KubeVirt does not emulate."""
+    return Finding(
+        f"KubeVirt has useEmulation, and {', '.join(n['metadata']['name'] for n in nodes)} offers {KVM}",
+        "KubeVirt emulates processors only where a node has no /dev/kvm; if KVM does not work there, machines print "
+        "nothing and time out",
+        "on nodes whose KVM does not work: rm /dev/kvm; else remove useEmulation",
+        fatal=False,
+    )
 
 
 def _image_volume(kubevirt: Json, developer: Mapping[str, Any], minor: int, patch: str) -> Iterator[Finding]:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from harness import proc
 from harness.errors import VmatrixError
+from harness.infra.cluster.kubevirt import check_deployed
 from harness.infra.host import leftovers, record
 from harness.infra.host.folder import find_index
 from harness.infra.host.layout import Layout
 from harness.infra.host.program import HostProgram
-from harness.kube import Cluster, Resource
+from harness.kube import ApiFailure, Cluster, Resource
 from harness.kube.resources import CDI, KUBEVIRT, VMI
 
 MIB = 2**20
@@ -53,7 +54,11 @@ class SeenMachine:
 
 @dataclass(frozen=True)
 class InstanceStatus:
-    """An instance at a glance. `leftovers` is filled when it is not up: what of it is on the host all the same."""
+    """An instance at a glance.
+
+    problems: what is wrong besides programs: with KubeVirt and CDI, as the API tells.
+    leftovers: filled when it is not up: what of it is on the host all the same.
+    """
 
     state: State
     programs: tuple[ProgramStatus, ...] = ()
@@ -62,6 +67,11 @@ class InstanceStatus:
     machines: tuple[SeenMachine, ...] = ()
     disk_mib: int = 0
     leftovers: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    def wrong(self) -> list[str]:
+        """Return all that is wrong, one line each."""
+        return [*(f"{p.name}: {p.problem}" for p in self.programs if p.problem), *self.problems, *self.leftovers]
 
 
 def look(layout: Layout, programs: Sequence[HostProgram]) -> InstanceStatus:
@@ -71,7 +81,18 @@ def look(layout: Layout, programs: Sequence[HostProgram]) -> InstanceStatus:
         return InstanceStatus(State.BROKEN if left else State.DOWN, leftovers=tuple(left))
     seen = tuple(_program(layout, program) for program in programs)
     state = State.BROKEN if any(program.problem for program in seen) else State.UP
-    return InstanceStatus(state, seen, *_api(layout), disk_mib=_disk_mib(layout.root))
+    answered = _api(layout)
+    found = InstanceStatus(
+        state, seen, answered.kubevirt, answered.cdi, answered.machines, disk_mib=_disk_mib(layout.root)
+    )
+    return with_problems(found, answered.problems)
+
+
+def with_problems(seen: InstanceStatus, problems: Sequence[str]) -> InstanceStatus:
+    """Return the status with more problems: with one, an instance is broken."""
+    if not problems:
+        return seen
+    return replace(seen, state=State.BROKEN, problems=(*seen.problems, *problems))
 
 
 def _disk_mib(folder: Path) -> int:
@@ -102,18 +123,36 @@ def seen_process(pid: int) -> tuple[int, int]:
     return int(uptime - started / os.sysconf("SC_CLK_TCK")), pages * os.sysconf("SC_PAGE_SIZE") // MIB
 
 
-def _api(layout: Layout) -> tuple[str, str, tuple[SeenMachine, ...]]:
-    """Return the phases of KubeVirt and CDI and the machines; empty where the API does not tell."""
+@dataclass(frozen=True)
+class Answered:
+    """What the API tells: the phases of KubeVirt and CDI, what is wrong with them, the machines."""
+
+    kubevirt: str = ""
+    cdi: str = ""
+    machines: tuple[SeenMachine, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def _api(layout: Layout) -> Answered:
+    """Ask the API; one that does not answer is a problem too."""
     try:
         cluster = Cluster.from_kubeconfig(layout.kubeconfig)
-        machines = tuple(_machine(vmi) for vmi in cluster.list(VMI).items)
-        return _phase(cluster, KUBEVIRT), _phase(cluster, CDI), machines
-    except VmatrixError:
-        return "", "", ()
+        (kubevirt, *first), (cdi, *second) = _product(cluster, KUBEVIRT, "KubeVirt"), _product(cluster, CDI, "CDI")
+        machines = tuple(_machine(vmi) for vmi in cluster.list(VMI).items) if kubevirt else ()
+        return Answered(kubevirt, cdi, machines, (*first, *second))
+    except VmatrixError as error:
+        return Answered(problems=(f"the API does not answer: {error.summary}",))
 
 
-def _phase(cluster: Cluster, resource: Resource) -> str:
-    return ", ".join(o.get("status", {}).get("phase", "unknown") for o in cluster.list(resource).items)
+def _product(cluster: Cluster, resource: Resource, name: str) -> list[str]:
+    """Return the phase of KubeVirt or CDI, and then what is wrong with it."""
+    try:
+        phase = ", ".join(o.get("status", {}).get("phase", "unknown") for o in cluster.list(resource).items)
+        return [phase, *(finding.what for finding in check_deployed(cluster, resource, name))]
+    except ApiFailure as failure:
+        if not failure.not_found:
+            raise
+        return ["", f"{name} is not installed: the API does not serve {resource.api_version}"]
 
 
 def _machine(vmi: dict[str, Any]) -> SeenMachine:

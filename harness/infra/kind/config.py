@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from harness.infra.kvm.choice import Kvm
 from harness.spec.models import Timeouts
 
 KubeVirt = Literal["release", "embedded"]
@@ -53,7 +54,8 @@ class KindConfig:
             or else `release`.
         version: of Kubernetes.
         node_image: one that the engine has or can pull; None: a published one of that version, or else our own.
-        releases: the file that names KubeVirt's and CDI's releases.
+        releases: the file that names KubeVirt's and CDI's releases; None: what the instance has, or else the default.
+        kvm: whether this host's KVM is used; None: what the instance has, or else `auto`.
         kind: returns the program `kind`, obtained first if need be.
         own_node: returns our own node, made first if need be; may take minutes.
         own_node_made: tells whether `own_node` has nothing to do.
@@ -64,9 +66,10 @@ class KindConfig:
     kubevirt: KubeVirt | None
     version: str
     node_image: str | None
-    releases: Path
+    releases: Path | None
     kind: Callable[[], Path]
     own_node: Callable[[], OwnNode]
     own_node_made: Callable[[], bool]
     say: Say
     limits: KindLimits = KindLimits()
+    kvm: Kvm | None = None

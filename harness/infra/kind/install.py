@@ -8,6 +8,7 @@ from typing import Any
 
 from harness.infra.cluster.nodes import usable
 from harness.infra.kind import downloads, manifests, releases
+from harness.infra.kind.installation import observed
 from harness.infra.kind.releases import Manifest, Release, Releases
 from harness.kube.client import Cluster, Json
 from harness.kube.resources import CDI, KUBEVIRT, NODE, POD, STORAGE_CLASS, STORAGE_PROFILE, Resource
@@ -107,7 +108,7 @@ def wait_available(cluster: Cluster, resource: Resource, version: str, deadline:
         for found in cluster.list(resource).items:
             status = found.get("status") or {}
             conditions = {c["type"]: c for c in status.get("conditions") or []}
-            seen = str(status.get("observedKubeVirtVersion") or status.get("observedVersion") or "")
+            seen = observed(found)
             if (conditions.get("Available") or {}).get("status") != "True":
                 return NotYet(_said(conditions) or f"phase {status.get('phase', 'unknown')}")
             if seen != version:

@@ -8,23 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from harness.errors import InfraError, Leaked
+from harness.errors import InfraError, Leaked, VmatrixError
 from harness.infra.cluster import nested
-from harness.infra.findings import Finding
+from harness.infra.findings import Finding, raise_if_any
 from harness.infra.host import guests, services
 from harness.infra.host.addresses import PORTS, address_of, mirror_of
 from harness.infra.host.config import HostConfig
 from harness.infra.host.instance import Occupant, infra_command
 from harness.infra.host.program import HostProgram
-from harness.infra.host.status import InstanceStatus, ProgramStatus, State, seen_process
-from harness.infra.kind import attach, engine, host, kvm, record
+from harness.infra.host.status import InstanceStatus, ProgramStatus, State, seen_process, with_problems
+from harness.infra.kind import attach, engine, host, installation, record
 from harness.infra.kind.cluster import KindCluster, configuration, node_image
 from harness.infra.kind.config import KindConfig
 from harness.infra.kind.engine import Engine
 from harness.infra.kind.install import fetch, install
+from harness.infra.kind.record import Made
+from harness.infra.kind.releases import Releases, default_file
 from harness.infra.kind.releases import load as load_releases
+from harness.infra.kvm import choice, hiding
 from harness.kube import Cluster
 from harness.model import Access
 
@@ -75,7 +79,9 @@ class KindProvider(Occupant):
                 cluster, a program, KubeVirt or CDI did not come up.
         """
         if not self.embedded():
-            fetch(load_releases(self.kind.releases))
+            made = record.wanted(self.layout, self.kind)
+            fetch(_releases(made))
+            raise_if_any(choice.findings(made.kvm))
         with self.host.coming_up(self) as index:
             made = record.wanted(self.layout, self.kind)
             cluster = KindCluster(self.cluster_name, self._engine())
@@ -85,10 +91,21 @@ class KindProvider(Occupant):
                 attach.attach(Cluster.from_kubeconfig(self.layout.kubeconfig), cluster.node, self.layout, index)
             self._start(cluster, index)
             if made.kubevirt == "release":
-                self.kind.say("installing KubeVirt and CDI (minutes: a dozen images are pulled)")
-                releases = load_releases(self.kind.releases)
-                cluster_api = Cluster.from_kubeconfig(self.layout.kubeconfig)
-                install(cluster_api, releases, emulation=not kvm.works(), seconds=self.kind.limits.kubevirt)
+                self._install(cluster, made)
+
+    def _install(self, cluster: KindCluster, made: Made) -> None:
+        """Install the releases, or what is missing of them; until that has come to its end, the record says so."""
+        chosen = choice.choose(made.kvm)
+        self.kind.say(chosen.why)
+        (hiding.show if chosen.used else hiding.hide)(partial(cluster.engine.inside, cluster.node))
+        releases = _releases(made)
+        planned = installation.planned(releases, fetch(releases))
+        if made.installed != planned:
+            record.save(self.layout, replace(made, installed=None))
+        self.kind.say("installing KubeVirt and CDI (minutes: a dozen images are pulled)")
+        cluster_api = Cluster.from_kubeconfig(self.layout.kubeconfig)
+        install(cluster_api, releases, emulation=not chosen.used, seconds=self.kind.limits.kubevirt)
+        record.save(self.layout, replace(made, installed=planned))
 
     def _create(self, cluster: KindCluster) -> None:
         """Create the cluster, unless it runs and its creation came to an end."""
@@ -135,7 +152,21 @@ class KindProvider(Occupant):
     def status(self) -> InstanceStatus:
         """Look at the instance, the node in its container included."""
         seen, cluster = self.host.status(self), self._cluster_if_any()
-        return _with_node(seen, cluster) if self.host.record is not None else _with_remains(seen, cluster)
+        if self.host.record is None:
+            return _with_remains(seen, cluster)
+        return with_problems(_with_node(seen, cluster), self._installation())
+
+    def _installation(self) -> list[str]:
+        """Return what is wrong with an installation of releases, besides what the API says of KubeVirt and CDI."""
+        made = record.load(self.layout)
+        if made is None:
+            return ["its record kind.json is missing or unreadable"]
+        if made.kubevirt == "embedded":
+            return []
+        try:
+            return installation.problems(Cluster.from_kubeconfig(self.layout.kubeconfig), made)
+        except VmatrixError:
+            return []  # that the API cannot be asked is said already
 
     def access(self) -> Access:
         """Return how machines are reached: the embedded KubeVirt's are this host's, a release's are pods."""
@@ -149,9 +180,9 @@ class KindProvider(Occupant):
 
     def describe(self) -> Mapping[str, Any]:
         """Return addresses, directories, programs, and what the cluster is made of."""
-        made = record.load(self.layout)
+        made, made_whole = record.load(self.layout), self.layout.kubeconfig.is_file()
         return {
-            **self.host.describe(Cluster.from_kubeconfig(self.layout.kubeconfig).server),
+            **self.host.describe(Cluster.from_kubeconfig(self.layout.kubeconfig).server if made_whole else "none yet"),
             "cluster": self.cluster_name,
             "kubernetes": made.version if made is not None else "",
             "kubevirt_from": made.kubevirt if made is not None else "",
@@ -174,6 +205,11 @@ class KindProvider(Occupant):
     def _cluster_if_any(self) -> KindCluster | None:
         found = engine.find().engine
         return KindCluster(self.cluster_name, found) if found is not None else None
+
+
+def _releases(made: Made) -> Releases:
+    """Return the releases of an instance."""
+    return load_releases(made.releases or default_file())
 
 
 def _with_node(seen: InstanceStatus, cluster: KindCluster | None) -> InstanceStatus:

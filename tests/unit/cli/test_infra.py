@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from harness import providers
 from harness.cli import doctor, infra
-from harness.errors import EXIT_BAD_INPUT, EXIT_INFRA, EXIT_NOTHING_SELECTED, EXIT_OK, BadInput
+from harness.errors import EXIT_BAD_INPUT, EXIT_INFRA, EXIT_NOTHING_SELECTED, EXIT_OK, BadInput, InfraError
+from harness.infra.findings import Finding
 from harness.infra.host import preflight, requirements, room
 from harness.infra.host.layout import layout_of
 from harness.infra.host.requirements import Requirement
 from harness.infra.host.status import InstanceStatus, ProgramStatus, State
+from harness.model import Mirror
+from harness.providers import Opening
+from harness.spec.renamed import TOLD
+from harness.spec.settings import Settings
 
 app = typer.Typer()
 doctor.register(app)
@@ -75,6 +82,80 @@ def test_a_broken_program_and_its_log_are_shown(capsys: pytest.CaptureFixture[st
     assert "to repair it: vmatrix infra up --name unit" in shown
 
 
+def test_problems_are_shown_with_their_remedy(capsys: pytest.CaptureFixture[str]) -> None:
+    problem = "the installation of KubeVirt and CDI did not come to its end"
+    seen = InstanceStatus(State.BROKEN, (ProgramStatus("mirror", 7, 61, 44, ""),), problems=(problem,))
+
+    infra.show("unit", seen, {}, "kind")
+
+    shown = capsys.readouterr().out
+    assert f"  problem: {problem}\n" in shown
+    assert "to repair it: vmatrix infra up --provider kind --name unit\n" in shown
+
+
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_describe_of_half_an_instance_shows_it_and_fails(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = InstanceStatus(
+        State.BROKEN, (ProgramStatus("mirror", None, 0, 0, "not started"),), problems=("CDI is gone",)
+    )
+
+    class Half:
+        def describe(self) -> dict[str, str]:
+            return {"name": "unit"}
+
+        def mirror(self) -> Mirror:
+            return Mirror(http="http://m", registry="m:5000")
+
+        def status(self) -> InstanceStatus:
+            return seen
+
+    monkeypatch.setattr(infra, "_instance", lambda *_: Half())
+
+    done = runner.invoke(app, ["infra", "describe", "--name", "unit", *words])
+
+    assert "broken" in done.stdout
+    assert isinstance(done.exception, InfraError)
+    assert done.exception.exit_code == EXIT_INFRA
+    assert done.exception.detail == "mirror: not started\nCDI is gone"
+    assert done.exception.hint == "repair it: vmatrix infra up --name unit"
+
+
+@pytest.mark.parametrize("option", ["--releases", "--file"])
+def test_the_file_of_releases_has_one_name(option: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(TOLD, "")
+    asked: list[Path | None] = []
+
+    def pin(file: Path | None) -> Iterator[tuple[str, str]]:
+        asked.append(file)
+        yield "0" * 64, "http://h/x.yaml"
+
+    monkeypatch.setattr(providers, "pin_releases", pin)
+
+    done = runner.invoke(app, ["infra", "pin", option, str(tmp_path / "mine.yml")])
+
+    assert done.exit_code == EXIT_OK, done.output
+    assert asked == [tmp_path / "mine.yml"]
+    assert done.stderr == ("" if option == "--releases" else "note: --file is now called --releases\n")
+    assert "--file" not in runner.invoke(app, ["infra", "pin", "--help"], env={"COLUMNS": "200"}).output
+
+
+def test_up_takes_the_file_of_releases_from_the_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "vmatrix.yml").write_text("provider: kind\nreleases: mine.yml\nkvm: hide\n")
+    asked: list[Settings] = []
+
+    def instance(_: object, opening: Opening) -> None:
+        asked.append(opening.settings)
+        raise BadInput("enough")
+
+    monkeypatch.setattr("harness.providers.kind.KindDefinition.instance", instance)
+
+    runner.invoke(app, ["infra", "up", "--name", "unit-new"])
+
+    (settings,) = asked
+    assert (settings.releases, settings.kvm) == (Path("mine.yml"), "hide")
+
+
 def test_a_provider_that_cannot_be_brought_up_is_bad_input() -> None:
     done = runner.invoke(app, ["infra", "up", "--provider", "kubeconfig"])
     assert isinstance(done.exception, BadInput)
@@ -114,6 +195,48 @@ def test_doctor_of_an_unreachable_cluster_exits_with_bad_input(tmp_path: Path) -
     done = runner.invoke(app, ["doctor", "--kubeconfig", str(tmp_path / "none")])
     assert done.exit_code == EXIT_BAD_INPUT
     assert "lacks 1 thing\n" in done.output
+
+
+@pytest.mark.parametrize(
+    ("file", "variable", "words", "expected"),
+    [
+        (None, None, [], "embedded"),
+        ("kind", None, [], "kind"),
+        ("kind", "embedded", [], "embedded"),
+        ("embedded", "embedded", ["--provider", "kind"], "kind"),
+        ("kind", None, ["--kubeconfig", "x"], "kubeconfig"),
+    ],
+)
+def test_doctor_looks_at_the_provider_that_a_run_would_use(
+    file: str | None,
+    variable: str | None,
+    words: list[str],
+    expected: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if file is not None:
+        (tmp_path / "vmatrix.yml").write_text(f"provider: {file}\n")
+    if variable is not None:
+        monkeypatch.setenv("VMATRIX_PROVIDER", variable)
+    looked: list[str] = []
+
+    class Looked:
+        def check(self, settings: Settings, *_: object) -> tuple[str, list[Finding]]:
+            looked.append(settings.provider)
+            return "it", []
+
+    monkeypatch.setattr(providers, "of", lambda _: Looked())
+
+    assert runner.invoke(app, ["doctor", *words]).exit_code == EXIT_OK
+    assert looked == [expected]
+
+
+def test_doctor_refuses_a_kubeconfig_for_another_provider() -> None:
+    done = runner.invoke(app, ["doctor", "--provider", "kind", "--kubeconfig", "x"])
+    assert isinstance(done.exception, BadInput)
+    assert done.exception.summary == "--kubeconfig is for provider kubeconfig, not kind"
 
 
 def test_doctor_of_an_unknown_provider_is_bad_input() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ def test_a_new_one_gets_the_releases_unless_asked_otherwise(layout: Layout) -> N
 def test_one_that_is_there_is_taken_as_it_is(layout: Layout) -> None:
     record.save(layout, record.Made("embedded", "1.36.3"))
 
-    assert record.wanted(layout, config(None)) == record.Made("embedded", "1.36.3")
+    assert record.wanted(layout, replace(config(None), releases=None)) == record.Made("embedded", "1.36.3")
 
 
 def test_one_that_is_there_does_not_change_its_version(layout: Layout) -> None:
@@ -53,6 +54,28 @@ def test_one_that_is_there_is_not_turned_into_the_other(layout: Layout) -> None:
 
     with pytest.raises(BadInput, match="was made with --kubevirt embedded"):
         record.wanted(layout, config("release"))
+
+
+def test_what_was_chosen_and_installed_is_kept(layout: Layout) -> None:
+    made = record.Made("release", "1.36.3", "hide", Path("/x.yml"), record.Installed("v1", "v2", ("kubevirt/op",)))
+    record.save(layout, made)
+
+    assert record.load(layout) == made
+    assert record.wanted(layout, replace(config(None), releases=None)) == made
+
+
+def test_what_is_chosen_anew_replaces_what_was(layout: Layout) -> None:
+    record.save(layout, record.Made("release", "1.36.3", "hide", Path("/x.yml")))
+
+    found = record.wanted(layout, replace(config(None), kvm="use"))
+
+    assert (found.kvm, found.releases) == ("use", Path("releases.yml"))
+
+
+def test_a_record_of_before_knows_of_no_whole_installation(layout: Layout) -> None:
+    (layout.root / "kind.json").write_text('{"kubevirt": "release", "version": "1.36.3"}')
+
+    assert record.load(layout) == record.Made("release", "1.36.3")
 
 
 def test_a_damaged_record_is_none(layout: Layout) -> None:

@@ -1,0 +1,178 @@
+"""An installation of KubeVirt and CDI is whole or it is not: every half of one, and the instance's status then."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.infra.host import status
+from harness.infra.host.instance import HostInstance
+from harness.infra.host.layout import Layout
+from harness.infra.host.record import InstanceRecord, boot_id
+from harness.infra.host.record import save as save_instance
+from harness.infra.host.status import InstanceStatus, ProgramStatus, State
+from harness.infra.kind import installation, record
+from harness.infra.kind.provider import KindProvider
+from harness.infra.kind.record import Installed, Made
+from harness.infra.kind.releases import Release, Releases
+from harness.kube.client import ApiFailure, Cluster, Listing
+from harness.kube.resources import CDI, DEPLOYMENT, KUBEVIRT, VMI, Resource
+from harness.spec.lines import Document
+
+Json = dict[str, Any]
+WHOLE = Installed("v1.9.0", "v1.66.0", ("kubevirt/virt-operator", "cdi/cdi-operator"))
+MADE = Made("release", "1.36.3", installed=WHOLE)
+UNFINISHED = "the installation of KubeVirt and CDI did not come to its end"
+
+
+def operand(version: str, phase: str = "Deployed", **conditions: str) -> Json:
+    told = {"Available": "True", "Degraded": "False", **conditions}
+    listed = [{"type": name, "status": value, "message": "so it is"} for name, value in told.items()]
+    return {"status": {"phase": phase, "observedKubeVirtVersion": version, "conditions": listed}}
+
+
+class Api:
+    """A cluster in which both are installed, of which a test takes something away."""
+
+    def __init__(self) -> None:
+        self.served: dict[Resource, list[Json]] = {KUBEVIRT: [operand("v1.9.0")], CDI: [operand("v1.66.0")], VMI: []}
+        self.deployments = {name: {"status": {"availableReplicas": 1}} for name in WHOLE.operators}
+
+    def list(self, resource: Resource, *_: object) -> Listing:
+        if resource not in self.served:
+            raise ApiFailure(404, "NotFound", "there is no such kind", [], request="GET /")
+        return Listing(self.served[resource], "1")
+
+    def get(self, resource: Resource, name: str, namespace: str) -> Json | None:
+        assert resource == DEPLOYMENT
+        return self.deployments.get(f"{namespace}/{name}")
+
+
+def changed(change: Callable[[Api], object]) -> Api:
+    api = Api()
+    change(api)
+    return api
+
+
+CASES: list[tuple[str, Callable[[Api], object], Made, str]] = [
+    ("killed before the definitions", lambda a: a.served.clear(), MADE, "KubeVirt is not installed: the API does not"),
+    ("only KubeVirt's are there", lambda a: a.served.pop(CDI), MADE, "CDI is not installed: the API does not serve"),
+    ("killed before the object", lambda a: a.served[KUBEVIRT].clear(), MADE, "no KubeVirt object exists"),
+    ("killed while it is deployed", lambda _: None, Made("release", "1.36.3"), UNFINISHED),
+    (
+        "still deploying",
+        lambda a: a.served.update({CDI: [operand("", "Deploying")]}),
+        MADE,
+        "CDI is Deploying, not Deployed",
+    ),
+    (
+        "not available",
+        lambda a: a.served.update({KUBEVIRT: [operand("v1.9.0", Available="False")]}),
+        MADE,
+        "KubeVirt is not Available: so it is",
+    ),
+    (
+        "degraded",
+        lambda a: a.served.update({CDI: [operand("v1.66.0", Degraded="True")]}),
+        MADE,
+        "CDI is Degraded: so it is",
+    ),
+    (
+        "another version",
+        lambda a: a.served.update({KUBEVIRT: [operand("v1.8.0")]}),
+        MADE,
+        "KubeVirt is v1.8.0, not v1.9.0",
+    ),
+    (
+        "an operator is gone",
+        lambda a: a.deployments.pop("cdi/cdi-operator"),
+        MADE,
+        "the Deployment cdi/cdi-operator does not exist",
+    ),
+    (
+        "an operator does not run",
+        lambda a: a.deployments.update({"kubevirt/virt-operator": {"status": {}}}),
+        MADE,
+        "no pod of the Deployment kubevirt/virt-operator is available",
+    ),
+]
+
+
+@pytest.fixture
+def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KindProvider:
+    """Return an instance of which every program runs, its node included; what its API says is up to the test."""
+    layout = Layout("a", tmp_path / "a")
+    save_instance(layout, InstanceRecord("a", 0, "", boot_id()))
+    made = KindProvider.__new__(KindProvider)
+    made.host, made.layout = HostInstance.__new__(HostInstance), layout
+    made.host.layout = layout
+    node = type("Node", (), {"pid": lambda _: os.getpid()})()
+    monkeypatch.setattr(made, "_cluster_if_any", lambda: node)
+
+    def look(_: object) -> InstanceStatus:
+        answered = status._api(layout)
+        seen = InstanceStatus(State.UP, (ProgramStatus("mirror", 1, 1, 1, ""),), answered.kubevirt, answered.cdi)
+        return status.with_problems(seen, answered.problems)
+
+    monkeypatch.setattr(made.host, "status", look)
+    return made
+
+
+@pytest.mark.parametrize(("change", "made", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_half_an_installation_is_broken_and_named(
+    provider: KindProvider,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[Api], object],
+    made: Made,
+    expected: str,
+) -> None:
+    record.save(provider.layout, made)
+    monkeypatch.setattr(Cluster, "from_kubeconfig", lambda _: changed(change))
+
+    seen = provider.status()
+
+    assert seen.state is State.BROKEN
+    assert [line for line in seen.problems if line.startswith(expected)], seen.problems
+
+
+def test_a_whole_one_is_up(provider: KindProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+    record.save(provider.layout, MADE)
+    monkeypatch.setattr(Cluster, "from_kubeconfig", lambda _: Api())
+
+    seen = provider.status()
+
+    assert (seen.state, seen.problems, seen.kubevirt, seen.cdi) == (State.UP, (), "Deployed", "Deployed")
+
+
+def test_an_api_that_does_not_answer_is_broken(provider: KindProvider) -> None:
+    record.save(provider.layout, MADE)
+
+    seen = provider.status()
+
+    assert seen.state is State.BROKEN
+    assert seen.problems[0].startswith("the API does not answer: ")
+
+
+def test_an_instance_without_its_record_is_broken(provider: KindProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Cluster, "from_kubeconfig", lambda _: Api())
+
+    assert provider.status().problems == ("its record kind.json is missing or unreadable",)
+
+
+def test_the_operators_are_read_from_the_manifests(tmp_path: Path) -> None:
+    operator = (
+        "apiVersion: v1\nkind: Namespace\nmetadata: {name: x}\n---\n"
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: o, namespace: NS}\n"
+    )
+    release = {"operator": {"url": "http://h/NS.yaml"}, "resource": {"url": "http://h/cr.yaml"}}
+    kubevirt = Release.model_validate({**release, "version": "v1"})
+    cdi = Release.model_validate({**release, "version": "v2"})
+    releases = Releases(tmp_path, kubevirt, cdi, Document(tmp_path, {}, {}))
+
+    found = installation.planned(releases, {"http://h/NS.yaml": operator})
+
+    assert found == Installed("v1", "v2", ("NS/o", "NS/o"))

@@ -1,0 +1,116 @@
+"""What a run of the guest tells of a host's KVM: outcomes as they were recorded on hosts, and how long one counts."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from harness.infra.kvm import guest, verdict
+from harness.infra.kvm.verdict import KvmState, Trial, Verdict, judge, read
+
+SHUT_DOWN = "the processor shut down, as after a fault that its guest cannot handle"
+# Recorded: KVM with AMD's extensions (Linux 6.1, processor emulated by QEMU), and a KVM without any (PVM, Linux 6.18).
+WORKS = Trial(("R", "P", "L", "H", "M", "F", "U", "T", "S", "done"), 0)
+PVM = Trial(("R", "P", "L", "H", "M", "F", SHUT_DOWN), 0)
+# Recorded on the latter with a guest that counts to 200 million first.
+TOO_SLOW = Trial(("R", "P", "L"), -signal.SIGXCPU)
+HELD = Trial(("KVM refused: [Errno 16] Device or resource busy",), 0)
+
+
+@pytest.mark.parametrize(
+    ("trial", "state", "said"),
+    [
+        (WORKS, KvmState.WORKS, "runs virtual machines"),
+        (PVM, KvmState.BROKEN, f"fail at user mode with interrupts and system calls ({SHUT_DOWN})"),
+        (TOO_SLOW, KvmState.BROKEN, "far too slowly: they do not get to running in the upper half"),
+        (HELD, KvmState.BROKEN, "fail at real mode (KVM refused: [Errno 16] Device or resource busy)"),
+        (Trial((*"RPL", "!", "done"), 0), KvmState.BROKEN, "fail at running in the upper half"),
+        (Trial(tuple("RPLHMFUTS"), 0), KvmState.BROKEN, "fail at its end"),
+        (Trial(("R", "P"), None), KvmState.UNKNOWN, "too busy for the trial to get to long mode with paging"),
+        (Trial(("No module named harness",), 1), KvmState.UNKNOWN, "ended with status 1 (No module named harness)"),
+        (Trial((), -signal.SIGKILL), KvmState.UNKNOWN, "ended with status -9 (nothing)"),
+    ],
+)
+def test_a_trial_is_read(trial: Trial, state: KvmState, said: str) -> None:
+    found = read(trial)
+
+    assert found.state is state
+    assert said in found.why
+
+
+class Counted:
+    """A trial that counts how often it is made."""
+
+    def __init__(self, *trials: Trial) -> None:
+        self.trials = list(trials)
+        self.made = 0
+
+    def __call__(self, _: Path) -> Trial:
+        self.made += 1
+        return self.trials.pop(0)
+
+
+@pytest.fixture
+def device(tmp_path: Path) -> Path:
+    path = tmp_path / "kvm"
+    path.touch()
+    return path
+
+
+def look(device: Path, run: Counted) -> Verdict:
+    return judge(device, machine="x86_64", kept=device.with_name("cache") / "kvm.json", run=run)
+
+
+def test_one_trial_is_enough_for_a_boot(device: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Counted(PVM, WORKS)
+
+    first = look(device, run)
+    assert look(device, run) == first
+    assert (first.state, run.made) == (KvmState.BROKEN, 1)
+
+    monkeypatch.setattr(verdict, "boot_id", lambda: "another")
+    assert look(device, run).state is KvmState.WORKS
+    assert run.made == 2
+
+
+def test_a_device_that_was_made_anew_is_tried_anew(device: Path) -> None:
+    run = Counted(PVM, WORKS)
+    look(device, run)
+
+    device.rename(device.with_name("before"))
+    device.touch()
+
+    assert look(device, run).state is KvmState.WORKS
+
+
+def test_what_could_not_be_judged_is_tried_again(device: Path) -> None:
+    run = Counted(Trial(("R",), None), WORKS)
+
+    assert [look(device, run).state for _ in range(3)] == [KvmState.UNKNOWN, KvmState.WORKS, KvmState.WORKS]
+
+
+def test_a_damaged_memory_is_no_verdict(device: Path) -> None:
+    kept = device.with_name("cache") / "kvm.json"
+    kept.parent.mkdir()
+    kept.write_text('{"key": 1')
+
+    assert look(device, Counted(WORKS)).state is KvmState.WORKS
+
+
+def test_no_device_and_another_architecture_are_told_without_a_trial(tmp_path: Path, device: Path) -> None:
+    assert judge(tmp_path / "none", run=Counted()).state is KvmState.ABSENT
+    other = judge(device, machine="aarch64", run=Counted())
+    assert other == Verdict(KvmState.UNKNOWN, "cannot be judged on aarch64: the trial is a program for x86_64")
+
+
+def test_a_device_that_is_none_is_refused_by_the_real_monitor(device: Path) -> None:
+    found = read(verdict.try_out(device))
+
+    assert found.state is KvmState.BROKEN
+    assert "Inappropriate ioctl for device" in found.why
+
+
+def test_the_trial_is_complete_where_every_stage_is_said() -> None:
+    assert WORKS.lines[:-1] == tuple(guest.STAGES)
