@@ -51,7 +51,7 @@ Whole = Annotated[int, Strict()]
 Seconds = Annotated[float, Strict(), Field(gt=0)]
 Variables = dict[Variable, JsonValue]
 Group = Literal["control_plane", "etcd", "node"]
-Feature = Literal["host-kernel", "vm-kernel", "internet", "segment"]
+Feature = Literal["host-kernel", "vm-kernel", "internet", "segment", "built-images"]
 
 MEBIBYTES = {"Mi": 1, "Gi": 1024}
 

@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import os
 import shutil
-import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from glob import glob
 from pathlib import Path
 
 from harness import proc
+from harness.artifacts.disk import boot
+from harness.artifacts.disk.layout import PACK_LIMIT, BootLoader, DiskIds, raw_disk
 from harness.artifacts.disk.recipe import DiskRecipe
 from harness.errors import BadInput
 
 Say = Callable[[str], None]
 INSTALL_SECONDS = 60.0  # expected
 PACK_SECONDS = 25.0  # expected
-PACK_LIMIT = 600.0  # twenty times as long: for a slow disk
-TABLE_LIMIT = 60.0  # a partition table, written at once
-MIB = 1 << 20
-ROOT_TYPE = "4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709"  # Discoverable Partitions Specification: root, x86-64
-NAMESPACE = uuid.UUID("0c2a8a5e-3b0e-4d53-9d0c-6a3c8d1f7b42")
+LOADER_SECONDS = 20.0  # expected
+ENABLE_LIMIT = 30.0  # a few links
 # SIGKILL reaches the installation when this process dies: as parent death signal, and as the end of its pid namespace.
 ISOLATED = (
     *("setpriv", "--pdeathsig", "KILL"),
@@ -47,13 +45,21 @@ def build(recipe: DiskRecipe, *, size_gib: int, work: Path, log: Path, say: Say,
     """
     if os.geteuid() != 0:
         raise BadInput("building a disk image needs root", hint="run it as root")
+    if recipe.bootable:
+        boot.require_architecture()
+    ids = DiskIds.of(recipe.key(size_gib=size_gib))
     root, raw, image = work / "root", work / "disk.raw", work / "disk.qcow2"
     hint = "check that this machine can install Debian packages (apt-get update) and has free disk space (df -h)"
     with proc.failing_as_infra(f"disk image {recipe.name} could not be built", hint=hint):
         say(f"installing {len(recipe.packages)} packages and their dependencies (about {INSTALL_SECONDS:.0f} s)")
         root_file_system(recipe, root, log, mirror=mirror, seconds=seconds)
+        loader = None
+        if recipe.bootable:
+            boot.configure(root, ids, recipe.kernel_arguments)
+            say(f"making its boot loaders (about {LOADER_SECONDS:.0f} s)")
+            loader = _boot_loader(recipe, ids, work, log, mirror=mirror, seconds=seconds)
         say(f"packing the disk (about {PACK_SECONDS:.0f} s)")
-        raw_disk(root, raw, size_gib=size_gib, identity=recipe.key(size_gib=size_gib), log=log)
+        raw_disk(root, raw, size_gib=size_gib, ids=ids, log=log, boot=loader)
         compressed: list[str | Path] = ["-f", "raw", "-O", "qcow2", "-c", "-m", "4", "-W", raw, image]
         proc.run(["qemu-img", "convert", *compressed], timeout=PACK_LIMIT, log=log)
     return image
@@ -70,15 +76,23 @@ def root_file_system(recipe: DiskRecipe, root: Path, log: Path, *, mirror: str, 
 
 
 def _install(recipe: DiskRecipe, root: Path, log: Path, mirror: str, seconds: float) -> None:
-    options = [
-        "--mode=root",
-        "--variant=apt",
-        f"--include={','.join(recipe.packages)}",
-        *[f"--dpkgopt=path-exclude={pattern}" for pattern in recipe.exclude],
-    ]
-    target = [recipe.suite, str(root), *([mirror] if mirror else [])]
-    env = {"LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive", "TMPDIR": str(root.parent)}
-    proc.run([*ISOLATED, "mmdebstrap", *options, *target], timeout=seconds, log=log, env=env)
+    options = ["--variant=apt", *[f"--dpkgopt=path-exclude={pattern}" for pattern in recipe.exclude]]
+    _mmdebstrap(options, recipe.packages, recipe.suite, root, log, mirror=mirror, seconds=seconds)
+
+
+def _boot_loader(recipe: DiskRecipe, ids: DiskIds, work: Path, log: Path, *, mirror: str, seconds: float) -> BootLoader:
+    """Unpack what makes boot loaders into a folder of its own, and make them."""
+    tools = work / "boot-tools"
+    _mmdebstrap(["--variant=extract"], boot.PACKAGES, recipe.suite, tools, log, mirror=mirror, seconds=seconds)
+    return boot.BootTools(tools, log, ISOLATED).loader(ids)
+
+
+def _mmdebstrap(
+    options: Sequence[str], packages: Sequence[str], suite: str, target: Path, log: Path, *, mirror: str, seconds: float
+) -> None:
+    argv = ["mmdebstrap", "--mode=root", *options, f"--include={','.join(packages)}", suite, str(target)]
+    env = {"LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive", "TMPDIR": str(target.parent)}
+    proc.run([*ISOLATED, *argv, *([mirror] if mirror else [])], timeout=seconds, log=log, env=env)
 
 
 def _arrange(recipe: DiskRecipe, root: Path) -> None:
@@ -91,6 +105,8 @@ def _arrange(recipe: DiskRecipe, root: Path) -> None:
         link = root / "etc/systemd/system" / unit
         link.unlink(missing_ok=True)
         link.symlink_to("/dev/null")
+    if recipe.enable:
+        proc.run(["systemctl", f"--root={root}", "--quiet", "enable", *recipe.enable], timeout=ENABLE_LIMIT)
     for pattern in recipe.remove:
         for path in matching(root, pattern):
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
@@ -111,18 +127,3 @@ def _mark_up_to_date(root: Path) -> None:
     for marker in (root / "etc/.updated", root / "var/.updated"):
         marker.write_text(f"TIMESTAMP_NSEC={stamp}\n", encoding="utf-8")
         os.utime(marker, ns=(stamp, stamp))
-
-
-def raw_disk(root: Path, raw: Path, *, size_gib: int, identity: str, log: Path) -> None:
-    """Pack a root directory as the ext4 file system of a raw disk with a GPT; its ids follow from `identity`."""
-    size = size_gib * 1024 * MIB
-    with raw.open("wb") as handle:
-        handle.truncate(size)
-    disk_id, part_id, fs_id, seed = (uuid.uuid5(NAMESPACE, f"{identity} {i}") for i in range(4))
-    table = f"label: gpt\nlabel-id: {disk_id}\nstart=2048, type={ROOT_TYPE}, uuid={part_id}, name=root\n"
-    proc.run(["sfdisk", "--quiet", raw], timeout=TABLE_LIMIT, log=log, stdin=table)
-    # The first MiB is the partition table's, the last its copy's.
-    blocks = (size - 2 * MIB) // 1024
-    features = f"offset={MIB},assume_storage_prezeroed=1,hash_seed={seed}"
-    options = ("-q", "-t", "ext4", "-L", "root", "-m", "0", "-U", str(fs_id), "-E", features)
-    proc.run(["mke2fs", *options, "-d", root, raw, f"{blocks}k"], timeout=PACK_LIMIT, log=log)

@@ -80,7 +80,10 @@ class ImageCache:
     def _key(self, image: DiskImage) -> str:
         if isinstance(image.source, UrlSource):
             return fetch.checksum(image.source)
-        return f"recipe:{recipe.load(self.recipes, image.source.recipe).key(size_gib=image.size_gib)}"
+        return f"recipe:{self._recipe(image.source).key(size_gib=image.size_gib)}"
+
+    def _recipe(self, source: BuildSource) -> recipe.DiskRecipe:
+        return recipe.load(self.recipes, source.recipe, bootable=source.bootable)
 
     def current(self, image: DiskImage) -> CachedImage | None:
         """Return the version in the cache that fits the recipe, or else the newest; asks no site."""
@@ -122,7 +125,7 @@ class ImageCache:
         if isinstance(image.source, BuildSource):
             log = self.root / f"{image.name}.log"
             log.write_text("", encoding="utf-8")
-            what = recipe.load(self.recipes, image.source.recipe)
+            what = self._recipe(image.source)
             size, seconds = image.size_gib, self.limits.install
             return build.build(what, size_gib=size, work=work, log=log, say=say, mirror=self.mirror, seconds=seconds)
         target = work / "disk.qcow2"

@@ -16,22 +16,31 @@ from harness.spec.loader import load_file
 
 # Part of every image's key: raise it when a change of the builder changes what comes out.
 BUILDER = 2
+BOOTABLE = "bootable"  # the recipe that makes any other one bootable
 
 
 class RecipeFile(Model):
-    """recipe.yml: Debian packages, units to mask, paths not to install, paths (globs) to remove afterwards."""
+    """recipe.yml: Debian packages, units to mask and to enable, paths not to install, globs to remove afterwards.
+
+    kernel_arguments: of bootable images.
+    """
 
     base: Name | None = None
     suite: Name | None = None
     packages: tuple[str, ...] = ()
     mask: tuple[str, ...] = ()
+    enable: tuple[str, ...] = ()
+    kernel_arguments: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     remove: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class DiskRecipe:
-    """A recipe with its bases joined in. `files` are directory trees to copy over the root, later ones win."""
+    """A recipe with its bases joined in. `files` are directory trees to copy over the root, later ones win.
+
+    bootable: it includes the recipe BOOTABLE, and boot loaders are installed on the disk.
+    """
 
     name: str
     suite: str
@@ -40,11 +49,16 @@ class DiskRecipe:
     exclude: tuple[str, ...]
     remove: tuple[str, ...]
     files: tuple[Path, ...]
+    enable: tuple[str, ...] = ()
+    kernel_arguments: tuple[str, ...] = ()
+    bootable: bool = False
 
     def key(self, *, size_gib: int) -> str:
         """Return a hash over everything that decides what the image contains, but for the packages' versions."""
         digest = hashlib.sha256()
-        facts = [self.suite, self.packages, self.mask, self.exclude, self.remove, size_gib, BUILDER]
+        facts: list[object] = [self.suite, self.packages, self.mask, self.exclude, self.remove, size_gib, BUILDER]
+        if self.enable or self.bootable:  # what most recipes lack is no part of their keys
+            facts += [self.enable, self.kernel_arguments, self.bootable]
         digest.update(json.dumps(facts).encode())
         for tree in self.files:
             for path in sorted(p for p in tree.rglob("*") if p.is_file()):
@@ -53,11 +67,12 @@ class DiskRecipe:
         return digest.hexdigest()
 
 
-def load(recipes: Path, name: str) -> DiskRecipe:
+def load(recipes: Path, name: str, *, bootable: bool = False) -> DiskRecipe:
     """Load a recipe and its bases.
 
     Args:
         recipes: the folder that holds one folder per recipe.
+        bootable: join the recipe BOOTABLE too, last.
 
     Raises:
         BadInput: a file is missing or wrong, the bases form a cycle, or no suite is named.
@@ -69,12 +84,15 @@ def load(recipes: Path, name: str) -> DiskRecipe:
             raise BadInput(f"recipe {name}: its bases form a cycle, back to {following}", paths=[recipes / name])
         chain.insert(0, (following, load_file(recipes / following / "recipe.yml", RecipeFile)[0]))
         following = chain[0][1].base
+    if bootable:
+        chain.append((BOOTABLE, load_file(recipes / BOOTABLE / "recipe.yml", RecipeFile)[0]))
     suites = [part.suite for _, part in chain if part.suite is not None]
     if not suites:
         raise BadInput(f"recipe {name} has no `suite`", hint="suite: trixie", paths=[recipes / name / "recipe.yml"])
     trees = [recipes / folder / "files" for folder, _ in chain]
     joined = {
         each: tuple(dict.fromkeys(item for _, part in chain for item in getattr(part, each)))
-        for each in ("packages", "mask", "exclude", "remove")
+        for each in ("packages", "mask", "enable", "kernel_arguments", "exclude", "remove")
     }
-    return DiskRecipe(name=name, suite=suites[-1], files=tuple(tree for tree in trees if tree.is_dir()), **joined)
+    files = tuple(tree for tree in trees if tree.is_dir())
+    return DiskRecipe(name=name, suite=suites[-1], files=files, bootable=bootable, **joined)

@@ -14,10 +14,14 @@ User = Annotated[str, StringConstraints(pattern=USER)]
 
 
 class BuildSource(Model):
-    """An image that vmatrix builds, from the recipe in vm-templates/images/RECIPE/."""
+    """An image that vmatrix builds, from the recipe in vm-templates/images/RECIPE/.
+
+    bootable: with a kernel and boot loaders, for virtual machines. Without them it boots on the host's kernel only.
+    """
 
     kind: Literal["build"]
     recipe: Name
+    bootable: bool = False
 
 
 class UrlSource(Model):

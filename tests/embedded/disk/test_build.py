@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness import paths, proc
-from harness.artifacts.disk import ImageCache, build, load, qcow2
+from harness.artifacts.disk import ImageCache, layout, load, qcow2
 from harness.embedded.machines import disk as machine_disk
 from harness.errors import InfraError
 from harness.infra.host import requirements
@@ -88,8 +88,9 @@ def test_a_root_that_does_not_fit_its_disk_is_an_error(tmp_path: Path) -> None:
     with (tmp_path / "root/big").open("wb") as handle:
         for _ in range(11):
             handle.write(os.urandom(100 << 20))
+    ids = layout.DiskIds.of("x")
     with pytest.raises(proc.CommandFailed, match="mke2fs"):
-        build.raw_disk(tmp_path / "root", tmp_path / "raw", size_gib=1, identity="x", log=tmp_path / "log")
+        layout.raw_disk(tmp_path / "root", tmp_path / "raw", size_gib=1, ids=ids, log=tmp_path / "log")
     assert "Could not allocate block" in (tmp_path / "log").read_text()
     (tmp_path / "root/big").unlink()
 

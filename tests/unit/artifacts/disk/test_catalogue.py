@@ -34,7 +34,12 @@ def _file(folder: Path, *entries: tuple[str, str]) -> Path:
 
 def test_the_shipped_catalogue_loads_and_its_recipes_exist() -> None:
     built = [image.source for image in load(SHIPPED).images if isinstance(image.source, BuildSource)]
-    assert [recipe.load(RECIPES, source.recipe).suite for source in built] == ["trixie", "bookworm"]
+    loaded = [recipe.load(RECIPES, source.recipe, bootable=source.bootable) for source in built]
+    assert [(each.suite, each.bootable) for each in loaded] == [
+        ("trixie", False),
+        ("bookworm", False),
+        ("trixie", True),
+    ]
 
 
 def test_no_shipped_image_is_out_of_support() -> None:

@@ -68,3 +68,23 @@ def test_a_recipe_without_a_suite_is_refused(tmp_path: Path) -> None:
 def test_a_recipe_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"nowhere/recipe.yml"):
         recipe.load(tmp_path, "nowhere")
+
+
+def test_any_recipe_becomes_bootable_by_another_one_that_is_joined_last(tmp_path: Path) -> None:
+    _recipe(tmp_path, "r", "suite: trixie\npackages: [a]\nenable: [a.service]\n")
+    _recipe(tmp_path, "bootable", "packages: [a, kernel]\nenable: [b.service]\nkernel_arguments: [rw]\n", {"etc/x": ""})
+    plain, found = recipe.load(tmp_path, "r"), recipe.load(tmp_path, "r", bootable=True)
+    assert (found.name, found.suite, found.packages, found.bootable) == ("r", "trixie", ("a", "kernel"), True)
+    assert (found.enable, found.kernel_arguments) == (("a.service", "b.service"), ("rw",))
+    assert found.files == (tmp_path / "bootable/files",)
+    assert not plain.bootable
+    assert plain.key(size_gib=1) != found.key(size_gib=1)
+
+
+@pytest.mark.parametrize("more", ["kernel_arguments: [quiet]\n", "enable: [c.service]\n"])
+def test_what_only_bootable_images_have_is_part_of_their_key(tmp_path: Path, more: str) -> None:
+    _recipe(tmp_path, "r", "suite: trixie\n")
+    _recipe(tmp_path, "bootable", "packages: [kernel]\n")
+    before = recipe.load(tmp_path, "r", bootable=True).key(size_gib=1)
+    _recipe(tmp_path, "bootable", "packages: [kernel]\n" + more)
+    assert recipe.load(tmp_path, "r", bootable=True).key(size_gib=1) != before
