@@ -13,6 +13,9 @@ from harness.kube.kubeconfig import Opened
 from harness.kube.patience import HASTY, Patience, repeatable, timeouts, with_patience
 
 JSON = "application/json"
+# As client-go asks. JSON alone is refused (406) by APIs that an API server hands on to and that do not say what they
+# answer with, as KubeVirt's subresources.
+ACCEPTED = f"{JSON}, */*"
 
 
 class RequestOptions(TypedDict, total=False):
@@ -68,7 +71,7 @@ class Api:
             method=method,
             resource_path=path,
             query_params=list((options.get("query") or {}).items()),
-            header_params={"Accept": JSON, "Content-Type": options.get("content_type", JSON)},
+            header_params={"Accept": ACCEPTED, "Content-Type": options.get("content_type", JSON)},
             body=options.get("body"),
             auth_settings=["BearerToken"],
         )

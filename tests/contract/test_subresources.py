@@ -50,7 +50,8 @@ def test_it_is_discovered(cluster: Cluster, version: str) -> None:
     instances = {
         f"virtualmachineinstances/{one}" for one in ("console", "portforward", "pause", "unpause", "guestosinfo")
     }
-    assert found >= {f"virtualmachines/{one}" for one in ("start", "stop", "restart", "portforward")} | instances
+    assert found >= {f"virtualmachines/{one}" for one in ("start", "stop", "restart")} | instances
+    assert "virtualmachines/portforward" not in found  # KubeVirt serves it and does not list it
     assert cluster.request("GET", f"{GROUP}/{version}/version")["gitVersion"].startswith("v")
 
 
@@ -59,6 +60,55 @@ def test_the_api_server_finds_it_available(admin: Cluster) -> None:
         found = admin.request("GET", f"/apis/apiregistration.k8s.io/v1/apiservices/{version}.subresources.kubevirt.io")
         states = {c["type"]: c["status"] for c in found["status"]["conditions"]}
         assert (states["Available"], bool(found["spec"]["caBundle"])) == ("True", True)
+
+
+def asking(cluster: Cluster, accept: str, method: str, url: str) -> tuple[int, str, str]:
+    """Send a request that takes certain media types; return code, text and header Allow of the answer."""
+    headers = {"Accept": accept} if accept else {}
+    sent = cluster.opened.api.param_serialize(method, url, header_params=headers, auth_settings=["BearerToken"])
+    answer = cluster.opened.api.call_api(*sent).response
+    return answer.status, answer.data.decode(), answer.headers.get("Allow", "")
+
+
+NOT_ACCEPTABLE = "406: Not Acceptable\n\nAvailable representations: "
+PORT = ("GET", "virtualmachineinstances", "portforward/22")
+
+
+@pytest.mark.parametrize("version", ["v1", "v1alpha3"])
+@pytest.mark.parametrize(
+    ("method", "kind", "subresource"),
+    [
+        PORT,
+        ("GET", "virtualmachines", "portforward/22/tcp"),
+        ("GET", "virtualmachineinstances", "console"),
+        ("PUT", "virtualmachines", "start"),
+        ("PUT", "virtualmachineinstances", "pause"),
+    ],
+)
+def test_what_names_no_answer_refuses_who_takes_json_alone(
+    admin: Cluster, namespace: str, version: str, method: str, kind: str, subresource: str
+) -> None:
+    url = path(namespace, kind, "none", subresource, version)
+    assert asking(admin, "application/json", method, url) == (406, NOT_ACCEPTABLE, "")
+    for accept in ("*/*", "application/json, */*", "text/plain;q=0.5,*/*;q=0.1"):
+        assert asking(admin, accept, method, url)[0] == 404, accept
+
+
+def test_what_is_read_is_json(admin: Cluster, namespace: str) -> None:
+    url = path(namespace, "virtualmachineinstances", "none", "guestosinfo")
+    assert asking(admin, "application/json", "GET", url)[0] == 404
+    assert asking(admin, "application/yaml", "GET", url) == (406, f"{NOT_ACCEPTABLE}application/json", "")
+    for last in ("", "/version"):
+        assert asking(admin, "application/json", "GET", f"{GROUP}/v1{last}")[0] == 200
+        assert asking(admin, "text/html", "GET", f"{GROUP}/v1{last}")[0] == 406
+
+
+def test_a_path_without_its_method_or_its_port_is_refused(admin: Cluster, namespace: str) -> None:
+    start = path(namespace, "virtualmachines", "none", "start")
+    port = path(namespace, "virtualmachineinstances", "none", "portforward")
+    assert asking(admin, "*/*", "GET", start) == (405, "405: Method Not Allowed", "PUT")
+    assert asking(admin, "*/*", "GET", port) == (404, "404: Page Not Found", "")
+    assert asking(admin, "*/*", "GET", f"{port}/22/tcp/more") == (404, "404: Page Not Found", "")
 
 
 @pytest.mark.parametrize("version", ["v1", "v1alpha3"])

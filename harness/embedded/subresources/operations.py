@@ -87,8 +87,6 @@ async def _port_forward(parts: Parts, call: Call, blocking: Blocking) -> web.Str
     interfaces = dig(vmi, "status", "interfaces") or []
     if not interfaces:
         raise answers.bad_request("no network interfaces are present")
-    if not call.rest:
-        raise answers.bad_request("port must not be empty")
     protocol = call.rest[1] if len(call.rest) > 1 else "tcp"
     port = await streams.dial(str(interfaces[0].get("ipAddress", "")), call.rest[0], protocol)
     return await parts.tunnels.carry(call.request, _faulty(parts, vmi, port))

@@ -21,7 +21,7 @@ from aiohttp import web
 
 from harness.embedded.faults import Faults
 from harness.embedded.node.guests import Guests
-from harness.embedded.subresources import answers, discovery, identity
+from harness.embedded.subresources import answers, discovery, identity, routing
 from harness.embedded.subresources.answers import StatusError
 from harness.embedded.subresources.identity import Trust
 from harness.embedded.subresources.operations import ASYNCHRONOUS, VERBS, Call, Parts
@@ -97,28 +97,29 @@ class SubresourceServer:
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         path = request.path.rstrip("/") or "/"
+        accept = request.headers.get("Accept", "")
         if path in discovery.ANYBODYS or path.startswith("/openapi"):
-            return discovery.described(path)
+            return routing.lost(routing.described(path), request.method, accept) or discovery.described(path)
         call = await self._call(request)
         refusal = await self._refusal(request, call)
         if refusal is not None:
             return web.Response(status=HTTPStatus.UNAUTHORIZED, text=refusal)
-        found = ASYNCHRONOUS.get(call.operation)
-        if found is not None:
+        routes = routing.routes_of(call.plural, call.subresource, len(call.rest))
+        if lost := routing.lost(routes, request.method, accept):
+            return lost
+        if found := ASYNCHRONOUS.get(call.operation):
             return await found(self.parts, call, self._blocking)
-        verb = VERBS.get(call.operation)
-        if verb is None:
-            return web.Response(status=HTTPStatus.NOT_FOUND, text="404: Page Not Found")
+        verb = VERBS[call.operation]
         code, body = await self._blocking(lambda: verb(self.parts, call))
         return web.Response(status=code) if body is None else web.json_response(body, status=code)
 
     async def _call(self, request: web.Request) -> Call:
         words = request.path.strip("/").split("/")
         if len(words) < 8 or words[:2] != ["apis", discovery.GROUP] or words[3] != "namespaces":
-            raise web.HTTPNotFound(text="404: Page Not Found")
+            raise web.HTTPNotFound(text=routing.NO_PAGE)
         _, _, version, _, namespace, plural, name, subresource, *rest = words
         if version not in discovery.VERSIONS:
-            raise web.HTTPNotFound(text="404: Page Not Found")
+            raise web.HTTPNotFound(text=routing.NO_PAGE)
         return Call(request, version, namespace, plural, name, subresource, tuple(rest), await _options(request))
 
     async def _refusal(self, request: web.Request, call: Call) -> str | None:
