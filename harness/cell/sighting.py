@@ -70,6 +70,8 @@ def _change(seen: Sighting, vmi: Json | None, pod: Json | None) -> str:
         return f"died: {died}"
     if vmi["metadata"].get("deletionTimestamp"):
         return "is being deleted: by a drain of its node, a reaper or a person"
+    if status.get("phase") == launchers.SUCCEEDED:
+        return f"has ended: {launchers.SHUT_DOWN}"
     if status.get("phase") != "Running":
         return f"is {status.get('phase')}: {status.get('reason') or 'its instance gives no reason'}"
     return _moved(seen, status, pod)

@@ -158,10 +158,22 @@ def _refuse_ended(start: Start) -> None:
     down = start.word == "CrashLoopBackOff" or (start.word == "Stopped" and bool(start.status.get("created")))
     if not down and failures < MOST_START_FAILURES:
         return
-    why = launchers.died_of(start.pod()) or str(((start.vmi or {}).get("status") or {}).get("reason") or start.word)
+    why = _ended_by(start)
     hint = OOM_HINT if launchers.OOM_KILLED in why else "its launcher's and its console's logs are collected"
     times = f" (failed to start {failures} times)" if failures else ""
     raise InfraError(f"machine {start.name} does not stay up{times}: {why}", hint=hint, detail=start.describe())
+
+
+def _ended_by(start: Start) -> str:
+    """Return why a machine is down: its launcher's last words, or what its instance shows."""
+    vmi = start.vmi or {}
+    if died := launchers.died_of(start.pod()):
+        return died
+    if (vmi.get("metadata") or {}).get("deletionTimestamp"):
+        return "its instance is being deleted: by a drain of its node, a reaper or a person"
+    if start.phase == launchers.SUCCEEDED:
+        return launchers.SHUT_DOWN
+    return str((vmi.get("status") or {}).get("reason") or start.word)
 
 
 def _refuse_stuck(start: Start, phases: Watchpoint) -> None:

@@ -45,28 +45,17 @@ class Before:
 VM_RECORDING = "vm-lifecycle.json"
 DV_RECORDING = "dv-lifecycle.json"
 
+# A launcher is ready until its containers have ended, which a kubelet may say one by one.
+POD_TOLERANCE = Tolerance(ignored=frozenset({"condition/Ready=False/ContainersNotReady"}))
+
 VM_WALKS: Sequence[Walk] = (
-    Walk(
-        "vm",
-        "cp-0",
-        lambda name: name,
-        vm_facets,
-        # A start failure is counted when an instance ends without ever having reached Running, which KubeVirt reads off
-        # the transition times that the recording lacks (see below): there a deletion looked like a failed start.
-        Tolerance(left_out=frozenset({"startFailure"})),
-    ),
-    Walk(
-        "vmi",
-        "cp-0",
-        lambda name: name,
-        vmi_facets,
-        # A script set the phase Running in the recording and added no transition time; the real node agent adds it.
-        Tolerance(left_out=frozenset({"phaseTransitions"})),
-    ),
-    Walk("pod", "virt-launcher-cp-0-*", lambda name: f"virt-launcher-{name}-*", pod_facets),
+    Walk("vm", "cp-0", lambda name: name, vm_facets),
+    Walk("vmi", "cp-0", lambda name: name, vmi_facets),
+    Walk("pod", "virt-launcher-cp-0-*", lambda name: f"virt-launcher-{name}-*", pod_facets, POD_TOLERANCE),
 )
 
 FINALIZE = "kubevirt.io/virtualMachineControllerFinalize"
+FOREGROUND = "kubevirt.io/foregroundDeleteVirtualMachine"
 VM_ORDER: Sequence[Before] = (
     Before(("vm", "finalizers", FINALIZE), ("vmi", "existence", "there")),
     Before(("vmi", "phase", "Pending"), ("pod", "existence", "there")),
@@ -76,7 +65,10 @@ VM_ORDER: Sequence[Before] = (
     Before(("vmi", "condition/Ready", "True"), ("vm", "condition/Ready", "True")),
     Before(("vm", "existence", "deleting"), ("vmi", "existence", "deleting")),
     Before(("vmi", "existence", "deleting"), ("pod", "existence", "deleting")),
-    Before(("pod", "existence", "gone"), ("vmi", "finalizers", FINALIZE)),
+    Before(("vmi", "phase", "Succeeded"), ("vmi", "finalizers", FOREGROUND)),
+    Before(("vmi", "phase", "Succeeded"), ("pod", "phase", "Succeeded")),
+    Before(("pod", "phase", "Succeeded"), ("pod", "existence", "gone")),
+    Before(("pod", "existence", "gone"), ("vmi", "existence", "gone")),
     Before(("vmi", "existence", "gone"), ("vm", "existence", "gone")),
 )
 
@@ -121,7 +113,7 @@ BINDER_EVENTS = frozenset(
     {"ExternalProvisioning", "Provisioning", "ProvisioningFailed", "ProvisioningSucceeded", "WaitForFirstConsumer"}
 )
 DV_EVENTS_IGNORED = frozenset({"ImportInProgress", "Error", "Unschedulable"})  # see DV_TOLERANCE
-# Events of the agent on the node, in whose place the recording had a script.
+# Events of the agent on the node, in whose place the recording had a script; they race with the controllers' own.
 NODE_EVENTS = frozenset({"Created", "Started", "ShuttingDown", "Deleted", "Stopped"})
 
 

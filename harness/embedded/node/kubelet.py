@@ -1,18 +1,16 @@
-"""The kubelet's part for launcher pods bound to this host: they run once bound, and go with their machine."""
+"""The kubelet's part for launcher pods bound to this host: they run once bound, and go after their machine."""
 
 from __future__ import annotations
 
 import logging
-from datetime import UTC, datetime
 
 from harness.embedded.context import Context
 from harness.embedded.faults import launchers
 from harness.embedded.node import pods
 from harness.embedded.node.addresses import Addresses
 from harness.embedded.node.guests import Guests
-from harness.embedded.objects import controller_of, deleting, dig, is_condition, parse_time, phase
+from harness.embedded.objects import controller_of, deleting, dig, is_condition, phase
 from harness.embedded.vmi.conditions import UNPAUSED
-from harness.embedded.vmi.containers import KILL_AFTER_SECONDS, grace_seconds
 from harness.embedded.vmi.launcher import CREATED_BY, LAUNCHER, is_consumer
 from harness.kube.client import Json
 from harness.kube.informer import Key, key_of, labels_of
@@ -22,7 +20,7 @@ from harness.kube.resources import POD, VMI
 log = logging.getLogger(__name__)
 WORKERS = 4
 LOOK_SECONDS = 0.2  # how often a machine that shuts down is looked at
-AGENT = "virt-handler"
+KILLED = 137  # exit code of a container that ended by SIGKILL
 COMPONENT = "kubelet"
 
 
@@ -46,7 +44,6 @@ class Kubelet:
         self._pods = context.informers.of(POD)
         self._vmis = context.informers.of(VMI)
         self._uids: dict[Key, str] = {}  # launchers seen: what to kill when one vanishes without a word
-        self._asked: set[str] = set()  # instances whose machines were asked to shut down
         self.controller = Controller("kubelet", self.reconcile, workers=WORKERS)
         self._pods.subscribe(self._pod_changed)
         self._vmis.subscribe(self._instance_changed)
@@ -132,24 +129,18 @@ class Kubelet:
             self._pods.observe(pods.patch_conditions(self._context.cluster, pod, conditions))
 
     def _end(self, pod: Json) -> float | None:
-        """Shut the machine down within the instance's grace period, then take it and the pod away."""
-        uid = instance_uid(pod)
-        vmi = self._instance(pod)
-        until = parse_time(pod["metadata"]["deletionTimestamp"])
-        # The guest's part of the pod's grace period; what follows is the pod's own.
-        left = (until - datetime.now(UTC)).total_seconds() - 2 * KILL_AFTER_SECONDS
-        if vmi is not None and grace_seconds(vmi) > 0 and left > 0 and self._guests.supervised(uid):
-            if uid not in self._asked:
-                self._asked.add(uid)
-                self._guests.power_off(uid)
-                message = "Signaled Graceful Shutdown"
-                self._context.events.normal(vmi, "ShuttingDown", message, component=AGENT)
-            return min(left, LOOK_SECONDS)
-        if self._context.faults.has(pod, "launcher-stays"):
+        """End a launcher that is told to go after its machine, which the node agent ends; then take the pod away."""
+        faults, vmi = self._context.faults, self._instance(pod)
+        if faults.has(pod, "launcher-stays"):
             return LOOK_SECONDS
-        self._asked.discard(uid)
-        self._guests.kill(uid)
-        pods.remove(self._context.cluster, pod)
+        if phase(vmi) == "Running" and not faults.has(vmi or {}, "handler-down"):
+            return LOOK_SECONDS
+        self._guests.kill(instance_uid(pod))
+        if phase(pod) == "Running":
+            code, reason = (0, "Completed") if phase(vmi) in {"Succeeded", "Failed"} else (KILLED, "Error")
+            self._write(pod, pods.ended(pod, exit_code=code, reason=reason))
+        else:
+            pods.remove(self._context.cluster, pod)
         return None
 
     def _instance(self, pod: Json) -> Json | None:

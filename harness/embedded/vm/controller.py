@@ -8,7 +8,7 @@ from functools import partial
 from harness.embedded.context import Context
 from harness.embedded.objects import deleting, dig, phase
 from harness.embedded.vm import volumes
-from harness.embedded.vm.instance import CONTROLLER_FINALIZER, FOREGROUND_FINALIZER, OBSERVED, instance_of, revision
+from harness.embedded.vm.instance import CONTROLLER_FINALIZER, OBSERVED, instance_of, revision
 from harness.embedded.vm.store import VmStore
 from harness.embedded.vm.strategy import START, InstanceAction, decide, is_final
 from harness.kube.client import ApiFailure, Json
@@ -160,11 +160,11 @@ class VmController:
             self._store.patch(vm, {"finalizers": [f for f in finalizers if f != CONTROLLER_FINALIZER]})
 
     def _let_go(self, vmi: Json | None) -> None:
-        """Give up the hold on an instance that ended, is being deleted, and has no launcher any more."""
-        if vmi is None or not deleting(vmi) or not is_final(vmi):
+        """Give up the hold on an instance that has ended; what it left behind is on the VM by then."""
+        if vmi is None or not is_final(vmi):
             return
         finalizers = vmi["metadata"].get("finalizers") or []
-        if CONTROLLER_FINALIZER in finalizers and FOREGROUND_FINALIZER not in finalizers:
+        if CONTROLLER_FINALIZER in finalizers:
             try:
                 self._store.patch(vmi, {"finalizers": [f for f in finalizers if f != CONTROLLER_FINALIZER]}, VMI)
             except ApiFailure as failure:

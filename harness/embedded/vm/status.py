@@ -12,8 +12,7 @@ from harness.embedded.vm.printable import Seen, printable_status
 from harness.embedded.vm.strategy import run_strategy, start_failure
 from harness.kube.client import Json
 
-HANDLED_APART = frozenset({"Ready", "Initialized", "Synchronized"})
-OF_THE_VM = frozenset({"Failure", "RestartRequired", "ManualRecoveryRequired"})
+OF_THE_VM = frozenset({"Ready", "Failure", "RestartRequired"})  # the only ones that are not the instance's (v1.9.0)
 
 
 def vm_status(seen: Seen, moment: datetime) -> Json:
@@ -46,8 +45,8 @@ def _put(status: Json, key: str, value: object) -> None:
 def _conditions(old: list[Json], vmi: Json | None, moment: datetime) -> list[Json]:
     """Return the VM's conditions: Ready always, the instance's others copied, the VM's own kept."""
     found = with_condition(old, ready_condition(vmi, moment))
-    copied = {c["type"]: c for c in dig(vmi, "status", "conditions") or [] if c["type"] not in HANDLED_APART}
-    found = [c for c in found if c["type"] in {"Ready", *OF_THE_VM, *copied}]
+    copied = {c["type"]: c for c in dig(vmi, "status", "conditions") or [] if c["type"] not in OF_THE_VM}
+    found = [c for c in found if c["type"] in {*OF_THE_VM, *copied}]
     for new in copied.values():
         found = with_condition(found, new)
     return found

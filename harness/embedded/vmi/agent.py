@@ -12,10 +12,12 @@ from harness.embedded.context import Context
 from harness.embedded.machines import MachineSpec
 from harness.embedded.node.addresses import Addresses
 from harness.embedded.node.guests import Guests, ended_well, machine_id
-from harness.embedded.objects import deleting, dig
+from harness.embedded.objects import deleting, dig, parse_time
 from harness.embedded.vm.strategy import is_final
 from harness.embedded.vmi import volumes
 from harness.embedded.vmi.conditions import SyncError
+from harness.embedded.vmi.containers import KILL_AFTER_SECONDS, grace_seconds
+from harness.embedded.vmi.migratable import with_migratable
 from harness.embedded.vmi.overhead import MIB, guest_memory, vcpus
 from harness.embedded.vmi.phases import enter
 from harness.embedded.vmi.seed import seed
@@ -42,6 +44,7 @@ class Agent:
         self._claims = context.informers.of(PVC)
         self._volumes = context.informers.of(PV)
         self._vmis = context.informers.of(VMI)
+        self._asked: set[str] = set()  # uids of instances whose guests were asked to shut down
 
     def boot(self, vmi: Json, pod: Json) -> SyncError | None:
         """Start the machine of a Scheduled instance; return why it did not start."""
@@ -88,6 +91,7 @@ class Agent:
         self._say(vmi, "Created", "VirtualMachineInstance defined.")
         self._say(vmi, "Started", "VirtualMachineInstance started.")
         status: Json = copy.deepcopy(vmi["status"])
+        status["conditions"] = with_migratable(vmi)
         enter(status, "Running", datetime.now(UTC))
         devices, address = dig(vmi, "spec", "domain", "devices") or {}, str(dig(pod, "status", "podIP") or "")
         status["interfaces"] = [
@@ -106,14 +110,45 @@ class Agent:
         seen = self._guests.status(uid)
         if seen.phase in {"booting", "running"}:
             return None
-        well = ended_well(seen)
+        if ended_well(seen):
+            return self._end(vmi, well=True)
+        return {**self._end(vmi, well=False), "reason": f"machine {seen.phase}: {seen.detail}".rstrip(": ")[:1024]}
+
+    def stop(self, vmi: Json, pod: Json) -> Json | None:
+        """Bring the machine of a Running instance to its end, its launcher being told to go.
+
+        A guest that has time is asked to shut down. One that has none, or none left, is killed: that is a success where
+        the instance grants no time at all, as for virt-handler (calculateVmPhaseForStatusReason).
+
+        Returns:
+            The instance's status then; None while the guest may still shut down.
+        """
+        if ended := self.ended(vmi):
+            return ended
+        uid, grace = vmi["metadata"]["uid"], grace_seconds(vmi)
+        if grace > 0 and self._left(pod) > 0 and self._guests.supervised(uid):
+            if uid not in self._asked:
+                self._asked.add(uid)
+                self._guests.power_off(uid)
+                self._say(vmi, "ShuttingDown", "Signaled Graceful Shutdown")
+            return None
+        self._guests.kill(uid)
+        for message in ("VirtualMachineInstance stopping", "Signaled Deletion"):
+            self._say(vmi, "Deleted", message)
+        return self._end(vmi, well=grace == 0)
+
+    def _left(self, pod: Json) -> float:
+        """Return the seconds that a guest has left of its launcher's grace period; what follows is the launcher's."""
+        until = parse_time(pod["metadata"]["deletionTimestamp"])
+        return (until - datetime.now(UTC)).total_seconds() - 2 * KILL_AFTER_SECONDS
+
+    def _end(self, vmi: Json, *, well: bool) -> Json:
+        """Return the status of an instance that has ended, and say so."""
+        self._asked.discard(vmi["metadata"]["uid"])
         status: Json = copy.deepcopy(vmi["status"])
         enter(status, "Succeeded" if well else "Failed", datetime.now(UTC))
-        if well:
-            self._say(vmi, "Stopped", "The VirtualMachineInstance was shut down.")
-            return status
-        status["reason"] = f"machine {seen.phase}: {seen.detail}".rstrip(": ")[:1024]
-        self._warn(vmi, "Stopped", "The VirtualMachineInstance crashed.")
+        say, became = (self._say, "was shut down") if well else (self._warn, "crashed")
+        say(vmi, "Stopped", f"The VirtualMachineInstance {became}.")
         return status
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -19,6 +20,7 @@ from harness.kube.client import Json
 
 UNPAUSED = "kubevirt.io/virtual-machine-unpaused"
 PAUSED = "Paused"
+UNTIMED: Json = {"lastProbeTime": None, "lastTransitionTime": None}  # of conditions whose turn KubeVirt does not time
 IMAGE_ERRORS = frozenset({"ErrImagePull", "ImagePullBackOff"})
 
 
@@ -32,8 +34,6 @@ class SyncError:
 
 def ready(conditions: list[Json], after: str, pod: Json | None, moment: datetime) -> list[Json]:
     """Return an instance's conditions with Ready: its pod's, or why it is not ready in the phase `after`."""
-    if after == "Pending" and pod is None:
-        return conditions
     known = condition(pod, "Ready")
     if pod is None:
         why = "PodNotExists", "virt-launcher pod has not yet been scheduled"
@@ -63,6 +63,18 @@ def synchronized(conditions: list[Json], error: SyncError | None, moment: dateti
     if error is None:
         return without_condition(conditions, "Synchronized")
     new = new_condition("Synchronized", "False", error.reason, error.message, moment, probed=False)
+    return with_condition(conditions, new)
+
+
+def volumes_ready(conditions: list[Json], data_volumes: Sequence[Json]) -> list[Json]:
+    """Return an instance's conditions with DataVolumesReady, which nothing changes once the volumes are gone."""
+    if not data_volumes:
+        return conditions
+    states = [str((condition(dv, "Ready") or {}).get("status", "Unknown")) for dv in data_volumes]
+    status = next((state for state in ("False", "Unknown") if state in states), "True")
+    said = "All of the VMI's DVs are bound and ready" if status == "True" else "Not all of the VMI's DVs are ready"
+    reason = "AllDVsReady" if status == "True" else "NotAllDVsReady"
+    new = {"type": "DataVolumesReady", "status": status, "reason": reason, "message": said, **UNTIMED}
     return with_condition(conditions, new)
 
 

@@ -28,6 +28,7 @@ COMPONENT = "virtualmachine-controller"
 WORKERS = 6  # a machine's start holds one for a second or so
 PATIENCE = 3  # refusals of a launcher pod before they are said: a new namespace's service account comes late
 FIRST_BOOT_RETRY_SECONDS = 0.5  # pacing, doubled with each refusal
+STOP_SECONDS = 0.2  # how often a machine that shuts down is looked at
 LAST_BOOT_RETRY_SECONDS = 15.0  # the longest pause between two tries to start a machine
 
 
@@ -71,7 +72,7 @@ class VmiController:
             return None
         vmi = self._introduce(vmi)
         pod = self._launcher(vmi)
-        if deleting(vmi):
+        if deleting(vmi) or is_final(vmi):
             return self._tear_down(vmi, pod)
         error = None
         if pod is None and phase(vmi) in {"", "Pending"}:
@@ -85,7 +86,7 @@ class VmiController:
             return None
         vmi = self._write(vmi, pod, error)
         if pod is None or is_final(vmi):
-            return None
+            return None  # what is left of it is done when this has come back
         self._set_gate(vmi, pod)
         self._label_node(vmi, pod)
         return self._drive_machine(vmi, pod)
@@ -142,7 +143,7 @@ class VmiController:
 
     def _write(self, vmi: Json, pod: Json | None, error: SyncError | None) -> Json:
         """Write the status (and, with the place, the node's label) if it differs."""
-        status = phases.next_status(vmi, pod, datetime.now(UTC), error)
+        status = self._status(vmi, pod, error)
         meta = vmi["metadata"]
         if status.get("phase") == "Scheduled" and phase(vmi) != "Scheduled" and pod is not None:
             names = named.claim_names(vmi["spec"])
@@ -152,6 +153,10 @@ class VmiController:
         if status == (vmi.get("status") or {}):
             return vmi
         return self._replace({**vmi, "metadata": meta, "status": status})
+
+    def _status(self, vmi: Json, pod: Json | None, error: SyncError | None = None) -> Json:
+        data_volumes = named.existing(self._data_volumes, vmi["metadata"]["namespace"], named.claim_names(vmi["spec"]))
+        return phases.next_status(vmi, pod, datetime.now(UTC), error, data_volumes)
 
     def _replace(self, vmi: Json) -> Json:
         made = self._cluster.replace(VMI, vmi)
@@ -175,18 +180,21 @@ class VmiController:
             self._pods.observe(self._cluster.merge(POD, meta["name"], patch, meta["namespace"]))
 
     def _drive_machine(self, vmi: Json, pod: Json) -> float | None:
+        """Start an instance's machine, look after it, or end it with its launcher: what the node agent does."""
         faults = self._context.faults
         here = pod["spec"].get("nodeName") == self._context.node
-        if deleting(pod) or not here or faults.has(vmi, "handler-down"):
+        if not here or faults.has(vmi, "handler-down") or (deleting(pod) and faults.has(pod, "launcher-stays")):
             return None
-        if phase(vmi) == "Scheduled":
+        if phase(vmi) == "Scheduled" and not deleting(pod):
             return self._boot(vmi, pod)
-        if phase(vmi) != "Running" or deleting(vmi):
+        if phase(vmi) != "Running":
             return None
-        ended = self._agent.ended(vmi)
-        if status := ended or instances.told(faults, vmi):
+        ended = self._agent.stop(vmi, pod) if deleting(pod) else self._agent.ended(vmi)
+        if status := ended or (None if deleting(pod) else instances.told(faults, vmi)):
             self._replace({**vmi, "status": status})
-        return None if ended else LOOK_SECONDS
+        if ended:
+            return None
+        return STOP_SECONDS if deleting(pod) else LOOK_SECONDS
 
     def _boot(self, vmi: Json, pod: Json) -> float | None:
         uid = vmi["metadata"]["uid"]
@@ -210,34 +218,39 @@ class VmiController:
         return LOOK_SECONDS
 
     def _tear_down(self, vmi: Json, pod: Json | None) -> float | None:
+        """Take an instance's launcher away when it is being deleted; let it go once it has ended and has none."""
         meta = vmi["metadata"]
-        if pod is not None and not deleting(pod):
+        if pod is not None and deleting(vmi) and not deleting(pod):
             name = pod["metadata"]["name"]
             self._cluster.delete(POD, name, meta["namespace"])
             self._say(vmi, "SuccessfulDelete", f"Deleted virtual machine pod {name}")
             return None
-        vmi = self._write(vmi, pod, None)
-        if pod is not None or not is_final(vmi):
-            return None
-        if self._context.faults.has(vmi, "instance-stays"):
-            return LOOK_SECONDS
-        self._release(vmi)
-        return None
+        if is_final(vmi) and pod is None:
+            return self._release(vmi)
+        written = self._write(vmi, pod, None)
+        return self._drive_machine(written, pod) if pod is not None else None
 
-    def _release(self, vmi: Json) -> None:
-        """Give up the holds on an instance without a launcher; the VM's hold is the VM controller's to give up."""
-        meta, status = vmi["metadata"], dict(vmi["status"])
-        self._forget(meta["uid"])
+    def _release(self, vmi: Json) -> float | None:
+        """Give up the last hold on an instance that has ended and has no launcher any more.
+
+        The VM controller gives its own up as soon as the instance has ended. A real launcher is gone long after that,
+        so nobody sees the status that is written here; launchers go fast here, and the VM controller is waited for.
+        """
+        if deleting(vmi) and self._context.faults.has(vmi, "instance-stays"):
+            return LOOK_SECONDS
+        meta, status = vmi["metadata"], self._status(vmi, None)
         owner, vm = controller_of(vmi), self._vms.get(*key_of(vmi))
         owned = owner is not None and vm is not None and vm["metadata"]["uid"] == owner["uid"]
-        dropped = {FOREGROUND_FINALIZER} if owned else {FOREGROUND_FINALIZER, CONTROLLER_FINALIZER}
         held = meta.get("finalizers") or []
-        kept = [f for f in held if f not in dropped]
-        if kept == held:
-            return
+        if owned and CONTROLLER_FINALIZER in held:
+            return None
+        kept = [f for f in held if f not in {FOREGROUND_FINALIZER, CONTROLLER_FINALIZER}]
+        self._forget(meta["uid"])
         for key in ("activePods", "launcherContainerImageVersion"):
             status.pop(key, None)
-        self._replace({**vmi, "metadata": {**meta, "finalizers": kept}, "status": status})
+        if kept != held or status != vmi["status"]:
+            self._replace({**vmi, "metadata": {**meta, "finalizers": kept}, "status": status})
+        return None
 
     def _forget(self, uid: str) -> None:
         self._refusals.pop(uid, None)

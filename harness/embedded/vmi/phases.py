@@ -6,12 +6,13 @@ What the node agent writes (Running, how it ended, why its machine does not boot
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from datetime import datetime
 
 from harness.embedded.objects import deleting, dig, phase, stamp
 from harness.embedded.vm.strategy import is_final
 from harness.embedded.vm.volumes import claim_name
-from harness.embedded.vmi.conditions import SyncError, ready, scheduled, synchronized
+from harness.embedded.vmi.conditions import SyncError, ready, scheduled, synchronized, volumes_ready
 from harness.embedded.vmi.containers import IMAGE
 from harness.embedded.vmi.overhead import in_mib, memory_overhead
 from harness.kube.client import Json
@@ -19,8 +20,16 @@ from harness.kube.client import Json
 NODE_LABEL = "kubevirt.io/nodeName"
 
 
-def next_status(vmi: Json, pod: Json | None, moment: datetime, error: SyncError | None) -> Json:
-    """Return the whole status of an instance with its launcher `pod`; `error` says why it could not be brought on."""
+def next_status(
+    vmi: Json, pod: Json | None, moment: datetime, error: SyncError | None, data_volumes: Sequence[Json] = ()
+) -> Json:
+    """Return the whole status of an instance.
+
+    Args:
+        pod: its launcher.
+        error: why it could not be brought on.
+        data_volumes: those that fill its volumes.
+    """
     status = copy.deepcopy(vmi.get("status") or {})
     before = phase(vmi)
     after = _next_phase(vmi, pod)
@@ -36,6 +45,7 @@ def next_status(vmi: Json, pod: Json | None, moment: datetime, error: SyncError 
     elif before == "Scheduling" and pod is not None and dig(pod, "status", "qosClass"):
         status["qosClass"] = pod["status"]["qosClass"]
     conditions = ready(status.get("conditions") or [], after, pod, moment)
+    conditions = volumes_ready(conditions, data_volumes)
     conditions = scheduled(conditions, before, pod)
     conditions = synchronized(conditions, error, moment)
     if conditions:

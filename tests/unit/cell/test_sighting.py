@@ -26,6 +26,12 @@ def pod(uid: str = "pod-1", of: str = "vmi-1", address: str = "10.1.0.5", **stat
     return {"metadata": meta, "status": {"podIP": address, **status}}
 
 
+def deleted(**status: Any) -> Json:
+    found = vmi(**status)
+    found["metadata"]["deletionTimestamp"] = "2026-11-21T10:00:00Z"
+    return found
+
+
 class Api:
     """Lists what it was given."""
 
@@ -55,6 +61,8 @@ def test_a_machine_that_is_as_it_was_is_not_spoken_of() -> None:
         ([], [], "is gone"),
         ([vmi("vmi-2")], [pod(of="vmi-2")], "was restarted"),
         ([vmi(phase="Failed", reason="crashed")], [pod()], "is Failed: crashed"),
+        ([vmi(phase="Succeeded")], [pod(**ended("Completed", 0))], "has ended: it shut down, and nobody deleted it"),
+        ([deleted(phase="Succeeded")], [pod(**ended("Completed", 0))], "is being deleted"),
         ([vmi()], [pod(**ended("OOMKilled", 137))], "died: OOMKilled (exit code 137)"),
         ([vmi()], [], "lost its launcher pod"),
         ([vmi(activePods={"pod-2": "node-b"}, nodeName="node-b")], [pod()], "was moved from node node-a to node-b"),

@@ -13,10 +13,13 @@ MACHINE_STEPS = [
     ("instance created", 3, None, True, 4),
     ("instance seen", 4, 1, False, 5),
     ("scheduling", 5, 2, False, 6),
-    ("running", 6, 5, False, 7),
-    ("ready", 7, 6, False, 8),
-    ("deleted", 9, 7, False, 10),
-    ("pod terminating", 10, 8, False, 11),
+    ("asked by its node's agent", 6, 5, False, 7),
+    ("running", 7, 6, False, 8),
+    ("ready", 8, 7, False, 9),
+    ("deleted", 10, 8, False, 11),
+    ("pod terminating", 11, 9, False, 12),
+    ("shut down", 12, 10, False, 12),
+    ("let go", 12, 11, False, 12),
 ]
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
+
+import pytest
 
 from harness.embedded.node import pods
 from harness.embedded.objects import condition
@@ -11,6 +14,7 @@ from harness.embedded.vmi.conditions import SyncError
 from harness.embedded.vmi.phases import next_status
 from tests.unit.embedded.vmi.samples import pod, vmi
 
+Json = dict[str, Any]
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -61,3 +65,29 @@ def test_sync_error_shows_and_goes_again() -> None:
     assert found is not None
     assert (found["status"], found["reason"]) == ("False", "FailedPvcNotFound")
     assert condition({"status": next_status({**vmi(), "status": shown}, pod(), NOW, None)}, "Synchronized") is None
+
+
+def filled(*states: str) -> list[Json]:
+    return [{"status": {"conditions": [{"type": "Ready", "status": state}]}} for state in states]
+
+
+@pytest.mark.parametrize(
+    ("data_volumes", "said"),
+    [
+        (filled("True", "True"), "True/AllDVsReady"),
+        (filled("True", "False", "Unknown"), "False/NotAllDVsReady"),
+        ([*filled("True"), {"status": {}}], "Unknown/NotAllDVsReady"),
+        ([], "none"),
+    ],
+)
+def test_an_instance_says_whether_its_data_volumes_are_ready(data_volumes: list[Json], said: str) -> None:
+    status = next_status(vmi("Pending"), None, NOW, None, data_volumes)
+    found = condition({"status": status}, "DataVolumesReady")
+    assert (f"{found['status']}/{found['reason']}" if found else "none") == said
+
+
+def test_an_instance_that_waits_for_its_volumes_has_no_pod() -> None:
+    status = next_status(vmi("Pending"), None, NOW, None, filled("False"))
+    ready = condition({"status": status}, "Ready")
+    assert ready is not None
+    assert (ready["status"], ready["reason"]) == ("False", "PodNotExists")

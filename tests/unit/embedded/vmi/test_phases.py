@@ -47,15 +47,17 @@ def instance_steps() -> Iterator[tuple[str, Json, Json | None, Json]]:
     vmi, pod = versions("vmi"), versions("pod")
     yield "Pending to Scheduling", vmi[1], pod[0], vmi[2]
     yield "bound", vmi[2], pod[2], vmi[3]
-    yield "Running to Ready", vmi[5], pod[4], vmi[6]
-    yield "pod terminating", vmi[7], pod[5], vmi[8]
-    yield "pod gone", vmi[8], None, vmi[9]
+    yield "Running to Ready", vmi[6], pod[4], vmi[7]
+    yield "pod terminating", vmi[8], pod[5], vmi[9]
+    yield "shut down", vmi[10], pod[5], vmi[10]
+    yield "pod ended", vmi[11], pod[6], vmi[11]
 
 
-@pytest.mark.parametrize("number", range(5))
+@pytest.mark.parametrize("number", range(6))
 def test_instance_status_follows_the_recording(number: int) -> None:
     name, before, pod, after = list(instance_steps())[number]
-    status = without_nulls(untimed(next_status(before, pod, RECORDED_AT, None)))
+    filled = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    status = without_nulls(untimed(next_status(before, pod, RECORDED_AT, None, [filled])))
     expected = without_nulls(untimed(after["status"]))
     # The recording's script forgot the pod's interface name for one update.
     for side in (status, expected):
