@@ -20,9 +20,10 @@ from harness.kube.client import Cluster
 from harness.kube.resources import DATA_VOLUME, NAMESPACE
 from harness.model import Access
 from harness.paths import project_dir
-from harness.until import Deadline, NotYet, until
-from tests.contract import images
+from harness.until import NotYet, until
+from tests.contract import images, limits
 from tests.contract.job import KUBECONFIG, let_in, make_namespace
+from tests.contract.limits import within
 from tests.contract.machines import Machines
 from tests.contract.reach import embedded, existing
 from tests.contract.streams import Watcher
@@ -53,8 +54,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Name the marker of the tests that need machines."""
-    config.addinivalue_line("markers", "machines: needs machines that boot, not the API alone")
+    """Stretch the limits."""
+    limits.configure(config)
 
 
 @pytest.fixture(scope="session")
@@ -65,7 +66,7 @@ def infra(request: pytest.FixtureRequest) -> Iterator[Infra]:
     image: str | None = request.config.getoption("--image")
     mirror: str | None = request.config.getoption("--mirror")
     with existing(Path(given), image, mirror) if given is not None else embedded(image) as reached:
-        admin = Cluster.from_kubeconfig(reached.kubeconfig)
+        admin = Cluster.from_kubeconfig(reached.kubeconfig, patience=limits.patience())
         yield Infra(admin, reached.kubeconfig, address or _way_to(admin.server), reached.boot_image)
 
 
@@ -111,7 +112,7 @@ def namespaces(cluster: Cluster) -> Iterator[list[str]]:
     """
     made: list[str] = []
     yield made
-    deadline = Deadline.after(GONE_SECONDS)
+    deadline = within(GONE_SECONDS)
     for name in made:
         until(partial(gone, cluster, name), deadline=deadline, what=f"namespace {name} to be gone", interval=0.2)
 

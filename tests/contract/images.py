@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from tests.contract.limits import lasting
+
 MIB = 1024 * 1024
 SIZE = 8 * MIB
 CHUNK = 256 * 1024
@@ -73,7 +75,7 @@ class _Handler(BaseHTTPRequestHandler):
         pause = SLOW_SECONDS * CHUNK / SIZE if name == "slow.img" else 0.0
         for start in range(first, last, CHUNK):
             if name == "stalled.img" and start >= STALL_AFTER:
-                site.release.wait(timeout=60.0)
+                site.release.wait(timeout=lasting(60.0))
             elif pause:
                 threading.Event().wait(pause)
             self.wfile.write(site.body[start : min(start + CHUNK, last)])

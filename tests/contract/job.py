@@ -24,7 +24,8 @@ from harness.kube.resources import (
     Resource,
 )
 from harness.paths import project_dir
-from harness.until import Deadline, NotYet, until
+from harness.until import NotYet, until
+from tests.contract.limits import lasting, patience, within
 
 Json = dict[str, Any]
 PROJECT = "contract"
@@ -109,7 +110,7 @@ def _client(admin: Cluster, kubeconfig: Path, name: str, folder: Path) -> Cluste
     path = folder / KUBECONFIG
     path.touch(mode=0o600)
     path.write_text(yaml.safe_dump(config), encoding="utf-8")
-    return Cluster.from_kubeconfig(path)
+    return Cluster.from_kubeconfig(path, patience=patience())
 
 
 def _wait_until_let_in(job: Cluster) -> None:
@@ -123,7 +124,7 @@ def _wait_until_let_in(job: Cluster) -> None:
             codes.append(job.send("POST", NAMESPACE.path(), body=body, query={"dryRun": "All"}).code)
         return codes == [201, 403] or NotYet(f"namespaces of the project and of nobody are answered {codes}")
 
-    until(holds, deadline=Deadline.after(READY_SECONDS), what="deploy/rbac to be in force", interval=0.3)
+    until(holds, deadline=within(READY_SECONDS), what="deploy/rbac to be in force", interval=0.3)
 
 
 def labels_of(name: str) -> dict[str, str]:
@@ -137,5 +138,5 @@ def make_namespace(job: Cluster, name: str) -> None:
     """Make a namespace and see to it that the job may work in it, as a cell does."""
     labels = {**labels_of(name), "pod-security.kubernetes.io/enforce": "privileged"}
     job.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
-    join_namespace(job, name, labels, 20.0)
+    join_namespace(job, name, labels, lasting(20.0))
     job.list(VM, name)

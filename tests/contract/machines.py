@@ -10,12 +10,14 @@ from harness.cell.access import run_on, wait_for_login
 from harness.cell.keys import make_key_pair
 from harness.cell.manifests import CellPlan, GoldenImage, machine
 from harness.kube.client import Cluster
+from harness.kube.portforward import OPEN_SECONDS
 from harness.kube.resources import DATA_VOLUME, POD, SECRET, VM, VMI, Resource
 from harness.kube.tunnels import Tunnels
 from harness.model import Access, Machine, PlannedMachine
 from harness.paths import project_dir
 from harness.proc import Completed
-from harness.until import Deadline, NotYet, until
+from harness.until import NotYet, until
+from tests.contract.limits import lasting, within
 from tests.contract.transitions import Json
 from tests.contract.volumes import wait_gone, wait_phase
 
@@ -91,7 +93,7 @@ class Machines:
 
         return until(
             probe,
-            deadline=Deadline.after(seconds),
+            deadline=within(seconds),
             what=f"VirtualMachine {self.namespace}/{name} {what}",
             describe=lambda: "\n".join(self.cluster.events_of(self.namespace, name)),
             interval=0.1,
@@ -116,19 +118,19 @@ class Machines:
         address = self.launcher(name)["status"]["podIP"]
         tunnels = self.tunnels(name, address) if (access or self.access) == "portforward" else None
         reached = Machine(_planned(name, 512), address, SSH_PORT, self.image.user, tunnels)
-        wait_for_login(reached, self.key, deadline=Deadline.after(LOGIN_SECONDS), seconds=20.0, control=self.control)
+        wait_for_login(reached, self.key, deadline=within(LOGIN_SECONDS), seconds=lasting(20.0), control=self.control)
         return reached
 
     def tunnels(self, name: str, address: str) -> Path:
         """Write down the way to a machine through the API; return the file."""
         path = self.key.with_name(f"{name}-tunnels.json")
         log = path.with_suffix(".log")
-        Tunnels(self.kubeconfig, None, self.namespace, {address: name}, log).save(path)
+        Tunnels(self.kubeconfig, None, self.namespace, {address: name}, log, lasting(OPEN_SECONDS)).save(path)
         return path
 
     def run(self, on: Machine, command: str) -> Completed:
         """Run a shell command on a machine."""
-        return run_on(on, command, private_key=self.key, timeout=COMMAND_SECONDS, control=self.control)
+        return run_on(on, command, private_key=self.key, timeout=lasting(COMMAND_SECONDS), control=self.control)
 
     def delete(self, name: str) -> None:
         """Delete a VirtualMachine and wait until it, its instance and its launcher pod are gone."""

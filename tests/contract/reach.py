@@ -13,6 +13,7 @@ from harness.cell.manifests import GoldenImage
 from harness.model import Mirror
 from harness.providers.embedded import embedded_provider
 from harness.spec.settings import Settings
+from tests.contract.limits import artifacts, timeouts
 
 NAME = "contract"  # of the embedded instance; one that a killed run left behind is mended, and taken down at the end
 BUILT_IMAGE = "debian-13"
@@ -28,7 +29,7 @@ class Reached:
 
 
 def _image(name: str, mirror: Mirror) -> Callable[[], GoldenImage]:
-    return lambda: providers.golden_image(Settings(), name, mirror, progress=lambda _line: None)
+    return lambda: providers.golden_image(Settings(), name, mirror, progress=lambda _line: None, limits=artifacts())
 
 
 @contextmanager
@@ -41,7 +42,7 @@ def existing(kubeconfig: Path, image: str | None, mirror: str | None) -> Iterato
 @contextmanager
 def embedded(image: str | None) -> Iterator[Reached]:
     """Bring an embedded infrastructure up, and take it down at the end."""
-    provider = embedded_provider(NAME, Store(), progress=lambda _event: None)
+    provider = embedded_provider(NAME, Store(limits=artifacts()), progress=lambda _event: None, timeouts=timeouts())
     try:
         provider.up()
         yield Reached(provider.kubeconfig(), _image(image or BUILT_IMAGE, provider.mirror()))

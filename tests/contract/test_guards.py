@@ -9,8 +9,9 @@ import yaml
 
 from harness.kube.client import ApiFailure, Cluster
 from harness.kube.resources import DATA_VOLUME, PVC, ROLE_BINDING, SERVICE_ACCOUNT, VM, VMI
-from harness.until import Deadline, NotYet, until
+from harness.until import NotYet, until
 from tests.contract.conftest import Infra
+from tests.contract.limits import patience, within
 from tests.contract.transitions import Json
 from tests.contract.volumes import copy_of, datavolume
 
@@ -30,7 +31,7 @@ def wait_instance(cluster: Cluster, namespace: str, name: str) -> Json:
     """Wait until a VirtualMachine has its instance."""
     return until(
         lambda: cluster.get(VMI, name, namespace) or NotYet("there is none"),
-        deadline=Deadline.after(20),
+        deadline=within(20),
         what=f"instance {namespace}/{name}",
         interval=0.1,
     )
@@ -94,7 +95,7 @@ def _as_account(infra: Infra, namespace: str, folder: Path) -> Cluster:
         user["user"] = {"token": answer["status"]["token"]}
     path = folder / "kubeconfig"
     path.write_text(yaml.safe_dump(config), encoding="utf-8")
-    return Cluster.from_kubeconfig(path)
+    return Cluster.from_kubeconfig(path, patience=patience())
 
 
 def test_a_job_with_the_role_edit_clones_only_from_where_it_may(
@@ -109,7 +110,7 @@ def test_a_job_with_the_role_edit_clones_only_from_where_it_may(
             return NotYet(failure.message)
         return True
 
-    until(granted, deadline=Deadline.after(10), what="the role edit to allow DataVolumes", interval=0.2)
+    until(granted, deadline=within(10), what="the role edit to allow DataVolumes", interval=0.2)
     with pytest.raises(ApiFailure) as refused:
         job.create(DATA_VOLUME, datavolume(namespace, "foreign", copy_of(other_namespace, "golden")))
 

@@ -7,8 +7,9 @@ import pytest
 from harness.embedded.admission.names import quantity
 from harness.kube.client import Cluster
 from harness.kube.resources import DATA_VOLUME, NODE, POD, PVC, SECRET, VM, VMI
-from harness.until import Deadline, NotYet, until
+from harness.until import NotYet, until
 from tests.contract.images import Site
+from tests.contract.limits import within
 from tests.contract.machines import FINAL, Machines
 from tests.contract.streams import Watcher
 from tests.contract.transitions import Json
@@ -101,14 +102,14 @@ def test_a_machine_that_powers_off_is_seen_to_have_ended(machines: Machines) -> 
         phase: str = (instance.get("status") or {}).get("phase", "")
         return phase if phase in FINAL else NotYet(phase or "no instance")
 
-    phase = until(ended, deadline=Deadline.after(60), what="the instance to end", interval=0.1)
-    until(lambda: _stopped(machines.status("leaves")), deadline=Deadline.after(20), what="the machine to be Stopped")
+    phase = until(ended, deadline=within(60), what="the instance to end", interval=0.1)
+    until(lambda: _stopped(machines.status("leaves")), deadline=within(20), what="the machine to be Stopped")
 
     def unready() -> bool | NotYet:
         """Being stopped and being ready are two observations: one may follow the other."""
         return NotYet("still ready") if machines.status("leaves").get("ready") else True
 
-    until(unready, deadline=Deadline.after(20), what="the machine to be not ready")
+    until(unready, deadline=within(20), what="the machine to be not ready")
     assert phase == "Succeeded"
 
 
@@ -146,7 +147,7 @@ def test_a_machine_without_room_says_so_and_starts_when_there_is(machines: Machi
         assert found is not None
         return found["spec"].get("nodeName") or NotYet("it has no node")
 
-    until(placed, deadline=Deadline.after(20), what="the hog to be on its node", interval=0.1)
+    until(placed, deadline=within(20), what="the hog to be on its node", interval=0.1)
 
     def greedy(vm: Json) -> None:
         spec = vm["spec"]["template"]["spec"]

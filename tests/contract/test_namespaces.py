@@ -8,9 +8,10 @@ import pytest
 
 from harness.kube.client import Cluster
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, PV
-from harness.until import Deadline, NotYet, until
+from harness.until import NotYet, until
 from tests.contract.conftest import gone
 from tests.contract.images import Site
+from tests.contract.limits import lasting, within
 from tests.contract.machines import Machines
 from tests.contract.volumes import datavolume, http
 
@@ -28,7 +29,7 @@ def test_a_namespaces_deletion_takes_everything(machines: Machines, admin: Clust
     cluster.delete(NAMESPACE, namespace)
     until(
         lambda: gone(cluster, namespace),
-        deadline=Deadline.after(NAMESPACE_SECONDS),
+        deadline=within(NAMESPACE_SECONDS),
         what=f"namespace {namespace} to be gone",
         interval=0.2,
     )
@@ -38,7 +39,7 @@ def test_a_namespaces_deletion_takes_everything(machines: Machines, admin: Clust
         left = [c["name"] for c in claims if c.get("namespace") == namespace]
         return NotYet(f"volumes of {', '.join(left)}") if left else True
 
-    until(volumes_left, deadline=Deadline.after(20), what="its volumes to be gone", interval=0.2)
+    until(volumes_left, deadline=within(20), what="its volumes to be gone", interval=0.2)
 
 
 def test_guests_of_two_namespaces_do_not_reach_each_other(machines: Machines, other_namespace: str) -> None:
@@ -53,7 +54,7 @@ def test_guests_of_two_namespaces_do_not_reach_each_other(machines: Machines, ot
     one, two, foreign = machines.login("one"), machines.login("two"), others.login("foreign")
 
     def reaches(address: str) -> bool:
-        return machines.run(one, f"timeout 3 bash -c '</dev/tcp/{address}/22'").returncode == 0
+        return machines.run(one, f"timeout {lasting(3):g} bash -c '</dev/tcp/{address}/22'").returncode == 0
 
     assert reaches(two.address)
     assert not reaches(foreign.address)

@@ -18,13 +18,15 @@ from harness.kube.portforward import open_stream
 from harness.kube.resources import VM, VMI
 from harness.kube.tunnels import Tunnels, refused_inside
 from harness.model import Access
-from harness.until import Deadline, NotYet, until
+from harness.until import NotYet, until
+from tests.contract.limits import lasting, within
 from tests.contract.machines import Machines
 from tests.contract.test_guards import too_large
 
 GROUP = "/apis/subresources.kubevirt.io"
 ACCESS: tuple[Access, ...] = ("direct", "portforward")
 SECONDS = 30.0
+VMIS = "virtualmachineinstances"
 Json = dict[str, Any]
 
 
@@ -147,7 +149,7 @@ def test_a_machine_is_switched_by_its_run_strategy(admin: Cluster, namespace: st
     )
     assert switch("start")[0] == 202
     assert _strategy(admin, namespace) == "Always"
-    until(lambda: _instance(admin, namespace), deadline=Deadline.after(SECONDS), what="an instance")
+    until(lambda: _instance(admin, namespace), deadline=within(SECONDS), what="an instance")
     assert switch("start") == conflict("virtualmachine", "huge", "VM is already running")
     port = admin.send("GET", path(namespace, "virtualmachineinstances", "huge", "portforward/22"))
     assert said(port) == (400, "no network interfaces are present")
@@ -176,14 +178,14 @@ def test_always_is_not_started_by_hand(admin: Cluster, namespace: str) -> None:
         "virtualmachine", "huge", "VM is not running: Halted"
     )
     assert put(admin, namespace, "virtualmachines", "huge", "start").code == 202
-    until(lambda: _instance(admin, namespace), deadline=Deadline.after(SECONDS), what="an instance")
+    until(lambda: _instance(admin, namespace), deadline=within(SECONDS), what="an instance")
     assert _strategy(admin, namespace) == "Manual"
     assert put(admin, namespace, "virtualmachines", "huge", "stop").code == 202
 
     def gone() -> bool | NotYet:
         return admin.get(VMI, "huge", namespace) is None or NotYet("it is there")
 
-    until(gone, deadline=Deadline.after(SECONDS), what="the instance to be gone")
+    until(gone, deadline=within(SECONDS), what="the instance to be gone")
     admin.merge(VM, "huge", {"spec": {"runStrategy": "Always"}}, namespace)
     answers = said(put(admin, namespace, "virtualmachines", "huge", "start"))
     assert answers in [
@@ -232,14 +234,14 @@ def _banner(tunnels: Tunnels, address: str) -> bytes:
         return os.read(other, 100)
     finally:
         os.close(sink)
-        carrying.join(20)
+        carrying.join(lasting(20))
         for descriptor in (source, other, mine):
             os.close(descriptor)
 
 
 def _through_proxy(url: str, target: str) -> bytes:
     host, port = url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=20) as made:
+    with socket.create_connection((host, int(port)), timeout=lasting(20)) as made:
         made.sendall(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n".encode())
         answer = b""
         while b"\r\n\r\n" not in answer or not answer.split(b"\r\n\r\n", 1)[1]:
@@ -282,7 +284,7 @@ def test_a_machine_is_restarted_and_its_console_is_read(machines: Machines, admi
     machines.create("again", lambda vm: vm["spec"].update(runStrategy="Always"))
     machines.wait_ready("again")
     guest = machines.login("again")
-    with closing(open_stream(admin, path(namespace, "virtualmachineinstances", "again", "console"))) as console:
+    with closing(open_stream(admin, path(namespace, VMIS, "again", "console"), lasting(SECONDS))) as console:
         machines.run(guest, "echo said-on-the-console | sudo tee /dev/console")
         seen = b""
         while b"said-on-the-console" not in seen:
@@ -297,7 +299,7 @@ def test_a_machine_is_restarted_and_its_console_is_read(machines: Machines, admi
         other = found is not None and first is not None and found["metadata"]["uid"] != first["metadata"]["uid"]
         return found if found is not None and other else NotYet("the same instance")
 
-    until(another, deadline=Deadline.after(60), what="another instance")
+    until(another, deadline=within(60), what="another instance")
     machines.wait_ready("again")
     assert machines.run(machines.login("again"), "hostname").stdout.strip() == "again"
     assert no_agent == conflict("virtualmachineinstance", "again", "VMI does not have guest agent connected")

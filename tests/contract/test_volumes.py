@@ -8,8 +8,9 @@ import pytest
 
 from harness.kube.client import ApiFailure, Cluster
 from harness.kube.resources import DATA_SOURCE, DATA_VOLUME, POD, PVC
-from harness.until import Deadline, NotYet, until
+from harness.until import NotYet, until
 from tests.contract.images import SIZE, STALL_AFTER, Site
+from tests.contract.limits import within
 from tests.contract.streams import Watcher
 from tests.contract.volumes import (
     condition,
@@ -61,7 +62,7 @@ def test_a_missing_image_is_retried_and_never_failed(
         count = int(status_of(cluster, namespace, "notfound").get("restartCount") or 0)
         return True if count >= 2 else NotYet(f"restartCount is {count}")
 
-    until(restarted, deadline=Deadline.after(RETRIES_SECONDS), what="the third attempt at the import")
+    until(restarted, deadline=within(RETRIES_SECONDS), what="the third attempt at the import")
     remove(cluster, namespace, "notfound")
 
     taken = watcher.taken()
@@ -98,7 +99,7 @@ def test_a_stalled_import_stands_still_and_goes_on(cluster: Cluster, namespace: 
         moving = not PERCENT.fullmatch(progress) or float(progress.rstrip("%")) <= 0
         return NotYet(f"{progress} for {len(steady)} looks") if moving or len(steady) < 12 else True
 
-    until(stands_still, deadline=Deadline.after(30), what="the import to stand still", interval=0.25)
+    until(stands_still, deadline=within(30), what="the import to stand still", interval=0.25)
     stalled = status_of(cluster, namespace, "stalled")
     site.release.set()
     wait_phase(cluster, namespace, "stalled", "Succeeded")
@@ -164,7 +165,7 @@ def test_a_data_source_names_what_is_cloned(cluster: Cluster, admin: Cluster, na
         states = {c["type"]: c["status"] for c in (found.get("status") or {}).get("conditions") or []}
         return True if states.get("Ready") == "True" else NotYet(str(states))
 
-    until(ready, deadline=Deadline.after(20), what="the DataSource to be ready", interval=0.1)
+    until(ready, deadline=within(20), what="the DataSource to be ready", interval=0.1)
     body = datavolume(namespace, "disk", {})
     del body["spec"]["source"]
     body["spec"]["sourceRef"] = {"kind": "DataSource", "name": "image"}
@@ -182,7 +183,7 @@ def test_an_image_larger_than_its_disk_is_said_and_never_failed(
         tried = int(status.get("restartCount") or 0) >= 1
         return text if tried and "larger" in text else NotYet(text or "no message yet")
 
-    message = until(said, deadline=Deadline.after(RETRIES_SECONDS), what="the reason of the failure", interval=0.1)
+    message = until(said, deadline=within(RETRIES_SECONDS), what="the reason of the failure", interval=0.1)
 
     assert str(SIZE) in message
     assert "Failed" not in seen_values(watcher.taken().of("dv", "small"), "phase")
@@ -195,7 +196,7 @@ def test_a_clone_waits_for_its_source(cluster: Cluster, namespace: str, site: Si
         events = cluster.events_of(namespace, "early")
         return True if any("CloneWithoutSource" in line for line in events) else NotYet("; ".join(events) or "no event")
 
-    until(told, deadline=Deadline.after(20), what="the event CloneWithoutSource", interval=0.2)
+    until(told, deadline=within(20), what="the event CloneWithoutSource", interval=0.2)
     assert status_of(cluster, namespace, "early").get("phase", "") not in {"Failed", "Succeeded"}
     make(cluster, datavolume(namespace, "late", http(site.url("good.img"), site.checksum)))
     wait_phase(cluster, namespace, "early", "Succeeded", seconds=CLONE_SECONDS)

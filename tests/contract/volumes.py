@@ -6,7 +6,8 @@ from typing import Any
 
 from harness.kube.client import Cluster
 from harness.kube.resources import DATA_VOLUME, PVC, Resource
-from harness.until import Deadline, NotYet, until
+from harness.until import NotYet, until
+from tests.contract.limits import within
 from tests.contract.transitions import Json, WatchEvent
 
 IMPORT_SECONDS = 30.0
@@ -56,7 +57,7 @@ def wait_phase(cluster: Cluster, namespace: str, name: str, phase: str, *, secon
 
     return until(
         probe,
-        deadline=Deadline.after(seconds),
+        deadline=within(seconds),
         what=f"DataVolume {namespace}/{name} to be {phase}",
         describe=lambda: "\n".join(cluster.events_of(namespace, name)),
         interval=INTERVAL,
@@ -80,7 +81,7 @@ def wait_gone(
 
     until(
         probe,
-        deadline=Deadline.after(seconds),
+        deadline=within(seconds),
         what=f"{resource.kind} {namespace}/{name} to be gone",
         describe=lambda: "\n".join(cluster.events_of(namespace, name)),
         interval=INTERVAL,

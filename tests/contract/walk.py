@@ -17,6 +17,7 @@ import threading
 from pathlib import Path
 
 from harness.kube.client import Cluster
+from tests.contract.limits import patience
 from tests.contract.streams import Streams, Watcher, load, save
 from tests.contract.transitions import steps
 from tests.contract.walks import DV_WALKS, VM_WALKS, compare_dv, compare_vm
@@ -50,7 +51,7 @@ def main() -> int:
     """Run one command; return the exit status."""
     given = _arguments()
     if given.command == "record":
-        watcher = Watcher(Cluster.from_kubeconfig(given.kubeconfig), given.namespace).start()
+        watcher = Watcher(Cluster.from_kubeconfig(given.kubeconfig, patience=patience()), given.namespace).start()
         threading.Event().wait(given.seconds)
         save(watcher.taken(), given.out)
         sys.stdout.write("".join(f"watch broke: {line}\n" for line in watcher.broken))
