@@ -19,7 +19,7 @@ from harness.proc import Completed
 from harness.until import NotYet, until
 from tests.contract.limits import lasting, within
 from tests.contract.transitions import Json
-from tests.contract.volumes import wait_gone, wait_phase
+from tests.contract.volumes import GONE_SECONDS, wait_gone, wait_phase
 
 KINDS: dict[str, Resource] = {r.kind: r for r in (DATA_VOLUME, SECRET, VM)}
 CLONE_SECONDS = 120.0
@@ -132,11 +132,11 @@ class Machines:
         """Run a shell command on a machine."""
         return run_on(on, command, private_key=self.key, timeout=lasting(COMMAND_SECONDS), control=self.control)
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str, *, seconds: float = GONE_SECONDS) -> None:
         """Delete a VirtualMachine and wait until it, its instance and its launcher pod are gone."""
         assert self.cluster.delete(VM, name, self.namespace)
         for resource in (VM, VMI):
-            wait_gone(self.cluster, resource, self.namespace, name)
+            wait_gone(self.cluster, resource, self.namespace, name, seconds=seconds)
         assert self.launchers() == []
 
     def launchers(self) -> list[str]:

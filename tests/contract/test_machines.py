@@ -12,13 +12,11 @@ from tests.contract.images import Site
 from tests.contract.limits import within
 from tests.contract.machines import FINAL, Machines
 from tests.contract.streams import Watcher
-from tests.contract.transitions import Json
+from tests.contract.transitions import Json, pod_facets, steps, vmi_facets
 from tests.contract.volumes import datavolume, http, wait_gone
 from tests.contract.walks import compare_vm
 
 pytestmark = pytest.mark.machines
-IMPORT_SECONDS = 300.0
-NAMESPACE_SECONDS = 60.0
 HOSTNAME = "kubernetes.io/hostname"
 
 
@@ -88,6 +86,27 @@ def test_a_machine_makes_its_disk_from_a_template_and_takes_it_away(machines: Ma
     assert any("SuccessfulDataVolumeCreate" in line for line in told)
     wait_gone(cluster, DATA_VOLUME, namespace, "templated")
     wait_gone(cluster, PVC, namespace, "templated")
+
+
+def test_a_machine_that_is_given_time_shuts_down(machines: Machines, watcher: Watcher) -> None:
+    def patient(vm: Json) -> None:
+        vm["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 120
+
+    machines.disk("patient")
+    machines.create("patient", patient)
+    machines.wait_ready("patient")
+    machines.login("patient")  # from then on it hears that it is to shut down
+    machines.delete("patient", seconds=120)
+
+    taken = watcher.taken()
+    phases = [step.value for step in steps(taken.of("vmi", "patient"), vmi_facets) if step.facet == "phase"]
+    assert phases == ["Pending", "Scheduling", "Scheduled", "Running", "Succeeded"]
+    ends = [
+        step.value for step in steps(taken.of("pod", "virt-launcher-patient-*"), pod_facets) if step.facet == "phase"
+    ]
+    assert ends[-1] == "Succeeded"
+    said = [event["reason"] for event in taken.about("VirtualMachineInstance", "/patient")]
+    assert {"ShuttingDown", "Stopped"} <= set(said)
 
 
 def test_a_machine_that_powers_off_is_seen_to_have_ended(machines: Machines) -> None:
