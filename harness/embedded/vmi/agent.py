@@ -123,9 +123,11 @@ class Agent:
         Returns:
             The instance's status then; None while the guest may still shut down.
         """
+        uid, grace = vmi["metadata"]["uid"], grace_seconds(vmi)
+        if uid in self._asked and not self._guests.supervised(uid):
+            return self._end(vmi, well=True)  # it did as it was asked to; what is left of it goes with its launcher
         if ended := self.ended(vmi):
             return ended
-        uid, grace = vmi["metadata"]["uid"], grace_seconds(vmi)
         if grace > 0 and self._left(pod) > 0 and self._guests.supervised(uid):
             if uid not in self._asked:
                 self._asked.add(uid)
