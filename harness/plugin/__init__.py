@@ -113,6 +113,15 @@ def pytest_terminal_summary(config: pytest.Config) -> None:
         run.show()
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
+    """Print below pytest's last line what an interrupted run did and did not do."""
+    yield
+    run = session.config.stash.get(RUN, None)
+    if run is not None and run.started and run.signalled:
+        run.show_interruption()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]

@@ -9,8 +9,9 @@ from xdist.workermanage import NodeManager, WorkerController
 
 from harness.errors import VmatrixError
 from harness.plugin.scheduling import CellScheduling
-from harness.plugin.single_process import finish, refuse
+from harness.plugin.single_process import finish, interrupted_early, refuse
 from harness.plugin.state import RUN, WORKER_INPUT, planned
+from harness.plugin.unreached import note_unreached
 from harness.session import Run
 from harness.session.admit import Waiting
 from harness.session.dispatch import Dispatch
@@ -60,6 +61,10 @@ class RunController:
         """Return the scheduler that hands out whole cells."""
         return self.scheduling
 
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Give Ctrl-C its exit code before the run has begun, too."""
+        interrupted_early(self.run, excinfo)
+
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Once the workers have ended: delete what is left, write the reports, set the exit code."""
@@ -67,6 +72,7 @@ class RunController:
             self.scheduling.close()
             if self.scheduling.problem is not None:
                 refuse(self.run, self.scheduling.problem)
+            note_unreached(self.run, session.config, self.scheduling.collection)
         if self.dispatch is not None:
             self.dispatch.listen()
         finish(self.run, session, exitstatus)

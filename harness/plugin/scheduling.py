@@ -55,6 +55,11 @@ class CellScheduling:
         return self._collection is not None
 
     @property
+    def collection(self) -> Sequence[str]:
+        """Return the names of all items; none before the workers have said what theirs are."""
+        return self._collection or ()
+
+    @property
     def has_pending(self) -> bool:
         """Tell whether a worker has items left."""
         return any(load.left for load in self._loads.values())

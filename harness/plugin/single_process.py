@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 import pytest
 
 from harness.errors import NothingSelected, VmatrixError
 from harness.plugin.state import CELLS, RUN, cell_of, message, planned
+from harness.plugin.unreached import note_unreached
 from harness.session import Cells, Run
 from harness.session.admit import Waiting
 
@@ -48,9 +50,23 @@ class SingleProcess:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Tear down what is left, write the reports, set the exit code."""
+        note_unreached(self.run, session.config, [item.nodeid for item in session.items])
         finish(self.run, session, exitstatus)
         if self.waiting is not None:
             self.waiting.stop()
+
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Give Ctrl-C its exit code before the run has begun, too."""
+        interrupted_early(self.run, excinfo)
+
+
+def interrupted_early(run: Run, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+    """Give Ctrl-C before a run's start its exit code; pytest's own is that of bad input.
+
+    pytest's own interruptions, such as a module that cannot be imported, are of a class below it.
+    """
+    if excinfo.type is KeyboardInterrupt and not run.started:
+        run.exit_code = 128 + signal.SIGINT
 
 
 def refuse(run: Run, error: VmatrixError) -> bool:

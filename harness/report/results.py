@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -42,6 +42,8 @@ class RunResult:
 
     kept: ids of failed cells that were left as they were and not taken away since.
     error: what ended the run outside of any cell, empty without.
+    signal: the number of the one that ended the last call, 0 without.
+    not_run: of a call that a signal ended, how many steps and checks of each cell it did not get to.
     """
 
     run: str
@@ -52,6 +54,8 @@ class RunResult:
     tier: str | None = None
     kept: frozenset[str] = frozenset()
     error: str = ""
+    signal: int = 0
+    not_run: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def started(self) -> str:
@@ -107,7 +111,8 @@ def load(run_dir: Path, *, quarantine: Sequence[QuarantineEntry] = ()) -> RunRes
             signalled = signalled or event["event"] == "signal"
             if event.get("cell") in by_cell:
                 by_cell[event["cell"]].append({**event, "since": call[0]["time"], "signalled": signalled})
-    errors = [e.get("summary", "") for e in (calls[-1] if calls else []) if e["event"] == "run-error"]
+    last = calls[-1] if calls else []
+    errors = [e.get("summary", "") for e in last if e["event"] == "run-error"]
     return RunResult(
         run=start.get("run", run_dir.name),
         directory=run_dir,
@@ -117,6 +122,8 @@ def load(run_dir: Path, *, quarantine: Sequence[QuarantineEntry] = ()) -> RunRes
         tier=start.get("tier"),
         kept=frozenset(i for i in ids if was_kept(by_cell[i])),
         error=errors[-1] if errors else "",
+        signal=next((int(e["number"]) for e in last if e["event"] == "signal"), 0),
+        not_run=next((e["not_run"] for e in last if e["event"] == "run-end" and "not_run" in e), {}),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from harness.report import words
+from harness.report import interruption, words
 from harness.report.cell import CellResult
 from harness.report.groups import groups_of
 from harness.report.results import RunResult, alike
@@ -17,7 +17,8 @@ INDENT = "&nbsp;&nbsp;"  # of a step inside another
 def render(result: RunResult) -> str:
     """Return the summary as Markdown."""
     blames = words.blames(result)
-    lines = [f"# vmatrix run {result.run}", "", f"**{words.headline(result)}**", ""]
+    lines = [f"# vmatrix run {result.run}", "", f"**{interruption.headline(result)}**", ""]
+    lines += [f"- {line.strip()}" for line in interruption.told(result)]
     lines += [f"- {sentence}" for sentence in words.sessions(result)]
     lines += [f"- tier: {result.tier}"] if result.tier else []
     lines += [f"- blame: {blames}"] if blames else []

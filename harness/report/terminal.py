@@ -10,6 +10,7 @@ from rich.text import Text
 from harness.report import words
 from harness.report.cell import CellResult
 from harness.report.groups import groups_of
+from harness.report.interruption import headline
 from harness.report.results import RunResult, alike
 from harness.report.step import FAILED, PASSED, QUARANTINED, Check, Step
 from harness.rundir import SUMMARY
@@ -44,7 +45,7 @@ def show(result: RunResult, console: Console) -> None:
 
 def _run(result: RunResult) -> list[Text]:
     blames = words.blames(result)
-    lines = [Text(words.headline(result), "bold")]
+    lines = [Text(headline(result), "bold")]
     lines += [Text(sentence) for sentence in words.sessions(result)]
     return lines + ([Text(f"blame: {blames}", BAD)] if blames else [])
 

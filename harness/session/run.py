@@ -6,8 +6,9 @@ The pytest plugin calls it in the process that a person started; nothing here kn
 from __future__ import annotations
 
 import os
+import shlex
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,10 +25,11 @@ from harness.cell.teardown import reap
 from harness.errors import EXIT_OK, BadInput, Leaked, VmatrixError
 from harness.model import Cell
 from harness.record import Recorder
-from harness.report import outputs, records, terminal
+from harness.report import interruption, outputs, records, terminal
 from harness.report.collect import keep
 from harness.report.live import Live, in_gitlab
 from harness.report.results import RunResult, load
+from harness.report.step import PASSED
 from harness.session.cells import Cells
 from harness.session.choice import profile_of
 from harness.session.plan import RunPlan
@@ -44,6 +46,7 @@ class Run:
 
     parallel: how many cells can be under way at once.
     on_signal: told the first signal; without it, the signal is raised as Interrupted.
+    not_run: how many steps and checks of each cell a signal kept from running.
     """
 
     plan: RunPlan
@@ -55,6 +58,7 @@ class Run:
     cells: Cells | None = None
     on_signal: Callable[[int], None] | None = None
     live: Live | None = None
+    not_run: Mapping[str, int] = field(default_factory=dict)
     _site: Site | None = None
     _leak: Leaked | None = None
     _made: list[Path] = field(default_factory=list)
@@ -166,7 +170,8 @@ class Run:
             self.exit_code = exit_code(
                 self._result(), before=self.exit_code, leaked=leaked, pytest_status=pytest_status
             )
-        self.recorder.write("run-end", exit_code=self.exit_code, signal=self.signalled)
+        more = {"not_run": self.not_run} if self.signalled else {}
+        self.recorder.write("run-end", exit_code=self.exit_code, signal=self.signalled, **more)
         result = self._result()
         outputs.write_all(result, self.plan.files)
         self._keep_records()
@@ -207,3 +212,13 @@ class Run:
         files = self.plan.files
         for report in (*outputs.paths(files), files.results):
             self.console.print(f"report: {report}", markup=False)
+
+    def show_interruption(self) -> None:
+        """Print as the last lines of a run that a signal ended: what ran, what did not, and how to run that."""
+        result = self._result()
+        for line in interruption.told(result):
+            self.console.print(line, markup=False)
+        if all(cell.outcome == PASSED for cell in result.cells):
+            return
+        again = ["vmatrix", "run", "--rerun-failed", self.plan.run, *self.plan.provider_options]
+        self.console.print(f"to run what did not pass: {shlex.join(again)}", markup=False)

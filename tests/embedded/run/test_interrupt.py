@@ -41,6 +41,12 @@ def test_a_signal_takes_everything_away(
     assert run.events()[-1]["exit_code"] == code
     (result,) = load(run.results).cells
     assert (result.id, result.outcome) == (single.id, "interrupted")
+    pytests, head, cell, again = ended.stdout.splitlines()[-4:]
+    assert f" not run (interrupted by {number.name}) in " in pytests
+    assert head == f"interrupted by {number.name}: 0 of 1 cells ran to the end, 1 cut off"
+    assert cell.startswith(f"  {single.id}: cut off in {' / '.join(step)}; ")
+    assert cell.endswith(" steps and checks did not run")
+    assert again.startswith(f"to run what did not pass: vmatrix run --rerun-failed {run.id}")
     assert "Traceback" not in ended.stdout + ended.stderr
 
 

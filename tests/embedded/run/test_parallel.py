@@ -84,6 +84,8 @@ def test_a_signal_ends_all_cells(start: Start, nothing_left: Nothing, pair: Pair
     assert ended.code == 143, ended.stdout + ended.stderr
     nothing_left(run)
     assert [cell.outcome for cell in load(run.results).cells] == ["interrupted", "interrupted"]
+    assert "interrupted by SIGTERM: 0 of 2 cells ran to the end, 2 cut off" in ended.stdout.splitlines()[-5:]
+    assert " not run (interrupted by SIGTERM) in " in ended.stdout.splitlines()[-5]
     assert "Traceback" not in ended.stdout + ended.stderr
 
 
