@@ -21,9 +21,11 @@ import pytest
 from harness import paths, proc
 from harness.infra.host.layout import layout_of
 from harness.infra.kind import engine as engines
+from harness.infra.kind.pod_network import PROXY_ARP
 from harness.kube import Cluster
-from harness.kube.resources import DEPLOYMENT, NODE, POD, STORAGE_CLASS
+from harness.kube.resources import DEPLOYMENT, NODE, POD, SERVICE, STORAGE_CLASS
 from harness.until import Deadline, NotYet, until
+from tests.kind.bridged import PORT, neighbours
 from tests.kind.commands import VMATRIX, containers, traces, vmatrix
 
 NAME = "tox-kind"
@@ -106,6 +108,31 @@ def test_a_second_up_changes_nothing() -> None:
 
     assert before
     assert {c["Id"] for c in containers(NAME)} == before
+
+
+def test_a_bridged_machine_and_pods_of_its_node_reach_each_other() -> None:
+    facts = described()
+    cluster, node = Cluster.from_kubeconfig(Path(facts["kubeconfig"])), f"vmatrix-{NAME}-control-plane"
+    engine = engines.find().engine
+    assert engine is not None
+
+    with neighbours(cluster, engine, node) as seen:
+        assert seen.from_machine(f"http://{seen.pod}:{PORT}/") == "the pod"
+        assert seen.to_machine() == "the guest"
+        assert seen.from_machine(f"http://{seen.service}/") == "the pod"
+        assert "coredns" in seen.from_machine(f"http://{_dns(cluster)}:9153/metrics")
+        assert "repositories" in seen.from_machine(f"http://{facts['mirror']['registry']}/v2/_catalog")
+        engine.inside(node, "sysctl", "--write", f"{PROXY_ARP}=0")
+        try:  # what it looks like where nobody answers for pods
+            assert "Could not connect" in seen.from_machine(f"http://{seen.pod}:{PORT}/")
+            assert "timed out" in seen.to_machine()
+        finally:
+            up()
+        assert seen.to_machine() == "the guest"
+
+
+def _dns(cluster: Cluster) -> str:
+    return str((cluster.get(SERVICE, "kube-dns", "kube-system") or {})["spec"]["clusterIP"])
 
 
 def test_the_contract_holds_under_the_least_role() -> None:

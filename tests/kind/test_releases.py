@@ -27,6 +27,7 @@ from harness.embedded.crds import crds
 from harness.errors import VmatrixError
 from harness.infra.host.layout import layout_of
 from harness.infra.kind import engine
+from harness.infra.kind.pod_network import PROXY_ARP
 from harness.infra.kvm import choice, hiding
 from harness.kube import Cluster
 from harness.kube.resources import CDI, DEPLOYMENT, KUBEVIRT, STORAGE_CLASS, STORAGE_PROFILE
@@ -264,6 +265,12 @@ def test_a_hidden_kvm_stays_hidden_when_the_container_starts_again(site: Path) -
     assert not has_kvm()
     ran = node()("systemctl", "show", "--property", "Result,ExecMainStatus", hiding.UNIT).stdout.split()
     assert sorted(ran) == ["ExecMainStatus=0", "Result=success"]
+
+
+def test_the_node_answers_for_its_pods_after_that_restart() -> None:
+    answer = node()("sysctl", "--values", PROXY_ARP).stdout.strip()
+
+    assert answer == "1", "bridged machines would not reach each other until the next `up`"
 
 
 def test_it_is_not_turned_into_one_with_our_part(site: Path) -> None:

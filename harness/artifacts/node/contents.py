@@ -62,7 +62,11 @@ def texts(version: str, wanted: tuple[Ref, ...]) -> dict[str, str]:
 
 
 def network() -> dict[str, object]:
-    """Return the pods' network of a cluster of one node: no daemon, no image, nothing to wait for."""
+    """Return the pods' network of a cluster of one node: no daemon, no image, nothing to wait for.
+
+    A link for each pod, as with kindnet: `vmatrix infra up` sees to it that bridged machines reach pods over it
+    (harness/infra/kind/pod_network.py).
+    """
     pods = {
         "type": "ptp",
         "ipMasq": True,

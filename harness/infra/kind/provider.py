@@ -20,7 +20,7 @@ from harness.infra.host.config import HostConfig
 from harness.infra.host.instance import Occupant, infra_command
 from harness.infra.host.program import HostProgram
 from harness.infra.host.status import InstanceStatus, ProgramStatus, State, seen_process, with_problems
-from harness.infra.kind import attach, engine, host, installation, record
+from harness.infra.kind import attach, engine, host, installation, pod_network, record
 from harness.infra.kind.cluster import KindCluster, configuration, node_image
 from harness.infra.kind.config import KindConfig
 from harness.infra.kind.engine import Engine
@@ -87,6 +87,7 @@ class KindProvider(Occupant):
             cluster = KindCluster(self.cluster_name, self._engine())
             record.save(self.layout, made)
             self._create(cluster)
+            pod_network.answer_for_pods(cluster.engine, cluster.node)
             if made.kubevirt == "embedded":
                 attach.attach(Cluster.from_kubeconfig(self.layout.kubeconfig), cluster.node, self.layout, index)
             self._start(cluster, index)

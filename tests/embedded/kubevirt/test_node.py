@@ -7,7 +7,7 @@ from collections.abc import Callable
 from harness.embedded.objects import is_condition
 from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster
-from harness.kube.resources import NODE
+from harness.kube.resources import NODE, POD
 
 Wait = Callable[[Callable[[], object], str], object]
 
@@ -44,3 +44,21 @@ def test_node_that_was_deleted_is_there_again(infra: EmbeddedProvider, cluster: 
 
     wait(another, f"node {name} is made anew")
     wait(lambda: schedulable(cluster, name), f"node {name} is Ready and has no taints")
+
+
+def test_a_bound_pod_that_is_no_machine_s_goes_when_it_is_deleted(
+    infra: EmbeddedProvider, cluster: Cluster, namespace: str, wait: Wait
+) -> None:
+    spec = {"containers": [{"name": "c", "image": "nowhere.invalid/c"}], "terminationGracePeriodSeconds": 3600}
+    meta = {"name": "stranger", "namespace": namespace}
+    cluster.create(POD, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+
+    def bound() -> bool:
+        pod = cluster.get(POD, "stranger", namespace)
+        return pod is not None and pod["spec"].get("nodeName") == name_of(cluster)
+
+    wait(bound, "the scheduler binds the pod to the node")
+
+    cluster.delete(POD, "stranger", namespace)
+
+    wait(lambda: cluster.get(POD, "stranger", namespace) is None, "the pod is gone")
