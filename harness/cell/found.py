@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from harness.cell.labels import LABEL_PROJECT, expired
 from harness.cell.place import selector_of
-from harness.kube.client import Cluster, Json
-from harness.kube.resources import DATA_VOLUME, NAMESPACE, VM
+from harness.kube.client import ApiFailure, Cluster, Json
+from harness.kube.resources import DATA_VOLUME, NAMESPACE, NETWORK_POLICY, VM, Resource
 from harness.model import LABEL_ATTEMPT, LABEL_CELL, LABEL_EXPIRES, LABEL_MANAGED, LABEL_RUN, MANAGED_BY
 
-MADE = (VM, DATA_VOLUME)  # identify a cell in a namespace that cells share
+MADE = (VM, DATA_VOLUME, NETWORK_POLICY)  # identify a cell in a namespace that cells share
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,21 @@ def find(cluster: Cluster, selector: CellSelector) -> list[Found]:
     """Return the selected cells, oldest first."""
     where = selector.namespace
     kinds = (NAMESPACE,) if where is None else MADE
-    objects = [obj for kind in kinds for obj in cluster.list(kind, where, labels=selector.labels()).items]
+    objects = [obj for kind in kinds for obj in _listed(cluster, kind, where, selector.labels())]
     objects.sort(key=lambda n: str(n["metadata"].get("creationTimestamp", "")))
     chosen = [n for n in objects if not selector.only_expired or expired(n["metadata"].get("labels") or {})]
     each = {(found.run, found.cell, found.attempt): found for found in (_found(obj, where) for obj in reversed(chosen))}
     return [found for found in reversed(each.values()) if found.cell not in selector.besides]
+
+
+def _listed(cluster: Cluster, kind: Resource, namespace: str | None, labels: str) -> list[Json]:
+    """Return a cell's objects of a kind; whoever may not look at policies, of an older role, has made none."""
+    try:
+        return cluster.list(kind, namespace, labels=labels).items
+    except ApiFailure as failure:
+        if kind is NETWORK_POLICY and failure.forbidden:
+            return []
+        raise
 
 
 def _found(obj: Json, shared: str | None) -> Found:

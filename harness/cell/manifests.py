@@ -13,10 +13,11 @@ import jinja2
 import yaml
 
 from harness.kube.client import Json
-from harness.model import LABEL_MACHINE, PlannedMachine
+from harness.model import LABEL_ATTEMPT, LABEL_CELL, LABEL_MACHINE, LABEL_RUN, PlannedMachine
 
 GOLDEN_NAMESPACE = "vmatrix-images"
 BRIDGE, MASQUERADE = "bridge", "masquerade"
+LAUNCHER = {"kubevirt.io": "virt-launcher"}  # KubeVirt labels every launcher pod so, beside the machine's own labels
 # KubeVirt's share of a launcher pod: about 220 MiB and 8 MiB per vCPU (KubeVirt docs, "memory overhead"); rounded up
 LAUNCHER_OVERHEAD_MIB = 512
 IMPORTER_MIB = 1024
@@ -49,6 +50,17 @@ class Origin:
     kind: Literal["claim", "data source", "url"]
     namespace: str = ""
     name: str = ""
+
+
+@dataclass(frozen=True)
+class Outside:
+    """What a cell's machines may have to do with besides each other, virt-api and DNS, as rules of a NetworkPolicy.
+
+    ways_in: peers that may connect to them.  ways_out: whom they may connect to, with the ports.
+    """
+
+    ways_in: tuple[Json, ...] = ()
+    ways_out: tuple[Json, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -114,6 +126,19 @@ def quota(plan: CellPlan, machines: tuple[PlannedMachine, ...], *, directory: Pa
     return render("quota.yml.j2", values, directory=directory)
 
 
+def network_policy(plan: CellPlan, outside: Outside, *, directory: Path) -> Json:
+    """Return the cell's NetworkPolicy. It selects machines' launcher pods, whatever else their namespace has."""
+    own = {label: plan.labels[label] for label in (LABEL_RUN, LABEL_CELL, LABEL_ATTEMPT) if label in plan.labels}
+    values = {
+        "name": f"{plan.prefix}cell",
+        "namespace": plan.namespace,
+        "labels": dict(plan.labels),
+        "machines": {**LAUNCHER, **own},
+        **asdict(outside),
+    }
+    return plan.owned(render("network-policy.yml.j2", values, directory=directory))
+
+
 def golden(
     image: GoldenImage,
     *,
@@ -164,12 +189,22 @@ def machine(
 
 
 def render_all(
-    plan: CellPlan, machines: tuple[PlannedMachine, ...], image: GoldenImage, *, directory: Path
+    plan: CellPlan,
+    machines: tuple[PlannedMachine, ...],
+    image: GoldenImage,
+    *,
+    directory: Path,
+    outside: Outside | None = None,
 ) -> list[Json]:
-    """Return every object that a cell creates, the golden image's included, in order."""
+    """Return every object that a cell creates, the golden image's included, in order.
+
+    Args:
+        outside: what its NetworkPolicy allows besides what every cell's does.
+    """
     return [
         namespace(plan, directory=directory),
         quota(plan, machines, directory=directory),
+        network_policy(plan, outside or Outside(), directory=directory),
         golden(image, labels=plan.labels, storage_class=plan.storage_class, directory=directory),
         *(obj for planned in machines for obj in machine(plan, planned, image, directory=directory)),
     ]

@@ -15,6 +15,7 @@ from harness.cell import manifests, ways
 from harness.cell.access import control_directory, wait_for_cloud_init, wait_for_login
 from harness.cell.disk_trouble import CloneStuck
 from harness.cell.golden import ensure_golden
+from harness.cell.isolation import outside
 from harness.cell.keys import make_key_pair
 from harness.cell.labels import cell_labels
 from harness.cell.machines import create_machine, create_own, wait_for_address
@@ -25,7 +26,7 @@ from harness.cell.site import Site
 from harness.cell.steps import Steps
 from harness.errors import InfraRetriable, VmatrixError
 from harness.kube.client import ApiFailure
-from harness.kube.resources import NAMESPACE, RESOURCE_QUOTA
+from harness.kube.resources import NAMESPACE, NETWORK_POLICY, RESOURCE_QUOTA
 from harness.model import Cell, Environment, Machine
 from harness.rundir import AttemptDir
 from harness.until import Deadline
@@ -121,6 +122,9 @@ def create(site: Site, attempt: Attempt, steps: Steps) -> Mapping[str, manifests
     if not attempt.place.shared:
         with steps.step("namespace"):
             _make_namespace(site, plan, attempt)
+    if site.isolated:
+        with steps.step("network policy"):
+            _isolate(site, plan, attempt)
     with steps.step("golden image") as step:
         images = {name: site.image(name) for name in dict.fromkeys(m.image for m in attempt.cell.machines)}
         origins = {name: _origin(site, attempt, image) for name, image in images.items()}
@@ -163,6 +167,17 @@ def _make_namespace(site: Site, plan: manifests.CellPlan, attempt: Attempt) -> N
     except ApiFailure as refused:
         if refused.forbidden:
             refused.hint = "`vmatrix doctor` reports the missing right; deploy/rbac/README.md explains who grants it"
+        raise
+
+
+def _isolate(site: Site, plan: manifests.CellPlan, attempt: Attempt) -> None:
+    """Make the cell's NetworkPolicy, before it has machines."""
+    policy = manifests.network_policy(plan, outside(site, attempt.cell), directory=site.templates)
+    try:
+        site.cluster.create_if_absent(NETWORK_POLICY, policy)
+    except ApiFailure as refused:
+        if refused.forbidden:
+            refused.hint = "apply the roles of deploy/rbac again, or switch the setting network_policy off"
         raise
 
 

@@ -23,6 +23,7 @@ class Site:
     access: how machines are reached.  kubeconfig, context: of the infra cluster, for ways through its API.
     namespace: the one that all cells share; without it each cell has one of its own.
     binding: of machines to the pod network.
+    isolated: whether each cell gets a NetworkPolicy; it allows egress_networks and ingress_networks (CIDRs), too.
     """
 
     cluster: Cluster
@@ -39,6 +40,9 @@ class Site:
     kubeconfig: Path | None = None
     context: str | None = None
     binding: str = BRIDGE
+    isolated: bool = True
+    egress_networks: tuple[str, ...] = ()
+    ingress_networks: tuple[str, ...] = ()
 
     @property
     def images_namespace(self) -> str:

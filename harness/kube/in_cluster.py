@@ -42,6 +42,14 @@ def in_cluster_config(environment: Mapping[str, str], account: Path = ACCOUNT) -
     return config_of(cluster, {"tokenFile": str(token)}, namespace=home)
 
 
+def own_namespace(environment: Mapping[str, str], account: Path = ACCOUNT) -> str:
+    """Return the namespace of the pod that this process runs in, "" outside of one."""
+    if not environment.get(HOST):
+        return ""
+    told, namespace = environment.get("POD_NAMESPACE", ""), account / "namespace"
+    return told or (namespace.read_text(encoding="utf-8").strip() if namespace.is_file() else "")
+
+
 def config_of(cluster: Mapping[str, str], user: Mapping[str, str], *, namespace: str = "default") -> Json:
     """Return a kubeconfig of one context."""
     context = {"cluster": "own", "user": "own", "namespace": namespace}

@@ -17,7 +17,7 @@ from harness.kube.client import Cluster
 from harness.kube.in_cluster import in_cluster_kubeconfig
 from harness.model import Mirror
 from harness.providers.definition import Definition, Opening
-from harness.spec.settings import Settings
+from harness.spec.settings import Settings, networks_of
 
 
 class KubeconfigDefinition(Definition):
@@ -83,8 +83,9 @@ def use_of(settings: Settings, product: Path, need: Need | None = None) -> Use:
         storage_class=settings.storage_class,
         need=need or Need(),
         networks=nested.networks(product, nested.read_vars(settings.guest_vars)),
-        outer=tuple(n.strip() for n in (settings.outer_networks or "").split(",") if n.strip()),
+        outer=networks_of(settings.outer_networks),
         bridged=settings.binding == "bridge",
+        isolated=settings.network_policy,
     )
 
 

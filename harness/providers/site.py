@@ -20,7 +20,7 @@ from harness.providers import registry
 from harness.providers.definition import Opening
 from harness.spec.models import Timeouts, UrlSource
 from harness.spec.project import Project, matrix_dir
-from harness.spec.settings import Settings
+from harness.spec.settings import Settings, networks_of
 
 OnProgress = Callable[[str], None]
 
@@ -96,6 +96,9 @@ def _site(project: Project, provider: Provider, progress: OnProgress) -> Site:
         kubeconfig=provider.kubeconfig().resolve(),
         context=settings.context,
         binding=settings.binding,
+        isolated=settings.network_policy,
+        egress_networks=networks_of(settings.network_policy_egress),
+        ingress_networks=networks_of(settings.network_policy_ingress),
         project=project.directory,
         expiry_hours=settings.expiry_hours,
         namespace=settings.namespace,

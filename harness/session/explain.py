@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.cell import inventory
 from harness.cell.deploy import playbook_argv
-from harness.cell.manifests import CellPlan, GoldenImage, render_all
+from harness.cell.manifests import CellPlan, GoldenImage, Outside, render_all
 from harness.cell.variables import named_machines
 from harness.model import Cell, Environment, Machine, Phase
 from harness.paths import project_dir
@@ -102,7 +102,9 @@ def example_manifests(cell: Cell) -> list[dict[str, Any]]:
         size="10Gi",
         user="USER",
     )
-    return render_all(plan, cell.machines, image, directory=project_dir() / "vm-templates")
+    mirror = {"to": [{"ipBlock": {"cidr": "ADDRESS-OF-THE-MIRROR/32"}}], "ports": [{"protocol": "TCP", "port": "PORT"}]}
+    outside = Outside(ways_out=(mirror,))
+    return render_all(plan, cell.machines, image, directory=project_dir() / "vm-templates", outside=outside)
 
 
 def _reasons(spec: Spec, infra: str, one: Selected) -> Iterator[tuple[str, Any]]:

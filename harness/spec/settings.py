@@ -28,6 +28,11 @@ def _networks(text: str) -> str:
     return text
 
 
+def networks_of(text: str | None) -> tuple[str, ...]:
+    """Return the networks of a setting that has them with commas."""
+    return tuple(network.strip() for network in (text or "").split(",") if network.strip())
+
+
 @dataclass(frozen=True)
 class Panel:
     """Marks a setting as an option of `vmatrix run` and of pytest; the title groups it in the help."""
@@ -108,6 +113,17 @@ class Settings(Model):
         default=None,
         description="Pod and service networks of the infra cluster, for provider kubeconfig: CIDRs with commas. "
         "Networks that can be read from the cluster are found automatically.",
+    )
+    network_policy: bool = Field(
+        default=True,
+        description="Create a NetworkPolicy per cell: machines reach each other, the mirror, the registry and DNS, and "
+        "upstream sites if the cell needs them.",
+    )
+    network_policy_egress: Annotated[str, AfterValidator(_networks)] | None = Field(
+        default=None, description="More networks that machines may connect to: CIDRs with commas."
+    )
+    network_policy_ingress: Annotated[str, AfterValidator(_networks)] | None = Field(
+        default=None, description="More networks that may connect to machines: CIDRs with commas."
     )
     artifact_source: Literal["auto", "gomod", "release"] = Field(
         default="auto",

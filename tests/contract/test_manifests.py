@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from harness.cell.manifests import CellPlan, GoldenImage, render_all
+from harness.cell.manifests import CellPlan, GoldenImage, Outside, render_all
 from harness.kube.client import Cluster
-from harness.kube.resources import DATA_VOLUME, NAMESPACE, RESOURCE_QUOTA, SECRET, VM, Resource
+from harness.kube.resources import DATA_VOLUME, NAMESPACE, NETWORK_POLICY, RESOURCE_QUOTA, SECRET, VM, Resource
 from harness.model import PlannedMachine
 from harness.paths import project_dir
 from tests.contract.job import labels_of
 from tests.contract.transitions import Json
 
-KINDS: dict[str, Resource] = {r.kind: r for r in (NAMESPACE, RESOURCE_QUOTA, DATA_VOLUME, SECRET, VM)}
+KINDS: dict[str, Resource] = {r.kind: r for r in (NAMESPACE, RESOURCE_QUOTA, NETWORK_POLICY, DATA_VOLUME, SECRET, VM)}
 CHECKSUM = "sha256:" + "0" * 64
 IMAGE = GoldenImage("debian-13-0123456789ab", "http://10.0.0.1:8080/images/debian-13.qcow2", CHECKSUM, "10Gi", "debian")
 PLAN = CellPlan(
@@ -30,7 +30,14 @@ MACHINES = (
     PlannedMachine("cp-0", ("control_plane",), 2, 2048, 10, "debian-13"),
     PlannedMachine("w-0", ("node",), 1, 1024, 12, "debian-13"),
 )
-RENDERED = render_all(PLAN, MACHINES, IMAGE, directory=project_dir() / "vm-templates")
+OUTSIDE = Outside(
+    ways_in=({"ipBlock": {"cidr": "192.0.2.1/32"}}, {"namespaceSelector": {"matchLabels": {"team": "ci"}}}),
+    ways_out=(
+        {"to": [{"ipBlock": {"cidr": "192.0.2.7/32"}}], "ports": [{"protocol": "TCP", "port": 8080}]},
+        {"to": [{"ipBlock": {"cidr": "::/0", "except": ["fc00::/7"]}}]},
+    ),
+)
+RENDERED = render_all(PLAN, MACHINES, IMAGE, directory=project_dir() / "vm-templates", outside=OUTSIDE)
 
 
 def _ids(rendered: list[Json]) -> list[Any]:
@@ -71,6 +78,7 @@ def test_a_cell_renders_every_kind_it_needs() -> None:
     assert {kind: kinds.count(kind) for kind in KINDS} == {
         "Namespace": 1,
         "ResourceQuota": 1,
+        "NetworkPolicy": 1,
         "DataVolume": 1 + len(MACHINES),
         "Secret": len(MACHINES),
         "VirtualMachine": len(MACHINES),
@@ -87,7 +95,7 @@ def test_a_rendered_manifest_is_accepted_whole(cluster: Cluster, quiet_namespace
     assert _dropped(sent, answer.body) == []
 
 
-@pytest.mark.parametrize("kind", ["DataVolume", "VirtualMachine"])
+@pytest.mark.parametrize("kind", ["DataVolume", "NetworkPolicy", "VirtualMachine"])
 def test_a_field_that_the_schema_lacks_is_noticed(cluster: Cluster, quiet_namespace: str, kind: str) -> None:
     obj = copy.deepcopy(next(o for o in RENDERED if o["kind"] == kind))
     obj["spec"]["colour"] = "red"

@@ -79,15 +79,21 @@ class Subject:
 
 
 def check_access(
-    cluster: Cluster, namespace: str | None = None, served: Collection[str] | None = None
+    cluster: Cluster,
+    namespace: str | None = None,
+    served: Collection[str] | None = None,
+    *,
+    without: Collection[Resource] = (),
 ) -> Iterator[Finding]:
     """Yield a finding for each kind of which a verb is not allowed, with the commands that allow it.
 
     Args:
         namespace: the one that cells share; None when each has its own.
+        without: kinds that are not needed, since the settings switch them off.
         served: all group/versions of the API; what can be done without is only asked about where it is one of these.
     """
     asked = CellPlacement(namespace, joins=namespace is None and may_join(cluster)).asked()
+    asked = [(right, where) for right, where in asked if right.resource not in without]
     if served is not None:
         asked = [(r, ns) for r, ns in asked if r.required or not r.resource.group or r.resource.api_version in served]
     denied = ((r, ns, [verb for verb in r.verbs if not allowed(cluster, r, verb, ns)]) for r, ns in asked)

@@ -23,7 +23,7 @@ from harness.infra.cluster.storage import check_storage
 from harness.infra.findings import Finding
 from harness.kube import ApiFailure, Cluster
 from harness.kube.client import Unreachable
-from harness.kube.resources import CDI, KUBEVIRT
+from harness.kube.resources import CDI, KUBEVIRT, NETWORK_POLICY
 
 KUBEVIRT_INSTALL = "https://kubevirt.io/user-guide/cluster_admin/installation/"
 CDI_INSTALL = "https://github.com/kubevirt/containerized-data-importer#deploy-it"
@@ -38,6 +38,7 @@ class Use:
     need: of the largest cell, as far as it is known.
     networks: of the guests, by what they are for.  outer: the cluster's own, as far as the settings name them.
     bridged: whether machines are to be bridged to the pod network.
+    isolated: whether each cell is to get a NetworkPolicy.
     now: this host's clock, in seconds since the epoch.
     """
 
@@ -47,6 +48,7 @@ class Use:
     networks: Mapping[str, str] = field(default_factory=dict)
     outer: tuple[str, ...] = ()
     bridged: bool = True
+    isolated: bool = True
     now: Callable[[], float] = time.time
 
 
@@ -78,7 +80,7 @@ def _checks(cluster: Cluster, served: frozenset[str], use: Use) -> Iterator[Call
     if CDI.api_version in served:
         yield lambda: check_deployed(cluster, CDI, "CDI")
         yield lambda: check_storage(cluster, use.storage_class)
-    yield lambda: check_access(cluster, use.namespace, served)
+    yield lambda: check_access(cluster, use.namespace, served, without=() if use.isolated else (NETWORK_POLICY,))
     yield lambda: check_nodes(cluster, use.need)
     yield lambda: check_plugin(cluster, served)
     yield lambda: check_networks(cluster, use.networks, use.outer)

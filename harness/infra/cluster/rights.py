@@ -73,7 +73,11 @@ _MACHINES = (
     Right(on.EVENT, ("list",), "events explain failures"),
 )
 # In each namespace of a cell.
-CELL = (Right(on.RESOURCE_QUOTA, ("create",), "a quota limits each cell"), *_MACHINES)
+CELL = (
+    Right(on.RESOURCE_QUOTA, ("create",), "a quota limits each cell"),
+    Right(on.NETWORK_POLICY, ("create",), "a network policy isolates each cell"),
+    *_MACHINES,
+)
 # In the namespace of the golden images.
 IMAGES = (
     Right(on.DATA_VOLUME, ("create", "get"), "every disk image is imported once"),
@@ -94,6 +98,7 @@ SHARED = (
     *_MACHINES,
     *SCHEDULE,
     Right(on.RESOURCE_QUOTA, ("list",), "the quota of the namespace is its capacity"),
+    Right(on.NETWORK_POLICY, ("create", "delete", "list"), "a network policy isolates each cell"),
 )
 # Everywhere, for `vmatrix reap --expired`.
 REAP = (

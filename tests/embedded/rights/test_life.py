@@ -10,7 +10,7 @@ from harness.cell.found import CellSelector, find
 from harness.errors import BadImage
 from harness.infra.cluster import rights
 from harness.infra.cluster.checks import Use, check_cluster
-from harness.kube.resources import DATA_VOLUME, LEASE, PVC, SECRET, VM
+from harness.kube.resources import DATA_VOLUME, LEASE, NETWORK_POLICY, PVC, SECRET, VM
 from harness.schedule.ledger import LEASE_NAME, RESERVATIONS_NAMESPACE
 from tests.embedded.rights.audit import Ask, granted
 from tests.embedded.rights.conftest import PROJECT, Ground
@@ -74,7 +74,11 @@ def test_a_cell_in_a_shared_namespace_uses_every_right_and_needs_no_other(ground
     expected = granted(rights.SHARED, [SHARED])
     assert (sorted(seen.asked - expected), sorted(expected - seen.asked)) == (sorted([UNSEEN, *EVERYBODYS]), [])
     assert seen.forbidden == frozenset({UNSEEN})
-    left = [o["metadata"]["name"] for r in (VM, DATA_VOLUME, PVC) for o in ground.admin.list(r, SHARED).items]
+    left = [
+        o["metadata"]["name"]
+        for r in (VM, DATA_VOLUME, PVC, NETWORK_POLICY)
+        for o in ground.admin.list(r, SHARED).items
+    ]
     golden = images(ground)("debian-13").name
     assert sorted(set(left)) == [golden]
     assert [s["metadata"]["name"] for s in ground.admin.list(SECRET, SHARED).items] == []

@@ -44,7 +44,7 @@ def test_the_namespace_comes_first_and_everything_is_labelled() -> None:
 
 
 def test_each_machine_has_a_disk_a_seed_and_a_machine() -> None:
-    kinds = [(o["kind"], o["metadata"]["name"]) for o in rendered()[3:]]  # type: ignore[index]
+    kinds = [(o["kind"], o["metadata"]["name"]) for o in rendered()[4:]]  # type: ignore[index]
     assert kinds == [
         (kind, name + suffix)
         for name in ("cp-0", "w-0")

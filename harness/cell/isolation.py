@@ -1,0 +1,128 @@
+"""Whom a cell's machines reach beside each other, and who reaches them: what its NetworkPolicy allows.
+
+The rest is in vm-templates/network-policy.yml.j2. The network plugin enforces the policy, or does not: `vmatrix doctor`
+tries it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from harness.cell import manifests
+from harness.cell.site import Site
+from harness.errors import InfraError
+from harness.kube.client import Json
+from harness.kube.in_cluster import own_namespace
+from harness.model import Cell, Mirror
+
+NAMESPACE_NAME = "kubernetes.io/metadata.name"  # the API server labels every namespace with its name
+INTERNET = "internet"
+# RFC 1918 and 6598, link-local (a cloud's metadata is there), loopback; IPv6's unique local and link-local
+NOT_INTERNET = {
+    "0.0.0.0/0": ("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16"),
+    "::/0": ("fc00::/7", "fe80::/10"),
+}
+PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """An address that machines connect to, and the setting that names it."""
+
+    setting: str
+    host: str
+    port: int
+
+
+def outside(site: Site, cell: Cell) -> manifests.Outside:
+    """Return what a cell's policy allows beside its own machines, virt-api and DNS.
+
+    Raises:
+        InfraError: the name of the mirror or the registry cannot be resolved.
+    """
+    ways_out = [way for endpoint in endpoints(site.mirror) for way in _to(endpoint, known=bool(site.egress_networks))]
+    ways_out += [{"to": [_block(network)]} for network in site.egress_networks]
+    if needs_internet(site, cell):
+        ways_out += [{"to": [_block(network, *inner)]} for network, inner in NOT_INTERNET.items()]
+    ways_in = [_block(network) for network in site.ingress_networks]
+    if site.access == "direct":
+        ways_in += _ours(site.cluster.server, os.environ)
+    return manifests.Outside(tuple(ways_in), tuple(ways_out))
+
+
+def endpoints(mirror: Mirror) -> tuple[Endpoint, ...]:
+    """Return where machines get binaries and container images."""
+    http, registry = urlsplit(mirror.http), urlsplit(f"//{mirror.registry}")
+    return (
+        Endpoint("mirror_http", http.hostname or "", http.port or PORTS.get(http.scheme, 80)),
+        Endpoint("registry", registry.hostname or "", registry.port or PORTS["https"]),
+    )
+
+
+def needs_internet(site: Site, cell: Cell) -> bool:
+    """Tell whether one of a cell's values needs upstream sites."""
+    values = (value for axis in site.spec.axes for value in axis.values if cell.values.get(axis.name) == value.id)
+    return any(INTERNET in value.needs for value in values)
+
+
+def _to(endpoint: Endpoint, *, known: bool) -> Iterator[Json]:
+    """Yield the rule that lets machines reach an endpoint.
+
+    known: whether the settings name networks that machines reach; then a name that only guests can resolve is fine.
+    """
+    inside = _service_namespace(endpoint.host)
+    if inside:  # policies see the pods behind a service, on ports of their own
+        yield {"to": [{"namespaceSelector": {"matchLabels": {NAMESPACE_NAME: inside}}}]}
+        return
+    try:
+        found = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        if known:
+            return
+        raise InfraError(
+            f"{endpoint.setting}: {endpoint.host} cannot be resolved ({error.strerror or error}), so the cell's "
+            "NetworkPolicy cannot allow it",
+            hint=f"use an address in {endpoint.setting}, or name its network in network_policy_egress",
+        ) from error
+    addresses = dict.fromkeys(str(entry[4][0]) for entry in found)
+    yield {
+        "to": [_block(_single(address)) for address in addresses],
+        "ports": [{"protocol": "TCP", "port": endpoint.port}],
+    }
+
+
+def _service_namespace(host: str) -> str:
+    """Return the namespace in the name of a Service (NAME.NAMESPACE.svc, with or without a domain), "" of another."""
+    words = host.split(".")
+    return words[1] if len(words) > 2 and words[2] == "svc" else ""
+
+
+def _ours(server: str, environment: Mapping[str, str]) -> Iterator[Json]:
+    """Yield where direct connections of this process come from: its pod's namespace, its address on the way there."""
+    namespace = own_namespace(environment)
+    if namespace:
+        yield {"namespaceSelector": {"matchLabels": {NAMESPACE_NAME: namespace}}}
+    url = urlsplit(server)
+    try:
+        family, kind, _, _, target = socket.getaddrinfo(url.hostname, url.port or 443, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.connect(target)  # sends nothing: only the route is looked up
+            address = str(probe.getsockname()[0])
+    except OSError:  # no way to the API server either, which is told elsewhere
+        return
+    if not ip_address(address).is_loopback:
+        yield _block(_single(address))
+
+
+def _single(address: str) -> str:
+    parsed = ip_address(address.partition("%")[0])
+    return f"{parsed}/{parsed.max_prefixlen}"
+
+
+def _block(cidr: str, *inner: str) -> Json:
+    return {"ipBlock": {"cidr": cidr, **({"except": list(inner)} if inner else {})}}
