@@ -1,9 +1,18 @@
-"""Where things lie: cache and state by the XDG base directory rules, and the files that ship with vmatrix."""
+"""Where things lie: cache and state by the XDG base directory rules, the project, and the files that ship with vmatrix.
+
+A project is never the package: files that ship are defaults, which a project replaces or amends (`spec.layers`).
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+
+from harness.errors import BadInput
+
+PROJECT = "VMATRIX_PROJECT"  # the variable that names the project, as the option --project does
+SETTINGS, MATRIX = "vmatrix.yml", "matrix"  # a folder with one of these is a project
+PACKAGED = Path(__file__).resolve().with_name("packaged")  # in a package that was built; pyproject.toml fills it
 
 
 def _xdg(variable: str, default: str) -> Path:
@@ -21,10 +30,73 @@ def state_dir() -> Path:
     return _xdg("XDG_STATE_HOME", ".local/state")
 
 
-def project_dir() -> Path:
-    """Return the checkout that this package runs from: matrix/, vm-templates/, playbooks/ and tests/ lie in it.
+def packaged_dir() -> Path:
+    """Return the folder with the matrix/, vm-templates/, playbooks/ and tests/cells/ that ship with vmatrix.
 
-    `VMATRIX_PROJECT` overrides it, for a package that was installed without its checkout.
+    That is a folder of the package, or the checkout that an editable installation runs from.
     """
-    override = os.environ.get("VMATRIX_PROJECT", "")
-    return Path(override) if override else Path(__file__).resolve().parents[1]
+    return PACKAGED if PACKAGED.is_dir() else PACKAGED.parents[1]
+
+
+def require_checkout() -> None:
+    """Refuse to write among vmatrix's own files where they are installed ones. Raises BadInput."""
+    if PACKAGED.is_dir():
+        raise BadInput(
+            f"this changes vmatrix's own files, which {PACKAGED.parent} has installed",
+            hint="run it in a checkout of vmatrix that is installed with `pip install --editable .`",
+        )
+
+
+def project_dir() -> Path:
+    """Return the project: what --project or VMATRIX_PROJECT names, or the nearest one from the working directory up.
+
+    Raises:
+        BadInput: there is none.
+    """
+    found = named_project() or enclosing_project()
+    if found is None:
+        raise BadInput(
+            f"this is no project: neither {Path.cwd()} nor a folder above it has a {SETTINGS} or a {MATRIX}/ folder",
+            hint=f"create a {SETTINGS} here (an empty one tests vmatrix's own playbooks), go to a project, or name one "
+            "with `vmatrix --project DIRECTORY ...`",
+        )
+    return found
+
+
+def named_project() -> Path | None:
+    """Return the project that --project or VMATRIX_PROJECT names, None without them. Raises BadInput if it is none."""
+    named = os.environ.get(PROJECT, "")
+    if not named:
+        return None
+    if not is_project(Path(named)):
+        raise BadInput(
+            f"{named} is no project: it has neither a {SETTINGS} nor a {MATRIX}/ folder",
+            hint=f"--project and {PROJECT} name the folder of a project",
+        )
+    return Path(named)
+
+
+def enclosing_project() -> Path | None:
+    """Return the working directory or the nearest folder above it that is a project, None without one."""
+    here = Path.cwd()
+    return next((folder for folder in (here, *here.parents) if is_project(folder)), None)
+
+
+def is_project(folder: Path) -> bool:
+    """Tell whether a folder is a project; a folder matrix/ without YAML files may be anything."""
+    return (folder / SETTINGS).is_file() or any((folder / MATRIX).glob("*.yml"))
+
+
+def settings_dir() -> Path:
+    """Return the folder of vmatrix.yml: the working directory if it has one, or else the project's, if there is one."""
+    here = Path.cwd()
+    if (here / SETTINGS).exists():
+        return here
+    return named_project() or enclosing_project() or here
+
+
+def overlaid(*parts: str) -> Path:
+    """Return a file or folder of the project by its path, or the packaged one where the project has none of its own."""
+    project = named_project() or enclosing_project()
+    own = project.joinpath(*parts) if project is not None else None
+    return own if own is not None and os.path.lexists(own) else packaged_dir().joinpath(*parts)

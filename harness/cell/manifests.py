@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,8 +12,12 @@ from typing import Any, Literal
 import jinja2
 import yaml
 
+from harness.errors import BadInput
 from harness.kube.client import Json
 from harness.model import LABEL_ATTEMPT, LABEL_CELL, LABEL_MACHINE, LABEL_RUN, PlannedMachine
+from harness.paths import packaged_dir
+from harness.spec.amend import DEFAULT, EXTENDS, amended_data
+from harness.spec.project import TEMPLATES
 
 GOLDEN_NAMESPACE = "vmatrix-images"
 BRIDGE, MASQUERADE = "bridge", "masquerade"
@@ -92,9 +96,33 @@ class CellPlan:
 
 
 def render(template: str, values: Mapping[str, Any], *, directory: Path) -> Json:
-    """Render one template into an object; an undefined name in it is an error."""
+    """Render one template into an object; an undefined name in it is an error.
+
+    A template of the project's directory replaces the packaged one, or amends its object if its own has
+    `extends: default`.
+
+    Raises:
+        BadInput: it cannot amend that.
+    """
+    packaged = packaged_dir() / TEMPLATES
+    made = _rendered(template, values, (directory, packaged))
+    if EXTENDS not in made or not (directory / template).is_file():
+        return made
+    changes = {key: value for key, value in made.items() if key != EXTENDS}
+    whole, problems = amended_data(_rendered(template, values, (packaged,)), changes, directory / template)
+    if made[EXTENDS] != DEFAULT or problems:
+        said = [f"{problem.path}: {problem.message}" for problem in problems]
+        raise BadInput(
+            f"{directory / template} cannot amend the packaged template: {'; '.join(said) or 'wrong `extends`'}",
+            hint=f"compare it with {packaged / template}; `extends` must be `{DEFAULT}`",
+        )
+    amended: Json = whole
+    return amended
+
+
+def _rendered(template: str, values: Mapping[str, Any], folders: Sequence[Path]) -> Json:
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(directory),
+        loader=jinja2.FileSystemLoader(folders),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -11,6 +11,7 @@ from harness.cell.manifests import BRIDGE, GOLDEN_NAMESPACE, GoldenImage
 from harness.kube.client import Cluster
 from harness.model import Access, Mirror
 from harness.spec.models import Spec, Timeouts
+from harness.spec.project import TEMPLATES
 
 
 @dataclass(frozen=True)
@@ -52,4 +53,4 @@ class Site:
     @property
     def templates(self) -> Path:
         """Return the folder of manifest templates."""
-        return self.project / "vm-templates"
+        return self.project / TEMPLATES

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
+from pathlib import Path
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -25,6 +28,7 @@ from harness.cli import (
     settings,
 )
 from harness.errors import EXIT_HARNESS, VmatrixError
+from harness.paths import PROJECT
 
 app = typer.Typer(
     name="vmatrix",
@@ -38,6 +42,21 @@ for group in (artifacts, image, infra, gitlab, history):
     app.add_typer(group.app, name=group.__name__.rpartition(".")[2])
 for module in (run, cells, reach, explain, plan, report, settings, doctor):
     module.register(app)
+
+
+@app.callback()
+def name_project(
+    project: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIRECTORY",
+            help="Project; default: the nearest folder from here upward with vmatrix.yml or matrix/.",
+        ),
+    ] = None,
+) -> None:
+    """Name the project for all commands, and for the pytest call that `vmatrix run` becomes."""
+    if project is not None:
+        os.environ[PROJECT] = str(project.resolve())
 
 
 @app.command()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,6 +17,7 @@ from harness.artifacts.store import Store
 from harness.artifacts.supply import Supply
 from harness.cli.artifacts_progress import showing
 from harness.errors import BadInput
+from harness.paths import require_checkout, settings_dir
 from harness.spec.project import timeouts_of
 from harness.spec.settings import load_settings
 
@@ -82,7 +82,8 @@ def module(
     name: Annotated[str, typer.Argument(help="Module in the catalogue: kubernetes, etcd, ...")],
     version: Annotated[str, typer.Argument(help="Upstream version, without v.")],
 ) -> None:
-    """Generate go.mod and go.sum for building a version; commit the result."""
+    """Generate go.mod and go.sum for building a version; commit the result. Works in vmatrix's own checkout."""
+    require_checkout()
     out.print(f"wrote {modules.generate(entries.load(), name, version, limits=_limits())}")
 
 
@@ -137,4 +138,4 @@ def _store(source: Source) -> Store:
 
 
 def _limits() -> ArtifactLimits:
-    return ArtifactLimits.of(timeouts_of(load_settings(Path.cwd()).settings))
+    return ArtifactLimits.of(timeouts_of(load_settings(settings_dir()).settings))

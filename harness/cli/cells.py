@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from harness import providers
 from harness.cell import release, teardown
@@ -18,13 +19,15 @@ from harness.cell.labels import is_label_value, own_project
 from harness.cli.options import CLUSTER, AsJson, Given, settings_of, takes
 from harness.cli.output import folding, wide_console
 from harness.errors import BadInput
+from harness.paths import project_dir
 from harness.plan.goal import needing
 from harness.plan.lock import not_runnable
 from harness.plan.select import Selected
 from harness.schedule.durations import Durations
 from harness.session.choice import choose, profile_of
 from harness.spec import Spec
-from harness.spec.project import Project
+from harness.spec.origin import origins
+from harness.spec.project import Project, timeouts_of
 
 out = wide_console()
 
@@ -44,8 +47,14 @@ def list_cells(
         typer.Argument(metavar="CELL", help="Cell ids, globs of ids, AXIS=VALUE or AXIS=class:CLASS; default: all."),
     ] = None,
     as_json: AsJson = False,
+    origin: Annotated[
+        bool, typer.Option("--origin", help="List the values of the matrix instead, with the file and line of each.")
+    ] = False,
 ) -> None:
     """List planned cells. `vmatrix run` with the same selection runs exactly these."""
+    if origin:
+        _print_origins(as_json=as_json)
+        return
     project = Project.load(settings_of(given))
     spec, settings = project.spec, project.settings
     tier, failed, changed = given["tier"], given["failed"], given["changed_since"]
@@ -69,6 +78,20 @@ def list_cells(
         )
     out.print(table)
     _print_left_out(spec, profile_of(spec, settings), tier)
+
+
+def _print_origins(*, as_json: bool) -> None:
+    """Print each value of the matrix, and whether the project or the package has it: where exactly."""
+    project = project_dir()
+    found = [(one, "project" if one.file.is_relative_to(project) else "package") for one in origins(project)]
+    if as_json:
+        rows = [{"value": o.value, "of": of, "file": str(o.file), "line": o.line or None} for o, of in found]
+        out.print(json.dumps(rows, indent=2), markup=False)
+        return
+    table = folding("value", "of", "file")
+    for one, of in found:
+        table.add_row(escape(one.value), of, f"{one.file}:{one.line}" if one.line else str(one.file))
+    out.print(table)
 
 
 def _listed(one: Selected, seconds: float) -> dict[str, Any]:
@@ -152,16 +175,17 @@ def reap(
 ) -> None:
     """Delete cells, from any machine with a kubeconfig. In a CI job, only cells of the job's project."""
     request.refuse()
-    project = Project.load(settings_of(given))
-    cluster = providers.open_cluster(project.settings, project.timeouts)
+    settings = settings_of(given)
+    timeouts = timeouts_of(settings)
+    cluster = providers.open_cluster(settings, timeouts)
     selection = CellSelector(
         run=request.run,
         cell=request.cell,
         only_expired=request.expired,
-        namespace=project.settings.namespace,
+        namespace=settings.namespace,
         project=own_project(),
     )
-    seconds = project.timeouts.teardown
+    seconds = timeouts.teardown
     if remove_finalizers:
         gone = release.remove_finalizers(
             cluster,

@@ -178,5 +178,5 @@ def project(
     """Create a project from vmatrix's checkout and another team's product; print its directory."""
     job = read_job(os.environ)
     into = Path(f"{job.directory}.project")
-    made = overlay.assemble(Path(__file__).resolve().parents[2], job.directory, product, into, job=job.id)
+    made = overlay.assemble(job.directory, product, into, job=job.id)
     sys.stdout.write(f"{made}\n")

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from harness.cli.report import tell_skipped
 from harness.history.store import open_store
+from harness.paths import settings_dir
 from harness.report.collect import collect
 from harness.spec import load_spec
 from harness.spec.project import matrix_dir
@@ -25,7 +26,7 @@ def add(
     paths: Annotated[list[Path], typer.Argument(help="Run directories, directories of them, or history files.")],
 ) -> None:
     """Add runs to the history; runs that it already has are skipped."""
-    settings = load_settings(Path.cwd()).settings
+    settings = load_settings(settings_dir()).settings
     found = collect(paths, quarantine=load_spec(matrix_dir()).quarantine)
     store = open_store(settings, os.environ)
     added = store.add(found.records)
@@ -39,7 +40,7 @@ def compact(
     days: Annotated[float | None, typer.Option(min=0, help="Age in days; default: report_keep_days.")] = None,
 ) -> None:
     """Drop the details of old cell runs; outcomes, durations and failures are kept."""
-    settings = load_settings(Path.cwd()).settings
+    settings = load_settings(settings_dir()).settings
     store = open_store(settings, os.environ)
     kept = days if days is not None else settings.report_keep_days
     dropped = store.compact(days=kept, now=datetime.now(UTC))
@@ -51,7 +52,7 @@ def compact(
 @app.command()
 def show() -> None:
     """Print where the history is, its size, and lines that cannot be read."""
-    settings = load_settings(Path.cwd()).settings
+    settings = load_settings(settings_dir()).settings
     store = open_store(settings, os.environ)
     history = store.load()
     console = Console(highlight=False, soft_wrap=True)

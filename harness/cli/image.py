@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,7 +10,8 @@ from rich.table import Table
 
 from harness.artifacts import disk
 from harness.artifacts.recipe import ArtifactLimits
-from harness.spec.project import matrix_dir, timeouts_of
+from harness.paths import MATRIX, settings_dir
+from harness.spec.project import anywhere, timeouts_of
 from harness.spec.settings import load_settings
 
 app = typer.Typer(no_args_is_help=True, help="Build, list and prune disk images of machines.")
@@ -23,7 +23,7 @@ Names = Annotated[list[str], typer.Argument(help="Images in matrix/images.yml.",
 @app.command()
 def build(names: Names) -> None:
     """Build or download disk images into the cache; cached images are kept."""
-    timeouts = timeouts_of(load_settings(Path.cwd()).settings)
+    timeouts = timeouts_of(load_settings(settings_dir()).settings)
     catalogue, cache = _catalogue(), disk.ImageCache(limits=ArtifactLimits.of(timeouts))
     for image in [catalogue.find(name) for name in names]:
         made = cache.ensure(image, lambda line: out.print(line, markup=False))
@@ -63,4 +63,4 @@ def prune(
 
 
 def _catalogue() -> disk.ImageCatalogue:
-    return disk.load(matrix_dir() / "images.yml")
+    return disk.load(anywhere() / MATRIX / "images.yml")

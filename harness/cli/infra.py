@@ -23,6 +23,7 @@ from harness.cli.options import AsJson, Given, settings_of, takes
 from harness.errors import EXIT_INFRA, EXIT_NOTHING_SELECTED, EXIT_OK, BadInput, InfraError
 from harness.infra.host.instance import DEFAULT_PROVIDER, infra_command
 from harness.infra.host.status import InstanceStatus, State
+from harness.paths import settings_dir
 from harness.providers import Definition, InstanceProvider, Opening
 from harness.spec.project import timeouts_of
 from harness.spec.settings import Settings, load_settings
@@ -133,7 +134,7 @@ def _instance(
     settings = Settings(infra_name=name)
     if given is not None:
         options = {option: choices.pop(option) for option in UP_SETTINGS}
-        settings = load_settings(Path.cwd(), options=options).settings.model_copy(update={"infra_name": name})
+        settings = load_settings(settings_dir(), options=options).settings.model_copy(update={"infra_name": name})
         timeouts = timeouts_of(settings)
         store = Store(limits=ArtifactLimits.of(timeouts))
     images = refs.images(store.catalogue, providers.KUBERNETES)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from inspect import Parameter, Signature, signature
-from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from harness.paths import settings_dir
 from harness.spec.options import OPTIONS, Option, settings_in
 from harness.spec.renamed import notice
 from harness.spec.settings import Settings, load_settings
@@ -55,7 +55,7 @@ def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 def settings_of(given: Given) -> Settings:
     """Return the settings in the working directory, with the options that were given."""
-    return load_settings(Path.cwd(), options=settings_in(given)).settings
+    return load_settings(settings_dir(), options=settings_in(given)).settings
 
 
 def former(old: str, new: str) -> Any:

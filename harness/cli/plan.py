@@ -14,6 +14,7 @@ from rich.table import Table
 from harness.cli.options import AsJson, former, takes
 from harness.cli.output import folding, wide_console
 from harness.errors import BadInput
+from harness.paths import MATRIX, overlaid
 from harness.plan import coverage
 from harness.plan.build import TierPlan, lock_text, plan_tier
 from harness.plan.coverage import counted, coverage_text, impossible_by_reason, left_out
@@ -78,6 +79,8 @@ def plan(
     texts = {FILE: lock_text(spec, plans), coverage.FILE: coverage_text(spec, plans)} if write or check else {}
     if check:
         _check(directory, texts, plans)
+    if write:
+        directory.mkdir(exist_ok=True)
     for name, text in texts.items() if write else ():
         (directory / name).write_text(text, encoding="utf-8")
         out.print(f"written: {directory / name}", markup=False)
@@ -92,7 +95,8 @@ def _chosen(spec: Spec, tier: str | None, infra: str | None) -> frozenset[tuple[
 
 
 def _check(directory: Path, texts: dict[str, str], plans: Sequence[TierPlan]) -> None:
-    stale = [n for n, t in texts.items() if not (f := directory / n).exists() or f.read_text(encoding="utf-8") != t]
+    present = {name: overlaid(MATRIX, name) for name in texts}  # a project without plans of its own has the packaged
+    stale = [n for n, t in texts.items() if not (f := present[n]).exists() or f.read_text(encoding="utf-8") != t]
     if stale:
         changes = [
             f"{p.tier} on {p.infra}: {len(p.new)} new cells, {len(p.dropped)} dropped"

@@ -17,6 +17,7 @@ from harness.cli.options import former, takes
 from harness.errors import BadInput
 from harness.history.file import replace_file
 from harness.history.lines import History, Skipped
+from harness.paths import settings_dir
 from harness.report.analysis.analyse import Analysis
 from harness.report.output.files import FORMATS, files
 from harness.report.output.note import lines_of
@@ -97,7 +98,7 @@ def report(
     """Report what failed, since when, whose fault it is and what did not run: a page, a note, JSON, badges."""
     wanted = _formats(page.format)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    project = Project.load(load_settings(Path.cwd()).settings)
+    project = Project.load(load_settings(settings_dir()).settings)
     asked = options.request()
 
     def analysed() -> tuple[Analysis, History]:

@@ -6,7 +6,6 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -47,7 +46,7 @@ def run(
     chosen = tuple(cells or ())
     plan = plan_run(RunRequest.of(given, cells=chosen))  # refuses bad input before pytest starts
     side_by_side = workers(parallel, len(plan.cells))
-    argv = [str(_checks()), "-p", "no:cacheprovider", *_words(given)]
+    argv = [str(checks_dir()), "-p", "no:cacheprovider", *_words(given)]
     pairs = [("-n", side_by_side), ("-k", select), *(("--cell", cell) for cell in chosen)]
     argv += [word for option, value in pairs if value is not None for word in (option, value)]
     Console(stderr=True).print("$ " + shlex.join(["pytest", *argv]), highlight=False, soft_wrap=True, markup=False)
@@ -75,17 +74,3 @@ def workers(parallel: str, cells: int) -> str | None:
     if cells == 1 or parallel == "1":
         return None
     return AUTO if parallel == AUTO else str(min(int(parallel), cells))
-
-
-def _checks() -> Path:
-    """Return the folder of the checks.
-
-    Raises:
-        BadInput: it does not exist (a package installed without its checkout).
-    """
-    found = checks_dir()
-    if not found.is_dir():
-        raise BadInput(
-            f"{found} does not exist", hint="run vmatrix from its checkout, or set VMATRIX_PROJECT to the checkout"
-        )
-    return found

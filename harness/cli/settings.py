@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic import BaseModel
 from rich.console import Console
 from rich.table import Table
 
 from harness.cli.options import AsJson
-from harness.paths import project_dir
-from harness.spec.loader import FILES
-from harness.spec.models.images import ImagesFile
-from harness.spec.settings import Settings, load_settings
-
-SCHEMAS: dict[str, type[BaseModel]] = {
-    **{name.removesuffix(".yml"): model for name, model in FILES.items()},
-    "images": ImagesFile,
-    "vmatrix": Settings,
-}
+from harness.cli.output import folding
+from harness.errors import BadInput
+from harness.paths import enclosing_project, named_project, packaged_dir, project_dir, settings_dir
+from harness.spec.origin import files_used
+from harness.spec.schemas import schemas
+from harness.spec.settings import load_settings
+from harness.spec.shape import unknown
 
 
 def register(app: typer.Typer) -> None:
@@ -32,7 +29,7 @@ def register(app: typer.Typer) -> None:
 
 def config(as_json: AsJson = False) -> None:
     """Print every setting, its value and where it comes from."""
-    sourced = load_settings(Path.cwd())
+    sourced = load_settings(settings_dir())
     values = json.loads(sourced.settings.model_dump_json())
     console = Console(highlight=False)
     if as_json:
@@ -44,19 +41,40 @@ def config(as_json: AsJson = False) -> None:
     for name, value in values.items():
         table.add_row(name, "-" if value is None else str(value), sourced.origin[name])
     console.print(table)
+    project = named_project() or enclosing_project()
+    if project is None:
+        console.print(f"\nno project; packaged files: {packaged_dir()}", soft_wrap=True, markup=False)
+        return
+    console.print(f"\nproject: {project}\npackaged files: {packaged_dir()}\n", soft_wrap=True, markup=False)
+    files = folding("file", "from")
+    for name, used in files_used(project):
+        files.add_row(f"matrix/{name}", used)
+    console.print(files)
 
 
 def schema(
-    directory: Annotated[Path | None, typer.Option(help="Directory to write to; default: docs/schemas.")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Files of matrix/ (without .yml) or vmatrix; default: all."),
+    ] = None,
+    directory: Annotated[
+        Path | None, typer.Option(help="Directory to write to; default: docs/schemas in the project.")
+    ] = None,
+    stdout: Annotated[bool, typer.Option("--stdout", help="Print one schema; write no file.")] = False,
 ) -> None:
-    """Write the JSON Schemas of matrix/*.yml and vmatrix.yml."""
+    """Write the JSON Schemas of matrix/*.yml and vmatrix.yml into the project, for editors."""
+    made = schemas()
+    wanted = list(names or made)
+    for name in wanted:
+        if name not in made:
+            raise BadInput(unknown("schema", name, made), hint="`vmatrix schema` writes all of them")
+    if stdout:
+        if len(wanted) != 1:
+            raise BadInput("--stdout prints one schema", hint="name it: `vmatrix schema axes --stdout`")
+        sys.stdout.write(made[wanted[0]])
+        return
     target = directory if directory is not None else project_dir() / "docs" / "schemas"
     target.mkdir(parents=True, exist_ok=True)
-    for name, text in schemas().items():
-        (target / f"{name}.json").write_text(text, encoding="utf-8")
+    for name in wanted:
+        (target / f"{name}.json").write_text(made[name], encoding="utf-8")
         Console().print(str(target / f"{name}.json"), highlight=False)
-
-
-def schemas() -> dict[str, str]:
-    """Return each file's JSON Schema as text, by the file's name without its ending."""
-    return {name: json.dumps(model.model_json_schema(), indent=2) + "\n" for name, model in SCHEMAS.items()}

@@ -1,7 +1,7 @@
-"""Another team's product under vmatrix's matrix: a project put together from two checkouts, by links alone.
+"""Another team's repository as a project: its files by links, with its product file where a project has it.
 
-The team's pipeline needs only its playbooks and a product file; axes, topologies, scenarios, suites and templates are
-vmatrix's own, unless the team has files of the same name in its `matrix/`.
+The team's pipeline needs only its playbooks and a product file; axes, topologies, scenarios and templates are the
+packaged ones, unless the team has files of the same name in `matrix/` and `vm-templates/`.
 """
 
 from __future__ import annotations
@@ -11,18 +11,16 @@ from pathlib import Path
 
 from harness.errors import BadInput
 
-OURS = ("tests", "vm-templates", "pyproject.toml")  # what vmatrix runs with, whatever the team has under these names
-# would change how checks run
-NOT_THEIRS = frozenset((".git", ".job", "conftest.py", "pytest.ini", "setup.cfg", "tox.ini"))
+NOT_LINKED = frozenset((".git", ".job", "tests"))  # the checks are vmatrix's own, whatever the team has under this name
 MATRIX, PRODUCT = "matrix", "product.yml"
 JOB = ".job"  # says whose project it is
 
 
-def assemble(home: Path, checkout: Path, product: str, into: Path, *, job: str) -> Path:
+def assemble(checkout: Path, product: str, into: Path, *, job: str) -> Path:
     """Make the project and return it; anew for each job, but not beside a run that uses it.
 
     Args:
-        home: vmatrix's checkout.  checkout: the team's.
+        checkout: the team's.
         product: its product file, relative to the checkout, as is the playbooks' folder that it names.
         into: where; nothing but such a project may lie there.  job: its id.
 
@@ -41,14 +39,11 @@ def assemble(home: Path, checkout: Path, product: str, into: Path, *, job: str) 
         shutil.rmtree(into)
     into.mkdir(parents=True)
     for entry in sorted(checkout.iterdir()):
-        if entry.name not in NOT_THEIRS and entry.name not in OURS and entry.name != MATRIX and entry != into:
+        if entry.name not in NOT_LINKED and entry.name != MATRIX and entry != into:
             (into / entry.name).symlink_to(entry)
-    for name in OURS:
-        (into / name).symlink_to(home / name)
     (into / MATRIX).mkdir()
-    for folder in (home / MATRIX, checkout / MATRIX):
-        for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
-            _link(into / MATRIX / entry.name, entry)
+    for entry in sorted((checkout / MATRIX).iterdir()) if (checkout / MATRIX).is_dir() else ():
+        (into / MATRIX / entry.name).symlink_to(entry)
     _link(into / MATRIX / PRODUCT, file)
     (into / JOB).write_text(job, encoding="utf-8")
     return into

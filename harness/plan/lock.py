@@ -18,6 +18,7 @@ from pydantic import StringConstraints
 
 from harness.errors import BadInput
 from harness.model import Cell
+from harness.paths import MATRIX, packaged_dir
 from harness.plan.cells import make_cell
 from harness.plan.goal import Goal, goal_of, infra_of, needing, tier_of
 from harness.spec import lines
@@ -76,10 +77,15 @@ class Lock:
 
 
 def load_lock(directory: Path) -> Lock:
-    """Load the lock of a matrix directory; BadInput has a line `file:line: path: what is wrong` per error."""
-    file = directory / FILE
+    """Load the lock of a matrix directory, or without one the packaged lock, whose cells then keep their ids.
+
+    Raises:
+        BadInput: with a line `file:line: path: what is wrong` per error.
+    """
+    own, packaged = directory / FILE, packaged_dir() / MATRIX / FILE
+    file = own if own.exists() else packaged
     if not file.exists():
-        return Lock(lines.Document(file, None, {}))
+        return Lock(lines.Document(own, None, {}))
     document, problems = lines.read(file)
     parsed: LockFile | None = None
     if not problems:
@@ -87,6 +93,8 @@ def load_lock(directory: Path) -> Lock:
         problems += list(_misfits(parsed, document)) if parsed is not None else []
     if problems or parsed is None:
         raise refuse(problems)
+    # what is wrong with a plan is to be put right in the project
+    document = document if file == own else lines.Document(own, document.content, {})
     return Lock(document, parsed.axes, parsed.plan)
 
 

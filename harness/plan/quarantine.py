@@ -7,7 +7,8 @@ from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from harness.spec.lines import Problem, read
+from harness.spec.layers import read
+from harness.spec.lines import Problem
 from harness.spec.models import QuarantineEntry
 
 FILE = "quarantine.yml"
@@ -31,7 +32,7 @@ def match(entries: Sequence[QuarantineEntry], cell: str, check: str | None, toda
 
 def unmatched(entries: Sequence[QuarantineEntry], cells: Iterable[str], directory: Path) -> list[Problem]:
     """Return an error, by line of the file, for each entry that fits none of the planned cells (of all profiles)."""
-    document, _ = read(directory / FILE)
+    document, _ = read(directory, FILE)
     known = sorted(set(cells))
     return [
         document.problem(("quarantine", number, "cell"), f"{entry.cell!r} matches no planned cell; {REMEDY}")

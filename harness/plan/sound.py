@@ -10,7 +10,7 @@ from harness.model import Cell
 from harness.plan.build import TierPlan
 from harness.plan.quarantine import unmatched
 from harness.plan.verify import Broken
-from harness.spec import Spec, lines
+from harness.spec import Spec, layers
 from harness.spec.loader import refuse
 
 REMEDY = "raise the budget, narrow the tier's `where` or cover less"
@@ -23,7 +23,7 @@ def refuse_unsound(spec: Spec, plans: Sequence[TierPlan], directory: Path, secon
         BadInput: a plan is over budget, a pinned cell cannot be, or quarantine names a cell that no tier has.
         HarnessBug: the proof of a plan has a gap.
     """
-    document, _ = lines.read(directory / "tiers.yml")
+    document, _ = layers.read(directory, "tiers.yml")
     problems = [
         document.problem(("tiers", plan.tier, "budget", key), f"on {plan.infra} {message}; {REMEDY}")
         for plan in plans

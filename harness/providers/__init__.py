@@ -46,7 +46,7 @@ def pin_releases(file: Path | None) -> Iterator[tuple[str, str]]:
     """Record the checksums that deploy/kind/releases.yml (or another file) lacks; yield each with its URL.
 
     Raises:
-        BadInput: the file is wrong.  InfraError: a manifest cannot be downloaded.
+        BadInput: the file is wrong, or the project has none.  InfraError: a manifest cannot be downloaded.
     """
-    for manifest, checksum in downloads.pin(file or releases.default_file()):
+    for manifest, checksum in downloads.pin(file or releases.own_file()):
         yield checksum, manifest.url

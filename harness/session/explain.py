@@ -12,7 +12,6 @@ from harness.cell.deploy import playbook_argv
 from harness.cell.manifests import CellPlan, GoldenImage, Outside, render_all
 from harness.cell.variables import named_machines
 from harness.model import Cell, Environment, Machine, Phase
-from harness.paths import project_dir
 from harness.plan.lock import load_lock
 from harness.plan.select import Selected
 from harness.plan.why import why
@@ -21,7 +20,7 @@ from harness.rundir import AttemptDir
 from harness.schedule.demand import demand_of
 from harness.schedule.durations import Durations
 from harness.spec import Spec
-from harness.spec.project import checks_dir, matrix_dir
+from harness.spec.project import checks_dir, matrix_dir, templates_dir
 
 SHOWN = 10  # combinations that a cell alone covers; the others are counted
 SSH_PORT = 22
@@ -104,7 +103,7 @@ def example_manifests(cell: Cell) -> list[dict[str, Any]]:
     )
     mirror = {"to": [{"ipBlock": {"cidr": "ADDRESS-OF-THE-MIRROR/32"}}], "ports": [{"protocol": "TCP", "port": "PORT"}]}
     outside = Outside(ways_out=(mirror,))
-    return render_all(plan, cell.machines, image, directory=project_dir() / "vm-templates", outside=outside)
+    return render_all(plan, cell.machines, image, directory=templates_dir(), outside=outside)
 
 
 def _reasons(spec: Spec, infra: str, one: Selected) -> Iterator[tuple[str, Any]]:

@@ -14,6 +14,7 @@ from harness import providers
 from harness.cell.binding import refuse_masquerade
 from harness.errors import BadInput, NothingSelected
 from harness.model import Cell
+from harness.paths import settings_dir
 from harness.plan import make_cell
 from harness.rundir import RunDir
 from harness.schedule import shards
@@ -91,7 +92,7 @@ def plan_run(request: RunRequest) -> RunPlan:
     Raises:
         BadInput: settings, matrix, tier, cell, shard or run id are wrong.  NothingSelected: no cell is left.
     """
-    sourced = load_settings(Path.cwd(), options=request.settings)
+    sourced = load_settings(settings_dir(), options=request.settings)
     project = Project.load(sourced.settings)
     made = _again(project, request) if request.rerun_failed is not None else _fresh(project, request)
     refuse_masquerade(sourced, made.cells)
@@ -129,7 +130,7 @@ def _run_id(given: str | None) -> str:
 
 def plan_from(given: Mapping[str, Any]) -> RunPlan:
     """Return the plan of the process that sent `for_workers()`."""
-    project = Project.load(load_settings(Path.cwd(), options=given["options"]).settings)
+    project = Project.load(load_settings(settings_dir(), options=given["options"]).settings)
     cells = tuple(make_cell(project.spec, values) for values in given["cells"])
     directory, options, attempts = Path(given["directory"]), given["options"], given["attempts"]
     return RunPlan(given["run"], given["tier"], cells, project, directory, options, attempts=attempts)

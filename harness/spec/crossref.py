@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from harness.paths import packaged_dir
 from harness.spec.declared import EACH, Declared, DeclaredAxis, condition, declared, field, find, slug_of, texts
 from harness.spec.lines import Document, Finding, Location, Problem, below
 from harness.spec.promises import broken
@@ -18,6 +19,7 @@ from harness.spec.shape import unknown as unknown  # the wording that selections
 NEEDED = ("topology", "scenario", "os")
 LASTING = ("topology", "os", "scenario")  # what a cell's machines are made of stays as it is during its life
 GROUPS = ("control_plane", "etcd", "node")
+CHECKS = Path("tests", "cells")
 
 
 def check(documents: Mapping[str, Document], directory: Path) -> list[Problem]:
@@ -238,9 +240,10 @@ def _pinned(cell: Any, axes: Mapping[str, DeclaredAxis]) -> Iterator[Finding]:
 
 
 def _suites(project: Path) -> tuple[str, ...] | None:
-    """Return the folders of tests/cells; None in a project that brings no checks."""
-    folder = project / "tests" / "cells"
-    if not folder.is_dir():
+    """Return the folders of tests/cells: the project's own, or those that ship; None without any."""
+    places = (project / CHECKS, packaged_dir() / CHECKS)
+    folder = next((place for place in places if place.is_dir()), None)
+    if folder is None:
         return None
     return tuple(sorted(entry.name for entry in folder.iterdir() if any(entry.glob("test_*.py"))))
 

@@ -40,20 +40,29 @@ class Problem:
 
 @dataclass(frozen=True)
 class Document:
-    """A parsed file: its data and the 1-based line of each location."""
+    """A parsed file: its data and the 1-based line of each location.
+
+    files: where a file amends another, the file that each location with a line comes from.
+    """
 
     file: Path
     content: Any
     lines: Mapping[Location, int]
+    files: Mapping[Location, Path] = field(default_factory=dict)
+
+    def place_of(self, location: Location) -> tuple[Path, int]:
+        """Return the file and the line of a location, or of its nearest parent that has one."""
+        places = (location[:end] for end in range(len(location), -1, -1))
+        known = next((place for place in places if place in self.lines), None)
+        return (self.file, 1) if known is None else (self.files.get(known, self.file), self.lines[known])
 
     def line_of(self, location: Location) -> int:
         """Return the line of a location, or of its nearest parent that has one."""
-        places = (location[:end] for end in range(len(location), -1, -1))
-        return next((self.lines[place] for place in places if place in self.lines), 1)
+        return self.place_of(location)[1]
 
     def problem(self, location: Location, message: str) -> Problem:
         """Return an error at a location of this file."""
-        return Problem(self.file, self.line_of(location), dotted(location), message)
+        return Problem(*self.place_of(location), dotted(location), message)
 
 
 def below(at: Location, findings: Iterable[Finding]) -> Iterator[Finding]:

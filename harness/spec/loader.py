@@ -10,36 +10,30 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from harness.errors import BadInput
-from harness.spec import crossref, dates, lines, sense
+from harness.paths import packaged_dir
+from harness.spec import crossref, dates, layers, lines, sense
 from harness.spec.models import FILES as FILES
 from harness.spec.models import Space, Spec, Timeouts
 from harness.spec.shape import validate as validate
 
 M = TypeVar("M", bound=BaseModel)
-OPTIONAL = frozenset({"network_plugins.yml"})  # a product whose cells name no network plugin needs none
 
 
 def load_spec(directory: Path, *, today: date | None = None) -> Spec:
-    """Load a matrix directory.
+    """Load a matrix directory, over the packaged files.
 
     Args:
+        directory: of a project, which need not have one.
         today: the day by which ends of support and of quarantine are judged; the present one in UTC without it.
 
     Raises:
         BadInput: one line `file:line: path: what is wrong; what would be right` per error, in all files.
     """
-    if not directory.is_dir():
-        raise BadInput(
-            f"{directory.parent} has no matrix/ folder",
-            hint="run vmatrix from its checkout, or set VMATRIX_PROJECT to the checkout",
-        )
     problems: list[lines.Problem] = []
     parts: dict[str, Any] = {}
     documents: dict[str, lines.Document] = {}
     for name, model in FILES.items():
-        documents[name], found = lines.read(directory / name)
-        if name in OPTIONAL and not (directory / name).exists():
-            continue
+        documents[name], found = layers.read(directory, name)
         if documents[name].content is not None or not found:
             parsed, wrong = validate(documents[name], model)
             found = found + wrong
@@ -52,28 +46,38 @@ def load_spec(directory: Path, *, today: date | None = None) -> Spec:
         problems += sense.check(space, documents)
     problems += dates.check(documents, today if today is not None else datetime.now(UTC).date())
     if problems:
-        raise refuse(problems)
+        raise refuse(problems, own=directory)
     return Spec(**{name: part for name, part in parts.items() if name in Spec.model_fields})
 
 
 def load_timeouts(directory: Path) -> Timeouts:
     """Load timeouts.yml of a matrix directory, whatever is wrong with other files; BadInput as `load_spec`."""
-    document, problems = lines.read(directory / "timeouts.yml")
+    document, problems = layers.read(directory, "timeouts.yml")
     parsed, wrong = validate(document, FILES["timeouts.yml"])
     if parsed is None or problems:
-        raise refuse(problems or wrong)
+        raise refuse(problems or wrong, own=directory)
     found: Timeouts = dict(parsed)["timeouts"]
     return found
+
+
+def load_layered(directory: Path, name: str, model: type[M]) -> M:
+    """Load one file of a matrix directory as it counts, over the packaged one. Raises BadInput as `load_file`."""
+    return _checked(*layers.read(directory, name), model)
 
 
 def load_file(file: Path, model: type[M]) -> tuple[M, lines.Document]:
     """Load one file by its model. Raises BadInput with one line per error: file and line."""
     document, problems = lines.read(file)
+    return _checked(document, problems, model), document
+
+
+def _checked(document: lines.Document, problems: list[lines.Problem], model: type[M]) -> M:
+    parsed: M | None = None
     if not problems:
         parsed, problems = validate(document, model)
-        if parsed is not None:
-            return parsed, document
-    raise refuse(problems)
+    if parsed is None:
+        raise refuse(problems)
+    return parsed
 
 
 def _space(parts: Mapping[str, Any], wrong: set[str]) -> Space | None:
@@ -84,11 +88,13 @@ def _space(parts: Mapping[str, Any], wrong: set[str]) -> Space | None:
     return Space(**{name: parts[name] for name in names})
 
 
-def refuse(problems: list[lines.Problem]) -> BadInput:
-    """Return the error that says all problems at once."""
+def refuse(problems: list[lines.Problem], *, own: Path | None = None) -> BadInput:
+    """Return the error that says all problems at once; `own` is the project's matrix directory, where it matters."""
     ordered = sorted(dict.fromkeys(problems), key=lambda p: (str(p.file), p.line))
     count = "1 error" if len(ordered) == 1 else f"{len(ordered)} errors"
     files = ", ".join(dict.fromkeys(str(p.file) for p in ordered))
-    return BadInput(
-        f"{count} in {files}:\n" + "\n".join(str(p) for p in ordered), hint="fix the lines above and try again"
-    )
+    hint = "fix the lines above and try again"
+    if own is not None and any(layers.is_packaged(p.file) and p.file.parent != own for p in ordered):
+        hint += f"; what {packaged_dir()} has is vmatrix's own: replace or amend it with a file of the same name"
+        hint += f" in {own} (docs/projects.md)"
+    return BadInput(f"{count} in {files}:\n" + "\n".join(str(p) for p in ordered), hint=hint)

@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.paths import project_dir
+from harness.paths import MATRIX, enclosing_project, named_project, overlaid, packaged_dir, project_dir
 from harness.spec.loader import load_spec, load_timeouts
 from harness.spec.models import Spec, Timeouts
 from harness.spec.settings import Settings
 
+TEMPLATES = "vm-templates"
+
 
 @dataclass(frozen=True)
 class Project:
-    """A folder with matrix/, vm-templates/, tests/cells/ and the product.
+    """What is tested, with what it is tested on: files of a folder, over those that ship with vmatrix.
 
     directory: that folder.  spec: its matrix.  settings: of vmatrix.yml, the environment and the options.
     """
@@ -35,25 +37,30 @@ class Project:
 
     @property
     def product(self) -> Path:
-        """The folder of the deployment code under test."""
+        """The folder of the deployment code under test; a packaged product names it by an absolute path."""
         return self.directory / self.spec.product.directory
 
 
 def timeouts_of(settings: Settings) -> Timeouts:
     """Return the stretched timeouts, for commands that need no more of the matrix; BadInput when the file is wrong."""
-    return load_timeouts(matrix_dir()).scaled(settings.timeout_scale)
+    return load_timeouts(anywhere() / MATRIX).scaled(settings.timeout_scale)
+
+
+def anywhere() -> Path:
+    """Return the project, or outside of one the folder of what ships, for commands that need no project."""
+    return named_project() or enclosing_project() or packaged_dir()
 
 
 def matrix_dir() -> Path:
-    """Return the folder of axes.yml and its like."""
-    return project_dir() / "matrix"
+    """Return the folder of axes.yml and its like; what it lacks is packaged. BadInput outside of a project."""
+    return project_dir() / MATRIX
 
 
 def templates_dir() -> Path:
     """Return the folder of the machines' templates; recipes of disk images lie in images/ below it."""
-    return project_dir() / "vm-templates"
+    return anywhere() / TEMPLATES
 
 
 def checks_dir() -> Path:
-    """Return the folder of the check suites."""
-    return project_dir() / "tests" / "cells"
+    """Return the folder of the check suites: the project's, or the packaged one where it has none."""
+    return overlaid("tests", "cells")

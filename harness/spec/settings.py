@@ -12,14 +12,16 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, ValidationError
 
 from harness.errors import BadInput
+from harness.paths import PROJECT, SETTINGS, enclosing_project
 from harness.spec import lines, renamed
 from harness.spec.base import Model
 from harness.spec.loader import refuse, validate
 
-FILE = "vmatrix.yml"
+FILE = SETTINGS
 PREFIX = "VMATRIX_"
 DEFAULT = "default"
-NOT_SETTINGS = frozenset({"VMATRIX_PROJECT", "VMATRIX_INSTANCE"})
+DEFAULT_RUNS = Path("runs")
+NOT_SETTINGS = frozenset({PROJECT, "VMATRIX_INSTANCE"})
 
 
 def _networks(text: str) -> str:
@@ -130,7 +132,7 @@ class Settings(Model):
         description="Source of binaries: `release` downloads them, `gomod` builds them, `auto` downloads them if the "
         "release sites answer and builds them otherwise.",
     )
-    runs: Annotated[Path, RESULTS] = Field(default=Path("runs"), description="Directory of run results.")
+    runs: Annotated[Path, RESULTS] = Field(default=DEFAULT_RUNS, description="Directory of run results.")
     keep_on_failure: Annotated[bool, RESULTS] = Field(default=False, description="Keep failed cells until they expire.")
     report_history: Annotated[Literal["file", "package"], BeforeValidator(renamed.current_store)] = Field(
         default="file",
@@ -182,7 +184,8 @@ def load_settings(
     """Load the settings for a working directory.
 
     Args:
-        directory: where vmatrix.yml is looked for; it may be absent.
+        directory: where vmatrix.yml is looked for; it may be absent. Relative paths in it start there, as does the
+            default of `runs` if that is the project that the working directory lies in.
         environment: variables, os.environ without it.
         options: values from the command line, None for those not given.
 
@@ -190,6 +193,8 @@ def load_settings(
         BadInput: every mistake in the file; an unknown or malformed variable or option.
     """
     values, origin = _from_file(directory / FILE)
+    if directory == enclosing_project():
+        values.setdefault("runs", _beside(directory, DEFAULT_RUNS))
     for variable, text in sorted((os.environ if environment is None else environment).items()):
         if variable.startswith(PREFIX) and variable not in NOT_SETTINGS:
             name = variable.removeprefix(PREFIX).lower()
@@ -224,7 +229,15 @@ def _from_file(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
         raise refuse(problems)
     given = document.content or {}
     values = {name: getattr(parsed, name) for name in given}
-    return values, {name: f"{file.name}:{document.line_of((name,))}" for name in given}
+    values = {name: _beside(file.parent, value) if isinstance(value, Path) else value for name, value in values.items()}
+    shown = _beside(file.parent, Path(file.name))
+    return values, {name: f"{shown}:{document.line_of((name,))}" for name in given}
+
+
+def _beside(folder: Path, path: Path) -> Path:
+    """Return a path that starts at a folder as one that starts at the working directory, which may lie deeper."""
+    here = Path.cwd()
+    return path if path.is_absolute() or folder == here else Path(os.path.relpath(folder / path, here))
 
 
 def _with_present_names(document: lines.Document) -> lines.Document:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import BadInput
-from harness.spec.loader import load_file
+from harness.spec.loader import load_layered
 from harness.spec.models import DiskImage
 from harness.spec.models.images import ImagesFile
 
@@ -31,5 +31,5 @@ class ImageCatalogue:
 
 
 def load(file: Path) -> ImageCatalogue:
-    """Load a catalogue. Raises BadInput with one line per error: file and line."""
-    return ImageCatalogue(load_file(file, ImagesFile)[0].images)
+    """Load a catalogue, over the packaged one. Raises BadInput with one line per error: file and line."""
+    return ImageCatalogue(load_layered(file.parent, file.name, ImagesFile).images)

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import BadInput
+from harness.paths import packaged_dir
 from harness.spec.base import Model, Name
 from harness.spec.loader import load_file
 
 # Part of every image's key: raise it when a change of the builder changes what comes out.
 BUILDER = 2
 BOOTABLE = "bootable"  # the recipe that makes any other one bootable
+RECIPES = Path("vm-templates", "images")
 
 
 class RecipeFile(Model):
@@ -71,7 +73,7 @@ def load(recipes: Path, name: str, *, bootable: bool = False) -> DiskRecipe:
     """Load a recipe and its bases.
 
     Args:
-        recipes: the folder that holds one folder per recipe.
+        recipes: the folder that holds one folder per recipe; packaged recipes can be named, too.
         bootable: join the recipe BOOTABLE too, last.
 
     Raises:
@@ -82,17 +84,23 @@ def load(recipes: Path, name: str, *, bootable: bool = False) -> DiskRecipe:
     while following is not None:
         if following in [seen for seen, _ in chain]:
             raise BadInput(f"recipe {name}: its bases form a cycle, back to {following}", paths=[recipes / name])
-        chain.insert(0, (following, load_file(recipes / following / "recipe.yml", RecipeFile)[0]))
+        chain.insert(0, (following, load_file(_folder(recipes, following) / "recipe.yml", RecipeFile)[0]))
         following = chain[0][1].base
     if bootable:
-        chain.append((BOOTABLE, load_file(recipes / BOOTABLE / "recipe.yml", RecipeFile)[0]))
+        chain.append((BOOTABLE, load_file(_folder(recipes, BOOTABLE) / "recipe.yml", RecipeFile)[0]))
     suites = [part.suite for _, part in chain if part.suite is not None]
     if not suites:
         raise BadInput(f"recipe {name} has no `suite`", hint="suite: trixie", paths=[recipes / name / "recipe.yml"])
-    trees = [recipes / folder / "files" for folder, _ in chain]
+    trees = [_folder(recipes, folder) / "files" for folder, _ in chain]
     joined = {
         each: tuple(dict.fromkeys(item for _, part in chain for item in getattr(part, each)))
         for each in ("packages", "mask", "enable", "kernel_arguments", "exclude", "remove")
     }
     files = tuple(tree for tree in trees if tree.is_dir())
     return DiskRecipe(name=name, suite=suites[-1], files=files, bootable=bootable, **joined)
+
+
+def _folder(recipes: Path, name: str) -> Path:
+    """Return a recipe's folder: among the project's, or else the packaged one, if there is one."""
+    own, packaged = recipes / name, packaged_dir() / RECIPES / name
+    return own if own.is_dir() or not packaged.is_dir() else packaged

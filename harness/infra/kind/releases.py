@@ -13,13 +13,14 @@ from urllib.parse import urlsplit
 
 from pydantic import StringConstraints
 
-from harness import paths
 from harness.errors import BadInput
+from harness.paths import overlaid, packaged_dir, project_dir
 from harness.spec import lines
 from harness.spec.base import Model
 from harness.spec.loader import load_file
 
 PIN = "vmatrix infra pin"
+FILE = Path("deploy", "kind", "releases.yml")
 
 
 class Manifest(Model):
@@ -74,8 +75,18 @@ class Releases:
 
 
 def default_file() -> Path:
-    """Return the file that the project ships."""
-    return paths.project_dir() / "deploy" / "kind" / "releases.yml"
+    """Return the project's file, or the packaged one where it has none."""
+    return overlaid(*FILE.parts)
+
+
+def own_file() -> Path:
+    """Return the project's file, to be written. Raises BadInput when it has none: nothing is written to the package."""
+    file = project_dir() / FILE
+    if not file.is_file():
+        raise BadInput(
+            f"the project has no {FILE}", hint=f"copy {packaged_dir() / FILE} to {file}, or name another with --file"
+        )
+    return file
 
 
 def load(file: Path) -> Releases:

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from harness.errors import BadInput
+from harness.paths import MATRIX, packaged_dir
 from harness.spec.project import matrix_dir
 
 # Each list names these images, which other checks run, too.
@@ -39,8 +40,9 @@ class ConformanceList:
 
 
 def curated_path(minor: str) -> Path:
-    """Return the file of a minor's list."""
-    return matrix_dir() / "conformance" / f"{minor}.yml"
+    """Return the file of a minor's list: the project's, or the packaged one."""
+    own, packaged = (folder / "conformance" / f"{minor}.yml" for folder in (matrix_dir(), packaged_dir() / MATRIX))
+    return own if own.is_file() or not packaged.is_file() else packaged
 
 
 def load_curated(minor: str) -> ConformanceList:

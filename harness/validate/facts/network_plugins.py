@@ -7,8 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from harness.errors import BadInput
-from harness.spec import lines
-from harness.spec.loader import refuse, validate
+from harness.spec.loader import load_layered
 from harness.spec.models import Gateway as Gateway
 from harness.spec.models import NetworkPlugin
 from harness.spec.models.network_plugins import NetworkPluginsFile
@@ -19,16 +18,12 @@ FILE = "network_plugins.yml"
 
 def plugins() -> Mapping[str, NetworkPlugin]:
     """Return every network plugin that the project describes, by name."""
-    return _read(matrix_dir() / FILE)
+    return _read(matrix_dir())
 
 
 @cache
-def _read(file: Path) -> Mapping[str, NetworkPlugin]:
-    document, problems = lines.read(file)
-    parsed, wrong = validate(document, NetworkPluginsFile)
-    if problems or parsed is None:
-        raise refuse([*problems, *wrong])
-    return parsed.network_plugins
+def _read(directory: Path) -> Mapping[str, NetworkPlugin]:
+    return load_layered(directory, FILE, NetworkPluginsFile).network_plugins
 
 
 def plugin_named(name: str) -> NetworkPlugin:

@@ -17,7 +17,8 @@ def cell(machines: int) -> Cell:
     return Cell(f"of-{machines}", {}, "fresh", (), planned, {})
 
 
-def test_masquerade_is_for_clusters_of_one_machine(tmp_path: Path) -> None:
+def test_masquerade_is_for_clusters_of_one_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "vmatrix.yml").write_text("runs: runs\nbinding: masquerade\n")
     sourced = load_settings(tmp_path, environment={})
     refuse_masquerade(sourced, [cell(1)])

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
-from harness.paths import project_dir
+from harness.paths import PROJECT, project_dir
 
 VMATRIX = Path(sys.executable).parent / "vmatrix"
 SECONDS = 60
@@ -45,7 +45,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     made = tmp_path / "work"
     made.mkdir()
     monkeypatch.chdir(made)
-    for name in [name for name in os.environ if name.startswith("VMATRIX_")]:
+    for name in [name for name in os.environ if name.startswith("VMATRIX_") and name != PROJECT]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("COLUMNS", "200")

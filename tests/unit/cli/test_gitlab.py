@@ -13,6 +13,7 @@ import pytest
 
 from harness.cli import main
 from harness.gitlab import links
+from harness.paths import PROJECT
 
 Call = Callable[..., "Ended"]
 
@@ -32,7 +33,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)
-    for name in [name for name in os.environ if name.startswith(("CI_", "MATRIX_", "VMATRIX_"))]:
+    for name in [name for name in os.environ if name.startswith(("CI_", "MATRIX_", "VMATRIX_")) and name != PROJECT]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 

@@ -13,6 +13,7 @@ import pytest
 from harness.cli import main
 from harness.history.record import RunOrigin
 from harness.history.record_line import to_line
+from harness.paths import PROJECT
 from tests.unit.history.make import CELL, checked, record
 from tests.unit.report.written import Written
 
@@ -24,7 +25,7 @@ OUTSIDE = ("VMATRIX_", "CI_", "MATRIX_", "GITLAB_")
 def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
     """Return what runs the command in an empty directory outside of any job: exit code, stdout, stderr."""
     monkeypatch.chdir(tmp_path)
-    for name in [name for name in os.environ if name.startswith(OUTSIDE)]:
+    for name in [name for name in os.environ if name.startswith(OUTSIDE) and name != PROJECT]:
         monkeypatch.delenv(name)
 
     def run(*words: str) -> tuple[int, str, str]:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from harness.cli.settings import schemas
 from harness.paths import project_dir
 from harness.spec.lines import read
 from harness.spec.loader import FILES
+from harness.spec.schemas import schemas
 from tests.unit.spec.conftest import MATRIX
 from tests.unit.spec.test_mistakes import KINDS
 

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from harness import providers
 from harness.history.file import FileStore
+from harness.paths import PROJECT
 from harness.session import plan_run
 from harness.session import run as running
 from harness.session.run import Run
@@ -26,7 +27,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     """A run of one planned cell that brings nothing up and has nothing to take away."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    for name in [name for name in os.environ if name.startswith(("CI_", "VMATRIX_", "MATRIX_"))]:
+    for name in [name for name in os.environ if name.startswith(("CI_", "VMATRIX_", "MATRIX_")) and name != PROJECT]:
         monkeypatch.delenv(name)
     site = SimpleNamespace(cluster=None, timeouts=SimpleNamespace(teardown=1.0))
     monkeypatch.setattr(providers, "open_site", lambda *_, **__: site)

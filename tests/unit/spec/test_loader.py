@@ -32,7 +32,17 @@ def test_every_glob_of_the_shipped_matrix_finds_a_file() -> None:
     assert [glob for glob in sorted(globs) if not any(matches(glob, file) for file in files)] == []
 
 
-def test_a_project_without_a_matrix_is_one_mistake(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="has no matrix/ folder") as caught:
-        load_spec(tmp_path / "matrix")
-    assert "VMATRIX_PROJECT" in caught.value.hint
+def test_a_project_without_a_matrix_has_the_packaged_one(tmp_path: Path) -> None:
+    packaged = load_spec(project_dir() / "matrix")
+    spec = load_spec(tmp_path / "matrix")
+    assert spec.tiers == packaged.tiers
+    assert Path(spec.product.directory) == project_dir() / "playbooks"
+    assert spec.product.phases.keys() == packaged.product.phases.keys()
+
+
+def test_a_mistake_that_a_packaged_file_makes_says_whose_file_it_is(matrix: Path) -> None:
+    (matrix / "tiers.yml").unlink()
+    with pytest.raises(BadInput, match=r"tiers\.yml:") as caught:
+        load_spec(matrix)
+    assert str(project_dir() / "matrix" / "tiers.yml") in caught.value.summary
+    assert f"replace or amend it with a file of the same name in {matrix}" in caught.value.hint

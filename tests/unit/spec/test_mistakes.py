@@ -389,6 +389,7 @@ def test_an_unreadable_file_is_one_mistake(matrix: Path) -> None:
     assert said.startswith("topologies.yml:1: malformed YAML")
 
 
-def test_a_missing_file_is_one_mistake(matrix: Path) -> None:
+def test_a_link_that_leads_nowhere_is_one_mistake(matrix: Path) -> None:
     (matrix / "axes.yml").unlink()
+    (matrix / "axes.yml").symlink_to("nowhere.yml")
     assert mistakes(matrix) == ["axes.yml:1: the file does not exist"]

@@ -15,7 +15,8 @@ from harness.spec.renamed import TOLD
 from harness.spec.settings import Settings, load_settings
 
 
-def test_later_sources_win_and_are_named(tmp_path: Path) -> None:
+def test_later_sources_win_and_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "vmatrix.yml").write_text("# mine\ntimeout_scale: 2\nruns: a\ninfra_name: mine\n")
     found = load_settings(
         tmp_path, environment={"VMATRIX_RUNS": "b", "VMATRIX_INFRA_NAME": "env"}, options={"runs": "c"}
@@ -53,9 +54,12 @@ def test_a_malformed_variable_is_named(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[[], list[str]]:
+def told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[[], list[str]]:
     """Begin as a new process that has told nothing; return what gives the lines that it told since."""
     monkeypatch.setenv(TOLD, "")
+    monkeypatch.chdir(tmp_path)
     return lambda: capsys.readouterr().err.splitlines()
 
 
