@@ -12,11 +12,11 @@ from rich.console import Console
 
 from harness.cli.report import tell_skipped
 from harness.history.store import open_store
-from harness.paths import settings_dir
+from harness.paths import project_dir, settings_dir
 from harness.report.collect import collect
 from harness.spec import load_spec
 from harness.spec.project import matrix_dir
-from harness.spec.settings import load_settings
+from harness.spec.settings import Settings, load_settings
 
 app = typer.Typer(no_args_is_help=True, help="Show and edit the history of cell runs that `vmatrix report` reads.")
 
@@ -40,7 +40,7 @@ def compact(
     days: Annotated[float | None, typer.Option(min=0, help="Age in days; default: report_keep_days.")] = None,
 ) -> None:
     """Drop the details of old cell runs; outcomes, durations and failures are kept."""
-    settings = load_settings(settings_dir()).settings
+    settings = _settings()
     store = open_store(settings, os.environ)
     kept = days if days is not None else settings.report_keep_days
     dropped = store.compact(days=kept, now=datetime.now(UTC))
@@ -52,7 +52,7 @@ def compact(
 @app.command()
 def show() -> None:
     """Print where the history is, its size, and lines that cannot be read."""
-    settings = load_settings(settings_dir()).settings
+    settings = _settings()
     store = open_store(settings, os.environ)
     history = store.load()
     console = Console(highlight=False, soft_wrap=True)
@@ -65,3 +65,9 @@ def show() -> None:
     if history.records:
         console.print(f"from {history.records[0].started} to {history.records[-1].started}", markup=False)
     tell_skipped(history.skipped, console)
+
+
+def _settings() -> Settings:
+    """Return the project's settings. Raises BadInput outside of a project, which has no history."""
+    project_dir()
+    return load_settings(settings_dir()).settings

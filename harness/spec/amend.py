@@ -16,7 +16,7 @@ from harness.spec.shape import shown, unknown
 
 EXTENDS, DEFAULT, REMOVE = "extends", "default", "remove"
 NAMES = ("name", "id", "why")  # what the entries of a list are known by, the first that all of them have
-ALTERNATIVES = ("not", "class", "not_class")  # a condition has one of these: another one replaces it
+ALTERNATIVES = ("not", "class", "not_class")  # a condition is one of these alone: another one replaces it
 KIND = "kind"  # of an image's source: another kind has other keys, so it replaces the whole
 Pair = tuple[Any, Any]
 
@@ -139,7 +139,7 @@ class _Merge:
 
 def _another(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     """Tell whether a mapping stands for another thing than the one it amends, so that no key of that one stays."""
-    if any(word in mapping for word in ALTERNATIVES for mapping in (old, new)):
+    if any(len(mapping) == 1 and next(iter(mapping)) in ALTERNATIVES for mapping in (old, new)):
         return True
     return KIND in old and KIND in new and old[KIND] != new[KIND]
 

@@ -59,6 +59,7 @@ NO_MODULE = {
     "test_extending.py": "docs/extending.md",
     "test_house.py": "docs/architecture.md",
     "test_timeouts.py": "matrix/timeouts.yml",
+    "cli/test_anywhere.py": "every command outside of a project",
     "cli/test_bad_input.py": "exit code 2 of every command",
     "cli/test_commands.py": "help of every command",
     "cli/test_former_options.py": "options that have another name now",

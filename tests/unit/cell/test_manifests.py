@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+import pytest
 import yaml
 
 from harness.cell import manifests
 from harness.cell.access import control_directory
 from harness.cell.labels import cell_labels, expired, namespace_name
+from harness.errors import BadInput
 from harness.model import LABEL_CELL, LABEL_EXPIRES, LABEL_RUN, Cell
 from harness.paths import project_dir
 from harness.plan.lock import tier_cells
@@ -27,6 +31,11 @@ def plan(cell: Cell) -> manifests.CellPlan:
     return manifests.CellPlan(
         namespace_name("abc123", cell.id, 1), labels, 1e9, 'ssh-ed25519 AAAA "quoted"', "cluster.local", None
     )
+
+
+def first_machine(directory: Path) -> list[dict[str, Any]]:
+    cell = smoke()
+    return manifests.machine(plan(cell), cell.machines[0], IMAGE, directory=directory)
 
 
 def rendered() -> list[dict[str, object]]:
@@ -133,3 +142,39 @@ def test_expiry_is_read_from_the_label() -> None:
     assert not expired({LABEL_EXPIRES: "10"}, at=9)
     assert not expired({}, at=1e12)
     assert not expired({LABEL_EXPIRES: "soon"}, at=1e12)
+
+
+def test_a_projects_template_replaces_the_packaged_one(tmp_path: Path) -> None:
+    (tmp_path / "quota.yml.j2").write_text("kind: ResourceQuota\nof: {{ namespace }}\n", encoding="utf-8")
+    values = {"namespace": "a", "labels": {}, "machines": 1, "memory_mib": 1, "expires": "never"}
+    assert manifests.render("quota.yml.j2", values, directory=tmp_path) == {"kind": "ResourceQuota", "of": "a"}
+    assert manifests.render("namespace.yml.j2", values, directory=tmp_path)["kind"] == "Namespace"
+
+
+def test_a_projects_template_amends_the_packaged_one(tmp_path: Path) -> None:
+    text = """\
+extends: default
+spec:
+  template:
+    spec:
+      evictionStrategy: null
+      nodeSelector: {kind: {{ binding }}}
+      domain: {devices: {disks: [{name: seed, remove: true}, {name: root, cache: none}]}}
+"""
+    (tmp_path / "virtual-machine.yml.j2").write_text(text, encoding="utf-8")
+    (own,) = (o for o in first_machine(tmp_path) if o["kind"] == "VirtualMachine")
+    (packaged,) = (o for o in first_machine(TEMPLATES) if o["kind"] == "VirtualMachine")
+    spec = own["spec"]["template"]["spec"]
+    assert spec["nodeSelector"] == {"kind": "bridge"}
+    assert spec["domain"]["devices"]["disks"] == [{"name": "root", "disk": {"bus": "virtio"}, "cache": "none"}]
+    assert "evictionStrategy" not in spec
+    assert spec["volumes"] == packaged["spec"]["template"]["spec"]["volumes"]
+    assert own["metadata"] == packaged["metadata"]
+
+
+@pytest.mark.parametrize("text", ["extends: other\n", "extends: default\nmetadata: {annotation: null}\n"])
+def test_a_template_that_cannot_amend_is_refused_by_its_path(tmp_path: Path, text: str) -> None:
+    (tmp_path / "namespace.yml.j2").write_text(text, encoding="utf-8")
+    with pytest.raises(BadInput, match=r"namespace\.yml\.j2 cannot amend the packaged template") as refused:
+        manifests.render("namespace.yml.j2", {"namespace": "a", "labels": {}, "expires": "never"}, directory=tmp_path)
+    assert str(TEMPLATES / "namespace.yml.j2") in refused.value.hint

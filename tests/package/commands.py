@@ -1,0 +1,89 @@
+"""Which commands need a project, and what each says where there is none.
+
+Run as a program, it calls every command that needs one in the working directory, in one process, and prints JSON: exit
+code and output by command. It imports nothing but the installed vmatrix.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+# The commands that need a project, with arguments that they accept.
+NEED_A_PROJECT = (
+    "run",
+    "list",
+    "list --origin",
+    "explain x",
+    "plan",
+    "plan --write",
+    "plan --check",
+    "report",
+    "report --serve",
+    "schema",
+    "history add runs",
+    "history compact",
+    "history show",
+    "infra pin",
+    "gitlab generate",
+    "gitlab cell",
+    "gitlab after",
+    "gitlab reap",
+)
+# Those that work anywhere: on this host, on the infra cluster, or on what they are told.
+WORK_ANYWHERE = (
+    *("status", "reap", "login", "proxy", "kubeconfig", "kubectl"),
+    *("config", "doctor", "version"),
+    *("artifacts list", "artifacts build", "artifacts module", "artifacts prune", "artifacts serve"),
+    *("image build", "image list", "image prune"),
+    *("infra up", "infra down", "infra status", "infra describe"),
+    *("gitlab note", "gitlab project"),
+)
+# Those of them that change nothing and end by themselves.
+LOOK_ANYWHERE = ("config", "version", "artifacts list", "image list", "schema axes --stdout")
+JOB = {"CI_JOB_ID": "1", "CI_PIPELINE_SOURCE": "push"}
+
+
+@dataclass(frozen=True)
+class Said:
+    """What one call of a command ended with."""
+
+    code: int
+    out: str
+    err: str
+
+
+def call(words: str) -> Said:
+    """Call the command's entry point in this process."""
+    from harness.cli import main
+
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    sys.argv = ["vmatrix", *words.split()]
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+    return Said(code, out.getvalue(), err.getvalue())
+
+
+def complaint(said: Said) -> str:
+    """Return what is wrong with what a command said where there is no project, "" when nothing is."""
+    if said.code != 2:
+        return f"exit code {said.code}"
+    if said.err.count("error (user): ") != 1 or said.err.count("hint: ") != 1 or said.out:
+        return "more or less than one message"
+    message, _, hint = said.err.partition("hint: ")
+    wanted = "this is no project: " in message and "--project DIRECTORY" in hint
+    return "" if wanted else "the message does not say what to do"
+
+
+if __name__ == "__main__":
+    os.environ |= {**JOB, "CI_PROJECT_DIR": str(Path.cwd()), "COLUMNS": "200"}
+    found = {words: asdict(call(words)) for words in (*NEED_A_PROJECT, *LOOK_ANYWHERE)}
+    sys.stdout.write(json.dumps(found))

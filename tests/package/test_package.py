@@ -1,0 +1,178 @@
+"""The wheel is complete, and every command works from it, in folders that know nothing of the checkout."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import yaml
+
+from tests.package.commands import NEED_A_PROJECT, Said, complaint
+from tests.package.conftest import CHECKOUT, Built, Installed
+
+FOLDERS = ("deploy", "docs", "matrix", "playbooks", "templates", "tests/cells", "vm-templates")
+SITE = "packaged/matrix/axes.yml"
+AXES = """\
+# yaml-language-server: $schema=../docs/schemas/axes.json
+extends: default
+axes:
+  - name: os
+    values:
+      - {id: debian-12, remove: true}
+      - {id: debian-12-cloud, remove: true}
+  - name: kubernetes
+    values:
+      - id: "1.36.3"
+        label: ours
+"""
+TIERS = """\
+extends: default
+tiers:
+  full: null
+  lifecycle: null
+  mr: {budget: {minutes: 11}}
+"""
+
+
+def committed(*folders: str) -> set[str]:
+    """Return the files of folders of the checkout that are committed."""
+    listed = subprocess.run(
+        ["/usr/bin/git", "ls-files", "-z", *folders], cwd=CHECKOUT, capture_output=True, text=True, check=True
+    ).stdout
+    return {name for name in listed.split("\0") if name and (CHECKOUT / name).is_file()}
+
+
+def test_the_wheel_has_everything_that_ships(built: Built) -> None:
+    files = committed(*FOLDERS)
+    assert {name.partition("/")[0] for name in files} == {folder.partition("/")[0] for folder in FOLDERS}
+    with zipfile.ZipFile(built.wheel) as wheel:
+        names = set(wheel.namelist())
+        assert {f"harness/packaged/{name}" for name in files} - names == set()
+        assert committed("harness") - names == set()
+        for name in ("matrix/network_plugins.yml", "vm-templates/disk.yml.j2"):
+            assert wheel.read(f"harness/packaged/{name}") == (CHECKOUT / name).read_bytes()
+
+
+def test_the_sdist_has_everything_that_is_committed(built: Built) -> None:
+    with tarfile.open(built.sdist) as sdist:
+        names = {name.partition("/")[2] for name in sdist.getnames()}
+    assert committed(*FOLDERS, "harness", "tests", "ci") - names == set()
+
+
+def test_every_command_in_an_empty_folder_says_what_to_do(installed: Installed, tmp_path: Path) -> None:
+    walk = Path(__file__).with_name("commands.py")
+    done = installed.call("python", "-I", walk, cwd=tmp_path, env={"XDG_STATE_HOME": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    said = {words: Said(**told) for words, told in json.loads(done.stdout).items()}
+    assert {words: wrong for words in NEED_A_PROJECT if (wrong := complaint(said[words]))} == {}
+    assert [words for words in said.keys() - set(NEED_A_PROJECT) if said[words].code != 0] == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_project_is_the_packaged_matrix(
+    installed: Installed, project: Path, unchanged: Callable[[], list[str]]
+) -> None:
+    (cell,) = (row["cell"] for row in json.loads(installed.vmatrix("list --tier smoke --json", cwd=project)))
+    assert len(json.loads(installed.vmatrix("list --json", cwd=project))) > 1
+    told = yaml.safe_load(installed.vmatrix(f"explain {cell}", cwd=project))
+    assert told["phases"][0]["playbook"] == str(installed.package / "packaged" / "playbooks" / "cluster.yml")
+    assert told["checks"]["smoke"]["nodes"]
+    assert "up to date" in installed.vmatrix("plan --check", cwd=project)
+    values = installed.vmatrix("list --origin", cwd=project)
+    assert str(installed.package / SITE) in values
+    assert f"packaged files: {installed.package / 'packaged'}" in installed.vmatrix("config", cwd=project)
+    assert unchanged() == []
+    assert sorted(path.name for path in project.iterdir()) == ["vmatrix.yml"]
+
+
+def test_a_project_amends_the_packaged_matrix(
+    installed: Installed, project: Path, unchanged: Callable[[], list[str]]
+) -> None:
+    (project / "matrix").mkdir()
+    (project / "matrix" / "axes.yml").write_text(AXES, encoding="utf-8")
+    (project / "matrix" / "tiers.yml").write_text(TIERS, encoding="utf-8")
+    stale = installed.call("vmatrix", "list", cwd=project)
+    assert stale.returncode == 2
+    assert "vmatrix plan --write" in stale.stderr
+    written = installed.vmatrix("plan --write", cwd=project)
+    assert f"written: {project / 'matrix' / 'plan.lock.yml'}" in written
+    assert "up to date" in installed.vmatrix("plan --check", cwd=project)
+    cells = json.loads(installed.vmatrix("list --json", cwd=project))
+    assert {cell["values"]["os"] for cell in cells} == {"debian-13"}
+    rows = json.loads(installed.vmatrix("list --origin --json", cwd=project))
+    found = {row["value"]: (row["of"], row["file"], row["line"]) for row in rows}
+    own = str(project / "matrix" / "axes.yml")
+    assert found["axes[kubernetes].values[1.36.3]"] == ("project", own, 10)
+    assert found["axes[os].values[debian-13]"][:2] == ("package", str(installed.package / SITE))
+    assert found["tiers.mr"][:2] == ("project", str(project / "matrix" / "tiers.yml"))
+    assert found["tiers.mr.budget.cells"][:2] == ("package", str(installed.package / "packaged/matrix/tiers.yml"))
+    assert unchanged() == []
+
+
+def test_schemas_are_written_into_the_project(
+    installed: Installed, project: Path, unchanged: Callable[[], list[str]]
+) -> None:
+    (project / "matrix").mkdir()
+    file = project / "matrix" / "axes.yml"
+    file.write_text(AXES, encoding="utf-8")
+    installed.vmatrix("schema", cwd=project)
+    named = file.read_text(encoding="utf-8").partition("$schema=")[2].partition("\n")[0]
+    assert json.loads((file.parent / named).read_text(encoding="utf-8"))["if"] == {"required": ["extends"]}
+    assert unchanged() == []
+
+
+def test_a_pipeline_of_a_teams_repository_is_planned(
+    installed: Installed, project: Path, unchanged: Callable[[], list[str]]
+) -> None:
+    job = {
+        "CI_JOB_ID": "1",
+        "CI_PROJECT_DIR": str(project),
+        "CI_PIPELINE_SOURCE": "push",
+        "MATRIX_CHANGE_TIER": "single",
+    }
+    installed.vmatrix("gitlab generate", cwd=project, env=job)
+    assert "vmatrix gitlab cell" in (project / "matrix.yml").read_text(encoding="utf-8")
+    (project / "ci").mkdir()
+    for name in ("product.yml", "site.yml"):
+        (project / "ci" / name).write_text("[]\n", encoding="utf-8")
+    (project / "ci" / "product.yml").write_text("extends: default\nproduct: {name: theirs}\n", encoding="utf-8")
+    made = Path(installed.vmatrix("gitlab project ci/product.yml", cwd=project, env=job).strip())
+    assert [path for path in made.rglob("*") if not path.exists()] == [], "a link leads nowhere"
+    listed = installed.vmatrix("list --tier smoke", cwd=project, env={"VMATRIX_PROJECT": str(made)})
+    assert "smoke" in listed
+    assert unchanged() == []
+
+
+def test_a_run_gets_as_far_as_the_infra_cluster(installed: Installed, project: Path) -> None:
+    """The plugin, the checks and their settings are there; nothing answers at the API, and nothing is left."""
+    (project / "closed.yml").write_text(
+        """\
+apiVersion: v1
+kind: Config
+clusters: [{name: closed, cluster: {server: "http://127.0.0.1:9"}}]
+users: [{name: nobody, user: {}}]
+contexts: [{name: closed, context: {cluster: closed, user: nobody}}]
+current-context: closed
+""",
+        encoding="utf-8",
+    )
+    options = "--provider kubeconfig --kubeconfig closed.yml --infra-profile embedded"
+    env = {"VMATRIX_MIRROR_HTTP": "http://127.0.0.1:9", "VMATRIX_REGISTRY": "127.0.0.1:9"}
+    done = installed.call("vmatrix", "run", "--tier", "smoke", *options.split(), cwd=project, env=env)
+    assert done.returncode == 2, done.stdout + done.stderr
+    checks = installed.package / "packaged" / "tests" / "cells"
+    assert f"$ pytest {checks} " in done.stderr
+    assert "the API at http://127.0.0.1:9 does not answer" in done.stdout + done.stderr
+    assert not list(project.glob("runs/*"))
+
+
+def test_ansible_accepts_the_packaged_playbooks(installed: Installed, tmp_path: Path) -> None:
+    playbooks = installed.package / "packaged" / "playbooks"
+    argv = ("-i", "localhost,", "--syntax-check", playbooks / "cluster.yml", playbooks / "reset.yml")
+    env = {"ANSIBLE_CONFIG": str(playbooks / "ansible.cfg"), "ANSIBLE_HOME": str(tmp_path / "ansible")}
+    done = installed.call("ansible-playbook", *argv, cwd=tmp_path, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
