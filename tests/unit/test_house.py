@@ -28,6 +28,8 @@ QUESTIONS = {
     "Where is an option of `vmatrix run` defined?": ("harness/spec/options.py", "RunRequest"),
     "Where is a setting defined, with its option and its help?": ("harness/spec/settings.py", "Settings"),
     "Where are settings merged?": ("harness/spec/settings.py", "load_settings"),
+    "Where is the project found?": ("harness/paths.py", "project_dir"),
+    "Where do a project's files replace or amend the packaged ones?": ("harness/spec/layers.py", "read"),
     "Where does the path of a cell's log come from?": ("harness/rundir.py", "AttemptDir"),
     "Where is a machine's manifest rendered?": ("harness/cell/manifests.py", "machine"),
     "Where is it decided which cells run next?": ("harness/schedule/admission.py", "Admission"),
