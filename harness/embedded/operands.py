@@ -61,7 +61,7 @@ def kubevirt(when: str) -> Json:
         "metadata": {"name": "kubevirt", "namespace": "kubevirt"},
         "spec": {
             "configuration": {
-                "developerConfiguration": {"useEmulation": True},
+                "developerConfiguration": {},
                 "network": {"defaultNetworkInterface": "bridge", "permitBridgeInterfaceOnPodNetwork": True},
             },
         },

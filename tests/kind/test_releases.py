@@ -30,7 +30,7 @@ from harness.infra.kind import engine
 from harness.infra.kind.pod_network import PROXY_ARP
 from harness.infra.kvm import choice, hiding
 from harness.kube import Cluster
-from harness.kube.resources import CDI, DEPLOYMENT, KUBEVIRT, STORAGE_CLASS, STORAGE_PROFILE
+from harness.kube.resources import CDI, DEPLOYMENT, KUBEVIRT, POD, STORAGE_CLASS, STORAGE_PROFILE
 from harness.providers.on_host import KUBERNETES
 from harness.until import Deadline, NotYet, until
 from tests.kind.commands import VMATRIX, containers, traces, vmatrix
@@ -43,12 +43,17 @@ VERSIONS = {"kubevirt": "v1.9.0", "cdi": "v1.66.0"}
 Json = dict[str, Any]
 
 
+def busybox() -> str:
+    """Return an image that the node has."""
+    known = contents.images(load_catalogue(), KUBERNETES)
+    return contents.reference(next(ref for ref in known if ref.name == contents.BUSYBOX))
+
+
 def operator(project: str) -> list[Json]:
     """Return what a project's operator manifest holds: namespace, definitions, the operator."""
-    image = next(r for r in contents.images(load_catalogue(), KUBERNETES) if r.name == contents.BUSYBOX)
     labels = {"name": f"{project}-operator"}
     group = "cdi.kubevirt.io" if project == "cdi" else "kubevirt.io"
-    container = {"name": "operator", "image": contents.reference(image), "command": ["sleep", "86400"]}
+    container = {"name": "operator", "image": busybox(), "command": ["sleep", "86400"]}
     deployment = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -249,8 +254,14 @@ def test_the_node_has_kvm_only_if_it_works() -> None:
 def test_a_hidden_kvm_stays_hidden_when_the_container_starts_again(site: Path) -> None:
     """A second `up` changes the choice; the device is made by hand, so that every host shows the same."""
     node()("sh", "-c", "[ -e /dev/kvm ] || mknod /dev/kvm c 10 232")
+    handler = {"name": "virt-handler-x", "namespace": "kubevirt", "labels": {"kubevirt.io": "virt-handler"}}
+    running = [{"name": "handler", "image": busybox(), "command": ["sleep", "86400"]}]
+    cluster = Cluster.from_kubeconfig(layout_of(NAME, "kind").kubeconfig)
+    cluster.create(POD, {"apiVersion": "v1", "kind": "Pod", "metadata": handler, "spec": {"containers": running}})
     vmatrix("infra", "up", "--name", NAME, "--releases", str(site), "--kvm", "hide", seconds=UP_SECONDS)
     assert not has_kvm()
+    old = cluster.get(POD, "virt-handler-x", "kubevirt")
+    assert old is None or old["metadata"].get("deletionTimestamp"), "it still has the device that it offers"
     node()("mknod", "/dev/kvm", "c", "10", "232")  # as the engine makes it from the host's, where there is one
     found = engine.find().engine
     assert found is not None

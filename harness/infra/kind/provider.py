@@ -98,13 +98,14 @@ class KindProvider(Occupant):
         """Install the releases, or what is missing of them; until that has come to its end, the record says so."""
         chosen = choice.choose(made.kvm)
         self.kind.say(chosen.why)
-        (hiding.show if chosen.used else hiding.hide)(partial(cluster.engine.inside, cluster.node))
+        cluster_api = Cluster.from_kubeconfig(self.layout.kubeconfig)
+        if (hiding.show if chosen.used else hiding.hide)(partial(cluster.engine.inside, cluster.node)):
+            hiding.restart_handlers(cluster_api)
         releases = _releases(made)
         planned = installation.planned(releases, fetch(releases))
         if made.installed != planned:
             record.save(self.layout, replace(made, installed=None))
         self.kind.say("installing KubeVirt and CDI (minutes: a dozen images are pulled)")
-        cluster_api = Cluster.from_kubeconfig(self.layout.kubeconfig)
         install(cluster_api, releases, emulation=not chosen.used, seconds=self.kind.limits.kubevirt)
         record.save(self.layout, replace(made, installed=planned))
 

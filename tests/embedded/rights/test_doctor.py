@@ -116,13 +116,17 @@ def test_processors_neither_there_nor_emulated_and_then_emulated(ground: Ground,
     none, some = ({"status": {"allocatable": {kvm: n}, "capacity": {kvm: n}}} for n in ("0", "1k"))
     off = configured(developerConfiguration={"useEmulation": False})
     on = configured(developerConfiguration={"useEmulation": True})
-    with changed(ground, NODE, none, some, subresource="status"), changed(ground, KUBEVIRT, off, on):
+    unset = configured(developerConfiguration={"useEmulation": None})
+    with changed(ground, NODE, none, some, subresource="status"), changed(ground, KUBEVIRT, off, unset):
         found = one(seen(), "KubeVirt does not emulate processors")
         assert found.fatal
         ground.kubectl(*_words(found.remedy))
         slow = one(seen(), "KubeVirt emulates processors")
         assert not slow.fatal
         assert "--timeout-scale" in slow.remedy
+    with changed(ground, KUBEVIRT, on, unset):
+        ignored = one(seen(), "KubeVirt has useEmulation, and ")
+        assert not ignored.fatal
     assert seen() == {}
 
 

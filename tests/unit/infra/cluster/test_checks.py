@@ -195,6 +195,26 @@ def test_kubevirt_that_is_not_deployed_is_said_with_its_phase(api: Api) -> None:
     assert seen == ["KubeVirt is Deploying, not Deployed", "no CDI object exists"]
 
 
+def test_kubevirt_that_is_degraded_is_advice(api: Api) -> None:
+    conditions = [{"type": "Available", "status": "True"}, {"type": "Degraded", "status": "True", "reason": "Failing"}]
+    api.answers[KUBEVIRT]["items"][0]["status"]["conditions"] = conditions
+
+    (finding,) = api.seen()
+
+    assert finding.what == "KubeVirt is Degraded: Failing"
+    assert not finding.fatal
+
+
+def test_emulation_that_kubevirt_ignores_is_advice(api: Api) -> None:
+    spec = {"configuration": {"developerConfiguration": {"useEmulation": True}}}
+    api.answers[KUBEVIRT]["items"][0]["spec"] = spec
+
+    (finding,) = api.seen()
+
+    assert finding.what == "KubeVirt has useEmulation, and n offers devices.kubevirt.io/kvm"
+    assert not finding.fatal
+
+
 def test_without_a_default_storage_class_disks_cannot_be_asked_for(api: Api) -> None:
     api.answers[CLASSES] = items({"metadata": {"name": "fast"}})
     (finding,) = fatal(api.seen())

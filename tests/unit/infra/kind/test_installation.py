@@ -14,7 +14,7 @@ from harness.infra.host.instance import HostInstance
 from harness.infra.host.layout import Layout
 from harness.infra.host.record import InstanceRecord, boot_id
 from harness.infra.host.record import save as save_instance
-from harness.infra.host.status import InstanceStatus, ProgramStatus, State
+from harness.infra.host.status import State
 from harness.infra.kind import installation, record
 from harness.infra.kind.provider import KindProvider
 from harness.infra.kind.record import Installed, Made
@@ -113,12 +113,7 @@ def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KindProvider:
     node = type("Node", (), {"pid": lambda _: os.getpid()})()
     monkeypatch.setattr(made, "_cluster_if_any", lambda: node)
 
-    def look(_: object) -> InstanceStatus:
-        answered = status._api(layout)
-        seen = InstanceStatus(State.UP, (ProgramStatus("mirror", 1, 1, 1, ""),), answered.kubevirt, answered.cdi)
-        return status.with_problems(seen, answered.problems)
-
-    monkeypatch.setattr(made.host, "status", look)
+    monkeypatch.setattr(made.host, "status", lambda _: status.look(layout, ()))
     return made
 
 

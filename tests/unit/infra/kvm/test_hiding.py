@@ -31,7 +31,8 @@ def inside(node: Path, *words: str) -> proc.Completed:
 
 
 def test_a_hidden_device_is_gone_now_and_at_every_start(node: Path) -> None:
-    hiding.hide(lambda *words: inside(node, *words))
+    assert hiding.hide(lambda *words: inside(node, *words)), "it was there"
+    assert not hiding.hide(lambda *words: inside(node, *words)), "it was not there any more"
 
     assert not (node / "dev/kvm").exists()
     unit = (node / f"etc/systemd/system/{hiding.UNIT}").read_text()
@@ -46,15 +47,15 @@ def test_a_hidden_device_is_gone_now_and_at_every_start(node: Path) -> None:
 def test_it_can_be_shown_again_and_both_can_be_repeated(node: Path) -> None:
     for _ in range(2):
         hiding.hide(lambda *words: inside(node, *words))
-    for _ in range(2):
-        hiding.show(lambda *words: inside(node, *words))
+    shown = [hiding.show(lambda *words: inside(node, *words)) for _ in range(2)]
 
+    assert shown == [True, False]
     assert (node / "dev/kvm").exists()
     assert list((node / "etc/systemd/system").iterdir()) == []
     assert (node / "told").read_text().count("mknod") == 1
 
 
 def test_a_node_that_was_never_touched_stays_as_it_is(node: Path) -> None:
-    hiding.show(lambda *words: inside(node, *words))
+    assert not hiding.show(lambda *words: inside(node, *words))
 
     assert not (node / "told").exists()
