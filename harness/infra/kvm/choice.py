@@ -52,4 +52,4 @@ def _forced(found: Verdict) -> Finding:
     """Return the finding on a KVM that is to be used and is not known to work; one that is not there cannot be."""
     absent = found.state is KvmState.ABSENT
     why = "KubeVirt is to use it (--kvm use)" if absent else "machines print nothing, and time out (--kvm use)"
-    return Finding(f"/dev/kvm {found.why}", why, "--kvm auto", fatal=absent)
+    return Finding(f"/dev/kvm {found.why}", why, "choose --kvm auto", fatal=absent)

@@ -87,7 +87,11 @@ def try_out(device: Path) -> Trial:
     words: list[str | Path] = [sys.executable, "-P", "-m", "harness.infra.kvm.vmm", device]
     try:
         done = proc.run(
-            words, timeout=LONGEST_SECONDS, check=False, on_line=lambda line: lines.append(line.rstrip("\n"))
+            words,
+            timeout=LONGEST_SECONDS,
+            check=False,
+            env={"PYTHONPATH": str(Path(__file__).parents[3])},  # however this package was found
+            on_line=lambda line: lines.append(line.rstrip("\n")),
         )
     except proc.CommandFailed:
         return Trial(lines, None)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,13 @@ from harness.infra.host.record import InstanceRecord, boot_id
 from harness.infra.host.record import save as save_instance
 from harness.infra.host.status import State
 from harness.infra.kind import installation, record
+from harness.infra.kind import provider as providing
+from harness.infra.kind.config import KindLimits
 from harness.infra.kind.provider import KindProvider
 from harness.infra.kind.record import Installed, Made
 from harness.infra.kind.releases import Release, Releases
+from harness.infra.kvm import choice, hiding
+from harness.infra.kvm.choice import KvmChoice
 from harness.kube.client import ApiFailure, Cluster, Listing
 from harness.kube.resources import CDI, DEPLOYMENT, KUBEVIRT, VMI, Resource
 from harness.spec.lines import Document
@@ -171,3 +177,68 @@ def test_the_operators_are_read_from_the_manifests(tmp_path: Path) -> None:
     found = installation.planned(releases, {"http://h/NS.yaml": operator})
 
     assert found == Installed("v1", "v2", ("NS/o", "NS/o"))
+
+
+class Killed(Exception):
+    """What ends an installation in its midst."""
+
+
+@pytest.fixture
+def installing(provider: KindProvider, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Installed | None]]:
+    """Return what installs, and returns what the record says meanwhile."""
+    node = type("Node", (), {"engine": type("E", (), {"inside": print}), "node": "n"})()
+    provider.kind = type("Kind", (), {"say": lambda *_: None, "limits": KindLimits()})()
+    monkeypatch.setattr(providing, "_releases", lambda _: None)
+    monkeypatch.setattr(providing, "fetch", lambda _: {})
+    monkeypatch.setattr(choice, "choose", lambda _: KvmChoice(False, "it is emulated"))
+    monkeypatch.setattr(hiding, "hide", lambda _: False)
+    monkeypatch.setattr(Cluster, "from_kubeconfig", lambda _: Api())
+
+    def install(made: Made, planned: Installed, *, killed: bool = False) -> list[Installed | None]:
+        seen: list[Installed | None] = []
+
+        def do(*_: object, **__: object) -> None:
+            seen.append(loaded(provider).installed)
+            if killed:
+                raise Killed
+
+        record.save(provider.layout, made)
+        monkeypatch.setattr(providing, "install", do)
+        monkeypatch.setattr(installation, "planned", lambda *_: planned)
+        with suppress(Killed):
+            provider._install(node, made)
+        return seen
+
+    return install
+
+
+def loaded(provider: KindProvider) -> Made:
+    found = record.load(provider.layout)
+    assert found is not None
+    return found
+
+
+def test_an_installation_that_is_killed_stays_broken_until_one_ends(
+    provider: KindProvider, installing: Callable[..., list[Installed | None]]
+) -> None:
+    assert installing(Made("release", "1.36.3"), WHOLE, killed=True) == [None]
+    assert provider.status().state is State.BROKEN
+
+    assert installing(loaded(provider), WHOLE) == [None]
+    assert (provider.status().state, loaded(provider).installed) == (State.UP, WHOLE)
+
+
+def test_another_release_is_not_whole_before_it_is_installed(
+    provider: KindProvider, installing: Callable[..., list[Installed | None]]
+) -> None:
+    newer = replace(WHOLE, cdi="v1.67.0")
+
+    assert installing(MADE, newer, killed=True) == [None]
+    assert UNFINISHED in provider.status().problems
+
+
+def test_the_same_release_stays_whole_while_a_run_looks_at_it(
+    provider: KindProvider, installing: Callable[..., list[Installed | None]]
+) -> None:
+    assert installing(MADE, WHOLE, killed=True) == [WHOLE]
+    assert provider.status().state is State.UP
