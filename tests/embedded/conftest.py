@@ -17,6 +17,7 @@ from harness.errors import InfraError
 from harness.infra.embedded.provider import EmbeddedProvider
 from harness.infra.host.layout import instances_dir
 from harness.kube import Cluster
+from harness.paths import PROJECT, packaged_dir
 from harness.providers.embedded import embedded_provider
 
 PREFIX = "pytest-"
@@ -26,6 +27,11 @@ Instances = Callable[[str], EmbeddedProvider]
 def provider_of(name: str) -> EmbeddedProvider:
     """Return an instance by name; guests' images are not published in it."""
     return embedded_provider(name, Store(), progress=silent)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Name this checkout as the project of the commands that tests start in folders of their own."""
+    os.environ.setdefault(PROJECT, str(packaged_dir()))
 
 
 @pytest.fixture(scope="session", autouse=True)
