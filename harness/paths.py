@@ -57,8 +57,7 @@ def project_dir() -> Path:
     if found is None:
         raise BadInput(
             f"this is no project: neither {Path.cwd()} nor a folder above it has a {SETTINGS} or a {MATRIX}/ folder",
-            hint=f"create a {SETTINGS} here (an empty one tests vmatrix's own playbooks), go to a project, or name one "
-            "with `vmatrix --project DIRECTORY ...`",
+            hint="`vmatrix init` creates one; to use another, go there or name it: `vmatrix --project DIRECTORY ...`",
         )
     return found
 

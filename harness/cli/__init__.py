@@ -21,6 +21,7 @@ from harness.cli import (
     history,
     image,
     infra,
+    init,
     plan,
     reach,
     report,
@@ -40,7 +41,7 @@ app = typer.Typer(
 )
 for group in (artifacts, image, infra, gitlab, history):
     app.add_typer(group.app, name=group.__name__.rpartition(".")[2])
-for module in (run, cells, reach, explain, plan, report, settings, doctor):
+for module in (init, run, cells, reach, explain, plan, report, settings, doctor):
     module.register(app)
 
 

@@ -38,7 +38,7 @@ NEED_A_PROJECT = (
 # Those that work anywhere: on this host, on the infra cluster, or on what they are told.
 WORK_ANYWHERE = (
     *("status", "reap", "login", "proxy", "kubeconfig", "kubectl"),
-    *("config", "doctor", "version"),
+    *("init", "config", "doctor", "version"),
     *("artifacts list", "artifacts build", "artifacts module", "artifacts prune", "artifacts serve"),
     *("image build", "image list", "image prune"),
     *("infra up", "infra down", "infra status", "infra describe"),
@@ -79,7 +79,7 @@ def complaint(said: Said) -> str:
     if said.err.count("error (user): ") != 1 or said.err.count("hint: ") != 1 or said.out:
         return "more or less than one message"
     message, _, hint = said.err.partition("hint: ")
-    wanted = "this is no project: " in message and "--project DIRECTORY" in hint
+    wanted = "this is no project: " in message and "vmatrix init" in hint and "--project DIRECTORY" in hint
     return "" if wanted else "the message does not say what to do"
 
 

@@ -113,6 +113,16 @@ def test_a_project_amends_the_packaged_matrix(
     assert unchanged() == []
 
 
+def test_a_new_project_is_ready(installed: Installed, tmp_path: Path, unchanged: Callable[[], list[str]]) -> None:
+    (tmp_path / "deploy").mkdir()
+    (tmp_path / "deploy" / "site.yml").write_text("[]\n", encoding="utf-8")
+    installed.vmatrix("init --playbooks deploy --gitlab group/vmatrix", cwd=tmp_path)
+    (cell,) = json.loads(installed.vmatrix("list --json", cwd=tmp_path))
+    told = yaml.safe_load(installed.vmatrix(f"explain {cell['cell']}", cwd=tmp_path))
+    assert told["phases"][0]["playbook"] == "deploy/site.yml"
+    assert unchanged() == []
+
+
 def test_schemas_are_written_into_the_project(
     installed: Installed, project: Path, unchanged: Callable[[], list[str]]
 ) -> None:
