@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -40,6 +41,9 @@ def doctor(
         int | None, typer.Option(help="Memory (MiB) that machines need; default for a cluster: the largest cell's.")
     ] = None,
     install: Annotated[bool, typer.Option("--install", help="Install missing OS packages first.")] = False,
+    pods: Annotated[
+        bool, typer.Option("--pods/--no-pods", help="Try the network of a cluster with two pods for half a minute.")
+    ] = True,
     as_json: AsJson = False,
 ) -> None:
     """Check what the provider needs of this host or of its cluster, and print how to fix what is missing.
@@ -49,9 +53,10 @@ def doctor(
     """
     settings = _settings(given)
     chosen = providers.of(settings)
-    subject, findings = chosen.check(settings, memory, lambda: _use(settings, memory))
+    use = partial(_use, settings, memory, pods=pods)
+    subject, findings = chosen.check(settings, memory, use)
     if install and _install(findings):
-        subject, findings = chosen.check(settings, memory, lambda: _use(settings, memory))
+        subject, findings = chosen.check(settings, memory, use)
     if as_json:
         out.print_json(json.dumps([asdict(finding) for finding in findings]))
     else:
@@ -74,12 +79,16 @@ def _settings(given: Given) -> Settings:
     return settings_of({**given, "provider": providers.KUBECONFIG})
 
 
-def _use(settings: Settings, memory: int | None) -> Use:
-    """Return what a cluster will be used for: the plan's largest cell on its infra profile, the guests' networks."""
+def _use(settings: Settings, memory: int | None, *, pods: bool) -> Use:
+    """Return what a cluster will be used for: the plan's largest cell on its infra profile, the guests' networks.
+
+    pods: whether its network is to be tried with pods.
+    """
     project = Project.load(settings)
     need = need_of([selected.cell for selected in choose(project.spec, settings)])
     wanted = need if memory is None else Need(f"a cell of {memory} MiB", memory_mib=memory)
-    return providers.use_of(settings, project.product, wanted)
+    trial = providers.trial_of(settings, project.timeouts) if pods else None
+    return providers.use_of(settings, project.product, wanted, trial)
 
 
 def _install(findings: Sequence[Finding]) -> bool:

@@ -12,6 +12,7 @@ from harness.providers.kubeconfig import use_of
 from harness.providers.on_host import KUBERNETES
 from harness.providers.registry import holder, named, names, of
 from harness.providers.site import golden_image, join_site, open_cluster, open_site, spoken, store_of
+from harness.providers.trial import trial_of
 from harness.spec.project import timeouts_of
 from harness.spec.settings import Settings
 
@@ -33,6 +34,7 @@ __all__ = [
     "pin_releases",
     "spoken",
     "store_of",
+    "trial_of",
     "use_of",
 ]
 

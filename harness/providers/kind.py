@@ -14,7 +14,7 @@ from harness.artifacts.recipe import Progress
 from harness.artifacts.store import Store
 from harness.artifacts.supply import Supply
 from harness.errors import BadInput
-from harness.infra.cluster.checks import Use
+from harness.infra.cluster.checks import Use, check_pod_network
 from harness.infra.findings import Finding
 from harness.infra.host.layout import layout_of
 from harness.infra.kind import host, record
@@ -37,12 +37,17 @@ class KindDefinition(OnHost):
         return kind_provider(opening)
 
     def check(self, settings: Settings, memory_mib: int | None, use: Callable[[], Use]) -> tuple[str, list[Finding]]:
-        """Look at this host."""
+        """Look at this host, and try the pod network of an instance that is up."""
         made = record.load(layout_of(settings.infra_name, NAME))
         embedded = (settings.kubevirt or (made.kubevirt if made is not None else "release")) == "embedded"
         found = host.check(embedded=embedded, builds_node=True, memory_mib=memory_mib or 0)
-        kvm = settings.kvm or (made.kvm if made is not None else "auto")
-        return "this host", [*found, *([] if embedded else choice.findings(kvm))]
+        if embedded:
+            return "this host", found
+        found += choice.findings(settings.kvm or (made.kvm if made is not None else "auto"))
+        kubeconfig = layout_of(settings.infra_name, NAME).kubeconfig
+        if made is None or not kubeconfig.is_file():
+            return "this host", found
+        return f"this host, with instance {settings.infra_name}", [*found, *check_pod_network(kubeconfig, None, use())]
 
     def machines_like(self, settings: Settings) -> str:
         """Return the provider whose machines its KubeVirt's are like: as the instance was made, or is asked for."""

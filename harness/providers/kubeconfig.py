@@ -11,6 +11,7 @@ from harness.errors import BadInput
 from harness.infra.cluster import nested
 from harness.infra.cluster.checks import Use, check_cluster
 from harness.infra.cluster.need import Need
+from harness.infra.cluster.trial import Trial
 from harness.infra.findings import Finding
 from harness.infra.kubeconfig import NAME, KubeconfigProvider
 from harness.kube.client import Cluster
@@ -73,8 +74,11 @@ class KubeconfigDefinition(Definition):
             )
 
 
-def use_of(settings: Settings, product: Path, need: Need | None = None) -> Use:
+def use_of(settings: Settings, product: Path, need: Need | None = None, trial: Trial | None = None) -> Use:
     """Return what an existing cluster is to be used for, as its checks need to know it.
+
+    Args:
+        trial: how its network is to be tried; not at all without it.
 
     Raises BadInput when the file of guests' variables cannot be used.
     """
@@ -86,6 +90,7 @@ def use_of(settings: Settings, product: Path, need: Need | None = None) -> Use:
         outer=networks_of(settings.outer_networks),
         bridged=settings.binding == "bridge",
         isolated=settings.network_policy,
+        trial=trial,
     )
 
 

@@ -23,7 +23,7 @@ from harness.infra.host.layout import layout_of
 from harness.infra.kind import engine as engines
 from harness.infra.kind.pod_network import PROXY_ARP
 from harness.kube import Cluster
-from harness.kube.resources import DEPLOYMENT, NODE, POD, SERVICE, STORAGE_CLASS
+from harness.kube.resources import DEPLOYMENT, NAMESPACE, NODE, POD, SERVICE, STORAGE_CLASS
 from harness.until import Deadline, NotYet, until
 from tests.kind.bridged import PORT, neighbours
 from tests.kind.commands import VMATRIX, containers, traces, vmatrix
@@ -129,6 +129,17 @@ def test_a_bridged_machine_and_pods_of_its_node_reach_each_other() -> None:
         finally:
             up()
         assert seen.to_machine() == "the guest"
+
+
+def test_the_doctor_tries_nothing_where_machines_are_not_pods() -> None:
+    kubeconfig = described()["kubeconfig"]
+
+    done = vmatrix("doctor", "--kubeconfig", kubeconfig, "--json", seconds=300, check=False)
+
+    found = [f["what"] for f in json.loads(done.stdout)]
+    assert [what for what in found if "ARP" in what or "NetworkPolicies" in what or "bridged" in what] == []
+    names = [n["metadata"]["name"] for n in Cluster.from_kubeconfig(Path(kubeconfig)).list(NAMESPACE).items]
+    assert [name for name in names if "doctor" in name] == []
 
 
 def _dns(cluster: Cluster) -> str:

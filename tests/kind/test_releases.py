@@ -8,9 +8,12 @@ that answers as they do: `Available`, the version, a profile for each storage cl
 from __future__ import annotations
 
 import json
+import os
 import secrets
+import signal
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -23,19 +26,37 @@ import yaml
 from harness import proc
 from harness.artifacts.catalogue import load as load_catalogue
 from harness.artifacts.node import contents
+from harness.cell.found import CellSelector, Found, find
 from harness.embedded.crds import crds
 from harness.errors import VmatrixError
+from harness.infra.cluster.trial import carry_out
+from harness.infra.cluster.trial_pods import CLOSED
+from harness.infra.cluster.trial_report import Report
 from harness.infra.host.layout import layout_of
 from harness.infra.kind import engine
 from harness.infra.kind.pod_network import PROXY_ARP
 from harness.infra.kvm import choice, hiding
 from harness.kube import Cluster
-from harness.kube.resources import CDI, DEPLOYMENT, KUBEVIRT, POD, STORAGE_CLASS, STORAGE_PROFILE
+from harness.kube.resources import (
+    CDI,
+    DEPLOYMENT,
+    KUBEVIRT,
+    NAMESPACE,
+    NETWORK_POLICY,
+    NODE,
+    POD,
+    STORAGE_CLASS,
+    STORAGE_PROFILE,
+)
 from harness.providers.on_host import KUBERNETES
+from harness.providers.trial import trial_of
+from harness.spec.project import timeouts_of
+from harness.spec.settings import Settings
 from harness.until import Deadline, NotYet, until
 from tests.kind.commands import VMATRIX, containers, traces, vmatrix
 
 NAME = "tox-kind-release"
+CHAIN = "nft add chain ip trial forward '{ type filter hook forward priority 0; }'"
 UP_SECONDS = 3600.0
 DOWN_SECONDS = 300.0
 RESTART_SECONDS = 300.0
@@ -248,6 +269,68 @@ def node() -> Any:
 
 def test_the_node_has_kvm_only_if_it_works() -> None:
     assert has_kvm() is choice.choose("auto").used
+
+
+def doctor(*words: str) -> dict[str, bool]:
+    """Return what the doctor finds of the pod network: what, and whether it is fatal."""
+    done = vmatrix("doctor", "--provider", "kind", "--infra-name", NAME, "--json", *words, seconds=300, check=False)
+    found = json.loads(done.stdout)
+    return {f["what"]: f["fatal"] for f in found if "ARP" in f["what"] or "NetworkPolicies" in f["what"]}
+
+
+def test_the_doctor_tries_the_network_with_two_pods() -> None:
+    """kubevirt.io/schedulable is what virt-handler puts on a node; the packet filter plays a plugin with policies."""
+    cluster = Cluster.from_kubeconfig(layout_of(NAME, "kind").kubeconfig)
+    name = f"vmatrix-{NAME}-control-plane"
+    assert doctor() == {}, "no node takes machines yet"
+    cluster.merge(NODE, name, {"metadata": {"labels": {"kubevirt.io/schedulable": "true"}}})
+    not_enforced = "NetworkPolicies are not enforced (a dry run with two pods showed it)"
+
+    assert doctor() == {not_enforced: False}
+
+    node()("sysctl", "--write", f"{PROXY_ARP}=0")
+    node()("sh", "-c", f"nft add table ip trial && {CHAIN} && nft add rule ip trial forward tcp dport {CLOSED} drop")
+    try:
+        (what,) = (found := doctor())
+        assert what.startswith("nobody answers ARP")
+        assert found[what], "machines would not work"
+    finally:
+        node()("nft", "delete", "table", "ip", "trial")
+        node()("sysctl", "--write", f"{PROXY_ARP}=1")
+    assert doctor("--no-pods") == {}
+    living = [n for n in cluster.list(NAMESPACE).items if not n["metadata"].get("deletionTimestamp")]
+    assert [n["metadata"]["name"] for n in living if "doctor" in n["metadata"]["name"]] == []
+
+
+def test_what_a_killed_doctor_leaves_is_found_and_reaped() -> None:
+    cluster = Cluster.from_kubeconfig(layout_of(NAME, "kind").kubeconfig)
+    words = [VMATRIX, "doctor", "--provider", "kind", "--infra-name", NAME]
+    child = subprocess.Popen([str(word) for word in words], start_new_session=True)
+
+    def left() -> list[Found] | NotYet:
+        return [f for f in find(cluster, CellSelector(cell="doctor")) if f.phase == "Active"] or NotYet("no pods yet")
+
+    found = until(left, deadline=Deadline.after(60), what="the doctor to begin", interval=0.1)
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+
+    assert found[0].expires_at > time.time()
+    vmatrix("reap", "--provider", "kind", "--infra-name", NAME, "--cell", "doctor", seconds=300)
+    assert find(cluster, CellSelector(cell="doctor")) == []
+
+
+@pytest.mark.parametrize("level", ["baseline", "privileged"])
+def test_the_network_is_tried_in_a_shared_namespace_too(level: str) -> None:
+    cluster = Cluster.from_kubeconfig(layout_of(NAME, "kind").kubeconfig)
+    shared = f"shared-{level}"
+    labels = {"pod-security.kubernetes.io/enforce": level}
+    cluster.create(NAMESPACE, NAMESPACE.manifest(shared, "", labels=labels))
+
+    seen = carry_out(cluster, trial_of(Settings(namespace=shared), timeouts_of(Settings())))
+
+    assert seen == Report(bridged=True, enforced=False)
+    pods = (p for p in cluster.list(POD, shared).items if not p["metadata"].get("deletionTimestamp"))
+    assert [*pods, *cluster.list(NETWORK_POLICY, shared).items] == []
 
 
 @pytest.mark.usefixtures("operators")

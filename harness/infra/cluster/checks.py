@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,14 +17,17 @@ from harness.infra.cluster.clocks import check_clock
 from harness.infra.cluster.kubevirt import check_configuration, check_deployed
 from harness.infra.cluster.namespace import check_namespace
 from harness.infra.cluster.need import Need
-from harness.infra.cluster.network import check_binding, check_networks, check_plugin
+from harness.infra.cluster.network import check_binding, check_networks
 from harness.infra.cluster.room import check_nodes, check_quota
 from harness.infra.cluster.storage import check_storage
+from harness.infra.cluster.trial import Trial
+from harness.infra.cluster.trial_checks import check_network
 from harness.infra.findings import Finding
 from harness.kube import ApiFailure, Cluster
 from harness.kube.client import Unreachable
 from harness.kube.resources import CDI, KUBEVIRT, NETWORK_POLICY
 
+Check = Callable[[], Iterator[Finding]]
 KUBEVIRT_INSTALL = "https://kubevirt.io/user-guide/cluster_admin/installation/"
 CDI_INSTALL = "https://github.com/kubevirt/containerized-data-importer#deploy-it"
 
@@ -39,6 +42,7 @@ class Use:
     networks: of the guests, by what they are for.  outer: the cluster's own, as far as the settings name them.
     bridged: whether machines are to be bridged to the pod network.
     isolated: whether each cell is to get a NetworkPolicy.
+    trial: how the network is to be tried with two pods; without it, it is judged by names.
     now: this host's clock, in seconds since the epoch.
     """
 
@@ -49,11 +53,24 @@ class Use:
     outer: tuple[str, ...] = ()
     bridged: bool = True
     isolated: bool = True
+    trial: Trial | None = None
     now: Callable[[], float] = time.time
 
 
 def check_cluster(path: Path, context: str | None = None, use: Use | None = None) -> list[Finding]:
     """Return what the infra cluster of a kubeconfig's context (None: its current one) lacks for a use, all at once."""
+    return _checked(path, context, lambda cluster, served: _checks(cluster, served, use or Use()))
+
+
+def check_pod_network(path: Path, context: str | None, use: Use) -> list[Finding]:
+    """Return what is wrong with the pod network of a cluster, as `check_cluster` does, and nothing else."""
+    return _checked(path, context, lambda cluster, served: [_network(cluster, served, use)])
+
+
+def _checked(
+    path: Path, context: str | None, checks: Callable[[Cluster, frozenset[str]], Iterable[Check]]
+) -> list[Finding]:
+    """Carry out checks, unless the cluster cannot be asked."""
     try:
         cluster = Cluster.from_kubeconfig(path, context=context)
         served = _served(cluster)
@@ -66,11 +83,15 @@ def check_cluster(path: Path, context: str | None = None, use: Use | None = None
     except ApiFailure as failure:
         what = f"the API refuses these credentials: {failure.code} {failure.reason}"
         return [Finding(what, failure.message, f"log in again, or use another kubeconfig than {path}")]
-    found = (finding for check in _checks(cluster, served, use or Use()) for finding in _guarded(check))
+    found = (finding for check in checks(cluster, served) for finding in _guarded(check))
     return list(dict.fromkeys(found))  # several checks may not look at the same thing
 
 
-def _checks(cluster: Cluster, served: frozenset[str], use: Use) -> Iterator[Callable[[], Iterator[Finding]]]:
+def _network(cluster: Cluster, served: frozenset[str], use: Use) -> Check:
+    return lambda: check_network(cluster, served, use.trial, bridged=use.bridged, isolated=use.isolated)
+
+
+def _checks(cluster: Cluster, served: frozenset[str], use: Use) -> Iterator[Check]:
     yield lambda: _groups(served)
     if KUBEVIRT.api_version in served:
         yield lambda: check_deployed(cluster, KUBEVIRT, "KubeVirt")
@@ -82,7 +103,7 @@ def _checks(cluster: Cluster, served: frozenset[str], use: Use) -> Iterator[Call
         yield lambda: check_storage(cluster, use.storage_class)
     yield lambda: check_access(cluster, use.namespace, served, without=() if use.isolated else (NETWORK_POLICY,))
     yield lambda: check_nodes(cluster, use.need)
-    yield lambda: check_plugin(cluster, served)
+    yield _network(cluster, served, use)
     yield lambda: check_networks(cluster, use.networks, use.outer)
     if (shared := use.namespace) is not None:
         yield lambda: check_namespace(cluster, shared)

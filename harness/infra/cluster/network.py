@@ -55,9 +55,21 @@ def check_binding(cluster: Cluster) -> Iterator[Finding]:
             )
 
 
-def check_plugin(cluster: Cluster, served: Collection[str]) -> Iterator[Finding]:
-    """Yield what is known of the network plugin that matters to bridged machines, by the API's group/versions."""
+def check_plugin(cluster: Cluster, served: Collection[str], tried: bool | None = None) -> Iterator[Finding]:
+    """Yield what is known of the network plugin that matters to bridged machines, by the API's group/versions.
+
+    Args:
+        tried: whether a dry run showed that bridged machines reach their neighbours; it says more than a name.
+    """
     groups = {version.partition("/")[0] for version in served}
+    if tried is False:
+        yield Finding(
+            "nobody answers ARP on the pod network for the other pods of a node (a dry run with two pods showed it)",
+            "machines on one node could not reach each other, and `portforward` would time out",
+            "set net.ipv4.conf.all.proxy_arp=1 on every node (kindnet, ptp), or use Calico or flannel",
+        )
+    if tried is not None:
+        return
     for plugin in PLUGINS:
         if plugin.group not in groups or plugin.works:
             continue

@@ -110,6 +110,19 @@ REAP = (
     Right(on.POD, ("list",), "what keeps a namespace is reported"),
     Right(REAPER, ("run",), "the policy for reapers applies to whoever may do this", inside=True),
 )
+# For the dry run of `vmatrix doctor` with two pods. No role of deploy/ has it: whoever creates pods in a namespace can
+# read its secrets, and in a privileged one owns the node. The cluster's owner has it.
+_WHY_TRIAL = "the doctor tries the network with two pods"
+TRIAL_NAMESPACE = (Right(on.NAMESPACE, ("create", "delete"), "the doctor's pods are in a separate namespace"),)
+TRIAL = (
+    Right(on.POD, ("create", "list"), _WHY_TRIAL, required=False),
+    Right(on.NETWORK_POLICY, ("create",), _WHY_TRIAL, required=False),
+)
+# The same in a namespace that cells share, which stays.
+TRIAL_SHARED = (
+    Right(on.POD, ("create", "delete", "list"), _WHY_TRIAL, required=False),
+    Right(on.NETWORK_POLICY, ("create", "delete"), _WHY_TRIAL, required=False),
+)
 # For `vmatrix doctor` alone; what may not be looked at is said and left out.
 _CONFIG_MAPS = ("kubeadm-config", "kube-flannel-cfg", "cilium-config")
 _THEIR_NAMESPACES = ("kube-system", "kube-flannel")

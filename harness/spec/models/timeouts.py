@@ -22,6 +22,7 @@ class Timeouts(Model):
     ssh_login: Seconds = 20.0
     cloud_init_answer: Seconds = 60.0
     tunnel_open: Seconds = 20.0
+    doctor_pods: Seconds = 90.0
     phase_deploy: Seconds
     phase_later: Seconds
     settle: Seconds

@@ -94,5 +94,8 @@ def test_each_right_says_why() -> None:
         *rights.REAP,
         *rights.SURVEY,
         *rights.LOOK,
+        *rights.TRIAL_NAMESPACE,
+        *rights.TRIAL,
+        *rights.TRIAL_SHARED,
     )
     assert all(right.why and right.verbs for right in everything)
