@@ -11,7 +11,7 @@ from harness.errors import BadInput
 from harness.infra.cluster import nested
 from harness.infra.cluster.checks import Use, check_cluster
 from harness.infra.cluster.need import Need
-from harness.infra.cluster.trial import Trial
+from harness.infra.cluster.trial import NetworkTrial
 from harness.infra.findings import Finding
 from harness.infra.kubeconfig import NAME, KubeconfigProvider
 from harness.kube.client import Cluster
@@ -74,7 +74,7 @@ class KubeconfigDefinition(Definition):
             )
 
 
-def use_of(settings: Settings, product: Path, need: Need | None = None, trial: Trial | None = None) -> Use:
+def use_of(settings: Settings, product: Path, need: Need | None = None, trial: NetworkTrial | None = None) -> Use:
     """Return what an existing cluster is to be used for, as its checks need to know it.
 
     Args:

@@ -20,7 +20,7 @@ from harness.infra.cluster.need import Need
 from harness.infra.cluster.network import check_binding, check_networks
 from harness.infra.cluster.room import check_nodes, check_quota
 from harness.infra.cluster.storage import check_storage
-from harness.infra.cluster.trial import Trial
+from harness.infra.cluster.trial import NetworkTrial
 from harness.infra.cluster.trial_checks import check_network
 from harness.infra.findings import Finding
 from harness.kube import ApiFailure, Cluster
@@ -53,7 +53,7 @@ class Use:
     outer: tuple[str, ...] = ()
     bridged: bool = True
     isolated: bool = True
-    trial: Trial | None = None
+    trial: NetworkTrial | None = None
     now: Callable[[], float] = time.time
 
 

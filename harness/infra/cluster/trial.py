@@ -24,7 +24,7 @@ from harness.until import Deadline, NotYet, until
 
 
 @dataclass(frozen=True)
-class Trial:
+class NetworkTrial:
     """How the pods are made.
 
     name: of their namespace, or of all objects where there is one already.
@@ -54,19 +54,19 @@ class NotTried:
     remedy: str = ""
 
 
-def carry_out(cluster: Cluster, trial: Trial) -> Report | NotTried:
+def carry_out(cluster: Cluster, trial: NetworkTrial) -> Report | NotTried:
     """Make the pods, and return what they saw; everything is deleted again.
 
     Raises:
         ApiFailure, Unreachable: the API has trouble, or refuses more than was asked about first.
     """
+    images = choose(cluster, trial.images)
+    if images is None:
+        return NotTried()
     missing = _missing(cluster, trial)
     if missing:
         allow = "run it as the cluster's owner, or see docs/infrastructure.md for the permissions"
         return NotTried(f"not allowed: {', '.join(missing)}", allow)
-    images = choose(cluster, trial.images)
-    if images is None:
-        return NotTried()
     if isinstance(images, str):
         return NotTried(images, "pull a busybox image to a node (crictl pull), or set registry to one that nodes reach")
     try:
@@ -78,7 +78,7 @@ def carry_out(cluster: Cluster, trial: Trial) -> Report | NotTried:
         return NotTried(failure.summary, f"kubectl get events -n {trial.namespace}")
 
 
-def _missing(cluster: Cluster, trial: Trial) -> list[str]:
+def _missing(cluster: Cluster, trial: NetworkTrial) -> list[str]:
     """Return what these rights do not allow of the trial."""
     rights = TRIAL_SHARED if trial.shared else (*TRIAL_NAMESPACE, *TRIAL)
     return [
@@ -90,7 +90,7 @@ def _missing(cluster: Cluster, trial: Trial) -> list[str]:
 
 
 @contextmanager
-def _made(cluster: Cluster, trial: Trial, images: Images) -> Iterator[str]:
+def _made(cluster: Cluster, trial: NetworkTrial, images: Images) -> Iterator[str]:
     """Have the policy and both pods; yield the name of the one that looks around."""
     policy = trial_pods.policy(trial.name, trial.namespace, trial.labels)
     try:
@@ -150,10 +150,11 @@ def _address(cluster: Cluster, peer: Json) -> str | NotYet:
 def _waiting(status: Json) -> str:
     states = [c.get("state") or {} for c in status.get("containerStatuses") or []]
     said = [f"{s['waiting'].get('reason')} {s['waiting'].get('message', '')}".strip() for s in states if "waiting" in s]
-    return "; ".join(said) or f"phase {status.get('phase', 'none')}"
+    refused = " ".join(str(status[key]) for key in ("reason", "message") if status.get(key))
+    return "; ".join(said) or f"phase {status.get('phase', 'none')} {refused}".rstrip()
 
 
-def _outcome(cluster: Cluster, trial: Trial, pod: str) -> Report:
+def _outcome(cluster: Cluster, trial: NetworkTrial, pod: str) -> Report:
     def ended() -> Report | NotYet:
         status = _status(cluster, pod, trial.namespace)
         for container in status.get("containerStatuses") or []:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from harness.infra.cluster.enforcement import KINDNET, check_enforcement, known
 from harness.infra.cluster.network import check_plugin
-from harness.infra.cluster.trial import NotTried, Trial, carry_out
+from harness.infra.cluster.trial import NetworkTrial, NotTried, carry_out
 from harness.infra.cluster.trial_images import repository
 from harness.infra.cluster.trial_report import Report
 from harness.infra.findings import Finding
@@ -15,7 +15,7 @@ from harness.kube.resources import NODE
 
 
 def check_network(
-    cluster: Cluster, served: Collection[str], trial: Trial | None, *, bridged: bool, isolated: bool
+    cluster: Cluster, served: Collection[str], trial: NetworkTrial | None, *, bridged: bool, isolated: bool
 ) -> Iterator[Finding]:
     """Yield what is wrong with the pod network, tried out where that is possible.
 
@@ -45,7 +45,7 @@ def check_network(
         yield from check_enforcement(known(groups, images), report.enforced, report.why)
 
 
-def _seen(cluster: Cluster, trial: Trial | None) -> Report | NotTried:
+def _seen(cluster: Cluster, trial: NetworkTrial | None) -> Report | NotTried:
     if trial is None:
         return NotTried()
     try:

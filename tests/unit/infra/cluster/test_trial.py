@@ -11,7 +11,7 @@ import pytest
 from harness.cell.labels import cell_labels
 from harness.infra.cluster import trial_checks
 from harness.infra.cluster.checks import Use
-from harness.infra.cluster.trial import NotTried, Trial, carry_out
+from harness.infra.cluster.trial import NetworkTrial, NotTried, carry_out
 from harness.infra.cluster.trial_images import HANDLER, Images, choose, repository
 from harness.infra.cluster.trial_report import Report
 from harness.infra.findings import Finding
@@ -84,12 +84,12 @@ class Api:
             self.objects.clear()
 
 
-def trial(shared: str | None = None, *images: str) -> Trial:
+def trial(shared: str | None = None, *images: str) -> NetworkTrial:
     labels = cell_labels(run="abc123", cell="doctor", attempt=1, expires_at=1.0, environment={})
-    return Trial("vmatrix-doctor-abc123-1", labels, shared, images, seconds=0.2)
+    return NetworkTrial("vmatrix-doctor-abc123-1", labels, shared, images, seconds=0.2)
 
 
-def tried(api: Api, given: Trial | None = None) -> Report | NotTried:
+def tried(api: Api, given: NetworkTrial | None = None) -> Report | NotTried:
     return carry_out(cast(Cluster, api), given or trial())
 
 
@@ -190,7 +190,7 @@ def test_a_repository_has_neither_tag_nor_digest(image: str, name: str) -> None:
     ids=["embedded KubeVirt", "cordoned", "none"],
 )
 def test_where_no_pod_runs_nothing_is_tried_and_nothing_said(nodes: list[Json]) -> None:
-    api = Api(nodes)
+    api = Api(nodes, refused={("create", "pods")})
     assert tried(api) == NotTried()
     assert api.made == []
     assert findings(api) == []
