@@ -50,7 +50,6 @@ asked() {
 say peer $PEER
 say address "$(ip -4 -o addr show dev eth0 2>/dev/null)"
 say route "$(ip -4 route show default 2>/dev/null)"
-say neighbours "$(echo $(ip -4 neigh show dev eth0 2>/dev/null))"
 set -- $(ip -4 route show default 2>/dev/null)
 gateway=$3
 for try in 1 2 3 4 5; do
@@ -59,6 +58,7 @@ for try in 1 2 3 4 5; do
   sleep 1
 done
 say open $open
+say neighbours "$(echo $(ip -4 neigh show dev eth0 2>/dev/null))"
 say link $(asked $PEER $OPEN)
 [ -n "$gateway" ] && say gateway $(asked $gateway "")
 for try in 1 2 3 4 5; do

@@ -43,8 +43,9 @@ def read(text: str) -> Report:
     if ipaddress.ip_address(said["peer"]) in prefix:
         return _told(said.get("link", ""), enforced, "the pod may not ask by ARP")
     gateway = (re.search(r"via (\S+)", said.get("route", "")) or ["", ""])[1]
-    if gateway and re.search(rf"{re.escape(gateway)} .*PERMANENT", said.get("neighbours", "")):
-        return Report(False, enforced)
+    entry = re.search(rf"{re.escape(gateway)} lladdr \S+ (?:router )?([A-Z]+)", said.get("neighbours", ""))
+    if gateway and entry:  # the pod has learned it, or was given it
+        return Report(entry[1] != "PERMANENT", enforced)
     return _told(said.get("gateway", ""), enforced, "the pod may not ask by ARP")
 
 

@@ -30,10 +30,26 @@ AWS = CALICO.replace("10.244.0.1 lladdr 46:92:1f:33:7e:2f REACHABLE", "169.254.1
         (PTP.format(link="unknown", closed="no"), None, True),
         (CALICO.format(link="no", closed="no"), True, True),
         (AWS.format(link="no", closed="no"), False, True),
+        (
+            CALICO.replace("10.244.0.1 lladdr", "169.254.1.1 lladdr")
+            .replace("gateway=yes", "gateway=unknown")
+            .format(link="unknown", closed="no"),
+            True,
+            True,
+        ),
         (CALICO.replace("gateway=yes", "gateway=no").format(link="yes", closed="no"), False, True),
         (PTP.replace("still_open=yes", "still_open=no").format(link="yes", closed="no"), True, None),
     ],
-    ids=["proxy ARP", "ptp alone", "no right to ask", "Calico", "AWS VPC", "silent gateway", "the peer has gone"],
+    ids=[
+        "proxy ARP",
+        "ptp alone",
+        "no right to ask",
+        "Calico",
+        "AWS VPC",
+        "Calico, learned",
+        "silent gateway",
+        "the peer has gone",
+    ],
 )
 def test_the_report_is_read(text: str, bridged: bool | None, enforced: bool | None) -> None:
     report = read(text)
