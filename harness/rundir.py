@@ -89,6 +89,10 @@ class AttemptDir:
         """Return the log of a stage ("deploy"), or of a machine's console or launcher ("cp-0-console")."""
         return self.logs / f"{name}.log"
 
+    def failures(self, stage: str) -> Path:
+        """Return the file of a phase's failed tasks, as Ansible tells them: a line of JSON each."""
+        return self.logs / f"{stage}-failures.jsonl"
+
     def machine_logs(self, machine: str) -> Path:
         """Return the directory of what was collected on a machine."""
         return self.logs / machine

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
-from harness.cell.access import DIES_WITH_US, control_directory
+from harness.cell import ansible_settings
+from harness.cell.access import DIES_WITH_US
+from harness.cell.playbook_events import ended_by
 from harness.cell.playbook_output import Recap, failed_hosts, failure_of, last_task, recap, task_of
 from harness.errors import InfraError, InfraRetriable, ProductError
 from harness.kube.tunnels import lost_since
 from harness.model import Environment
-from harness.proc import CommandFailed, Completed, pasteable, run
+from harness.proc import CommandFailed, pasteable, run
 
 
 def playbook_argv(playbook: Path, hosts: Path, extra: Path) -> list[str]:
@@ -42,8 +43,10 @@ def run_playbook(
     """
     began = time.time()
     argv = playbook_argv(playbook, environment.files.hosts, environment.files.variables)
-    settings = _settings(environment, playbook)
+    events = environment.files.failures(log.stem)
+    settings = ansible_settings.variables(environment, playbook, events)
     log.parent.mkdir(parents=True, exist_ok=True)
+    events.unlink(missing_ok=True)
     with log.open("a", encoding="utf-8") as file:
         file.write(f"$ ANSIBLE_CONFIG={settings['ANSIBLE_CONFIG']} {pasteable(argv)}\n")
 
@@ -62,34 +65,24 @@ def run_playbook(
             hint=f"look at the end of {log}",
         ) from failure
     if done.returncode != 0:
-        raise blamed(failure_of(done, playbook, log), done, environment, began)
+        ended = ended_by(events)
+        hosts = ended.hosts if ended is not None else failed_hosts(done.stdout)
+        raise blamed(failure_of(done, playbook, log, ended), hosts, environment, began)
     return recap(done.stdout)
 
 
-def _settings(environment: Environment, playbook: Path) -> dict[str, str]:
-    """Return the environment variables that Ansible runs with."""
-    control = control_directory(environment.run, environment.cell.id)
-    control.mkdir(mode=0o700, exist_ok=True)
-    return {
-        "ANSIBLE_CONFIG": str(playbook.parent / "ansible.cfg"),
-        "ANSIBLE_SSH_CONTROL_PATH_DIR": str(control),
-        "ANSIBLE_LOCAL_TEMP": str(control / "ansible"),
-        "ANSIBLE_NOCOLOR": "1",
-        "PYTHONUNBUFFERED": "1",
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
-    }
-
-
 def blamed(
-    failure: ProductError | InfraError, done: Completed, environment: Environment, began: float
+    failure: ProductError | InfraError, failed: Collection[str], environment: Environment, began: float
 ) -> ProductError | InfraError:
     """Return a failed playbook's error, or the infrastructure's if the connection to the machine that failed was lost.
 
     Ansible connects and runs the task again; one that was cut in the middle can then fail for no fault of the product.
-    `began`: when the playbook did, in seconds since the epoch.
+
+    Args:
+        failed: the hosts that did; none where that is not known.
+        began: when the playbook did, in seconds since the epoch.
     """
     lost = lost_since(environment.tunnels, began)
-    failed = failed_hosts(done.stdout)
     machines = {(m.address, m.port): m.name for m in environment.machines if m.name in failed or not failed}
     cuts = [cut for cut in lost if (cut.address, cut.port) in machines]
     if not cuts:

@@ -1,19 +1,25 @@
-"""What ansible-playbook prints, read: the task that is running, the recap, the first failure and whose fault it is."""
+"""What ansible-playbook prints, read: the task that is running, the recap, and what failed where nothing else tells."""
 
 from __future__ import annotations
 
 import json
 import re
+import signal
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from harness.errors import InfraError, ProductError
+from harness.cell.playbook_events import MOST_OTHERS, Ended, TaskFailure
+from harness.errors import InfraError, InfraRetriable, ProductError
 from harness.proc import Completed
 
 TASK = re.compile(r"^(?:TASK|RUNNING HANDLER) \[(?P<name>.*?)\]")
 FATAL = re.compile(r"^(?:fatal|failed): \[(?P<host>[^\]]+?)\](?:: (?P<kind>\w+)!)?.*?=> (?P<rest>.*)$")
 ERROR = re.compile(r"\bERROR\b|^error:", re.IGNORECASE)
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
+REFUSED = re.compile(r"^(?:\[ERROR\]: |ERROR! )(?P<why>.+)")  # a playbook that did not begin
+IGNORED = "...ignoring"
 MESSAGE_LENGTH = 600
 DETAIL_LINES = 40
 RECAP = re.compile(
@@ -56,46 +62,72 @@ def last_task(output: str) -> str:
     return names[-1] if names else "none"
 
 
-def failure_of(done: Completed, playbook: Path, log: Path) -> ProductError | InfraError:
-    """Turn Ansible's output into one error: the first failed task, its host and its message."""
-    task = "none"
-    for line in done.stdout.splitlines():
+def failure_of(done: Completed, playbook: Path, log: Path, ended: Ended | None = None) -> ProductError | InfraError:
+    """Return a failed playbook's error: the task that ended it, its host and its message.
+
+    Args:
+        ended: what Ansible's events say; without them its output is read, in which a rescued failure looks like others.
+    """
+    if ended is not None:
+        first, others = ended.first, ended.others
+        message, detail = _explained(first.result)
+        more = [f"also: {one.what} on {one.host}: {_explained(one.result)[0]}" for one in others[:MOST_OTHERS]]
+        return _error(first, message, "\n".join([*detail.splitlines(), *more]), log)
+    if done.returncode < 0:
+        by = signal.Signals(-done.returncode).name
+        return InfraRetriable(
+            f"ansible-playbook was killed by {by} in task [{last_task(done.stdout)}]",
+            paths=(log,),
+            hint="somebody or this host's kernel killed it; look for an OOM killer in the kernel's log",
+        )
+    return _from_output(done, playbook, log)
+
+
+def _from_output(done: Completed, playbook: Path, log: Path) -> ProductError | InfraError:
+    """Return the error of the first failure in Ansible's output that was not ignored."""
+    task, lines = "none", done.stdout.splitlines()
+    for number, line in enumerate(lines):
         if (name := task_of(line)) is not None:
             task = name
-        elif (match := FATAL.match(line)) is not None:
-            return _first_failure(match, task, log, done)
+        elif (match := FATAL.match(line)) is not None and lines[number + 1 : number + 2] != [IGNORED]:
+            failure = TaskFailure(task, False, match["host"], match["kind"] == "UNREACHABLE", False, None, {})
+            return _error(failure, *_explained_text(match["rest"]), log)
+    refused = (match["why"] for line in lines if (match := REFUSED.match(line)) is not None)
+    why = next(refused, "")
     return ProductError(
-        f"{playbook.name} ended with status {done.returncode} before any task failed",
+        f"{playbook.name} ended with status {done.returncode} before any task failed{f': {why}' if why else ''}",
         paths=(log,),
         hint="check the playbook with ansible-playbook --syntax-check",
-        detail="\n".join(done.stdout.splitlines()[-15:]),
+        detail="\n".join(lines[-15:]),
     )
 
 
-def _explained(result: str) -> tuple[str, str]:
-    """Return a failed task's message and its details: of a command, its errors and all of its output."""
+def _explained_text(result: str) -> tuple[str, str]:
     try:
-        parsed = json.loads(result)
+        return _explained(json.loads(result))
     except ValueError:
         return result[:MESSAGE_LENGTH], ""
-    message = str(parsed.get("msg") or parsed.get("reason") or "no message")
-    output = [ANSI.sub("", str(line)) for key in ("stdout_lines", "stderr_lines") for line in parsed.get(key) or []]
+
+
+def _explained(result: Mapping[str, Any]) -> tuple[str, str]:
+    """Return a failed task's message and its details: of a command, its errors and all of its output."""
+    message = str(result.get("msg") or result.get("reason") or result.get("censored") or "no message")
+    output = [ANSI.sub("", str(line)) for key in ("stdout_lines", "stderr_lines") for line in result.get(key) or []]
     errors = [line.strip() for line in output if ERROR.search(line)]
     said = "; ".join([message, *errors]) if errors else message
     return said[:MESSAGE_LENGTH], "\n".join(output[-DETAIL_LINES:])
 
 
-def _first_failure(match: re.Match[str], task: str, log: Path, done: Completed) -> ProductError | InfraError:
-    message, detail = _explained(match["rest"])
-    if match["kind"] == "UNREACHABLE":
+def _error(failure: TaskFailure, message: str, detail: str, log: Path) -> ProductError | InfraError:
+    if failure.unreachable:
         return InfraError(
-            f"{match['host']} could not be reached in task [{task}]: {message}",
+            f"{failure.host} could not be reached in {failure.what}: {message}",
             paths=(log,),
             hint="its console log, collected with the cell, shows whether it died",
             detail=detail,
         )
     return ProductError(
-        f"task [{task}] failed on {match['host']}: {message}",
+        f"{failure.what} failed on {failure.host}: {message}",
         paths=(log,),
         hint=f"{log} has the whole output",
         detail=detail,

@@ -1,0 +1,93 @@
+"""What ansible-playbook is told by its environment: our callback plugin, and folders that no other cell uses.
+
+A variable replaces what the product's ansible.cfg says. So what is a list there is completed here, and only folders are
+replaced: facts, sockets and temporary files that several cells keep in one place give a cell another one's machines.
+https://docs.ansible.com/ansible/latest/reference_appendices/config.html
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from configparser import ConfigParser, Error
+from pathlib import Path
+
+from harness.cell import callbacks
+from harness.cell.access import control_directory
+from harness.model import Environment
+
+OWN_CALLBACKS = "ANSIBLE_CALLBACK_PLUGINS"
+# Ansible's own default, which a variable replaces too.
+DEFAULT_CALLBACKS = "~/.ansible/plugins/callback:/usr/share/ansible/plugins/callback"
+# Caches whose connection is no folder: there the prefix of the keys has to do.
+SERVERS = re.compile(r"redis|memcache|mongo")
+CONTROL_PATH = re.compile(r"""\s*-o\s*(["']?)ControlPath=[^\s"']*\1|\s*-S\s*\S+""")
+
+
+def variables(environment: Environment, playbook: Path, events: Path) -> dict[str, str]:
+    """Return the environment variables of a run, and make the folders that they name.
+
+    Args:
+        events: the file in which our callback plugin writes.
+    """
+    control = control_directory(environment.run, environment.cell.id)
+    own = control / "ansible"
+    own.mkdir(mode=0o700, parents=True, exist_ok=True)
+    config = playbook.parent / "ansible.cfg"
+    said = _read(config)
+    return {
+        "ANSIBLE_CONFIG": str(config),
+        callbacks.EVENTS: str(events.absolute()),
+        OWN_CALLBACKS: os.pathsep.join([str(callbacks.FOLDER), _callbacks(said, config.parent)]),
+        **_facts(said, own / "facts", f"{environment.namespace}-{environment.attempt}-"),
+        **_sockets(said, control),
+        "ANSIBLE_LOCAL_TEMP": str(own),
+        "ANSIBLE_PERSISTENT_CONTROL_PATH_DIR": str(own / "pc"),
+        "ANSIBLE_NOCOLOR": "1",
+        "PYTHONUNBUFFERED": "1",
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+    }
+
+
+def _read(config: Path) -> ConfigParser:
+    """Return the product's settings; none where Ansible itself will say what is wrong with the file."""
+    found = ConfigParser(inline_comment_prefixes=(";",), interpolation=None, strict=False)
+    try:
+        found.read(config, encoding="utf-8")
+    except (Error, UnicodeDecodeError):
+        return ConfigParser()
+    return found
+
+
+def _callbacks(said: ConfigParser, folder: Path) -> str:
+    """Return where the product's callback plugins are looked for; paths in a file are relative to it."""
+    if given := os.environ.get(OWN_CALLBACKS):
+        return given
+    listed = said.get("defaults", "callback_plugins", fallback=DEFAULT_CALLBACKS)
+    paths = (path.strip().replace("{{CWD}}", str(folder)) for path in re.split(r"[:,]", listed) if path.strip())
+    return os.pathsep.join(str(folder / Path(path).expanduser()) for path in paths)
+
+
+def _facts(said: ConfigParser, folder: Path, prefix: str) -> dict[str, str]:
+    """Return where facts are kept, if they are: in a folder of the cell's, or under keys of its own."""
+    cache = _value("ANSIBLE_CACHE_PLUGIN", said, "defaults", "fact_caching")
+    if SERVERS.search(cache):
+        return {"ANSIBLE_CACHE_PLUGIN_PREFIX": prefix}
+    kept = {"ANSIBLE_CACHE_PLUGIN_CONNECTION": str(folder), "ANSIBLE_INVENTORY_CACHE_CONNECTION": str(folder)}
+    return {**kept, "ANSIBLE_CACHE_PLUGIN_PREFIX": prefix}
+
+
+def _sockets(said: ConfigParser, control: Path) -> dict[str, str]:
+    """Return where SSH's shared connections lie, whatever the product's own arguments for SSH say."""
+    found = {"ANSIBLE_SSH_CONTROL_PATH_DIR": str(control)}
+    if _value("ANSIBLE_SSH_CONTROL_PATH", said, "ssh_connection", "control_path"):
+        found["ANSIBLE_SSH_CONTROL_PATH"] = "%(directory)s/a-%%C"
+    arguments = _value("ANSIBLE_SSH_ARGS", said, "ssh_connection", "ssh_args")
+    without = CONTROL_PATH.sub("", arguments).strip()
+    return found if without == arguments.strip() else {**found, "ANSIBLE_SSH_ARGS": without}
+
+
+def _value(variable: str, said: ConfigParser, section: str, key: str) -> str:
+    """Return what a setting is without us: an environment variable's, or the file's; "" where neither has it."""
+    return os.environ.get(variable) or said.get(section, key, fallback="") or ""

@@ -1,0 +1,140 @@
+"""A product's playbook, run for a cell: with the product's own settings and plugins, and nothing of other cells."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from harness.cell import ansible_settings, callbacks
+from harness.cell.deploy import run_playbook
+from harness.errors import ProductError
+from harness.model import Cell, Environment, Machine, PlannedMachine
+
+SECONDS = 120.0  # against hanging: a run takes about two
+CONFIG = """
+[defaults]
+callback_plugins = own/callbacks
+fact_caching = jsonfile
+fact_caching_connection = {shared}
+fact_caching_timeout = 86400
+stdout_callback = ansible.builtin.minimal
+"""
+PLUGIN = """
+from ansible.plugins.callback import CallbackBase
+
+class CallbackModule(CallbackBase):
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "notification"
+    CALLBACK_NAME = "mine"
+
+    def v2_playbook_on_stats(self, stats):
+        self._display.display("the product's own callback was here")
+"""
+
+
+@pytest.fixture(autouse=True)
+def sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have control directories below the test's own folder."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for name in ("CALLBACK_PLUGINS", "CACHE_PLUGIN", "SSH_ARGS", "SSH_CONTROL_PATH"):
+        monkeypatch.delenv(f"ANSIBLE_{name}", raising=False)
+
+
+def environment(folder: Path, cell: str = "one") -> Environment:
+    """Return an attempt at a cell whose machine is this host."""
+    machine = Machine(PlannedMachine("cp-0", ("control_plane",), 1, 512, 10, "i"), "127.0.0.1", 22, "root")
+    made = Environment(
+        "run111", Cell(cell, {}, "fresh", (), (), {}), 1, cell, (machine,), folder / cell, folder / "key"
+    )
+    for path, content in (
+        (made.files.hosts, {"all": {"hosts": {"cp-0": {"ansible_connection": "local"}}}}),
+        (made.files.variables, {"cell": cell}),
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    return made
+
+
+def product(folder: Path, tasks: list[object]) -> Path:
+    """Write a product with settings and a plugin of its own; return its playbook."""
+    (folder / "product" / "own" / "callbacks").mkdir(parents=True)
+    (folder / "product" / "own" / "callbacks" / "mine.py").write_text(PLUGIN, encoding="utf-8")
+    (folder / "product" / "ansible.cfg").write_text(CONFIG.format(shared=folder / "shared"), encoding="utf-8")
+    playbook = folder / "product" / "cluster.yml"
+    play = {"hosts": "all", "gather_facts": False, "tasks": tasks}
+    playbook.write_text(yaml.safe_dump([play]), encoding="utf-8")
+    return playbook
+
+
+def deploy(cell: Environment, playbook: Path) -> str:
+    """Run a playbook as a phase; return what Ansible printed."""
+    log = cell.files.log("deploy")
+    run_playbook(cell, playbook, timeout=SECONDS, log=log)
+    return log.read_text(encoding="utf-8")
+
+
+def test_the_failure_that_ended_the_phase_is_blamed_and_not_one_that_was_rescued(tmp_path: Path) -> None:
+    first = {"name": "look for etcd", "ansible.builtin.command": "false"}
+    mend = {"name": "mend", "ansible.builtin.debug": {"msg": "there was none"}}
+    last = {"name": "start", "ansible.builtin.fail": {"msg": "it does not start"}}
+    playbook = product(tmp_path, [{"block": [first], "rescue": [mend]}, last])
+    cell = environment(tmp_path)
+    with pytest.raises(ProductError) as failed:
+        deploy(cell, playbook)
+    assert failed.value.summary == "task [start] failed on cp-0: it does not start"
+    log = cell.files.log("deploy").read_text(encoding="utf-8")
+    assert "the product's own callback was here" in log
+    assert cell.files.failures("deploy").is_file()
+
+
+def test_a_later_run_of_a_phase_is_not_blamed_for_an_earlier_ones_failure(tmp_path: Path) -> None:
+    cell = environment(tmp_path)
+    for number, words in enumerate(("first", "second")):
+        playbook = product(tmp_path / str(number), [{"name": "do", "ansible.builtin.fail": {"msg": words}}])
+        with pytest.raises(ProductError, match=f"cp-0: {words}$"):
+            deploy(cell, playbook)
+
+
+def test_cells_do_not_share_facts_that_the_product_keeps_for_all(tmp_path: Path) -> None:
+    known = {"name": "say", "ansible.builtin.debug": {"msg": "known: {{ whose | default('nobody') }}"}}
+    keep = {"name": "keep", "ansible.builtin.set_fact": {"whose": "{{ cell }}", "cacheable": True}}
+    playbook = product(tmp_path, [known, keep])
+    one, two = environment(tmp_path, "one"), environment(tmp_path, "two")
+    assert "known: nobody" in deploy(one, playbook)
+    assert "known: one" in deploy(one, playbook)  # a later phase of the cell's
+    assert "known: one" not in deploy(two, playbook)
+    assert not (tmp_path / "shared").exists()
+
+
+def told(folder: Path, config: str) -> dict[str, str]:
+    (folder / "product").mkdir()
+    (folder / "product" / "ansible.cfg").write_text(config, encoding="utf-8")
+    return ansible_settings.variables(environment(folder), folder / "product" / "cluster.yml", folder / "events")
+
+
+def test_sockets_of_connections_are_the_cells_own_whatever_the_product_says(tmp_path: Path) -> None:
+    config = "[ssh_connection]\nssh_args = -o ControlMaster=auto -o ControlPath=/tmp/%h -C\ncontrol_path = /tmp/a-%%h\n"
+    variables = told(tmp_path, config)
+    assert variables["ANSIBLE_SSH_ARGS"] == "-o ControlMaster=auto -C"
+    assert variables["ANSIBLE_SSH_CONTROL_PATH"] == "%(directory)s/a-%%C"
+    assert variables["ANSIBLE_SSH_CONTROL_PATH_DIR"].startswith(str(tmp_path))
+
+
+def test_what_the_product_says_of_connections_stays_where_it_names_no_folder(tmp_path: Path) -> None:
+    variables = told(tmp_path, "[ssh_connection]\nssh_args = -o ControlMaster=auto\n")
+    assert not {"ANSIBLE_SSH_ARGS", "ANSIBLE_SSH_CONTROL_PATH"} & variables.keys()
+
+
+def test_facts_on_a_server_are_kept_under_keys_of_the_cells_own(tmp_path: Path) -> None:
+    config = "[defaults]\nfact_caching = community.general.redis\nfact_caching_connection = localhost:6379:0\n"
+    variables = told(tmp_path, config)
+    assert variables["ANSIBLE_CACHE_PLUGIN_PREFIX"] == "one-1-"
+    assert "ANSIBLE_CACHE_PLUGIN_CONNECTION" not in variables
+
+
+@pytest.mark.parametrize("config", ["", "no section\n", "[defaults]\ncallback_plugins =\n"])
+def test_settings_that_say_nothing_are_no_mistake_of_ours(config: str, tmp_path: Path) -> None:
+    assert told(tmp_path, config)["ANSIBLE_CALLBACK_PLUGINS"].startswith(str(callbacks.FOLDER))

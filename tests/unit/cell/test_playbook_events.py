@@ -1,0 +1,32 @@
+"""What is left of the events when Ansible did not end by itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.cell.playbook_events import ended_by
+
+FAILED = (
+    '{"event": "failed", "task": "t", "handler": false, "host": "a", "pardon": "", "item": null, "tolerant": false,'
+    ' "result": {"msg": "m"}}\n'
+)
+END = '{"event": "end", "failed": {"a": 1}, "unreachable": {}}\n'
+CLEAN = '{"event": "end", "failed": {}, "unreachable": {}}\n'
+
+
+@pytest.mark.parametrize("text", ["", FAILED, FAILED[:40], f"{FAILED}{END[:20]}", CLEAN, f"{FAILED}{CLEAN}"])
+def test_a_run_without_an_end_or_without_guilt_was_ended_by_nothing(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text(text, encoding="utf-8")
+    assert ended_by(path) is None
+    assert ended_by(tmp_path / "missing") is None
+
+
+def test_a_whole_run_was_ended_by_its_failure(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text(FAILED + END, encoding="utf-8")
+    ended = ended_by(path)
+    assert ended is not None
+    assert (ended.first.what, ended.first.host, list(ended.others)) == ("task [t]", "a", [])
