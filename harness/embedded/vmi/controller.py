@@ -183,8 +183,10 @@ class VmiController:
         """Start an instance's machine, look after it, or end it with its launcher: what the node agent does."""
         faults = self._context.faults
         here = pod["spec"].get("nodeName") == self._context.node
-        if not here or faults.has(vmi, "handler-down") or (deleting(pod) and faults.has(pod, "launcher-stays")):
+        if not here or faults.has(vmi, "handler-down"):
             return None
+        if deleting(pod) and (faults.has(pod, "launcher-stays") or faults.has(vmi, "launcher-vanishes")):
+            return LOOK_SECONDS
         if phase(vmi) == "Scheduled" and not deleting(pod):
             return self._boot(vmi, pod)
         if phase(vmi) != "Running":
