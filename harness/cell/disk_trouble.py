@@ -13,6 +13,8 @@ from harness.errors import BadImage, InfraError, InfraRetriable, VmatrixError
 from harness.kube.client import Json
 
 Raise = Callable[..., VmatrixError]
+TOO_SMALL = "DataVolume too small to contain image"  # CDI's word for several troubles: see failed_imports
+SIZES = re.compile(r"virtual image size (\d+) is larger than the reported available storage (\d+)")
 
 
 class CloneStuck(InfraRetriable):
@@ -58,9 +60,23 @@ IMPORTS = (
         "matrix/images.yml names it: create it in the namespace of the golden images",
     ),
     Kind(
-        r"no space left|disk quota exceeded|not enough (free )?space",
+        r"no space left|not enough (free )?space",
         InfraRetriable,
-        "the storage behind the class is full: free some, or set storage_class to another",
+        "the storage behind the class is full: free some, or set storage_class to another; of a packed image (gz, xz) "
+        "CDI says the same when it is larger than its size_gib in matrix/images.yml",
+    ),
+    Kind(
+        r"disk quota exceeded",
+        InfraRetriable,
+        "the storage behind the class has a quota of its own, which is used up: free some of it, ask for more, or set "
+        "storage_class to another",
+    ),
+    Kind(
+        re.escape(TOO_SMALL),
+        InfraError,
+        "CDI says so of an image that is larger than its disk (raise size_gib in matrix/images.yml), of full storage "
+        "and of a used-up quota of the storage (free some), and the importer's own words are gone: repeat the run, and "
+        "look for ErrImportFailed in: kubectl get events -n {namespace}",
     ),
     Kind(
         r"insufficient|unschedulable|cannot be scheduled|exceeded quota",
@@ -79,7 +95,11 @@ IMPORTS = (
         "importers cannot reach the image's server, or lost it: try its URL from a pod of the infra cluster",
     ),
 )
-OTHER_IMPORT = "the importer's log says more, while it lasts: kubectl logs -n {namespace} -l cdi.kubevirt.io=importer"
+OTHER_IMPORT = Kind(
+    "",
+    InfraError,
+    "the importer's log says more, while it lasts: kubectl logs -n {namespace} -l cdi.kubevirt.io=importer",
+)
 
 # Reasons of events that keep a claim from being made, or a disk from being filled.
 CLAIM_PATCH = """kubectl patch storageprofile CLASS --type merge -p \
@@ -110,17 +130,22 @@ PATIENT_EVENTS: dict[str, tuple[Raise, str]] = {
 }
 
 
-def import_failure(what: str, message: str, *, namespace: str, detail: str = "") -> VmatrixError:
+def import_failure(what: str, message: str, *, namespace: str, detail: str = "", asked: int = 0) -> VmatrixError:
     """Return the error of an import that cannot succeed any more.
 
     Args:
         what: what failed, as the beginning of a sentence.
         message: the importer's own.
+        asked: how large a disk was asked for, in bytes.
     """
-    found = next((kind for kind in IMPORTS if re.search(kind.tells, message, re.IGNORECASE)), None)
-    if found is None:
-        return InfraError(f"{what}: {message}", hint=OTHER_IMPORT.format(namespace=namespace), detail=detail)
-    return found.error(f"{what}: {message}", hint=found.hint, detail=detail)
+    sizes = SIZES.search(message)
+    if sizes is not None and int(sizes[1]) <= asked:
+        room = f"the image fits the disk of {asked} bytes that was asked for, and the storage has no room for that disk"
+        return InfraRetriable(
+            f"{what}: {message}", hint=f"{room}: free some, or set storage_class to another", detail=detail
+        )
+    found = next((kind for kind in IMPORTS if re.search(kind.tells, message, re.IGNORECASE)), OTHER_IMPORT)
+    return found.error(f"{what}: {message}", hint=found.hint.format(namespace=namespace), detail=detail)
 
 
 def event_failure(what: str, events: Iterable[Json], *, patient: bool, namespace: str) -> VmatrixError | None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from harness.cell.disk_trouble import CloneStuck, event_failure, import_failure
+from harness.cell.disk_trouble import CloneStuck, event_failure
+from harness.cell.failed_imports import condition, failed_import
 from harness.errors import InfraError, InfraRetriable, VmatrixError
 from harness.kube.client import ApiFailure, Cluster, Json, event_time
 from harness.kube.resources import DATA_VOLUME, EVENT, PVC
@@ -96,9 +97,8 @@ class DiskWatch:
         """Return why an import has failed, in the importer's own words."""
         restarts = int((volume.get("status") or {}).get("restartCount") or 0)
         times = f" ({restarts} restarts)" if restarts else ""
-        return import_failure(
-            f"{self.what} cannot be imported{times}", said(volume), namespace=self.namespace, detail=self.events()
-        )
+        what = f"{self.what} cannot be imported{times}"
+        return failed_import(self.cluster, what, volume, namespace=self.namespace, detail=self.events())
 
     def events(self) -> str:
         """Return the disk's last events, for a person; "" where they may not be looked at."""
@@ -131,7 +131,7 @@ class DiskWatch:
         if self.idle < LOOK_SECONDS or time.monotonic() < self._looked_at + LOOK_SECONDS:
             return
         self._looked_at = time.monotonic()
-        running = _condition(volume, "Running")
+        running = condition(volume, "Running")
         if running.get("reason") == "Unschedulable" and not patient:
             raise InfraRetriable(
                 f"{self.what}: {running.get('message') or 'its importer cannot be scheduled'}",
@@ -167,19 +167,7 @@ def hopeless(volume: Json) -> bool:
     if status.get("phase") == "Failed":
         return True
     restarts = int(status.get("restartCount") or 0)
-    return restarts >= MOST_RESTARTS and _condition(volume, "Running").get("status") != "True"
-
-
-def said(volume: Json) -> str:
-    """Return what the importer says itself."""
-    running = _condition(volume, "Running")
-    return str(running.get("message") or running.get("reason") or "no reason given")
-
-
-def _condition(volume: Json, kind: str) -> Json:
-    conditions = (volume.get("status") or {}).get("conditions") or []
-    found: Json = next((c for c in conditions if c["type"] == kind), {})
-    return found
+    return restarts >= MOST_RESTARTS and condition(volume, "Running").get("status") != "True"
 
 
 def _is_about(event: Json, volume: Json) -> bool:

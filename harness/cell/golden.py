@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from harness.cell.disk_trouble import import_failure
-from harness.cell.disks import DiskPatience, DiskWatch, hopeless, said
+from harness.cell.disks import DiskPatience, DiskWatch, hopeless
+from harness.cell.failed_imports import failed_import
 from harness.cell.manifests import GoldenImage, Origin, golden
 from harness.cell.references import refuse_missing
 from harness.cell.site import Site
@@ -101,11 +101,8 @@ def _exhausted(site: Site, image: GoldenImage) -> Exception:
     namespace, used = site.images_namespace, names(image)
     last: Json = site.cluster.get(DATA_VOLUME, used[-1], namespace) or {}
     url = ((last.get("spec") or {}).get("source") or {}).get("http", {}).get("url", image.url)
-    failure = import_failure(
-        f"{len(used)} imports of {image.name} in {namespace} have failed, the last one from {url}",
-        said(last),
-        namespace=namespace,
-    )
+    what = f"{len(used)} imports of {image.name} in {namespace} have failed, the last one from {url}"
+    failure = failed_import(site.cluster, what, last, namespace=namespace)
     remedy = f"then: kubectl delete datavolume -n {namespace} {' '.join(used)}"
     return type(failure)(failure.summary, hint=f"{failure.hint}; {remedy}", detail=failure.detail)
 

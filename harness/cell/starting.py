@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from harness.cell import launchers
-from harness.cell.disk_trouble import import_failure
-from harness.cell.disks import hopeless, said
+from harness.cell.disks import hopeless
+from harness.cell.failed_imports import failed_import
 from harness.cell.launchers import launcher_pod
 from harness.cell.place import Place
 from harness.cell.site import Site
@@ -207,7 +207,7 @@ def _fail_on_disk(start: Start) -> None:
     if volume is not None and hopeless(volume):
         detail = "\n".join(start.cluster.events_of(namespace, start.own))
         what = f"the disk of machine {start.name} cannot be made"
-        raise import_failure(what, said(volume), namespace=namespace, detail=detail)
+        raise failed_import(start.cluster, what, volume, namespace=namespace, detail=detail)
 
 
 def unschedulable_reason(start: Start) -> str:

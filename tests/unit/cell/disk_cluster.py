@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.kube.client import ApiFailure, Listing
-from harness.kube.resources import DATA_VOLUME, EVENT, PVC, Resource
+from harness.kube.resources import DATA_VOLUME, EVENT, POD, PVC, Resource
 
 Json = dict[str, Any]
 
@@ -26,9 +26,16 @@ def volume(phase: str = "", *, name: str = "d", uid: str = "u1", **more: Any) ->
     }
 
 
-def event(reason: str, message: str, *, name: str = "d", kind: str = "DataVolume") -> Json:
-    """Return an event."""
-    return {"reason": reason, "message": message, "involvedObject": {"kind": kind, "name": name}}
+def event(reason: str, message: str, *, name: str = "d", kind: str = "DataVolume", at: str = "") -> Json:
+    """Return an event; `at` is when it was last seen."""
+    return {"reason": reason, "message": message, "involvedObject": {"kind": kind, "name": name}, "lastTimestamp": at}
+
+
+def importer(message: str, *, name: str = "importer-d") -> Json:
+    """Return an importer's pod that waits to be started again after it ended with a message."""
+    ended = {"exitCode": 1, "reason": "Error", "message": message}
+    status = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": ended}}
+    return {"metadata": {"name": name}, "status": {"containerStatuses": [status]}}
 
 
 @dataclass
@@ -38,6 +45,7 @@ class DiskCluster:
     objects: dict[tuple[str, str], Json] = field(default_factory=dict)
     events: list[Json] = field(default_factory=list)
     claims: list[Json] = field(default_factory=list)
+    pods: list[Json] = field(default_factory=list)
     created: list[tuple[str, str]] = field(default_factory=list)
     refusals: dict[str, ApiFailure] = field(default_factory=dict)
     on_create: Json | None = None
@@ -52,9 +60,10 @@ class DiskCluster:
         return self.objects.get((resource.kind, name))
 
     def list(self, resource: Resource, namespace: str | None = None, **_: str) -> Listing:
-        """Return claims or events."""
+        """Return claims, pods or events."""
         self._refuse(resource)
-        return Listing({EVENT.kind: self.events, PVC.kind: self.claims}.get(resource.kind, []), "1")
+        known = {EVENT.kind: self.events, PVC.kind: self.claims, POD.kind: self.pods}
+        return Listing(known.get(resource.kind, []), "1")
 
     def create(self, resource: Resource, body: Json, *, dry_run: bool = False) -> Json:
         """Write down what is made; a dry run says whether it is there."""
