@@ -78,6 +78,11 @@ def test_a_kind_is_served_with_the_names_columns_subresources_and_schema_of_the_
         assert found["spec"]["scope"] == CARRIED[name]["spec"]["scope"]
 
 
+def test_cdi_is_served_in_one_version(cluster: Cluster) -> None:
+    group = cluster.request("GET", "/apis/cdi.kubevirt.io")
+    assert [version["version"] for version in group["versions"]] == ["v1beta1"]
+
+
 @pytest.mark.parametrize(
     ("path", "plural", "short", "has_status"),
     [

@@ -8,11 +8,15 @@ from contextlib import suppress
 
 
 class TransferFailed(Exception):
-    """A transfer ended without a disk; the message is what the importer leaves behind. A retry may succeed."""
+    """A transfer ended without a disk; the message is the pod's termination message. A retry may succeed."""
 
 
 class ChecksumMismatch(TransferFailed):
     """The body is not what was asked for; no retry can help."""
+
+
+class ScratchRequired(Exception):
+    """An importer without scratch space has seen that it can import: it ends, and is made anew with a scratch claim."""
 
 
 class Cancelled(Exception):

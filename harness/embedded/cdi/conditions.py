@@ -12,6 +12,7 @@ from harness.embedded.objects import condition, phase
 from harness.kube.client import Json
 
 POD_RUNNING_REASON = "Pod is running"
+SCRATCH_MESSAGE = "scratch space required and none found"
 
 
 @dataclass(frozen=True)
@@ -115,11 +116,16 @@ def bound_notice(dv: Json, status: Json) -> tuple[Notice, ...]:
 
 
 def failure_notice(dv: Json, status: Json) -> tuple[Notice, ...]:
-    """Tell a new message of a transfer that does not run, of a claim that is bound and not ready."""
+    """Tell a new message of a transfer that does not run, of a claim that is bound and not ready.
+
+    So a good end is told as a warning, too: an importer has ended before its pod is over. The want of scratch space is
+    not (CDI v1.66.0, pkg/controller/datavolume: `emitFailureConditionEvent`).
+    """
     state = {"status": status}
     running, before = condition(state, "Running") or {}, condition(dv, "Running") or {}
     stopped = running.get("status") == "False" and (condition(state, "Ready") or {}).get("status") == "False"
     bound = (condition(state, "Bound") or {}).get("status") == "True"
-    if not (stopped and bound and running.get("message")) or running.get("message") == before.get("message"):
+    message = running.get("message") or SCRATCH_MESSAGE
+    if not (stopped and bound) or message in (SCRATCH_MESSAGE, before.get("message")):
         return ()
-    return (Notice(WARNING, running.get("reason", ""), running["message"]),)
+    return (Notice(WARNING, running.get("reason", ""), message),)

@@ -85,7 +85,7 @@ class DataVolumes:
             self._context.events.warning(dv, *problem, component=IMPORT_COMPONENT)
             return BLOCKED_SECONDS
         storage_class = self._classes.get("", claim["spec"].get("storageClassName") or "")
-        progress, waiting = self._progress(key, claim), classes.waits(storage_class, claim)
+        progress, waiting = self._progress(key, claim), classes.binds_late(storage_class)
         for change in status.with_claim(dv, claim, progress, now(), waiting=waiting):
             dv = self._write(dv, change)
         return PROGRESS_SECONDS if phase(dv) in {"ImportInProgress", "CloneInProgress"} else None
@@ -144,8 +144,6 @@ class DataVolumes:
             message = f"The clone doesn't meet the validation requirements: {small}"
             self._context.events.warning(dv, "CloneValidationFailed", message, component=CLONE_COMPONENT)
             return dv, None
-        if not phase(dv):
-            dv = self._write(dv, status.without_claim(dv, now()))
         try:
             return dv, self._context.cluster.create(PVC, claim)
         except ApiFailure as failure:

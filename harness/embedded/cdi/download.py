@@ -1,13 +1,18 @@
-"""Streaming of an HTTP body into a file: checksum on the way, progress, and a way to stop it at any moment."""
+"""Streaming of an HTTP body into a file: checksum on the way, progress, and a way to stop it at any moment.
+
+Failures are told as CDI's importer tells them (v1.66.0, pkg/importer/http-datasource.go, file.go, checksum.go).
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import http.client
+import socket
 import ssl
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO
 
@@ -18,6 +23,10 @@ CONNECT_SECONDS = 15.0  # policy: a server that accepts no connection by then is
 STALL_SECONDS = 600.0  # CDI's importer gives up on a body that brings nothing for ten minutes
 MAX_REDIRECTS = 10
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
+UNCONNECTED = "Unable to connect to http data source"
+UNPROCESSED = "Unable to process data"
+UNTRANSFERRED = f"{UNPROCESSED}: Unable to transfer source data to scratch space"
+UNTRUSTED = frozenset({18, 19, 20, 21})  # OpenSSL's X509_V_ERR_* of a chain that ends at nobody's who is trusted
 
 
 @dataclass(frozen=True)
@@ -47,33 +56,60 @@ def fetch(request: Request, sink: IO[bytes], cancel: Cancel, on_progress: Callab
     Raises:
         ChecksumMismatch: the body is another.  TransferFailed: anything else went wrong.  Cancelled: stopped.
     """
-    try:
-        _fetch(request, sink, cancel, on_progress)
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        cancel.check()
-        raise TransferFailed(_explain(request.url, error)) from error
-    finally:
-        cancel.watch(None)
+    with _answer(request, cancel) as answer:
+        try:
+            _copy(answer, sink, request.checksum, cancel, on_progress)
+        except (OSError, http.client.HTTPException) as error:
+            cancel.check()
+            raise TransferFailed(f"{UNTRANSFERRED}: failed to pull image: {_why(error)}") from error
 
 
-def _fetch(request: Request, sink: IO[bytes], cancel: Cancel, on_progress: Callable[[float], None]) -> None:
+def head(request: Request, size: int, cancel: Cancel) -> tuple[bytes, int]:
+    """Return the first `size` bytes of a body and how long the body is (0 when the server does not say).
+
+    Raises:
+        TransferFailed: the server cannot be reached, or has no such body.  Cancelled: stopped.
+    """
+    with _answer(request, cancel) as answer:
+        try:
+            return answer.read(size), int(answer.getheader("Content-Length") or 0)
+        except (OSError, http.client.HTTPException) as error:
+            cancel.check()
+            raise TransferFailed(f"{UNCONNECTED}: {_why(error)}") from error
+
+
+@contextmanager
+def _answer(request: Request, cancel: Cancel) -> Iterator[http.client.HTTPResponse]:
+    """Open a URL, redirected as often as it takes, and yield the answer that has the body."""
     url = request.url
     for _ in range(MAX_REDIRECTS):
-        connection, answer = _open(url, request, cancel)
+        connection, answer = _connected(url, request, cancel)
         try:
             if answer.status in REDIRECTS:
                 url = urllib.parse.urljoin(url, answer.getheader("Location") or "")
                 continue
             if answer.status != 200:
-                raise TransferFailed(
-                    f"expected status code 200, got {answer.status}. Status: {answer.status} {answer.reason}"
-                )
-            _copy(answer, sink, request.checksum, cancel, on_progress)
+                status = f"{answer.status}. Status: {answer.status} {answer.reason}"
+                raise TransferFailed(f"{UNCONNECTED}: expected status code 200, got {status}")
+            yield answer
             return
         finally:
             cancel.watch(None)
             connection.close()
-    raise TransferFailed(f'Get "{request.url}": stopped after {MAX_REDIRECTS} redirects')
+    raise TransferFailed(f'{UNCONNECTED}: Get "{request.url}": stopped after {MAX_REDIRECTS} redirects')
+
+
+def _connected(
+    url: str, request: Request, cancel: Cancel
+) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+    try:
+        return _open(url, request, cancel)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        cancel.check()
+        parts = urllib.parse.urlsplit(url)
+        refused = isinstance(error, OSError) and not isinstance(error, ssl.SSLError | socket.gaierror | TimeoutError)
+        where = f"dial tcp {parts.hostname}:{parts.port or parts.scheme}: connect: " if refused else ""
+        raise TransferFailed(f'{UNCONNECTED}: HTTP request errored: Get "{url}": {where}{_why(error)}') from error
 
 
 def _open(url: str, request: Request, cancel: Cancel) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
@@ -112,7 +148,7 @@ def _copy(
     done = 0
     while block := answer.read1(CHUNK):
         cancel.check()
-        sink.write(block)
+        _write(sink, block)
         if digest is not None:
             digest.update(block)
         done += len(block)
@@ -120,16 +156,31 @@ def _copy(
             on_progress(done / total)
     cancel.check()
     if done < total:
-        raise TransferFailed(f"unexpected EOF: the server sent {done} of {total} bytes")
+        raise TransferFailed(f"{UNTRANSFERRED}: failed to pull image: unexpected EOF")
     if digest is not None and digest.hexdigest() != expected.lower():
-        raise ChecksumMismatch(f"checksum mismatch: expected {expected.lower()}, got {digest.hexdigest()}")
+        name = algorithm.lower()
+        sums = f"expected {name}:{expected.lower()}, calculated {name}:{digest.hexdigest()}"
+        raise ChecksumMismatch(f"{UNTRANSFERRED}: checksum validation failed: checksum mismatch: {sums}")
 
 
-def _explain(url: str, error: Exception) -> str:
+def _write(sink: IO[bytes], block: bytes) -> None:
+    try:
+        sink.write(block)
+    except OSError as error:
+        why = f"write /scratch/tmpimage: {(error.strerror or str(error)).lower()}"
+        raise TransferFailed(f"{UNTRANSFERRED}: unable to write to file: {why}") from error
+
+
+def _why(error: Exception) -> str:
+    """Return what went wrong on the network, in the words of Go's library where they are known."""
     if isinstance(error, TimeoutError):
-        return f'Get "{url}": no data within {STALL_SECONDS:.0f} s or no connection within {CONNECT_SECONDS:.0f} s'
+        return f"no data within {STALL_SECONDS:.0f} s or no connection within {CONNECT_SECONDS:.0f} s (i/o timeout)"
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f'Get "{url}": tls: failed to verify certificate: {error.verify_message}'
+        unknown = error.verify_code in UNTRUSTED
+        why = "certificate signed by unknown authority" if unknown else error.verify_message
+        return f"tls: failed to verify certificate: x509: {why}"
+    if isinstance(error, socket.gaierror):
+        return "dial tcp: lookup: no such host"
     if isinstance(error, OSError) and error.strerror:
-        return f'Get "{url}": {error.strerror.lower()}'
-    return f'Get "{url}": {error or type(error).__name__}'
+        return error.strerror.lower()
+    return str(error) or type(error).__name__

@@ -1,4 +1,7 @@
-"""A pod's fate as annotations of its claim, by which the DataVolume learns of it."""
+"""A pod's fate as annotations of its claim, by which the DataVolume learns of it.
+
+As CDI does it (v1.66.0, pkg/controller: `setAnnotationsFromPodWithPrefix`, `simplifyKnownMessage`, `updatePvcFromPod`).
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from harness.embedded.cdi import names
-from harness.embedded.cdi.conditions import POD_RUNNING_REASON
+from harness.embedded.cdi.conditions import POD_RUNNING_REASON, SCRATCH_MESSAGE
 from harness.embedded.objects import condition, dig, phase
 from harness.kube.client import Json
 
 CHECKSUM_MISMATCH = "checksum mismatch"
+PULL_FAILED = "failed to pull image"
+SCRATCH_REASON = "Scratch space required"
+TOO_SMALL = "DataVolume too small to contain image"
+# Compared case by case: qemu-img's "No space left on device" is not among them.
+SIMPLIFIED = (
+    "is larger than the reported available",
+    "no space left on device",
+    "file largest block is bigger than maxblock",
+    "disk quota exceeded",
+)
 
 
 def fate_of(pod: Json) -> dict[str, str]:
@@ -23,35 +36,69 @@ def fate_of(pod: Json) -> dict[str, str]:
         names.POD_READY: "false",
         names.POD_SCHEDULABLE: "false" if unschedulable else "true",
     }
-    container: Mapping[str, Any] | None = next(iter(dig(pod, "status", "containerStatuses") or []), None)
-    if container is None:
+    container = _container(pod)
+    if not container:
         return answer
     answer[names.POD_RESTARTS] = str(container.get("restartCount") or 0)
     answer[names.POD_READY] = str(bool(container.get("ready"))).lower()
-    return answer | _running(container)
+    answer |= _running(container)
+    if wants_scratch(pod):
+        del answer[names.POD_PHASE]  # it has imported nothing, whatever its phase says
+    return answer
+
+
+def wants_scratch(pod: Json) -> bool:
+    """Tell whether an importer ended for want of scratch space."""
+    return _told(dig(_container(pod), "state", "terminated") or {}).get("scratchSpaceRequired") is True
+
+
+def failure_of(pod: Json) -> str:
+    """Return what a pod whose container has just ended says of its failure, "" when there is none to tell."""
+    ended = dig(_container(pod), "state", "terminated") or {}
+    message = str(_told(ended).get("message") or "")
+    if ended.get("exitCode") == 0:
+        return message if CHECKSUM_MISMATCH in message else ""
+    return str(ended.get("message") or "")
+
+
+def _container(pod: Json) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = next(iter(dig(pod, "status", "containerStatuses") or []), {})
+    return found
 
 
 def _running(container: Mapping[str, Any]) -> dict[str, str]:
     state = container.get("state") or {}
     if "running" in state:
-        return {names.RUNNING: "true", names.RUNNING_MESSAGE: "", names.RUNNING_REASON: POD_RUNNING_REASON}
+        return _says("true", POD_RUNNING_REASON, "")
     ended = state.get("terminated") or dig(container, "lastState", "terminated")
     if ended is None:
         waiting = state.get("waiting") or {}
-        message, reason = waiting.get("message") or "", waiting.get("reason") or ""
-        return {names.RUNNING: "false", names.RUNNING_MESSAGE: message, names.RUNNING_REASON: reason}
-    message = _message(ended.get("message") or "")
-    said = {names.RUNNING: "false", names.RUNNING_MESSAGE: message, names.RUNNING_REASON: ended.get("reason") or ""}
-    if ended.get("exitCode") == 0 and CHECKSUM_MISMATCH in message:
-        said |= {names.RUNNING_REASON: names.CHECKSUM_ERROR, names.FATAL: "true", names.POD_PHASE: "Failed"}
-    return said
+        return _says("false", waiting.get("reason") or "", simplified(waiting.get("message") or ""))
+    if ended.get("exitCode") != 0:
+        text = ended.get("message") or ""
+        return _says("false", "ImagePullFailed" if PULL_FAILED in text else ended.get("reason") or "", simplified(text))
+    told = _told(ended)
+    if told.get("scratchSpaceRequired"):
+        return _says("false", SCRATCH_REASON, SCRATCH_MESSAGE) | {names.REQUIRES_SCRATCH: "true"}
+    message = str(told.get("message") or "")
+    if CHECKSUM_MISMATCH in message:
+        return _says("false", names.CHECKSUM_ERROR, message) | {names.FATAL: "true", names.POD_PHASE: "Failed"}
+    return _says("false", ended.get("reason") or "", message)
 
 
-def _message(text: str) -> str:
-    """Return the words of a termination message: the importer leaves JSON when it ended by itself."""
-    if not text.startswith("{"):
-        return text
+def _says(running: str, reason: str, message: str) -> dict[str, str]:
+    return {names.RUNNING: running, names.RUNNING_REASON: reason, names.RUNNING_MESSAGE: message}
+
+
+def _told(ended: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the JSON that a pod of CDI's leaves when it ends with exit code 0, empty when there is none."""
     try:
-        return str(json.loads(text).get("message") or "")
+        told = json.loads(ended.get("message") or "") if ended.get("exitCode") == 0 else {}
     except ValueError:
-        return text
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def simplified(message: str) -> str:
+    """Return a message as CDI passes it on to the DataVolume: of some it makes another."""
+    return TOO_SMALL if any(known in message for known in SIMPLIFIED) else message

@@ -1,10 +1,12 @@
 """Disk images: what they are, and how they become the raw disk behind a volume.
 
-A disk is finished beside its place and renamed into it, so that the volume holds a whole disk or none.
+A disk is finished beside its place and renamed into it, so that the volume holds a whole disk or none. Failures are
+told as CDI's importer tells them (v1.66.0, pkg/image/qemu.go, pkg/importer/data-processor.go).
 """
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import lzma
@@ -15,7 +17,7 @@ from pathlib import Path
 
 from harness import proc
 from harness.embedded.cdi.cancel import Cancel, TransferFailed
-from harness.embedded.cdi.download import CHUNK
+from harness.embedded.cdi.download import CHUNK, UNPROCESSED, UNTRANSFERRED
 
 INSPECT_SECONDS = 60.0  # qemu-img reads one header
 CONVERT_SECONDS = 3600.0  # against hanging; golden_image and golden_stall judge imports
@@ -25,6 +27,8 @@ OPENERS: Mapping[bytes, Callable[[Path], gzip.GzipFile | lzma.LZMAFile]] = {
     b"\x1f\x8b": gzip.GzipFile,
     b"\xfd7zXZ\x00": lzma.LZMAFile,
 }
+UNCONVERTED = f"{UNPROCESSED}: Unable to convert source data to target format"
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 PERCENT = re.compile(r"\(\s*([0-9.]+)/100%\)")
 
 
@@ -46,11 +50,15 @@ def unpacked(path: Path, room: int, cancel: Cancel) -> Path:
             while block := source.read(CHUNK):
                 cancel.check()
                 written += len(block)
-                if written > room:
-                    raise too_large(written, room)
-                sink.write(block)
+                if written <= room:
+                    sink.write(block)
     except (OSError, EOFError, lzma.LZMAError) as error:
-        raise TransferFailed(f"could not unpack the image: {error}") from error
+        full = isinstance(error, OSError) and error.errno in FULL
+        why = "unable to write to file: write /scratch/tmpimage" if full else "failed to pull image"
+        text = (error.strerror or "").lower() if isinstance(error, OSError) and full else error
+        raise TransferFailed(f"{UNTRANSFERRED}: {why}: {text}") from error
+    if written > room:
+        raise TransferFailed(f"{UNCONVERTED}: {larger(written, room)}")
     path.unlink()
     return target
 
@@ -73,30 +81,47 @@ def convert(image: Path, target: Path, room: int, cancel: Cancel, on_progress: C
     done = proc.run(command, timeout=CONVERT_SECONDS, check=False, on_line=follow)
     if done.returncode != 0:
         last = (done.stdout.strip().splitlines() or ["qemu-img failed"])[-1]
-        raise TransferFailed(f"Unable to convert source data to target format: {last}")
+        raise TransferFailed(
+            f"{UNCONVERTED}: Conversion to Raw failed: could not convert image to raw: qemu-img execution failed: "
+            f"{last} : exit status {done.returncode}"
+        )
     os.truncate(target, room)
+
+
+def fits(head: bytes, size: int, room: int, scratch: Path) -> str:
+    """Say why an image does not fit a disk, by its first bytes and its size; "" when it fits, or nobody can tell yet.
+
+    The importer looks at the image over the network before it downloads it; for any other trouble it finds no fault
+    with it there (data-processor.go, ProcessingPhaseValidatePreScratch).
+    """
+    sparse = scratch / "head"
+    sparse.write_bytes(head)
+    os.truncate(sparse, max(size, len(head)))
+    done = proc.run(["qemu-img", "info", "--output=json", sparse], timeout=INSPECT_SECONDS, check=False)
+    virtual = int(json.loads(done.stdout)["virtual-size"]) if done.returncode == 0 else 0
+    return f"{UNPROCESSED}: {larger(virtual, room)}" if virtual > room else ""
 
 
 def _inspect(image: Path, room: int) -> str:
     done = proc.run(["qemu-img", "info", "--output=json", image], timeout=INSPECT_SECONDS, check=False)
     if done.returncode != 0:
-        raise TransferFailed(f"Unable to convert source data to target format: {done.stderr.strip()}")
+        why = f"{done.stderr.strip()} : exit status {done.returncode}"
+        raise TransferFailed(f"{UNCONVERTED}: qemu-img execution failed: {why}")
     facts = json.loads(done.stdout)
+    backing = facts.get("backing-filename")
     if facts["format"] not in FORMATS:
-        raise TransferFailed(f"Invalid format {facts['format']} for image")
-    if facts.get("backing-filename"):
-        raise TransferFailed(f"Image is invalid because it has invalid backing file {facts['backing-filename']}")
+        raise TransferFailed(f"{UNCONVERTED}: Invalid format {facts['format']} for image /scratch/tmpimage")
+    if backing:
+        why = f"Image /scratch/tmpimage is invalid because it has invalid backing file {backing}"
+        raise TransferFailed(f"{UNCONVERTED}: {why}")
     if int(facts["virtual-size"]) > room:
-        raise too_large(int(facts["virtual-size"]), room)
+        raise TransferFailed(f"{UNCONVERTED}: {larger(int(facts['virtual-size']), room)}")
     return str(facts["format"])
 
 
-def too_large(image: int, room: int) -> TransferFailed:
-    """Return the failure of an image that does not fit its disk."""
-    return TransferFailed(
-        f"Unable to convert source data to target format: virtual image size {image} is larger than the reported "
-        f"available storage {room}. A larger PVC is required"
-    )
+def larger(image: int, room: int) -> str:
+    """Return what is said of an image that does not fit its disk."""
+    return f"virtual image size {image} is larger than the reported available storage {room}. A larger PVC is required"
 
 
 def clone(source: Path, target: Path, room: int) -> None:

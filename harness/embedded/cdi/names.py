@@ -27,6 +27,7 @@ SECRET = f"{GROUP}/storage.import.secretName"
 CERT_CONFIG_MAP = f"{GROUP}/storage.import.certConfigMap"
 IMPORT_POD = f"{GROUP}/storage.import.importPodName"
 FATAL = f"{GROUP}/storage.import.fatalError"
+REQUIRES_SCRATCH = f"{GROUP}/storage.import.requiresScratch"
 
 CLONE_REQUEST = "k8s.io/CloneRequest"
 CLONE_TYPE = f"{GROUP}/cloneType"
@@ -60,6 +61,11 @@ def importer_pod_name(claim: str) -> str:
 def clone_pod_name(claim: str) -> str:
     """Return the name of the pod that receives a clone for a claim."""
     return f"cdi-upload-{claim}"[:MAX_NAME].rstrip("-.")
+
+
+def scratch_name(claim: str) -> str:
+    """Return the name of the claim into which the importer of a claim downloads."""
+    return f"{claim}-scratch"
 
 
 def is_transfer_pod(pod: Json) -> bool:

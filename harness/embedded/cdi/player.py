@@ -1,28 +1,35 @@
 """The node's part for CDI's pods: what a kubelet and the importer in the pod would do, this process does.
 
-A pod runs as long as its transfer. A failed transfer is started again with the kubelet's growing delays, for ever; a
-fatal one ends the pod. A pod that is found running without a transfer lost it with an earlier process: it starts again.
+A pod runs as long as its transfer. What it says is first noticed by its claim and its DataVolume, then it goes on: a
+kubelet takes longer for each step than CDI's controllers take to notice it, and here it could be quicker. A failed
+transfer is started again with the kubelet's growing delays, for ever; a fatal one ends the pod. A pod that is found
+running without a transfer lost it with an earlier process: it starts again.
 """
 
 from __future__ import annotations
 
 import secrets
+import time
 
 from harness.embedded.cdi import names, podstatus, sizes
+from harness.embedded.cdi.download import UNPROCESSED
+from harness.embedded.cdi.fate import fate_of
+from harness.embedded.cdi.podspecs import has_scratch
 from harness.embedded.cdi.provisioner import disk_path, scratch_dir
 from harness.embedded.cdi.sources import SourceMissing, work_for
 from harness.embedded.cdi.transfers import Transfer, TransferResult, Transfers
 from harness.embedded.context import Context
 from harness.embedded.faults import transfers as befallen
-from harness.embedded.objects import deleting, dig, phase
+from harness.embedded.objects import condition, deleting, dig, phase
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of
 from harness.kube.reconcile import Controller
-from harness.kube.resources import NODE, POD, PVC
+from harness.kube.resources import DATA_VOLUME, NODE, POD, PVC
 
 WORKERS = 4
 SOON_SECONDS = 0.1  # between looks at a transfer or a claim that is about to change
 FULL_SECONDS = 1.0  # between looks for a free place among the transfers
+NOTICE_SECONDS = 3.0  # at most, for claim and DataVolume to say what the pod says: they may have nobody to do so
 
 
 class Player:
@@ -34,7 +41,9 @@ class Player:
         self._pods = context.informers.of(POD)
         self._claims = context.informers.of(PVC)
         self._nodes = context.informers.of(NODE)
+        self._volumes = context.informers.of(DATA_VOLUME)
         self._running: dict[Key, str] = {}
+        self._unnoticed: dict[Key, float] = {}
         self.controller = Controller("cdi-pods", self.reconcile, workers=WORKERS)
         self._pods.subscribe(self._listen)
         context.on_stop(transfers.cancel_all)
@@ -51,7 +60,7 @@ class Player:
         if former != uid and not self._stopped(former):
             return SOON_SECONDS
         if pod is None or not names.is_transfer_pod(pod) or pod["spec"].get("nodeName") != self._context.node:
-            self._running.pop(key, None)
+            self._forget(key)
             return None
         pod = self._context.cluster.get(POD, key[1], key[0])  # the informer may lag behind our own last write
         if pod is None or pod["metadata"]["uid"] != uid:
@@ -61,14 +70,33 @@ class Player:
         if phase(pod) in {"Succeeded", "Failed"}:
             return None
         transfer = self._transfers.get(uid)
+        if transfer is not None and transfer.outcome is None:
+            return None
+        if not self._noticed(key, pod):
+            return SOON_SECONDS
         if transfer is None:
             return self._begin(key, pod)
-        if transfer.outcome is None:
-            return None
-        if not transfer.outcome.cancelled:
+        if transfer.outcome is not None and not transfer.outcome.cancelled:
             self._write(pod, podstatus.terminated(pod, transfer.outcome))
         self._transfers.forget(uid)
         return None
+
+    def _noticed(self, key: Key, pod: Json) -> bool:
+        """Tell whether a pod's claim and its DataVolume say what the pod says, or had time enough to."""
+        name = _claim_of(pod)
+        claim, volume = self._claims.get(key[0], name), self._volumes.get(key[0], name)
+        said = {k: v for k, v in fate_of(pod).items() if k in (names.RUNNING, names.RUNNING_REASON)}
+        told = names.annotations_of(claim) if claim is not None else {}
+        shown = (condition(volume, "Running") or {}).get("reason", "") if volume is not None else None
+        reason = said.get(names.RUNNING_REASON)
+        if all(told.get(k) == v for k, v in said.items()) and (None in (shown, reason) or shown == reason):
+            self._unnoticed.pop(key, None)
+            return True
+        return time.monotonic() > self._unnoticed.setdefault(key, time.monotonic()) + NOTICE_SECONDS
+
+    def _forget(self, key: Key) -> None:
+        self._running.pop(key, None)
+        self._unnoticed.pop(key, None)
 
     def _stopped(self, uid: str) -> bool:
         """Stop a transfer; True once it has ended."""
@@ -85,14 +113,19 @@ class Player:
         if not self._stopped(pod["metadata"]["uid"]):
             return SOON_SECONDS
         self._context.cluster.delete(POD, key[1], key[0], grace=0)
-        self._running.pop(key, None)
+        self._forget(key)
         return None
 
     def _begin(self, key: Key, pod: Json) -> float | None:
-        """Start a pod's transfer, for the first time or again, when it is time and there is a place."""
+        """Start a pod's transfer, for the first time or again, when it is time and there is a place.
+
+        A pod whose transfer ended well is over instead.
+        """
+        if podstatus.ended_well(pod):
+            self._write(pod, podstatus.completed(pod))
+            return None
         was = podstatus.container_of(pod)
-        name = dig(pod["spec"]["volumes"][0], "persistentVolumeClaim", "claimName")
-        claim = self._claims.get(key[0], name)
+        claim = self._claims.get(key[0], _claim_of(pod))
         wait = podstatus.wait_before(was, befallen.pause(self._context.faults, claim))
         if wait > 0:
             waiting = podstatus.backing_off(pod)
@@ -101,10 +134,13 @@ class Player:
             return wait
         if claim is None or phase(claim) != "Bound" or self._held(pod, claim):
             return SOON_SECONDS
+        if not was:
+            self._write(pod, podstatus.creating(pod))
+            return SOON_SECONDS
         try:
-            work = work_for(self._context, claim, sizes.disk_bytes(claim))
+            work = work_for(self._context, claim, sizes.disk_bytes(claim), scratch=has_scratch(pod))
         except SourceMissing as missing:
-            self._write(pod, podstatus.terminated(pod, TransferResult(missing.summary)))
+            self._write(pod, podstatus.terminated(pod, TransferResult(f"{UNPROCESSED}: {missing.summary}")))
             return None
         work = befallen.work(self._context.faults, claim, work, int(was.get("restartCount") or 0))
         scratch = scratch_dir(self._context.state) / secrets.token_hex(8)
@@ -143,6 +179,7 @@ class Player:
         return next((str(a["address"]) for a in addresses if a["type"] == "InternalIP"), "127.0.0.1")
 
     def _write(self, pod: Json, status: Json) -> None:
+        self._unnoticed.pop(key_of(pod), None)
         meta = pod["metadata"]
         patch = {"metadata": {"uid": meta["uid"]}, "status": status}
         try:
@@ -150,3 +187,8 @@ class Player:
         except ApiFailure as failure:
             if not (failure.not_found or failure.conflict):  # gone, or another pod of that name: nothing to tell
                 raise
+
+
+def _claim_of(pod: Json) -> str:
+    """Return the name of the claim that a pod fills."""
+    return str(dig(pod["spec"]["volumes"][0], "persistentVolumeClaim", "claimName"))

@@ -6,6 +6,8 @@ process on the node (see `player`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from harness.embedded.cdi import names
 from harness.embedded.objects import owner_reference
 from harness.kube.client import Json
@@ -19,12 +21,20 @@ GRACE_SECONDS = 1
 UNPRIVILEGED_USER = 107  # the user qemu in CDI's images
 SECCOMP = {"type": "RuntimeDefault"}
 DATA_VOLUME_NAME = "cdi-data-vol"
+SCRATCH_VOLUME_NAME = "cdi-scratch-vol"
 LABELS = {**names.NO_FILLING_UP_ALERT, **names.APP, **names.RECOMMENDED_LABELS, "prometheus.cdi.kubevirt.io": "true"}
 
 
-def transfer_pod(claim: Json, name: str, role: str) -> Json:
-    """Return the pod that fills a claim: names.IMPORTER imports into it, names.CLONE_TARGET receives a clone for it."""
+def transfer_pod(claim: Json, name: str, role: str, *, scratch: bool = False) -> Json:
+    """Return the pod that fills a claim: names.IMPORTER imports into it, names.CLONE_TARGET receives a clone for it.
+
+    Args:
+        scratch: whether it has a claim of its own to download into.
+    """
     meta = claim["metadata"]
+    volumes = {DATA_VOLUME_NAME: ("/data", meta["name"])}
+    if scratch:
+        volumes[SCRATCH_VOLUME_NAME] = ("/scratch", names.scratch_name(meta["name"]))
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -45,13 +55,20 @@ def transfer_pod(claim: Json, name: str, role: str) -> Json:
             "enableServiceLinks": False,
             "automountServiceAccountToken": False,
             "securityContext": {"fsGroup": UNPRIVILEGED_USER, "seccompProfile": SECCOMP},
-            "containers": [_container(role)],
-            "volumes": [{"name": DATA_VOLUME_NAME, "persistentVolumeClaim": {"claimName": meta["name"]}}],
+            "containers": [_container(role, {volume: path for volume, (path, _) in volumes.items()})],
+            "volumes": [
+                {"name": volume, "persistentVolumeClaim": {"claimName": name}} for volume, (_, name) in volumes.items()
+            ],
         },
     }
 
 
-def _container(role: str) -> Json:
+def has_scratch(pod: Json) -> bool:
+    """Tell whether a pod has scratch space."""
+    return any(volume["name"] == SCRATCH_VOLUME_NAME for volume in pod["spec"].get("volumes") or [])
+
+
+def _container(role: str, mounts: Mapping[str, str]) -> Json:
     return {
         "name": role,
         "image": role,
@@ -65,5 +82,5 @@ def _container(role: str) -> Json:
             "runAsUser": UNPRIVILEGED_USER,
             "seccompProfile": SECCOMP,
         },
-        "volumeMounts": [{"name": DATA_VOLUME_NAME, "mountPath": "/data"}],
+        "volumeMounts": [{"name": volume, "mountPath": path} for volume, path in mounts.items()],
     }

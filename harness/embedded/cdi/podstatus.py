@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
+from harness.embedded.cdi import names
+from harness.embedded.cdi.download import UNPROCESSED
 from harness.embedded.cdi.transfers import TransferResult
 from harness.embedded.node.pods import container_status
 from harness.embedded.objects import dig, now, parse_time
@@ -54,7 +56,7 @@ def started(pod: Json, was: Json, address: str) -> Json:
         last = {
             "exitCode": KILLED,
             "reason": "Error",
-            "message": "Unable to process data: the transfer was killed with the process that did it",
+            "message": f"{UNPROCESSED}: the transfer was killed with the process that did it",
             "startedAt": running["startedAt"],
             "finishedAt": now(),
         }
@@ -62,29 +64,35 @@ def started(pod: Json, was: Json, address: str) -> Json:
         pod["spec"]["containers"][0],
         {"running": {"startedAt": now()}},
         ready=True,
-        restarts=restarts + 1 if was else 0,
+        restarts=restarts + 1 if last else 0,
         last={"terminated": last} if last else None,
     )
     return {"hostIP": address, "podIP": address, "podIPs": [{"ip": address}], **around(pod, container)}
 
 
+def creating(pod: Json) -> Json:
+    """Return the status of a pod that has come to its node and has no container yet."""
+    return waiting(pod, "ContainerCreating", "")
+
+
 def waiting(pod: Json, reason: str, message: str) -> Json:
     """Return the status of a pod whose container cannot be created."""
-    state = {"waiting": {"reason": reason, "message": message}}
+    state = {"waiting": {"reason": reason, **({"message": message} if message else {})}}
     container = container_status(pod["spec"]["containers"][0], state)
     return {**around(pod, container), "phase": "Pending"}
 
 
 def terminated(pod: Json, outcome: TransferResult) -> Json:
-    """Return the status of a pod whose transfer ended; only a retriable failure keeps the pod alive."""
+    """Return the status of a pod whose transfer ended.
+
+    The pod is Running still: a kubelet says how its containers ended before it says that it is over (`completed`).
+    """
     failed = bool(outcome.message) and not outcome.fatal
-    said = f"Unable to process data: {outcome.message}"
-    message = said if failed else json.dumps({"message": said} if outcome.fatal else {"scratchSpaceRequired": False})
     was = container_of(pod)
     ended = {
         "exitCode": 1 if failed else 0,
         "reason": "Error" if failed else "Completed",
-        "message": message,
+        "message": outcome.message if failed else _termination_message(pod, outcome),
         "startedAt": dig(was, "state", "running", "startedAt") or now(),
         "finishedAt": now(),
     }
@@ -92,10 +100,32 @@ def terminated(pod: Json, outcome: TransferResult) -> Json:
     container = container_status(
         pod["spec"]["containers"][0], {"terminated": ended}, restarts=restarts, last=was.get("lastState")
     )
-    return around(pod, container, done=not failed)
+    return around(pod, container)
 
 
-def around(pod: Json, container: Json, *, done: bool = False) -> Json:
+def _termination_message(pod: Json, outcome: TransferResult) -> str:
+    """Return what a pod of CDI's leaves behind that ends with exit code 0 (TerminationMessage in pkg/common)."""
+    if outcome.fatal:
+        return json.dumps({"message": outcome.message})
+    if pod["spec"]["containers"][0]["name"] != names.IMPORTER:
+        return json.dumps({"preallocationApplied": False, "message": "Clone Complete"})
+    return json.dumps(
+        {"scratchSpaceRequired": outcome.scratch, "preallocationApplied": False, "message": "Import Complete"}
+    )
+
+
+def ended_well(pod: Json) -> bool:
+    """Tell whether a pod's container ended with exit code 0."""
+    ended: Json = dig(container_of(pod), "state", "terminated") or {}
+    return ended.get("exitCode") == 0
+
+
+def completed(pod: Json) -> Json:
+    """Return the status of a pod that is over."""
+    return {**around(pod, container_of(pod)), "phase": "Succeeded"}
+
+
+def around(pod: Json, container: Json) -> Json:
     """Return a pod's status around its only container's."""
     moment = now()
     ready = bool(container["ready"])
@@ -108,7 +138,7 @@ def around(pod: Json, container: Json, *, done: bool = False) -> Json:
         since = old[kind]["lastTransitionTime"] if same else moment
         conditions.append({"type": kind, "status": status, "lastProbeTime": None, "lastTransitionTime": since})
     return {
-        "phase": "Succeeded" if done else "Running",
+        "phase": "Running",
         "startTime": dig(pod, "status", "startTime") or moment,
         "conditions": conditions,
         "containerStatuses": [container],

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from harness.embedded.cdi import classes, names
-from harness.embedded.cdi.fate import fate_of
-from harness.embedded.cdi.podspecs import transfer_pod
+from harness.embedded.cdi import classes, names, scratch
+from harness.embedded.cdi.fate import failure_of, fate_of, wants_scratch
+from harness.embedded.cdi.podspecs import has_scratch, transfer_pod
 from harness.embedded.context import Context
 from harness.embedded.faults import transfers
 from harness.embedded.objects import controller_of, deleting, phase
@@ -65,7 +65,7 @@ class Population:
         if (controller_of(pod) or {}).get("uid") != claim["metadata"]["uid"]:
             return SOON_SECONDS
         self._follow(claim, pod)
-        return None
+        return self._drop(pod) if wants_scratch(pod) else None
 
     def _binds(self, claim: Json) -> bool:
         """Tell whether a claim's pod is the first consumer that its class waits for: it was asked to bind at once."""
@@ -91,8 +91,11 @@ class Population:
                 self._context.events.warning(claim, "ImportTargetInUse", message, component=IMPORT_COMPONENT)
             return BUSY_SECONDS
         role = names.CLONE_TARGET if cloned else names.IMPORTER
+        latest = self._context.cluster.get(PVC, claim["metadata"]["name"], claim["metadata"]["namespace"])
+        if latest is None or latest["metadata"]["uid"] != claim["metadata"]["uid"]:
+            return None
         try:
-            self._context.cluster.create(POD, transfer_pod(claim, name, role))
+            self._context.cluster.create(POD, transfer_pod(latest, name, role, scratch=scratch.wanted(latest)))
         except ApiFailure as failure:
             if failure.reason == "AlreadyExists" or names.is_terminating(failure):
                 return None
@@ -138,6 +141,10 @@ class Population:
         """Write a pod's fate on its claim, and tell it in the claim's events."""
         old = names.annotations_of(claim)
         new = fate_of(pod)
+        if int(old.get(names.POD_RESTARTS) or 0) > int(new.get(names.POD_RESTARTS) or 0):
+            new.pop(names.POD_RESTARTS, None)  # a pod's predecessor may have failed more often
+        if has_scratch(pod) and scratch.wanted(claim) and self._scratch(claim, pod):
+            new[names.REQUIRES_SCRATCH] = "false"
         changed = {k: v for k, v in new.items() if old.get(k) != v}
         if not changed:
             return
@@ -149,8 +156,7 @@ class Population:
             if failure.not_found:
                 return  # deleted in the meantime
             raise
-        failed = new.get(names.RUNNING_MESSAGE, "")
-        if failed and new.get(names.RUNNING) == "false":
+        if failed := failure_of(pod):
             self._context.events.warning(claim, "ErrImportFailed", failed, component=IMPORT_COMPONENT)
         if changed.get(names.POD_PHASE) != "Succeeded":
             return
@@ -158,6 +164,26 @@ class Population:
             self._context.events.normal(claim, "CloneSucceeded", "Clone Complete", component=CLONE_COMPONENT)
         else:
             self._context.events.normal(claim, "ImportSucceeded", "Import Successful", component=IMPORT_COMPONENT)
+
+    def _scratch(self, claim: Json, pod: Json) -> bool:
+        """Make a pod's scratch claim; False when that cannot be done now."""
+        made = scratch.scratch_claim(claim, pod, self._classes.list())
+        try:
+            self._context.cluster.create(PVC, made)
+        except ApiFailure as failure:
+            if failure.reason == "AlreadyExists":
+                if (controller_of(self._claims.get(*key_of(made)) or made) or {}).get("uid") != pod["metadata"]["uid"]:
+                    self._drop(pod)  # it would wait for ever for a claim that goes with its predecessor
+                    return False
+            elif names.is_terminating(failure):
+                return False
+            elif "exceeded quota" in failure.message:
+                about = failure.message
+                self._context.events.warning(claim, "ErrExceededQuota", about, component=IMPORT_COMPONENT)
+                raise
+            else:
+                raise
+        return True
 
 
 def _pod_name(claim: Json) -> str | None:

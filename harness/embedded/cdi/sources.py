@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from harness.embedded.cdi import names
 from harness.embedded.cdi.download import Request, basic_auth
 from harness.embedded.cdi.provisioner import disk_path
-from harness.embedded.cdi.work import Blank, Clone, ImportHttp, Work
+from harness.embedded.cdi.work import Blank, Clone, ImportHttp, LookHttp, Work
 from harness.embedded.context import Context
 from harness.embedded.objects import phase
 from harness.errors import InfraError
@@ -20,8 +20,11 @@ class SourceMissing(InfraError):
     """Something that a transfer needs is not there (yet)."""
 
 
-def work_for(context: Context, claim: Json, room: int) -> Work:
+def work_for(context: Context, claim: Json, room: int, *, scratch: bool) -> Work:
     """Return what fills a claim's disk of `room` bytes.
+
+    Args:
+        scratch: whether the pod has scratch space; an importer without it only looks at the image.
 
     Raises:
         SourceMissing: something it names is not there (yet).
@@ -32,7 +35,8 @@ def work_for(context: Context, claim: Json, room: int) -> Work:
         return _clone(context, cloned, room)
     if annotations.get(names.SOURCE) == "none":
         return Blank(room)
-    return ImportHttp(_request(context, claim["metadata"]["namespace"], annotations), room)
+    request = _request(context, claim["metadata"]["namespace"], annotations)
+    return ImportHttp(request, room) if scratch else LookHttp(request, room)
 
 
 def _clone(context: Context, cloned: str, room: int) -> Work:

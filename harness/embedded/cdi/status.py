@@ -39,17 +39,15 @@ class Change:
     notices: tuple[Notice, ...]
 
 
-def without_claim(dv: Json, moment: str, *, notice: Notice | None = None, reached: str = "Pending") -> Change:
-    """Return the status of a DataVolume that has no claim (yet), with the reason why where there is one."""
-    reason, message = (notice.reason, notice.message) if notice else ("NotFound", "No PVC found")
+def without_claim(dv: Json, moment: str, *, notice: Notice, reached: str = "Pending") -> Change:
+    """Return the status of a DataVolume that has no claim (yet), with the reason why."""
     status = {**(dv.get("status") or {}), "phase": reached}
-    bound, idle = ("False", reason, message), ("False", "", "")
-    said = {"Bound": bound, "Ready": bound if notice else idle, "Running": idle}
+    bound = ("False", notice.reason, notice.message)
+    said = {"Bound": bound, "Ready": bound, "Running": ("False", "", "")}
     status["conditions"] = set_conditions(status, said, moment)
     if not reached:
         del status["phase"]
-    own = (notice,) if notice and status != (dv.get("status") or {}) else ()
-    return Change(status, own if notice else bound_notice(dv, status))
+    return Change(status, (notice,) if status != (dv.get("status") or {}) else ())
 
 
 def with_claim(
@@ -60,7 +58,7 @@ def with_claim(
     Args:
         progress: percent of the transfer that is under way, None when none is or nobody knows.
         moment: now, as Kubernetes writes times.
-        waiting: whether the claim waits for its first consumer.
+        waiting: whether the claim's class waits for a first consumer.
     """
     target = _target(dv, claim, waiting)
     changes: list[Change] = []

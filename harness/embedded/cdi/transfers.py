@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.embedded.cdi.cancel import Cancel, Cancelled, ChecksumMismatch, TransferFailed
+from harness.embedded.cdi.cancel import Cancel, Cancelled, ChecksumMismatch, ScratchRequired, TransferFailed
+from harness.embedded.cdi.download import UNPROCESSED
 from harness.embedded.cdi.work import Work
 from harness.errors import VmatrixError
 
@@ -19,10 +20,14 @@ AT_ONCE = 2
 
 @dataclass(frozen=True)
 class TransferResult:
-    """How a transfer ended: well, with a failure worth a retry, or fatally (`message` says why)."""
+    """How a transfer ended: well, for want of scratch space, with a failure worth a retry, or fatally.
+
+    message: the termination message of a pod that failed.
+    """
 
     message: str = ""
     fatal: bool = False
+    scratch: bool = False
     cancelled: bool = False
 
 
@@ -65,13 +70,17 @@ class Transfer:
             self.disk.replace(self.target)
         except Cancelled:
             return TransferResult("cancelled", cancelled=True)
+        except ScratchRequired:
+            return TransferResult(scratch=True)
         except ChecksumMismatch as failure:
             return TransferResult(str(failure), fatal=True)
-        except (TransferFailed, OSError, VmatrixError) as error:
-            return TransferResult(str(error))
+        except TransferFailed as failure:
+            return TransferResult(str(failure))
+        except (OSError, VmatrixError) as error:
+            return TransferResult(f"{UNPROCESSED}: {error}")
         except Exception as error:
             log.exception("transfer into %s broke", self.target)
-            return TransferResult(f"{type(error).__name__}: {error}")
+            return TransferResult(f"{UNPROCESSED}: {type(error).__name__}: {error}")
         return TransferResult()
 
 

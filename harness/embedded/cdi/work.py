@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.embedded.cdi import images
-from harness.embedded.cdi.cancel import Cancel
-from harness.embedded.cdi.download import Request, fetch
+from harness.embedded.cdi.cancel import Cancel, ScratchRequired, TransferFailed
+from harness.embedded.cdi.download import Request, fetch, head
 
 DOWNLOAD_SHARE = 0.5  # of the progress; the rest is the conversion
+HEAD_BYTES = 1024 * 1024  # of an image: more than the header of any format
 
 
 class Work(ABC):
@@ -24,6 +25,22 @@ class Work(ABC):
     def progress(self, target: Path) -> float | None:
         """Return the share done (0 to 1) where the work does not report it itself; None when nobody knows."""
         return None
+
+
+@dataclass(frozen=True)
+class LookHttp(Work):
+    """What an importer without scratch space does: see whether the image is there and fits, and ask for some."""
+
+    request: Request
+    room: int
+
+    def make(self, target: Path, scratch: Path, cancel: Cancel, on_progress: Callable[[float], None]) -> None:
+        """Make nothing; raise ScratchRequired when all is well so far."""
+        begin, size = head(self.request, HEAD_BYTES, cancel)
+        unfit = images.fits(begin, size, self.room, scratch)
+        if unfit:
+            raise TransferFailed(unfit)
+        raise ScratchRequired
 
 
 @dataclass(frozen=True)

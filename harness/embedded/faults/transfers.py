@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.embedded.cdi.cancel import Cancel, ChecksumMismatch, TransferFailed
-from harness.embedded.cdi.work import Work
+from harness.embedded.cdi.work import ImportHttp, LookHttp, Work
 from harness.embedded.faults.asked import Faults
 from harness.kube.client import Json
 
@@ -65,10 +65,15 @@ class Crawling(Work):
 
 
 def work(faults: Faults, claim: Json, real: Work, restarts: int) -> Work:
-    """Return what a claim's transfer does after so many `restarts` of its container: its work, or what befalls it."""
-    failing = faults.of(claim, "import-fails")
+    """Return what a claim's transfer does after so many `restarts` of its container: its work, or what befalls it.
+
+    An import fails in its first pod, which only looks at the image; it stalls and crawls in its second.
+    """
+    failing = faults.of(claim, "import-fails") if not isinstance(real, ImportHttp) else None
     if failing is not None and (not failing["times"] or restarts < int(failing["times"])):
         return Failing(str(failing["message"]), bool(failing["fatal"]))
+    if isinstance(real, LookHttp):
+        return real
     stalling = faults.of(claim, "import-stalls")
     if stalling is not None:
         return Stalling(float(stalling["at"]) / 100.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import threading
@@ -11,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from harness.embedded.cdi.cancel import Cancel, Cancelled, ChecksumMismatch, TransferFailed
-from harness.embedded.cdi.download import Request, basic_auth, fetch
+from harness.embedded.cdi.download import Request, basic_auth, fetch, head
 
 BODY = b"vmatrix " * 100_000
 SHA256 = "sha256:" + hashlib.sha256(BODY).hexdigest()
@@ -80,24 +81,45 @@ def test_a_good_download_is_whole_and_tells_its_progress(site: str, path: str) -
 def test_every_admitted_algorithm_is_verified(site: str, algorithm: str) -> None:
     digest = hashlib.new(algorithm, BODY, usedforsecurity=False).hexdigest()
     assert download(Request(site + "/image", f"{algorithm}:{digest.upper()}"))[0] == BODY
-    with pytest.raises(ChecksumMismatch, match=f"expected {'0' * len(digest)}, got {digest}"):
+    mismatch = f": checksum mismatch: expected {algorithm}:{'0' * len(digest)}, calculated {algorithm}:{digest}$"
+    with pytest.raises(ChecksumMismatch, match=mismatch):
         download(Request(site + "/image", f"{algorithm}:{'0' * len(digest)}"))
 
 
 def test_a_missing_image_is_told_as_the_importer_does(site: str) -> None:
-    with pytest.raises(TransferFailed, match=r"^expected status code 200, got 404\. Status: 404 Not Found$"):
+    missing = r"^Unable to connect to http data source: expected status code 200, got 404\. Status: 404 Not Found$"
+    with pytest.raises(TransferFailed, match=missing):
         download(Request(site + "/none"))
+    with pytest.raises(TransferFailed, match=missing):
+        head(Request(site + "/none"), 16, Cancel())
+
+
+def test_the_head_of_a_body_says_how_long_the_body_is(site: str) -> None:
+    assert head(Request(site + "/moved"), 16, Cancel()) == (BODY[:16], len(BODY))
+
+
+def test_a_sink_without_room_is_told_as_full(site: str) -> None:
+    class Full(io.BytesIO):
+        def write(self, _: object) -> int:
+            raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    with pytest.raises(TransferFailed) as raised:
+        fetch(Request(site + "/image"), Full(), Cancel(), lambda _: None)
+    transfer = "Unable to process data: Unable to transfer source data to scratch space"
+    assert str(raised.value) == f"{transfer}: unable to write to file: write /scratch/tmpimage: disk quota exceeded"
 
 
 def test_a_torn_download_is_no_image(site: str) -> None:
-    with pytest.raises(TransferFailed, match=f"unexpected EOF: the server sent {len(BODY) // 2} of {len(BODY)} bytes"):
+    with pytest.raises(TransferFailed, match=r"scratch space: failed to pull image: unexpected EOF$"):
         download(Request(site + "/torn"))
 
 
 def test_nobody_there_names_the_url() -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as gone:
         port = gone.server_address[1]
-    with pytest.raises(TransferFailed, match=f'Get "http://127.0.0.1:{port}/x": connection refused'):
+    address = f"127.0.0.1:{port}"
+    refused = f'HTTP request errored: Get "http://{address}/x": dial tcp {address}: connect: connection refused$'
+    with pytest.raises(TransferFailed, match=refused):
         download(Request(f"http://127.0.0.1:{port}/x"))
 
 

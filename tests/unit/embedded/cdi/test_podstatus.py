@@ -13,11 +13,11 @@ from harness.embedded.cdi.transfers import TransferResult
 from harness.embedded.objects import stamp
 
 
-def pod(status: dict[str, Any] | None = None) -> dict[str, Any]:
+def pod(status: dict[str, Any] | None = None, role: str = "importer") -> dict[str, Any]:
     scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-11-21T10:00:00Z"}
     return {
         "metadata": {"name": "importer-dv"},
-        "spec": {"containers": [{"name": "importer", "image": "importer"}]},
+        "spec": {"containers": [{"name": role, "image": role}]},
         "status": status or {"phase": "Pending", "conditions": [scheduled]},
     }
 
@@ -38,17 +38,34 @@ def test_a_started_pod_runs_and_is_ready_and_keeps_its_other_conditions() -> Non
     assert status["containerStatuses"][0]["restartCount"] == 0
 
 
-def test_a_good_end_completes_the_pod() -> None:
-    status = podstatus.terminated(started(pod()), TransferResult())
-    ended = status["containerStatuses"][0]["state"]["terminated"]
-    assert (status["phase"], ended["exitCode"], ended["reason"]) == ("Succeeded", 0, "Completed")
+def test_a_pod_that_came_to_its_node_has_no_container_and_its_start_is_no_restart() -> None:
+    created = pod(podstatus.creating(pod()))
+    assert created["status"]["phase"] == "Pending"
+    assert podstatus.container_of(created)["state"] == {"waiting": {"reason": "ContainerCreating"}}
+    assert podstatus.container_of(started(created))["restartCount"] == 0
 
 
-def test_a_fatal_end_completes_the_pod_and_says_why() -> None:
-    status = podstatus.terminated(started(pod()), TransferResult("checksum mismatch", fatal=True))
+IMPORTED = {"scratchSpaceRequired": False, "preallocationApplied": False, "message": "Import Complete"}
+
+
+@pytest.mark.parametrize(
+    ("role", "outcome", "message"),
+    [
+        ("importer", TransferResult(), IMPORTED),
+        ("importer", TransferResult(scratch=True), {**IMPORTED, "scratchSpaceRequired": True}),
+        ("importer", TransferResult("checksum mismatch", fatal=True), {"message": "checksum mismatch"}),
+        ("cdi-upload-server", TransferResult(), {"preallocationApplied": False, "message": "Clone Complete"}),
+    ],
+)
+def test_a_pod_says_how_its_container_ended_and_is_over_then(
+    role: str, outcome: TransferResult, message: dict[str, Any]
+) -> None:
+    status = podstatus.terminated(pod(started(pod())["status"], role), outcome)
     ended = status["containerStatuses"][0]["state"]["terminated"]
-    assert (status["phase"], ended["exitCode"]) == ("Succeeded", 0)
-    assert json.loads(ended["message"]) == {"message": "Unable to process data: checksum mismatch"}
+    assert (status["phase"], ended["exitCode"], ended["reason"]) == ("Running", 0, "Completed")
+    assert json.loads(ended["message"]) == message
+    assert podstatus.ended_well(pod(status))
+    assert podstatus.completed(pod(status))["phase"] == "Succeeded"
 
 
 def test_a_failure_keeps_the_pod_and_each_restart_is_counted() -> None:
@@ -56,6 +73,7 @@ def test_a_failure_keeps_the_pod_and_each_restart_is_counted() -> None:
     for count in range(1, 4):
         failed = pod(podstatus.terminated(at, TransferResult("no")))
         assert failed["status"]["phase"] == "Running"
+        assert not podstatus.ended_well(failed)
         assert failed["status"]["containerStatuses"][0]["ready"] is False
         at = started(failed)
         assert at["status"]["containerStatuses"][0]["restartCount"] == count

@@ -12,7 +12,7 @@ from harness.embedded.cdi.status import with_claim, without_claim
 
 T0, T1 = "2026-11-21T10:00:00Z", "2026-11-21T10:00:09Z"
 HTTP = {"http": {"url": "http://images/debian.qcow2"}}
-MESSAGE = "Unable to process data: expected status code 200, got 404. Status: 404 Not Found"
+MESSAGE = "Unable to connect to http data source: expected status code 200, got 404. Status: 404 Not Found"
 RUNNING = {names.POD_PHASE: "Running", names.RUNNING: "true", names.RUNNING_REASON: "Pod is running"}
 
 
@@ -27,14 +27,15 @@ def claim(phase: str, annotations: dict[str, str] | None = None) -> dict[str, An
 
 def walk(*claims: dict[str, Any], source: dict[str, Any] | None = None) -> tuple[list[str], dict[str, Any], list[str]]:
     """Lead a new DataVolume along its claim's states; return its phases, last status and the reasons of its events."""
-    first = without_claim(data_volume(None, source), T0)
-    status, told = first.status, [n.reason for n in first.notices]
-    phases = [status["phase"]]
+    status: dict[str, Any] | None = None
+    phases: list[str] = []
+    told: list[str] = []
     for state in claims:
         for change in with_claim(data_volume(status, source), state, None, T1):
             status = change.status
-            phases += [status["phase"]] if status["phase"] != phases[-1] else []
+            phases += [status["phase"]] if [status["phase"]] != phases[-1:] else []
             told += [n.reason for n in change.notices]
+    assert status is not None
     return phases, status, told
 
 
@@ -46,7 +47,7 @@ def test_a_good_import_takes_every_phase_and_tells_each() -> None:
     done = {names.POD_PHASE: "Succeeded", names.RUNNING: "false", names.RUNNING_REASON: "Completed"}
     phases, status, told = walk(claim("Pending"), claim("Bound"), claim("Bound", RUNNING), claim("Bound", done))
     assert phases == ["Pending", "ImportScheduled", "ImportInProgress", "Succeeded"]
-    assert told == ["NotFound", "Pending", "ImportScheduled", "Bound", "ImportInProgress", "ImportSucceeded"]
+    assert told == ["Pending", "ImportScheduled", "Bound", "ImportInProgress", "ImportSucceeded"]
     assert status["progress"] == "100.0%"
     assert conditions(status) == {"Bound": ("True", "Bound"), "Ready": ("True", ""), "Running": ("False", "Completed")}
 
@@ -55,7 +56,21 @@ def test_phases_that_were_too_quick_to_be_seen_are_gone_through() -> None:
     done = {names.POD_PHASE: "Succeeded", names.RUNNING: "false", names.RUNNING_REASON: "Completed"}
     phases, _, told = walk(claim("Bound", done))
     assert phases == ["Pending", "ImportScheduled", "ImportInProgress", "Succeeded"]
-    assert told == ["NotFound", "ImportScheduled", "Bound", "ImportInProgress", "ImportSucceeded"]
+    assert told == ["Pending", "ImportScheduled", "Bound", "ImportInProgress", "ImportSucceeded"]
+
+
+def test_an_importer_that_needs_scratch_space_is_made_anew_and_its_good_end_is_a_warning() -> None:
+    stopped = {names.RUNNING: "false"}
+    creating = {**stopped, names.POD_PHASE: "Pending", names.RUNNING_REASON: "ContainerCreating"}
+    scratch = {**RUNNING, **stopped, names.RUNNING_REASON: "Scratch space required"}
+    scratch[names.RUNNING_MESSAGE] = "scratch space required and none found"
+    ended = {**RUNNING, **stopped, names.RUNNING_REASON: "Completed", names.RUNNING_MESSAGE: "Import Complete"}
+    steps = [creating, RUNNING, scratch, creating, RUNNING, ended, {**ended, names.POD_PHASE: "Succeeded"}]
+    phases, status, told = walk(claim("Pending"), *(claim("Bound", step) for step in steps))
+    twice = ["ImportScheduled", "ImportInProgress"] * 2
+    assert phases == ["Pending", *twice, "Succeeded"]
+    assert told == ["Pending", "ImportScheduled", "Bound", *twice[1:], "Completed", "ImportSucceeded"]
+    assert conditions(status)["Running"] == ("False", "Completed")
 
 
 def test_a_wrong_checksum_is_fatal_at_once() -> None:
@@ -64,7 +79,7 @@ def test_a_wrong_checksum_is_fatal_at_once() -> None:
         names.FATAL: "true",
         names.RUNNING: "false",
         names.RUNNING_REASON: "ChecksumError",
-        names.RUNNING_MESSAGE: "Unable to process data: checksum mismatch: expected a, got b",
+        names.RUNNING_MESSAGE: "Unable to process data: checksum mismatch: expected a, calculated b",
     }
     phases, status, told = walk(claim("Bound"), claim("Bound", wrong))
     assert phases == ["Pending", "ImportScheduled", "Failed"]
@@ -107,13 +122,14 @@ def test_a_clone_has_words_of_its_own() -> None:
 
 @pytest.mark.parametrize(("progress", "text"), [(12.3449, "12.34%"), (0.0, "0.00%"), (100.4, "100.00%")])
 def test_progress_is_told_in_percent(progress: float, text: str) -> None:
-    status = without_claim(data_volume(), T0).status
+    _, status, _ = walk(claim("Pending"))
     changes = with_claim(data_volume(status), claim("Bound", RUNNING), progress, T0)
     assert changes[-1].status["progress"] == text
 
 
 def test_progress_that_nobody_knows_stays_what_it_was() -> None:
-    status = {**without_claim(data_volume(), T0).status, "progress": "40.00%", "phase": "ImportInProgress"}
+    _, before, _ = walk(claim("Bound"))
+    status = {**before, "progress": "40.00%", "phase": "ImportInProgress"}
     assert with_claim(data_volume(status), claim("Bound", RUNNING), None, T0)[-1].status["progress"] == "40.00%"
 
 
@@ -123,7 +139,7 @@ def test_nothing_new_changes_nothing() -> None:
 
 
 def test_a_condition_that_keeps_its_status_keeps_its_transition_time() -> None:
-    first = without_claim(data_volume(), T0).status
+    first = without_claim(data_volume(), T0, notice=Notice("Warning", "ErrExceededQuota", "exceeded quota: q")).status
     status = with_claim(data_volume(first), claim("Pending"), None, T1)[-1].status
     bound = next(c for c in status["conditions"] if c["type"] == "Bound")
     assert (bound["lastTransitionTime"], bound["lastHeartbeatTime"]) == (T0, T1)

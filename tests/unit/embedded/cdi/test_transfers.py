@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.embedded.cdi.cancel import Cancel, ChecksumMismatch, TransferFailed
+from harness.embedded.cdi.cancel import Cancel, ChecksumMismatch, ScratchRequired, TransferFailed
 from harness.embedded.cdi.transfers import Transfer, TransferResult, Transfers
 from harness.embedded.cdi.work import Blank, Work
 
@@ -52,8 +52,12 @@ def test_a_finished_disk_takes_its_place_and_scratch_goes(tmp_path: Path) -> Non
     [
         (TransferFailed("no route"), TransferResult("no route")),
         (ChecksumMismatch("wrong"), TransferResult("wrong", fatal=True)),
-        (OSError(28, "No space left on device"), TransferResult("[Errno 28] No space left on device")),
-        (RuntimeError("bug"), TransferResult("RuntimeError: bug")),
+        (ScratchRequired(), TransferResult(scratch=True)),
+        (
+            OSError(28, "No space left on device"),
+            TransferResult("Unable to process data: [Errno 28] No space left on device"),
+        ),
+        (RuntimeError("bug"), TransferResult("Unable to process data: RuntimeError: bug")),
     ],
 )
 def test_a_failure_leaves_the_old_disk_and_no_scratch(
