@@ -89,8 +89,8 @@ IMPORTS = (
         "importers do not trust the server: name a ConfigMap with its CA as `certificates` in matrix/images.yml",
     ),
     Kind(
-        r"refused|reset by peer|timed?[- ]?out|no such host|no route|unreachable|unexpected EOF|i/o error"
-        r"|input/output|nbdkit|\b(got|status)\D{0,12}5\d\d\b|\b50[0234] |killed|exit code 137",
+        r"refused|reset by peer|timed?[- ]?out|no such host|server misbehaving|no route|unreachable|unexpected EOF"
+        r"|i/o error|input/output|nbdkit|\b(got|status)\D{0,12}5\d\d\b|\b50[0234] |killed|exit code 137",
         InfraRetriable,
         "importers cannot reach the image's server, or lost it: try its URL from a pod of the infra cluster",
     ),

@@ -78,12 +78,12 @@ def _annotations(dv: Json) -> dict[str, str]:
         names.CONTENT_TYPE: spec.get("contentType") or "kubevirt",
         names.PREALLOCATION: str(bool(spec.get("preallocation"))).lower(),
         names.CREATED_FOR: meta["uid"],
+        names.USE_POPULATOR: "false",
     }
     source = clone_source(dv)
     if source is not None:
         pod = names.clone_pod_name(meta["name"])
         return {**common, names.CLONE_REQUEST: "/".join(source), names.CLONE_TYPE: "copy", names.UPLOAD_POD: pod}
-    common[names.IMPORT_POD] = names.importer_pod_name(meta["name"])
     http: Json | None = dig(spec, "source", "http")
     if http is None:
         return {**common, names.SOURCE: "none"}

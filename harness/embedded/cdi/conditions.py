@@ -26,13 +26,17 @@ class Notice:
 
 @dataclass(frozen=True)
 class Words:
-    """How an import or a clone calls its phases and events."""
+    """How an import or a clone calls its phases and events.
+
+    bound: the phase between the claim's binding and the choice of a pod, "" where it is never seen.
+    """
 
     scheduled: str
     in_progress: str
     succeeded: str
     failed: str
     messages: tuple[str, str, str, str]
+    bound: str = ""
 
     def notice(self, reached: str) -> Notice | None:
         """Return the event that goes with reaching a phase."""
@@ -53,7 +57,7 @@ def words_of(dv: Json) -> Words:
             f"Successfully imported into PVC {name}",
             f"Failed to import into PVC {name}",
         )
-        return Words("ImportScheduled", "ImportInProgress", "ImportSucceeded", "ImportFailed", told)
+        return Words("ImportScheduled", "ImportInProgress", "ImportSucceeded", "ImportFailed", told, "PVCBound")
     path = f"from {'/'.join(source)} into {dv['metadata']['namespace']}/{name}"
     told = (
         f"Cloning {path} scheduled",

@@ -33,14 +33,14 @@ def fate_of(pod: Json) -> dict[str, str]:
     unschedulable = scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable"
     answer = {
         names.POD_PHASE: phase(pod),
-        names.POD_READY: "false",
         names.POD_SCHEDULABLE: "false" if unschedulable else "true",
     }
     container = _container(pod)
+    if not names.imports(pod):
+        answer[names.POD_READY] = str(bool(container.get("ready"))).lower()
     if not container:
         return answer
     answer[names.POD_RESTARTS] = str(container.get("restartCount") or 0)
-    answer[names.POD_READY] = str(bool(container.get("ready"))).lower()
     answer |= _running(container)
     if wants_scratch(pod):
         del answer[names.POD_PHASE]  # it has imported nothing, whatever its phase says

@@ -64,10 +64,10 @@ def unpacked(path: Path, room: int, cancel: Cancel) -> Path:
 
 
 def convert(image: Path, target: Path, room: int, cancel: Cancel, on_progress: Callable[[float], None]) -> None:
-    """Turn an image of any known format into a raw disk of exactly `room` bytes.
+    """Turn an image of any known format into a raw disk of its size, `room` bytes at most.
 
     Raises:
-        TransferFailed: it is no image, it is larger than the disk, or the host's disk is full.
+        TransferFailed: it is no image, it is larger than that, or the host's disk is full.
     """
     form = _inspect(image, room)
 
@@ -85,7 +85,12 @@ def convert(image: Path, target: Path, room: int, cancel: Cancel, on_progress: C
             f"{UNCONVERTED}: Conversion to Raw failed: could not convert image to raw: qemu-img execution failed: "
             f"{last} : exit status {done.returncode}"
         )
-    os.truncate(target, room)
+
+
+def grow(disk: Path, room: int) -> None:
+    """Make a raw disk as large as was asked for; one that is larger stays as it is."""
+    if disk.stat().st_size < room:
+        os.truncate(disk, room)
 
 
 def fits(head: bytes, size: int, room: int, scratch: Path) -> str:
@@ -134,8 +139,7 @@ def clone(source: Path, target: Path, room: int) -> None:
     done = proc.run(command, timeout=COPY_SECONDS, check=False)
     if done.returncode != 0:
         raise TransferFailed(f"could not copy the source disk: {done.stderr.strip()}")
-    if target.stat().st_size < room:
-        os.truncate(target, room)
+    grow(target, room)
 
 
 def bytes_used(path: Path) -> int:

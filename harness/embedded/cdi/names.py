@@ -68,6 +68,11 @@ def scratch_name(claim: str) -> str:
     return f"{claim}-scratch"
 
 
+def imports(pod: Json) -> bool:
+    """Tell whether a pod is an importer."""
+    return (pod["metadata"].get("labels") or {}).get(ROLE) == IMPORTER
+
+
 def is_transfer_pod(pod: Json) -> bool:
     """Tell whether a pod is one of CDI's, which this package plays on the node."""
     labels = pod["metadata"].get("labels") or {}

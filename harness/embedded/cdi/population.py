@@ -94,6 +94,8 @@ class Population:
         latest = self._context.cluster.get(PVC, claim["metadata"]["name"], claim["metadata"]["namespace"])
         if latest is None or latest["metadata"]["uid"] != claim["metadata"]["uid"]:
             return None
+        if role == names.IMPORTER and names.IMPORT_POD not in names.annotations_of(latest):
+            return self._name_pod(latest, name)
         try:
             self._context.cluster.create(POD, transfer_pod(latest, name, role, scratch=scratch.wanted(latest)))
         except ApiFailure as failure:
@@ -104,6 +106,13 @@ class Population:
             self._context.events.warning(claim, reason, message, component=IMPORT_COMPONENT)
             raise
         return None
+
+    def _name_pod(self, claim: Json, name: str) -> float:
+        """Write on a claim which pod will import into it; the pod is made after that."""
+        meta = claim["metadata"]
+        patch = {"metadata": {"uid": meta["uid"], "annotations": {names.IMPORT_POD: name}}}
+        self._context.cluster.merge(PVC, meta["name"], patch, meta["namespace"])
+        return SOON_SECONDS
 
     def _source_ready(self, claim: Json, cloned: str) -> bool:
         """Tell whether a clone's source is there, complete, and in nobody's use."""

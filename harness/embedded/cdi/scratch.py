@@ -35,7 +35,7 @@ def scratch_claim(claim: Json, pod: Json, storage_classes: Sequence[Json]) -> Js
         },
         "spec": {
             "accessModes": ["ReadWriteOnce"],
-            "resources": {"requests": {"storage": str(sizes.claim_bytes(sizes.disk_bytes(claim)))}},
+            "resources": {"requests": {"storage": str(sizes.aligned(sizes.claim_bytes(sizes.disk_bytes(claim))))}},
             **({"storageClassName": storage_class} if storage_class else {}),
         },
     }

@@ -18,8 +18,12 @@ OVERHEAD = Decimal(FILESYSTEM_OVERHEAD)
 
 def claim_bytes(disk: int) -> int:
     """Return how large a claim must be to hold a disk of `disk` bytes."""
-    aligned = -(-disk // ALIGNMENT) * ALIGNMENT
-    return int((aligned * (1 + OVERHEAD)).to_integral_value(ROUND_CEILING))
+    return int((aligned(disk) * (1 + OVERHEAD)).to_integral_value(ROUND_CEILING))
+
+
+def aligned(size: int) -> int:
+    """Return a number of bytes rounded up to CDI's alignment."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def disk_bytes(claim: Json) -> int:

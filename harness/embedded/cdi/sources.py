@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from harness.embedded.cdi import names
 from harness.embedded.cdi.download import Request, basic_auth
 from harness.embedded.cdi.provisioner import disk_path
+from harness.embedded.cdi.sizes import requested_bytes
 from harness.embedded.cdi.work import Blank, Clone, ImportHttp, LookHttp, Work
 from harness.embedded.context import Context
 from harness.embedded.objects import phase
@@ -36,7 +37,8 @@ def work_for(context: Context, claim: Json, room: int, *, scratch: bool) -> Work
     if annotations.get(names.SOURCE) == "none":
         return Blank(room)
     request = _request(context, claim["metadata"]["namespace"], annotations)
-    return ImportHttp(request, room) if scratch else LookHttp(request, room)
+    whole = requested_bytes(claim)
+    return ImportHttp(request, room, whole) if scratch else LookHttp(request, whole)
 
 
 def _clone(context: Context, cloned: str, room: int) -> Work:

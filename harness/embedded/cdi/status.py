@@ -82,18 +82,21 @@ def _target(dv: Json, claim: Json, waiting: bool) -> str:
         return WAITING if waiting else "Pending"
     if pod == "Failed" and annotations.get(names.FATAL) == "true":
         return "Failed"
+    if words.bound and names.IMPORT_POD not in annotations:
+        return words.bound
     return words.in_progress if pod in {"Running", "Failed", "Succeeded"} else words.scheduled
 
 
 def _path(current: str, target: str, words: Words) -> Sequence[str]:
     """Return the phases from the current one (left out) to the target: none of an import's life is jumped over."""
-    life = ["", "Pending", words.scheduled, words.in_progress, "Succeeded"]
+    bound = [words.bound] if words.bound and current != WAITING else []
+    life = ["", "Pending", *bound, words.scheduled, words.in_progress, "Succeeded"]
     if current == WAITING and target != WAITING:
         current = "Pending"
     if current == target or current not in life or target == WAITING:
         return [target]
     if target == "Failed":
-        return [*([words.scheduled] if current in life[:2] else []), target]
+        return [*life[max(life.index(current), 1) + 1 : life.index(words.scheduled) + 1], target]
     passed = life[life.index(current) + 1 : life.index(target) + 1]
     return passed or [target]
 
@@ -114,6 +117,8 @@ def _change(dv: Json, claim: Json, step: str, last: bool, progress: float | None
     if step != phase(dv):
         lost = phase(claim) == "Lost" and step == "Failed"
         told = Notice(WARNING, "ErrClaimLost", f"PVC {claim['metadata']['name']} lost") if lost else words.notice(step)
+        if words.bound and step == words.scheduled and phase(dv) != words.in_progress:
+            told = None  # CDI tells it only when the importer's pod is known already: a second one's
         notices = (told,) if told else ()
     return Change(status, notices + bound_notice(dv, status) + failure_notice(dv, status))
 

@@ -29,15 +29,18 @@ class Work(ABC):
 
 @dataclass(frozen=True)
 class LookHttp(Work):
-    """What an importer without scratch space does: see whether the image is there and fits, and ask for some."""
+    """What an importer without scratch space does: see whether the image is there and fits, and ask for some.
+
+    claim: bytes of the claim, which an importer takes for the room that there is.
+    """
 
     request: Request
-    room: int
+    claim: int
 
     def make(self, target: Path, scratch: Path, cancel: Cancel, on_progress: Callable[[float], None]) -> None:
         """Make nothing; raise ScratchRequired when all is well so far."""
         begin, size = head(self.request, HEAD_BYTES, cancel)
-        unfit = images.fits(begin, size, self.room, scratch)
+        unfit = images.fits(begin, size, self.claim, scratch)
         if unfit:
             raise TransferFailed(unfit)
         raise ScratchRequired
@@ -45,20 +48,22 @@ class LookHttp(Work):
 
 @dataclass(frozen=True)
 class ImportHttp(Work):
-    """Downloads an image, verifies it, and turns it into a raw disk of `room` bytes."""
+    """Downloads an image, verifies it, and turns it into a raw disk of `room` bytes in a claim of `claim` bytes."""
 
     request: Request
     room: int
+    claim: int
 
     def make(self, target: Path, scratch: Path, cancel: Cancel, on_progress: Callable[[float], None]) -> None:
         """Download to scratch, then convert."""
         body = scratch / "download"
         with body.open("wb") as sink:
             fetch(self.request, sink, cancel, lambda share: on_progress(share * DOWNLOAD_SHARE))
-        image = images.unpacked(body, self.room, cancel)
+        image = images.unpacked(body, self.claim, cancel)
         on_progress(DOWNLOAD_SHARE)
         rest = 1.0 - DOWNLOAD_SHARE
-        images.convert(image, target, self.room, cancel, lambda share: on_progress(DOWNLOAD_SHARE + share * rest))
+        images.convert(image, target, self.claim, cancel, lambda share: on_progress(DOWNLOAD_SHARE + share * rest))
+        images.grow(target, self.room)
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ def ended(work: Work, small: Path) -> Transfer:
 def test_an_import_into_a_full_disk_says_so(small: Path, folder: Folder, size: int) -> None:
     (folder.path / "image").write_bytes(os.urandom(size))
 
-    transfer = ended(ImportHttp(Request(folder.url("image")), 32 * MIB), small)
+    transfer = ended(ImportHttp(Request(folder.url("image")), 32 * MIB, 34 * MIB), small)
 
     assert transfer.outcome is not None
     assert "no space left on device" in transfer.outcome.message.lower()

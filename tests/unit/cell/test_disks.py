@@ -109,6 +109,7 @@ def test_restarts_count_when_the_importer_does_not_run(clock: Clock) -> None:
         ("invalid backing file /etc/passwd. Backing file /etc/passwd is invalid", BadImage, "no disk image"),
         ('secret "login" not found', BadImage, "create it"),
         ('Get "http://m:1/x": dial tcp 10.0.0.1:1: connect: connection refused', InfraRetriable, "cannot reach"),
+        ('Get "http://m/x": dial tcp: lookup m on 10.96.0.10:53: server misbehaving', InfraRetriable, "cannot reach"),
         ("expected status code 200, got 503. Status: 503 Service Unavailable", InfraRetriable, "cannot reach"),
         ("nbdkit: curl[1]: error: pread: Input/output error", InfraRetriable, "cannot reach"),
         ("write /data/disk.img: no space left on device", InfraRetriable, "full"),

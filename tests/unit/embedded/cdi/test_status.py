@@ -22,7 +22,8 @@ def data_volume(status: dict[str, Any] | None = None, source: dict[str, Any] | N
 
 
 def claim(phase: str, annotations: dict[str, str] | None = None) -> dict[str, Any]:
-    return {"metadata": {"name": "dv", "namespace": "ns", "annotations": annotations or {}}, "status": {"phase": phase}}
+    said = {names.IMPORT_POD: "importer-dv", **annotations} if annotations else {}
+    return {"metadata": {"name": "dv", "namespace": "ns", "annotations": said}, "status": {"phase": phase}}
 
 
 def walk(*claims: dict[str, Any], source: dict[str, Any] | None = None) -> tuple[list[str], dict[str, Any], list[str]]:
@@ -46,8 +47,8 @@ def conditions(status: dict[str, Any]) -> dict[str, tuple[str, str]]:
 def test_a_good_import_takes_every_phase_and_tells_each() -> None:
     done = {names.POD_PHASE: "Succeeded", names.RUNNING: "false", names.RUNNING_REASON: "Completed"}
     phases, status, told = walk(claim("Pending"), claim("Bound"), claim("Bound", RUNNING), claim("Bound", done))
-    assert phases == ["Pending", "ImportScheduled", "ImportInProgress", "Succeeded"]
-    assert told == ["Pending", "ImportScheduled", "Bound", "ImportInProgress", "ImportSucceeded"]
+    assert phases == ["Pending", "PVCBound", "ImportScheduled", "ImportInProgress", "Succeeded"]
+    assert told == ["Pending", "Bound", "ImportInProgress", "ImportSucceeded"]
     assert status["progress"] == "100.0%"
     assert conditions(status) == {"Bound": ("True", "Bound"), "Ready": ("True", ""), "Running": ("False", "Completed")}
 
@@ -55,8 +56,8 @@ def test_a_good_import_takes_every_phase_and_tells_each() -> None:
 def test_phases_that_were_too_quick_to_be_seen_are_gone_through() -> None:
     done = {names.POD_PHASE: "Succeeded", names.RUNNING: "false", names.RUNNING_REASON: "Completed"}
     phases, _, told = walk(claim("Bound", done))
-    assert phases == ["Pending", "ImportScheduled", "ImportInProgress", "Succeeded"]
-    assert told == ["Pending", "ImportScheduled", "Bound", "ImportInProgress", "ImportSucceeded"]
+    assert phases == ["Pending", "PVCBound", "ImportScheduled", "ImportInProgress", "Succeeded"]
+    assert told == ["Pending", "Bound", "ImportInProgress", "ImportSucceeded"]
 
 
 def test_an_importer_that_needs_scratch_space_is_made_anew_and_its_good_end_is_a_warning() -> None:
@@ -68,8 +69,8 @@ def test_an_importer_that_needs_scratch_space_is_made_anew_and_its_good_end_is_a
     steps = [creating, RUNNING, scratch, creating, RUNNING, ended, {**ended, names.POD_PHASE: "Succeeded"}]
     phases, status, told = walk(claim("Pending"), *(claim("Bound", step) for step in steps))
     twice = ["ImportScheduled", "ImportInProgress"] * 2
-    assert phases == ["Pending", *twice, "Succeeded"]
-    assert told == ["Pending", "ImportScheduled", "Bound", *twice[1:], "Completed", "ImportSucceeded"]
+    assert phases == ["Pending", "PVCBound", *twice, "Succeeded"]
+    assert told == ["Pending", "Bound", *twice[1:], "Completed", "ImportSucceeded"]
     assert conditions(status)["Running"] == ("False", "Completed")
 
 
@@ -82,7 +83,7 @@ def test_a_wrong_checksum_is_fatal_at_once() -> None:
         names.RUNNING_MESSAGE: "Unable to process data: checksum mismatch: expected a, calculated b",
     }
     phases, status, told = walk(claim("Bound"), claim("Bound", wrong))
-    assert phases == ["Pending", "ImportScheduled", "Failed"]
+    assert phases == ["Pending", "PVCBound", "ImportScheduled", "Failed"]
     assert conditions(status)["Running"] == ("False", "ChecksumError")
     assert told[-2:] == ["ImportFailed", "ChecksumError"]
 
