@@ -11,8 +11,8 @@ An importer that fails exits with another code than 0 and a termination message.
 
 That replaces four messages by one, `DataVolume too small to contain image`:
 
-- the image is larger than its disk, told before and after the download: `virtual image size N is larger than the
-  reported available storage M. A larger PVC is required`. M is what the file system has free, at most what was asked.
+- the image is larger than its disk, told when it has been downloaded: `virtual image size N is larger than the
+  reported available storage M. A larger PVC is required`. M is what the file system has free, at most the claim's size.
 - storage is full: `unable to write to file: write /scratch/tmpimage: no space left on device`.
 - a quota of the storage is used up: the same with `disk quota exceeded`.
 - `file largest block is bigger than maxblock`, of a filter that no importer uses any more.

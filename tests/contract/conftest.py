@@ -26,8 +26,9 @@ from tests.contract.job import KUBECONFIG, let_in, make_namespace
 from tests.contract.limits import within
 from tests.contract.machines import Machines
 from tests.contract.reach import embedded, existing
+from tests.contract.storage import Storage, bindings, default_storage, storage_of
 from tests.contract.streams import Watcher
-from tests.contract.volumes import wait_phase
+from tests.contract.volumes import Disk, datavolume, wait_phase
 
 IMPORT_SECONDS = 300.0  # of a disk image that boots
 GONE_SECONDS = 60.0  # for all of them together
@@ -102,6 +103,27 @@ def site(infra: Infra) -> Iterator[images.Site]:
     """Serve disk images, good and bad, where importers reach them."""
     with images.serve(infra.host_address) as running:
         yield running
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Have the tests of disks run in a class of each binding mode that there is."""
+    if "storage" in metafunc.fixturenames:
+        given: str | None = metafunc.config.getoption("--kubeconfig")
+        modes = bindings(Path(given) if given is not None else None)
+        metafunc.parametrize("storage", modes, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def storage(request: pytest.FixtureRequest, infra: Infra) -> Iterator[Storage]:
+    """Return a storage class of the binding mode that the test asks for."""
+    with storage_of(infra.admin, request.param) as found:
+        yield found
+
+
+@pytest.fixture
+def disk(storage: Storage) -> Disk:
+    """Return what describes a DataVolume in that class, to be filled without a consumer."""
+    return partial(datavolume, storage=storage)
 
 
 @pytest.fixture(scope="session")
@@ -198,4 +220,5 @@ def machines(
 ) -> Machines:
     """Return what makes machines in the test's namespace; they are logged in to directly, or as --access says."""
     access: Access = request.config.getoption("access") or "direct"
-    return Machines(cluster, namespace, image, tmp_path / "key", control, job_folder / KUBECONFIG, access)
+    kubeconfig = job_folder / KUBECONFIG
+    return Machines(cluster, namespace, image, tmp_path / "key", control, kubeconfig, default_storage(cluster), access)

@@ -18,7 +18,8 @@ from harness.paths import project_dir
 from harness.proc import Completed
 from harness.until import NotYet, until
 from tests.contract.limits import lasting, within
-from tests.contract.transitions import Json
+from tests.contract.storage import Storage
+from tests.contract.transitions import BOUND_AT_ONCE, Json
 from tests.contract.volumes import GONE_SECONDS, wait_gone, wait_phase
 
 KINDS: dict[str, Resource] = {r.kind: r for r in (DATA_VOLUME, SECRET, VM)}
@@ -34,7 +35,8 @@ SSH_PORT = 22
 class Machines:
     """Makes machines in a namespace; all of them open to one key. SSH's control sockets lie in `control`.
 
-    kubeconfig: the job's, for the way through the API.  access: how machines are reached where a test does not say.
+    kubeconfig: the job's, for the way through the API.  storage: the class of their disks.
+    access: how machines are reached where a test does not say.
     """
 
     cluster: Cluster
@@ -43,6 +45,7 @@ class Machines:
     key: Path
     control: Path
     kubeconfig: Path
+    storage: Storage
     access: Access = "direct"
 
     def objects(self, name: str, *, memory_mib: int = 512) -> dict[str, Json]:
@@ -53,18 +56,26 @@ class Machines:
             expires_at=1_900_000_000.0,
             public_key=make_key_pair(self.key, comment="contract"),
             dns_domain="cluster.local",
-            storage_class=None,
+            storage_class=self.storage.name,
         )
         planned = _planned(name, memory_mib)
         made = machine(plan, planned, self.image, directory=project_dir() / "vm-templates")
         return {obj["kind"]: obj for obj in made}
 
     def disk(self, name: str) -> None:
-        """Make a machine's disk and secret, and wait until the disk is whole."""
+        """Make a machine's disk and secret, and wait until the disk is whole: it is not for the machine to be made."""
         objects = self.objects(name)
+        if self.storage.waits:
+            objects["DataVolume"]["metadata"]["annotations"] = {BOUND_AT_ONCE: "true"}
         for kind in ("DataVolume", "Secret"):
             self.cluster.create(KINDS[kind], objects[kind])
         wait_phase(self.cluster, self.namespace, name, "Succeeded", seconds=CLONE_SECONDS)
+
+    def disk_of_its_own(self, name: str) -> None:
+        """Make a machine's disk and secret as a cell does: the machine is the disk's first consumer."""
+        objects = self.objects(name)
+        for kind in ("DataVolume", "Secret"):
+            self.cluster.create(KINDS[kind], objects[kind])
 
     def create(self, name: str, change: Callable[[Json], None] = lambda _vm: None) -> None:
         """Create the VirtualMachine, changed first by `change`."""

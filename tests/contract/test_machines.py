@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from harness.embedded.admission.names import quantity
@@ -10,7 +12,8 @@ from harness.kube.resources import DATA_VOLUME, NODE, POD, PVC, SECRET, VM, VMI
 from harness.until import NotYet, until
 from tests.contract.images import Site
 from tests.contract.limits import within
-from tests.contract.machines import FINAL, Machines
+from tests.contract.machines import CLONE_SECONDS, FINAL, Machines
+from tests.contract.storage import Storage
 from tests.contract.streams import Watcher
 from tests.contract.transitions import Json, pod_facets, steps, vmi_facets
 from tests.contract.volumes import datavolume, http, wait_gone
@@ -109,6 +112,20 @@ def test_a_machine_that_is_given_time_shuts_down(machines: Machines, watcher: Wa
     assert {"ShuttingDown", "Stopped"} <= set(said)
 
 
+def test_a_machine_is_the_first_consumer_of_its_disk(machines: Machines, storage: Storage) -> None:
+    machines = replace(machines, storage=storage)
+    machines.disk_of_its_own("consumes")
+    machines.create("consumes")
+
+    machines.wait_status("consumes", lambda s: bool(s.get("ready")), "to be ready", seconds=CLONE_SECONDS)
+
+    disk = machines.cluster.get(DATA_VOLUME, "consumes", machines.namespace)
+    assert disk is not None
+    assert disk["status"]["phase"] == "Succeeded"
+    claim = next(c for c in machines.cluster.list(PVC, machines.namespace).items if c["metadata"]["name"] == "consumes")
+    assert claim["spec"]["storageClassName"] == storage.name
+
+
 def test_a_machine_that_powers_off_is_seen_to_have_ended(machines: Machines) -> None:
     machines.disk("leaves")
     machines.create("leaves")
@@ -185,7 +202,7 @@ def test_a_machine_without_room_says_so_and_starts_when_there_is(machines: Machi
 
 
 def test_a_machine_waits_for_its_disk_and_can_be_deleted_then(machines: Machines, site: Site) -> None:
-    body = datavolume(machines.namespace, "early", http(site.url("slow.img")))
+    body = datavolume(machines.namespace, "early", http(site.url("slow.img")), storage=machines.storage)
     machines.cluster.create(DATA_VOLUME, body)
     machines.create("early")
 

@@ -11,11 +11,12 @@ from harness.kube.resources import DATA_SOURCE, DATA_VOLUME, POD, PVC
 from harness.until import NotYet, until
 from tests.contract.images import SIZE, STALL_AFTER, Site
 from tests.contract.limits import within
+from tests.contract.storage import Storage, consumer
 from tests.contract.streams import Watcher
 from tests.contract.volumes import (
+    Disk,
     condition,
     copy_of,
-    datavolume,
     http,
     make,
     remove,
@@ -32,31 +33,34 @@ CLONE_SECONDS = 60.0
 RETRIES_SECONDS = 60.0
 
 
-def test_a_good_import_walks_as_recorded(cluster: Cluster, namespace: str, watcher: Watcher, site: Site) -> None:
-    status = make(cluster, datavolume(namespace, "good", http(site.url("good.img"), site.checksum)))
+def test_a_good_import_walks_as_recorded(
+    cluster: Cluster, namespace: str, watcher: Watcher, site: Site, disk: Disk, storage: Storage
+) -> None:
+    status = make(cluster, disk(namespace, "good", http(site.url("good.img"), site.checksum)))
     remove(cluster, namespace, "good")
 
     assert status["progress"] == "100.0%"
-    assert compare_dv(watcher.taken(), "good", "good") == []
+    assert compare_dv(watcher.taken(), "good", "good", late=storage.waits) == []
 
 
-def test_a_wrong_checksum_fails_at_once(cluster: Cluster, namespace: str, watcher: Watcher, site: Site) -> None:
-    cluster.create(DATA_VOLUME, datavolume(namespace, "badsum", http(site.url("good.img"), WRONG)))
+def test_a_wrong_checksum_fails_at_once(
+    cluster: Cluster, namespace: str, watcher: Watcher, site: Site, disk: Disk, storage: Storage
+) -> None:
+    cluster.create(DATA_VOLUME, disk(namespace, "badsum", http(site.url("good.img"), WRONG)))
     status = wait_phase(cluster, namespace, "badsum", "Failed")
     running = condition(status, "Running")
     wait_gone(cluster, POD, namespace, "importer-badsum")
     remove(cluster, namespace, "badsum")
 
     assert (running["status"], running["reason"]) == ("False", "ChecksumError")
-    digest = site.checksum.removeprefix("sha256:")
-    assert f"checksum mismatch: expected {'a' * 64}, got {digest}" in running["message"]
-    assert compare_dv(watcher.taken(), "badsum", "badsum") == []
+    assert f"checksum mismatch: expected {WRONG}, calculated {site.checksum}" in running["message"]
+    assert compare_dv(watcher.taken(), "badsum", "badsum", late=storage.waits) == []
 
 
 def test_a_missing_image_is_retried_and_never_failed(
-    cluster: Cluster, namespace: str, watcher: Watcher, site: Site
+    cluster: Cluster, namespace: str, watcher: Watcher, site: Site, disk: Disk, storage: Storage
 ) -> None:
-    cluster.create(DATA_VOLUME, datavolume(namespace, "notfound", http(site.url("missing.img"))))
+    cluster.create(DATA_VOLUME, disk(namespace, "notfound", http(site.url("missing.img"))))
 
     def restarted() -> bool | NotYet:
         count = int(status_of(cluster, namespace, "notfound").get("restartCount") or 0)
@@ -71,11 +75,13 @@ def test_a_missing_image_is_retried_and_never_failed(
     ]
     assert any("404" in c.get("message", "") for c in running)
     assert "Failed" not in seen_values(taken.of("dv", "notfound"), "phase")
-    assert compare_dv(taken, "notfound", "notfound") == []
+    assert compare_dv(taken, "notfound", "notfound", late=storage.waits) == []
 
 
-def test_a_slow_import_shows_its_progress(cluster: Cluster, namespace: str, watcher: Watcher, site: Site) -> None:
-    make(cluster, datavolume(namespace, "slow", http(site.url("slow.img"), site.checksum)))
+def test_a_slow_import_shows_its_progress(
+    cluster: Cluster, namespace: str, watcher: Watcher, site: Site, disk: Disk
+) -> None:
+    make(cluster, disk(namespace, "slow", http(site.url("slow.img"), site.checksum)))
 
     taken = watcher.taken().of("dv", "slow")
     shown = seen_values(taken, "progress")
@@ -87,8 +93,9 @@ def test_a_slow_import_shows_its_progress(cluster: Cluster, namespace: str, watc
     assert "ImportInProgress" in seen_values(taken, "phase")
 
 
-def test_a_stalled_import_stands_still_and_goes_on(cluster: Cluster, namespace: str, site: Site) -> None:
-    cluster.create(DATA_VOLUME, datavolume(namespace, "stalled", http(site.url("stalled.img"), site.checksum)))
+def test_a_stalled_import_stands_still_and_goes_on(cluster: Cluster, namespace: str, site: Site, disk: Disk) -> None:
+    site.release.clear()  # an earlier test may have let it go
+    cluster.create(DATA_VOLUME, disk(namespace, "stalled", http(site.url("stalled.img"), site.checksum)))
     steady: list[str] = []
 
     def stands_still() -> bool | NotYet:
@@ -109,26 +116,28 @@ def test_a_stalled_import_stands_still_and_goes_on(cluster: Cluster, namespace: 
 
 
 def test_a_blank_disk_is_a_claim_with_room_for_the_file_system(
-    cluster: Cluster, admin: Cluster, namespace: str
+    cluster: Cluster, admin: Cluster, namespace: str, watcher: Watcher, disk: Disk, storage: Storage
 ) -> None:
-    make(cluster, datavolume(namespace, "blank", {"blank": {}}, size="4Gi"))
+    make(cluster, disk(namespace, "blank", {"blank": {}}, size="4Gi"))
 
     claim = admin.get(PVC, "blank", namespace)
+    remove(cluster, namespace, "blank")
     assert claim is not None
     assert claim["status"]["phase"] == "Bound"
     # 4 GiB / (1 - 0.06): as recorded
     assert claim["spec"]["resources"]["requests"]["storage"] == "4552665334"
     owner = claim["metadata"]["ownerReferences"][0]
     assert (owner["kind"], owner["name"], owner["controller"]) == ("DataVolume", "blank", True)
+    assert compare_dv(watcher.taken(), "blank", "blank", late=storage.waits) == []
 
 
 @pytest.mark.parametrize("size", ["128Mi", None], ids=["larger", "as-the-source"])
-def test_a_claim_is_cloned(cluster: Cluster, admin: Cluster, namespace: str, site: Site, size: str | None) -> None:
-    make(cluster, datavolume(namespace, "source", http(site.url("good.img"), site.checksum)))
+def test_a_claim_is_cloned(
+    cluster: Cluster, admin: Cluster, namespace: str, site: Site, disk: Disk, size: str | None
+) -> None:
+    make(cluster, disk(namespace, "source", http(site.url("good.img"), site.checksum)))
 
-    status = make(
-        cluster, datavolume(namespace, "clone", copy_of(namespace, "source"), size=size), seconds=CLONE_SECONDS
-    )
+    status = make(cluster, disk(namespace, "clone", copy_of(namespace, "source"), size=size), seconds=CLONE_SECONDS)
 
     assert status["progress"] == "100.0%"
     assert condition(status, "Ready")["status"] == "True"
@@ -138,11 +147,11 @@ def test_a_claim_is_cloned(cluster: Cluster, admin: Cluster, namespace: str, sit
 
 
 def test_a_claim_is_cloned_into_another_namespace(
-    cluster: Cluster, admin: Cluster, namespace: str, other_namespace: str, site: Site
+    cluster: Cluster, admin: Cluster, namespace: str, other_namespace: str, site: Site, disk: Disk
 ) -> None:
-    make(cluster, datavolume(namespace, "source", http(site.url("good.img"), site.checksum)))
+    make(cluster, disk(namespace, "source", http(site.url("good.img"), site.checksum)))
 
-    body = datavolume(other_namespace, "clone", copy_of(namespace, "source"))
+    body = disk(other_namespace, "clone", copy_of(namespace, "source"))
     with pytest.raises(ApiFailure) as refused:  # a job clones from where the golden images are, and nowhere else
         cluster.create(DATA_VOLUME, body)
     make(admin, body, seconds=CLONE_SECONDS)
@@ -150,8 +159,10 @@ def test_a_claim_is_cloned_into_another_namespace(
     assert "insufficient permissions in clone source namespace" in refused.value.message
 
 
-def test_a_data_source_names_what_is_cloned(cluster: Cluster, admin: Cluster, namespace: str, site: Site) -> None:
-    make(cluster, datavolume(namespace, "golden", http(site.url("good.img"), site.checksum)))
+def test_a_data_source_names_what_is_cloned(
+    cluster: Cluster, admin: Cluster, namespace: str, site: Site, disk: Disk
+) -> None:
+    make(cluster, disk(namespace, "golden", http(site.url("good.img"), site.checksum)))
     source = {
         "apiVersion": DATA_SOURCE.api_version,
         "kind": "DataSource",
@@ -166,31 +177,59 @@ def test_a_data_source_names_what_is_cloned(cluster: Cluster, admin: Cluster, na
         return True if states.get("Ready") == "True" else NotYet(str(states))
 
     until(ready, deadline=within(20), what="the DataSource to be ready", interval=0.1)
-    body = datavolume(namespace, "disk", {})
+    body = disk(namespace, "disk", {})
     del body["spec"]["source"]
     body["spec"]["sourceRef"] = {"kind": "DataSource", "name": "image"}
     make(cluster, body, seconds=CLONE_SECONDS)
 
 
-def test_an_image_larger_than_its_disk_is_said_and_never_failed(
-    cluster: Cluster, namespace: str, watcher: Watcher, site: Site
+def test_an_image_larger_than_its_disk_is_said_in_the_claims_event_and_never_failed(
+    cluster: Cluster, namespace: str, watcher: Watcher, site: Site, disk: Disk, storage: Storage
 ) -> None:
-    cluster.create(DATA_VOLUME, datavolume(namespace, "small", http(site.url("good.img")), size="4Mi"))
+    cluster.create(DATA_VOLUME, disk(namespace, "small", http(site.url("good.img")), size="4Mi"))
 
-    def said() -> str | NotYet:
+    def told() -> str | NotYet:
         status = status_of(cluster, namespace, "small")
-        text = condition(status, "Running").get("message", "") if status.get("conditions") else ""
+        text = str(condition(status, "Running").get("message", "")) if status.get("conditions") else ""
         tried = int(status.get("restartCount") or 0) >= 1
-        return text if tried and "larger" in text else NotYet(text or "no message yet")
+        return text if tried and text else NotYet(text or "no message yet")
 
-    message = until(said, deadline=within(RETRIES_SECONDS), what="the reason of the failure", interval=0.1)
+    message = until(told, deadline=within(RETRIES_SECONDS), what="the reason of the failure", interval=0.1)
+    remove(cluster, namespace, "small")
 
-    assert str(SIZE) in message
-    assert "Failed" not in seen_values(watcher.taken().of("dv", "small"), "phase")
+    taken = watcher.taken()
+    said = [e["message"] for e in taken.about("PersistentVolumeClaim", "/small") if e["reason"] == "ErrImportFailed"]
+    assert message == "DataVolume too small to contain image"
+    assert said
+    assert all(f"virtual image size {SIZE} is larger than the reported available storage" in text for text in said)
+    assert "Failed" not in seen_values(taken.of("dv", "small"), "phase")
+    assert compare_dv(taken, "larger", "small", late=storage.waits) == []
 
 
-def test_a_clone_waits_for_its_source(cluster: Cluster, namespace: str, site: Site) -> None:
-    cluster.create(DATA_VOLUME, datavolume(namespace, "early", copy_of(namespace, "late")))
+def test_a_disk_is_filled_once_it_has_a_consumer(
+    cluster: Cluster, admin: Cluster, namespace: str, site: Site, disk: Disk, storage: Storage
+) -> None:
+    """A class that binds at once needs none; in another, a pod that uses the claim has it bound, and then leaves."""
+    body = disk(namespace, "waits", http(site.url("good.img"), site.checksum))
+    body["metadata"].pop("annotations", None)
+    cluster.create(DATA_VOLUME, body)
+    if storage.waits:
+        wait_phase(cluster, namespace, "waits", "WaitForFirstConsumer")
+        assert cluster.list(POD, namespace).items == []
+        admin.create(POD, consumer(namespace, "waits"))
+
+        def bound() -> bool | NotYet:
+            state = condition(status_of(cluster, namespace, "waits"), "Bound")["status"]
+            return state == "True" or NotYet(f"Bound is {state}")
+
+        until(bound, deadline=within(30), what="the claim to be bound", interval=0.1)
+        admin.delete(POD, "uses-waits", namespace, grace=0)
+
+    wait_phase(cluster, namespace, "waits", "Succeeded")
+
+
+def test_a_clone_waits_for_its_source(cluster: Cluster, namespace: str, site: Site, disk: Disk) -> None:
+    cluster.create(DATA_VOLUME, disk(namespace, "early", copy_of(namespace, "late")))
 
     def told() -> bool | NotYet:
         events = cluster.events_of(namespace, "early")
@@ -198,19 +237,19 @@ def test_a_clone_waits_for_its_source(cluster: Cluster, namespace: str, site: Si
 
     until(told, deadline=within(20), what="the event CloneWithoutSource", interval=0.2)
     assert status_of(cluster, namespace, "early").get("phase", "") not in {"Failed", "Succeeded"}
-    make(cluster, datavolume(namespace, "late", http(site.url("good.img"), site.checksum)))
+    make(cluster, disk(namespace, "late", http(site.url("good.img"), site.checksum)))
     wait_phase(cluster, namespace, "early", "Succeeded", seconds=CLONE_SECONDS)
 
 
 @pytest.mark.parametrize("phase", ["", "ImportInProgress", "Failed", "Succeeded"], ids=lambda phase: phase or "new")
-def test_a_volume_is_deleted_in_any_phase(cluster: Cluster, namespace: str, site: Site, phase: str) -> None:
+def test_a_volume_is_deleted_in_any_phase(cluster: Cluster, namespace: str, site: Site, disk: Disk, phase: str) -> None:
     source = {
         "": http(site.url("good.img")),
         "ImportInProgress": http(site.url("slow.img")),
         "Failed": http(site.url("good.img"), WRONG),
         "Succeeded": http(site.url("good.img")),
     }[phase]
-    cluster.create(DATA_VOLUME, datavolume(namespace, "disk", source))
+    cluster.create(DATA_VOLUME, disk(namespace, "disk", source))
     if phase:
         wait_phase(cluster, namespace, "disk", phase)
 

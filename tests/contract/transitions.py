@@ -16,6 +16,7 @@ from typing import Any
 Json = dict[str, Any]
 WatchEvent = tuple[str, Json]
 ABSENT = "-"
+BOUND_AT_ONCE = "cdi.kubevirt.io/storage.bind.immediate.requested"  # asked of CDI, and nothing that it says
 
 
 @dataclass(frozen=True)
@@ -32,12 +33,14 @@ class Tolerance:
     """What may differ between two runs, and why it is not worth having.
 
     `ignored` values ("facet=value") are dropped from both runs before comparing; `unordered` facets are compared
-    alone, without regard to when the others change; `left_out` facets are not compared at all.
+    alone, without regard to when the others change; `left_out` facets are not compared at all; of `once` facets only
+    the first time of each value counts.
     """
 
     ignored: frozenset[str] = frozenset()
     unordered: frozenset[str] = frozenset()
     left_out: frozenset[str] = frozenset()
+    once: frozenset[str] = frozenset()
 
 
 Facets = Callable[[Json], Mapping[str, str]]
@@ -117,7 +120,10 @@ def dv_facets(obj: Json) -> dict[str, str]:
     """Return what a client sees of a DataVolume (progress in percent is judged apart: it depends on the clock)."""
     status = obj.get("status") or {}
     return {
-        "annotations": _keys(obj["metadata"].get("annotations"), "cdi.kubevirt.io/"),
+        "annotations": _keys(
+            {k: v for k, v in (obj["metadata"].get("annotations") or {}).items() if k != BOUND_AT_ONCE},
+            "cdi.kubevirt.io/",
+        ),
         "phase": _text(status.get("phase")),
         "claimName": "set" if status.get("claimName") else ABSENT,
         **conditions(status),
@@ -155,6 +161,8 @@ def tolerated(found: Iterable[Step], tolerance: Tolerance) -> list[Step]:
     last: dict[str, str] = {}
     for step in found:
         if step.facet in tolerance.left_out or f"{step.facet}={step.value}" in tolerance.ignored:
+            continue
+        if step.facet in tolerance.once and any((k.facet, k.value) == (step.facet, step.value) for k in kept):
             continue
         if last.get(step.facet) != step.value:
             kept.append(step)

@@ -2,29 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from harness.kube.client import Cluster
 from harness.kube.resources import DATA_VOLUME, PVC, Resource
 from harness.until import NotYet, until
 from tests.contract.limits import within
-from tests.contract.transitions import Json, WatchEvent
+from tests.contract.storage import Storage
+from tests.contract.transitions import BOUND_AT_ONCE, Json, WatchEvent
 
-IMPORT_SECONDS = 30.0
+IMPORT_SECONDS = 45.0  # an importer's pod is made twice
 GONE_SECONDS = 20.0
 INTERVAL = 0.1
 
 
-def datavolume(namespace: str, name: str, source: Json, *, size: str | None = "64Mi") -> Json:
-    """Return a DataVolume that is bound at once, whatever the storage class says."""
-    storage: Json = {"accessModes": ["ReadWriteOnce"]}
+class Disk(Protocol):
+    """Describes DataVolumes in some class."""
+
+    def __call__(self, namespace: str, name: str, source: Json, *, size: str | None = ...) -> Json:
+        """Return a DataVolume."""
+
+
+def datavolume(
+    namespace: str, name: str, source: Json, *, size: str | None = "64Mi", storage: Storage | None = None
+) -> Json:
+    """Return a DataVolume; one in a class that waits for consumers asks to be bound at once.
+
+    Args:
+        storage: its storage class; the cluster's default one, and no such request, without it.
+    """
+    wanted: Json = {"accessModes": ["ReadWriteOnce"]}
+    meta: Json = {"name": name, "namespace": namespace}
     if size is not None:
-        storage["resources"] = {"requests": {"storage": size}}
+        wanted["resources"] = {"requests": {"storage": size}}
+    if storage is not None:
+        wanted["storageClassName"] = storage.name
+    if storage is not None and storage.waits:
+        meta["annotations"] = {BOUND_AT_ONCE: "true"}
     return {
         "apiVersion": DATA_VOLUME.api_version,
         "kind": "DataVolume",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"source": source, "storage": storage},
+        "metadata": meta,
+        "spec": {"source": source, "storage": wanted},
     }
 
 

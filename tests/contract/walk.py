@@ -2,7 +2,7 @@
 
     python -m tests.contract.walk record --kubeconfig K --namespace NS --out live.json --seconds 30
     python -m tests.contract.walk vm live.json NAME
-    python -m tests.contract.walk dv live.json NAME --like good|badsum|notfound
+    python -m tests.contract.walk dv live.json NAME --like good|blank|badsum|notfound|larger [--late]
 
 `record` watches VirtualMachines, instances, pods, DataVolumes, claims and events of a namespace: start it before the
 objects are created and let it run until they are gone. The others print the differences and end with status 1 when
@@ -38,6 +38,7 @@ def _arguments() -> argparse.Namespace:
         compare.add_argument("--show", action="store_true")
         if name == "dv":
             compare.add_argument("--like", choices=sorted(DV_WALKS), required=True)
+            compare.add_argument("--late", action="store_true", help="its class waits for a first consumer")
     return parser.parse_args()
 
 
@@ -59,7 +60,10 @@ def main() -> int:
     live = load(given.stream)
     if given.show:
         _show(live, given.command, given.name)
-    found = compare_vm(live, given.name) if given.command == "vm" else compare_dv(live, given.like, given.name)
+    if given.command == "vm":
+        found = compare_vm(live, given.name)
+    else:
+        found = compare_dv(live, given.like, given.name, late=given.late)
     sys.stdout.write("".join(f"{line}\n" for line in found) or "no difference\n")
     return 1 if found else 0
 

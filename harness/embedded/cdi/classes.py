@@ -33,11 +33,6 @@ def binds_late(storage_class: Json | None) -> bool:
     return (storage_class or {}).get("volumeBindingMode") == "WaitForFirstConsumer"
 
 
-def waits(storage_class: Json | None, claim: Json) -> bool:
-    """Tell whether a claim waits for its first consumer: its class does, and it did not ask to be bound at once."""
-    return binds_late(storage_class) and names.annotations_of(claim).get(names.IMMEDIATE) != "true"
-
-
 class Profiles:
     """Reconciles StorageClasses of our provisioner into StorageProfiles."""
 

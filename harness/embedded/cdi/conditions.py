@@ -28,7 +28,7 @@ class Notice:
 class Words:
     """How an import or a clone calls its phases and events.
 
-    bound: the phase between the claim's binding and the choice of a pod, "" where it is never seen.
+    bound: the phase between the claim's binding and the choice of a pod, "" where no pod waits for the binding.
     """
 
     scheduled: str
@@ -57,7 +57,8 @@ def words_of(dv: Json) -> Words:
             f"Successfully imported into PVC {name}",
             f"Failed to import into PVC {name}",
         )
-        return Words("ImportScheduled", "ImportInProgress", "ImportSucceeded", "ImportFailed", told, "PVCBound")
+        bound = "" if names.annotations_of(dv).get(names.IMMEDIATE) == "true" else "PVCBound"
+        return Words("ImportScheduled", "ImportInProgress", "ImportSucceeded", "ImportFailed", told, bound)
     path = f"from {'/'.join(source)} into {dv['metadata']['namespace']}/{name}"
     told = (
         f"Cloning {path} scheduled",

@@ -64,18 +64,14 @@ def fetch(request: Request, sink: IO[bytes], cancel: Cancel, on_progress: Callab
             raise TransferFailed(f"{UNTRANSFERRED}: failed to pull image: {_why(error)}") from error
 
 
-def head(request: Request, size: int, cancel: Cancel) -> tuple[bytes, int]:
-    """Return the first `size` bytes of a body and how long the body is (0 when the server does not say).
+def look(request: Request, cancel: Cancel) -> None:
+    """See whether a URL has a body.
 
     Raises:
-        TransferFailed: the server cannot be reached, or has no such body.  Cancelled: stopped.
+        TransferFailed: the server cannot be reached, or has none.  Cancelled: stopped.
     """
-    with _answer(request, cancel) as answer:
-        try:
-            return answer.read(size), int(answer.getheader("Content-Length") or 0)
-        except (OSError, http.client.HTTPException) as error:
-            cancel.check()
-            raise TransferFailed(f"{UNCONNECTED}: {_why(error)}") from error
+    with _answer(request, cancel):
+        pass
 
 
 @contextmanager

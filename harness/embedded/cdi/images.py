@@ -93,20 +93,6 @@ def grow(disk: Path, room: int) -> None:
         os.truncate(disk, room)
 
 
-def fits(head: bytes, size: int, room: int, scratch: Path) -> str:
-    """Say why an image does not fit a disk, by its first bytes and its size; "" when it fits, or nobody can tell yet.
-
-    The importer looks at the image over the network before it downloads it; for any other trouble it finds no fault
-    with it there (data-processor.go, ProcessingPhaseValidatePreScratch).
-    """
-    sparse = scratch / "head"
-    sparse.write_bytes(head)
-    os.truncate(sparse, max(size, len(head)))
-    done = proc.run(["qemu-img", "info", "--output=json", sparse], timeout=INSPECT_SECONDS, check=False)
-    virtual = int(json.loads(done.stdout)["virtual-size"]) if done.returncode == 0 else 0
-    return f"{UNPROCESSED}: {larger(virtual, room)}" if virtual > room else ""
-
-
 def _inspect(image: Path, room: int) -> str:
     done = proc.run(["qemu-img", "info", "--output=json", image], timeout=INSPECT_SECONDS, check=False)
     if done.returncode != 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.embedded.cdi import classes, names, scratch
+from harness.embedded.cdi import names, scratch
 from harness.embedded.cdi.fate import failure_of, fate_of, wants_scratch
 from harness.embedded.cdi.podspecs import has_scratch, transfer_pod
 from harness.embedded.context import Context
@@ -68,9 +68,8 @@ class Population:
         return self._drop(pod) if wants_scratch(pod) else None
 
     def _binds(self, claim: Json) -> bool:
-        """Tell whether a claim's pod is the first consumer that its class waits for: it was asked to bind at once."""
-        storage_class = self._classes.get("", claim["spec"].get("storageClassName") or "")
-        return classes.binds_late(storage_class) and not classes.waits(storage_class, claim)
+        """Tell whether a claim's pod does not wait for the binding: where the class does, it is the first consumer."""
+        return names.annotations_of(claim).get(names.IMMEDIATE) == "true"
 
     def _drop(self, pod: Json | None) -> float | None:
         if pod is not None and not deleting(pod):

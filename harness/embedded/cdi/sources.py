@@ -37,8 +37,7 @@ def work_for(context: Context, claim: Json, room: int, *, scratch: bool) -> Work
     if annotations.get(names.SOURCE) == "none":
         return Blank(room)
     request = _request(context, claim["metadata"]["namespace"], annotations)
-    whole = requested_bytes(claim)
-    return ImportHttp(request, room, whole) if scratch else LookHttp(request, whole)
+    return ImportHttp(request, room, requested_bytes(claim)) if scratch else LookHttp(request)
 
 
 def _clone(context: Context, cloned: str, room: int) -> Work:

@@ -89,7 +89,7 @@ def _target(dv: Json, claim: Json, waiting: bool) -> str:
 
 def _path(current: str, target: str, words: Words) -> Sequence[str]:
     """Return the phases from the current one (left out) to the target: none of an import's life is jumped over."""
-    bound = [words.bound] if words.bound and current != WAITING else []
+    bound = [words.bound] if words.bound else []
     life = ["", "Pending", *bound, words.scheduled, words.in_progress, "Succeeded"]
     if current == WAITING and target != WAITING:
         current = "Pending"
@@ -117,8 +117,8 @@ def _change(dv: Json, claim: Json, step: str, last: bool, progress: float | None
     if step != phase(dv):
         lost = phase(claim) == "Lost" and step == "Failed"
         told = Notice(WARNING, "ErrClaimLost", f"PVC {claim['metadata']['name']} lost") if lost else words.notice(step)
-        if words.bound and step == words.scheduled and phase(dv) != words.in_progress:
-            told = None  # CDI tells it only when the importer's pod is known already: a second one's
+        if step == words.scheduled and phase(dv) == words.bound:
+            told = None  # CDI tells it of a pod that it has seen: here it has only chosen the pod's name
         notices = (told,) if told else ()
     return Change(status, notices + bound_notice(dv, status) + failure_notice(dv, status))
 

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.embedded.cdi import images
-from harness.embedded.cdi.cancel import Cancel, ScratchRequired, TransferFailed
-from harness.embedded.cdi.download import Request, fetch, head
+from harness.embedded.cdi.cancel import Cancel, ScratchRequired
+from harness.embedded.cdi.download import Request, fetch, look
 
 DOWNLOAD_SHARE = 0.5  # of the progress; the rest is the conversion
-HEAD_BYTES = 1024 * 1024  # of an image: more than the header of any format
 
 
 class Work(ABC):
@@ -29,26 +28,26 @@ class Work(ABC):
 
 @dataclass(frozen=True)
 class LookHttp(Work):
-    """What an importer without scratch space does: see whether the image is there and fits, and ask for some.
+    """What an importer without scratch space does: see whether the image is there, and ask for some.
 
-    claim: bytes of the claim, which an importer takes for the room that there is.
+    It looks at the image's size as well, and goes on whatever it is (CDI v1.66.0: ProcessingPhaseValidatePreScratch
+    compares errors that are never equal).
     """
 
     request: Request
-    claim: int
 
     def make(self, target: Path, scratch: Path, cancel: Cancel, on_progress: Callable[[float], None]) -> None:
         """Make nothing; raise ScratchRequired when all is well so far."""
-        begin, size = head(self.request, HEAD_BYTES, cancel)
-        unfit = images.fits(begin, size, self.claim, scratch)
-        if unfit:
-            raise TransferFailed(unfit)
+        look(self.request, cancel)
         raise ScratchRequired
 
 
 @dataclass(frozen=True)
 class ImportHttp(Work):
-    """Downloads an image, verifies it, and turns it into a raw disk of `room` bytes in a claim of `claim` bytes."""
+    """Downloads an image, verifies it, and turns it into a raw disk of `room` bytes, or of its own size.
+
+    claim: bytes of the claim, which an importer takes for the room that there is.
+    """
 
     request: Request
     room: int

@@ -21,6 +21,7 @@ from harness.paths import project_dir
 from harness.spec.settings import Settings
 from harness.until import Deadline, NotYet, until
 from tests.contract.machines import Machines
+from tests.contract.storage import default_storage
 from tests.contract.volumes import wait_gone, wait_phase
 from tests.embedded.kubevirt.part import Part
 
@@ -77,7 +78,7 @@ def machines(
     SSH's control sockets want a short path.
     """
     control = Path(tempfile.mkdtemp(prefix="vmx-"))
-    yield Machines(cluster, namespace, image, tmp_path / "key", control, infra.kubeconfig())
+    yield Machines(cluster, namespace, image, tmp_path / "key", control, infra.kubeconfig(), default_storage(cluster))
     close_connections(control)
     part.start()
     for vm in cluster.list(VM, namespace).items:
