@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import secrets
-import socket
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
 from harness.cell.access import close_connections
 from harness.cell.manifests import GOLDEN_NAMESPACE, GoldenImage, golden
+from harness.errors import BadInput
 from harness.kube.client import Cluster
 from harness.kube.resources import DATA_VOLUME, NAMESPACE
 from harness.model import Access
 from harness.paths import project_dir
 from harness.until import NotYet, until
 from tests.contract import images, limits
+from tests.contract.host_address import host_address
 from tests.contract.job import KUBECONFIG, let_in, make_namespace
 from tests.contract.limits import within
 from tests.contract.machines import Machines
@@ -49,7 +49,10 @@ class Infra:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the caller tell how the infra cluster is reached, and which image its machines boot."""
-    parser.addoption("--host-address", help="where importers reach this host (default: the way to the API's host)")
+    parser.addoption(
+        "--host-address",
+        help="where importers reach this host (default: the instance's address, or the way to the API's host)",
+    )
     parser.addoption("--image", help="the image of matrix/images.yml that machines boot (default: one that fits)")
     parser.addoption("--mirror", help="URL of a mirror that serves built images, for use with --kubeconfig")
 
@@ -57,6 +60,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Stretch the limits."""
     limits.configure(config)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Refuse an address at which importers cannot reach this host, before anything is made."""
+    given: str | None = session.config.getoption("--kubeconfig")
+    if given is not None and not session.config.getoption("collectonly"):
+        try:
+            host_address(Path(given), session.config.getoption("--host-address"))
+        except BadInput as refused:
+            raise pytest.UsageError(f"{refused}: {refused.hint}") from refused
 
 
 @pytest.fixture(scope="session")
@@ -68,15 +81,7 @@ def infra(request: pytest.FixtureRequest) -> Iterator[Infra]:
     mirror: str | None = request.config.getoption("--mirror")
     with existing(Path(given), image, mirror) if given is not None else embedded(image) as reached:
         admin = Cluster.from_kubeconfig(reached.kubeconfig, patience=limits.patience())
-        yield Infra(admin, reached.kubeconfig, address or _way_to(admin.server), reached.boot_image)
-
-
-def _way_to(url: str) -> str:
-    """Return this host's own address on the way to a URL's host."""
-    target = urlsplit(url)
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((target.hostname or "", target.port or 443))  # sends nothing: only the route is looked up
-        return str(probe.getsockname()[0])
+        yield Infra(admin, reached.kubeconfig, host_address(reached.kubeconfig, address), reached.boot_image)
 
 
 @pytest.fixture(scope="session")

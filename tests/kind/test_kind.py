@@ -148,9 +148,8 @@ def _dns(cluster: Cluster) -> str:
 
 def test_the_contract_holds_under_the_least_role() -> None:
     facts = described()
-    address = facts["address"]
     words = [sys.executable, "-m", "pytest", "tests/contract", "-q", "-p", "no:cacheprovider"]
-    words += ["--kubeconfig", facts["kubeconfig"], "--host-address", address, "--mirror", facts["mirror"]["http"]]
+    words += ["--kubeconfig", facts["kubeconfig"], "--mirror", facts["mirror"]["http"]]
 
     done = proc.run(words, timeout=CONTRACT_SECONDS, check=False, cwd=paths.project_dir(), on_line=print)
 
