@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
-from harness.cell.disk_trouble import CloneStuck
+from harness import proc
+from harness.cell.disk_trouble import TOO_SMALL, CloneStuck
+from harness.cell.failed_imports import condition
 from harness.cell.golden import ensure_golden
 from harness.cell.manifests import GOLDEN_NAMESPACE, GoldenImage
 from harness.errors import EXIT_RETRY, BadImage, Blame, InfraError, InfraRetriable, VmatrixError
 from harness.kube import Cluster
-from harness.kube.client import ApiFailure
+from harness.kube.client import ApiFailure, Json
 from harness.kube.resources import DATA_VOLUME, STORAGE_CLASS
 from harness.until import TimedOut
 from tests.chaos.cells import Ground, bring_up, cell_of, told
@@ -73,7 +80,8 @@ def test_a_certificate_that_importers_do_not_trust_is_said(ground: Ground) -> No
 
 @rows("F3")
 def test_a_wrong_checksum_is_the_users_to_mend(ground: Ground) -> None:
-    error, took = failure(ground, import_fails={"message": "checksum mismatch: expected a, got b", "fatal": True})
+    message = "Unable to process data: checksum mismatch: expected sha256:a, calculated sha256:b"
+    error, took = failure(ground, import_fails={"message": message, "fatal": True})
     assert isinstance(error, BadImage)
     assert "checksum" in error.summary
     assert took < FAIL_FAST_SECONDS
@@ -109,15 +117,50 @@ def test_a_used_up_quota_is_said_although_no_importer_ever_was(ground: Ground) -
 
 
 @rows("F6")
-def test_an_image_that_is_larger_than_its_disk_is_the_users_to_mend(ground: Ground) -> None:
+def test_an_image_that_is_larger_than_its_disk_is_the_users_to_mend(ground: Ground, tmp_path: Path) -> None:
+    proc.run(["qemu-img", "create", "-q", "-f", "qcow2", tmp_path / "large.qcow2", "5G"], timeout=30)
+    serving = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(tmp_path)))
+    with serving as server, importing(ground) as small:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        checksum = hashlib.sha256((tmp_path / "large.qcow2").read_bytes()).hexdigest()
+        url = f"http://127.0.0.1:{server.server_address[1]}/large.qcow2"
+        with pytest.raises(VmatrixError) as caught:
+            ensure_golden(ground.site(), replace(small, url=url, checksum=f"sha256:{checksum}", size="1Gi"))
+        (volume,) = _imported(ground, small)
+        server.shutdown()
+    assert running_message(volume) == TOO_SMALL
+    assert isinstance(caught.value, BadImage)
+    assert f"virtual image size {5 * 2**30} is larger than" in caught.value.summary
+    assert "size_gib" in caught.value.hint
+
+
+@rows("F6")
+@pytest.mark.parametrize(
+    ("why", "hint"), [("no space left on device", "is full"), ("disk quota exceeded", "quota of its own")]
+)
+def test_storage_that_is_full_is_the_infras_lack(ground: Ground, why: str, hint: str) -> None:
     message = (
-        "Unable to convert source data to target format: Virtual image size 5368709120 is larger than the reported "
-        "available storage 15728640. A larger PVC is required."
+        "Unable to process data: Unable to transfer source data to scratch space: unable to write to file: "
+        f"write /scratch/tmpimage: {why}"
     )
-    error, _ = failure(ground, import_fails={"message": message})
-    assert isinstance(error, BadImage)
-    assert "larger PVC is required" in error.summary
-    assert "size_gib" in error.hint
+    with importing(ground, import_fails={"message": message}) as image:
+        with pytest.raises(VmatrixError) as caught:
+            ensure_golden(ground.site(), image)
+        volumes = _imported(ground, image)
+    assert {running_message(v) for v in volumes} == {TOO_SMALL}
+    assert len(volumes) == 2  # it may pass: it is tried once more
+    assert isinstance(caught.value, InfraRetriable)
+    assert message in caught.value.summary
+    assert hint in caught.value.hint
+
+
+def _imported(ground: Ground, image: GoldenImage) -> list[Json]:
+    found = ground.cluster.list(DATA_VOLUME, GOLDEN_NAMESPACE).items
+    return [v for v in found if v["metadata"]["name"].startswith(image.name)]
+
+
+def running_message(volume: Json) -> str:
+    return str(condition(volume, "Running").get("message", ""))
 
 
 @rows("F7")

@@ -19,6 +19,7 @@ from harness.infra.host.addresses import address_of
 from harness.infra.host.layout import instances_dir, layout_of
 from harness.kube.client import Cluster
 from harness.kube.resources import STORAGE_CLASS
+from tests.contract.limits import patience
 
 
 def host_address(kubeconfig: Path, given: str | None = None) -> str:
@@ -30,7 +31,7 @@ def host_address(kubeconfig: Path, given: str | None = None) -> str:
     Raises:
         BadInput: importers run in pods, which cannot reach that address.
     """
-    cluster = Cluster.from_kubeconfig(kubeconfig)
+    cluster = Cluster.from_kubeconfig(kubeconfig, patience=patience())
     server = cluster.server
     address = given or _of_instance(server) or _way_to(server)
     if _is_loopback(address) and not _importers_are_here(cluster):
@@ -57,7 +58,7 @@ def _of_instance(server: str) -> str | None:
 def _server_of(kubeconfig: Path) -> str:
     """Return the URL of a kubeconfig's API, "" when it cannot be used: it may be half made."""
     try:
-        return Cluster.from_kubeconfig(kubeconfig).server
+        return Cluster.from_kubeconfig(kubeconfig, patience=patience()).server
     except BadInput:
         return ""
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from harness.kube.client import Cluster
 from harness.kube.resources import POD, STORAGE_CLASS, STORAGE_PROFILE
 from harness.until import NotYet, until
-from tests.contract.limits import within
+from tests.contract.limits import patience, within
 from tests.contract.transitions import Json
 
 DEFAULT = "storageclass.kubernetes.io/is-default-class"
@@ -46,7 +46,7 @@ def bindings(kubeconfig: Path | None) -> list[str]:
     Args:
         kubeconfig: of the cluster; None for an embedded one, whose default class binds at once.
     """
-    if kubeconfig is not None and default_storage(Cluster.from_kubeconfig(kubeconfig)).waits:
+    if kubeconfig is not None and default_storage(Cluster.from_kubeconfig(kubeconfig, patience=patience())).waits:
         return [LATE]
     return [IMMEDIATE, LATE]
 

@@ -19,6 +19,7 @@ PLACEHOLDER = re.compile(r"(?<![\w-])[A-Z][A-Z.]*(?![\w-])")  # NAME, MINOR, X.Y
 OURS = ("ci", "deploy", "docs", "harness", "matrix", "playbooks", "templates", "tests", "vm-templates")
 # Options of other programs that pages name on their own, in backticks.
 FOREIGN = {
+    "--host-address": "tests/contract",
     "--check --diff": "ansible-playbook",
     "--check": "ansible-playbook",
     "--diff": "ansible-playbook",

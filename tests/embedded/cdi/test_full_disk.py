@@ -37,14 +37,28 @@ def ended(work: Work, small: Path) -> Transfer:
     return transfer
 
 
-@pytest.mark.parametrize("size", [8 * MIB, 20 * MIB], ids=["conversion", "download"])
-def test_an_import_into_a_full_disk_says_so(small: Path, folder: Folder, size: int) -> None:
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        (8 * MIB, "Unable to convert source data to target format: Conversion to Raw failed: "),
+        (
+            20 * MIB,
+            "Unable to transfer source data to scratch space: unable to write to file: write /scratch/tmpimage: ",
+        ),
+    ],
+    ids=["conversion", "download"],
+)
+def test_an_import_into_a_full_disk_says_so(small: Path, folder: Folder, size: int, said: str) -> None:
     (folder.path / "image").write_bytes(os.urandom(size))
 
     transfer = ended(ImportHttp(Request(folder.url("image")), 32 * MIB, 34 * MIB), small)
 
     assert transfer.outcome is not None
+    assert transfer.outcome.message.startswith(f"Unable to process data: {said}")
     assert "no space left on device" in transfer.outcome.message.lower()
+    assert ("no space left on device" in transfer.outcome.message) is (
+        "scratch" in said
+    )  # qemu-img begins with a capital
     assert not transfer.outcome.fatal
     assert list(small.iterdir()) == []
 

@@ -12,16 +12,16 @@ import pytest
 
 from harness import proc
 from harness.infra.embedded.provider import EmbeddedProvider
-from harness.kube.client import Cluster
+from harness.kube.client import Cluster, Json
 from harness.kube.resources import DATA_VOLUME, PVC
 from harness.until import Deadline, NotYet, until
-from tests.contract.images import content
-from tests.contract.volumes import condition, datavolume, http, make, remove, status_of, wait_phase
+from tests.contract.images import Site, content
+from tests.contract.volumes import condition, datavolume, http, make, remove, status_of, wait_gone, wait_phase
 from tests.embedded.cdi.conftest import Folder
 from tests.embedded.cdi.disks import begins_with, disk_of, leftovers
 
 MIB = 1024**2
-FAILURE_SECONDS = 15.0
+FAILURE_SECONDS = 30.0
 
 
 def _qcow2(path: Path) -> None:
@@ -64,18 +64,47 @@ def wait_message(cluster: Cluster, namespace: str, name: str, text: str) -> None
     until(says, deadline=Deadline.after(FAILURE_SECONDS), what=f"{name} to report {text!r}", interval=0.1)
 
 
-def test_an_image_larger_than_its_disk_says_both_sizes(cluster: Cluster, namespace: str, folder: Folder) -> None:
-    proc.run(["qemu-img", "create", "-q", "-f", "qcow2", folder.path / "big.qcow2", "65M"], timeout=30)
+def test_an_image_larger_than_its_disk_says_both_sizes_in_the_claims_event(
+    cluster: Cluster, namespace: str, folder: Folder
+) -> None:
+    proc.run(["qemu-img", "create", "-q", "-f", "qcow2", folder.path / "big.qcow2", "68M"], timeout=30)
     cluster.create(DATA_VOLUME, datavolume(namespace, "big", http(folder.url("big.qcow2"))))
 
-    wait_message(
-        cluster,
-        namespace,
-        "big",
-        f"virtual image size {65 * MIB} is larger than the reported available storage {64 * MIB}. "
-        "A larger PVC is required",
-    )
+    wait_message(cluster, namespace, "big", "DataVolume too small to contain image")
     assert status_of(cluster, namespace, "big")["phase"] == "ImportInProgress"
+    claim = cluster.get(PVC, "big", namespace) or {}
+    room = claim["spec"]["resources"]["requests"]["storage"]
+    size = f"virtual image size {68 * MIB} is larger than the reported available storage {room}"
+    convert = "Unable to process data: Unable to convert source data to target format"
+    events = cluster.events_of(namespace, "big")
+    assert f"Warning ErrImportFailed: {convert}: {size}. A larger PVC is required" in events
+    assert "Warning Error: DataVolume too small to contain image" in events
+
+
+def test_an_image_that_the_claim_has_room_for_keeps_its_size(
+    infra: EmbeddedProvider, cluster: Cluster, namespace: str, folder: Folder
+) -> None:
+    """A claim is larger than the disk that was asked for, for a file system: CDI compares images with the claim."""
+    proc.run(["qemu-img", "create", "-q", "-f", "qcow2", folder.path / "fits.qcow2", "65M"], timeout=30)
+    make(cluster, datavolume(namespace, "fits", http(folder.url("fits.qcow2"))))
+    assert disk_of(infra, cluster, namespace, "fits").stat().st_size == 65 * MIB
+
+
+def test_scratch_space_is_a_claim_of_its_own_that_goes_with_the_importer(
+    cluster: Cluster, namespace: str, site: Site
+) -> None:
+    cluster.create(DATA_VOLUME, datavolume(namespace, "disk", http(site.url("slow.img"), site.checksum)))
+
+    def claimed() -> Json | NotYet:
+        return cluster.get(PVC, "disk-scratch", namespace) or NotYet("there is none")
+
+    scratch = until(claimed, deadline=Deadline.after(FAILURE_SECONDS), what="the scratch claim", interval=0.1)
+    wait_phase(cluster, namespace, "disk", "Succeeded")
+    wait_gone(cluster, PVC, namespace, "disk-scratch")
+
+    owner = scratch["metadata"]["ownerReferences"][0]
+    assert (owner["kind"], owner["name"]) == ("Pod", "importer-disk")
+    assert scratch["spec"]["resources"]["requests"]["storage"] == str(68 * MIB)
 
 
 def test_an_image_with_a_backing_file_is_refused(cluster: Cluster, namespace: str, folder: Folder) -> None:
@@ -88,7 +117,10 @@ def test_an_image_with_a_backing_file_is_refused(cluster: Cluster, namespace: st
 
 def test_nobody_at_the_address_is_told(cluster: Cluster, namespace: str) -> None:
     cluster.create(DATA_VOLUME, datavolume(namespace, "nobody", http("http://127.0.0.1:1/image")))
-    wait_message(cluster, namespace, "nobody", 'Get "http://127.0.0.1:1/image": connection refused')
+    refused = 'Get "http://127.0.0.1:1/image": dial tcp 127.0.0.1:1: connect: connection refused'
+    wait_message(
+        cluster, namespace, "nobody", f"Unable to connect to http data source: HTTP request errored: {refused}"
+    )
 
 
 def test_missing_credentials_are_told(cluster: Cluster, namespace: str, folder: Folder) -> None:
