@@ -72,49 +72,39 @@ VM_ORDER: Sequence[Before] = (
     Before(("vmi", "existence", "gone"), ("vm", "existence", "gone")),
 )
 
-# Which of CDI's controllers sees a change first is chance: these values show in some of its runs, and not in others.
+# Which of CDI's controllers sees a change first is chance, and whether one sees a pod run that ends at once: these
+# values show in some of its runs, and not in others.
 DV_CHANCE = frozenset(
     {
         "condition/Bound=False/NotFound",
         "condition/Bound=False/CreatingScratchSpace",
+        "condition/Ready=False/TransferRunning",
         "condition/Running=False/Unschedulable",
         "condition/Running=False/ErrStartingPod",
+        "condition/Running=True/Pod is running",
+        "phase=ImportInProgress",
     }
 )
 # A claim's binding and its importer's start race with each other.
-DV_IMPORTED = Tolerance(
+DV_TOLERANCE = Tolerance(
     ignored=DV_CHANCE,
     unordered=frozenset({"condition/Bound", "condition/Running"}),
     once=frozenset({"condition/Bound"}),
 )
-# How often an importer that fails is seen running depends on how long one looks.
-DV_RETRIED = Tolerance(
-    ignored=DV_CHANCE | {"condition/Running=True/Pod is running", "condition/Ready=False/TransferRunning"},
-    unordered=DV_IMPORTED.unordered,
-    once=DV_IMPORTED.once,
-)
 
 
-def _dv(recorded: str, tolerance: Tolerance) -> Walk:
+def _dv(recorded: str, *more: str) -> Walk:
+    tolerance = replace(DV_TOLERANCE, ignored=DV_TOLERANCE.ignored | set(more))
     return Walk("dv", recorded, lambda name: name, dv_facets, tolerance)
 
 
-def _late(walk: Walk) -> Walk:
-    """Return a walk as it is in a class that waits for consumers: what comes before an importer's pod is left out."""
-    waiting = {f"phase={phase}" for phase in ("Pending", "WaitForFirstConsumer", "PVCBound")}
-    return replace(walk, tolerance=replace(walk.tolerance, ignored=walk.tolerance.ignored | waiting))
-
-
-DV_WALKS = {
-    "good": _dv("good", DV_IMPORTED),
-    "blank": _dv("blank", DV_IMPORTED),
-    "badsum": _dv("badsum", DV_IMPORTED),
-    "notfound": _dv("notfound", DV_RETRIED),
-    "larger": _dv("larger", DV_RETRIED),
-}
-# Recorded in a class that waits for consumers: whether Pending is seen before that is chance.
-HURRIED = _dv("hurried", replace(DV_IMPORTED, ignored=DV_IMPORTED.ignored | {"phase=Pending"}))
-LATE_WALKS = {**{name: _late(walk) for name, walk in DV_WALKS.items()}, "good": HURRIED}
+DV_RECORDED = ("good", "blank", "badsum", "notfound", "larger")
+DV_WALKS = {name: _dv(name) for name in DV_RECORDED}
+# In a class that waits for consumers, what comes before an importer's pod is left out; a good import was recorded in
+# one, and whether it was Pending first is chance.
+WAITING = ("phase=Pending", "phase=WaitForFirstConsumer", "phase=PVCBound")
+LATE_WALKS = {name: _dv(name, *WAITING) for name in DV_RECORDED}
+LATE_WALKS["good"] = _dv("hurried", "phase=Pending")
 
 # Events of the Kubernetes volume binder and of the provisioner, which is not CDI's.
 BINDER_EVENTS = frozenset(
@@ -127,7 +117,9 @@ BINDER_EVENTS = frozenset(
         "WaitForPodScheduled",
     }
 )
-DV_EVENTS_IGNORED = frozenset({"NotFound", "CreatingScratchSpace", "Unschedulable", "ErrStartingPod"})  # see DV_CHANCE
+DV_EVENTS_IGNORED = frozenset(  # see DV_CHANCE
+    {"NotFound", "CreatingScratchSpace", "Unschedulable", "ErrStartingPod", "ImportInProgress", "ImportScheduled"}
+)
 # Events of the agent on the node, in whose place the recording had a script; they race with the controllers' own.
 NODE_EVENTS = frozenset({"Created", "Started", "ShuttingDown", "Deleted", "Stopped"})
 
@@ -161,11 +153,9 @@ def compare_walk(walk: Walk, recorded: Streams, live: Streams, live_name: str) -
     return [f"{walk.stream}: {line}" for line in differences(want, got, walk.tolerance)]
 
 
-def compare_events(
-    recorded: Streams, live: Streams, kind: str, names: tuple[str, str], more: frozenset[str] = frozenset()
-) -> list[str]:
+def compare_events(recorded: Streams, live: Streams, kind: str, names: tuple[str, str]) -> list[str]:
     """Compare the kinds of events about an object, recorded name and live name given ("" for any)."""
-    ignored = BINDER_EVENTS | DV_EVENTS_IGNORED | NODE_EVENTS | more
+    ignored = BINDER_EVENTS | DV_EVENTS_IGNORED | NODE_EVENTS
     want = event_kinds(recorded.about(kind, names[0]), ignored)
     got = event_kinds(live.about(kind, names[1]), ignored)
     return [] if want == got else [f"events of {kind}: recorded {want}; live {got}"]
@@ -190,8 +180,6 @@ def compare_dv(live: Streams, which: str, name: str, *, late: bool = False) -> l
     recorded = recording(DV_RECORDING)
     walk = (LATE_WALKS if late else DV_WALKS)[which]
     names = (f"/{walk.recorded_name}", f"/{name}")
-    # A pod that is there before its claim is bound is told of earlier.
-    early = frozenset({"ImportScheduled"}) if late and walk is not HURRIED else frozenset()
     found = compare_walk(walk, recorded, live, name)
-    found += compare_events(recorded, live, "DataVolume", names, early)
+    found += compare_events(recorded, live, "DataVolume", names)
     return found + compare_events(recorded, live, "PersistentVolumeClaim", names)

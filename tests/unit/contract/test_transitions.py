@@ -60,6 +60,12 @@ def test_an_unordered_facet_is_compared_alone() -> None:
     assert differences(RECORDED, live[:-2], Tolerance(unordered=frozenset({"ready"}))) != []
 
 
+def test_a_value_that_comes_again_may_count_once() -> None:
+    live = _run(*((s.facet, s.value, s.revision) for s in RECORDED), ("ready", "False", 5), ("ready", "True", 6))
+    assert differences(RECORDED, live) != []
+    assert differences(RECORDED, live, Tolerance(once=frozenset({"ready"}))) == []
+
+
 def test_an_ignored_value_may_come_or_not() -> None:
     tolerance = Tolerance(ignored=frozenset({"phase=Scheduled"}))
     live = [*RECORDED[:2], Step("phase", "Scheduled", 2), *RECORDED[2:]]
