@@ -83,7 +83,7 @@ def enclosing_project() -> Path | None:
 
 def is_project(folder: Path) -> bool:
     """Tell whether a folder is a project; a folder matrix/ without YAML files may be anything."""
-    return (folder / SETTINGS).is_file() or any((folder / MATRIX).glob("*.yml"))
+    return os.path.isfile(folder / SETTINGS) or any((folder / MATRIX).glob("*.yml"))
 
 
 def settings_dir() -> Path:

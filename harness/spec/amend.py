@@ -52,8 +52,8 @@ class _Merge:
         if isinstance(old, Mapping) and isinstance(new, Mapping) and not _another(old, new):
             self._place(self.top, here, above)
             return self._mapping(old, new, at)
-        key = _named_by(old, new)
-        if key is not None:
+        key = _named_by(old)
+        if key is not None and isinstance(new, list) and new:
             self._place(self.top, here, above)
             return self._entries(old, new, key, at)
         return self._copy(self.top, new, here, above)
@@ -78,7 +78,7 @@ class _Merge:
     def _entries(
         self,
         old: Sequence[Mapping[str, Any]],
-        new: Sequence[Mapping[str, Any]],
+        new: Sequence[Any],
         key: str,
         at: tuple[Location, Location, Location],
     ) -> list[Any]:
@@ -102,12 +102,15 @@ class _Merge:
         return made
 
     def _changes(
-        self, new: Sequence[Mapping[str, Any]], key: str, above: Location
+        self, new: Sequence[Any], key: str, above: Location
     ) -> Iterator[tuple[str, tuple[int, Mapping[str, Any]]]]:
-        """Yield each entry of the changes by its name; one that comes twice is a mistake."""
+        """Yield each entry of the changes by its name; one without a name is a mistake, as is one that comes twice."""
         seen: set[str] = set()
         for position, change in enumerate(new):
-            name = change[key]
+            if not isinstance(change, Mapping) or change.get(key) is None:
+                self._report((*above, position), f"has no `{key}`, by which the entries of this list are known; add it")
+                continue
+            name = str(change[key])  # a number without quotes is reported where values are checked
             if name in seen:
                 self._report((*above, position), f"changes {key} {name!r} a second time; put both changes in one entry")
             if REMOVE in change and change[REMOVE] is not True:
@@ -144,11 +147,8 @@ def _another(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     return KIND in old and KIND in new and old[KIND] != new[KIND]
 
 
-def _named_by(old: Any, new: Any) -> str | None:
-    """Return the key by which the entries of two lists are known, None where they are not such lists."""
-    if not (isinstance(old, list) and isinstance(new, list) and old and new):
+def _named_by(old: Any) -> str | None:
+    """Return the key by which the entries of a list are known, None where it is no such list."""
+    if not isinstance(old, list) or not old or not all(isinstance(entry, Mapping) for entry in old):
         return None
-    entries = [*old, *new]
-    if not all(isinstance(entry, Mapping) for entry in entries):
-        return None
-    return next((key for key in NAMES if all(isinstance(entry.get(key), str) for entry in entries)), None)
+    return next((key for key in NAMES if all(isinstance(entry.get(key), str) for entry in old)), None)

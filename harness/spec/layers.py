@@ -37,14 +37,14 @@ def read(directory: Path, name: str) -> tuple[Document, list[Problem]]:
         document, problems = lines.read(packaged)
         return _anchored(document, name), problems
     document, problems = lines.read(own)
-    if problems or not isinstance(document.content, dict) or EXTENDS not in document.content:
+    if not isinstance(document.content, dict) or EXTENDS not in document.content:
         return document, problems
     if document.content[EXTENDS] != DEFAULT:
         said = f"expected `{DEFAULT}`, got {shown(document.content[EXTENDS])}; remove the key to replace the whole file"
-        return document, [document.problem((EXTENDS,), said)]
-    base, problems = lines.read(packaged)
+        problems = [*problems, document.problem((EXTENDS,), said)]
+    base, broken = lines.read(packaged)
     made, wrong = amended(base, document)
-    return _anchored(made, name), [*problems, *wrong]
+    return _anchored(made, name), [*problems, *broken, *wrong]
 
 
 def is_packaged(file: Path) -> bool:

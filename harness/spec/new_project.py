@@ -53,7 +53,6 @@ include:
 stages: [lint, plan, smoke, matrix, report]
 """
 OWN_INPUTS = """\
-      product: matrix/product.yml
       tier: smoke
       nightly_tier: smoke
 """

@@ -105,6 +105,8 @@ def test_every_value_keeps_its_file_and_line(tmp_path: Path) -> None:
     [
         ("tiers: {smok: null}", "top.yml:2: tiers.smok: removes what the default does not have"),
         ("tiers: {smok: null}", "did you mean 'smoke'?"),
+        ("axes: [{nmae: os, label: x}]", "top.yml:2: axes[0]: has no `name`"),
+        ("axes: [os]", "top.yml:2: axes[0]: has no `name`"),
         ("axes: [{name: oss, remove: true}]", "top.yml:2: axes[0]: removes what the default does not have"),
         ("axes: [{name: os, remove: yes please}]", "top.yml:2: axes[0].remove: expected true, got 'yes please'"),
         ("axes: [{name: os, label: a}, {name: os, label: b}]", "axes[1]: changes name 'os' a second time"),

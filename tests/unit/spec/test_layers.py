@@ -80,8 +80,29 @@ def test_mistakes_name_the_file_that_has_them(own: Path) -> None:
 @pytest.mark.parametrize("word", ["defaults", "[default]", "null"])
 def test_only_the_default_can_be_extended(own: Path, word: str) -> None:
     (own / "tiers.yml").write_text(f"tiers: {{}}\nextends: {word}\n", encoding="utf-8")
-    with pytest.raises(BadInput, match=r"tiers\.yml:2: extends: expected `default`"):
+    with pytest.raises(BadInput, match=r"1 error in .*\n.*tiers\.yml:2: extends: expected `default`"):
         load_spec(own)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("axes.yml", "axes:\n  - name: kubernetes\n    values: [{id: 1.37, label: x}]\n", "put it in quotes"),
+        ("axes.yml", "axes:\n  - nmae: os\n", "has no `name`"),
+        ("timeouts.yml", "timeouts:\n  ssh: 7\n  ssh: 8\n", "duplicate key"),
+        ("timeouts.yml", "timeouts:\n  shh: 7\n", "unknown key; did you mean ssh?"),
+        ("timeouts.yml", "tiemouts: {ssh: 7}\n", "unknown key; did you mean timeouts?"),
+        ("timeouts.yml", "timeouts: [\n", "malformed YAML"),
+    ],
+)
+def test_a_mistake_in_changes_makes_no_others(own: Path, file: str, text: str, said: str) -> None:
+    amend(own, file, text)
+    with pytest.raises(BadInput) as caught:
+        load_spec(own)
+    lines = [line for line in caught.value.summary.splitlines() if line.startswith(str(own / file))]
+    assert said in lines[0]
+    assert len(lines) <= 3, "of a new value, what it lacks"
+    assert caught.value.summary.count(f"{PACKAGED}/") == 0
 
 
 def test_a_packaged_product_lies_in_the_package_and_an_own_one_in_the_project(own: Path) -> None:

@@ -75,7 +75,8 @@ def test_the_pipeline_includes_vmatrix(tmp_path: Path, playbooks: str | None) ->
     project = NewProject(tmp_path, "ours", playbooks, {"deploy": "site.yml"}, "group/vmatrix")
     (include,) = yaml.safe_load(project.files()[".gitlab-ci.yml"])["include"]
     assert include["project"] == include["inputs"]["vmatrix_project"] == "group/vmatrix"
-    assert include["inputs"].get("product") == ("matrix/product.yml" if playbooks else None)
+    assert include["inputs"].get("nightly_tier") == ("smoke" if playbooks else None)
+    assert "product" not in include["inputs"], "jobs work on the project"
 
 
 @pytest.mark.parametrize(
