@@ -88,6 +88,7 @@ class Machine:
     """A machine that exists and can be logged in to.
 
     tunnels: the file that says how it is reached through the infra cluster's API; None: at its own address.
+    connect_seconds: how long a direct connection and sshd's first line may take.
     """
 
     planned: PlannedMachine
@@ -95,6 +96,7 @@ class Machine:
     port: int
     user: str
     tunnels: Path | None = None
+    connect_seconds: float = 5.0
 
     @property
     def name(self) -> str:

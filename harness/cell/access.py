@@ -20,7 +20,7 @@ from harness.model import Machine
 from harness.proc import CommandFailed, Completed, run
 from harness.until import Deadline, NotYet, until
 
-CONNECT_SECONDS = 5.0  # a connection and sshd's first line; login waits try again, later connections are shared
+CONNECT_SECONDS = 5.0  # ssh_connect's default, where no timeouts.yml is read
 TUNNEL_START_SECONDS = 10.0  # a way through the API is a process of its own: a busy host starts it slowly
 SSH_FAILED = 255  # ssh's own exit status when it could not connect or log in
 # setpriv(1) of util-linux: the kernel ends the command when the thread that started it is gone, whatever ended that.
@@ -40,7 +40,13 @@ def control_directory(run_id: str, cell: str) -> Path:
     return Path(tempfile.gettempdir()) / f"vmx-{digest}"
 
 
-def ssh_options(private_key: Path, control: Path | None = None, through: Path | None = None) -> list[str]:
+def ssh_options(
+    private_key: Path,
+    control: Path | None = None,
+    through: Path | None = None,
+    *,
+    connect_seconds: float = CONNECT_SECONDS,
+) -> list[str]:
     """Return the options with which every part of the harness connects.
 
     Host keys are made by each machine at its first boot and nobody could know them: they are not checked.
@@ -48,8 +54,9 @@ def ssh_options(private_key: Path, control: Path | None = None, through: Path | 
     Args:
         control: the folder of shared connections' sockets.
         through: the file that says how machines are reached through the infra cluster's API; without it directly.
+        connect_seconds: how long a direct connection may take; login waits try again, later connections are shared.
     """
-    seconds = CONNECT_SECONDS if through is None else TUNNEL_START_SECONDS + Tunnels.load(through).open_seconds
+    seconds = connect_seconds if through is None else TUNNEL_START_SECONDS + Tunnels.load(through).open_seconds
     options = [
         *("-i", str(private_key), "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes"),
         *("-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"),
@@ -76,7 +83,8 @@ def proxy_command(through: Path) -> str:
 def ssh_command(machine: Machine, private_key: Path, control: Path | None = None) -> list[str]:
     """Return the command that logs in to a machine; append the remote command."""
     target = f"{machine.user}@{machine.address}"
-    return ["ssh", *ssh_options(private_key, control, machine.tunnels), "-p", str(machine.port), target]
+    options = ssh_options(private_key, control, machine.tunnels, connect_seconds=machine.connect_seconds)
+    return ["ssh", *options, "-p", str(machine.port), target]
 
 
 def run_on(

@@ -26,12 +26,13 @@ def inventory(environment: Environment) -> dict[str, Any]:
 
 
 def _host(machine: Machine, private_key: Path) -> dict[str, Any]:
+    options = ssh_options(private_key, through=machine.tunnels, connect_seconds=machine.connect_seconds)
     return {
         "ansible_host": machine.address,
         "ansible_port": machine.port,
         "ansible_user": machine.user,
         "ansible_ssh_private_key_file": str(private_key),
-        "ansible_ssh_common_args": shlex.join(ssh_options(private_key, through=machine.tunnels)[2:]),
+        "ansible_ssh_common_args": shlex.join(options[2:]),
     }
 
 

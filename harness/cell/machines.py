@@ -152,7 +152,8 @@ def wait_for_address(site: Site, place: Place, planned: PlannedMachine, user: st
         interval=FIRST_LOOK_SECONDS,
         slowest=LAST_LOOK_SECONDS,
     )
-    return Machine(planned=planned, address=address, port=SSH_PORT, user=user)
+    connect_seconds = site.timeouts.ssh_connect
+    return Machine(planned=planned, address=address, port=SSH_PORT, user=user, connect_seconds=connect_seconds)
 
 
 def _start(site: Site, place: Place, planned: PlannedMachine, vm: Json) -> Start:

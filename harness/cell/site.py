@@ -25,6 +25,7 @@ class Site:
     namespace: the one that all cells share; without it each cell has one of its own.
     binding: of machines to the pod network.
     isolated: whether each cell gets a NetworkPolicy; it allows egress_networks and ingress_networks (CIDRs), too.
+    timeout_scale: the factor that `timeouts` are stretched by already; the product gets it too.
     """
 
     cluster: Cluster
@@ -44,6 +45,7 @@ class Site:
     isolated: bool = True
     egress_networks: tuple[str, ...] = ()
     ingress_networks: tuple[str, ...] = ()
+    timeout_scale: float = 1.0
 
     @property
     def images_namespace(self) -> str:

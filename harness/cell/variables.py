@@ -10,8 +10,9 @@ from harness.model import Environment, Phase
 
 
 def variables_of(site: Site, environment: Environment, phase: Phase) -> dict[str, Any]:
-    """Return the variables: the phase's, then the infra's, then what only the made machines can tell."""
+    """Return the variables: the run's factor, the phase's, the infra's, then what only the made machines can tell."""
     return {
+        "cluster_timeout_scale": site.timeout_scale,
         **merged(phase.vars, site.guest_vars),
         "cluster_mirror_url": site.mirror.http,
         "cluster_image_registry": site.mirror.registry,

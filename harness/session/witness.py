@@ -26,4 +26,5 @@ def inspection_options(environment: Environment) -> list[str]:
     """Return how checks connect to a cell's machines: over shared connections, whose directory is there then."""
     control = control_directory(environment.run, environment.cell.id)
     control.mkdir(mode=0o700, exist_ok=True)
-    return ssh_options(environment.private_key, control, environment.tunnels)
+    seconds = max(machine.connect_seconds for machine in environment.machines)
+    return ssh_options(environment.private_key, control, environment.tunnels, connect_seconds=seconds)

@@ -20,6 +20,7 @@ class Timeouts(Model):
     ssh: Seconds
     cloud_init: Seconds
     ssh_login: Seconds = 20.0
+    ssh_connect: Seconds = 5.0
     cloud_init_answer: Seconds = 60.0
     tunnel_open: Seconds = 20.0
     doctor_pods: Seconds = 90.0

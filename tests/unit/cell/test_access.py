@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,9 @@ def test_a_machine_is_reached_through_the_api_under_the_same_name(tmp_path: Path
 
 def test_ssh_is_as_patient_as_the_way_through_the_api(tmp_path: Path) -> None:
     assert "ConnectTimeout=5" in ssh_options(KEY)
+    assert "ConnectTimeout=15" in ssh_options(KEY, connect_seconds=15.0)
+    slow = replace(machine("cp-0", "10.9.9.2", None), connect_seconds=50.0)
+    assert "ConnectTimeout=50" in ssh_command(slow, KEY)
     assert "ConnectTimeout=30" in ssh_options(KEY, through=way(tmp_path))
     assert "ConnectTimeout=210" in ssh_options(KEY, through=way(tmp_path, 200.0))
     assert Tunnels.load(way(tmp_path, 200.0)).open_seconds == 200

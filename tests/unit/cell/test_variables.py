@@ -2,7 +2,39 @@
 
 from __future__ import annotations
 
-from harness.cell.variables import merged
+from pathlib import Path
+from typing import Any
+
+from harness.cell.site import Site
+from harness.cell.variables import merged, variables_of
+from harness.model import Cell, Environment, Mirror, Phase
+from tests.unit.shipped_timeouts import TIMEOUTS
+
+
+def given(folder: Path, *, factor: float, **infra: Any) -> dict[str, Any]:
+    """Return what the playbooks get on a site with a factor."""
+    nobody: Any = None
+    site = Site(
+        cluster=nobody,
+        spec=nobody,
+        timeouts=TIMEOUTS.scaled(factor),
+        mirror=Mirror("http://m", "r:5000"),
+        guest_vars=infra,
+        image=nobody,
+        storage_class=None,
+        project=folder,
+        expiry_hours=1,
+        timeout_scale=factor,
+    )
+    cell = Cell("c", {}, "fresh", (), (), {})
+    environment = Environment("run", cell, 1, "ns", (), folder, folder / "key")
+    return variables_of(site, environment, Phase("deploy", vars={"a": 1}))
+
+
+def test_the_factor_of_a_run_reaches_the_playbooks_unless_the_caller_sets_another(tmp_path: Path) -> None:
+    assert given(tmp_path, factor=3.0)["cluster_timeout_scale"] == 3.0
+    assert given(tmp_path, factor=1.0)["cluster_timeout_scale"] == 1.0
+    assert given(tmp_path, factor=3.0, cluster_timeout_scale=7)["cluster_timeout_scale"] == 7
 
 
 def test_fragments_of_both_reach_the_playbooks() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from harness import paths, proc
 from tests.unit.playbooks.playbook_files import load
@@ -22,6 +25,17 @@ SETTINGS = {
     "cluster_scheduler_extra_args": {"v": 2},
     "cluster_etcd_extra_args": {"heartbeat-interval": 200},
     "cluster_kubelet_config": {"maxPods": 90, "failCgroupV1": False},
+}
+
+# kubeadm's own, at which it stays where nothing is written (v1beta4's defaults)
+DISCOVERY_SECONDS = 300
+GIVEN_SECONDS = {
+    "controlPlaneComponentHealthCheck": 600,
+    "etcdAPICall": 300,
+    "kubeletHealthCheck": 600,
+    "kubernetesAPICall": 180,
+    "tlsBootstrap": 600,
+    "upgradeManifests": 600,
 }
 
 versions = pytest.mark.parametrize("version", VERSIONS)
@@ -76,3 +90,73 @@ def test_kubeadm_names_the_companions_that_the_matrix_does(version: str) -> None
     assert tags["etcd"] == f"{given['cluster_etcd_version']}-0"
     assert tags["coredns"] == f"v{given['cluster_coredns_version']}"
     assert tags["pause"] == given["cluster_pause_version"]
+
+
+def timeouts(place: Path) -> list[dict[str, str]]:
+    """Return the time-outs in each configuration of kubeadm's, also in the one that an upgrade writes."""
+    found = []
+    for name in CONFIGURATIONS:
+        documents = yaml.safe_load_all((place / name).read_text(encoding="utf-8"))
+        found += [document["timeouts"] for document in documents if "timeouts" in document]
+    script = (place / "kubeadm-upgrade.sh").read_text(encoding="utf-8")
+    return [*found, json.loads(re.findall("^timeouts: (.*)$", script, re.M)[0])]
+
+
+@versions
+def test_a_factor_stretches_all_that_kubeadm_waits_for_and_its_probes(version: str, tmp_path: Path) -> None:
+    program, names = kubeadm(version), frozenset({*CONFIGURATIONS, "kubeadm-upgrade.sh", "patches.json"})
+    ignored: dict[str, Any] = {"cluster_kubeadm_ignore_preflight_errors": ["all"], "cluster_timeout_scale": 3}
+    mine = {"etcd1+merge.json": {"metadata": {"annotations": {"mine": "yes"}}}}
+    place = render("cp3-w1", tmp_path, names, **VERSIONS[version], **ignored, cluster_kubeadm_patches=mine)
+    wanted = {name: f"{3 * seconds}s" for name, seconds in {**GIVEN_SECONDS, "discovery": DISCOVERY_SECONDS}.items()}
+    assert timeouts(place) == [wanted] * 4
+
+    manifests = started(program, place)
+    for component in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd"):
+        (container,) = manifests[component]["spec"]["containers"]
+        assert (container["livenessProbe"]["timeoutSeconds"], container["livenessProbe"]["failureThreshold"]) == (
+            45,
+            24,
+        )
+        startup = container["startupProbe"]
+        assert startup["timeoutSeconds"] == 45
+        assert (
+            startup["failureThreshold"] * startup["periodSeconds"]
+            >= 3 * GIVEN_SECONDS["controlPlaneComponentHealthCheck"] - 10
+        )
+    assert manifests["etcd"]["metadata"]["annotations"]["mine"] == "yes"
+
+
+@versions
+def test_without_a_factor_kubeadm_has_the_defaults_that_nothing_writes(version: str, tmp_path: Path) -> None:
+    program, names = kubeadm(version), frozenset({*CONFIGURATIONS, "kubeadm-upgrade.sh", "patches.json"})
+    ignored = {"cluster_kubeadm_ignore_preflight_errors": ["all"]}
+    place = render("cp1-w1", tmp_path, names, **VERSIONS[version], **ignored)
+    assert (json.loads((place / "patches.json").read_text(encoding="utf-8"))) == {}
+    assert not any("patches:" in (place / name).read_text(encoding="utf-8") for name in names)
+    assert [set(given) for given in timeouts(place)] == [set(GIVEN_SECONDS)] * 4
+
+    for component, manifest in started(program, place).items():
+        (container,) = manifest["spec"]["containers"]
+        probe = container["livenessProbe"]
+        assert (probe["timeoutSeconds"], probe["failureThreshold"]) == (15, 8), component
+    done = proc.run([program, "config", "print", "init-defaults"], timeout=60)
+    defaults = next(d for d in yaml.safe_load_all(done.stdout) if d["kind"] == "InitConfiguration")["timeouts"]
+    assert defaults["discovery"] == f"{DISCOVERY_SECONDS // 60}m0s"
+
+
+def started(program: Path, place: Path) -> dict[str, dict[str, Any]]:
+    """Return the static pods that kubeadm would start, by component, with the patches that a machine would have."""
+    patches = place / "patches"
+    patches.mkdir()
+    for name, patch in json.loads((place / "patches.json").read_text(encoding="utf-8")).items():
+        (patches / name).write_text(json.dumps(patch), encoding="utf-8")
+    text = (place / "kubeadm.yml").read_text(encoding="utf-8").replace("/etc/kubernetes/patches", str(patches))
+    (place / "kubeadm.yml").write_text(text, encoding="utf-8")
+    proc.run([program, "config", "validate", "--config", place / "kubeadm.yml"], timeout=60)
+    dry = place / "dry"
+    dry.mkdir()
+    argv: list[str | Path] = [program, "init", "--dry-run", "--config", place / "kubeadm.yml"]
+    proc.run(argv, timeout=120, env={"KUBEADM_INIT_DRYRUN_DIR": str(dry)})
+    found = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in dry.rglob("*.yaml")]
+    return {pod["metadata"]["name"]: pod for pod in found if pod.get("kind") == "Pod"}

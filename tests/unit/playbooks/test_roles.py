@@ -10,7 +10,7 @@ import pytest
 from tests.unit.playbooks.playbook_files import ENTRIES, PLAYBOOKS, ROLES, TASK_FILES, load, tasks
 
 GIVEN = load(PLAYBOOKS / "group_vars" / "all" / "main.yml")
-TYPES: dict[str, type] = {"str": str, "path": str, "bool": bool, "int": int, "list": list, "dict": dict}
+TYPES: dict[str, type] = {"str": str, "path": str, "bool": bool, "int": int, "float": float, "list": list, "dict": dict}
 OWN = {path.stem for folder in ("library", "action_plugins") for path in (PLAYBOOKS / folder).glob("*.py")}
 REQUIRED = {"name", "hosts", "become", "gather_facts", "any_errors_fatal", "roles"}
 OPTIONAL = {"ignore_unreachable", "serial", "vars"}

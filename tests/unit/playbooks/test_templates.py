@@ -16,8 +16,11 @@ from harness import proc
 from tests.unit.playbooks.playbook_files import PLAYBOOKS, ROLES
 
 HERE = Path(__file__).parent
+FILTERS = PLAYBOOKS / "filter_plugins"
 ANSIBLE = Path(sys.executable).parent / "ansible-playbook"
 TEMPLATES = {
+    "patches.json": "../../tests/unit/playbooks/patches.json.j2",
+    "kubeadm-upgrade.sh": "kubeadm_upgrade/templates/upgrade.sh.j2",
     "kubeadm.yml": "control_plane/templates/kubeadm.yml.j2",
     "init.sh": "control_plane/templates/init.sh.j2",
     "hand-out.sh": "control_plane/templates/hand-out.sh.j2",
@@ -73,7 +76,11 @@ def render(topology: str, directory: Path, only: frozenset[str] = frozenset(), *
     proc.run(
         [ANSIBLE, "-i", HERE / f"inventories/{topology}.yml", *extra, "-e", json.dumps(chosen), HERE / "render.yml"],
         timeout=300,
-        env={"ANSIBLE_LOCALHOST_WARNING": "0", "ANSIBLE_HOME": str(directory / "ansible")},
+        env={
+            "ANSIBLE_LOCALHOST_WARNING": "0",
+            "ANSIBLE_HOME": str(directory / "ansible"),
+            "ANSIBLE_FILTER_PLUGINS": str(FILTERS),
+        },
     )
     for name, text in json.loads((directory / "rendered.json").read_text(encoding="utf-8")).items():
         (directory / name).write_text(text, encoding="utf-8")
