@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import http.client
+import netrc
 import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
+from urllib.parse import urlsplit
 
 from harness.errors import InfraError, InfraRetriable
 
 READ_SECONDS = 60.0  # without a single byte
+HEAD_SECONDS = 10.0  # one answer without a body; asked ahead of a download that has its own time
+ABSENT = ("answers 404", "answers 410")
 CHUNK = 1 << 20
 DIGESTS = {64: "sha256", 128: "sha512"}  # by hexadecimal digits
 BROKEN = (TimeoutError, ConnectionError, ssl.SSLError, http.client.HTTPException)
@@ -76,9 +81,34 @@ def listed(checksums: str, name: str) -> str | None:
     return None
 
 
+def trouble(url: str) -> str | None:
+    """Return what is wrong with a file at an address, as a site or the way there says; None when it can be had."""
+    try:
+        with urllib.request.urlopen(_request(url, "HEAD"), timeout=HEAD_SECONDS):  # noqa: S310 - as below
+            return None
+    except urllib.error.HTTPError as error:
+        with error:
+            return f"answers {error.code} {error.reason}"
+    except (urllib.error.URLError, *BROKEN) as error:
+        return f"cannot be reached: {getattr(error, 'reason', error)}"
+
+
+def _request(url: str, method: str = "GET") -> urllib.request.Request:
+    """Return a request with the login that the user's .netrc has for the site, as curl -n and apt send it."""
+    request = urllib.request.Request(url, method=method)  # noqa: S310 - http(s) only, by the models of both catalogues
+    try:
+        login = netrc.netrc().authenticators(urlsplit(url).hostname or "")
+    except (OSError, netrc.NetrcParseError):
+        login = None
+    if login is not None:
+        pair = base64.b64encode(f"{login[0]}:{login[2]}".encode()).decode()
+        request.add_unredirected_header("Authorization", f"Basic {pair}")
+    return request
+
+
 def _open(url: str, hint: str) -> http.client.HTTPResponse:
     try:
-        answer: http.client.HTTPResponse = urllib.request.urlopen(url, timeout=READ_SECONDS)  # noqa: S310 - http(s) only, by the models of both catalogues
+        answer: http.client.HTTPResponse = urllib.request.urlopen(_request(url), timeout=READ_SECONDS)  # noqa: S310 - http(s) only, by the models of both catalogues
         return answer
     except urllib.error.HTTPError as error:
         kind = InfraRetriable if error.code >= 500 else InfraError

@@ -57,6 +57,7 @@ def doctor(
     subject, findings = chosen.check(settings, memory, use)
     if install and _install(findings):
         subject, findings = chosen.check(settings, memory, use)
+    findings = [*findings, *providers.image_findings(settings)]
     if as_json:
         out.print_json(json.dumps([asdict(finding) for finding in findings]))
     else:

@@ -8,7 +8,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from harness import providers
 from harness.artifacts import disk
+from harness.artifacts.disk import fetch
 from harness.artifacts.recipe import ArtifactLimits
 from harness.paths import MATRIX, settings_dir
 from harness.spec.project import anywhere, timeouts_of
@@ -23,9 +25,11 @@ Names = Annotated[list[str], typer.Argument(help="Images in matrix/images.yml.",
 @app.command()
 def build(names: Names) -> None:
     """Build or download disk images into the cache; cached images are kept."""
-    timeouts = timeouts_of(load_settings(settings_dir()).settings)
-    catalogue, cache = _catalogue(), disk.ImageCache(limits=ArtifactLimits.of(timeouts))
-    for image in [catalogue.find(name) for name in names]:
+    settings = load_settings(settings_dir()).settings
+    mirror = providers.image_mirror(settings)
+    catalogue, cache = _catalogue(), disk.ImageCache(limits=ArtifactLimits.of(timeouts_of(settings)))
+    for found in [catalogue.find(name) for name in names]:
+        image = fetch.mirrored(mirror, found) if mirror else found
         made = cache.ensure(image, lambda line: out.print(line, markup=False))
         out.print(f"{made.name}: {cache.path(made)} sha256:{made.sha256}", markup=False)
 

@@ -11,7 +11,16 @@ from harness.providers.definition import Definition, InstanceProvider, Opening
 from harness.providers.kubeconfig import use_of
 from harness.providers.on_host import KUBERNETES
 from harness.providers.registry import holder, named, names, of
-from harness.providers.site import golden_image, join_site, open_cluster, open_site, spoken, store_of
+from harness.providers.site import (
+    golden_image,
+    image_findings,
+    image_mirror,
+    join_site,
+    open_cluster,
+    open_site,
+    spoken,
+    store_of,
+)
 from harness.providers.trial import trial_of
 from harness.spec.project import timeouts_of
 from harness.spec.settings import Settings
@@ -24,6 +33,8 @@ __all__ = [
     "Opening",
     "golden_image",
     "holder",
+    "image_findings",
+    "image_mirror",
     "join_site",
     "kubectl",
     "named",

@@ -7,19 +7,22 @@ from collections.abc import Callable, Mapping, Sequence
 from harness.artifacts import refs
 from harness.artifacts.disk import catalogue, fetch
 from harness.artifacts.disk.cache import ImageCache
+from harness.artifacts.download import trouble
 from harness.artifacts.recipe import LIMITS, ArtifactLimits, ArtifactPhase, Event, Progress, Source
 from harness.artifacts.store import Store
 from harness.cell.manifests import GoldenImage
 from harness.cell.site import Site
-from harness.infra.findings import raise_if_any
+from harness.infra.findings import Finding, raise_if_any
 from harness.infra.provider import Provider
 from harness.kube.client import Cluster
 from harness.kube.patience import PATIENT, Patience
 from harness.model import Cell, Mirror
+from harness.paths import MATRIX
 from harness.providers import registry
 from harness.providers.definition import Opening
+from harness.spec.image_mirror import ImageMirror
 from harness.spec.models import Timeouts, UrlSource
-from harness.spec.project import Project, matrix_dir
+from harness.spec.project import Project, anywhere, matrix_dir
 from harness.spec.settings import Settings, networks_of
 
 OnProgress = Callable[[str], None]
@@ -99,6 +102,7 @@ def _site(project: Project, provider: Provider, progress: OnProgress) -> Site:
         isolated=settings.network_policy,
         egress_networks=networks_of(settings.network_policy_egress),
         ingress_networks=networks_of(settings.network_policy_ingress),
+        timeout_scale=settings.timeout_scale,
         project=project.directory,
         expiry_hours=settings.expiry_hours,
         namespace=settings.namespace,
@@ -110,9 +114,13 @@ def golden_image(
 ) -> GoldenImage:
     """Return a disk image as the infra cluster imports it: built here and served by the mirror, or an upstream URL."""
     entry = catalogue.load(matrix_dir() / "images.yml").find(name)
+    mirrors = image_mirror(settings)
+    if mirrors is not None:
+        entry = fetch.mirrored(mirrors, entry)
     needed: Mapping[str, str] = {}
     if isinstance(entry.source, UrlSource):
-        url, checksum = entry.source.url, fetch.checksum(entry.source)
+        hint = fetch.MIRROR_HINT if mirrors else fetch.HINT
+        url, checksum = entry.source.url, fetch.checksum(entry.source, hint=hint)
         named = {"credentials": entry.source.credentials, "certificates": entry.source.certificates}
         needed = {key: value for key, value in named.items() if value}
     else:
@@ -121,3 +129,27 @@ def golden_image(
         checksum = f"sha256:{built.sha256}"
     digest = checksum.partition(":")[2]
     return GoldenImage(f"{name}-{digest[:12]}", url, checksum, f"{entry.size_gib}Gi", entry.user, **needed)
+
+
+def image_mirror(settings: Settings) -> ImageMirror | None:
+    """Return the mirror of published images that the settings name."""
+    if settings.image_mirror is None:
+        return None
+    return ImageMirror.parse(
+        settings.image_mirror, settings.image_mirror_credentials, settings.image_mirror_certificates
+    )
+
+
+def image_findings(settings: Settings) -> list[Finding]:
+    """Return which published images the mirror of the settings lacks, as far as this host can tell."""
+    mirror, found = image_mirror(settings), list[Finding]()
+    if mirror is None:
+        return found
+    for image in catalogue.load(anywhere() / MATRIX / "images.yml").images:
+        mirrored = mirror.image(image)
+        for url in fetch.addresses(mirrored) if mirrored != image else ():
+            said = trouble(url)
+            if said is not None:
+                why = f"cells with {image.name} import it from there"
+                found.append(Finding(f"{url} {said}", why, fetch.MIRROR_HINT, fatal=False))
+    return found

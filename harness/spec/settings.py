@@ -14,7 +14,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, 
 from harness.errors import BadInput
 from harness.paths import PROJECT, SETTINGS, enclosing_project
 from harness.spec import lines, renamed
-from harness.spec.base import Model
+from harness.spec.base import Model, Name
+from harness.spec.image_mirror import ImageMirror
 from harness.spec.loader import refuse, validate
 
 FILE = SETTINGS
@@ -33,6 +34,11 @@ def _networks(text: str) -> str:
 def networks_of(text: str | None) -> tuple[str, ...]:
     """Return the networks of a setting that has them with commas."""
     return tuple(network.strip() for network in (text or "").split(",") if network.strip())
+
+
+def _image_mirror(text: str) -> str:
+    ImageMirror.parse(text)
+    return text
 
 
 @dataclass(frozen=True)
@@ -98,6 +104,19 @@ class Settings(Model):
         default=None,
         description="Base URL of disk images, for provider kubeconfig; default: images/ on the mirror.",
     )
+    image_mirror: Annotated[str, AfterValidator(_image_mirror)] | None = Field(
+        default=None,
+        description="Mirror of `url` images: its URL, below which it keeps HOST/PATH of every image, or PREFIX=URL "
+        "pairs with commas, which replace the beginning of addresses.",
+    )
+    image_mirror_credentials: Name | None = Field(
+        default=None,
+        description="Secret (accessKeyId, secretKey) in the namespace of the golden images, for the image mirror.",
+    )
+    image_mirror_certificates: Name | None = Field(
+        default=None,
+        description="ConfigMap of PEM files in the namespace of the golden images, for the image mirror.",
+    )
     storage_class: str | None = Field(
         default=None, description="Storage class of machines' disks; default: the infra cluster's default."
     )
@@ -154,7 +173,10 @@ class Settings(Model):
         description="Days after which `vmatrix history compact` drops the details of a cell run.",
     )
     timeout_scale: Annotated[float, LIMITS] = Field(
-        default=1.0, gt=0, le=100, description="Factor for all timeouts in matrix/timeouts.yml."
+        default=1.0,
+        gt=0,
+        le=100,
+        description="Factor for all time-outs, those of the playbooks (cluster_timeout_scale) included.",
     )
     max_memory_mib: Annotated[int | None, LIMITS] = Field(
         default=None, gt=0, description="Maximum memory (MiB) of the run's machines at a time."

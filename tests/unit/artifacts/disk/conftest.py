@@ -18,6 +18,7 @@ class Site:
     files: dict[str, bytes] = field(default_factory=dict)
     announce: dict[str, int] = field(default_factory=dict)
     requests: list[str] = field(default_factory=list)
+    logins: list[str] = field(default_factory=list)
 
 
 @pytest.fixture
@@ -25,8 +26,13 @@ def site() -> Iterator[Site]:
     """Serve files on loopback until the test ends."""
 
     class Handler(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            self.send_response(200 if self.path in state.files else 404)
+            self.end_headers()
+
         def do_GET(self) -> None:
             state.requests.append(self.path)
+            state.logins += [value for value in [self.headers.get("Authorization")] if value]
             content = state.files.get(self.path)
             if content is None:
                 self.send_error(404)

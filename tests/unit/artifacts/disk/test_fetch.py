@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import pytest
 
 from harness.artifacts.disk import fetch
-from harness.errors import InfraError, InfraRetriable
-from harness.spec.models import UrlSource
+from harness.artifacts.download import trouble
+from harness.errors import BadInput, InfraError, InfraRetriable
+from harness.spec.image_mirror import ImageMirror
+from harness.spec.models import DiskImage, UrlSource
 from tests.unit.artifacts.disk.conftest import Site
 
 PATH = "/a.qcow2"
@@ -25,3 +28,44 @@ def test_a_site_that_does_not_answer_is_worth_a_retry(tmp_path: Path) -> None:
     source = UrlSource(kind="url", url="http://127.0.0.1:9/a.qcow2", checksum_url="http://127.0.0.1:9/SUMS")
     with pytest.raises(InfraRetriable, match="cannot be reached"):
         fetch.checksum(source)
+
+
+def _image(source: UrlSource) -> DiskImage:
+    return DiskImage(name="a", os="d", version="1", source=source, user="u", size_gib=1, end_of_life=date(2030, 1, 1))
+
+
+UPSTREAM = UrlSource(kind="url", url="https://up.invalid/i/a.qcow2", checksum_url="https://up.invalid/i/SUMS")
+
+
+def test_a_mirror_is_asked_for_the_image_and_its_list_and_the_upstream_site_is_not(site: Site) -> None:
+    site.files |= {"/m/a.qcow2": b"image", "/m/SUMS": b"a" * 64 + b"  a.qcow2\n"}
+    found = fetch.mirrored(ImageMirror.parse(f"https://up.invalid/i={site.url}/m"), _image(UPSTREAM))
+    assert isinstance(found.source, UrlSource)
+    assert found.source.url == f"{site.url}/m/a.qcow2"
+    assert fetch.checksum(found.source) == f"sha256:{'a' * 64}"
+
+
+@pytest.mark.parametrize("there", ["/m/a.qcow2", "/m/SUMS"])
+def test_a_mirror_without_a_file_is_one_clear_error(site: Site, there: str) -> None:
+    site.files[there] = b"x"
+    with pytest.raises(BadInput, match=r"image_mirror lacks a file of image a: http://\S+ answers 404") as caught:
+        fetch.mirrored(ImageMirror.parse(f"https://up.invalid/i={site.url}/m"), _image(UPSTREAM))
+    assert "image_mirror" in caught.value.hint
+
+
+def test_a_mirror_that_only_the_infra_cluster_reaches_is_left_to_it() -> None:
+    pinned = UrlSource(kind="url", url="https://up.invalid/i/a.qcow2", checksum="sha256:" + "a" * 64)
+    found = fetch.mirrored(ImageMirror.parse("http://127.0.0.1:9"), _image(pinned))
+    assert isinstance(found.source, UrlSource)
+    assert found.source.url == "http://127.0.0.1:9/up.invalid/i/a.qcow2"
+    assert "cannot be reached" in str(trouble(found.source.url))
+
+
+def test_the_login_of_netrc_is_sent_to_its_site(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login me password secret\n")
+    (tmp_path / ".netrc").chmod(0o600)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    site.files["/SUMS"] = b"a" * 64 + b"  a.qcow2\n"
+    source = UrlSource(kind="url", url=site.url + PATH, checksum_url=f"{site.url}/SUMS")
+    assert fetch.checksum(source)
+    assert site.logins == ["Basic bWU6c2VjcmV0"]
