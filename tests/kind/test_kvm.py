@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.infra.kvm import guest, verdict
-from harness.infra.kvm.verdict import KvmState, Trial
+from harness.infra.kvm.trial import KvmState, Trial, read
 from tests.kind import emulated
 from tests.kind.emulated import Kernel
 
@@ -37,7 +37,7 @@ def test_the_guest_gets_to_its_end_on_a_processor_that_is_right(tmp_path: Path) 
 def test_a_kvm_that_works_is_found_to_work(tmp_path: Path, kernel: Kernel) -> None:
     lines = emulated.try_in_kernel(tmp_path, kernel, TRIAL_SECONDS)
 
-    assert verdict.read(Trial(lines, 0)).state is KvmState.WORKS, lines
+    assert read(Trial(lines, 0)).state is KvmState.WORKS, lines
 
 
 def test_the_verdict_on_this_host_is_that_of_a_stock_kernel(tmp_path: Path, kernel: Kernel) -> None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.infra.findings import Finding
-from harness.infra.kvm.verdict import KvmState, Verdict, judge
+from harness.infra.kvm.trial import KvmState, Verdict
+from harness.infra.kvm.verdict import judge
 
 Kvm = Literal["auto", "use", "hide"]
 SLOW = "processors are emulated, so machines are about ten times slower"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.infra.kvm.choice import Kvm, choose, findings
-from harness.infra.kvm.verdict import KvmState, Verdict
+from harness.infra.kvm.trial import KvmState, Verdict
 
 ALL = {state: Verdict(state, f"is {state}") for state in KvmState}
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.infra.kvm import guest, verdict
-from harness.infra.kvm.verdict import KvmState, Trial, Verdict, judge, read
+from harness.infra.kvm.trial import KvmState, Trial, Verdict, read, try_out
+from harness.infra.kvm.verdict import judge
 
 SHUT_DOWN = "the processor shut down, as after a fault that its guest cannot handle"
 # Recorded: KVM with AMD's extensions (Linux 6.1, processor emulated by QEMU), and a KVM without any (PVM, Linux 6.18).
@@ -106,7 +107,7 @@ def test_no_device_and_another_architecture_are_told_without_a_trial(tmp_path: P
 
 
 def test_a_device_that_is_none_is_refused_by_the_real_monitor(device: Path) -> None:
-    found = read(verdict.try_out(device))
+    found = read(try_out(device))
 
     assert found.state is KvmState.BROKEN
     assert "Inappropriate ioctl for device" in found.why
