@@ -5,6 +5,8 @@
     GET /bin/NAME/VERSION/NAME.tar        all its files at top level, mode 0755, made while it is sent
     GET /images/FILE                      a disk image
 
+Whatever else is asked for is refused, and nothing that is sent is kept. No link leads out of the cache.
+
 Run as `python -m harness.artifacts.mirror --listen HOST:PORT --root CACHE`. It imports nothing but the standard
 library: it starts in a blink and stays small. It never makes an artifact; what is not in the cache is not found.
 """
@@ -17,7 +19,7 @@ import signal
 import sys
 import tarfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -26,6 +28,7 @@ from urllib.parse import unquote, urlsplit
 
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 IDLE_SECONDS = 60.0  # without a byte from or to a guest
+UNREAD_BYTES = 65536  # of a body that is refused
 Piece = bytes | Path
 
 
@@ -51,25 +54,31 @@ def find(root: Path, url_path: str) -> Body | None:
         case ["healthz"]:
             return Body([b"ok\n"], 3)
         case ["images", name]:
-            return _file(root / "images" / name)
+            return _file(root / "images" / name, root / "images")
         case ["bin", name, version, file]:
-            files = root / "artifacts" / name / version / "current" / "files"
-            return _file(files / file) or (_tar(files) if file == f"{name}.tar" else None)
+            artifacts = root / "artifacts"
+            files = artifacts / name / version / "current" / "files"
+            return _file(files / file, artifacts) or (_tar(files, artifacts) if file == f"{name}.tar" else None)
         case _:
             return None
 
 
-def _file(path: Path) -> Body | None:
-    return Body([path], path.stat().st_size) if path.is_file() else None
+def _inside(path: Path, root: Path) -> bool:
+    """Tell whether a path is a file below a folder, links followed."""
+    return path.is_file() and path.resolve().is_relative_to(root.resolve())
 
 
-def _tar(folder: Path) -> Body | None:
+def _file(path: Path, root: Path) -> Body | None:
+    return Body([path], path.stat().st_size) if _inside(path, root) else None
+
+
+def _tar(folder: Path, root: Path) -> Body | None:
     """Describe a tar archive of a folder without reading its files: headers and padding as bytes, contents as files."""
     if not folder.is_dir():
         return None
     pieces: list[Piece] = []
     total = 0
-    for path in sorted(path for path in folder.iterdir() if path.is_file()):
+    for path in sorted(path for path in folder.iterdir() if _inside(path, root)):
         entry = tarfile.TarInfo(path.name)
         entry.mode, entry.size = 0o755, path.stat().st_size
         header = entry.tobuf(tarfile.USTAR_FORMAT)
@@ -102,6 +111,34 @@ class MirrorHandler(BaseHTTPRequestHandler):
                 self._send(piece)
 
     do_HEAD = do_GET  # noqa: N815 - http.server's name
+
+    def refuse(self) -> None:
+        """Answer that the mirror only reads, and end the connection: what was to be written may still be coming.
+
+        A short body is read first: a connection that is closed with something unread is reset, and the answer lost.
+        """
+        length = self.headers.get("Content-Length", "")
+        if length.isdigit() and "Expect" not in self.headers:
+            self.rfile.read(min(int(length), UNREAD_BYTES))
+        text = f"{self.command} is not allowed: this mirror only serves files, by GET and HEAD\n".encode()
+        self.send_response(HTTPStatus.METHOD_NOT_ALLOWED)
+        for name, value in (("Allow", "GET, HEAD"), ("Connection", "close"), ("Content-Length", str(len(text)))):
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(text)
+
+    def __getattr__(self, name: str) -> Callable[[], None]:
+        """Return what answers any other method: http.server looks for `do_` and its name."""
+        if name.startswith("do_"):
+            return self.refuse
+        raise AttributeError(name)
+
+    def handle_expect_100(self) -> bool:
+        """Refuse a body before it is sent."""
+        if self.command in {"GET", "HEAD"}:
+            return super().handle_expect_100()
+        self.refuse()
+        return False
 
     def _send(self, piece: Piece) -> None:
         if isinstance(piece, bytes):

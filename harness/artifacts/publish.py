@@ -1,16 +1,18 @@
-"""Images into a registry: only those that it does not have yet, by digest."""
+"""Images into a registry of this host: only those that it does not have yet, by digest."""
 
 from __future__ import annotations
 
 import http.client
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from harness import proc
 from harness.artifacts import refs
 from harness.artifacts.catalogue import IMAGE_PREFIX
 from harness.artifacts.images import MANIFEST
 from harness.artifacts.recipe import Progress, Ref, silent
+from harness.artifacts.registry import writable
 from harness.artifacts.store import FILES, Artifact, Store
 from harness.errors import InfraError
 
@@ -27,32 +29,50 @@ class Published:
 
 
 def publish_images(
-    images: Sequence[Ref], registry: str, *, store: Store, progress: Progress = silent
+    images: Sequence[Ref], registry: str, *, root: Path, store: Store, progress: Progress = silent
 ) -> tuple[Published, ...]:
-    """Push images.
+    """Put images into the storage of a registry that only reads.
 
     Args:
         registry: host:port, spoken to in plain HTTP.
+        root: the folder of its storage.
 
     Raises:
-        BadInput: an image is not in the catalogue.  InfraError: the registry does not answer or refuses.
+        BadInput: an image is not in the catalogue.  InfraError: the registry does not answer, or has other storage.
     """
-    return tuple(_publish(store, artifact, registry) for artifact in store.ensure(images, progress).values())
+    artifacts = tuple(store.ensure(images, progress).values())
+    missing = [artifact for artifact in artifacts if _digest(artifact, registry) != artifact.facts["digest"]]
+    if missing:
+        with writable(root, store) as writer:
+            for artifact in missing:
+                _push(store, artifact, writer)
+    for artifact in missing:
+        if (found := _digest(artifact, registry)) != artifact.facts["digest"]:
+            reference, digest = _reference(artifact, registry), artifact.facts["digest"]
+            raise InfraError(f"{reference} has digest {found or 'none'} after a push of {digest} to {root}")
+    return tuple(
+        Published(_reference(artifact, registry), str(artifact.facts["digest"]), pushed=artifact in missing)
+        for artifact in artifacts
+    )
 
 
-def _publish(store: Store, artifact: Artifact, registry: str) -> Published:
-    repository = artifact.ref.name.removeprefix(IMAGE_PREFIX)
-    digest = str(artifact.facts["digest"])
-    reference = f"{registry}/{repository}:{artifact.ref.version}"
-    if digest_in(registry, repository, artifact.ref.version) == digest:
-        return Published(reference, digest, pushed=False)
-    crane_ref = refs.newest(store.catalogue, "crane")
-    crane = store.obtain(crane_ref.name, crane_ref.version).file("crane")
-    proc.run([crane, "push", "--insecure", artifact.directory / FILES, reference], timeout=store.limits.push)
-    found = digest_in(registry, repository, artifact.ref.version)
-    if found != digest:
-        raise InfraError(f"{reference} has digest {found or 'none'} after a push of {digest}")
-    return Published(reference, digest, pushed=True)
+def _repository(artifact: Artifact) -> str:
+    return artifact.ref.name.removeprefix(IMAGE_PREFIX)
+
+
+def _reference(artifact: Artifact, registry: str) -> str:
+    return f"{registry}/{_repository(artifact)}:{artifact.ref.version}"
+
+
+def _digest(artifact: Artifact, registry: str) -> str:
+    return digest_in(registry, _repository(artifact), artifact.ref.version)
+
+
+def _push(store: Store, artifact: Artifact, registry: str) -> None:
+    ref = refs.newest(store.catalogue, "crane")
+    crane = store.obtain(ref.name, ref.version).file("crane")
+    words = ("push", "--insecure", artifact.directory / FILES, _reference(artifact, registry))
+    proc.run([crane, *words], timeout=store.limits.push)
 
 
 def digest_in(registry: str, repository: str, tag: str) -> str:

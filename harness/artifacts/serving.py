@@ -5,11 +5,10 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness import paths, proc
-from harness.artifacts.publish import publish_images
 from harness.artifacts.recipe import Ref
 from harness.artifacts.supply import Supply
 from harness.errors import InfraError
@@ -50,7 +49,7 @@ def serving(supply: Supply, images: Sequence[Ref], *, mirror: str, registry: str
             services.append(proc.spawn(command.argv, env=command.env, log=logs / f"serve-{name}.log"))
         ready = Deadline.after(READY_SECONDS)
         until(lambda: _answering(services, registry, logs), deadline=ready, what="the registry to answer")
-        yield Serving(tuple(services), len(publish_images(images, registry, store=supply.store)))
+        yield Serving(tuple(services), len(replace(supply, images=images).publish(registry)))
     finally:
         for service in services:
             service.stop(grace=GRACE_SECONDS)

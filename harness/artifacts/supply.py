@@ -50,8 +50,13 @@ class Supply:
 
     def registry(self, address: str) -> ServiceCommand:
         """Return the service for images, at host:port. All instances of a machine share its storage."""
-        return registry_command(address, paths.cache_dir() / "registry", store=self.store, progress=self.progress)
+        return registry_command(address, _storage(), store=self.store, progress=self.progress)
 
     def publish(self, registry: str) -> tuple[Published, ...]:
-        """Push the images into the registry at host:port; those that are there already are left alone."""
-        return publish_images(self.images, registry, store=self.store, progress=self.progress)
+        """Have the registry at host:port, one of ours, serve the images; those that are there are left alone."""
+        return publish_images(self.images, registry, root=_storage(), store=self.store, progress=self.progress)
+
+
+def _storage() -> Path:
+    """Return the folder of the images of all registries on this host."""
+    return paths.cache_dir() / "registry"

@@ -12,6 +12,9 @@ from ipaddress import IPv4Address, IPv4Network
 MAX_INSTANCES = 16
 FIRST_SECOND_OCTET = 213
 MAX_NAMESPACES = 250
+MIRROR_PORT = 8080
+REGISTRY_PORT = 5000
+GUEST_PORTS = (REGISTRY_PORT, MIRROR_PORT)  # all that guests may connect to on their host
 _ID = re.compile(r"[0-9a-f]{1,9}")
 
 
@@ -33,14 +36,24 @@ class Names:
 
     @property
     def instance_address(self) -> IPv4Address:
-        """Return the one host address that the instance's guests may reach."""
+        """Return the one host address that the instance's guests may reach, at GUEST_PORTS alone."""
         return self.instance_network[1]
+
+    @property
+    def loopback_address(self) -> IPv4Address:
+        """Return the instance's own loopback address, for what the host alone talks to: no guest has a route there."""
+        return IPv4Address(f"127.{FIRST_SECOND_OCTET + self.index}.0.1")
 
     def network(self, namespace_index: int) -> IPv4Network:
         """Return the /24 of a VM namespace."""
         if not 1 <= namespace_index <= MAX_NAMESPACES:
             raise ValueError(f"namespace index {namespace_index} is not in 1..{MAX_NAMESPACES}")
         return IPv4Network((int(self.instance_network.network_address) + (namespace_index << 8), 24))
+
+    @property
+    def probe_network(self) -> IPv4Network:
+        """Return a /24 that no VM namespace gets."""
+        return IPv4Network((int(self.instance_network.network_address) + ((MAX_NAMESPACES + 1) << 8), 24))
 
     def host_address(self, namespace_index: int) -> IPv4Address:
         """Return the host's address in a VM namespace's network."""

@@ -1,8 +1,9 @@
 """Networks of machines: a bridge in a network namespace per VM namespace, a port and a namespace per machine.
 
 What a guest can reach is decided inside the bridge's namespace and vanishes with it: its own /24, and of the host the
-instance address alone. The host forwards nothing that comes in from a bridge. No firewall rule, route or sysctl of the
-host outside the interfaces made here is touched.
+mirror and the registry at the instance address. The host forwards nothing that comes in from a bridge. No firewall
+rule, route or sysctl of the host outside the interfaces made here is touched; the table in the host's own namespace
+that says the same once more is harness/infra/host/firewall.py.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 from harness import proc
-from harness.embedded.machines.names import Names
+from harness.embedded.machines.names import GUEST_PORTS, Names
 
 NETNS = Path("/run/netns")
 TIMEOUT = 20.0  # against hanging: one `ip` or `nft` command of this host's kernel
 BRIDGE = "br0"
 UPLINK = "up0"
+# Pings, and what paths need: without "fragmentation needed" a connection can hang.
+ICMP = "icmp type { echo-request, echo-reply, destination-unreachable, time-exceeded, parameter-problem }"
+ANSWER = "tcp flags & (syn | ack) != syn"  # TCP that does not open a connection
 
 
 @contextmanager
@@ -78,10 +82,11 @@ def create_network(names: Names, namespace_index: int) -> None:
         ],
         netns=netns,
     )
-    rules = filter_rules(names, namespace_index)
-    proc.run(["ip", "netns", "exec", netns, "nft", "-f", "-"], timeout=TIMEOUT, stdin=rules)
+    apply_filter(names, namespace_index)
     proc.run(["ip", "link", "add", f"{link}t", "type", "veth", "peer", "name", UPLINK, "netns", netns], timeout=TIMEOUT)
-    Path(f"/proc/sys/net/ipv4/conf/{link}t/forwarding").write_text("0", encoding="utf-8")
+    # Only what has an address of this network is taken from it, whatever the host does with other interfaces.
+    for key, value in (("forwarding", "0"), ("rp_filter", "1")):
+        Path(f"/proc/sys/net/ipv4/conf/{link}t/{key}").write_text(value, encoding="utf-8")
     ipv6 = Path(f"/proc/sys/net/ipv6/conf/{link}t/disable_ipv6")
     if ipv6.exists():
         ipv6.write_text("1", encoding="utf-8")
@@ -89,25 +94,39 @@ def create_network(names: Names, namespace_index: int) -> None:
     _batch([f"addr add {host}/24 dev {link}t", f"link set {link}t name {link}", f"link set {link} up"])
 
 
+def apply_filter(names: Names, namespace_index: int) -> None:
+    """Give a VM namespace's bridge its filter, in the place of what it has, without a moment in between."""
+    argv = ["ip", "netns", "exec", names.bridge_netns(namespace_index), "nft", "-f", "-"]
+    proc.run(argv, timeout=TIMEOUT, stdin=filter_rules(names, namespace_index))
+
+
 def filter_rules(names: Names, namespace_index: int) -> str:
     """Render the filter between a VM namespace's bridge and the host, in nft's language.
 
-    Towards the host pass: ARP for the host's own address here, everything to the instance address, and answers (TCP
-    that does not open a connection, ICMP) to the host's own address here.
+    Towards the host pass: ARP for the host's own address here, connections to the mirror and the registry, and answers
+    to the host's own address here. IPv6 does not. From the bridge's own namespace nothing passes: it has nothing to
+    say to the host, but an interface that a guest stacks on the bridge (its netlink reaches that far) would.
     """
     host, instance = names.host_address(namespace_index), names.instance_address
+    ports = ", ".join(map(str, GUEST_PORTS))
     return f"""
+table bridge vmatrix
+delete table bridge vmatrix
 table bridge vmatrix {{
     chain forward {{
         type filter hook forward priority 0; policy accept;
         oifname "{UPLINK}" jump to_host
     }}
+    chain output {{
+        type filter hook output priority 0; policy accept;
+        oifname "{UPLINK}" drop
+    }}
     chain to_host {{
         arp daddr ip {host} accept
         ip saddr != {names.network(namespace_index)} drop
-        ip daddr {instance} accept
-        ip daddr {host} ip protocol icmp accept
-        ip daddr {host} tcp flags & (syn | ack) != syn accept
+        ip daddr {instance} tcp dport {{ {ports} }} accept
+        ip daddr {{ {host}, {instance} }} {ICMP} accept
+        ip daddr {host} {ANSWER} accept
         drop
     }}
 }}

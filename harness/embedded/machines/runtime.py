@@ -50,6 +50,12 @@ class Machines:
             if not netns.network_exists(self.names, namespace_index):
                 netns.create_network(self.names, namespace_index)
 
+    def close_networks(self) -> None:
+        """Give every network that is there its filter anew: an older vmatrix made it, or somebody changed it."""
+        with self._network_lock():
+            for namespace_index in sorted(index for index, machine in netns.owned(self.names) if not machine):
+                netns.apply_filter(self.names, namespace_index)
+
     def remove_network(self, namespace_index: int) -> None:
         """Take a VM namespace's network away. Idempotent; its machines are to be killed before."""
         with self._network_lock():

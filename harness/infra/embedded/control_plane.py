@@ -2,7 +2,7 @@
 
 The flags differ from a production cluster's in what a test infrastructure can afford and gains from: etcd does not
 flush to disk (its data dies with the instance), nobody elects a leader among one, namespaces are deleted by many
-workers at once.
+workers at once. Only the API server listens where others than this host reach it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from harness.infra.host.addresses import (
     KCM_PORT,
     SCHEDULER_PORT,
     address_of,
+    loopback_of,
     service_address_of,
     service_range_of,
 )
@@ -40,7 +41,7 @@ def server_of(index: int) -> str:
 
 def ensure_credentials(layout: Layout, index: int) -> None:
     """Make the certificates and kubeconfigs that are missing or do not fit the instance's address."""
-    addresses = (address_of(index), "127.0.0.1", service_address_of(index))
+    addresses = (address_of(index), loopback_of(index), "127.0.0.1", service_address_of(index))
     pki.ensure(layout.pki, addresses=addresses, names=NAMES, node=layout.node)
     server, cluster = server_of(index), f"vmatrix-{layout.name}"
     kubeconfigs = {component: layout.kubeconfig_of(component) for component in COMPONENTS}
@@ -61,7 +62,7 @@ def programs(
 
 
 def _etcd(layout: Layout, index: int, binaries: Binaries) -> HostProgram:
-    address, files = address_of(index), pki.issued(layout.pki, "etcd")
+    address, files = loopback_of(index), pki.issued(layout.pki, "etcd")
     client, peer = f"https://{address}:{ETCD_PORT}", f"https://{address}:{ETCD_PEER_PORT}"
     ca = str(layout.pki / "ca.crt")
     flags: dict[str, object] = {
@@ -103,7 +104,7 @@ def _apiserver(layout: Layout, index: int, binaries: Binaries, more: Mapping[str
         "tls-cert-file": serving.certificate,
         "tls-private-key-file": serving.key,
         "client-ca-file": folder / "ca.crt",
-        "etcd-servers": f"https://{address}:{ETCD_PORT}",
+        "etcd-servers": f"https://{loopback_of(index)}:{ETCD_PORT}",
         "etcd-cafile": folder / "ca.crt",
         "etcd-certfile": etcd.certificate,
         "etcd-keyfile": etcd.key,
@@ -170,7 +171,7 @@ def _component(layout: Layout, index: int, name: str, port: int) -> dict[str, ob
         "kubeconfig": kubeconfig,
         "authentication-kubeconfig": kubeconfig,
         "authorization-kubeconfig": kubeconfig,
-        "bind-address": address_of(index),
+        "bind-address": loopback_of(index),
         "secure-port": port,
         "tls-cert-file": files.certificate,
         "tls-private-key-file": files.key,
@@ -180,7 +181,7 @@ def _component(layout: Layout, index: int, name: str, port: int) -> dict[str, ob
 
 def _follower(name: str, binaries: Binaries, flags: dict[str, object], layout: Layout, index: int) -> HostProgram:
     """Return a component that needs the API to be ready."""
-    url = f"https://{address_of(index)}:{flags['secure-port']}/healthz"
+    url = f"https://{loopback_of(index)}:{flags['secure-port']}/healthz"
     ready = answers(url, authority=layout.pki / "ca.crt")
     return HostProgram(name, _start(binaries, name, flags), ready, after=("kube-apiserver",))
 

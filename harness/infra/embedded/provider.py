@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.infra.embedded import control_plane
 from harness.infra.findings import Finding
-from harness.infra.host import guests, preflight, services
+from harness.infra.host import guests, preflight, services, way
 from harness.infra.host.addresses import PORTS, address_of, mirror_of
 from harness.infra.host.instance import Occupant
 from harness.infra.host.program import HostProgram
@@ -27,11 +27,12 @@ class EmbeddedProvider(Occupant):
 
         Raises:
             BadInput: this host lacks something (all of it at once); nothing was touched.
-            InfraError: a program did not come up.
+            InfraError: a program did not come up, or a firewall of this host keeps machines from the mirror.
         """
         with self.host.coming_up(self) as index:
             control_plane.ensure_credentials(self.layout, index)
             self.host.start(self.programs(index))
+            way.require(index)
             self.host.config.publish(mirror_of(index).registry)
 
     def findings(self) -> list[Finding]:

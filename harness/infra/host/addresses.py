@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ipaddress import IPv4Network
 
-from harness.embedded.machines.names import MAX_INSTANCES, Names
+from harness.embedded.machines.names import MAX_INSTANCES, MIRROR_PORT, REGISTRY_PORT, Names
 from harness.model import Mirror
 
 INDICES = range(MAX_INSTANCES)
@@ -13,8 +13,6 @@ ETCD_PORT = 2379
 ETCD_PEER_PORT = 2380
 KCM_PORT = 10257
 SCHEDULER_PORT = 10259
-MIRROR_PORT = 8080
-REGISTRY_PORT = 5000
 WEBHOOK_PORT = 8443
 SUBRESOURCES_PORT = 8444  # KubeVirt's aggregated API
 KUBELET_PORT = 10250  # what the API server asks for launchers' logs
@@ -35,8 +33,13 @@ def block_of(index: int) -> str:
 
 
 def address_of(index: int) -> str:
-    """Return the address that all host services of an instance listen on."""
+    """Return the address of those services of an instance that guests, or the node of a kind cluster, reach."""
     return str(Names(index).instance_address)
+
+
+def loopback_of(index: int) -> str:
+    """Return the address of those services that only this host's own processes use."""
+    return str(Names(index).loopback_address)
 
 
 def bridge_of(index: int) -> str:

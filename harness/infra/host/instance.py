@@ -16,13 +16,13 @@ from typing import Any
 from harness.embedded.machines import Machines
 from harness.errors import InfraError, Leaked, VmatrixError
 from harness.infra.findings import Finding, raise_if_any
-from harness.infra.host import folder, leftovers, locks, network, processes, record, services, status
+from harness.infra.host import firewall, folder, leftovers, locks, network, processes, record, services, status
 from harness.infra.host.addresses import address_of, mirror_of
 from harness.infra.host.config import HostConfig
 from harness.infra.host.marked import kill_marked
 from harness.infra.host.program import HostProgram
 from harness.infra.host.record import InstanceRecord
-from harness.infra.host.status import InstanceStatus
+from harness.infra.host.status import InstanceStatus, ProgramStatus, State
 from harness.model import Mirror
 from harness.spec.settings import Settings
 from harness.until import Deadline, NotYet, TimedOut, until
@@ -58,6 +58,10 @@ class Occupant(ABC):
     @abstractmethod
     def remove(self) -> None:
         """Remove everything of the instance from this host."""
+
+    def machines_here(self) -> bool:
+        """Tell whether machines run on this host, and are to be kept from it."""
+        return True
 
     def down(self) -> None:
         """Remove everything, in whatever state it is. Raises Leaked when something could not be; the rest was."""
@@ -116,6 +120,9 @@ class HostInstance:
             index = (found or folder.claim(layout)).index
             raise_inotify_limit()
             network.ensure_bridge(index, layout)
+            if occupant.machines_here():
+                firewall.ensure(index)
+                Machines(layout.root, index).close_networks()
             for path in (layout.pki, layout.run, layout.logs, layout.disks, layout.machines):
                 path.mkdir(parents=True, exist_ok=True, mode=0o700)
             yield index
@@ -163,6 +170,7 @@ class HostInstance:
         processes.take_down(layout, processes.recorded(layout), grace=GRACE)
         kill_marked(layout)
         if index is not None:
+            firewall.remove(index)
             network.remove_bridge(index, layout)
         if not leftovers.mounts(layout):  # never delete through a mount
             folder.remove_files(layout)
@@ -189,7 +197,12 @@ class HostInstance:
     def status(self, occupant: Occupant) -> InstanceStatus:
         """Look at the instance."""
         found = self.record
-        return status.look(self.layout, occupant.programs(found.index) if found is not None else ())
+        seen = status.look(self.layout, occupant.programs(found.index) if found is not None else ())
+        if found is None or not occupant.machines_here() or firewall.holds(found.index):
+            return seen
+        table = f"table {firewall.FAMILY} {firewall.table_of(found.index)}"
+        row = ProgramStatus("packet filter", None, 0, 0, f"{table} is not whole: guests may reach more of this host")
+        return replace(seen, state=State.BROKEN, programs=(*seen.programs, row))
 
     def describe(self, server: str) -> Mapping[str, Any]:
         """Return addresses, directories and programs with their process ids. `server`: the URL of the API."""

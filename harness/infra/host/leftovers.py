@@ -1,6 +1,6 @@
 """What of an instance is on this host, found by looking at the host and not at any record.
 
-Covers processes, mounts, loop devices, cgroups, network namespaces, links and files.
+Covers processes, mounts, loop devices, cgroups, network namespaces, links, the table of the packet filter and files.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from harness.infra.host import firewall
 from harness.infra.host.addresses import bridge_of
 from harness.infra.host.layout import Layout
 from harness.infra.host.marked import marked
@@ -26,6 +27,7 @@ def leftovers(layout: Layout, index: int | None) -> list[str]:
         *(f"cgroup {path}" for path in cgroups(layout, index)),
         *(f"network namespace {name}" for name in namespaces(index)),
         *(f"link {name}" for name in links(index)),
+        *(f"packet filter's {table}" for table in (firewall.found(index) if index is not None else ())),
         *(f"file {path}" for path in (layout.root, layout.lock) if path.exists()),
     ]
 

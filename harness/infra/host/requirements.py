@@ -101,6 +101,11 @@ nft add table bridge probe
 nft add chain bridge probe c '{ type filter hook forward priority 0; }'
 nft add rule bridge probe c ip daddr 10.0.0.1 drop
 """
+_FILTER_PROBE = """
+nft add table inet probe
+nft add chain inet probe c '{ type filter hook input priority 0; }'
+nft add rule inet probe c iifname "vmx0h*" tcp flags '& (syn | ack) != syn' accept
+"""
 _NAT_PROBE = """
 nft add table ip probe
 nft add chain ip probe c '{ type nat hook postrouting priority 100; }'
@@ -124,6 +129,12 @@ KERNEL: tuple[Requirement, ...] = (
         "it connects and isolates machines",
         _in_netns(_BRIDGE_PROBE),
         "modprobe --all bridge veth nf_tables nft_meta_bridge",
+    ),
+    Requirement(
+        "a packet filter for IPv4 and IPv6 in the kernel",
+        "it keeps machines from this host",
+        _in_netns(_FILTER_PROBE),
+        "modprobe nf_tables",
     ),
     Requirement(
         "NAT by nf_tables in the kernel",

@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 import harness
-from harness.infra.host.addresses import MIRROR_PORT, SUBRESOURCES_PORT, WEBHOOK_PORT, address_of, mirror_of
+from harness.embedded.machines.names import MIRROR_PORT
+from harness.infra.host.addresses import SUBRESOURCES_PORT, WEBHOOK_PORT, address_of, mirror_of
 from harness.infra.host.config import HostConfig
 from harness.infra.host.probes import accepts, answers, exists
 from harness.infra.host.program import HostProgram, PlainCommand

@@ -14,7 +14,7 @@ from typing import Any
 from harness.errors import InfraError, Leaked, VmatrixError
 from harness.infra.cluster import nested
 from harness.infra.findings import Finding, raise_if_any
-from harness.infra.host import guests, services
+from harness.infra.host import guests, services, way
 from harness.infra.host.addresses import PORTS, address_of, mirror_of
 from harness.infra.host.config import HostConfig
 from harness.infra.host.instance import Occupant, infra_command
@@ -131,6 +131,7 @@ class KindProvider(Occupant):
         if self.embedded():
             self.kind.say("attaching KubeVirt and CDI")
             self.host.start(self.programs(index))
+            way.require(index)
         self.host.config.publish(mirror)
 
     def remove(self) -> None:
@@ -173,6 +174,10 @@ class KindProvider(Occupant):
     def access(self) -> Access:
         """Return how machines are reached: the embedded KubeVirt's are this host's, a release's are pods."""
         return "direct" if self.embedded() else "portforward"
+
+    def machines_here(self) -> bool:
+        """Tell whether machines run on this host: the embedded KubeVirt's do, a release's are pods of the node."""
+        return self.embedded()
 
     def guest_vars(self) -> Mapping[str, Any]:
         """Return what the playbooks need to know: of this host's kernel, or of the cluster's own networks."""

@@ -6,8 +6,12 @@ they are not there.
 
 from __future__ import annotations
 
+import http.client
 import json
+import os
+import signal
 import socket
+import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +21,7 @@ import pytest
 from harness import proc
 from harness.artifacts import catalogue, refs
 from harness.artifacts.publish import Published, digest_in, publish_images
-from harness.artifacts.registry import registry_command
+from harness.artifacts.registry import registry_command, writable
 from harness.artifacts.store import Store
 from harness.errors import InfraError
 from harness.until import Deadline, NotYet, until
@@ -31,9 +35,14 @@ def store() -> Store:
 
 
 @pytest.fixture(scope="module")
-def registry(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the registry's images."""
+    return tmp_path_factory.mktemp("registry")
+
+
+@pytest.fixture(scope="module")
+def registry(store: Store, folder: Path) -> Iterator[str]:
     """Yield the address of an empty registry."""
-    folder = tmp_path_factory.mktemp("registry")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
@@ -56,8 +65,8 @@ def registry(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         service.stop(grace=5)
 
 
-def publish(store: Store, registry: str) -> tuple[Published, ...]:
-    return publish_images(refs.images(store.catalogue, VERSION), registry, store=store)
+def publish(store: Store, registry: str, folder: Path) -> tuple[Published, ...]:
+    return publish_images(refs.images(store.catalogue, VERSION), registry, root=folder, store=store)
 
 
 def crane(store: Store, *words: str) -> str:
@@ -66,10 +75,10 @@ def crane(store: Store, *words: str) -> str:
     return proc.run([program, words[0], "--insecure", *words[1:]], timeout=120).stdout.strip()
 
 
-def test_images_are_pushed_once_and_pulled_whole(store: Store, registry: str, tmp_path: Path) -> None:
-    first = publish(store, registry)
+def test_images_are_pushed_once_and_pulled_whole(store: Store, registry: str, folder: Path, tmp_path: Path) -> None:
+    first = publish(store, registry, folder)
     assert all(image.pushed for image in first)
-    again = publish(store, registry)
+    again = publish(store, registry, folder)
     assert [image.digest for image in again] == [image.digest for image in first]
     assert not any(image.pushed for image in again)
     for image in first:
@@ -80,8 +89,8 @@ def test_images_are_pushed_once_and_pulled_whole(store: Store, registry: str, tm
         assert {"usr/local/bin/kube-proxy", "usr/sbin/nft"} <= set(tree.getnames())
 
 
-def test_what_kubeadm_asks_for_is_there(store: Store, registry: str) -> None:
-    publish(store, registry)
+def test_what_kubeadm_asks_for_is_there(store: Store, registry: str, folder: Path) -> None:
+    publish(store, registry, folder)
     kubeadm = store.obtain("kubeadm", VERSION).file("kubeadm")
     argv = [
         str(kubeadm),
@@ -108,8 +117,8 @@ def test_test_images_have_the_tags_that_the_tests_of_that_version_name(store: St
             assert f"registry.k8s.io/{repository}:{tag}" in listed
 
 
-def test_the_test_image_runs_its_program_with_a_shell_beside_it(store: Store, registry: str) -> None:
-    publish(store, registry)
+def test_the_test_image_runs_its_program_with_a_shell_beside_it(store: Store, registry: str, folder: Path) -> None:
+    publish(store, registry, folder)
     tag = catalogue.load().release(VERSION).images["e2e-test-images/agnhost"]
     config = json.loads(crane(store, "config", f"{registry}/e2e-test-images/agnhost:{tag}"))["config"]
     assert (config["Entrypoint"], config["Cmd"]) == (["/agnhost"], ["pause"])
@@ -124,9 +133,9 @@ def test_the_test_image_runs_its_program_with_a_shell_beside_it(store: Store, re
     ],
 )
 def test_images_carry_what_is_executed_in_them(
-    store: Store, registry: str, tmp_path: Path, repository: str, programs: list[str]
+    store: Store, registry: str, folder: Path, tmp_path: Path, repository: str, programs: list[str]
 ) -> None:
-    publish(store, registry)
+    publish(store, registry, folder)
     tag = next(ref.version for ref in refs.images(store.catalogue, VERSION) if ref.name == f"image/{repository}")
     crane(store, "export", f"{registry}/{repository}:{tag}", str(tmp_path / "tree.tar"))
     with tarfile.open(tmp_path / "tree.tar") as tree:
@@ -134,6 +143,79 @@ def test_images_carry_what_is_executed_in_them(
     assert set(programs) <= names
 
 
-def test_a_registry_that_is_not_there_is_said(store: Store) -> None:
+def test_a_registry_that_is_not_there_is_said(store: Store, tmp_path: Path) -> None:
     with pytest.raises(InfraError, match=r"the registry at 127\.0\.0\.1:9 does not answer"):
-        publish(store, "127.0.0.1:9")
+        publish(store, "127.0.0.1:9", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/v2/coredns/blobs/uploads/"),
+        ("POST", "/v2/fresh/blobs/uploads/"),
+        ("PUT", "/v2/coredns/blobs/uploads/"),
+        ("PATCH", "/v2/coredns/blobs/uploads/"),
+        ("PUT", "/v2/coredns/manifests/mine"),
+        ("DELETE", "/v2/coredns/manifests/{digest}"),
+        ("DELETE", "/v2/coredns/blobs/{digest}"),
+    ],
+)
+def test_nobody_writes_to_it(store: Store, registry: str, folder: Path, method: str, path: str) -> None:
+    coredns = next(image for image in publish(store, registry, folder) if "/coredns:" in image.reference)
+    before = sorted(folder.rglob("*"))
+    connection = http.client.HTTPConnection(registry, timeout=10)
+    connection.request(method, path.format(digest=coredns.digest), body=b"{}")
+    answer = connection.getresponse()
+
+    assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD")
+    assert answer.read() == b"Method not allowed\n"
+    connection.close()
+    assert sorted(folder.rglob("*")) == before
+    assert publish(store, registry, folder)[0].pushed is False
+
+
+def refuses(address: str) -> bool | NotYet:
+    """Tell whether nobody listens there any more."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=2).close()
+    except ConnectionRefusedError:
+        return True
+    return NotYet("somebody listens")
+
+
+def test_what_takes_uploads_listens_on_the_loopback_and_only_for_the_time(store: Store, tmp_path: Path) -> None:
+    with writable(tmp_path, store) as address:
+        assert address.startswith("127.0.0.1:")
+        connection = http.client.HTTPConnection(address, timeout=10)
+        connection.request("POST", "/v2/x/blobs/uploads/")
+        assert connection.getresponse().status == 202
+        connection.close()
+    until(lambda: refuses(address), deadline=Deadline.after(5), what="the registry to end", interval=0.05)
+
+
+def test_what_takes_uploads_ends_with_a_killed_publisher(store: Store, tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from pathlib import Path; from harness.artifacts.registry import writable;"
+        "from harness.artifacts.store import Store\n"
+        "with writable(Path(sys.argv[1]), Store()) as address: print(address, flush=True); time.sleep(60)"
+    )
+    publisher = proc.spawn([sys.executable, "-c", code, tmp_path], log=tmp_path / "log")
+
+    def said() -> str | NotYet:
+        text = (tmp_path / "log").read_text(encoding="utf-8")
+        return text.strip() if text.endswith("\n") else NotYet(text)
+
+    address = until(said, deadline=Deadline.after(20), what="the publisher to listen", interval=0.05)
+    os.kill(publisher.pid, signal.SIGKILL)
+
+    until(lambda: refuses(address), deadline=Deadline.after(5), what="the registry to end", interval=0.05)
+
+
+def test_a_registry_with_other_storage_is_said(store: Store, tmp_path: Path) -> None:
+    (pause,) = (ref for ref in refs.images(store.catalogue, VERSION) if ref.name == "image/pause")
+    with (
+        writable(tmp_path / "theirs", store) as registry,
+        pytest.raises(InfraError, match=r"/pause:\S+ has digest none after a push of sha256:\w+ to \S+/ours"),
+    ):
+        publish_images([pause], registry, root=tmp_path / "ours", store=store)

@@ -10,7 +10,7 @@ from harness import proc
 
 
 def things(*tokens: str) -> set[str]:
-    """Return every process, mount, loop device, cgroup, link, network namespace and file that mentions a token.
+    """Return every process, mount, loop device, cgroup, link, filter, network namespace and file that mentions a token.
 
     A process mentions what stands in its command line or its environment. This process itself is left out.
     """
@@ -23,6 +23,7 @@ def _everything() -> Iterator[str]:
     yield from (f"link {line}" for line in _output("ip", "-oneline", "address", "show"))
     yield from (f"link {line}" for line in _output("ip", "-oneline", "link", "show"))
     yield from (f"netns {line}" for line in _output("ip", "netns", "list"))
+    yield from (f"filter {line}" for line in _output("nft", "list", "ruleset"))
     yield from (f"cgroup {line}" for line in _output("find", "/sys/fs/cgroup", "-type", "d"))
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "vmatrix"
     if state.exists():

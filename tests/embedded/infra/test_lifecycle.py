@@ -130,6 +130,46 @@ def test_killed_processes_alone_are_started_again_and_data_is_kept(instances: In
     assert traces(provider, index) == set()
 
 
+def test_the_packet_filter_is_the_instances_own_is_mended_and_goes(instances: Instances) -> None:
+    first, second = instances("filter"), instances("filter-2")
+    first.up()
+    second.up()
+    here, there = index_of(first), index_of(second)
+    whole = filter_of(here)
+    assert f'iifname "{bridge_of(here)}h*" jump from_guests' in whole
+    proc.run(["nft", "flush", "chain", "inet", bridge_of(here), "from_guests"], timeout=10)
+    seen = first.status()
+    assert seen.state is State.BROKEN
+    assert [p.problem for p in seen.programs if p.name == "packet filter"] == [
+        f"table inet {bridge_of(here)} is not whole: guests may reach more of this host"
+    ]
+    for damage in ((), ("delete", "table", "inet", bridge_of(here)), ()):
+        if damage:
+            proc.run(["nft", *damage], timeout=10)
+        first.up()
+        assert filter_of(here) == whole
+        assert first.status().state is State.UP
+    first.down()
+    assert filter_of(here) == ""
+    assert bridge_of(there) in filter_of(there)
+    assert second.status().state is State.UP
+
+
+def filter_of(index: int) -> str:
+    """Return an instance's table in this host's packet filter."""
+    return proc.run(["nft", "list", "table", "inet", bridge_of(index)], timeout=10, check=False).stdout
+
+
+def test_what_only_the_host_needs_listens_on_the_loopback(infra: EmbeddedProvider) -> None:
+    shown = proc.run(["ss", "-Hltn"], timeout=10).stdout.splitlines()
+    octet = 213 + index_of(infra)
+    own = {row.split()[3] for row in shown if row.split()[3].startswith((f"10.{octet}.", f"127.{octet}."))}
+    assert {a for a in own if a.startswith("127.")} == {f"127.{octet}.0.1:{p}" for p in (2379, 2380, 10257, 10259)}
+    assert {a for a in own if a.startswith("10.")} == {
+        f"10.{octet}.0.1:{port}" for port in (5000, 6443, 8080, 8443, 8444, 10250)
+    }
+
+
 def test_down_leaves_nothing_of_machines_networks_and_disks(instances: Instances) -> None:
     provider = instances("disks")
     provider.up()
@@ -143,7 +183,7 @@ def test_down_leaves_nothing_of_machines_networks_and_disks(instances: Instances
     group = Path("/sys/fs/cgroup/memory") if Path("/sys/fs/cgroup/memory").is_dir() else Path("/sys/fs/cgroup")
     (group / f"{bridge_of(index)}-abc").mkdir()
     kinds = {thing.split()[0] for thing in traces(provider, index)}
-    assert kinds == {"process", "mount", "loop", "cgroup", "link", "netns", "file"}
+    assert kinds == {"process", "mount", "loop", "cgroup", "link", "filter", "netns", "file"}
     provider.down()
     assert traces(provider, index) == set()
     assert leftovers.leftovers(provider.layout, index) == []
@@ -182,6 +222,8 @@ def test_down_after_an_up_that_was_killed(instances: Instances, tmp_path: Path, 
     coming.stop(grace=0)
     index = folder.find_index(provider.layout)
     assert index is not None
+    if moment.startswith("run/"):
+        assert f"packet filter's table inet {bridge_of(index)}" in leftovers.leftovers(provider.layout, index)
     provider.down()
     assert traces(provider, index) == set()
 

@@ -49,9 +49,9 @@ def trio(lab: Lab) -> Iterator[Trio]:
 
 
 @contextmanager
-def listening(address: str) -> Iterator[int]:
-    """Listen on a free port of a host address."""
-    with socket.create_server((address, 0)) as server:
+def listening(address: str, port: int) -> Iterator[int]:
+    """Listen on a port of a host address, 0 for a free one; give its number."""
+    with socket.create_server((address, port)) as server:
         yield server.getsockname()[1]
 
 
@@ -125,13 +125,15 @@ def test_the_hosts_other_addresses_are_out_of_reach(lab: Lab, trio: Trio) -> Non
     assert done.stdout.split() == ["tried"] * len(foreign), done.stderr
 
 
-def test_a_guest_opens_no_connection_to_the_hosts_address_in_its_network(lab: Lab, trio: Trio) -> None:
-    with listening(str(lab.machines.names.host_address(1))) as port:
-        done = lab.ssh(trio.one, f"timeout 2 bash -c '</dev/tcp/{lab.machines.names.host_address(1)}/{port}'")
-        assert done.returncode == 124  # dropped: neither refused nor connected
-    with listening(str(lab.machines.names.instance_address)) as port:
-        done = lab.ssh(trio.one, f"timeout 2 bash -c '</dev/tcp/{lab.machines.names.instance_address}/{port}'")
-        assert done.returncode == 0
+def test_a_guest_opens_connections_to_the_mirror_and_the_registry_alone(lab: Lab, trio: Trio) -> None:
+    names = lab.machines.names
+    here, instance = str(names.host_address(1)), str(names.instance_address)
+    opened = {}
+    for address, port in ((instance, 8080), (instance, 5000), (instance, 0), (here, 0), (here, 8080)):
+        with listening(address, port) as number:
+            done = lab.ssh(trio.one, f"timeout 2 bash -c '</dev/tcp/{address}/{number}'")
+        opened[address, port] = done.returncode  # 124 is a time-out: dropped, neither refused nor connected
+    assert opened == {(instance, 8080): 0, (instance, 5000): 0, (instance, 0): 124, (here, 0): 124, (here, 8080): 124}
 
 
 def test_nothing_beyond_the_host_is_reached(lab: Lab, trio: Trio) -> None:

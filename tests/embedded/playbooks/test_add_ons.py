@@ -6,8 +6,8 @@ import json
 
 from harness import paths
 from harness.artifacts import refs
-from harness.artifacts.publish import publish_images
 from harness.artifacts.store import Store
+from harness.artifacts.supply import Supply
 from harness.kube.client import Cluster
 from harness.kube.resources import STORAGE_CLASS
 from harness.model import Mirror
@@ -25,7 +25,7 @@ def test_host_routes_and_add_ons_serve_are_left_alone_and_taken_away(bench: Benc
     values = {**cell_of("cp1-w1").values, "network": "routes", "addons": "all"}
     cell = make_cell(load_spec(paths.project_dir() / "matrix"), values)
     store = Store()
-    publish_images(refs.add_ons(store.catalogue), mirror.registry, store=store)
+    Supply(str(cell.vars["cluster_kubernetes_version"]), refs.add_ons(store.catalogue), store).publish(mirror.registry)
     machines = range(len(cell.machines))
     names = {planned.name for planned in cell.machines}
     bench.boot(cell)

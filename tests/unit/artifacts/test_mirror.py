@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import io
+import socket
 import sys
 import tarfile
 import threading
@@ -100,6 +101,12 @@ def test_disk_images_and_health(address: str) -> None:
         "/bin/containerd/9/containerd",
         "/bin/containerd/9/containerd.tar",
         "/images/none.qcow2",
+        "/images",
+        "/images/",
+        "/bin",
+        "/bin/containerd/2.4.2",
+        "/bin/containerd/2.4.2/",
+        "//etc/passwd",
     ],
 )
 def test_nothing_else_is_served(address: str, path: str) -> None:
@@ -107,6 +114,45 @@ def test_nothing_else_is_served(address: str, path: str) -> None:
     assert status == 404
     assert length == len(body)
     assert b"nothing at" in body
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PROPFIND"])
+def test_nothing_but_reading_is_allowed(address: str, cache: Path, method: str) -> None:
+    before = sorted(cache.rglob("*"))
+    connection = http.client.HTTPConnection(address, timeout=10)
+    connection.request(method, "/images/new.qcow2", body=b"x" * 1000)
+    answer = connection.getresponse()
+
+    assert (answer.status, answer.headers["Allow"], answer.headers["Connection"]) == (405, "GET, HEAD", "close")
+    assert answer.read() == f"{method} is not allowed: this mirror only serves files, by GET and HEAD\n".encode()
+    connection.close()
+    assert sorted(cache.rglob("*")) == before
+
+
+def test_a_large_upload_is_refused_before_it_is_sent(address: str) -> None:
+    host, _, port = address.partition(":")
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall(
+            b"PUT /images/x HTTP/1.1\r\nHost: m\r\nContent-Length: 1099511627776\r\nExpect: 100-continue\r\n\r\n"
+        )
+        said = b"".join(iter(lambda: connection.recv(4096), b""))  # to the end of the connection
+    assert said.startswith(b"HTTP/1.1 405 ")
+
+
+def test_no_link_leads_out_of_the_cache(address: str, cache: Path) -> None:
+    files = cache / "artifacts/containerd/2.4.2/current/files"
+    (cache / "images" / "away.qcow2").symlink_to(cache / "secret")
+    (files / "away").symlink_to("/etc/hostname")
+    assert ask(address, "/images/away.qcow2")[0] == 404
+    assert ask(address, "/bin/containerd/2.4.2/away")[0] == 404
+    with tarfile.open(fileobj=io.BytesIO(ask(address, "/bin/containerd/2.4.2/containerd.tar")[2])) as archive:
+        assert sorted(archive.getnames()) == ["containerd", "ctr"]
+
+
+def test_folders_of_the_cache_may_be_links_to_another_disk(address: str, cache: Path) -> None:
+    (cache / "images").rename(cache / "elsewhere")
+    (cache / "images").symlink_to(cache / "elsewhere")
+    assert ask(address, "/images/debian-13-0123456789ab.qcow2")[0] == 200
 
 
 def test_it_runs_as_a_process_and_ends_on_sigterm(cache: Path, tmp_path: Path) -> None:

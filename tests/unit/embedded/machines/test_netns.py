@@ -6,18 +6,34 @@ from harness.embedded.machines import netns
 from harness.embedded.machines.names import Names
 
 
-def test_the_filter_ends_in_a_drop_and_lets_through_the_instance_address() -> None:
-    rules = netns.filter_rules(Names(3), 9)
+def chain(rules: str, name: str) -> list[str]:
+    """Return the rules of a chain."""
     lines = [line.strip() for line in rules.splitlines()]
-    to_host = lines[lines.index("chain to_host {") + 1 :]
-    assert to_host[:6] == [
+    start = lines.index(f"chain {name} {{") + 1
+    return lines[start : lines.index("}", start)]
+
+
+def test_the_filter_ends_in_a_drop_and_lets_through_the_mirror_and_the_registry() -> None:
+    icmp = "icmp type { echo-request, echo-reply, destination-unreachable, time-exceeded, parameter-problem }"
+    assert chain(netns.filter_rules(Names(3), 9), "to_host") == [
         "arp daddr ip 10.216.9.1 accept",
         "ip saddr != 10.216.9.0/24 drop",
-        "ip daddr 10.216.0.1 accept",
-        "ip daddr 10.216.9.1 ip protocol icmp accept",
+        "ip daddr 10.216.0.1 tcp dport { 5000, 8080 } accept",
+        f"ip daddr {{ 10.216.9.1, 10.216.0.1 }} {icmp} accept",
         "ip daddr 10.216.9.1 tcp flags & (syn | ack) != syn accept",
         "drop",
     ]
+
+
+def test_the_filter_judges_what_passes_the_bridge_and_what_is_stacked_on_it() -> None:
+    rules = netns.filter_rules(Names(3), 9)
+    assert chain(rules, "forward")[1:] == ['oifname "up0" jump to_host']
+    assert chain(rules, "output")[1:] == ['oifname "up0" drop']
+
+
+def test_the_filter_replaces_what_is_there() -> None:
+    lines = netns.filter_rules(Names(3), 9).strip().splitlines()
+    assert lines[:3] == ["table bridge vmatrix", "delete table bridge vmatrix", "table bridge vmatrix {"]
 
 
 def test_the_hardware_address_follows_from_the_ip_address_and_is_local_and_unicast() -> None:
