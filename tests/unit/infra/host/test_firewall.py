@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from harness import proc
 from harness.infra.host import firewall
 
 
@@ -40,13 +43,13 @@ def test_the_table_is_named_after_the_instance_and_replaced_in_one_step() -> Non
 def test_a_table_that_lost_a_rule_is_not_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = firewall.rules(2).partition("delete table inet vmx2\n")[2]
     for text, holds in ((whole, True), (whole.replace("        drop\n", ""), False), ("", False)):
-        monkeypatch.setattr(firewall, "_listed", lambda *_, text=text: text)
+        monkeypatch.setattr(firewall, "_listed", lambda *_, text=text, **__: text)
         assert firewall.holds(2) is holds
 
 
 def test_only_the_very_table_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     listed = "table ip filter\ntable inet vmx1\ntable inet vmx12\ntable bridge vmx1\n"
-    monkeypatch.setattr(firewall, "_listed", lambda *_: listed)
+    monkeypatch.setattr(firewall, "_listed", lambda *_, **__: listed)
     assert firewall.found(1) == ["table inet vmx1"]
     assert firewall.found(2) == []
 
@@ -56,3 +59,17 @@ def test_a_host_without_nft_has_no_table(monkeypatch: pytest.MonkeyPatch) -> Non
     assert firewall.found(1) == []
     assert not firewall.holds(1)
     firewall.remove(1)
+
+
+def test_a_kernel_that_does_not_tell_is_not_taken_for_one_without_a_table(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    broken = tmp_path / "nft"
+    broken.write_text("#!/bin/sh\necho cannot >&2\nexit 1\n", encoding="utf-8")
+    broken.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    with pytest.raises(proc.CommandFailed, match="nft list tables"):
+        firewall.remove(1)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert firewall.found(1) == []
