@@ -12,8 +12,8 @@ from harness.artifacts import refs
 from harness.artifacts.catalogue import IMAGE_PREFIX
 from harness.artifacts.images import MANIFEST
 from harness.artifacts.recipe import Progress, Ref, silent
-from harness.artifacts.registry import writable
 from harness.artifacts.store import FILES, Artifact, Store
+from harness.artifacts.uploads import writable
 from harness.errors import InfraError
 
 ANSWER_SECONDS = 10.0  # of a registry on this host
@@ -41,15 +41,19 @@ def publish_images(
         BadInput: an image is not in the catalogue.  InfraError: the registry does not answer, or has other storage.
     """
     artifacts = tuple(store.ensure(images, progress).values())
-    missing = [artifact for artifact in artifacts if _digest(artifact, registry) != artifact.facts["digest"]]
+    missing = [
+        artifact
+        for artifact in artifacts
+        if digest_in(registry, _repository(artifact), artifact.ref.version) != artifact.facts["digest"]
+    ]
     if missing:
         with writable(root, store) as writer:
             for artifact in missing:
                 _push(store, artifact, writer)
     for artifact in missing:
-        if (found := _digest(artifact, registry)) != artifact.facts["digest"]:
-            reference, digest = _reference(artifact, registry), artifact.facts["digest"]
-            raise InfraError(f"{reference} has digest {found or 'none'} after a push of {digest} to {root}")
+        if (found := digest_in(registry, _repository(artifact), artifact.ref.version)) != artifact.facts["digest"]:
+            why = f"has digest {found or 'none'} after a push of {artifact.facts['digest']} to {root}"
+            raise InfraError(f"{_reference(artifact, registry)} {why}")
     return tuple(
         Published(_reference(artifact, registry), str(artifact.facts["digest"]), pushed=artifact in missing)
         for artifact in artifacts
@@ -62,10 +66,6 @@ def _repository(artifact: Artifact) -> str:
 
 def _reference(artifact: Artifact, registry: str) -> str:
     return f"{registry}/{_repository(artifact)}:{artifact.ref.version}"
-
-
-def _digest(artifact: Artifact, registry: str) -> str:
-    return digest_in(registry, _repository(artifact), artifact.ref.version)
 
 
 def _push(store: Store, artifact: Artifact, registry: str) -> None:

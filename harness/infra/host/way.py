@@ -6,20 +6,16 @@ others have in the packet filter is named when it fails, and never changed.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from pathlib import Path
-from typing import Any
 
 from harness import proc
 from harness.embedded.machines.names import GUEST_PORTS, Names
 from harness.errors import InfraError
-from harness.infra.host import firewall
 from harness.infra.host.addresses import bridge_of
+from harness.infra.host.foreign import remedy, suspects
 
 SECONDS = 30.0  # against hanging: a link, a route, and two connections that CONNECT ends
-LEGACY = Path("/proc/net/ip_tables_names")  # the tables of iptables-legacy, which nft does not list
 # The namespace ends with its shell, and the link with the namespace, even if all of this is killed.
 SCRIPT = """
 pid=$1 link=$2 host=$3 own=$4 instance=$5; shift 5
@@ -42,10 +38,6 @@ for port in map(int, sys.argv[2:]):
     except OSError as error:
         print(f"{sys.argv[1]}:{port}: {error}")
 """
-REMEDIES = {  # by a name that the rule set has where this program made it
-    "ufw-": "ufw allow proto tcp from {network} to {address} port {ports}",
-    "firewalld": "firewall-cmd --zone=trusted --add-source={network}",
-}
 
 
 def require(index: int) -> None:
@@ -68,39 +60,3 @@ def require(index: int) -> None:
             hint=remedy(rules, names),
             detail="\n".join(suspects(rules, index)) or "no packet filter that could drop it was found",
         )
-
-
-def suspects(ruleset: str, index: int) -> list[str]:
-    """Return what may drop packets to this host: chains of others, and tables of iptables-legacy.
-
-    Args:
-        ruleset: what `nft --json list ruleset` says.
-    """
-    items = [item for item in json.loads(ruleset or "{}").get("nftables", []) if not _ours(item, index)]
-    dropping = {(rule["family"], rule["table"]) for item in items if (rule := item.get("rule")) and _drops(rule)}
-    found = [
-        f"nftables: table {chain['family']} {chain['table']}, chain {chain['name']}"
-        for chain in (item["chain"] for item in items if "chain" in item)
-        if chain.get("hook") in {"prerouting", "input"} and chain["family"] in {"ip", "inet", "netdev"}
-        if chain.get("policy") == "drop" or (chain["family"], chain["table"]) in dropping
-    ]
-    legacy = LEGACY.read_text(encoding="utf-8").split() if LEGACY.exists() else []
-    return found + [f"iptables-legacy: table {table}" for table in legacy]
-
-
-def remedy(ruleset: str, names: Names) -> str:
-    """Return the command that lets guests through a known firewall, else what to allow."""
-    ports = ",".join(map(str, GUEST_PORTS))
-    values = {"network": names.instance_network, "address": names.instance_address, "ports": ports}
-    known = next((command for mark, command in REMEDIES.items() if mark in ruleset), None)
-    allow = "let TCP from {network} to {address}, ports {ports}, in: nft list ruleset; iptables-legacy-save"
-    return (known or allow).format(**values)
-
-
-def _ours(item: dict[str, Any], index: int) -> bool:
-    own = {"family": firewall.FAMILY, "table": firewall.table_of(index)}
-    return any(isinstance(body, dict) and own.items() <= body.items() for body in item.values())
-
-
-def _drops(rule: dict[str, Any]) -> bool:
-    return any(statement.keys() & {"drop", "reject"} for statement in rule.get("expr", ()))

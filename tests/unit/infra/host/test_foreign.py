@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from harness.embedded.machines.names import Names
-from harness.infra.host import way
+from harness.infra.host import foreign
 
 
 @pytest.fixture(autouse=True)
 def _no_legacy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Have no table of iptables-legacy."""
-    monkeypatch.setattr(way, "LEGACY", tmp_path / "none")
+    monkeypatch.setattr(foreign, "LEGACY", tmp_path / "none")
 
 
 def ruleset(*items: dict[str, Any]) -> str:
@@ -41,7 +41,7 @@ def test_chains_that_drop_by_policy_or_by_rule_are_named() -> None:
         base("inet", "quiet", "input"),
         rule("inet", "quiet", {"accept": None}),
     )
-    assert way.suspects(listed, 0) == [
+    assert foreign.suspects(listed, 0) == [
         "nftables: table ip filter, chain INPUT",
         "nftables: table inet firewalld, chain filter_INPUT",
     ]
@@ -54,15 +54,15 @@ def test_what_cannot_drop_it_is_not_named() -> None:
         base("inet", "vmx3", "input"),
         rule("inet", "vmx3", {"drop": None}),
     )
-    assert way.suspects(listed, 3) == []
-    assert way.suspects(listed, 4) == ["nftables: table inet vmx3, chain input"]
-    assert way.suspects("", 3) == []
+    assert foreign.suspects(listed, 3) == []
+    assert foreign.suspects(listed, 4) == ["nftables: table inet vmx3, chain input"]
+    assert foreign.suspects("", 3) == []
 
 
 def test_tables_of_iptables_legacy_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "names").write_text("filter\nnat\n", encoding="utf-8")
-    monkeypatch.setattr(way, "LEGACY", tmp_path / "names")
-    assert way.suspects("", 0) == ["iptables-legacy: table filter", "iptables-legacy: table nat"]
+    monkeypatch.setattr(foreign, "LEGACY", tmp_path / "names")
+    assert foreign.suspects("", 0) == ["iptables-legacy: table filter", "iptables-legacy: table nat"]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_tables_of_iptables_legacy_are_named(monkeypatch: pytest.MonkeyPatch, tm
     ],
 )
 def test_the_remedy_is_the_command_of_the_firewall_that_is_there(listed: str, command: str) -> None:
-    assert way.remedy(listed, Names(2)) == command
+    assert foreign.remedy(listed, Names(2)) == command
 
 
 def test_the_network_that_is_tried_is_nobodys() -> None:
