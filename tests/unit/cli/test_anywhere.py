@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,8 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr("sys.argv", [])
+    for name in [name for name in os.environ if name.startswith(("CI_", "MATRIX_"))]:
+        monkeypatch.delenv(name)
     for name, value in {**JOB, "CI_PROJECT_DIR": str(tmp_path), "COLUMNS": "200"}.items():
         monkeypatch.setenv(name, value)
     return tmp_path
