@@ -41,11 +41,7 @@ def publish_images(
         BadInput: an image is not in the catalogue.  InfraError: the registry does not answer, or has other storage.
     """
     artifacts = tuple(store.ensure(images, progress).values())
-    missing = [
-        artifact
-        for artifact in artifacts
-        if digest_in(registry, _repository(artifact), artifact.ref.version) != artifact.facts["digest"]
-    ]
+    missing = [a for a in artifacts if digest_in(registry, _repository(a), a.ref.version) != a.facts["digest"]]
     if missing:
         with writable(root, store) as writer:
             for artifact in missing:
@@ -54,10 +50,7 @@ def publish_images(
         if (found := digest_in(registry, _repository(artifact), artifact.ref.version)) != artifact.facts["digest"]:
             why = f"has digest {found or 'none'} after a push of {artifact.facts['digest']} to {root}"
             raise InfraError(f"{_reference(artifact, registry)} {why}")
-    return tuple(
-        Published(_reference(artifact, registry), str(artifact.facts["digest"]), pushed=artifact in missing)
-        for artifact in artifacts
-    )
+    return tuple(Published(_reference(a, registry), str(a.facts["digest"]), pushed=a in missing) for a in artifacts)
 
 
 def _repository(artifact: Artifact) -> str:
