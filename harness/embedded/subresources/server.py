@@ -110,7 +110,13 @@ class SubresourceServer:
         if found := ASYNCHRONOUS.get(call.operation):
             return await found(self.parts, call, self._blocking)
         verb = VERBS[call.operation]
-        code, body = await self._blocking(lambda: verb(self.parts, call))
+        try:
+            code, body = await self._blocking(lambda: verb(self.parts, call))
+        except StatusError as refused:
+            if call.operation not in routing.READ:
+                raise
+            # KubeVirt answers so whatever the reason (httpGetRequestHandler).
+            return web.Response(status=HTTPStatus.INTERNAL_SERVER_ERROR, text=str(refused))
         return web.Response(status=code) if body is None else web.json_response(body, status=code)
 
     async def _call(self, request: web.Request) -> Call:

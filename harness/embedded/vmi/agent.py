@@ -149,6 +149,9 @@ class Agent:
         self._asked.discard(vmi["metadata"]["uid"])
         status: Json = copy.deepcopy(vmi["status"])
         enter(status, "Succeeded" if well else "Failed", datetime.now(UTC))
+        for interface in status.get("interfaces") or []:  # its network is torn down with it
+            for key in ("ipAddress", "ipAddresses"):
+                interface.pop(key, None)
         say, became = (self._say, "was shut down") if well else (self._warn, "crashed")
         say(vmi, "Stopped", f"The VirtualMachineInstance {became}.")
         return status

@@ -15,6 +15,7 @@ from tests.contract.walks import (
     VM_RECORDING,
     VM_WALKS,
     compare_dv,
+    compare_vm,
     compare_walk,
     order_violations,
 )
@@ -104,6 +105,18 @@ def test_the_recorded_machine_agrees_with_itself(walk: object) -> None:
     (found,) = (w for w in VM_WALKS if w is walk)
     assert len(steps(recorded.of(found.stream, found.recorded_name), found.facets)) > 10
     assert compare_walk(found, recorded, recorded, "cp-0") == []
+
+
+def test_the_corrected_recording_agrees_with_the_one_of_the_whole_kubevirt() -> None:
+    """They differ in what was asked for: the binding, the run strategy and the number of volumes."""
+    assert compare_vm(recording("vm-lifecycle-masquerade.json"), "vm") == [
+        "vm: condition/LiveMigratable: recorded False/InterfaceNotLiveMigratable; live False/DisksNotLiveMigratable",
+        "vm: condition/StorageLiveMigratable: recorded False/NotMigratable; live True",
+        "vm: runStrategy: recorded Once; live Always",
+        "vm: volumeSnapshots: recorded 0 -> 2; live 0 -> 1",
+        "vmi: condition/LiveMigratable: recorded False/InterfaceNotLiveMigratable; live False/DisksNotLiveMigratable",
+        "vmi: condition/StorageLiveMigratable: recorded False/NotMigratable; live True",
+    ]
 
 
 def test_the_recorded_machine_keeps_the_order_across_objects() -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from harness.embedded.subresources import discovery
+from harness.embedded.subresources.operations import SERVED
 
 
 def test_the_endpoints_port_has_the_services_name() -> None:
@@ -14,8 +18,13 @@ def test_the_endpoints_port_has_the_services_name() -> None:
     assert endpoints["metadata"]["labels"]["kubernetes.io/service-name"] == service["metadata"]["name"]
 
 
+RECORDED = Path(__file__).parents[3] / "contract" / "recorded" / "subresources-discovery.json"
+
+
 @pytest.mark.parametrize("version", discovery.VERSIONS)
-def test_what_kubevirt_leaves_out_of_its_list_is_left_out(version: str) -> None:
+def test_what_is_served_is_listed_as_kubevirt_lists_it(version: str) -> None:
+    recorded = json.loads(RECORDED.read_text(encoding="utf-8"))["resources"][version]
+    served = {f"{plural}/{subresource}" for plural, subresource in SERVED}
     listed = [one["name"] for one in discovery.resources(version)["resources"]]
-    assert "virtualmachineinstances/portforward" in listed
-    assert "virtualmachines/portforward" not in listed
+    assert listed == [name for name in recorded if name in served]
+    assert served - {*listed} == {"virtualmachines/portforward"}
