@@ -63,7 +63,9 @@ def agent_of(said: list[str]) -> Callable[[Guest], Agent]:
 def running(grace: int) -> Json:
     meta = {"name": "m", "namespace": "n", "uid": "12345678-0000"}
     spec = {"terminationGracePeriodSeconds": grace}
-    return {"kind": "VirtualMachineInstance", "metadata": meta, "spec": spec, "status": {"phase": "Running"}}
+    interface = {"name": "default", "mac": "02:00", "ipAddress": "10.1.0.5", "ipAddresses": ["10.1.0.5"]}
+    status = {"phase": "Running", "interfaces": [interface]}
+    return {"kind": "VirtualMachineInstance", "metadata": meta, "spec": spec, "status": status}
 
 
 def going(left: float) -> Json:
@@ -81,6 +83,7 @@ def test_a_guest_without_time_is_killed_and_has_succeeded(agent_of: Callable[[Gu
     status = agent_of(guest).stop(running(0), going(0))
     assert status is not None
     assert (status["phase"], guest.done) == ("Succeeded", ["kill"])
+    assert status["interfaces"] == [{"name": "default", "mac": "02:00"}]
     assert said == [*STOPPING, SHUT_DOWN]
 
 
