@@ -18,19 +18,13 @@ from harness.cell.access import control_directory
 from harness.model import Environment
 
 OWN_CALLBACKS = "ANSIBLE_CALLBACK_PLUGINS"
-# Ansible's own default, which a variable replaces too.
-DEFAULT_CALLBACKS = "~/.ansible/plugins/callback:/usr/share/ansible/plugins/callback"
-# Caches whose connection is no folder: there the prefix of the keys has to do.
-SERVERS = re.compile(r"redis|memcache|mongo")
+DEFAULT_CALLBACKS = "~/.ansible/plugins/callback:/usr/share/ansible/plugins/callback"  # Ansible's own
+SERVERS = re.compile(r"redis|memcache|mongo")  # caches whose connection is no folder: there a prefix has to do
 CONTROL_PATH = re.compile(r"""\s*-o\s*(["']?)ControlPath=[^\s"']*\1|\s*-S\s*\S+""")
 
 
 def variables(environment: Environment, playbook: Path, events: Path) -> dict[str, str]:
-    """Return the environment variables of a run, and make the folders that they name.
-
-    Args:
-        events: the file in which our callback plugin writes.
-    """
+    """Return the environment variables of a run whose failures go to a file; make the folders that they name."""
     control = control_directory(environment.run, environment.cell.id)
     own = control / "ansible"
     own.mkdir(mode=0o700, parents=True, exist_ok=True)

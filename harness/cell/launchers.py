@@ -11,8 +11,7 @@ CREATED_BY = "kubevirt.io/created-by"
 # What KubeVirt's masquerade binding gives to every guest (pod.vmNetworkCIDR's default): nobody else reaches it.
 MASQUERADED = ipaddress.ip_network("10.0.2.0/24")
 OOM_KILLED = "OOMKilled"
-# An instance ends so when its guest shuts down, whoever wanted that, and when it is deleted with a grace period of 0.
-SUCCEEDED = "Succeeded"
+SUCCEEDED = "Succeeded"  # of an instance whose guest shut down, or that was deleted with a grace period of 0
 SHUT_DOWN = "it shut down, and nobody deleted it: from inside, or because its launcher was evicted or told to go"
 NODE_AGENT = "kubevirt.io=virt-handler"
 

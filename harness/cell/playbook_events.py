@@ -74,15 +74,8 @@ def ended_by(path: Path) -> Ended | None:
 
 
 def _failure(event: Mapping[str, Any]) -> TaskFailure:
-    return TaskFailure(
-        task=event["task"],
-        handler=event["handler"],
-        host=event["host"],
-        unreachable=event["event"] == "unreachable",
-        tolerant=event["tolerant"],
-        item=event["item"],
-        result=event["result"],
-    )
+    same = {key: event[key] for key in ("task", "handler", "host", "tolerant", "item", "result")}
+    return TaskFailure(**same, unreachable=event["event"] == "unreachable")
 
 
 def _read(path: Path) -> list[dict[str, Any]]:
