@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from harness.embedded.process import Options, run
+from harness.embedded.stretch import STRETCH
 from harness.errors import EXIT_OK, VmatrixError
 
 log = logging.getLogger("kubevirt")
@@ -46,6 +48,7 @@ def options_of(arguments: Sequence[str]) -> Options:
         port,
         given.pki,
         given.subresources_address or (host, port + 1),
+        float(os.environ.get(STRETCH, "1")),
     )
 
 

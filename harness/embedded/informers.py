@@ -7,7 +7,7 @@ from harness.kube.informer import Informer
 from harness.kube.resources import Resource
 from harness.until import Deadline, NotYet, until
 
-SYNC_SECONDS = 30.0  # first lists of an API server on this host; this process reads no timeouts.yml
+SYNC_SECONDS = 30.0  # first lists of an API server on this host; times the factor
 
 
 class Informers:
@@ -32,13 +32,15 @@ class Informers:
         for informer in self._of.values():
             informer.start()
 
-    def wait(self) -> None:
+    def wait(self, stretch: float = 1.0) -> None:
         """Return when every kind had its first list.
 
         Raises:
-            TimedOut: one did not come within SYNC_SECONDS.
+            TimedOut: one did not come within SYNC_SECONDS, times the factor.
         """
-        until(self._missing, deadline=Deadline.after(SYNC_SECONDS), what="all informers to sync", interval=0.02)
+        until(
+            self._missing, deadline=Deadline.after(SYNC_SECONDS * stretch), what="all informers to sync", interval=0.02
+        )
 
     def _missing(self) -> bool | NotYet:
         late = [r.plural for r, informer in self._of.items() if not informer.synced.is_set()]

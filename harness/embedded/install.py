@@ -31,12 +31,12 @@ from harness.until import Deadline, NotYet, until
 
 CLUSTER_ROLE = Resource(roles.RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False)
 CLUSTER_ROLE_BINDING = Resource(roles.RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
-ESTABLISHED_SECONDS = 30.0  # the API server needs milliseconds; this process reads no timeouts.yml
+ESTABLISHED_SECONDS = 30.0  # the API server needs milliseconds; times the factor
 STATUS_APART = (KUBEVIRT, STORAGE_PROFILE)  # their status is a subresource
 WORKERS = 12
 
 
-def install(cluster: Cluster, *, ca_bundle: bytes, webhook_url: str) -> None:
+def install(cluster: Cluster, *, ca_bundle: bytes, webhook_url: str, stretch: float = 1.0) -> None:
     """Bring the cluster to where KubeVirt and CDI are deployed.
 
     Args:
@@ -66,7 +66,8 @@ def install(cluster: Cluster, *, ca_bundle: bytes, webhook_url: str) -> None:
                 STORAGE_CLASS: [operands.storage_class()],
             }
         )
-        for done in [pool.submit(_wait_until_established, cluster, body["metadata"]["name"]) for body in definitions]:
+        names = [body["metadata"]["name"] for body in definitions]
+        for done in [pool.submit(_wait_until_established, cluster, name, stretch) for name in names]:
             done.result()
         webhooks = configurations(url=webhook_url, ca_bundle=ca_bundle, trusted=own_name(cluster))
         ensure_all(
@@ -80,10 +81,10 @@ def install(cluster: Cluster, *, ca_bundle: bytes, webhook_url: str) -> None:
         )
 
 
-def _wait_until_established(cluster: Cluster, name: str) -> None:
+def _wait_until_established(cluster: Cluster, name: str, stretch: float) -> None:
     def established() -> bool | NotYet:
         conditions = {c["type"]: c["status"] for c in dig(cluster.get(CRD, name), "status", "conditions") or []}
         return conditions.get("Established") == "True" or NotYet(f"conditions are {conditions}")
 
     what = f"definition {name} to be established"
-    until(established, deadline=Deadline.after(ESTABLISHED_SECONDS), what=what, interval=0.05)
+    until(established, deadline=Deadline.after(ESTABLISHED_SECONDS * stretch), what=what, interval=0.05)

@@ -47,7 +47,10 @@ UNREADY_TAINTS = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/
 
 @dataclass(frozen=True)
 class Options:
-    """How the process was called; see __main__.py."""
+    """How the process was called; see __main__.py.
+
+    stretch: factor for what it waits for at its start and at a machine's.
+    """
 
     kubeconfig: Path
     state: Path
@@ -57,6 +60,7 @@ class Options:
     webhook_port: int
     pki: Path
     subresources: tuple[str, int]
+    stretch: float = 1.0
 
 
 def run(options: Options) -> None:
@@ -81,7 +85,7 @@ def run(options: Options) -> None:
     ready.parent.mkdir(parents=True, exist_ok=True)
     ready.unlink(missing_ok=True)
     context.disks.mkdir(parents=True, exist_ok=True)
-    _wait_for_api(cluster)
+    _wait_for_api(cluster, options.stretch)
     server = _serve_webhooks(options, cluster)
     try:
         _start(context, options)
@@ -93,7 +97,7 @@ def run(options: Options) -> None:
         _stop(context, server)
 
 
-def _wait_for_api(cluster: Cluster) -> None:
+def _wait_for_api(cluster: Cluster, stretch: float) -> None:
     def answers() -> bool | NotYet:
         try:
             cluster.request("GET", "/readyz", read_seconds=ANSWER_SECONDS)
@@ -101,7 +105,7 @@ def _wait_for_api(cluster: Cluster) -> None:
             return NotYet(str(error))
         return True
 
-    until(answers, deadline=Deadline.after(API_SECONDS), what="the API server to be ready", interval=0.1)
+    until(answers, deadline=Deadline.after(API_SECONDS * stretch), what="the API server to be ready", interval=0.1)
 
 
 def _serve_webhooks(options: Options, cluster: Cluster) -> HttpsServer:
@@ -113,21 +117,21 @@ def _serve_webhooks(options: Options, cluster: Cluster) -> HttpsServer:
 
 def _start(context: Context, options: Options) -> None:
     url = f"https://{options.webhook_host}:{options.webhook_port}"
-    install(context.cluster, ca_bundle=(options.pki / "ca.crt").read_bytes(), webhook_url=url)
+    install(context.cluster, ca_bundle=(options.pki / "ca.crt").read_bytes(), webhook_url=url, stretch=options.stretch)
     machine.register(context)
     heartbeat.start(context)
-    machines = Machines(options.state, options.index)
+    machines = Machines(options.state, options.index, options.stretch)
     guests = _attach(context, machines)
     _serve_subresources(context, options, guests)
     server = logs.serve(options.webhook_host, options.pki, _console(context, machines))
     context.on_stop(server.shutdown)
     cdi.start(context)
     context.informers.start()
-    context.informers.wait()
+    context.informers.wait(options.stretch)
     for controller in context.controllers:
         controller.start()
-    _wait_for_node(context)
-    discovery.wait_until_available(context.cluster)
+    _wait_for_node(context, options.stretch)
+    discovery.wait_until_available(context.cluster, options.stretch)
 
 
 def _serve_subresources(context: Context, options: Options, guests: Guests) -> None:
@@ -167,7 +171,7 @@ def _attach(context: Context, machines: Machines) -> Guests:
     return guests
 
 
-def _wait_for_node(context: Context) -> None:
+def _wait_for_node(context: Context, stretch: float) -> None:
     """Wait until the scheduler may use the Node: the taints of an unready one are taken off by its controller."""
 
     def schedulable() -> bool | NotYet:
@@ -176,7 +180,7 @@ def _wait_for_node(context: Context) -> None:
         return NotYet(f"node {context.node} has taints {', '.join(sorted(taints))}") if taints else True
 
     what = f"node {context.node} to be schedulable"
-    until(schedulable, deadline=Deadline.after(SCHEDULABLE_SECONDS), what=what, interval=0.1)
+    until(schedulable, deadline=Deadline.after(SCHEDULABLE_SECONDS * stretch), what=what, interval=0.1)
 
 
 def _stop(context: Context, server: HttpsServer) -> None:

@@ -14,8 +14,10 @@ import yaml
 
 from harness import providers
 from harness.artifacts.recipe import ArtifactLimits
+from harness.embedded.stretch import STRETCH
 from harness.errors import BadInput
 from harness.infra.embedded.provider import EmbeddedProvider
+from harness.infra.host.services import kubevirt
 from harness.infra.kind.config import KindLimits
 from harness.infra.kind.provider import KindProvider
 from harness.kube.patience import HASTY, PATIENT, Patience
@@ -126,6 +128,16 @@ def test_a_scale_stretches_the_start_of_an_instance_and_the_making_of_artifacts(
         assert given.host.config.up_seconds == 10 * usual.host.config.up_seconds == 10 * TIMEOUTS.instance_up
         if isinstance(given, KindProvider):
             assert given.kind.limits == KindLimits.of(SLOW)
+
+
+def test_a_scale_stretches_what_the_embedded_kubevirt_waits_for() -> None:
+    provider = providers.named("embedded").instance(Opening(Settings(infra_name="slow"), timeouts=SLOW))
+    assert isinstance(provider, EmbeddedProvider)
+    started = kubevirt(provider.host.config, 0).command()
+    assert started.env[STRETCH] == "10.0"
+    waits = [found for _, text in modules("harness/embedded") for found in re.findall(r"Deadline.after\((.*?)\)", text)]
+    assert waits
+    assert [wait for wait in waits if "stretch" not in wait] == []
 
 
 def test_timeouts_are_read_whatever_is_wrong_with_other_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

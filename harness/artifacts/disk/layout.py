@@ -1,6 +1,6 @@
 """A raw disk from a root directory: a GPT, an ext4 root file system, and the boot loaders of a bootable image.
 
-Nothing is mounted. All ids follow from an identity, so two packings of one image have the same.
+Nothing is mounted. All ids follow from an identity.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ TABLE_LIMIT = 60.0  # a partition table, written at once
 MIB = 1 << 20
 SECTOR = 512
 NAMESPACE = uuid.UUID("0c2a8a5e-3b0e-4d53-9d0c-6a3c8d1f7b42")
-# Discoverable Partitions Specification: root, x86-64
-ROOT_TYPE = "4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709"
+ROOT_TYPE = "4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709"  # Discoverable Partitions Specification: root, x86-64
 ESP_TYPE = "C12A7328-F81F-11D2-BA4B-00A0C93EC93B"
 BIOS_TYPE = "21686148-6449-6E6F-744E-656564454649"  # GRUB manual, "BIOS installation"
 CORE_START, ESP_START = MIB, 2 * MIB

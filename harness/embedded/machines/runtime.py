@@ -18,7 +18,7 @@ from harness.embedded.machines.names import Names
 from harness.errors import InfraError
 from harness.until import Deadline, NotYet, until
 
-START_SECONDS = 30.0  # pid 1 of a machine, a process of this host; this process reads no timeouts.yml
+START_SECONDS = 30.0  # pid 1 of a machine, a process of this host; times the factor
 PAUSE_SECONDS = 10.0  # this host's kernel freezes a control group in milliseconds
 KILL_SECONDS = 60.0  # against hanging: processes, mounts and groups of this host; the next try goes on from there
 UMOUNT_SECONDS = 60.0  # a disk's last writes, on a busy host; tried again until KILL_SECONDS are over
@@ -28,9 +28,13 @@ CONSOLE_TAIL_BYTES = 8192
 
 
 class Machines:
-    """The machines of the instance with index `index`, whose state directory is `state`."""
+    """The machines of the instance with index `index`, whose state directory is `state`.
 
-    def __init__(self, state: Path, index: int) -> None:
+    stretch: factor for how long a machine may take to start and to go.
+    """
+
+    def __init__(self, state: Path, index: int, stretch: float = 1.0) -> None:
+        self._stretch = stretch
         self.names = Names(index)
         self._state = state.resolve()
 
@@ -126,7 +130,7 @@ class Machines:
             return nspawn.init(groups) is not None or NotYet("systemd-nspawn has not started its pid 1")
 
         what = f"machine {machine_id} to run its pid 1"
-        until(probe, deadline=Deadline.after(START_SECONDS), what=what, interval=0.02)
+        until(probe, deadline=Deadline.after(START_SECONDS * self._stretch), what=what, interval=0.02)
 
     def _alive(self, machine_id: str) -> bool:
         return nspawn.supervisor(self.names.machine(machine_id), self._groups(machine_id)) is not None
@@ -163,7 +167,7 @@ class Machines:
             return cgroups.is_frozen(groups) or NotYet("some of its processes still run")
 
         what = f"machine {machine_id} to stop"
-        until(stands, deadline=Deadline.after(PAUSE_SECONDS), what=what, interval=0.02)
+        until(stands, deadline=Deadline.after(PAUSE_SECONDS * self._stretch), what=what, interval=0.02)
 
     def resume(self, machine_id: str) -> None:
         """Let a machine go on. Nothing to do when it does."""
@@ -189,7 +193,7 @@ class Machines:
     def _release(self, machine_id: str) -> None:
         """Do what `kill` does, but leave the console log to be read."""
         groups = self._groups(machine_id)
-        deadline = Deadline.after(KILL_SECONDS)
+        deadline = Deadline.after(KILL_SECONDS * self._stretch)
         cgroups.freeze(groups, frozen=False)  # what is frozen by cgroup v1 does not die
         self._end_processes(machine_id, groups, deadline)
         # Only now: a root unmounted under its processes leaves a loop device that is deleted and still attached.

@@ -19,7 +19,7 @@ GROUP = "subresources.kubevirt.io"
 VERSIONS = ("v1", "v1alpha3")  # the first is preferred
 NAMESPACE, NAME, PORT_NAME = "kubevirt", "virt-api", "https"
 API_SERVICE = Resource("apiregistration.k8s.io", "v1", "apiservices", "APIService", namespaced=False)
-AVAILABLE_SECONDS = 30.0  # the API server looks as soon as it is registered; this process reads no timeouts.yml
+AVAILABLE_SECONDS = 30.0  # the API server looks as soon as it is registered; times the factor
 SERVER_NAME = f"{NAME}.{NAMESPACE}.svc"  # what the API server expects of the certificate
 # KubeVirt's own list (v1.9.0), in its order, of what is served here. It leaves virtualmachines/portforward out.
 LISTED = (
@@ -143,8 +143,8 @@ def register(cluster: Cluster, address: tuple[str, int], authority: bytes) -> No
         ensure(cluster, API_SERVICE, body)
 
 
-def wait_until_available(cluster: Cluster) -> None:
-    """Wait until the API server has found the group's server.
+def wait_until_available(cluster: Cluster, stretch: float = 1.0) -> None:
+    """Wait until the API server has found the group's server. `stretch`: factor for the wait.
 
     Raises:
         TimedOut: it does not; with its own words.
@@ -158,7 +158,7 @@ def wait_until_available(cluster: Cluster) -> None:
         return True
 
     what = f"the API server to reach {GROUP}"
-    until(available, deadline=Deadline.after(AVAILABLE_SECONDS), what=what, interval=0.05)
+    until(available, deadline=Deadline.after(AVAILABLE_SECONDS * stretch), what=what, interval=0.05)
 
 
 def _why(found: Json | None) -> str:

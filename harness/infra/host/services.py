@@ -7,8 +7,9 @@ from pathlib import Path
 
 import harness
 from harness.embedded.machines.names import MIRROR_PORT
+from harness.embedded.stretch import STRETCH
 from harness.infra.host.addresses import SUBRESOURCES_PORT, WEBHOOK_PORT, address_of, mirror_of
-from harness.infra.host.config import HostConfig
+from harness.infra.host.config import UP_SECONDS, HostConfig
 from harness.infra.host.probes import accepts, answers, exists
 from harness.infra.host.program import HostProgram, PlainCommand
 
@@ -42,7 +43,11 @@ def kubevirt(config: HostConfig, index: int, *, after: tuple[str, ...] = ()) -> 
         f"--subresources-address={address}:{SUBRESOURCES_PORT}",
         f"--pki={layout.pki}",
     )
-    environment = {"PYTHONPATH": str(Path(harness.__file__).resolve().parents[1])}
+    # not an option: a running one is not started anew because another run is more patient
+    environment = {
+        "PYTHONPATH": str(Path(harness.__file__).resolve().parents[1]),
+        STRETCH: str(config.up_seconds / UP_SECONDS),
+    }
     return HostProgram(
         KUBEVIRT,
         lambda: PlainCommand(argv, environment),

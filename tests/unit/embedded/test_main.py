@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.embedded.__main__ import options_of
+from harness.embedded.stretch import STRETCH
 
 ARGUMENTS = {
     "--kubeconfig": "/state/kubeconfig",
@@ -28,6 +29,12 @@ def test_options_are_read() -> None:
     assert (options.index, options.node_name, options.state) == (5, "vmatrix-x", Path("/state"))
     assert (options.webhook_host, options.webhook_port) == ("10.218.0.1", 8443)
     assert options.subresources == ("10.218.0.1", 8444)
+
+
+def test_the_factor_of_the_run_that_starts_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert options_of(command_line()).stretch == 1.0
+    monkeypatch.setenv(STRETCH, "3.0")
+    assert options_of(command_line()).stretch == 3.0
 
 
 def test_the_subresources_may_be_served_elsewhere() -> None:
