@@ -38,15 +38,6 @@ def packaged_dir() -> Path:
     return PACKAGED if PACKAGED.is_dir() else PACKAGED.parents[1]
 
 
-def require_checkout() -> None:
-    """Refuse to write among vmatrix's own files where they are installed ones. Raises BadInput."""
-    if PACKAGED.is_dir():
-        raise BadInput(
-            f"this changes vmatrix's own files, which {PACKAGED.parent} has installed",
-            hint="run it in a checkout of vmatrix that is installed with `pip install --editable .`",
-        )
-
-
 def project_dir() -> Path:
     """Return the project: what --project or VMATRIX_PROJECT names, or the nearest one from the working directory up.
 
@@ -89,13 +80,10 @@ def is_project(folder: Path) -> bool:
 def settings_dir() -> Path:
     """Return the folder of vmatrix.yml: the working directory if it has one, or else the project's, if there is one."""
     here = Path.cwd()
-    if (here / SETTINGS).exists():
-        return here
-    return named_project() or enclosing_project() or here
+    return here if (here / SETTINGS).exists() else named_project() or enclosing_project() or here
 
 
 def overlaid(*parts: str) -> Path:
     """Return a file or folder of the project by its path, or the packaged one where the project has none of its own."""
-    project = named_project() or enclosing_project()
-    own = project.joinpath(*parts) if project is not None else None
-    return own if own is not None and os.path.lexists(own) else packaged_dir().joinpath(*parts)
+    own = (named_project() or enclosing_project() or packaged_dir()).joinpath(*parts)
+    return own if os.path.lexists(own) else packaged_dir().joinpath(*parts)

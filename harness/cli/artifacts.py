@@ -17,7 +17,7 @@ from harness.artifacts.store import Store
 from harness.artifacts.supply import Supply
 from harness.cli.artifacts_progress import showing
 from harness.errors import BadInput
-from harness.paths import require_checkout, settings_dir
+from harness.paths import PACKAGED, settings_dir
 from harness.spec.project import timeouts_of
 from harness.spec.settings import load_settings
 
@@ -83,7 +83,7 @@ def module(
     version: Annotated[str, typer.Argument(help="Upstream version, without v.")],
 ) -> None:
     """Generate go.mod and go.sum for building a version; commit the result. Works in vmatrix's own checkout."""
-    require_checkout()
+    _require_checkout()
     out.print(f"wrote {modules.generate(entries.load(), name, version, limits=_limits())}")
 
 
@@ -139,3 +139,12 @@ def _store(source: Source) -> Store:
 
 def _limits() -> ArtifactLimits:
     return ArtifactLimits.of(timeouts_of(load_settings(settings_dir()).settings))
+
+
+def _require_checkout() -> None:
+    """Refuse to write among vmatrix's own files where they are installed ones. Raises BadInput."""
+    if PACKAGED.is_dir():
+        raise BadInput(
+            f"this changes vmatrix's own files, which are installed in {PACKAGED.parent}",
+            hint="run it in a checkout of vmatrix that is installed with `pip install --editable .`",
+        )

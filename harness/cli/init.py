@@ -49,9 +49,7 @@ def init(
     for file, text in files.items():
         _write(directory / file, text)
     there = [] if directory.resolve() == Path.cwd() else [f"cd {directory}"]
-    out.print("go on with:")
-    for command in (*there, *NEXT):
-        out.print(f"  {command}")
+    out.print("\n  ".join(["go on with:", *there, *NEXT]), markup=False)
 
 
 def _asked(directory: Path, gitlab: str) -> tuple[str | None, str]:

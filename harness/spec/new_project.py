@@ -13,6 +13,7 @@ import yaml
 
 from harness.errors import BadInput
 from harness.paths import MATRIX, SETTINGS, is_project, packaged_dir
+from harness.spec import new_project_texts as texts
 from harness.spec.loader import load_spec
 from harness.spec.models import Spec
 from harness.spec.shape import unknown
@@ -20,42 +21,6 @@ from harness.spec.shape import unknown
 FIRST = "deploy"  # the phase that no product can lack
 GUESSES = ("site.yml", "cluster.yml", "deploy.yml", "main.yml")  # names of a playbook that deploys
 TIER = "smoke"
-HEAD = "# yaml-language-server: $schema=../docs/schemas/{name}.json\n"
-IGNORE, PIPELINE = ".gitignore", ".gitlab-ci.yml"
-
-IGNORED = "# Results of `vmatrix run`, and the JSON Schemas that `vmatrix schema` writes.\nruns/\ndocs/schemas/\n"
-SETTINGS_TEXT = """\
-# Settings of vmatrix; `vmatrix config` lists all of them. This file marks the project, so keep it even if it is empty.
-# timeout_scale: 2
-"""
-PRODUCT_TEXT = """\
-# The deployment code under test, with the playbook of each phase. Paths are relative to the project's folder.
-# A playbook gets the inventory groups control_plane, etcd and node, and variables that say what to deploy:
-# `vmatrix explain CELL` shows both.
-"""
-TIERS_TEXT = """\
-# Which cells run together. One cell: one control plane and one worker. Add cells to `pinned`, or `cover` to plan some;
-# after that, run `vmatrix plan --write`.
-"""
-LEFT_OUT_TEXT = {
-    "scenarios": "# Scenarios of the packaged matrix with phases that the product lacks. Delete the lines of others.\n",
-    "axes": "# Values of the packaged matrix that the product cannot have. Change or add values here, by their id.\n",
-}
-PIPELINE_TEXT = """\
-# Runs cells for merge requests and at night; vmatrix's docs/gitlab.md explains the inputs.
-include:
-  - project: {gitlab}
-    file: templates/vmatrix.yml
-    ref: main
-    inputs:
-      vmatrix_project: {gitlab}
-{inputs}
-stages: [lint, plan, smoke, matrix, report]
-"""
-OWN_INPUTS = """\
-      tier: smoke
-      nightly_tier: smoke
-"""
 
 
 @dataclass(frozen=True)
@@ -80,19 +45,19 @@ class NewProject:
         """
         if is_project(self.directory):
             raise BadInput(f"{self.directory} is a project already", hint="`vmatrix config` shows its files")
-        made = self._matrix() if self.playbooks is not None else {SETTINGS: SETTINGS_TEXT}
+        made = self._matrix() if self.playbooks is not None else {SETTINGS: texts.SETTINGS_TEXT}
         if self.gitlab:
-            inputs = OWN_INPUTS if self.playbooks is not None else ""
-            made[PIPELINE] = PIPELINE_TEXT.format(gitlab=self.gitlab, inputs=inputs).replace("\n\nstages", "\nstages")
-        return {**made, IGNORE: IGNORED}
+            inputs = texts.OWN_INPUTS if self.playbooks is not None else ""
+            made[texts.PIPELINE] = texts.PIPELINE_TEXT.format(gitlab=self.gitlab, inputs=inputs)
+        return {**made, texts.IGNORE: texts.IGNORED}
 
     def _matrix(self) -> dict[str, str]:
         packaged = load_spec(packaged_dir() / MATRIX)
         self._refuse(packaged)
         product = {"name": self.name, "directory": self.playbooks, "phases": _in_order(packaged, self.phases)}
         files = {
-            "product": PRODUCT_TEXT + _yaml({"product": product}),
-            "tiers": TIERS_TEXT + _yaml({"tiers": {TIER: _tier(packaged)}}),
+            "product": texts.PRODUCT_TEXT + _yaml({"product": product}),
+            "tiers": texts.TIERS_TEXT + _yaml({"tiers": {TIER: _tier(packaged)}}),
         }
         lacking = [
             name for name, one in packaged.scenarios.items() if any(p.phase not in self.phases for p in one.phases)
@@ -102,8 +67,8 @@ class NewProject:
             changes = {"scenarios": dict.fromkeys(lacking), "axes": [{"name": "scenario", "values": gone}]}
             for name, change in changes.items():
                 text = _yaml({"extends": "default", name: change}, lines=name == "scenarios")
-                files[name] = LEFT_OUT_TEXT[name] + text
-        return {f"{MATRIX}/{name}.yml": HEAD.format(name=name) + text for name, text in files.items()}
+                files[name] = texts.LEFT_OUT_TEXT[name] + text
+        return {f"{MATRIX}/{name}.yml": texts.HEAD.format(name=name) + text for name, text in files.items()}
 
     def _refuse(self, packaged: Spec) -> None:
         """Refuse phases and playbooks that do not exist. Raises BadInput."""
