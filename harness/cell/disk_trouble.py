@@ -105,15 +105,14 @@ OTHER_IMPORT = Kind(
 CLAIM_PATCH = """kubectl patch storageprofile CLASS --type merge -p \
 '{"spec":{"claimPropertySets":[{"accessModes":["ReadWriteOnce"],"volumeMode":"Filesystem"}]}}', \
 or set storage_class to another"""
+SMALLER = "storage size is smaller than the source"  # of a clone whose claim is there: ErrIncompatiblePVC (CDI v1.66.0)
+SMALLER_HINT = "the machine's disk is smaller than its image: raise disk_gib in matrix/topologies.yml"
 FATAL_EVENTS: dict[str, tuple[Raise, str]] = {
     "ErrClaimNotValid": (InfraError, f"CDI knows too little of the storage class: {CLAIM_PATCH}"),
     "ErrIncompatiblePVC": (InfraError, "the storage class cannot make such a claim: set storage_class to another"),
     "IncompatibleVolumeModes": (InfraError, "the golden image lies in a class of another volume mode: name one class"),
     "ErrResourceExists": (InfraError, "a claim of this name was there before: repeat the run, it gets other names"),
-    "CloneValidationFailed": (
-        BadImage,
-        "the machine's disk is smaller than its image: raise disk_gib in matrix/topologies.yml",
-    ),
+    "CloneValidationFailed": (BadImage, SMALLER_HINT),
 }
 PATIENT_EVENTS: dict[str, tuple[Raise, str]] = {
     "ErrExceededQuota": (
@@ -163,6 +162,6 @@ def event_failure(what: str, events: Iterable[Json], *, patient: bool, namespace
             continue
         if reason.startswith("Failed") and re.search(r"(secret|configmap) \S+ not found", message, re.IGNORECASE):
             return import_failure(what, message, namespace=namespace)
-        error, hint = kinds[reason]
+        error, hint = (BadImage, SMALLER_HINT) if SMALLER in message else kinds[reason]
         return error(f"{what}: {reason}: {message}", hint=hint)
     return None

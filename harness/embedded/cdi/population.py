@@ -5,6 +5,7 @@ from __future__ import annotations
 from harness.embedded.cdi import names, scratch
 from harness.embedded.cdi.fate import failure_of, fate_of, wants_scratch
 from harness.embedded.cdi.podspecs import has_scratch, transfer_pod
+from harness.embedded.cdi.sizes import requested_bytes
 from harness.embedded.context import Context
 from harness.embedded.faults import transfers
 from harness.embedded.objects import controller_of, deleting, phase
@@ -79,7 +80,7 @@ class Population:
 
     def _make(self, claim: Json, name: str) -> float | None:
         cloned = names.annotations_of(claim).get(names.CLONE_REQUEST)
-        if cloned and not self._source_ready(claim, cloned):
+        if cloned and not (self._fits(claim, cloned) and self._source_ready(claim, cloned)):
             return BUSY_SECONDS
         befallen = transfers.without_pod(self._context.faults, claim, cloned)
         if befallen is not None:
@@ -112,6 +113,16 @@ class Population:
         patch = {"metadata": {"uid": meta["uid"], "annotations": {names.IMPORT_POD: name}}}
         self._context.cluster.merge(PVC, meta["name"], patch, meta["namespace"])
         return SOON_SECONDS
+
+    def _fits(self, claim: Json, cloned: str) -> bool:
+        """Tell whether a clone is as large as its source, where that is there."""
+        namespace, _, name = cloned.partition("/")
+        source = self._claims.get(namespace, name)
+        if source is None or requested_bytes(claim) >= requested_bytes(source):
+            return True
+        message = "target resources requests storage size is smaller than the source"
+        self._context.events.warning(claim, "ErrIncompatiblePVC", message, component="upload-controller")
+        return False
 
     def _source_ready(self, claim: Json, cloned: str) -> bool:
         """Tell whether a clone's source is there, complete, and in nobody's use."""

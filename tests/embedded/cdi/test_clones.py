@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster, Json
-from harness.kube.resources import DATA_SOURCE, DATA_VOLUME, POD, RESOURCE_QUOTA
+from harness.kube.resources import DATA_SOURCE, DATA_VOLUME, POD, PVC, RESOURCE_QUOTA
 from harness.until import Deadline, NotYet, until
 from tests.contract.images import Site, content
 from tests.contract.volumes import condition, copy_of, datavolume, http, make, status_of, wait_phase
@@ -63,7 +63,21 @@ def test_a_clone_waits_while_a_pod_uses_its_source(cluster: Cluster, namespace: 
 def test_a_clone_smaller_than_its_source_is_never_made(cluster: Cluster, namespace: str) -> None:
     make(cluster, datavolume(namespace, "source", {"blank": {}}))
     cluster.create(DATA_VOLUME, datavolume(namespace, "clone", copy_of(namespace, "source"), size="32Mi"))
+    wait_event(
+        cluster, namespace, "clone", "ErrIncompatiblePVC: target resources requests storage size is smaller than"
+    )
+    assert status_of(cluster, namespace, "clone")["phase"] == "CloneScheduled"
+
+
+def test_a_clone_into_a_literal_claim_that_is_smaller_is_refused_before_there_is_one(
+    cluster: Cluster, namespace: str
+) -> None:
+    make(cluster, datavolume(namespace, "source", {"blank": {}}))
+    body = datavolume(namespace, "clone", copy_of(namespace, "source"), size="32Mi")
+    body["spec"]["pvc"] = body["spec"].pop("storage")
+    cluster.create(DATA_VOLUME, body)
     wait_event(cluster, namespace, "clone", "CloneValidationFailed")
+    assert cluster.get(PVC, "clone", namespace) is None
 
 
 def test_a_source_reference_clones_what_its_data_source_names(cluster: Cluster, namespace: str) -> None:

@@ -137,6 +137,23 @@ def test_an_unfit_storage_class_is_told_at_once(clock: Clock) -> None:
     assert "kubectl patch storageprofile" in failure.hint
 
 
+@pytest.mark.parametrize("reason", ["ErrIncompatiblePVC", "CloneValidationFailed"])
+def test_a_disk_that_is_smaller_than_its_image_is_the_user_s_to_mend(clock: Clock, reason: str) -> None:
+    message = "target resources requests storage size is smaller than the source"
+    cluster = DiskCluster(events=[event(reason, message, kind="PersistentVolumeClaim")])
+    cluster.put(volume("CloneScheduled", source=CLONE))
+    failure = after(watching(clock, cluster, consumer=True), clock, 3)
+    assert type(failure) is BadImage
+    assert "disk_gib" in failure.hint
+
+
+def test_a_class_that_cannot_make_a_claim_is_the_infra_s(clock: Clock) -> None:
+    message = "source volumeMode (Block) and target volumeMode (Filesystem) do not match"
+    cluster = DiskCluster(events=[event("ErrIncompatiblePVC", message)])
+    cluster.put(volume("CloneScheduled", source=CLONE))
+    assert type(after(watching(clock, cluster, consumer=True), clock, 3)) is InfraError
+
+
 def test_a_full_quota_has_time_to_be_freed(clock: Clock) -> None:
     cluster = DiskCluster(events=[event("ErrExceededQuota", "exceeded quota: cell")])
     cluster.put(volume("Pending"))
