@@ -17,16 +17,11 @@ from dataclasses import dataclass, field
 from typing import IO
 
 from harness.embedded.cdi.cancel import Cancel, ChecksumMismatch, TransferFailed
+from harness.embedded.cdi.wording import CONNECT_SECONDS, STALL_SECONDS, UNCONNECTED, UNTRANSFERRED, why
 
 CHUNK = 1024 * 1024
-CONNECT_SECONDS = 15.0  # policy: a server that accepts no connection by then is down; CDI retries
-STALL_SECONDS = 600.0  # CDI's importer gives up on a body that brings nothing for ten minutes
 MAX_REDIRECTS = 10
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
-UNCONNECTED = "Unable to connect to http data source"
-UNPROCESSED = "Unable to process data"
-UNTRANSFERRED = f"{UNPROCESSED}: Unable to transfer source data to scratch space"
-UNTRUSTED = frozenset({18, 19, 20, 21})  # OpenSSL's X509_V_ERR_* of a chain that ends at nobody's who is trusted
 
 
 @dataclass(frozen=True)
@@ -61,7 +56,7 @@ def fetch(request: Request, sink: IO[bytes], cancel: Cancel, on_progress: Callab
             _copy(answer, sink, request.checksum, cancel, on_progress)
         except (OSError, http.client.HTTPException) as error:
             cancel.check()
-            raise TransferFailed(f"{UNTRANSFERRED}: failed to pull image: {_why(error)}") from error
+            raise TransferFailed(f"{UNTRANSFERRED}: failed to pull image: {why(error)}") from error
 
 
 def look(request: Request, cancel: Cancel) -> None:
@@ -105,7 +100,7 @@ def _connected(
         parts = urllib.parse.urlsplit(url)
         refused = isinstance(error, OSError) and not isinstance(error, ssl.SSLError | socket.gaierror | TimeoutError)
         where = f"dial tcp {parts.hostname}:{parts.port or parts.scheme}: connect: " if refused else ""
-        raise TransferFailed(f'{UNCONNECTED}: HTTP request errored: Get "{url}": {where}{_why(error)}') from error
+        raise TransferFailed(f'{UNCONNECTED}: HTTP request errored: Get "{url}": {where}{why(error)}') from error
 
 
 def _open(url: str, request: Request, cancel: Cancel) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
@@ -163,20 +158,5 @@ def _write(sink: IO[bytes], block: bytes) -> None:
     try:
         sink.write(block)
     except OSError as error:
-        why = f"write /scratch/tmpimage: {(error.strerror or str(error)).lower()}"
-        raise TransferFailed(f"{UNTRANSFERRED}: unable to write to file: {why}") from error
-
-
-def _why(error: Exception) -> str:
-    """Return what went wrong on the network, in the words of Go's library where they are known."""
-    if isinstance(error, TimeoutError):
-        return f"no data within {STALL_SECONDS:.0f} s or no connection within {CONNECT_SECONDS:.0f} s (i/o timeout)"
-    if isinstance(error, ssl.SSLCertVerificationError):
-        unknown = error.verify_code in UNTRUSTED
-        why = "certificate signed by unknown authority" if unknown else error.verify_message
-        return f"tls: failed to verify certificate: x509: {why}"
-    if isinstance(error, socket.gaierror):
-        return "dial tcp: lookup: no such host"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror.lower()
-    return str(error) or type(error).__name__
+        text = f"write /scratch/tmpimage: {(error.strerror or str(error)).lower()}"
+        raise TransferFailed(f"{UNTRANSFERRED}: unable to write to file: {text}") from error

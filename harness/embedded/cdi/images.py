@@ -17,7 +17,8 @@ from pathlib import Path
 
 from harness import proc
 from harness.embedded.cdi.cancel import Cancel, TransferFailed
-from harness.embedded.cdi.download import CHUNK, UNPROCESSED, UNTRANSFERRED
+from harness.embedded.cdi.download import CHUNK
+from harness.embedded.cdi.wording import UNCONVERTED, UNTRANSFERRED
 
 INSPECT_SECONDS = 60.0  # qemu-img reads one header
 CONVERT_SECONDS = 3600.0  # against hanging; golden_image and golden_stall judge imports
@@ -27,7 +28,6 @@ OPENERS: Mapping[bytes, Callable[[Path], gzip.GzipFile | lzma.LZMAFile]] = {
     b"\x1f\x8b": gzip.GzipFile,
     b"\xfd7zXZ\x00": lzma.LZMAFile,
 }
-UNCONVERTED = f"{UNPROCESSED}: Unable to convert source data to target format"
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 PERCENT = re.compile(r"\(\s*([0-9.]+)/100%\)")
 

@@ -9,27 +9,25 @@ running without a transfer lost it with an earlier process: it starts again.
 from __future__ import annotations
 
 import secrets
-import time
 
 from harness.embedded.cdi import names, podstatus, sizes
-from harness.embedded.cdi.download import UNPROCESSED
-from harness.embedded.cdi.fate import fate_of
+from harness.embedded.cdi.notices import Notices, claim_of
 from harness.embedded.cdi.podspecs import has_scratch
 from harness.embedded.cdi.provisioner import disk_path, scratch_dir
 from harness.embedded.cdi.sources import SourceMissing, work_for
 from harness.embedded.cdi.transfers import Transfer, TransferResult, Transfers
+from harness.embedded.cdi.wording import UNPROCESSED
 from harness.embedded.context import Context
 from harness.embedded.faults import transfers as befallen
-from harness.embedded.objects import condition, deleting, dig, phase
+from harness.embedded.objects import deleting, dig, phase
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of
 from harness.kube.reconcile import Controller
-from harness.kube.resources import DATA_VOLUME, NODE, POD, PVC
+from harness.kube.resources import NODE, POD, PVC
 
 WORKERS = 4
 SOON_SECONDS = 0.1  # between looks at a transfer or a claim that is about to change
 FULL_SECONDS = 1.0  # between looks for a free place among the transfers
-NOTICE_SECONDS = 3.0  # at most, for claim and DataVolume to say what the pod says: they may have nobody to do so
 
 
 class Player:
@@ -41,9 +39,8 @@ class Player:
         self._pods = context.informers.of(POD)
         self._claims = context.informers.of(PVC)
         self._nodes = context.informers.of(NODE)
-        self._volumes = context.informers.of(DATA_VOLUME)
         self._running: dict[Key, str] = {}
-        self._unnoticed: dict[Key, float] = {}
+        self._notices = Notices(context)
         self.controller = Controller("cdi-pods", self.reconcile, workers=WORKERS)
         self._pods.subscribe(self._listen)
         context.on_stop(transfers.cancel_all)
@@ -72,7 +69,7 @@ class Player:
         transfer = self._transfers.get(uid)
         if transfer is not None and transfer.outcome is None:
             return None
-        if not self._noticed(key, pod):
+        if not self._notices.taken(key, pod):
             return SOON_SECONDS
         if transfer is None:
             return self._begin(key, pod)
@@ -81,22 +78,9 @@ class Player:
         self._transfers.forget(uid)
         return None
 
-    def _noticed(self, key: Key, pod: Json) -> bool:
-        """Tell whether a pod's claim and its DataVolume say what the pod says, or had time enough to."""
-        name = _claim_of(pod)
-        claim, volume = self._claims.get(key[0], name), self._volumes.get(key[0], name)
-        said = {k: v for k, v in fate_of(pod).items() if k in (names.RUNNING, names.RUNNING_REASON)}
-        told = names.annotations_of(claim) if claim is not None else {}
-        shown = (condition(volume, "Running") or {}).get("reason", "") if volume is not None else None
-        reason = said.get(names.RUNNING_REASON)
-        if all(told.get(k) == v for k, v in said.items()) and (None in (shown, reason) or shown == reason):
-            self._unnoticed.pop(key, None)
-            return True
-        return time.monotonic() > self._unnoticed.setdefault(key, time.monotonic()) + NOTICE_SECONDS
-
     def _forget(self, key: Key) -> None:
         self._running.pop(key, None)
-        self._unnoticed.pop(key, None)
+        self._notices.forget(key)
 
     def _stopped(self, uid: str) -> bool:
         """Stop a transfer; True once it has ended."""
@@ -125,7 +109,7 @@ class Player:
             self._write(pod, podstatus.completed(pod))
             return None
         was = podstatus.container_of(pod)
-        claim = self._claims.get(key[0], _claim_of(pod))
+        claim = self._claims.get(key[0], claim_of(pod))
         wait = podstatus.wait_before(was, befallen.pause(self._context.faults, claim))
         if wait > 0:
             waiting = podstatus.backing_off(pod)
@@ -179,7 +163,7 @@ class Player:
         return next((str(a["address"]) for a in addresses if a["type"] == "InternalIP"), "127.0.0.1")
 
     def _write(self, pod: Json, status: Json) -> None:
-        self._unnoticed.pop(key_of(pod), None)
+        self._notices.forget(key_of(pod))
         meta = pod["metadata"]
         patch = {"metadata": {"uid": meta["uid"]}, "status": status}
         try:
@@ -187,8 +171,3 @@ class Player:
         except ApiFailure as failure:
             if not (failure.not_found or failure.conflict):  # gone, or another pod of that name: nothing to tell
                 raise
-
-
-def _claim_of(pod: Json) -> str:
-    """Return the name of the claim that a pod fills."""
-    return str(dig(pod["spec"]["volumes"][0], "persistentVolumeClaim", "claimName"))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from harness.embedded.cdi import names, scratch
+from harness.embedded.cdi.clone_sources import CLONE_COMPONENT, CloneSources
 from harness.embedded.cdi.fate import failure_of, fate_of, wants_scratch
 from harness.embedded.cdi.podspecs import has_scratch, transfer_pod
-from harness.embedded.cdi.sizes import requested_bytes
 from harness.embedded.context import Context
 from harness.embedded.faults import transfers
 from harness.embedded.objects import controller_of, deleting, phase
@@ -15,7 +15,6 @@ from harness.kube.reconcile import Controller
 from harness.kube.resources import DATA_VOLUME, POD, PVC, STORAGE_CLASS
 
 IMPORT_COMPONENT = "import-controller"
-CLONE_COMPONENT = "clone-controller"
 BUSY_SECONDS = 1.0  # how soon to look again at a claim that somebody else uses
 SOON_SECONDS = 0.1  # between looks at a pod of a former claim, which is about to go
 
@@ -29,6 +28,7 @@ class Population:
         self._pods = context.informers.of(POD)
         self._volumes = context.informers.of(DATA_VOLUME)
         self._classes = context.informers.of(STORAGE_CLASS)
+        self._sources = CloneSources(context)
         self.controller = Controller("cdi-claims", self.reconcile)
         self._claims.subscribe(lambda _, claim: self.controller.queue.add(key_of(claim)))
         self._pods.subscribe(self._listen_pod)
@@ -80,13 +80,13 @@ class Population:
 
     def _make(self, claim: Json, name: str) -> float | None:
         cloned = names.annotations_of(claim).get(names.CLONE_REQUEST)
-        if cloned and not (self._fits(claim, cloned) and self._source_ready(claim, cloned)):
+        if cloned and not self._sources.ready(claim, cloned):
             return BUSY_SECONDS
         befallen = transfers.without_pod(self._context.faults, claim, cloned)
         if befallen is not None:
-            self._warn_both(claim, *befallen, component=IMPORT_COMPONENT)
+            self._sources.warn_both(claim, *befallen, component=IMPORT_COMPONENT)
             return BUSY_SECONDS
-        if users := self._users(*key_of(claim)):
+        if users := self._sources.users(*key_of(claim)):
             for message in users:
                 self._context.events.warning(claim, "ImportTargetInUse", message, component=IMPORT_COMPONENT)
             return BUSY_SECONDS
@@ -113,48 +113,6 @@ class Population:
         patch = {"metadata": {"uid": meta["uid"], "annotations": {names.IMPORT_POD: name}}}
         self._context.cluster.merge(PVC, meta["name"], patch, meta["namespace"])
         return SOON_SECONDS
-
-    def _fits(self, claim: Json, cloned: str) -> bool:
-        """Tell whether a clone is as large as its source, where that is there."""
-        namespace, _, name = cloned.partition("/")
-        source = self._claims.get(namespace, name)
-        if source is None or requested_bytes(claim) >= requested_bytes(source):
-            return True
-        message = "target resources requests storage size is smaller than the source"
-        self._context.events.warning(claim, "ErrIncompatiblePVC", message, component="upload-controller")
-        return False
-
-    def _source_ready(self, claim: Json, cloned: str) -> bool:
-        """Tell whether a clone's source is there, complete, and in nobody's use."""
-        namespace, _, name = cloned.partition("/")
-        source = self._claims.get(namespace, name)
-        if source is None or phase(source) != "Bound" or not self._populated(source):
-            return False
-        users = self._users(namespace, name)
-        for message in users:
-            self._warn_both(claim, "CloneSourceInUse", message, component=CLONE_COMPONENT)
-        return not users
-
-    def _warn_both(self, claim: Json, reason: str, message: str, *, component: str) -> None:
-        """Tell something about a claim and about its DataVolume."""
-        for about in (claim, self._volumes.get(*key_of(claim))):
-            if about is not None:
-                self._context.events.warning(about, reason, message, component=component)
-
-    def _populated(self, claim: Json) -> bool:
-        owner = controller_of(claim)
-        if owner is not None and owner["kind"] == "DataVolume":
-            volume = self._volumes.get(claim["metadata"]["namespace"], owner["name"])
-            return volume is not None and phase(volume) == "Succeeded"
-        annotations = names.annotations_of(claim)
-        asked = {names.SOURCE, names.ENDPOINT, names.CLONE_REQUEST} & annotations.keys()
-        return not asked or annotations.get(names.POD_PHASE) == "Succeeded"
-
-    def _users(self, namespace: str, claim: str) -> list[str]:
-        """Say which pods have a claim mounted for writing, or will have."""
-        running = (p for p in self._pods.list(namespace) if phase(p) not in {"Succeeded", "Failed"})
-        using = [pod for pod in running if _writes(pod, claim)]
-        return [f"pod {'/'.join(key_of(pod))} using PersistentVolumeClaim {claim}" for pod in using]
 
     def _follow(self, claim: Json, pod: Json) -> None:
         """Write a pod's fate on its claim, and tell it in the claim's events."""
@@ -213,8 +171,3 @@ def _pod_name(claim: Json) -> str | None:
     if names.SOURCE in annotations or names.ENDPOINT in annotations:
         return annotations.get(names.IMPORT_POD) or names.importer_pod_name(claim["metadata"]["name"])
     return None
-
-
-def _writes(pod: Json, claim: str) -> bool:
-    sources = [volume.get("persistentVolumeClaim") or {} for volume in pod["spec"].get("volumes") or []]
-    return any(source.get("claimName") == claim and not source.get("readOnly") for source in sources)
