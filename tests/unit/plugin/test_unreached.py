@@ -37,7 +37,12 @@ def run(tmp_path: Path, plugin: str, *words: str) -> subprocess.CompletedProcess
     return subprocess.run(
         [*argv, "--run-id", "abc123", *words],
         cwd=tmp_path,
-        env={**environment, "PYTHONPATH": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")},
+        env={
+            **environment,
+            "PYTHONPATH": str(tmp_path),
+            "XDG_STATE_HOME": str(tmp_path / "state"),
+            "VMATRIX_PROJECT": str(project_dir()),
+        },
         capture_output=True,
         text=True,
         timeout=300,
