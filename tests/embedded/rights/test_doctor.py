@@ -250,9 +250,7 @@ def test_networks_that_overlap_and_nodes_of_amazon(ground: Ground, seen: Seen, u
     ground.admin.create(NODE, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "outer"}, "spec": spec})
     undo.callback(ground.admin.delete, NODE, "outer")
     found = seen(networks={"pod network": "10.243.0.0/16", "service network": "10.95.0.0/16"})
-    overlap = one(
-        found, "pod network 10.243.0.0/16 overlaps with the cluster's own 10.243.64.0/24 (pods, by node outer)"
-    )
+    overlap = one(found, "pod network 10.243.0.0/16 overlaps with the cluster's 10.243.64.0/24 (pods, by node outer)")
     assert overlap.fatal
     assert "cluster_pod_cidr: 10." in overlap.remedy
     assert not one(found, "nodes are Amazon's").fatal
