@@ -17,7 +17,7 @@ from harness.cell.manifests import GOLDEN_NAMESPACE, GoldenImage, golden
 from harness.errors import BadInput
 from harness.kube.client import Cluster
 from harness.kube.resources import DATA_VOLUME, NAMESPACE
-from harness.model import Access
+from harness.model import Access, Mirror
 from harness.paths import project_dir
 from harness.until import NotYet, until
 from tests.contract import images, limits
@@ -39,12 +39,14 @@ class Infra:
     """The infra API under test, the address at which its importers reach this host, and a disk image that boots.
 
     admin: its owner's client. The harness's own calls are made with a job's (see the fixture `cluster`).
+    mirror: what guests read from; without addresses where the caller named none.
     """
 
     admin: Cluster
     kubeconfig: Path
     host_address: str
     boot_image: Callable[[], GoldenImage]
+    mirror: Mirror
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -55,6 +57,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption("--image", help="the image of matrix/images.yml that machines boot (default: one that fits)")
     parser.addoption("--mirror", help="URL of a mirror that serves built images, for use with --kubeconfig")
+    parser.addoption("--registry", help="address of a registry that serves images, for use with --kubeconfig")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -78,10 +81,12 @@ def infra(request: pytest.FixtureRequest) -> Iterator[Infra]:
     given: str | None = request.config.getoption("--kubeconfig")  # the plugin's own
     address: str | None = request.config.getoption("--host-address")
     image: str | None = request.config.getoption("--image")
-    mirror: str | None = request.config.getoption("--mirror")
+    http, registry = (request.config.getoption(name) or "" for name in ("--mirror", "--registry"))
+    mirror = Mirror(http=http, registry=registry)
     with existing(Path(given), image, mirror) if given is not None else embedded(image) as reached:
         admin = Cluster.from_kubeconfig(reached.kubeconfig, patience=limits.patience())
-        yield Infra(admin, reached.kubeconfig, host_address(reached.kubeconfig, address), reached.boot_image)
+        here = host_address(reached.kubeconfig, address)
+        yield Infra(admin, reached.kubeconfig, here, reached.boot_image, reached.mirror)
 
 
 @pytest.fixture(scope="session")

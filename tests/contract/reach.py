@@ -22,10 +22,11 @@ PUBLISHED_IMAGE = "debian-13-genericcloud"
 
 @dataclass(frozen=True)
 class Reached:
-    """An infra API and how to get a disk image that its machines boot."""
+    """An infra API, how to get a disk image that its machines boot, and what its guests read from."""
 
     kubeconfig: Path
     boot_image: Callable[[], GoldenImage]
+    mirror: Mirror
 
 
 def _image(name: str, mirror: Mirror) -> Callable[[], GoldenImage]:
@@ -33,10 +34,10 @@ def _image(name: str, mirror: Mirror) -> Callable[[], GoldenImage]:
 
 
 @contextmanager
-def existing(kubeconfig: Path, image: str | None, mirror: str | None) -> Iterator[Reached]:
+def existing(kubeconfig: Path, image: str | None, mirror: Mirror) -> Iterator[Reached]:
     """Use a cluster that is there; its machines boot an image from a mirror, or else from its publisher."""
-    default = PUBLISHED_IMAGE if mirror is None else BUILT_IMAGE
-    yield Reached(kubeconfig, _image(image or default, Mirror(http=mirror or "", registry="")))
+    default = BUILT_IMAGE if mirror.http else PUBLISHED_IMAGE
+    yield Reached(kubeconfig, _image(image or default, mirror), mirror)
 
 
 @contextmanager
@@ -45,6 +46,7 @@ def embedded(image: str | None) -> Iterator[Reached]:
     provider = embedded_provider(NAME, Store(limits=artifacts()), progress=lambda _event: None, timeouts=timeouts())
     try:
         provider.up()
-        yield Reached(provider.kubeconfig(), _image(image or BUILT_IMAGE, provider.mirror()))
+        mirror = provider.mirror()
+        yield Reached(provider.kubeconfig(), _image(image or BUILT_IMAGE, mirror), mirror)
     finally:
         provider.down()

@@ -150,6 +150,7 @@ def test_the_contract_holds_under_the_least_role() -> None:
     facts = described()
     words = [sys.executable, "-m", "pytest", "tests/contract", "-q", "-p", "no:cacheprovider"]
     words += ["--kubeconfig", facts["kubeconfig"], "--mirror", facts["mirror"]["http"]]
+    words += ["--registry", facts["mirror"]["registry"]]
 
     done = proc.run(words, timeout=CONTRACT_SECONDS, check=False, cwd=paths.project_dir(), on_line=print)
 

@@ -103,7 +103,8 @@ def _pace(file: str, value: ast.expr) -> bool:
     return (file, ast.unparse(value)) in PACE
 
 
-FILES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in {"limits", "__init__"})
+# scan.py runs in guests, without the harness: it is told how long a connection may take.
+FILES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in {"limits", "scan", "__init__"})
 
 
 @pytest.mark.parametrize("name", FILES)
