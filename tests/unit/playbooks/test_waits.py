@@ -81,7 +81,7 @@ def waits(text: str) -> Iterator[tuple[str, str]]:
 
 def written_out(role: Path) -> Iterator[tuple[str, str]]:
     """Yield the waits of a role's templates and files that are numbers, with their files."""
-    for path in sorted([*role.glob("templates/*"), *role.glob("files/*")]):
+    for path in (path for path in sorted([*role.glob("templates/*"), *role.glob("files/*")]) if path.is_file()):
         if path.suffix != ".py":
             for line, value in waits(path.read_text(encoding="utf-8")):
                 if re.match(r'"?\d', value) and (role.name, line) not in KEPT:
@@ -96,7 +96,12 @@ def test_no_wait_of_a_script_or_a_configuration_is_a_number(role: Path) -> None:
 @pytest.mark.parametrize("role", ROLES, ids=lambda path: path.name)
 def test_a_roles_own_waits_are_stretched_wherever_they_are_used(role: Path) -> None:
     own = re.compile(rf"\{{\{{ ({role.name}_(?:timeout|patience))\b(?! \| stretched\({role.name}_timeout_scale\))")
-    used = [path for folder in ("templates", "tasks", "files") for path in sorted(role.glob(f"{folder}/*"))]
+    used = [
+        path
+        for folder in ("templates", "tasks", "files")
+        for path in sorted(role.glob(f"{folder}/*"))
+        if path.is_file()
+    ]
     assert [(path.name, own.findall(path.read_text())) for path in used if own.search(path.read_text())] == []
 
 
