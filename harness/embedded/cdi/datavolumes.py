@@ -81,6 +81,8 @@ class DataVolumes:
             if claim is None:
                 return BLOCKED_SECONDS if phase(dv) == "Pending" else None
         problem = _problem(dv, claim)
+        if problem is not None and self._context.cluster.get(DATA_VOLUME, key[1], key[0]) is None:
+            return None  # its claim goes because it has gone in the meantime
         if problem is not None:
             self._context.events.warning(dv, *problem, component=IMPORT_COMPONENT)
             return BLOCKED_SECONDS
