@@ -125,7 +125,9 @@ def test_an_image_that_is_larger_than_its_disk_is_the_users_to_mend(ground: Grou
         checksum = hashlib.sha256((tmp_path / "large.qcow2").read_bytes()).hexdigest()
         url = f"http://127.0.0.1:{server.server_address[1]}/large.qcow2"
         with pytest.raises(VmatrixError) as caught:
-            ensure_golden(ground.site(), replace(small, url=url, checksum=f"sha256:{checksum}", size="1Gi"))
+            ensure_golden(
+                ground.site({"golden_stall": 60.0}), replace(small, url=url, checksum=f"sha256:{checksum}", size="1Gi")
+            )
         (volume,) = _imported(ground, small)
         server.shutdown()
     assert running_message(volume) == TOO_SMALL
