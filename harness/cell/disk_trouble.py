@@ -114,6 +114,8 @@ FATAL_EVENTS: dict[str, tuple[Raise, str]] = {
     "ErrResourceExists": (InfraError, "a claim of this name was there before: repeat the run, it gets other names"),
     "CloneValidationFailed": (BadImage, SMALLER_HINT),
 }
+# A controller that changed a claim at the same time as another says so and does it again (seen as ProvisioningFailed).
+CONFLICT = "the object has been modified; please apply your changes to the latest version"
 PATIENT_EVENTS: dict[str, tuple[Raise, str]] = {
     "ErrExceededQuota": (
         InfraRetriable,
@@ -158,7 +160,7 @@ def event_failure(what: str, events: Iterable[Json], *, patient: bool, namespace
     for event in newest:
         reason, message = str(event.get("reason", "")), str(event.get("message", ""))
         kinds = FATAL_EVENTS if patient else {**FATAL_EVENTS, **PATIENT_EVENTS}
-        if reason not in kinds:
+        if reason not in kinds or CONFLICT in message:
             continue
         if reason.startswith("Failed") and re.search(r"(secret|configmap) \S+ not found", message, re.IGNORECASE):
             return import_failure(what, message, namespace=namespace)

@@ -154,6 +154,17 @@ def test_a_class_that_cannot_make_a_claim_is_the_infra_s(clock: Clock) -> None:
     assert type(after(watching(clock, cluster, consumer=True), clock, 3)) is InfraError
 
 
+def test_a_controller_that_does_it_again_is_no_trouble(clock: Clock) -> None:
+    conflict = "the object has been modified; please apply your changes to the latest version and try again"
+    message = f'Error saving claim: Operation cannot be fulfilled on persistentvolumeclaims "d": {conflict}'
+    cluster = DiskCluster(events=[event("ProvisioningFailed", message, kind="PersistentVolumeClaim")])
+    cluster.put(volume("ImportInProgress"))
+    watch = watching(clock, cluster)
+    watch.look()
+    clock.now += 90
+    assert isinstance(watch.look(), NotYet)
+
+
 def test_a_full_quota_has_time_to_be_freed(clock: Clock) -> None:
     cluster = DiskCluster(events=[event("ErrExceededQuota", "exceeded quota: cell")])
     cluster.put(volume("Pending"))
