@@ -11,16 +11,23 @@ import yaml
 
 from harness.cell.access import ssh_options
 from harness.model import Environment, Machine
+from harness.spec.base import Group
+from harness.spec.models import Product
 
-GROUPS = ("control_plane", "etcd", "node")
+GROUPS: tuple[Group, ...] = ("control_plane", "etcd", "node")
 
 
-def inventory(environment: Environment) -> dict[str, Any]:
-    """Return the inventory: all machines with how to reach them, and the groups."""
+def inventory(environment: Environment, product: Product | None = None) -> dict[str, Any]:
+    """Return the inventory: all machines with how to reach them, and the groups by our names and by the product's."""
+    children: dict[str, dict[str, Any]] = {}
+    for group in GROUPS:
+        for name in (group, *(product.group_names(group) if product is not None else ())):
+            hosts = children.setdefault(name, {"hosts": {}})["hosts"]
+            hosts.update({m.name: {} for m in environment.group(group)})
     return {
         "all": {
             "hosts": {m.name: _host(m, environment.private_key) for m in environment.machines},
-            "children": {group: {"hosts": {m.name: {} for m in environment.group(group)}} for group in GROUPS},
+            "children": children,
         }
     }
 
@@ -36,9 +43,11 @@ def _host(machine: Machine, private_key: Path) -> dict[str, Any]:
     }
 
 
-def write(environment: Environment, variables: Mapping[str, Any]) -> None:
+def write(environment: Environment, variables: Mapping[str, Any], product: Product | None = None) -> None:
     """Write the inventory and the variables into the cell's directory."""
     files = environment.files
     files.hosts.parent.mkdir(parents=True, exist_ok=True)
-    files.hosts.write_text(yaml.safe_dump(inventory(environment), sort_keys=False, width=200), encoding="utf-8")
+    files.hosts.write_text(
+        yaml.safe_dump(inventory(environment, product), sort_keys=False, width=200), encoding="utf-8"
+    )
     files.variables.write_text(yaml.safe_dump(dict(variables), sort_keys=True, width=200), encoding="utf-8")

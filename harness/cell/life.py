@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.cell import diagnose, inventory, provision, ways
-from harness.cell.deploy import run_playbook
 from harness.cell.found import CellSelector
 from harness.cell.place import selector_of
+from harness.cell.product.protocol import PhaseOutcome, PhaseRun
 from harness.cell.sighting import Sighting, changes, sight
 from harness.cell.site import Site
 from harness.cell.steps import Steps, flatten
@@ -85,7 +85,7 @@ class Life:
         self.failure, self.torn_down = None, False
 
     def apply(self, index: int) -> GuestCluster:
-        """Run the product's playbook of a phase, and before it of every phase that has not been run yet.
+        """Run a phase of the product, and before it every phase that has not been run yet.
 
         Raises:
             VmatrixError: it failed; said again at each further call.
@@ -134,23 +134,24 @@ class Life:
         files = self.attempt.files
         kubeconfig = files.kubeconfig
         variables = variables_of(self.site, environment, phase)
-        inventory.write(environment, variables)
-        product = self.site.spec.product
-        playbook = self.site.project / product.directory / product.phases[phase.name].playbook
+        inventory.write(environment, variables, self.site.spec.product)
         timeouts = self.site.timeouts
-        log = files.log(self.cell.stage(index))
-        recaps = run_playbook(
-            environment,
-            playbook,
+        wanted = PhaseRun(
+            phase=phase,
+            stage=self.cell.stage(index),
+            environment=environment,
+            variables=variables,
             timeout=timeouts.phase_later if index else timeouts.phase_deploy,
-            log=log,
+            log=files.log(self.cell.stage(index)),
             on_task=self.on_task,
         )
-        self._refuse_nothing_done(playbook.name, phase, {r.host for r in recaps}, log)
+        outcome = self.site.product.run(wanted)
+        self._refuse_nothing_done(outcome, wanted)
         if phase.cluster and not kubeconfig.is_file():
             raise ProductError(
-                f"{playbook.name} succeeded but left no kubeconfig at {kubeconfig}",
-                hint="the playbook must write the admin kubeconfig to cluster_kubeconfig_path",
+                f"{outcome.what} succeeded but left no kubeconfig at {kubeconfig}",
+                hint="the phase must write the admin kubeconfig to cluster_kubeconfig_path",
+                paths=(wanted.log,),
             )
         left = tuple(name for name in phase.machines if name not in (*phase.removed, *phase.lost))
         reached = self._reached(environment, kubeconfig) if phase.cluster else kubeconfig
@@ -173,16 +174,19 @@ class Life:
                 lost = selector_of(self.attempt.run, self.cell.id, self.attempt.number, phase.lost)
                 destroy(self.site.cluster, self.attempt.namespace, lost, deadline=deadline)
 
-    def _refuse_nothing_done(self, playbook: str, phase: Phase, touched: set[str], log: Path) -> None:
-        """Tell a playbook that matched no machine from one that worked: a deployment is about all of them."""
+    def _refuse_nothing_done(self, outcome: PhaseOutcome, wanted: PhaseRun) -> None:
+        """Tell a phase that matched no machine from one that worked: a deployment is about all of them."""
+        phase, touched = wanted.phase, outcome.touched
+        if touched is None:
+            return
         missing = (
             set(phase.machines) - touched if phase.name == "deploy" else set(phase.machines) if not touched else set()
         )
         if missing:
             raise ProductError(
-                f"{playbook} did nothing on {', '.join(sorted(missing))}",
+                f"{outcome.what} did nothing on {', '.join(sorted(missing))}",
                 hint="check that its plays name the inventory's groups",
-                paths=(log,),
+                paths=(wanted.log,),
             )
 
     def collect(self) -> None:

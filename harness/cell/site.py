@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.cell.manifests import BRIDGE, GOLDEN_NAMESPACE, GoldenImage
+from harness.cell.product.kinds import kind_of
+from harness.cell.product.protocol import ProductKind
 from harness.kube.client import Cluster
 from harness.model import Access, Mirror
 from harness.spec.models import Spec, Timeouts
@@ -51,6 +53,11 @@ class Site:
     def images_namespace(self) -> str:
         """Return the namespace of the golden images: the shared one, where only that may be touched."""
         return self.namespace if self.namespace is not None else GOLDEN_NAMESPACE
+
+    @property
+    def product(self) -> ProductKind:
+        """Return how the product's phases are run."""
+        return kind_of(self.spec.product, self.project)
 
     @property
     def templates(self) -> Path:

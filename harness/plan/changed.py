@@ -106,7 +106,8 @@ def effects(spec: Spec, paths: Iterable[str]) -> Effects:
 
 def _globs(spec: Spec, phase: str) -> tuple[str, ...]:
     known = spec.product.phases[phase]
-    return (str(Path(spec.product.directory) / known.playbook), *known.paths)
+    program = (str(Path(spec.product.directory) / known.program),) if known.program is not None else ()
+    return (*program, *known.paths)
 
 
 def matches(glob: str, path: str) -> bool:

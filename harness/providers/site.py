@@ -11,6 +11,7 @@ from harness.artifacts.download import trouble
 from harness.artifacts.recipe import LIMITS, ArtifactLimits, ArtifactPhase, Event, Progress, Source
 from harness.artifacts.store import Store
 from harness.cell.manifests import GoldenImage
+from harness.cell.product.kinds import kind_of
 from harness.cell.site import Site
 from harness.infra.findings import Finding, raise_if_any
 from harness.infra.provider import Provider
@@ -58,13 +59,14 @@ def open_cluster(settings: Settings, timeouts: Timeouts | None = None) -> Cluste
 
 
 def open_site(project: Project, cells: Sequence[Cell], *, progress: OnProgress) -> Site:
-    """Obtain what the cells need, bring the infra cluster up, and return it as the cells see it.
+    """Obtain what the cells and the product need, bring the infra cluster up, and return it as the cells see it.
 
     Raises:
-        BadInput: the host or the cluster lacks something.  InfraError: the infra cluster did not come up.
+        BadInput: the host, the cluster or the product lacks something.  InfraError: the infra cluster did not come up.
     """
     settings = project.settings
     timeouts = project.timeouts
+    kind_of(project.spec.product, project.directory).prepare(progress)
     definition, store, tell = registry.of(settings), store_of(settings, timeouts), spoken(progress)
     known, moments = store.catalogue, [phase.vars for cell in cells for phase in cell.phases]
     below = definition.control_plane

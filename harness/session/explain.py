@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from harness.cell import inventory
-from harness.cell.deploy import playbook_argv
 from harness.cell.manifests import CellPlan, GoldenImage, Outside, render_all
+from harness.cell.product.kinds import kind_of
 from harness.cell.variables import named_machines
 from harness.model import Cell, Environment, Machine, Phase
 from harness.plan.lock import load_lock
 from harness.plan.select import Selected
 from harness.plan.why import why
-from harness.proc import pasteable
 from harness.rundir import AttemptDir
 from harness.schedule.demand import demand_of
 from harness.schedule.durations import Durations
@@ -65,7 +64,7 @@ def explained(spec: Spec, infra: str, one: Selected, durations: Durations) -> di
         "phases": [_phase(spec, cell, index, environment) for index in range(len(cell.phases))],
         "checks": {tier: _checks(spec, tier) for tier in one.tiers},
         "variables": dict(cell.vars),
-        "inventory": inventory.inventory(environment),
+        "inventory": inventory.inventory(environment, spec.product),
         "manifests": example_manifests(cell),
     }
 
@@ -122,12 +121,11 @@ def _reasons(spec: Spec, infra: str, one: Selected) -> Iterator[tuple[str, Any]]
 
 def _phase(spec: Spec, cell: Cell, index: int, environment: Environment) -> dict[str, Any]:
     phase: Phase = cell.phases[index]
-    playbook = Path(spec.product.directory) / spec.product.phases[phase.name].playbook
-    argv = ["ansible-playbook", *playbook_argv(playbook, environment.files.hosts, environment.files.variables)[1:]]
+    program = spec.product.phases[phase.name].program
     return {
         "phase": cell.stage(index),
-        "playbook": str(playbook),
-        "command": f"ANSIBLE_CONFIG={playbook.parent / 'ansible.cfg'} {pasteable(argv)}",
+        **({"program": str(Path(spec.product.directory) / program)} if program is not None else {}),
+        "command": kind_of(spec.product, Path()).command(phase.name, environment),
         "machines": list(phase.machines),
         **({"loses": list(phase.lost)} if phase.lost else {}),
         **({"removes": list(phase.removed)} if phase.removed else {}),

@@ -26,6 +26,7 @@ VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 MACHINE = r"^[a-z][a-z0-9]{0,9}$"
 CHECK = r"^[^:\s]+: \S.*$"
 CHECKSUM = r"^(sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$"
+GROUP = r"^[A-Za-z_][A-Za-z0-9_.-]*$"
 USER = r"^[a-z_][a-z0-9_-]{0,31}$"
 
 # What a person reads in place of the pattern that a text does not match.
@@ -38,6 +39,7 @@ WANTED = {
     MACHINE: "expected a lower-case letter, then at most nine letters or digits",
     CHECK: "expected `suite: name`, such as `network: test_dns*`",
     CHECKSUM: "expected sha256: and 64 hexadecimal digits, or sha512: and 128",
+    GROUP: "expected the name of an inventory group: letters, digits, '_', '-' and '.', a letter or '_' first",
     USER: "expected the name of a Linux user",
 }
 
@@ -83,6 +85,8 @@ def _one_message(wanted: str) -> WrapValidator:
 
 Words = tuple[Text, ...]
 OneOrMore = Text | Annotated[Words, Field(min_length=1)]
+GroupName = Annotated[str, StringConstraints(pattern=GROUP)]
+GroupNames = GroupName | tuple[GroupName, ...]
 Steps = Annotated[
     Name | Annotated[tuple[Name, ...], Field(min_length=1)],
     _one_message("expected a word of the values' `before`, or a list of them"),

@@ -5,12 +5,13 @@ Works on the files' plain data, so that an error elsewhere in a file hides none 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from harness.paths import packaged_dir
+from harness.spec import product_kinds
 from harness.spec.declared import EACH, Declared, DeclaredAxis, condition, declared, field, find, slug_of, texts
 from harness.spec.lines import Document, Finding, Location, Problem, below
 from harness.spec.promises import broken
@@ -35,7 +36,7 @@ def check(documents: Mapping[str, Document], directory: Path) -> list[Problem]:
         "axes.yml": _axes(documents["axes.yml"].content, known),
         "topologies.yml": _topologies(documents["topologies.yml"].content),
         "scenarios.yml": _scenarios(documents["scenarios.yml"].content, known),
-        "product.yml": _product(documents["product.yml"].content, directory.parent),
+        "product.yml": product_kinds.check(documents["product.yml"].content, directory.parent),
         "constraints.yml": _constraints(documents["constraints.yml"].content, known),
         "tiers.yml": _tiers(documents["tiers.yml"].content, known, suites),
         "quarantine.yml": _quarantine(documents["quarantine.yml"].content, suites),
@@ -172,25 +173,6 @@ def _scenarios(content: Any, known: Declared) -> Iterator[Finding]:
             for word in words:
                 yield from _known(at, f"word of `before` on axis {axis}", word, known.axes[axis].words)
     yield from broken(content)
-
-
-def _product(content: Any, project: Path) -> Iterator[Finding]:
-    for at, name in texts(content, "product", "directory"):
-        directory = project / name
-        if not _safe(directory.is_dir):
-            yield at, f"the directory {directory} does not exist"
-            return
-        for where, playbook in texts(content, "product", "phases", EACH, "playbook"):
-            if not _safe((directory / playbook).is_file):
-                yield where, f"the playbook {directory / playbook} does not exist; create it, or remove the phase"
-
-
-def _safe(asked: Callable[[], bool]) -> bool:
-    """Ask about a path that a person wrote: one that cannot be (too long, a null byte) is not there."""
-    try:
-        return asked()
-    except (OSError, ValueError):
-        return False
 
 
 def _constraints(content: Any, known: Declared) -> Iterator[Finding]:

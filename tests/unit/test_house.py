@@ -49,7 +49,8 @@ QUESTIONS = {
     "Where is the covering array created?": ("harness/plan/cover.py", "cover"),
     "Where is the covering array proved?": ("harness/plan/verify.py", "verify"),
     "Where are cells selected by what changed?": ("harness/plan/changed.py", "effects"),
-    "Where is a playbook run and its failure explained?": ("harness/cell/deploy.py", "run_playbook"),
+    "Where is a kind of product added?": ("harness/cell/product/kinds.py", "kind_of"),
+    "Where is a playbook run and its failure explained?": ("harness/cell/product/playbook.py", "run_playbook"),
     "Where is a leaked cell deleted?": ("harness/cell/teardown.py", "reap"),
     "Where are the permissions that vmatrix needs?": ("harness/infra/cluster/rights.py", "Right"),
 }

@@ -10,8 +10,9 @@ from harness.spec.base import Model, Name
 from harness.spec.models.axes import Axis, AxisValue, Extension, Support
 from harness.spec.models.images import BuildSource, DiskImage, ImagesFile, UrlSource
 from harness.spec.models.network_plugins import Gateway, NetworkPlugin, NetworkPluginsFile
+from harness.spec.models.product import Product, ProductPhase
 from harness.spec.models.scenarios import Scenario, ScenarioPhase
-from harness.spec.models.space import Constraint, Infra, Product, ProductPhase, QuarantineEntry, Space, Spec
+from harness.spec.models.space import Constraint, Infra, QuarantineEntry, Space, Spec
 from harness.spec.models.tiers import Budget, Cover, Tier, Together
 from harness.spec.models.timeouts import Timeouts
 from harness.spec.models.topologies import MachineGroup, Topology

@@ -7,9 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints
 
-from harness.spec.base import CHECK, Condition, Feature, Model, Name, Text, Url, Variables
+from harness.spec.base import CHECK, Condition, Feature, Model, Name, Text, Url
 from harness.spec.models.axes import Axis, AxisValue
 from harness.spec.models.network_plugins import NetworkPlugin
+from harness.spec.models.product import Product
 from harness.spec.models.scenarios import Scenario
 from harness.spec.models.tiers import Tier
 from harness.spec.models.timeouts import Timeouts
@@ -36,29 +37,6 @@ class Infra(Model):
         Literal["embedded", "kubeconfig"] | None, BeforeValidator(lambda given: current_provider(given, "infras.yml"))
     ] = None
     offers: tuple[Feature, ...] = ()
-
-
-class ProductPhase(Model):
-    """The playbook of a phase, relative to the product's directory.
-
-    paths: globs of further files (relative to the project) whose change affects this phase and no other.
-    """
-
-    playbook: Text
-    paths: tuple[Text, ...] = ()
-
-
-class Product(Model):
-    """The deployment code under test, of matrix/product.yml.
-
-    without_effect: globs of files (relative to the project) whose change affects no cell.
-    """
-
-    name: Text
-    directory: Text
-    phases: dict[Name, ProductPhase] = Field(min_length=1)
-    vars: Variables = Field(default_factory=dict)
-    without_effect: tuple[Text, ...] = ()
 
 
 CheckGlob = Annotated[str, StringConstraints(pattern=CHECK)]

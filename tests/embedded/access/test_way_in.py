@@ -16,9 +16,9 @@ import pytest
 from harness import providers
 from harness.cell import inventory
 from harness.cell.access import close_connections, control_directory, run_on, ssh_options
-from harness.cell.deploy import run_playbook
 from harness.cell.diagnose import collect
 from harness.cell.life import Life
+from harness.cell.product.playbook import run_playbook
 from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Steps

@@ -23,7 +23,7 @@ from harness.artifacts import disk, refs
 from harness.artifacts.recipe import silent
 from harness.artifacts.store import Store
 from harness.artifacts.supply import Supply
-from harness.cell.playbook_output import Recap, recap
+from harness.cell.product.playbook_output import Recap, recap
 from harness.embedded.machines import Machines, MachineSpec, Names
 from harness.infra.host import guests, requirements
 from harness.kube.client import Cluster

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from harness.cell.access import ssh_command, ssh_options
-from harness.cell.deploy import blamed
 from harness.cell.inventory import inventory
-from harness.cell.playbook_output import failure_of
+from harness.cell.product.playbook import blamed
+from harness.cell.product.playbook_output import failure_of
 from harness.cell.ways import through
 from harness.errors import Blame, InfraRetriable, ProductError
 from harness.infra.kubeconfig import within

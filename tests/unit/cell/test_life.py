@@ -10,12 +10,18 @@ from typing import Any
 import pytest
 
 from harness.cell.life import Life
+from harness.cell.product import kinds
+from harness.cell.product.protocol import PhaseOutcome, PhaseRun, ProductKind, Tell
 from harness.cell.provision import Attempt
+from harness.cell.site import Site
 from harness.cell.steps import Steps
 from harness.cell.variables import named_machines
 from harness.errors import ProductError
-from harness.model import Cell, Environment, GuestCluster, Phase
+from harness.model import Cell, Environment, GuestCluster, Machine, Mirror, Phase, PlannedMachine
+from harness.paths import project_dir
 from harness.record import Recorder
+from harness.spec import load_spec
+from tests.unit.shipped_timeouts import TIMEOUTS
 
 PHASES = (Phase("deploy"), Phase("upgrade"), Phase("reset", cluster=False), Phase("deploy"))
 
@@ -71,3 +77,75 @@ def test_the_playbooks_are_told_who_leaves_and_who_is_lost() -> None:
         "cluster_lost_nodes": ["cp-2", "cp-1"],
     }
     assert named_machines(Phase("x")) == {}
+
+
+class Edited:
+    """A product whose phases are edits of objects: no process, no playbook, no folder."""
+
+    def __init__(self, runs: list[PhaseRun], outcome: PhaseOutcome, *, leaves: bool) -> None:
+        self.runs, self.outcome, self.leaves = runs, outcome, leaves
+
+    def prepare(self, tell: Tell) -> None:
+        """Need nothing."""
+
+    def command(self, phase: str, environment: Environment) -> str:
+        """Name what a person does."""
+        return f"kubectl apply -f {phase}.yml"
+
+    def run(self, wanted: PhaseRun) -> PhaseOutcome:
+        """Note what was wanted; write the kubeconfig where the product leaves one."""
+        self.runs.append(wanted)
+        if self.leaves:
+            Path(wanted.variables["cluster_kubeconfig_path"]).write_text("{}", encoding="utf-8")
+        return self.outcome
+
+
+def with_kind(folder: Path, monkeypatch: pytest.MonkeyPatch, kind: ProductKind) -> Life:
+    """Return the life of a cell whose product is of another kind than those that there are."""
+    monkeypatch.setitem(kinds.KINDS, "ansible", lambda _product, _project: kind)
+    monkeypatch.setattr(Life, "machines_changed", lambda _self, _names: "")
+    nobody: Any = None
+    site = Site(
+        cluster=nobody,
+        spec=load_spec(project_dir() / "matrix"),
+        timeouts=TIMEOUTS,
+        mirror=Mirror("http://m", "r:5000"),
+        guest_vars={},
+        image=nobody,
+        storage_class=None,
+        project=folder,
+        expiry_hours=1,
+    )
+    cell = Cell("c", {}, "s", (Phase("deploy", machines=("m-0", "m-1")),), (), {})
+    machines = tuple(
+        Machine(PlannedMachine(name, ("node",), 1, 512, 10, "i"), "192.0.2.1", 22, "root") for name in ("m-0", "m-1")
+    )
+    environment = Environment("r", cell, 1, "ns", machines, folder, folder / "id")
+    return Life(site, Attempt("abcdef", cell, 1, folder), Steps(Recorder(folder), "c", 1), environment=environment)
+
+
+def test_a_product_of_any_kind_is_run_by_what_the_protocol_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs: list[PhaseRun] = []
+    life = with_kind(tmp_path, monkeypatch, Edited(runs, PhaseOutcome("deploy.yml"), leaves=True))
+    guest = life.apply(0)
+    assert guest.kubeconfig.read_text(encoding="utf-8") == "{}"
+    (run,) = runs
+    assert (run.stage, run.timeout, run.log.name) == ("deploy", TIMEOUTS.phase_deploy, "deploy.log")
+    assert [m.name for m in run.environment.machines] == ["m-0", "m-1"]
+    assert run.environment.files.hosts.is_file()
+
+
+def test_a_product_of_any_kind_has_to_leave_a_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    life = with_kind(tmp_path, monkeypatch, Edited([], PhaseOutcome("deploy.yml"), leaves=False))
+    with pytest.raises(ProductError, match=r"^deploy\.yml succeeded but left no kubeconfig at "):
+        life.apply(0)
+
+
+def test_a_product_that_tells_what_it_touched_has_to_deploy_on_all_machines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = Edited([], PhaseOutcome("deploy.yml", frozenset({"m-0"})), leaves=True)
+    with pytest.raises(ProductError, match=r"^deploy\.yml did nothing on m-1$"):
+        with_kind(tmp_path, monkeypatch, kind).apply(0)

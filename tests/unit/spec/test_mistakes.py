@@ -130,6 +130,30 @@ KINDS = {
         *("product.yml", "upgrade.yml", "upgrad.yml"),
         "product.phases.upgrade.playbook: the playbook ",
     ),
+    "a phase without its playbook": (
+        *("product.yml", "{playbook: upgrade.yml, ", "{"),
+        "product.phases.upgrade.playbook: missing; this key is required",
+    ),
+    "a product of no known kind": (
+        *("product.yml", "directory:", "kind: anisble\n  directory:"),
+        "product.kind: Input should be 'ansible'",
+    ),
+    "a group of machines without a name": (
+        *("product.yml", "directory:", "groups: {control_plane: cp, node: w}\n  directory:"),
+        "product.groups: lacks etcd, a group of every topology; add `etcd: NAME`, or `etcd: []` without one",
+    ),
+    "a group of no topology": (
+        *("product.yml", "directory:", "groups: {control_plane: cp, etcd: e, nodes: w, node: w}\n  directory:"),
+        "product.groups.nodes: Input should be 'control_plane', 'etcd' or 'node', got 'nodes'",
+    ),
+    "a group that Ansible has": (
+        *("product.yml", "directory:", "groups: {control_plane: cp, etcd: e, node: [w, all]}\n  directory:"),
+        "product.groups.node[1]: all is a group of Ansible's own",
+    ),
+    "a group of other machines": (
+        *("product.yml", "directory:", "groups: {control_plane: cp, etcd: e, node: etcd}\n  directory:"),
+        "product.groups.node: etcd is the name of another group of topologies",
+    ),
     "a product that is not there": (
         *("product.yml", "directory: playbooks", "directory: plays"),
         "product.directory: the directory plays does not exist",

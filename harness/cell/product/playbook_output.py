@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.cell.playbook_events import MOST_OTHERS, Ended, TaskFailure
+from harness.cell.product.playbook_events import MOST_OTHERS, Ended, TaskFailure
 from harness.errors import InfraError, InfraRetriable, ProductError
 from harness.proc import Completed
 

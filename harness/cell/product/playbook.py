@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from harness.cell import ansible_settings
 from harness.cell.access import DIES_WITH_US
-from harness.cell.playbook_events import ended_by
-from harness.cell.playbook_output import Recap, failed_hosts, failure_of, last_task, recap, task_of
+from harness.cell.product import ansible_settings
+from harness.cell.product.playbook_events import ended_by
+from harness.cell.product.playbook_output import Recap, failed_hosts, failure_of, last_task, recap, task_of
 from harness.errors import InfraError, InfraRetriable, ProductError
 from harness.kube.tunnels import lost_since
 from harness.model import Environment

@@ -13,8 +13,8 @@ import sys
 from configparser import ConfigParser, Error
 from pathlib import Path
 
-from harness.cell import callbacks
 from harness.cell.access import control_directory
+from harness.cell.product import callbacks
 from harness.model import Environment
 
 OWN_CALLBACKS = "ANSIBLE_CALLBACK_PLUGINS"

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.cell import callbacks
-from harness.cell.playbook_events import Ended, ended_by
-from harness.cell.playbook_output import failure_of
+from harness.cell.product import callbacks
+from harness.cell.product.playbook_events import Ended, ended_by
+from harness.cell.product.playbook_output import failure_of
 from harness.errors import InfraError, InfraRetriable, ProductError
 from harness.proc import run
 

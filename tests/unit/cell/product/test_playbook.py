@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.cell import ansible_settings, callbacks
-from harness.cell.deploy import run_playbook
+from harness.cell.product import ansible_settings, callbacks
+from harness.cell.product.playbook import run_playbook
 from harness.errors import ProductError
 from harness.model import Cell, Environment, Machine, PlannedMachine
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cell.playbook_output import Recap, failure_of, last_task, recap
+from harness.cell.product.playbook_output import Recap, failure_of, last_task, recap
 from harness.errors import InfraError, ProductError
 from harness.proc import Completed
 

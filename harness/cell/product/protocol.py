@@ -1,0 +1,74 @@
+"""What a cell's life knows of the product: that it is prepared before any machine exists, and that its phases are run.
+
+A phase is a playbook that runs, a program, or an edit of objects that something else acts on. So nothing here speaks of
+processes: a kind is given the machines, the variables and a log, and says what it did or whose fault it is that it did
+not. That there is a kubeconfig afterwards, and what the cluster is like, others look at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from harness.model import Environment, Phase
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class PhaseRun:
+    """A phase that is to be run, once.
+
+    stage: the phase's name in steps and logs ("upgrade-2").
+    environment: the machines of the phase; its inventory and variables are written already.
+    variables: what is in the file of variables.
+    timeout: seconds for the whole phase.
+    log: where everything goes that explains the outcome: what was called, and all that it said.
+    on_task: told what is under way, in the product's own words.
+    """
+
+    phase: Phase
+    stage: str
+    environment: Environment
+    variables: dict[str, Any]
+    timeout: float
+    log: Path
+    on_task: Tell
+
+
+@dataclass(frozen=True)
+class PhaseOutcome:
+    """What is known of a phase that succeeded.
+
+    what: what was run, in messages ("cluster.yml").
+    touched: the machines on which something was done; None where this kind of product cannot tell.
+    """
+
+    what: str
+    touched: frozenset[str] | None = None
+
+
+class ProductKind(Protocol):
+    """One kind of product."""
+
+    def prepare(self, tell: Tell) -> None:
+        """Have everything that phases run with, before any machine exists; again and in other processes at no cost.
+
+        Args:
+            tell: told what takes a while.
+
+        Raises:
+            BadInput: something of the product's cannot be had or used.
+        """
+
+    def command(self, phase: str, environment: Environment) -> str:
+        """Return what a person types to run a phase of a cell by hand, or does where there is nothing to type."""
+
+    def run(self, wanted: PhaseRun) -> PhaseOutcome:
+        """Run a phase to its end.
+
+        Raises:
+            ProductError, InfraError: it failed, and this is who must look at it.
+        """

@@ -1,0 +1,51 @@
+"""matrix/product.yml: the deployment code under test.
+
+What a kind of product asks of a phase is checked in `spec.product_kinds`, at the phase's own line.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from harness.spec.base import Group, GroupNames, Model, Name, Text, Variables
+
+Kind = Literal["ansible"]
+
+
+class ProductPhase(Model):
+    """How a phase is run: with kind `ansible`, the playbook, relative to the product's directory.
+
+    paths: globs of further files (relative to the project) whose change affects this phase and no other.
+    """
+
+    playbook: Text | None = None
+    paths: tuple[Text, ...] = ()
+
+    @property
+    def program(self) -> str | None:
+        """Return the file that is run, relative to the product's directory; None where it is no file of the product."""
+        return self.playbook
+
+
+class Product(Model):
+    """The deployment code under test, of matrix/product.yml.
+
+    kind: what a phase is: a playbook (`ansible`).
+    groups: the product's own names of the groups that machines are in, one or several each; ours stay beside them.
+    without_effect: globs of files (relative to the project) whose change affects no cell.
+    """
+
+    name: Text
+    kind: Kind = "ansible"
+    directory: Text
+    groups: dict[Group, GroupNames] = Field(default_factory=dict)
+    phases: dict[Name, ProductPhase] = Field(min_length=1)
+    vars: Variables = Field(default_factory=dict)
+    without_effect: tuple[Text, ...] = ()
+
+    def group_names(self, group: Group) -> tuple[str, ...]:
+        """Return the product's names of a group, without ours."""
+        names = self.groups.get(group, ())
+        return (names,) if isinstance(names, str) else names
