@@ -1,30 +1,19 @@
-"""What a check finds wrong, and the message that reports it."""
+"""Compares what was seen with what was expected, and reports what a check finds wrong."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import Literal, TypeVar
 
 from harness.errors import HarnessBug
 from harness.until import Deadline, NotYet, TimedOut, until
 from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.judge.finding import Mismatch as Mismatch
+from harness.validate.judge.finding import note_unjudged, real
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Mismatch:
-    """Something that is not as expected."""
-
-    where: str
-    expected: str
-    seen: str
-
-    def __str__(self) -> str:
-        """Return one line."""
-        return f"{self.where}: expected {self.expected}; saw {self.seen}"
 
 
 Judgement = Callable[[Mapping[str, T], ExpectedGuest], list[Mismatch]]  # of what was seen of each machine
@@ -44,9 +33,12 @@ def require(mismatches: Iterable[Mismatch], *, claim: str, look: str, do: str) -
 
     Raises:
         CheckFailed: there are mismatches.
+        NotJudged: there is none, and nothing was judged.
     """
     __tracebackhide__ = True
-    found = tuple(mismatches)
+    every = tuple(mismatches)
+    found = real(every)
+    note_unjudged(every)
     if not found:
         return
     lines = [f"not true: {claim}", *(f"  - {mismatch}" for mismatch in found), f"look at: {look}", f"type:    {do}"]
@@ -88,7 +80,7 @@ def of_each(
 
 
 def eventually(judge: Callable[[], list[Mismatch]], *, deadline: Deadline, what: str) -> list[Mismatch]:
-    """Judge until there is no mismatch, or until the deadline; return the last mismatches.
+    """Judge until no mismatch is left that can go away, or until the deadline; return the last mismatches.
 
     For what follows its cause within seconds, as kube-proxy's rules follow a pod that has become ready.
     """
@@ -96,13 +88,12 @@ def eventually(judge: Callable[[], list[Mismatch]], *, deadline: Deadline, what:
 
     def probe() -> bool | NotYet:
         last[:] = judge()
-        return NotYet(str(last[0])) if last else True
+        passing = [one for one in last if not one.lasting]
+        return NotYet(str(passing[0])) if passing else True
 
-    try:
+    with suppress(TimedOut):
         until(probe, deadline=deadline, what=what, interval=0.3)
-    except TimedOut:
-        return last
-    return []
+    return last
 
 
 def differs(where: str, what: str, expected: object, seen: object) -> list[Mismatch]:
