@@ -11,7 +11,7 @@ from collections.abc import Generator
 import pytest
 
 from harness.errors import VmatrixError
-from harness.plugin import state
+from harness.plugin import judged, state
 from harness.plugin.fixtures import artifact, cell, cell_dir, cells, guest, life, mirror, phase, timeouts, witness
 from harness.plugin.items import arrange, is_step, note_setup, outcome_of, parametrize
 from harness.plugin.options import add_options
@@ -120,6 +120,18 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
     run = session.config.stash.get(RUN, None)
     if run is not None and run.started and run.signalled:
         run.show_interruption()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave out the checks that the product leaves out."""
+    judged.leave_out(item)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Write down what a check does not judge."""
+    return (yield from judged.judged(item))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -148,6 +148,11 @@ class CellResult:
             return UNFINISHED
         return PASSED if any(c.outcome == PASSED for c in checks) else UNCHECKED
 
+    def judged_nothing(self, attempt: int) -> bool:
+        """Tell whether an attempt ended well and proves nothing: of its checks, all were left out or judged nothing."""
+        mute = any(c.left_out or c.not_judged for c in self.checks_of(attempt))
+        return mute and self.outcome_of(attempt) == UNCHECKED
+
     def logs(self, attempt: int) -> Path:
         """Return the directory of an attempt's logs."""
         return AttemptDir(Path(self.directory)).sibling(attempt).logs

@@ -94,6 +94,7 @@ def _check(event: Mapping[str, Any]) -> Check:
         stage=event.get("stage", ""),
         attempt=int(event.get("attempt", 1)),
         measured=str(event.get("properties", {}).get("measured", "")),
+        parts=tuple(map(str, event.get("properties", {}).get("not_judged", ()))),
     )
 
 

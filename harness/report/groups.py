@@ -17,12 +17,21 @@ class Group:
     failed: int
     quarantined: int
     not_run: int
+    not_judged: int
+    left_out: int
     seconds: float
 
     @property
     def said(self) -> str:
         """Return the numbers that are not zero."""
-        words = {"passed": self.passed, "failed": self.failed, "quarantined": self.quarantined, "not run": self.not_run}
+        words = {
+            "passed": self.passed,
+            "failed": self.failed,
+            "quarantined": self.quarantined,
+            "not judged": self.not_judged,
+            "left out": self.left_out,
+            "not run": self.not_run,
+        }
         return ", ".join(f"{number} {word}" for word, number in words.items() if number)
 
 
@@ -42,6 +51,8 @@ def _group(cell: CellResult, key: tuple[str, str], checks: list[Check]) -> Group
         passed=sum(c.outcome == PASSED for c in checks),
         failed=sum(not c.quarantine for c in failed),
         quarantined=sum(bool(c.quarantine) for c in failed),
-        not_run=sum(c.outcome == NOT_RUN for c in checks),
+        not_run=sum(c.outcome == NOT_RUN and not (c.not_judged or c.left_out) for c in checks),
+        not_judged=sum(c.not_judged for c in checks),
+        left_out=sum(c.left_out for c in checks),
         seconds=sum(c.seconds for c in checks),
     )

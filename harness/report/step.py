@@ -13,6 +13,8 @@ NOT_STARTED = "not started"
 QUARANTINED = "quarantined"
 OUTCOMES = (FAILED, QUARANTINED, INTERRUPTED, UNFINISHED, UNCHECKED, NOT_STARTED, PASSED)
 NOT_RUN = "not-run"  # of a check
+NOT_JUDGED = "not judged: "  # begins the reason of a check that had nothing to judge in a cluster
+LEFT_OUT = "left out: "  # begins the reason of a check that the product leaves out
 ADMISSION = "admission"  # the step in which a cell waits for room
 TEARDOWN = "teardown"
 
@@ -64,6 +66,7 @@ class Check:
 
     detail: the failure's text, or why it did not run.  stage: the phase after which it ran.
     measured: what it measured and every report shows, in words.
+    parts: what of it was not judged, and why, although the check passed or failed.
     quarantine: the issue of the entry that keeps a failure from counting.
     """
 
@@ -77,11 +80,22 @@ class Check:
     attempt: int = 1
     quarantine: str = ""
     measured: str = ""
+    parts: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
         """Return suite and name, as quarantine entries name checks."""
         return f"{self.suite}: {self.name}"
+
+    @property
+    def not_judged(self) -> bool:
+        """Tell whether it found nothing to judge in the cluster."""
+        return self.outcome == NOT_RUN and self.detail.startswith(NOT_JUDGED)
+
+    @property
+    def left_out(self) -> bool:
+        """Tell whether the product leaves it out."""
+        return self.outcome == NOT_RUN and self.detail.startswith(LEFT_OUT)
 
 
 @dataclass(frozen=True)

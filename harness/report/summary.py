@@ -69,8 +69,8 @@ def _attempt(cell: CellResult, attempt: int, *, many: bool) -> list[str]:
         lines += _failed_step(step)
     for check, others in alike(sorted(checks, key=lambda c: bool(c.quarantine))):
         lines += _failed_check(cell, check, others)
-    not_run = words.not_run(cell, cell.checks_of(attempt))
-    lines += ["Not run:", "", *(f"- {line}" for line in not_run), ""] if not_run else []
+    for title, said in words.not_run(cell, cell.checks_of(attempt)).items():
+        lines += [f"{title}:", "", *(f"- {line}" for line in said), ""]
     if cell.outcome_of(attempt) != PASSED:
         lines += [f"Logs: `{cell.logs(attempt)}/`", ""]
     return lines

@@ -39,6 +39,8 @@ def show(result: RunResult, console: Console) -> None:
         console.print()
     for said in words.measured(result):
         console.print(Text(f"measured in {said}"), soft_wrap=True)
+    for said in words.in_part(result):
+        console.print(Text(f"{said}; see {SUMMARY}"), soft_wrap=True)
     for line in _run(result):
         console.print(line, soft_wrap=True)
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from harness.report.cell import CellResult
 from harness.report.groups import groups_of
 from harness.report.results import RunResult
-from harness.report.step import NOT_RUN, NOT_STARTED, PASSED, Check
+from harness.report.step import LEFT_OUT, NOT_JUDGED, NOT_RUN, NOT_STARTED, PASSED, UNCHECKED, Check
 
 MANY_CELLS = 5  # from here on, cells that passed at once have no section of their own
 MOST_NAMES = 6  # of checks that did not run for the same reason; of more, only their number is said
@@ -32,6 +32,8 @@ def plural(number: int, what: str) -> str:
 
 def came_to(cell: CellResult, attempt: int) -> str:
     """Return an attempt's outcome and whose fault it was."""
+    if cell.judged_nothing(attempt):
+        return f"{UNCHECKED}: the product leaves out every check, or none has anything to judge"
     blames = ", ".join(sorted({f.blame for f in cell.failed_of(attempt) if f.blame and not f.quarantine}))
     return cell.outcome_of(attempt) + (f": {blames}" if blames else "")
 
@@ -121,12 +123,35 @@ def measured(result: RunResult) -> list[str]:
     ]
 
 
-def not_run(cell: CellResult, checks: Iterable[Check]) -> list[str]:
-    """Return which checks did not run and why; of many for the same reason only how many."""
+def in_part(result: RunResult) -> list[str]:
+    """Return in which cells checks did not judge all that they could: one line each."""
+    return [
+        f"{cell.id}: {plural(len(parts), 'check')} judged only a part"
+        for cell in result.cells
+        if (parts := [check for check in cell.last_checks if check.parts])
+    ]
+
+
+def not_run(cell: CellResult, checks: Iterable[Check]) -> dict[str, list[str]]:
+    """Return which checks judged nothing or not all, were left out or did not run, and why, by what became of them.
+
+    Of many for the same reason only how many.
+    """
+    every = list(checks)
+    without = [c for c in every if c.outcome == NOT_RUN]
+    parts = [f"{cell.label(check)}, in part: {part}" for check in every for part in check.parts]
+    found = {
+        "Not judged": [*_reasons(cell, [c for c in without if c.not_judged], NOT_JUDGED), *parts],
+        "Left out by the product": _reasons(cell, [c for c in without if c.left_out], LEFT_OUT),
+        "Not run": _reasons(cell, [c for c in without if not (c.not_judged or c.left_out)], "not run: "),
+    }
+    return {title: lines for title, lines in found.items() if lines}
+
+
+def _reasons(cell: CellResult, checks: Iterable[Check], lead: str) -> list[str]:
     reasons: dict[str, list[Check]] = {}
     for check in checks:
-        if check.outcome == NOT_RUN:
-            reasons.setdefault(check.detail.strip().removeprefix("not run: "), []).append(check)
+        reasons.setdefault(check.detail.strip().removeprefix(lead), []).append(check)
     said = []
     for reason, found in reasons.items():
         if len(found) > MOST_NAMES:

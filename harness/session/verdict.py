@@ -49,4 +49,5 @@ def _codes(cell: CellResult) -> list[int]:
     """Return the codes of what counts in a cell's last attempt: not what is in quarantine."""
     steps = [s.exit_code or EXIT_HARNESS for s in cell.last_failures if not s.quarantine]
     checks = [BLAME_EXIT.get(c.blame, EXIT_PRODUCT) for c in cell.failed_checks if not c.quarantine]
-    return steps + checks
+    mute = [EXIT_PRODUCT] if cell.judged_nothing(cell.last_attempt) else []  # product.yml leaves nothing to pass
+    return steps + checks + mute

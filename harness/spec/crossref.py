@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from fnmatch import fnmatchcase
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from harness.paths import packaged_dir
-from harness.spec import product_kinds
+from harness.spec import left_out, product_kinds
 from harness.spec.declared import EACH, Declared, DeclaredAxis, condition, declared, field, find, slug_of, texts
 from harness.spec.lines import Document, Finding, Location, Problem, below
 from harness.spec.promises import broken
@@ -36,7 +37,10 @@ def check(documents: Mapping[str, Document], directory: Path) -> list[Problem]:
         "axes.yml": _axes(documents["axes.yml"].content, known),
         "topologies.yml": _topologies(documents["topologies.yml"].content),
         "scenarios.yml": _scenarios(documents["scenarios.yml"].content, known),
-        "product.yml": product_kinds.check(documents["product.yml"].content, directory.parent),
+        "product.yml": chain(
+            product_kinds.check(documents["product.yml"].content, directory.parent),
+            left_out.check(documents["product.yml"].content, directory.parent),
+        ),
         "constraints.yml": _constraints(documents["constraints.yml"].content, known),
         "tiers.yml": _tiers(documents["tiers.yml"].content, known, suites),
         "quarantine.yml": _quarantine(documents["quarantine.yml"].content, suites),

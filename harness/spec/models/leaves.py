@@ -28,39 +28,48 @@ class RunsAs(StrEnum):
 class KubeletLeaves(Model):
     """Where kubelet's files are and which systemd unit runs it."""
 
-    unit: Text | None = Field(None, description="systemd unit that runs kubelet; else that of the running process")
-    config: Folder | None = Field(None, description="value of kubelet's flag --config; else any file that it names")
-    kubeconfig: Folder | None = Field(None, description="value of kubelet's flag --kubeconfig; else any file")
+    unit: Text | None = Field(
+        default=None, description="systemd unit that runs kubelet; else that of the running process"
+    )
+    config: Folder | None = Field(
+        default=None, description="value of kubelet's flag --config; else any file that it names"
+    )
+    kubeconfig: Folder | None = Field(default=None, description="value of kubelet's flag --kubeconfig; else any file")
     client_certificate: Folder | None = Field(
-        None, description="kubelet's client certificate; else the one that its kubeconfig names"
+        default=None, description="kubelet's client certificate; else the one that its kubeconfig names"
     )
 
 
 class ControlPlaneLeaves(Model):
     """How API server, controller manager and scheduler run."""
 
-    runs_as: RunsAs | None = Field(None, description="static-pod or unit; else as the running processes show")
-    manifests: Folder | None = Field(None, description="folder of static pods; else staticPodPath of kubelet")
+    runs_as: RunsAs | None = Field(default=None, description="static-pod or unit; else as the running processes show")
+    manifests: Folder | None = Field(default=None, description="folder of static pods; else staticPodPath of kubelet")
     other_static_pods: tuple[Text, ...] | None = Field(
-        None, description="static pods besides those of the control plane and etcd, on any node; else any are allowed"
+        default=None,
+        description="static pods besides those of the control plane and etcd, on any node; else any are allowed",
     )
     taint: Text | None = Field(
-        None, description="KEY:EFFECT that control planes have where there are workers, or none; else not judged"
+        default=None,
+        description="KEY:EFFECT that control planes have where there are workers, or none; else not judged",
     )
 
 
 class EtcdLeaves(Model):
     """How etcd runs, what its members are called, and which of them API servers use."""
 
-    runs_as: RunsAs | None = Field(None, description="static-pod or unit; else as the running processes show")
+    runs_as: RunsAs | None = Field(default=None, description="static-pod or unit; else as the running processes show")
     environment_file: Folder | None = Field(
-        None, description="file with ETCD_* variables, which the running etcd must have; else they are not compared"
+        default=None,
+        description="file with ETCD_* variables, which the running etcd must have; else they are not compared",
     )
     member_names: Literal["machine"] | None = Field(
-        None, description="machine: each member has its machine's name; else members are told by their addresses"
+        default=None,
+        description="machine: each member has its machine's name; else members are told by their addresses",
     )
     used: Literal["own", "every"] | None = Field(
-        None, description="API servers use the member on their own machine, or every member; else either is right"
+        default=None,
+        description="API servers use the member on their own machine, or every member; else either is right",
     )
 
 
@@ -68,13 +77,13 @@ class DnsLeaves(Model):
     """The cluster's DNS server."""
 
     service: NamespacedName | None = Field(
-        None, description="NAMESPACE/NAME of its Service; else the one that has the label k8s-app=kube-dns"
+        default=None, description="NAMESPACE/NAME of its Service; else the one that has the label k8s-app=kube-dns"
     )
     deployment: NamespacedName | None = Field(
-        None, description="NAMESPACE/NAME of its Deployment; else the one that has the label k8s-app=kube-dns"
+        default=None, description="NAMESPACE/NAME of its Deployment; else the one that has the label k8s-app=kube-dns"
     )
     kubelet_address: Text | None = Field(
-        None,
+        default=None,
         description="address that kubelets give to pods, or service for that of the Service; else that of the Service "
         "or a link-local address",
     )
@@ -83,18 +92,21 @@ class DnsLeaves(Model):
 class LocalApiLeaves(Model):
     """The address at which each node reaches the API, if it has one of its own."""
 
-    address: Text | None = Field(None, description="HOST:PORT; else the server that kubelet's kubeconfig names")
-    ca: Folder | None = Field(None, description="file of the API server's CA; else the one of kubelet's kubeconfig")
+    address: Text | None = Field(default=None, description="HOST:PORT; else the server that kubelet's kubeconfig names")
+    ca: Folder | None = Field(
+        default=None, description="file of the API server's CA; else the one of kubelet's kubeconfig"
+    )
     backends: Folder | None = Field(
-        None, description="haproxy's or nginx's file that lists the control planes; else that of a running haproxy"
+        default=None,
+        description="haproxy's or nginx's file that lists the control planes; else that of a running haproxy",
     )
 
 
 class Tool(Model):
     """A program for people that the product installs."""
 
-    path: Folder | None = Field(None, description="its file; else the first one in the usual folders")
-    group: Group = Field("node", description="machines that have it: node (every Node) or control_plane")
+    path: Folder | None = Field(default=None, description="its file; else the first one in the usual folders")
+    group: Group = Field(default="node", description="machines that have it: node (every Node) or control_plane")
 
 
 class PluginLeaves(Model):
@@ -103,55 +115,64 @@ class PluginLeaves(Model):
     A key that is given replaces the value there; null means that this product's plugin has none.
     """
 
-    unit: Text | None = Field(None, description="systemd unit that is enabled on every node")
-    gateway: Gateway | None = Field(None, description="what a route to another node's pods leads through")
-    tunnel: Text | None = Field(None, description="interface that wraps packets between nodes")
-    daemon_set: NamespacedName | None = Field(None, description="NAMESPACE/NAME of its DaemonSet")
-    image: Text | None = Field(None, description="last part of its image's repository")
-    version: Text | None = Field(None, description="variable with its version")
-    look: Text | None = Field(None, description="where to look when pods do not reach each other")
+    unit: Text | None = Field(default=None, description="systemd unit that is enabled on every node")
+    gateway: Gateway | None = Field(default=None, description="what a route to another node's pods leads through")
+    tunnel: Text | None = Field(default=None, description="interface that wraps packets between nodes")
+    daemon_set: NamespacedName | None = Field(default=None, description="NAMESPACE/NAME of its DaemonSet")
+    image: Text | None = Field(default=None, description="last part of its image's repository")
+    version: Text | None = Field(default=None, description="variable with its version")
+    look: Text | None = Field(default=None, description="where to look when pods do not reach each other")
 
 
 class ClusterLeaves(Model):
     """What a product's cluster consists of, and where it lies."""
 
     certificates: Folder | None = Field(
-        None, description="folder with the cluster's ca.crt and apiserver.crt; else those that the API server's flags name"
+        default=None,
+        description="folder of ca.crt and apiserver.crt; else the files that the API server's flags name",
     )
     kubelet: KubeletLeaves = KubeletLeaves()
     runtime_unit: Text | None = Field(
-        None, description="systemd unit of the container runtime; else that of the running process"
+        default=None, description="systemd unit of the container runtime; else that of the running process"
     )
-    kubectl: Tool | None = Field(None, description="kubectl on machines; else judged only where it is installed")
-    kubeadm: Tool | None = Field(None, description="kubeadm on machines; else judged only where it is installed")
-    cni_plugins: Folder | None = Field(None, description="folder of the CNI plugins; else /opt/cni/bin if it exists")
+    kubectl: Tool | None = Field(
+        default=None, description="kubectl on machines; else judged only where it is installed"
+    )
+    kubeadm: Tool | None = Field(
+        default=None, description="kubeadm on machines; else judged only where it is installed"
+    )
+    cni_plugins: Folder | None = Field(
+        default=None, description="folder of the CNI plugins; else /opt/cni/bin if it exists"
+    )
     control_plane: ControlPlaneLeaves = ControlPlaneLeaves()
     etcd: EtcdLeaves = EtcdLeaves()
     dns: DnsLeaves = DnsLeaves()
     kube_proxy: NamespacedName | None = Field(
-        None, description="NAMESPACE/NAME of kube-proxy's DaemonSet; else the one of that name, if there is one"
+        default=None, description="NAMESPACE/NAME of kube-proxy's DaemonSet; else the one of that name, if there is one"
     )
     local_api: LocalApiLeaves = LocalApiLeaves()
     host_names: Folder | None = Field(
-        None, description="file that names every machine; else /etc/hosts must only not name machines that are gone"
+        default=None,
+        description="file that names every machine; else /etc/hosts must only not name machines that are gone",
     )
     add_ons: dict[Name, NamespacedName] | None = Field(
-        None, description="Deployment of each optional add-on; no other may exist. Else by name, and others may exist"
+        default=None,
+        description="Deployment of each optional add-on; no other may exist. Else by name, and others may exist",
     )
     namespaces: tuple[Text, ...] | None = Field(
-        None, description="namespaces of the cluster's own pods; else all but `default` and those of checks"
+        default=None, description="namespaces of the cluster's own pods; else all but `default` and those of checks"
     )
     images_from_mirror: Literal[True] | None = Field(
-        None, description="true: images of the cluster's own pods are named after the mirror; else not judged"
+        default=None, description="true: images of the cluster's own pods are named after the mirror; else not judged"
     )
     own_versions: tuple[Version, ...] = Field(
-        (), description="versions that the product decides, whatever the cell's variables say: not judged"
+        default=(), description="versions that the product decides, whatever the cell's variables say: not judged"
     )
     network_plugins: dict[Name, PluginLeaves] = Field(
         default_factory=dict, description="how this product's network plugins differ from network_plugins.yml"
     )
     reset_leaves: tuple[Text, ...] | None = Field(
-        None,
+        default=None,
         description="globs of `KIND NAME` that may stay, come or go when machines are reset (file /usr/local/bin/*); "
         "else files, units and kernel settings are not judged",
     )
@@ -167,7 +188,8 @@ class LeftOutCheck(Model):
 class ProductChecks(Model):
     """Which checks judge the product."""
 
-    leave_out: tuple[LeftOutCheck, ...] = Field((), description="checks that do not apply to this product")
+    leave_out: tuple[LeftOutCheck, ...] = Field(default=(), description="checks that do not apply to this product")
     require_all: bool = Field(
-        False, description="true: what a check cannot judge is a failure, and an unknown network plugin a mistake"
+        default=False,
+        description="true: what a check cannot judge is a failure, and an unknown network plugin a mistake",
     )

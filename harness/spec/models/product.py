@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import Field
 
 from harness.spec.base import Group, GroupNames, Model, Name, Text, Variables
+from harness.spec.models.leaves import ClusterLeaves, ProductChecks
 
 Kind = Literal["ansible"]
 
@@ -35,6 +36,7 @@ class Product(Model):
     kind: what a phase is: a playbook (`ansible`).
     groups: the product's own names of the groups that machines are in, one or several each; ours stay beside them.
     without_effect: globs of files (relative to the project) whose change affects no cell.
+    cluster: what the product leaves behind.  checks: which checks judge it.
     """
 
     name: Text
@@ -44,6 +46,8 @@ class Product(Model):
     phases: dict[Name, ProductPhase] = Field(min_length=1)
     vars: Variables = Field(default_factory=dict)
     without_effect: tuple[Text, ...] = ()
+    cluster: ClusterLeaves = ClusterLeaves()
+    checks: ProductChecks = ProductChecks()
 
     def group_names(self, group: Group) -> tuple[str, ...]:
         """Return the product's names of a group, without ours."""

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
+
 @dataclass(frozen=True)
 class Mismatch:
     """Something that is not as expected. lasting: whether waiting cannot change it."""
@@ -36,7 +37,7 @@ class Unjudged(Mismatch):
         return f"{self.where}: {self.expected}: {self.seen}" if self.where else f"{self.expected}: {self.seen}"
 
 
-class NotJudged(Exception):  # noqa: N818 - no error: the check has nothing to judge in this cluster
+class NotJudged(Exception):
     """A check judges nothing in this cluster. The text says why."""
 
 

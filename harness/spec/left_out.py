@@ -1,0 +1,49 @@
+"""Whether the checks that a product leaves out exist, and whether any are left (`checks.leave_out` of product.yml)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from harness.paths import packaged_dir
+from harness.spec.declared import EACH, find, texts
+from harness.spec.lines import Finding
+
+FOLDERS = (Path("tests", "cells"), Path("checks"))  # the suites that ship, and a project's own
+NO_SUITE = "life"  # its items are the steps of a cell's life
+CHECK = re.compile(r"^(?:async )?def (test_\w+)\(", re.MULTILINE)
+
+
+def check(content: Any, project: Path) -> Iterator[Finding]:
+    """Find globs that match no check, and globs that together leave none."""
+    globs = list(texts(content, "product", "checks", "leave_out", EACH, "check"))
+    names = titles(project) if globs else []
+    if not names:
+        return
+    for at, glob in globs:
+        if not any(fits(name, glob) for name in names):
+            yield (
+                at,
+                f"{glob!r} matches no check; `vmatrix explain CELL` lists their files",
+            )
+    if all(any(fits(name, glob) for _, glob in globs) for name in names):
+        for at, _ in find(content, "product", "checks", "leave_out"):
+            yield at, "leaves out every check, so that a cell would prove nothing; leave one in"
+
+
+def fits(title: str, glob: str) -> bool:
+    """Tell whether a glob means a check, `suite: name`; with or without the conformance spec in its brackets."""
+    return fnmatchcase(title, glob) or fnmatchcase(title.partition("[")[0], glob)
+
+
+def titles(project: Path) -> list[str]:
+    """Return every check as `suite: name`: those of the project's own suites and those that ship."""
+    found: set[str] = set()
+    for root in (project, packaged_dir()):
+        for folder in FOLDERS:
+            for file in sorted((root / folder).glob("*/test_*.py")):
+                found |= {f"{file.parent.name}: {name}" for name in CHECK.findall(file.read_text(encoding="utf-8"))}
+    return sorted(title for title in found if not title.startswith(f"{NO_SUITE}:"))
