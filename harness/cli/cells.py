@@ -20,7 +20,7 @@ from harness.cli.options import CLUSTER, AsJson, Given, settings_of, takes
 from harness.cli.output import folding, wide_console
 from harness.errors import BadInput
 from harness.paths import project_dir
-from harness.plan.goal import needing
+from harness.plan.goal import nowhere
 from harness.plan.lock import not_runnable
 from harness.plan.select import Selected
 from harness.schedule.durations import Durations
@@ -109,12 +109,13 @@ def _listed(one: Selected, seconds: float) -> dict[str, Any]:
 
 
 def _print_left_out(spec: Spec, infra: str, tier: str | None) -> None:
-    """Print which values and pinned cells cannot run on an infra profile, and why."""
-    values: dict[str, list[str]] = {}
-    for left in needing(spec, infra):
-        values.setdefault(left.why, []).append(f"{left.axis} {left.value}")
-    for why, those in values.items():
-        out.print(f"left out on {infra}: {', '.join(those)}: {why}", markup=False)
+    """Print which values and pinned cells cannot run, on an infra profile or with this product, and why."""
+    values: dict[tuple[str, str], list[str]] = {}
+    for left in nowhere(spec, infra):
+        here = f"left out on {infra}" if left.by == "infra" else "left out"
+        values.setdefault((here, left.why), []).append(f"{left.axis} {left.value}")
+    for (here, why), those in values.items():
+        out.print(f"{here}: {', '.join(those)}: {why}", markup=False)
     sentences = (s for name in ([tier] if tier else spec.tiers) for s in not_runnable(spec, name, infra))
     for sentence in dict.fromkeys(sentences):
         out.print(sentence, markup=False)

@@ -22,8 +22,8 @@ from harness.gitlab.times import job_times
 from harness.gitlab.variables import read_job, read_pipeline
 from harness.gitlab.wanted import Tiers, Wanted, wanted
 from harness.plan.changed import changed_since
-from harness.plan.lock import tier_cells
 from harness.plan.select import PlanSelection, Selected, selected
+from harness.plan.tiers import tier_cells
 from harness.report.output.files import NOTE
 from harness.schedule.durations import Durations
 from harness.session.choice import profile_of

@@ -23,7 +23,7 @@ from harness.plan.lock import FILE, WRITE, load_lock
 from harness.plan.sound import refuse_unsound
 from harness.schedule.estimate import estimate
 from harness.spec import Spec, load_spec
-from harness.spec.project import matrix_dir
+from harness.spec.project import matrix_dir, write_in_project
 
 SHOWN = 5  # impossible combinations of one reason
 out = wide_console()
@@ -79,10 +79,8 @@ def plan(
     texts = {FILE: lock_text(spec, plans), coverage.FILE: coverage_text(spec, plans)} if write or check else {}
     if check:
         _check(directory, texts, plans)
-    if write:
-        directory.mkdir(exist_ok=True)
     for name, text in texts.items() if write else ():
-        (directory / name).write_text(text, encoding="utf-8")
+        write_in_project(directory / name, text)
         out.print(f"written: {directory / name}", markup=False)
 
 
@@ -131,11 +129,11 @@ def _show(spec: Spec, plans: Sequence[TierPlan], *, as_json: bool, cells: bool) 
 
 def _notes(found: TierPlan) -> Iterator[str]:
     yield from (f"{found.tier} on {found.infra}: {sentence}" for sentence in found.absent)
-    for why, values in left_out(found, by_infra=True).items():
+    for why, values in left_out(found, "infra").items():
         yield f"left out on {found.infra}: {'; '.join(values)}: {why}"
-    for why, values in left_out(found, by_infra=False).items():
+    for why, values in (left_out(found, "product") | left_out(found, "tier")).items():
         yield f"left out: {'; '.join(values)}: {why}"
-    for reasons, combinations in impossible_by_reason(found.proof).items() if found.proof is not None else ():
+    for reasons, combinations in impossible_by_reason(found).items():
         more = f" and {len(combinations) - SHOWN} more" if len(combinations) > SHOWN else ""
         some = ", ".join(map(str, combinations[:SHOWN]))
         yield f"no cell on {found.infra} can have {some}{more}: {'; '.join(reasons)}"

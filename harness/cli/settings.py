@@ -16,6 +16,7 @@ from harness.cli.output import folding
 from harness.errors import BadInput
 from harness.paths import enclosing_project, named_project, packaged_dir, project_dir, settings_dir
 from harness.spec.origin import files_used
+from harness.spec.project import write_in_project
 from harness.spec.schemas import schemas
 from harness.spec.settings import load_settings
 from harness.spec.shape import unknown
@@ -73,8 +74,13 @@ def schema(
             raise BadInput("--stdout prints one schema", hint="name it: `vmatrix schema axes --stdout`")
         sys.stdout.write(made[wanted[0]])
         return
+    if directory is not None:
+        directory.mkdir(parents=True, exist_ok=True)
     target = directory if directory is not None else project_dir() / "docs" / "schemas"
-    target.mkdir(parents=True, exist_ok=True)
     for name in wanted:
-        (target / f"{name}.json").write_text(made[name], encoding="utf-8")
-        Console().print(str(target / f"{name}.json"), highlight=False)
+        file = target / f"{name}.json"
+        if directory is None:
+            write_in_project(file, made[name])
+        else:
+            file.write_text(made[name], encoding="utf-8")
+        Console().print(str(file), highlight=False)

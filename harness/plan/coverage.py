@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from harness.plan.build import TierPlan
-from harness.plan.verify import Combination, Proof
+from harness.plan.goal import LeftOutBy
+from harness.plan.verify import Combination
 from harness.spec.models import Spec
 
 FILE = "COVERAGE.md"
@@ -20,16 +21,23 @@ triples, the values of one class stand for each other; every single value is in 
 def coverage_text(spec: Spec, plans: Sequence[TierPlan]) -> str:
     """Return the text of COVERAGE.md for plans of every tier on every infra profile."""
     parts = [HEAD, "# What the matrix covers", INTRO, _overview(plans)]
+    gone = left_out(plans[0], "product")
+    if gone:
+        parts += [f"{spec.product.name} does not have every phase. So these are left out:", _bullets(gone)]
     for infra in dict.fromkeys(plan.infra for plan in plans):
         parts += _infra(spec, infra, [plan for plan in plans if plan.infra == infra])
     return "\n\n".join(parts) + "\n"
 
 
-def impossible_by_reason(proof: Proof) -> dict[tuple[str, ...], list[Combination]]:
-    """Return the combinations that no cell can have by the reasons; those that hold a smaller one are left out."""
-    found = {frozenset(i.combination.values) for i in proof.impossible}
+def impossible_by_reason(plan: TierPlan) -> dict[tuple[str, ...], list[Combination]]:
+    """Return the combinations that no cell can have by the reasons; those that hold a smaller one are left out.
+
+    Nothing where an axis has no value left: then no cell can have anything, and that is said instead.
+    """
+    impossibles = plan.proof.impossible if plan.proof is not None and not plan.goal.emptied else ()
+    found = {frozenset(i.combination.values) for i in impossibles}
     grouped: dict[tuple[str, ...], list[Combination]] = {}
-    for impossible in proof.impossible:
+    for impossible in impossibles:
         values = frozenset(impossible.combination.values)
         if not any(smaller < values for smaller in found):
             grouped.setdefault(impossible.why, []).append(impossible.combination)
@@ -40,16 +48,22 @@ def counted(plan: TierPlan) -> str:
     """Return how many combinations of each kind are possible and covered, in words."""
     if plan.proof is None:
         return "pinned cells only"
+    if plan.goal.emptied:
+        return f"nothing to plan: no {' and no '.join(plan.goal.emptied)} is left"
     return "; ".join(f"{c.what}: {c.covered} of {c.feasible}" for c in plan.proof.counts)
 
 
-def left_out(plan: TierPlan, *, by_infra: bool) -> dict[str, list[str]]:
-    """Return the values that the infra (or else the tier) leaves out, a text for each axis, by the reason."""
+def left_out(plan: TierPlan, by: LeftOutBy) -> dict[str, list[str]]:
+    """Return the values that the infra, the product or the tier leaves out, a text for each axis, by the reason."""
     grouped: dict[str, dict[str, list[str]]] = {}
     for out in plan.goal.left_out:
-        if out.by_infra == by_infra:
+        if out.by == by:
             grouped.setdefault(out.why, {}).setdefault(out.axis, []).append(out.value)
     return {why: [f"{axis} {', '.join(values)}" for axis, values in axes.items()] for why, axes in grouped.items()}
+
+
+def _bullets(gone: Mapping[str, list[str]]) -> str:
+    return "\n".join(f"- {'; '.join(values)}: {why}" for why, values in gone.items())
 
 
 def _overview(plans: Sequence[TierPlan]) -> str:
@@ -60,10 +74,10 @@ def _overview(plans: Sequence[TierPlan]) -> str:
 def _infra(spec: Spec, infra: str, plans: Sequence[TierPlan]) -> Iterator[str]:
     label = spec.infras[infra].label
     yield f"## {infra}: {label}"
-    gone = left_out(plans[0], by_infra=True)
+    gone = left_out(plans[0], "infra")
     if gone:
         yield "Not available here:"
-        yield "\n".join(f"- {'; '.join(values)}: {why}" for why, values in gone.items())
+        yield _bullets(gone)
     yield f"How many cells of each tier have a value on {infra} (-: none):"
     yield _table(("axis", "value", *(plan.tier for plan in plans)), _by_value(spec, plans))
     for plan in plans:
@@ -72,7 +86,7 @@ def _infra(spec: Spec, infra: str, plans: Sequence[TierPlan]) -> Iterator[str]:
 
 def _by_value(spec: Spec, plans: Sequence[TierPlan]) -> Iterator[tuple[str, ...]]:
     times = [Counter(item for cell in plan.cells for item in cell.values.items()) for plan in plans]
-    gone = {(out.axis, out.value) for out in plans[0].goal.left_out if out.by_infra}
+    gone = {(out.axis, out.value) for out in plans[0].goal.left_out if out.by != "tier"}
     for axis in spec.axes:
         for value in axis.values:
             if (axis.name, value.id) not in gone:
@@ -84,12 +98,11 @@ def _tier(spec: Spec, plan: TierPlan) -> Iterator[str]:
     yield f"### {plan.tier} on {plan.infra}"
     yield f"{spec.tiers[plan.tier].label}. {counted(plan)}."
     notes = [f"- {sentence}" for sentence in plan.absent]
-    notes += [f"- {'; '.join(values)}: {why}" for why, values in left_out(plan, by_infra=False).items()]
-    if plan.proof is not None:
-        notes += [
-            f"- no cell can have {', or '.join(map(str, combinations))}: {'; '.join(why)}"
-            for why, combinations in impossible_by_reason(plan.proof).items()
-        ]
+    notes += [f"- {'; '.join(values)}: {why}" for why, values in left_out(plan, "tier").items()]
+    notes += [
+        f"- no cell can have {', or '.join(map(str, combinations))}: {'; '.join(why)}"
+        for why, combinations in impossible_by_reason(plan).items()
+    ]
     if notes:
         yield "\n".join(notes)
     if plan.cells:

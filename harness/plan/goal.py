@@ -7,24 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
+from typing import Literal
 
 from harness.errors import BadInput
+from harness.spec import phases
 from harness.spec.crossref import unknown
 from harness.spec.models import Cover, Infra, Spec, Tier
 from harness.spec.rules import Rule, lacking, matching, rules
+
+LeftOutBy = Literal["infra", "product", "tier"]
 
 
 @dataclass(frozen=True)
 class LeftOut:
     """A value that no planned cell of a tier may have on an infra profile, and why.
 
-    by_infra: the infra cannot run it, so that a pinned cell may not have it either.
+    by: what leaves it out; but for the tier, a pinned cell may not have it either.
     """
 
     axis: str
     value: str
     why: str
-    by_infra: bool
+    by: LeftOutBy
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,22 @@ class Goal:
     machines: Mapping[str, int] | None = None
     defaults: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def emptied(self) -> dict[str, list[str]]:
+        """Return the axes on which no value is left, so that no cell can be planned, with what left the values out."""
+        return {
+            axis: [f"{axis} {', '.join(values)}: {why}" for why, values in self._gone(axis).items()]
+            for axis, allowed in self.values.items()
+            if not allowed
+        }
+
+    def _gone(self, axis: str) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for out in self.left_out:
+            if out.axis == axis:
+                found.setdefault(out.why, []).append(out.value)
+        return found
+
     def allows(self, cell: Mapping[str, str]) -> bool:
         """Tell whether a cell has an allowed value on every axis and breaks no rule."""
         return all(cell.get(axis) in allowed for axis, allowed in self.values.items()) and not any(
@@ -57,7 +78,7 @@ def goal_of(spec: Spec, tier: str, infra: str) -> Goal:
     """Return what a tier's planned cells are to cover on an infra profile; BadInput without such a tier or profile."""
     wanted = tier_of(spec, tier)
     infra_of(spec, infra)
-    left_out = (*needing(spec, infra), *_elsewhere(spec, tier, wanted))
+    left_out = (*nowhere(spec, infra), *_elsewhere(spec, tier, wanted))
     gone = {(out.axis, out.value) for out in left_out}
     return Goal(
         values={axis.name: tuple(v.id for v in axis.values if (axis.name, v.id) not in gone) for axis in spec.axes},
@@ -84,6 +105,11 @@ def infra_of(spec: Spec, infra: str) -> Infra:
     return spec.infras[infra]
 
 
+def nowhere(spec: Spec, infra: str) -> Iterator[LeftOut]:
+    """Yield the values that no cell can have on an infra profile, pinned or planned."""
+    return chain(needing(spec, infra), unplayed(spec))
+
+
 def needing(spec: Spec, infra: str) -> Iterator[LeftOut]:
     """Yield the values that need what an infra profile does not offer."""
     for axis in spec.axes:
@@ -91,7 +117,17 @@ def needing(spec: Spec, infra: str) -> Iterator[LeftOut]:
             features = lacking(spec, infra, axis.name, value.id)
             if features:
                 why = f"needs {' and '.join(features)}, which {spec.infras[infra].label} does not offer"
-                yield LeftOut(axis.name, value.id, why, True)
+                yield LeftOut(axis.name, value.id, why, "infra")
+
+
+def unplayed(spec: Spec) -> Iterator[LeftOut]:
+    """Yield the scenarios with phases that the product lacks."""
+    for value in spec.axis("scenario").values:
+        missing = phases.lacking(spec, value.id)
+        if missing:
+            words = f"phase{'s' if len(missing) > 1 else ''} {' and '.join(missing)}"
+            why = f"needs the {words}, which {spec.product.name} does not have"
+            yield LeftOut("scenario", value.id, why, "product")
 
 
 def _elsewhere(spec: Spec, name: str, tier: Tier) -> Iterator[LeftOut]:
@@ -99,4 +135,4 @@ def _elsewhere(spec: Spec, name: str, tier: Tier) -> Iterator[LeftOut]:
         inside = matching(spec, axis, condition)
         for value in spec.axis(axis).values:
             if value.id not in inside:
-                yield LeftOut(axis, value.id, f"excluded by `where` of the tier {name}", False)
+                yield LeftOut(axis, value.id, f"excluded by `where` of the tier {name}", "tier")

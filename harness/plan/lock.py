@@ -1,7 +1,7 @@
 """matrix/plan.lock.yml: the planned cells of each tier on each infra profile, written once and kept.
 
-Reading a tier takes no planning: its cells are the pinned ones and the locked ones. The lock remembers what a tier was
-planned from; when that has changed since, it is stale and says so. Does not plan (build) and does not prove (verify).
+The lock remembers what a tier was planned from; when that has changed since, it is stale and says so. Does not plan
+(build), does not prove (verify), and does not say what a tier's cells are (tiers).
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ from harness.errors import BadInput
 from harness.model import Cell
 from harness.paths import MATRIX, packaged_dir
 from harness.plan.cells import make_cell
-from harness.plan.goal import Goal, goal_of, infra_of, needing, tier_of
+from harness.plan.goal import Goal, goal_of, infra_of, nowhere, tier_of
 from harness.spec import lines
 from harness.spec.base import Model, Name
 from harness.spec.crossref import unknown
 from harness.spec.loader import refuse, validate
 from harness.spec.models import Spec
-from harness.spec.project import matrix_dir
 
 FILE = "plan.lock.yml"
 WRITE = "run `vmatrix plan --write` and commit what it changes"
@@ -59,9 +58,13 @@ class LockFile(Model):
 
 @dataclass(frozen=True)
 class Lock:
-    """The lock as read; without any tier when there is no file yet."""
+    """The lock as read; without any tier when there is no file yet.
+
+    own: whether it is the project's, so that what it says counts; the packaged one is only what plans begin with.
+    """
 
     document: lines.Document
+    own: bool = True
     axes: tuple[str, ...] = ()
     plan: Mapping[str, Mapping[str, LockedTier]] = field(default_factory=dict)
 
@@ -85,7 +88,7 @@ def load_lock(directory: Path) -> Lock:
     own, packaged = directory / FILE, packaged_dir() / MATRIX / FILE
     file = own if own.exists() else packaged
     if not file.exists():
-        return Lock(lines.Document(own, None, {}))
+        return Lock(lines.Document(own, None, {}), own=False)
     document, problems = lines.read(file)
     parsed: LockFile | None = None
     if not problems:
@@ -95,7 +98,7 @@ def load_lock(directory: Path) -> Lock:
         raise refuse(problems)
     # what is wrong with a plan is to be put right in the project
     document = document if file == own else lines.Document(own, document.content, {})
-    return Lock(document, parsed.axes, parsed.plan)
+    return Lock(document, file == own, parsed.axes, parsed.plan)
 
 
 def _misfits(lock: LockFile, document: lines.Document) -> Iterator[lines.Problem]:
@@ -117,38 +120,13 @@ def _misfits(lock: LockFile, document: lines.Document) -> Iterator[lines.Problem
                 seen.add(cell.id)
 
 
-def tier_cells(spec: Spec, tier: str, infra: str, lock: Lock | None = None) -> tuple[Cell, ...]:
-    """Return the cells of a tier that an infra profile can run: pinned ones first, then planned ones.
-
-    Args:
-        lock: what `load_lock` returned; the project's own without it.
-
-    Raises:
-        BadInput: there is no such tier or infra profile; the lock is malformed, stale or wrong.
-    """
-    cells = {cell.id: cell for cell in (make_cell(spec, values) for values in runnable(spec, tier, infra))}
-    if spec.tiers[tier].cover is not None:
-        known = lock if lock is not None else load_lock(matrix_dir())
-        for values in locked(spec, tier, infra, known):
-            cell = make_cell(spec, values)
-            cells.setdefault(cell.id, cell)
-    return tuple(cells.values())
-
-
-def all_tier_cells(spec: Spec, infra: str, lock: Lock | None = None) -> dict[str, tuple[Cell, ...]]:
-    """Return the cells of every tier that an infra profile can run, by tier; raises what `tier_cells` does."""
-    planned = any(tier.cover is not None for tier in spec.tiers.values())
-    known = load_lock(matrix_dir()) if lock is None and planned else lock
-    return {tier: tier_cells(spec, tier, infra, known) for tier in spec.tiers}
-
-
 def runnable(spec: Spec, tier: str, infra: str) -> tuple[dict[str, str], ...]:
-    """Return the pinned cells of a tier that an infra profile can run; BadInput without such a tier or profile."""
+    """Return the pinned cells of a tier that can run on an infra profile; BadInput without such a tier or profile."""
     return tuple(cell for cell, lacks in _pinned(spec, tier, infra) if not lacks)
 
 
 def not_runnable(spec: Spec, tier: str, infra: str) -> tuple[str, ...]:
-    """Return a sentence for each pinned cell that an infra profile cannot run: which, and why; raises as `runnable`."""
+    """Return a sentence for each pinned cell that cannot run there: which, and why; raises as `runnable`."""
     return tuple(
         f"the pinned cell {make_cell(spec, cell).id} is left out: {lacks}"
         for cell, lacks in _pinned(spec, tier, infra)
@@ -157,19 +135,17 @@ def not_runnable(spec: Spec, tier: str, infra: str) -> tuple[str, ...]:
 
 
 def _pinned(spec: Spec, tier: str, infra: str) -> list[tuple[dict[str, str], str]]:
-    """Return the pinned cells of a tier, each with what an infra profile lacks for it, "" when it can run it."""
+    """Return the pinned cells of a tier, each with what is lacking for it on an infra profile, "" without anything."""
     pinned = tier_of(spec, tier).pinned
     infra_of(spec, infra)
-    gone = {(out.axis, out.value): out.why for out in needing(spec, infra)}
+    gone = {(out.axis, out.value): out.why for out in nowhere(spec, infra)}
     return [(c, "; ".join(f"{a} {v} {gone[a, v]}" for a, v in c.items() if (a, v) in gone)) for c in pinned]
 
 
 def locked(spec: Spec, tier: str, infra: str, lock: Lock) -> tuple[Mapping[str, str], ...]:
     """Return the values of a tier's locked cells; BadInput when the lock is stale, or names errors by line."""
     goal = goal_of(spec, tier, infra)
-    found = lock.tier(infra, tier)
-    current = found is not None and found.inputs == digest(spec, tier, infra, goal)
-    if not current or set(lock.axes) != set(goal.values):
+    if not current(spec, tier, infra, lock, goal):
         at = lock.document.problem(("plan", infra, tier, "inputs"), f"the plan of {tier} on {infra} is out of date")
         raise BadInput(f"{at}; the matrix has changed since", hint=WRITE)
     cells = lock.cells(infra, tier)
@@ -181,6 +157,14 @@ def locked(spec: Spec, tier: str, infra: str, lock: Lock) -> tuple[Mapping[str, 
     if problems:
         raise refuse(problems)
     return tuple(cells.values())
+
+
+def current(spec: Spec, tier: str, infra: str, lock: Lock, goal: Goal) -> bool:
+    """Tell whether a tier was planned from what the matrix says now."""
+    found = lock.tier(infra, tier)
+    if found is None or set(lock.axes) != set(goal.values):
+        return False
+    return found.inputs == digest(spec, tier, infra, goal)
 
 
 def _mistake(spec: Spec, goal: Goal, name: str, values: Mapping[str, str]) -> str | None:

@@ -6,14 +6,15 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.errors import BadInput, NothingSelected
 from harness.model import Cell
 from harness.plan.changed import Changes, effects
-from harness.plan.goal import tier_of
-from harness.plan.lock import Lock, all_tier_cells, not_runnable, tier_cells
+from harness.plan.goal import goal_of, tier_of
+from harness.plan.lock import Lock, not_runnable
+from harness.plan.tiers import all_tier_cells, tier_cells
 from harness.spec.crossref import unknown
 from harness.spec.models import Spec
 
@@ -85,9 +86,17 @@ def selected(spec: Spec, infra: str, selection: PlanSelection, lock: Lock | None
         raise NothingSelected(
             f"tier {selection.tier} has no cell on {infra}",
             hint="choose another tier or infra profile",
-            detail="\n".join(not_runnable(spec, selection.tier, infra)),
+            detail="\n".join(_without_cells(spec, selection.tier, infra)),
         )
     return choose(spec, {selection.tier: cells}, selection)
+
+
+def _without_cells(spec: Spec, tier: str, infra: str) -> Iterator[str]:
+    """Say why a tier has no cell on an infra profile."""
+    yield from not_runnable(spec, tier, infra)
+    if spec.tiers[tier].cover is not None:
+        for axis, reasons in goal_of(spec, tier, infra).emptied.items():
+            yield from (f"no {axis} is left to plan cells with:", *reasons)
 
 
 def choose(spec: Spec, planned: Mapping[str, Sequence[Cell]], selection: PlanSelection) -> tuple[Selected, ...]:

@@ -131,7 +131,7 @@ def _unsound(goal: Goal, cell: Mapping[str, str]) -> tuple[str, ...]:
     unknown = [f"unknown {a} {v}" for a, v in cell.items() if a in goal.values and v not in goal.classes[a]]
     if lacking or strange or unknown:
         return (*lacking, *strange, *unknown)
-    gone = {(out.axis, out.value): out.why for out in goal.left_out if out.by_infra}
+    gone = {(out.axis, out.value): out.why for out in goal.left_out if out.by != "tier"}
     needs = [f"{axis} {value} {gone[axis, value]}" for axis, value in cell.items() if (axis, value) in gone]
     exactly = {axis: frozenset({value}) for axis, value in cell.items()}
     return (*needs, *(rule.why for rule in goal.rules if find(exactly, [rule]) is None))

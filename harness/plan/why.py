@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from harness.errors import BadInput
 from harness.plan.goal import goal_of
-from harness.plan.lock import Lock, runnable, tier_cells
+from harness.plan.lock import Lock, runnable
+from harness.plan.tiers import tier_cells
 from harness.plan.verify import Combination, had, wanted_by_kind
 from harness.spec.models import Spec
 

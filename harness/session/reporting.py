@@ -12,7 +12,7 @@ from harness.history.file import content
 from harness.history.lines import History, read, with_records
 from harness.history.record import Record
 from harness.history.store import open_store
-from harness.plan.lock import tier_cells
+from harness.plan.tiers import tier_cells
 from harness.report.analysis.analyse import Analysis, RecordFilter, analyse
 from harness.report.analysis.nights import key_of
 from harness.report.analysis.planned import Planned

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.paths import packaged_dir
-from harness.spec import left_out, product_kinds
+from harness.spec import left_out, phases, product_kinds
 from harness.spec.declared import EACH, Declared, DeclaredAxis, condition, declared, field, find, slug_of, texts
 from harness.spec.lines import Document, Finding, Location, Problem, below
 from harness.spec.promises import broken
@@ -40,6 +40,7 @@ def check(documents: Mapping[str, Document], directory: Path) -> list[Problem]:
         "product.yml": chain(
             product_kinds.check(documents["product.yml"].content, directory.parent),
             left_out.check(documents["product.yml"].content, directory.parent),
+            phases.of_product(documents["product.yml"].content, documents["scenarios.yml"].content),
         ),
         "constraints.yml": _constraints(documents["constraints.yml"].content, known),
         "tiers.yml": _tiers(documents["tiers.yml"].content, known, suites),
@@ -164,8 +165,7 @@ def _topologies(content: Any) -> Iterator[Finding]:
 
 
 def _scenarios(content: Any, known: Declared) -> Iterator[Finding]:
-    for at, phase in texts(content, "scenarios", EACH, "phases", EACH, "phase"):
-        yield from _known(at, "phase of the product (product.yml)", phase, known.phases)
+    yield from phases.of_scenarios(content, known.phases)
     for at, steps in find(content, "scenarios", EACH, "phases", EACH, "values", EACH):
         axis = str(at[-1])
         if axis in LASTING:

@@ -1,6 +1,7 @@
 """The files of a new project: as few as make one, with comments, over the packaged matrix.
 
-Covers playbooks as the product, the team's or vmatrix's own. Phases that the product lacks are left out of the matrix.
+Covers playbooks as the product, the team's or vmatrix's own. Scenarios with phases that the product lacks are left out
+of its plans, whatever the files say.
 """
 
 from __future__ import annotations
@@ -59,15 +60,6 @@ class NewProject:
             "product": texts.PRODUCT_TEXT + _yaml({"product": product}),
             "tiers": texts.TIERS_TEXT + _yaml({"tiers": {TIER: _tier(packaged)}}),
         }
-        lacking = [
-            name for name, one in packaged.scenarios.items() if any(p.phase not in self.phases for p in one.phases)
-        ]
-        if lacking:
-            gone = [{"id": name, "remove": True} for name in lacking]
-            changes = {"scenarios": dict.fromkeys(lacking), "axes": [{"name": "scenario", "values": gone}]}
-            for name, change in changes.items():
-                text = _yaml({"extends": "default", name: change}, lines=name == "scenarios")
-                files[name] = texts.LEFT_OUT_TEXT[name] + text
         return {f"{MATRIX}/{name}.yml": texts.HEAD.format(name=name) + text for name, text in files.items()}
 
     def _refuse(self, packaged: Spec) -> None:
@@ -104,7 +96,7 @@ def _tier(packaged: Spec) -> dict[str, object]:
     }
 
 
-def _yaml(content: object, *, lines: bool = False) -> str:
-    """Render YAML; what is short shares a line, unless there is to be a line for each key."""
-    text: str = yaml.safe_dump(content, sort_keys=False, width=110, default_flow_style=False if lines else None)
+def _yaml(content: object) -> str:
+    """Render YAML; what is short shares a line."""
+    text: str = yaml.safe_dump(content, sort_keys=False, width=110, default_flow_style=None)
     return text

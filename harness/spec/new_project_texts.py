@@ -19,10 +19,6 @@ TIERS_TEXT = """\
 # Which cells run together. One cell: one control plane and one worker. Add cells to `pinned`, or `cover` to plan some;
 # after that, run `vmatrix plan --write`.
 """
-LEFT_OUT_TEXT = {
-    "scenarios": "# Scenarios of the packaged matrix with phases that the product lacks. Delete the lines of others.\n",
-    "axes": "# Values of the packaged matrix that the product cannot have. Change or add values here, by their id.\n",
-}
 PIPELINE_TEXT = """\
 # Runs cells for merge requests and at night; vmatrix's docs/gitlab.md explains the inputs.
 include:

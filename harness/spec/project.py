@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.errors import BadInput
+from harness.files import write_atomically
 from harness.paths import MATRIX, enclosing_project, named_project, overlaid, packaged_dir, project_dir
 from harness.spec.loader import load_spec, load_timeouts
 from harness.spec.models import Spec, Timeouts
@@ -59,6 +61,22 @@ def matrix_dir() -> Path:
 def templates_dir() -> Path:
     """Return the folder of the machines' templates; recipes of disk images lie in images/ below it."""
     return anywhere() / TEMPLATES
+
+
+def write_in_project(file: Path, text: str) -> None:
+    """Write a file of the project, into the project itself: a link in its place is replaced, and not followed.
+
+    Raises:
+        BadInput: its folder is a link that leads out of the project, perhaps into vmatrix's own files.
+    """
+    project, folder = project_dir().resolve(), file.parent.resolve()
+    if not folder.is_relative_to(project):
+        raise BadInput(
+            f"{file} is not written: {file.parent} leads to {folder}, which is no part of the project {project}",
+            hint=f"replace the link {file.parent} by a folder; links to single files in it may stay",
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(file, text)
 
 
 def checks_dir() -> Path:

@@ -21,7 +21,7 @@ from harness.errors import BadInput
 from harness.infra.host.layout import Layout, layout_of
 from harness.model import Cell
 from harness.paths import project_dir
-from harness.plan.lock import tier_cells
+from harness.plan.tiers import tier_cells
 from harness.proc import Completed, run
 from harness.providers.on_host import KUBERNETES
 from harness.record import Recorder

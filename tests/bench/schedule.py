@@ -19,7 +19,7 @@ from statistics import median, quantiles, stdev
 from harness.model import Cell
 from harness.paths import project_dir
 from harness.plan import make_cell
-from harness.plan.lock import tier_cells
+from harness.plan.tiers import tier_cells
 from harness.schedule.demand import Demand, demand_of
 from harness.schedule.estimate import estimate
 from harness.schedule.room import NodeRoom

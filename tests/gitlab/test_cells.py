@@ -26,7 +26,7 @@ from harness.infra.host.layout import instances_dir
 from harness.infra.host.status import State
 from harness.kube import Cluster
 from harness.kube.resources import POD
-from harness.plan.lock import tier_cells
+from harness.plan.tiers import tier_cells
 from harness.proc import run as command
 from harness.providers.embedded import embedded_provider
 from harness.record import read

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from harness.gitlab import child, limits
-from harness.plan.lock import tier_cells
+from harness.plan.tiers import tier_cells
 from harness.spec import load_spec
 from tests.gitlab.checkout import HISTORY, NIGHTLY, REAP, Checkout, Ended
 

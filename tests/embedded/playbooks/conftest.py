@@ -30,7 +30,7 @@ from harness.kube.client import Cluster
 from harness.kube.resources import NODE
 from harness.model import Cell, Mirror, PlannedMachine
 from harness.plan import make_cell
-from harness.plan.lock import tier_cells
+from harness.plan.tiers import tier_cells
 from harness.spec import load_spec
 from harness.until import Deadline, NotYet, until
 from harness.validate.remote.gather import STATE

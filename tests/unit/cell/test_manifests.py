@@ -15,7 +15,7 @@ from harness.cell.labels import cell_labels, expired, namespace_name
 from harness.errors import BadInput
 from harness.model import LABEL_CELL, LABEL_EXPIRES, LABEL_RUN, Cell
 from harness.paths import project_dir
-from harness.plan.lock import tier_cells
+from harness.plan.tiers import tier_cells
 from harness.spec import load_spec
 
 TEMPLATES = project_dir() / "vm-templates"

@@ -10,10 +10,12 @@ import pytest
 
 from harness.errors import BadInput
 from harness.plan.coverage import FILE as COVERAGE
-from harness.plan.lock import FILE, load_lock, tier_cells
+from harness.plan.lock import FILE, load_lock
+from harness.plan.tiers import tier_cells
 from harness.spec import load_spec
 from tests.unit.plan.planned import call, done
 from tests.unit.plan.planned import project_matrix as matrix
+from tests.unit.plan.small import lay_matrix
 
 __all__ = ["matrix"]
 
@@ -130,3 +132,49 @@ def test_check_goes_with_nothing_else(matrix: Path) -> None:
 def test_unknown_names_are_refused(matrix: Path) -> None:
     assert "did you mean 'nightly'" in refused("--tier", "nigtly").summary
     assert "did you mean 'kubevirt'" in refused("--infra-profile", "kubvirt").summary
+
+
+def installation(tmp_path: Path) -> tuple[Path, dict[Path, bytes]]:
+    """Make a project whose matrix/ links to files that are not its own; return it, and these files' bytes."""
+    theirs = tmp_path / "installed" / "matrix"
+    theirs.mkdir(parents=True)
+    for name in (FILE, "COVERAGE.md"):
+        (theirs / name).write_text("theirs\n", encoding="utf-8")
+    project = tmp_path / "project"
+    project.mkdir()
+    lay_matrix(project)
+    return project, {file: file.read_bytes() for file in theirs.iterdir()}
+
+
+def test_a_link_in_the_place_of_a_plan_is_replaced_and_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, theirs = installation(tmp_path)
+    for file in theirs:
+        (project / "matrix" / file.name).symlink_to(file)
+    (project / "matrix" / FILE).unlink()
+    (project / "matrix" / FILE).symlink_to(tmp_path / "installed" / "nothing.yml")
+    monkeypatch.setenv("VMATRIX_PROJECT", str(project))
+    done("--write")
+    assert {file: file.read_bytes() for file in theirs} == theirs
+    assert not (tmp_path / "installed" / "nothing.yml").exists()
+    assert not any((project / "matrix" / file.name).is_symlink() for file in theirs)
+    assert "kubevirt" in (project / "matrix" / FILE).read_text(encoding="utf-8")
+
+
+def test_a_plan_is_not_written_into_a_folder_outside_of_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, theirs = installation(tmp_path)
+    folder = tmp_path / "installed" / "matrix"
+    for file in (project / "matrix").iterdir():
+        file.rename(folder / file.name)
+    (project / "matrix").rmdir()
+    (project / "matrix").symlink_to(folder)
+    (folder / FILE).unlink()
+    monkeypatch.setenv("VMATRIX_PROJECT", str(project))
+    refused = call("--write")
+    assert isinstance(refused.exception, BadInput)
+    assert f"{project / 'matrix'} leads to {folder}, which is no part of the project" in refused.exception.summary
+    assert not (folder / FILE).exists()
+    assert (folder / "COVERAGE.md").read_bytes() == theirs[folder / "COVERAGE.md"]

@@ -6,11 +6,12 @@ import shutil
 from collections.abc import Mapping
 from itertools import combinations, product
 from pathlib import Path
+from typing import get_args
 
 from hypothesis import strategies as st
 
 from harness.plan.build import TierPlan, plan_tier
-from harness.plan.goal import Goal, LeftOut
+from harness.plan.goal import Goal, LeftOut, LeftOutBy
 from harness.plan.lock import Lock
 from harness.spec import Spec
 from harness.spec.models import Cover, Together
@@ -138,7 +139,7 @@ def goals(draw: st.DrawFn) -> Goal:
     axes = {f"a{n}": [f"v{n}{m}" for m in range(draw(st.integers(1, 4)))] for n in range(draw(st.integers(1, 4)))}
     classes = {a: {v: f"c{draw(st.integers(0, 2))}" for v in values} for a, values in axes.items()}
     left_out = tuple(
-        LeftOut(a, v, f"out {v}", draw(st.booleans()))
+        LeftOut(a, v, f"out {v}", draw(st.sampled_from(get_args(LeftOutBy))))
         for a, values in axes.items()
         for v in values[1:]
         if draw(st.integers(0, 5)) == 0

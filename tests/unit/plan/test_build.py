@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.plan.lock import FILE, load_lock, tier_cells
+from harness.plan.lock import FILE, load_lock
+from harness.plan.tiers import tier_cells
 from harness.spec import load_spec
 from tests.unit.plan.planned import edit, write
 from tests.unit.plan.planned import locked_matrix as matrix

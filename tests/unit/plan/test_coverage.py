@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.plan.coverage import FILE as COVERAGE
-from harness.plan.lock import load_lock, tier_cells
+from harness.plan.lock import load_lock
+from harness.plan.tiers import tier_cells
 from harness.spec import load_spec
 from tests.unit.plan.planned import project_matrix as matrix
 

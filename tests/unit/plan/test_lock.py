@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import BadInput
-from harness.plan.lock import FILE, Lock, all_tier_cells, load_lock, not_runnable, tier_cells
+from harness.plan.lock import FILE, Lock, load_lock, not_runnable
+from harness.plan.tiers import all_tier_cells, tier_cells
 from harness.spec import Spec, load_spec
 from tests.unit.plan.planned import edit
 from tests.unit.plan.planned import locked_matrix as matrix
@@ -68,8 +69,8 @@ def test_a_pinned_cell_that_the_infra_cannot_run_is_left_out_and_said(matrix: Pa
     assert not_runnable(spec, "smoke", "kubevirt") == ()
 
 
-def test_pinned_tiers_need_no_lock(matrix: Path) -> None:
-    (matrix / FILE).unlink()
+def test_an_empty_lock_is_stale_for_planned_tiers_only(matrix: Path) -> None:
+    (matrix / FILE).write_text("axes: [kubernetes, os, topology, scenario]\nplan: {}\n")
     spec = load_spec(matrix)
     assert len(tier_cells(spec, "smoke", "kubevirt", load_lock(matrix))) == 2
     assert "out of date" in refused(matrix).summary

@@ -21,7 +21,7 @@ PAIRS = Goal(
         Rule({"size": frozenset({"s"})}, {"os": frozenset({"d13", "u24"})}, "small ones are new"),
     ),
     cover=Cover(strength=2),
-    left_out=(LeftOut("os", "u24", "needs internet", True),),
+    left_out=(LeftOut("os", "u24", "needs internet", "infra"),),
 )
 
 

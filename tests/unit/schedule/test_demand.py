@@ -12,7 +12,7 @@ from harness.infra.cluster.nodes import quantity
 from harness.model import Cell, PlannedMachine
 from harness.paths import project_dir
 from harness.plan import make_cell
-from harness.plan.lock import tier_cells
+from harness.plan.tiers import tier_cells
 from harness.schedule.capacity import request_of
 from harness.schedule.demand import Rules, demand_of, pod_of
 from harness.spec import Spec, load_spec

@@ -121,10 +121,17 @@ KINDS = {
         *("scenarios.yml", "then: the new one runs", "then: it runs, data_of: upgrade"),
         "scenarios.upgrade.phases[1].data_of: unknown earlier phase of the same cluster 'u",
     ),
-    "a phase without a playbook": (
+    "a phase that nobody knows": (
         *("scenarios.yml", "phase: upgrade,", "phase: upgrede,"),
-        "scenarios.upgrade.phases[1].phase: unknown phase of the product (product.yml) 'upgrede'; "
-        "did you mean 'upgrade'?",
+        "scenarios.upgrade.phases[1].phase: unknown phase 'upgrede'; did you mean 'upgrade'?; a phase of your own is ",
+    ),
+    "a phase of the product that no scenario has": (
+        *("product.yml", "upgrade:", "upgrede:"),
+        "product.phases.upgrede: no scenario has the phase 'upgrede'; did you mean 'upgrade'?",
+    ),
+    "a product that cannot deploy": (
+        *("product.yml", "deploy: {playbook: cluster.yml}", "reset: {playbook: cluster.yml}"),
+        "product.phases: the phase deploy is missing; every scenario begins with it",
     ),
     "a playbook that is not there": (
         *("product.yml", "upgrade.yml", "upgrad.yml"),

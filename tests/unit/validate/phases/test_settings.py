@@ -10,7 +10,7 @@ import pytest
 from harness.errors import HarnessBug
 from harness.model import Cell, Phase
 from harness.plan import make_cell
-from harness.plan.lock import tier_cells
+from harness.plan.tiers import tier_cells
 from harness.spec import load_spec
 from harness.spec.project import matrix_dir
 from harness.validate.phases import settings

@@ -1,0 +1,56 @@
+"""Phases that scenarios have and a product lacks, and words that are no phase of either.
+
+A product need not have every phase: scenarios with others are left out of its plans. So only a word that neither the
+project nor what ships with vmatrix knows is a mistake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from harness.paths import MATRIX, packaged_dir
+from harness.spec import lines
+from harness.spec.declared import EACH, find, texts
+from harness.spec.lines import Finding
+from harness.spec.models import Spec
+from harness.spec.shape import nearest, shown, unknown
+
+FIRST = "deploy"  # of every scenario
+
+
+def lacking(spec: Spec, scenario: str) -> tuple[str, ...]:
+    """Return the phases of a scenario that the product does not have, each once."""
+    phases = (phase.phase for phase in spec.scenarios[scenario].phases)
+    return tuple(dict.fromkeys(phase for phase in phases if phase not in spec.product.phases))
+
+
+def of_scenarios(content: Any, product: tuple[str, ...] | None) -> Iterator[Finding]:
+    """Find words in scenarios.yml that are no phase; `product` has the product's, None where they are not known."""
+    if product is None:
+        return
+    for at, phase in _of(content):
+        if phase not in product and phase not in (known := _shipped("product.yml", *product)):
+            yield at, f"{unknown('phase', phase, known)}; a phase of your own is one of product.yml, too"
+
+
+def of_product(content: Any, scenarios: Any) -> Iterator[Finding]:
+    """Find phases of product.yml that no scenario has, and a product that cannot deploy."""
+    found = [(at, str(at[-1])) for at, _ in find(content, "product", "phases", EACH)]
+    if found and all(phase != FIRST for _, phase in found):
+        yield ("product", "phases"), f"the phase {FIRST} is missing; every scenario begins with it"
+    present = [phase for _, phase in _of(scenarios)]
+    for at, phase in found if present else ():
+        if phase not in present and phase not in (known := _shipped("scenarios.yml", *present)):
+            yield at, f"no scenario has the phase {shown(phase)}; {nearest(phase, known)}"
+
+
+def _of(scenarios: Any) -> Iterator[tuple[lines.Location, str]]:
+    return texts(scenarios, "scenarios", EACH, "phases", EACH, "phase")
+
+
+def _shipped(name: str, *more: str) -> tuple[str, ...]:
+    """Return the phases in a file that ships with vmatrix, after some that are known already."""
+    content = lines.read(packaged_dir() / MATRIX / name)[0].content
+    phases = (str(at[-1]) for at, _ in find(content, "product", "phases", EACH))
+    return tuple(dict.fromkeys((*more, *phases, *(phase for _, phase in _of(content)))))

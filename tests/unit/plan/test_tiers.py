@@ -1,0 +1,140 @@
+"""What the cells of a tier are where the project has no lock of its own, and where its product lacks phases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from harness.cli import app
+from harness.errors import BadInput, NothingSelected
+from harness.paths import PROJECT
+from harness.plan.build import plan_tier
+from harness.plan.coverage import coverage_text
+from harness.plan.goal import goal_of
+from harness.plan.lock import FILE, Lock, load_lock
+from harness.plan.select import PlanSelection, selected
+from harness.plan.tiers import all_tier_cells, tier_cells
+from harness.plan.verify import verify
+from harness.plan.why import why
+from harness.spec import Spec, load_spec
+from tests.unit.plan.planned import edit
+from tests.unit.plan.planned import locked_matrix as matrix
+from tests.unit.plan.small import plan_all
+
+__all__ = ["matrix"]
+
+REASON = "needs the phase upgrade, which a product does not have"
+
+
+@pytest.fixture
+def lacking(matrix: Path) -> Spec:
+    """The small matrix with a product that only deploys; its lock is from before."""
+    edit(matrix / "product.yml", "    upgrade: {playbook: cluster.yml}\n", "")
+    return load_spec(matrix)
+
+
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project of a product file and nothing else, with a product that only deploys."""
+    (tmp_path / "matrix").mkdir()
+    (tmp_path / "vmatrix.yml").touch()
+    (tmp_path / "site.yml").write_text("[]\n", encoding="utf-8")
+    text = "product: {name: ours, directory: ., phases: {deploy: {playbook: site.yml}}}\n"
+    (tmp_path / "matrix" / "product.yml").write_text(text, encoding="utf-8")
+    monkeypatch.setenv(PROJECT, str(tmp_path))
+    return tmp_path / "matrix"
+
+
+def test_without_a_lock_of_its_own_a_project_is_planned_when_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = bare(tmp_path, monkeypatch)
+    spec = load_spec(directory)
+    for infra in spec.infras:
+        for tier, cells in all_tier_cells(spec, infra).items():
+            assert {phase.name for cell in cells for phase in cell.phases} <= {"deploy"}
+            again = plan_tier(spec, tier, infra, load_lock(directory))
+            assert cells == again.cells == tier_cells(spec, tier, infra)
+            if again.proof is not None:
+                assert verify(goal_of(spec, tier, infra), [cell.values for cell in cells]).complete
+    assert not (directory / FILE).exists()
+
+
+def test_cells_that_are_still_possible_keep_their_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = bare(tmp_path, monkeypatch)
+    spec, lock = load_spec(directory), load_lock(directory)
+    old = {name for name, values in lock.cells("embedded", "mr").items() if values["scenario"] == "fresh"}
+    assert old
+    assert old <= {cell.id for cell in tier_cells(spec, "mr", "embedded")}
+
+
+def test_the_packaged_lock_counts_where_it_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "vmatrix.yml").touch()
+    monkeypatch.setenv(PROJECT, str(tmp_path))
+    monkeypatch.setattr("harness.plan.tiers.plan_tier", None)
+    spec = load_spec(tmp_path / "matrix")
+    assert len(tier_cells(spec, "nightly", "embedded")) > 1
+
+
+def test_a_lock_of_ones_own_must_be_up_to_date(matrix: Path, lacking: Spec) -> None:
+    with pytest.raises(BadInput, match="the plan of nightly on kubevirt is out of date"):
+        tier_cells(lacking, "nightly", "kubevirt", load_lock(matrix))
+
+
+def test_what_a_lacking_phase_leaves_out_is_said(matrix: Path, lacking: Spec) -> None:
+    pinned = '{kubernetes: "1.35", os: debian-13, topology: one, scenario: fresh}'
+    edit(matrix / "tiers.yml", pinned, pinned.replace("fresh", "upgrade"))
+    spec = load_spec(matrix)
+    plans = {(p.tier, p.infra): p for p in plan_all(spec, load_lock(matrix))}
+    assert all("upgrade" not in cell.values.values() for plan in plans.values() for cell in plan.cells)
+    assert plans["smoke", "embedded"].pinned == ()
+    (sentence,) = [s for s in plans["smoke", "embedded"].absent if "cloud" not in s]
+    assert sentence.endswith(f"is left out: scenario upgrade {REASON}")
+    for plan in plans.values():
+        assert [out.why for out in plan.goal.left_out if out.by == "product"] == [REASON]
+        assert plan.proof is None or plan.proof.complete
+    text = coverage_text(spec, list(plans.values()))
+    assert f"a product does not have every phase. So these are left out:\n\n- scenario upgrade: {REASON}\n" in text
+    assert text.count(f"- scenario upgrade: {REASON}") == 1, "once, and not for each infra profile"
+    assert "| scenario | upgrade |" not in text
+    assert sentence in text
+
+
+def test_a_tier_that_loses_every_scenario_says_so(matrix: Path, lacking: Spec) -> None:
+    edit(matrix / "tiers.yml", "where: {scenario: fresh}", "where: {scenario: upgrade}")
+    spec = load_spec(matrix)
+    plan = plan_tier(spec, "little", "kubevirt")
+    assert (plan.cells, plan.proof is not None and plan.proof.complete) == ((), True)
+    assert "nothing to plan: no scenario is left" in coverage_text(spec, [plan])
+    with pytest.raises(NothingSelected) as caught:
+        selected(spec, "kubevirt", PlanSelection(tier="little"), Lock(load_lock(matrix).document, own=False))
+    assert caught.value.exit_code == 4
+    assert caught.value.detail.splitlines() == [
+        "no scenario is left to plan cells with:",
+        f"scenario upgrade: {REASON}",
+        "scenario fresh: excluded by `where` of the tier little",
+    ]
+
+
+def test_why_tells_of_cells_that_no_file_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = load_spec(bare(tmp_path, monkeypatch))
+    cell = tier_cells(spec, "nightly", "embedded")[-1]
+    found = why(spec, "nightly", "embedded", cell.id)
+    assert found.only
+    assert all("scenario" not in dict(c.values) or dict(c.values)["scenario"] == "fresh" for c in found.first)
+
+
+@pytest.mark.parametrize("command", [["plan"], ["list"], ["plan", "--tier", "lifecycle"], ["explain", "*-c1w1-*"]])
+def test_every_command_works_on_such_a_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    bare(tmp_path, monkeypatch)
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.exception
+    if command != ["explain", "*-c1w1-*"]:
+        assert "scenario scale needs the phases scale-out and scale-in, which ours does not have" in done.stdout
+        assert "upgrade-minor: needs the phase upgrade, which ours does not have" in done.stdout
+    written = CliRunner().invoke(app, ["plan", "--write"])
+    assert written.exit_code == 0, written.exception
+    assert CliRunner().invoke(app, ["plan", "--check"]).exit_code == 0

@@ -1,0 +1,82 @@
+"""Phases that a product lacks leave scenarios out; what nobody knows as a phase is a mistake."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import BadInput
+from harness.paths import PROJECT
+from harness.spec import load_spec
+from harness.spec.phases import lacking
+
+PRODUCT = "product: {{name: ours, directory: ., phases: {{{phases}}}}}\n"
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The matrix directory of a project with a playbook."""
+    (tmp_path / "matrix").mkdir()
+    (tmp_path / "site.yml").write_text("[]\n", encoding="utf-8")
+    monkeypatch.setenv(PROJECT, str(tmp_path))
+    return tmp_path / "matrix"
+
+
+def product(own: Path, *phases: str) -> None:
+    said = ", ".join(f"{phase}: {{playbook: site.yml}}" for phase in phases)
+    (own / "product.yml").write_text(PRODUCT.format(phases=said), encoding="utf-8")
+
+
+def test_a_product_file_is_all_that_a_project_needs(own: Path) -> None:
+    product(own, "deploy")
+    spec = load_spec(own)
+    assert lacking(spec, "fresh") == ()
+    assert lacking(spec, "scale") == ("scale-out", "scale-in")
+    assert lacking(spec, "reset") == ("reset",)
+
+
+def test_a_phase_is_told_once(own: Path) -> None:
+    product(own, "deploy")
+    (own / "scenarios.yml").write_text(
+        """\
+extends: default
+scenarios:
+  twice:
+    label: two upgrades
+    phases:
+      - {phase: deploy, then: it works}
+      - {phase: upgrade, then: it works}
+      - {phase: upgrade, then: it works}
+""",
+        encoding="utf-8",
+    )
+    assert lacking(load_spec(own), "twice") == ("upgrade",)
+
+
+@pytest.mark.parametrize(("wrong", "near"), [("scaleout", "scale-out"), ("upgrades", "upgrade"), ("resett", "reset")])
+def test_a_typo_in_the_product_is_a_mistake(own: Path, wrong: str, near: str) -> None:
+    product(own, "deploy", wrong)
+    with pytest.raises(BadInput) as caught:
+        load_spec(own)
+    assert "1 error" in caught.value.summary
+    assert f"product.yml:1: product.phases.{wrong}: no scenario has the phase '{wrong}'" in caught.value.summary
+    assert f"did you mean '{near}'?" in caught.value.summary
+
+
+def test_a_project_with_fewer_scenarios_may_keep_the_packaged_product(own: Path) -> None:
+    (own / "scenarios.yml").write_text("extends: default\nscenarios: {reset: null}\n", encoding="utf-8")
+    values = "extends: default\naxes: [{name: scenario, values: [{id: reset, remove: true}]}]\n"
+    (own / "axes.yml").write_text(values, encoding="utf-8")
+    assert "reset" in load_spec(own).product.phases
+
+
+def test_a_phase_of_ones_own_is_in_both_files(own: Path) -> None:
+    phases = "[{phase: deploy, then: it works}, {phase: rotate, then: it works}]"
+    rotate = f"extends: default\nscenarios: {{rotate: {{label: renewed, phases: {phases}}}}}\n"
+    (own / "scenarios.yml").write_text(rotate, encoding="utf-8")
+    product(own, "deploy")
+    with pytest.raises(BadInput, match=r"unknown phase 'rotate'; known: .*; a phase of your own is one of product"):
+        load_spec(own)
+    product(own, "deploy", "rotate")
+    assert lacking(load_spec(own), "rotate") == ()
