@@ -34,7 +34,7 @@ def test_options_make_a_project_that_can_be_listed(work: Path) -> None:
     assert said.code == 0, said
     assert said.out.splitlines()[-3:] == ["go on with:", "  vmatrix infra up", "  vmatrix run --tier smoke"]
     made = {str(path.relative_to(work)) for path in work.rglob("*") if path.is_file()}
-    expected = {f"matrix/{name}.yml" for name in ("axes", "product", "scenarios", "tiers")}
+    expected = {f"matrix/{name}.yml" for name in ("product", "tiers")}
     assert made == {*expected, ".gitignore", ".gitlab-ci.yml", "deploy/site.yml"}
     assert load_spec(work / "matrix").product.phases["deploy"].playbook == "site.yml"
     listed = call("list")
