@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from typing import Annotated, Any, Literal
 
@@ -9,6 +10,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     JsonValue,
     Strict,
     StringConstraints,
@@ -16,7 +18,9 @@ from pydantic import (
     ValidatorFunctionWrapHandler,
     WrapValidator,
 )
-from pydantic_core import PydanticCustomError
+from pydantic_core import CoreSchema, PydanticCustomError
+
+from harness.spec.described import described
 
 SLUG = r"^[a-z0-9]+$"
 NAME = r"^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$"
@@ -63,6 +67,16 @@ class Model(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """Return the JSON Schema, with what the docstring says of each key (`described`)."""
+        made = handler.resolve_ref_schema(handler(core))
+        properties = made.get("properties", {})
+        made["description"], texts = described(inspect.cleandoc(cls.__doc__ or ""), properties)
+        for name, text in texts.items():
+            properties[name].setdefault("description", text)
+        return made
+
 
 def mebibytes(quantity: str) -> int:
     """Convert a quantity such as 2Gi or 1536Mi to MiB."""
@@ -94,19 +108,28 @@ Steps = Annotated[
 
 
 class Unlike(Model):
-    """A condition that holds for every value but these."""
+    """A condition that holds for every value but these.
+
+    not: a value, or a list of values.
+    """
 
     not_: OneOrMore = Field(alias="not")
 
 
 class OfClass(Model):
-    """A condition that holds for the values of these classes."""
+    """A condition that holds for the values of these classes.
+
+    class: a class, or a list of classes.
+    """
 
     class_: OneOrMore = Field(alias="class")
 
 
 class UnlikeClass(Model):
-    """A condition that holds for the values of every class but these."""
+    """A condition that holds for the values of every class but these.
+
+    not_class: a class, or a list of classes.
+    """
 
     not_class: OneOrMore
 

@@ -81,7 +81,9 @@ def _list(schema: Schema, defs: Schema) -> Schema:
 
 
 def _removable(schema: Schema, defs: Schema) -> Schema:
-    return {"anyOf": [_amended(schema, defs), {"type": "null"}]}
+    made = dict(_amended(schema, defs))
+    said = {"description": made.pop("description")} if "description" in made else {}
+    return {"anyOf": [made, {"type": "null"}], **said}
 
 
 def _name_of(schema: Schema, defs: Schema) -> str | None:

@@ -47,24 +47,26 @@ __all__ = [
 ]
 
 
-def _file(key: str, content: Any, *, least: int = 0, default: Any = ...) -> type[Model]:
-    """Return the model of matrix/KEY.yml, which has that one key; `least`: of how many items."""
+def _file(key: str, content: Any, said: str, *, least: int = 0, default: Any = ...) -> type[Model]:
+    """Return the model of matrix/KEY.yml, which has that one key; `said` describes it; `least`: of how many items."""
     name = f"{key.title().replace('_', '')}File"
-    field = Field(default, min_length=least) if least else Field(default)
+    field = Field(default, min_length=least or None, description=said)
     fields: dict[str, Any] = {key: (content, field)}
     return create_model(name, __base__=Model, __doc__=f"matrix/{key}.yml", **fields)
 
 
 FILES: dict[str, type[Model]] = {
-    "axes.yml": _file("axes", tuple[Axis, ...], least=1),
-    "topologies.yml": _file("topologies", dict[Name, Topology]),
-    "scenarios.yml": _file("scenarios", dict[Name, Scenario]),
-    "tiers.yml": _file("tiers", dict[Name, Tier]),
-    "timeouts.yml": _file("timeouts", Timeouts),
-    "product.yml": _file("product", Product),
-    "constraints.yml": _file("constraints", tuple[Constraint, ...], default=()),
-    "infras.yml": _file("infras", dict[Name, Infra], least=1),
-    "quarantine.yml": _file("quarantine", tuple[QuarantineEntry, ...], default=()),
+    "axes.yml": _file("axes", tuple[Axis, ...], "What varies, in the order of cell ids.", least=1),
+    "topologies.yml": _file("topologies", dict[Name, Topology], "The machines of a cell, by name."),
+    "scenarios.yml": _file("scenarios", dict[Name, Scenario], "The phases of a cell's life, by name."),
+    "tiers.yml": _file("tiers", dict[Name, Tier], "Which cells run together, by name."),
+    "timeouts.yml": _file("timeouts", Timeouts, "How long anything is waited for, in seconds."),
+    "product.yml": _file("product", Product, "The deployment code under test."),
+    "constraints.yml": _file("constraints", tuple[Constraint, ...], "Rules that every cell obeys.", default=()),
+    "infras.yml": _file("infras", dict[Name, Infra], "What infra clusters offer, by profile.", least=1),
+    "quarantine.yml": _file(
+        "quarantine", tuple[QuarantineEntry, ...], "What runs and does not fail a run.", default=()
+    ),
     "images.yml": ImagesFile,
     "network_plugins.yml": NetworkPluginsFile,
 }

@@ -14,14 +14,20 @@ HASH_DIGITS = 6  # at the end of a cell's id
 
 
 class Extension(Model):
-    """Why a value stays in the matrix after its makers' support, and until when (date)."""
+    """Why a value stays in the matrix after its makers' support, and until when.
+
+    until: the last day (date) on which it stays.  why: the reason.
+    """
 
     until: date
     why: Text
 
 
 class Support(Model):
-    """From when until when a value is supported by its makers (dates), and how much longer it is tested."""
+    """From when until when a value is supported by its makers, and how much longer it is tested.
+
+    from: the first day (date) of the support.  until: the last one (date).  extended: why it is tested longer.
+    """
 
     from_: date = Field(alias="from")
     until: date
@@ -44,8 +50,11 @@ class Support(Model):
 class AxisValue(Model):
     """One value of an axis.
 
-    slug: stands in cell ids.  class: values of one class stand for each other when values are paired.
-    vars: what it gives the playbooks.  paths: globs of files whose change can affect it.
+    id: its name, in the lock and on the command line.  slug: stands in cell ids; default: the id's letters and digits.
+    label: what it is, in words.  class: values of one class stand for each other when values are paired.
+    vars: variables that it gives the product, in every phase.  paths: globs of files whose change can affect it.
+    image: the disk image (matrix/images.yml) of all machines of the cell.
+    support: the dates between which its makers support it.
     needs: what the infra cluster must offer (matrix/infras.yml).
     before: by a word (`patch`, `minor`), the value of the same axis that an upgrade to this one starts from.
     """
@@ -70,6 +79,7 @@ class AxisValue(Model):
 class Axis(Model):
     """One thing that varies.
 
+    name: its name.  label: what it is, in words.  values: what there is to choose from.
     default: the value that cells had before there was this axis. It stands in no cell id, so an axis that comes later
     keeps the ids, and with them the history, of existing cells.
     """

@@ -16,6 +16,7 @@ User = Annotated[str, StringConstraints(pattern=USER)]
 class BuildSource(Model):
     """An image that vmatrix builds, from the recipe in vm-templates/images/RECIPE/.
 
+    kind: `build`.  recipe: the name of the folder.
     bootable: with a kernel and boot loaders, for virtual machines. Without them it boots on the host's kernel only.
     """
 
@@ -27,6 +28,8 @@ class BuildSource(Model):
 class UrlSource(Model):
     """A published qcow2 image with its checksum: the checksum itself, or the URL of a file that lists it.
 
+    kind: `url`.  url: where it is.
+    checksum: `sha256:` or `sha512:` and the digits of the file's checksum.  checksum_url: a file that lists it.
     credentials, certificates: a Secret (accessKeyId, secretKey) and a ConfigMap (PEM files) in the namespace of the
         golden images, where its server asks for a login or has a certificate of an authority of its own.
     """
@@ -48,8 +51,10 @@ class UrlSource(Model):
 class DiskImage(Model):
     """One disk image.
 
-    user: the login user that cloud-init makes. size_gib: the disk's virtual size, which a machine's disk may exceed but
-    not undercut. end_of_life: the last day with security updates from its makers.
+    name: what values of the matrix call it.  os: the operating system, such as `debian`.  version: its version.
+    source: where the image is from: built here, or published.  user: the login user that cloud-init makes.
+    size_gib: the disk's virtual size (GiB), which a machine's disk may exceed but not undercut.
+    end_of_life: the last day (date) with security updates from its makers.
     """
 
     name: Name
@@ -62,7 +67,10 @@ class DiskImage(Model):
 
 
 class ImagesFile(Model):
-    """The catalogue of disk images; names are unique."""
+    """The catalogue of disk images; names are unique.
+
+    images: the disk images.
+    """
 
     images: tuple[DiskImage, ...] = Field(min_length=1)
 

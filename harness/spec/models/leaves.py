@@ -125,7 +125,11 @@ class PluginLeaves(Model):
 
 
 class ClusterLeaves(Model):
-    """What a product's cluster consists of, and where it lies."""
+    """What a product's cluster consists of, and where it lies.
+
+    kubelet: files and unit of kubelet.  control_plane: how its programs run.  etcd: how etcd runs.
+    dns: the cluster's DNS server.  local_api: the address at which each node reaches the API.
+    """
 
     certificates: Folder | None = Field(
         default=None,

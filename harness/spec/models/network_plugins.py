@@ -31,7 +31,12 @@ class Gateway(StrEnum):
 
 
 class Traces(Model):
-    """What a plugin leaves behind on a machine and `reset` removes."""
+    """What a plugin leaves behind on a machine and `reset` removes.
+
+    interfaces: names of network interfaces.  route_protocols: routes, by the numbers of their protocols.
+    paths: files and folders.  firewall_tables: tables of nftables.
+    firewall_chains: chains of iptables, by the beginning of their names.
+    """
 
     interfaces: tuple[Text, ...] = ()
     route_protocols: tuple[int, ...] = ()
@@ -41,7 +46,17 @@ class Traces(Model):
 
 
 class NetworkPlugin(Model):
-    """One network plugin; the file's own comment explains each key."""
+    """One network plugin; the file's own comment explains each key.
+
+    unit: its systemd unit, enabled on every node.
+    gateway: what a node's route to another node's pods leads through: the other `node`'s address, or the first address
+        of the other node's pod `subnet`.
+    look: where to look when pods do not reach each other.
+    tunnel: interface that wraps packets between nodes; without it, packets travel as they are.
+    daemon_set: NAMESPACE/NAME of its DaemonSet; without it, it runs no pods.
+    image: repository of its image in the registry.  version: the variable with the version of the image.
+    leaves: what `reset` removes.
+    """
 
     unit: Text
     gateway: Gateway
@@ -60,6 +75,9 @@ class NetworkPlugin(Model):
 
 
 class NetworkPluginsFile(Model):
-    """matrix/network_plugins.yml"""
+    """matrix/network_plugins.yml.
+
+    cluster_network_plugins: the network plugins, by the name in the variable `cluster_network_plugin`.
+    """
 
     network_plugins: dict[Name, NetworkPlugin] = Field(alias="cluster_network_plugins", min_length=1)

@@ -16,8 +16,9 @@ Kind = Literal["ansible"]
 
 
 class ProductPhase(Model):
-    """How a phase is run: with kind `ansible`, the playbook, relative to the product's directory.
+    """How a phase is run.
 
+    playbook: with kind `ansible`, the playbook, relative to the product's directory.
     paths: globs of further files (relative to the project) whose change affects this phase and no other.
     """
 
@@ -33,7 +34,11 @@ class ProductPhase(Model):
 class Product(Model):
     """The deployment code under test, of matrix/product.yml.
 
+    name: its name, in reports.
     kind: what a phase is: a playbook (`ansible`).
+    directory: its folder, relative to the project.
+    phases: how each phase is run; scenarios with other phases are left out of the plan.
+    vars: variables for every phase of every cell, below those of the values.
     groups: the product's own names of the groups that machines are in, one or several each; ours stay beside them.
     without_effect: globs of files (relative to the project) whose change affects no cell.
     cluster: what the product leaves behind.  checks: which checks judge it.

@@ -14,6 +14,7 @@ Count = Annotated[Whole, Field(ge=1)]
 class ScenarioPhase(Model):
     """One phase of a scenario.
 
+    phase: the phase of the product (matrix/product.yml) that runs.
     then: in words, what must be true afterwards.
     cluster: whether there is a cluster afterwards; without one the tier's suites do not run after this phase.
     hold_back: how many machines of each group (the last ones) the inventory does not name yet; the next phase has them.
@@ -51,7 +52,10 @@ class ScenarioPhase(Model):
 
 
 class Scenario(Model):
-    """The ordered phases of a cell's life; the first is always `deploy`."""
+    """The ordered phases of a cell's life; the first is always `deploy`.
+
+    label: what happens, in words.  phases: the phases, in their order.
+    """
 
     label: Text
     phases: tuple[ScenarioPhase, ...] = Field(min_length=1)

@@ -19,7 +19,10 @@ from harness.spec.renamed import current_provider
 
 
 class Constraint(Model):
-    """A rule of matrix/constraints.yml that every cell obeys: where all of `if` holds, all of `then` holds."""
+    """A rule of matrix/constraints.yml that every cell obeys: where all of `if` holds, all of `then` holds.
+
+    if: conditions by axis.  then: conditions by axis.  why: the reason, in words; it identifies the rule.
+    """
 
     if_: dict[Name, Condition] = Field(alias="if", min_length=1)
     then: dict[Name, Condition] = Field(min_length=1)
@@ -29,6 +32,7 @@ class Constraint(Model):
 class Infra(Model):
     """An infra profile of matrix/infras.yml: what an infra cluster offers to values that need something.
 
+    label: what it is, in words.  offers: what values may need.
     provider: the provider whose clusters have this profile by default.
     """
 
@@ -43,9 +47,11 @@ CheckGlob = Annotated[str, StringConstraints(pattern=CHECK)]
 
 
 class QuarantineEntry(Model):
-    """What matrix/quarantine.yml excuses, which runs and does not fail a run: cells by glob; of them one check
-    (`suite: name`, a glob) or all.
+    """What matrix/quarantine.yml excuses, which runs and does not fail a run: cells by glob; of them one check or
+    all.
 
+    cell: a glob of ids of cells.  check: a glob of checks as `suite: name`, such as `network: test_dns*`.
+    issue: the URL of where somebody works on it.  reason: why it is excused.
     until: the last day (date) on which the entry counts.
     """
 

@@ -12,7 +12,10 @@ Count = Annotated[Whole, Field(ge=1)]
 
 
 class Budget(Model):
-    """What a tier may cost: cells in all, machines of one cell, expected minutes of one cell."""
+    """What a tier may cost.
+
+    cells: how many cells in all.  machines: how many of one cell.  minutes: how long one cell is expected to take.
+    """
 
     cells: Count
     machines: Count
@@ -20,7 +23,10 @@ class Budget(Model):
 
 
 class Together(Model):
-    """Axes whose combinations are covered at a strength of their own."""
+    """Axes whose combinations are covered at a strength of their own.
+
+    axes: their names.  strength: how many of them every combination of classes is of.
+    """
 
     axes: tuple[Name, ...] = Field(min_length=2)
     strength: Whole = Field(ge=2, le=6)
@@ -50,9 +56,12 @@ class Cover(Model):
 class Tier(Model):
     """A named selection of cells and the suites that run in them.
 
-    pinned: cells that are always in.  cover: what planned cells add; without it the pinned ones are all.
+    label: what it is for, in words.
+    pinned: cells that are always in, by their value on every axis.
+    cover: what planned cells add; without it the pinned ones are all.
     where: the values that planned cells may have, by axis; all of an axis that is not named.
-    every_hours: how often a schedule runs it: by this the report knows that a night is missing.
+    suites: the suites of checks that run after each phase.  budget: what its cells may cost.
+    every_hours: how often (hours) a schedule runs it: by this the report knows that a night is missing.
     """
 
     label: Text

@@ -12,7 +12,11 @@ MachineName = Annotated[str, StringConstraints(pattern=MACHINE)]
 
 
 class MachineGroup(Model):
-    """Machines of one kind in a topology: NAME-0, NAME-1, ... Memory and disk are quantities in Mi or Gi."""
+    """Machines of one kind in a topology: NAME-0, NAME-1, ...
+
+    name: NAME of the machines.  count: how many there are.  groups: the groups of the inventory that they are in.
+    cpus: virtual CPUs of each.  memory: of each, in Mi or Gi, such as `2Gi`.  disk: of each, in Mi or Gi.
+    """
 
     name: MachineName
     count: Whole = Field(ge=1, le=9)
@@ -33,6 +37,9 @@ class MachineGroup(Model):
 
 
 class Topology(Model):
-    """Machines and their groups."""
+    """Machines and their groups.
+
+    machines: the kinds of machines.
+    """
 
     machines: tuple[MachineGroup, ...] = Field(min_length=1)

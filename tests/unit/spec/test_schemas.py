@@ -54,6 +54,28 @@ def test_a_mistake_in_a_file_that_amends_is_seen(name: str, text: str) -> None:
     assert errors(name, f"extends: default\n{text}\n")
 
 
+def undescribed(schema: Any, at: str = "") -> list[str]:
+    """Return the properties in a schema that have no description of their own."""
+    if isinstance(schema, list):
+        return [found for number, one in enumerate(schema) for found in undescribed(one, f"{at}/{number}")]
+    if not isinstance(schema, dict):
+        return []
+    properties = schema.get("properties", {})
+    here = [f"{at}.{name}" for name, one in properties.items() if not one.get("description")]
+    return here + [found for name, one in schema.items() for found in undescribed(one, f"{at}/{name}")]
+
+
+@pytest.mark.parametrize("name", sorted(schemas()))
+def test_every_property_has_a_description(name: str) -> None:
+    made = json.loads(schemas()[name])
+    assert undescribed(made) == [], "say what the key is in the docstring of its model, as `key: text` (spec.described)"
+
+
+def test_a_property_without_a_description_is_found() -> None:
+    said = {"properties": {"a": {"description": "x"}, "b": {}}}
+    assert undescribed({"$defs": {"One": said}, "anyOf": [said]}) == ["/$defs/One.b", "/anyOf/0.b"]
+
+
 def test_without_extends_everything_required_is() -> None:
     assert errors("timeouts", "timeouts: {ssh: 10}\n")
     assert errors("tiers", "tiers: {full: null}\n")
