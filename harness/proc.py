@@ -14,7 +14,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
@@ -44,6 +44,10 @@ class CommandFailed(VmatrixError):
         tail = "\n".join((done.stderr.strip() or done.stdout.strip()).splitlines()[-TAIL_LINES:])
         super().__init__(f"`{pasteable(done.argv)}` {why}", detail=tail, paths=paths, hint="run the command by hand")
         self.done = done
+
+
+class CommandTimedOut(CommandFailed):
+    """A command did not end in time; `done` has what it had written."""
 
 
 @contextmanager
@@ -101,20 +105,7 @@ def run(
     words = tuple(str(a) for a in argv)
     interleave = log is not None or on_line is not None
     started = time.monotonic()
-    try:
-        child = subprocess.Popen(
-            words,
-            cwd=cwd,
-            env={**os.environ, **(env or {})},
-            text=True,
-            errors="replace",
-            start_new_session=True,
-            stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT if interleave else subprocess.PIPE,
-        )
-    except OSError as error:
-        raise _not_started(words, error) from error
+    child = _start(words, cwd, env, fed=stdin is not None, interleave=interleave)
     out, err, timed_out = _collect(child, stdin, timeout, log, on_line)
     done = Completed(words, child.returncode, out, err, time.monotonic() - started)
     paths = (log,) if log is not None else ()
@@ -123,6 +114,61 @@ def run(
     if check and child.returncode != 0:
         raise CommandFailed(done, why=f"ended with status {child.returncode}", paths=paths)
     return done
+
+
+def follow(
+    argv: Argv,
+    *,
+    timeout: float,
+    grace: float,
+    log: Path,
+    on_line: Callable[[str], None] = lambda _: None,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Completed:
+    """Run a command that ends on its own terms: SIGTERM to it alone, and only after `grace` seconds death to its group.
+
+    Its output, interleaved, goes to `log` and `on_line` as it comes. Any exit status is the caller's to judge.
+
+    Args:
+        timeout, grace: seconds until it is told to end, and until it is killed after that.
+        env: variables to add to this process's environment.
+
+    Raises:
+        CommandFailed: not found.  CommandTimedOut: time was up.
+    """
+    words = tuple(str(a) for a in argv)
+    started = time.monotonic()
+    child = _start(words, cwd, env, fed=False, interleave=True)
+    try:
+        out, timed_out = _follow(child, None, timeout, log, on_line, grace)
+    except BaseException:
+        _end(child, grace)
+        raise
+    done = Completed(words, child.returncode, out, "", time.monotonic() - started)
+    if timed_out:
+        raise CommandTimedOut(done, why=f"did not end within {timeout:.0f} s", paths=(log,))
+    return done
+
+
+def _start(
+    words: tuple[str, ...], cwd: Path | None, env: Mapping[str, str] | None, *, fed: bool, interleave: bool
+) -> subprocess.Popen[str]:
+    """Start a command in a session of its own, with pipes."""
+    try:
+        return subprocess.Popen(
+            words,
+            cwd=cwd,
+            env={**os.environ, **(env or {})},
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            stdin=subprocess.PIPE if fed else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if interleave else subprocess.PIPE,
+        )
+    except OSError as error:
+        raise _not_started(words, error) from error
 
 
 def attend(argv: Argv, *, env: Mapping[str, str] | None = None) -> int:
@@ -174,6 +220,7 @@ def _follow(
     timeout: float,
     log: Path | None,
     on_line: Callable[[str], None] | None,
+    grace: float = 0.0,
 ) -> tuple[str, bool]:
     """Copy a child's interleaved output line by line to a log and a callback; tell whether time was up."""
     import threading
@@ -185,7 +232,7 @@ def _follow(
 
     def expire() -> None:
         expired.set()
-        _kill_group(child)
+        _end(child, grace)
 
     timer = threading.Timer(timeout, expire)
     timer.daemon = True
@@ -209,6 +256,15 @@ def _follow(
         if sink is not None:
             sink.close()
     return "".join(lines), expired.is_set()
+
+
+def _end(child: subprocess.Popen[str], grace: float) -> None:
+    """Tell a child to end, and kill its group when it has not done so within `grace` seconds."""
+    if grace:
+        child.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(grace)
+    _kill_group(child)
 
 
 def _kill_group(child: subprocess.Popen[str]) -> None:

@@ -1,0 +1,111 @@
+"""Runs a phase's program, and ends all that it started: when it has ended, or when this process is told to end.
+
+`python -m harness.cell.product.command_guard SECONDS PROGRAM [ARGUMENT...]` ends as the program does. On SIGTERM it
+sends SIGTERM to the program and to everything that this started, and SIGKILL after that many seconds. The kernel hands
+it each process that loses its parent (PR_SET_CHILD_SUBREAPER of prctl(2)), so that none gets away in the background.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from harness import proc
+
+PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
+REST_SECONDS = 2.0  # for what the program left running to end by itself: it has no work to finish any more
+LOOK_SECONDS = 0.02  # between two looks at what is left
+NOT_FOUND = 127  # as a shell ends that does not find a program
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the program; return its exit status, or die of the signal that it died of."""
+    grace, *argv = arguments
+    adopt_orphans()
+
+    def kill(*_: object) -> None:
+        send(signal.SIGKILL)
+
+    def end(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: some programs give up on a second one
+        send(signal.SIGTERM)
+        signal.setitimer(signal.ITIMER_REAL, max(float(grace), LOOK_SECONDS), LOOK_SECONDS)
+
+    signal.signal(signal.SIGALRM, kill)
+    signal.signal(signal.SIGTERM, end)
+    try:
+        status = proc.attend(argv)
+    except proc.CommandFailed as failure:
+        sys.stderr.write(f"{failure.summary}\n")
+        return NOT_FOUND
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    end_the_rest()
+    if status < 0:
+        die_of(-status)
+    return status
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every process below that loses its own."""
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+def end_the_rest() -> None:
+    """End what the program left running, and say what that was."""
+    left = dict(living())
+    if not left:
+        return
+    names = ", ".join(f"{name} ({pid})" for pid, name in left.items())
+    sys.stderr.write(f"vmatrix: the program has ended and left running, which is ended now: {names}\n")
+    sys.stderr.flush()
+    send(signal.SIGTERM)
+    until = time.monotonic() + REST_SECONDS
+    while any(living()):
+        if time.monotonic() > until:
+            send(signal.SIGKILL)
+        time.sleep(LOOK_SECONDS)
+
+
+def send(number: signal.Signals) -> None:
+    """Send a signal to everything below this process."""
+    for pid, _ in living():
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            continue
+
+
+def living() -> Iterator[tuple[int, str]]:
+    """Yield every process below this one that is not a zombie: its id and its program's name (proc_pid_stat(5))."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            head, _, rest = path.read_text(encoding="utf-8", errors="replace").rpartition(")")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        state, parent = rest.split()[:2]
+        found[int(path.parent.name)] = (int(parent), state, head.partition("(")[2])
+    below = {os.getpid()}
+    while more := {pid for pid, (parent, _, _) in found.items() if parent in below} - below:
+        below |= more
+    below.remove(os.getpid())
+    yield from ((pid, found[pid][2]) for pid in sorted(below) if found[pid][1] not in {"Z", "X"})
+
+
+def die_of(number: int) -> None:
+    """Die of a signal, without a core file of this process."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if number != signal.SIGKILL:
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
