@@ -18,7 +18,8 @@ from harness.cell.site import Site
 from harness.cell.steps import Steps, flatten
 from harness.cell.teardown import destroy, reap
 from harness.cell.variables import variables_of
-from harness.errors import InfraError, InfraRetriable, ProductError, VmatrixError
+from harness.errors import BadInput, InfraError, InfraRetriable, ProductError, VmatrixError
+from harness.kube.client import Cluster
 from harness.kube.forwarder import Forwarder
 from harness.kube.tunnels import Tunnels
 from harness.model import Cell, Environment, GuestCluster, Phase
@@ -147,12 +148,10 @@ class Life:
         )
         outcome = self.site.product.run(wanted)
         self._refuse_nothing_done(outcome, wanted)
-        if phase.cluster and not kubeconfig.is_file():
-            raise ProductError(
-                f"{outcome.what} succeeded but left no kubeconfig at {kubeconfig}",
-                hint="the phase must write the admin kubeconfig to cluster_kubeconfig_path",
-                paths=(wanted.log,),
-            )
+        if phase.cluster:
+            self._refuse_no_kubeconfig(outcome, wanted)
+        else:  # it opens nothing any more, and must not pass for that of a cluster which comes after
+            kubeconfig.unlink(missing_ok=True)
         left = tuple(name for name in phase.machines if name not in (*phase.removed, *phase.lost))
         reached = self._reached(environment, kubeconfig) if phase.cluster else kubeconfig
         return GuestCluster(environment=environment.only(left), kubeconfig=reached, expected=variables)
@@ -188,6 +187,22 @@ class Life:
                 hint="check that its plays name the inventory's groups",
                 paths=(wanted.log,),
             )
+
+    def _refuse_no_kubeconfig(self, outcome: PhaseOutcome, wanted: PhaseRun) -> None:
+        """Refuse a phase that has left no kubeconfig, or one that nobody can use."""
+        kubeconfig, trouble = self.attempt.files.kubeconfig, ""
+        try:
+            Cluster.from_kubeconfig(kubeconfig)
+        except BadInput as error:
+            trouble = f": {error.summary}" if kubeconfig.exists() else ""
+        else:
+            return
+        raise ProductError(
+            f"{outcome.what} succeeded but left no {'usable ' if trouble else ''}kubeconfig at {kubeconfig}{trouble}",
+            hint="the phase must write the admin kubeconfig there; that path is the variable cluster_kubeconfig_path, "
+            "and VMATRIX_GUEST_KUBECONFIG in the environment of a command",
+            paths=(wanted.log,),
+        )
 
     def collect(self) -> None:
         """Dump what explains the outcome. Never raises for what cannot be had."""

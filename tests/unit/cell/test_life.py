@@ -23,6 +23,12 @@ from harness.record import Recorder
 from harness.spec import load_spec
 from tests.unit.shipped_timeouts import TIMEOUTS
 
+KUBECONFIG = """\
+clusters: [{name: c, cluster: {server: "http://192.0.2.1:6443"}}]
+contexts: [{name: c, context: {cluster: c, user: u}}]
+users: [{name: u, user: {}}]
+current-context: c
+"""
 PHASES = (Phase("deploy"), Phase("upgrade"), Phase("reset", cluster=False), Phase("deploy"))
 
 
@@ -82,7 +88,7 @@ def test_the_playbooks_are_told_who_leaves_and_who_is_lost() -> None:
 class Edited:
     """A product whose phases are edits of objects: no process, no playbook, no folder."""
 
-    def __init__(self, runs: list[PhaseRun], outcome: PhaseOutcome, *, leaves: bool) -> None:
+    def __init__(self, runs: list[PhaseRun], outcome: PhaseOutcome, *, leaves: str) -> None:
         self.runs, self.outcome, self.leaves = runs, outcome, leaves
 
     def prepare(self, tell: Tell) -> None:
@@ -96,7 +102,7 @@ class Edited:
         """Note what was wanted; write the kubeconfig where the product leaves one."""
         self.runs.append(wanted)
         if self.leaves:
-            Path(wanted.variables["cluster_kubeconfig_path"]).write_text("{}", encoding="utf-8")
+            Path(wanted.variables["cluster_kubeconfig_path"]).write_text(self.leaves, encoding="utf-8")
         return self.outcome
 
 
@@ -116,7 +122,8 @@ def with_kind(folder: Path, monkeypatch: pytest.MonkeyPatch, kind: ProductKind) 
         project=folder,
         expiry_hours=1,
     )
-    cell = Cell("c", {}, "s", (Phase("deploy", machines=("m-0", "m-1")),), (), {})
+    phases = (Phase("deploy", machines=("m-0", "m-1")), Phase("reset", cluster=False, machines=("m-0", "m-1")))
+    cell = Cell("c", {}, "s", (*phases, phases[0]), (), {})
     machines = tuple(
         Machine(PlannedMachine(name, ("node",), 1, 512, 10, "i"), "192.0.2.1", 22, "root") for name in ("m-0", "m-1")
     )
@@ -128,9 +135,9 @@ def test_a_product_of_any_kind_is_run_by_what_the_protocol_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs: list[PhaseRun] = []
-    life = with_kind(tmp_path, monkeypatch, Edited(runs, PhaseOutcome("deploy.yml"), leaves=True))
+    life = with_kind(tmp_path, monkeypatch, Edited(runs, PhaseOutcome("deploy.yml"), leaves=KUBECONFIG))
     guest = life.apply(0)
-    assert guest.kubeconfig.read_text(encoding="utf-8") == "{}"
+    assert guest.kubeconfig.read_text(encoding="utf-8") == KUBECONFIG
     (run,) = runs
     assert (run.stage, run.timeout, run.log.name) == ("deploy", TIMEOUTS.phase_deploy, "deploy.log")
     assert [m.name for m in run.environment.machines] == ["m-0", "m-1"]
@@ -138,14 +145,36 @@ def test_a_product_of_any_kind_is_run_by_what_the_protocol_says(
 
 
 def test_a_product_of_any_kind_has_to_leave_a_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    life = with_kind(tmp_path, monkeypatch, Edited([], PhaseOutcome("deploy.yml"), leaves=False))
+    life = with_kind(tmp_path, monkeypatch, Edited([], PhaseOutcome("deploy.yml"), leaves=""))
     with pytest.raises(ProductError, match=r"^deploy\.yml succeeded but left no kubeconfig at "):
         life.apply(0)
+
+
+@pytest.mark.parametrize("content", ["{}", "clusters: [", KUBECONFIG.replace("current-context: c", "")])
+def test_a_kubeconfig_that_nobody_can_use_is_none(
+    content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life = with_kind(tmp_path, monkeypatch, Edited([], PhaseOutcome("deploy.yml"), leaves=content))
+    with pytest.raises(ProductError, match=r"^deploy\.yml succeeded but left no usable kubeconfig at ") as failed:
+        life.apply(0)
+    assert "VMATRIX_GUEST_KUBECONFIG" in failed.value.hint
+
+
+def test_a_kubeconfig_of_a_cluster_that_is_gone_is_not_that_of_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = Edited([], PhaseOutcome("deploy.yml"), leaves=KUBECONFIG)
+    life = with_kind(tmp_path, monkeypatch, kind)
+    life.apply(0)
+    kind.leaves = ""
+    assert not life.apply(1).kubeconfig.exists()
+    with pytest.raises(ProductError, match="left no kubeconfig"):
+        life.apply(2)
 
 
 def test_a_product_that_tells_what_it_touched_has_to_deploy_on_all_machines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kind = Edited([], PhaseOutcome("deploy.yml", frozenset({"m-0"})), leaves=True)
+    kind = Edited([], PhaseOutcome("deploy.yml", frozenset({"m-0"})), leaves=KUBECONFIG)
     with pytest.raises(ProductError, match=r"^deploy\.yml did nothing on m-1$"):
         with_kind(tmp_path, monkeypatch, kind).apply(0)
