@@ -69,6 +69,10 @@ class AttemptDir:
     snapshot = _Below(SNAPSHOT)  # of etcd; the playbooks write it
     hosts = _Below("inventory", "hosts.yml")
     variables = _Below("inventory", "extra-vars.yml")
+    machines = _Below("inventory", "machines.json")  # these four for programs, of the phase that was run last
+    ssh_config = _Below("inventory", "ssh_config")
+    variables_json = _Below("inventory", "variables.json")
+    phase_environment = _Below("inventory", "phase.env")
     tunnels = _Below("tunnels.json")  # connections to machines through the infra cluster's API; missing without
     logs = _Below("logs")  # everything that explains the outcome
     tunnels_log = _Below("logs", "tunnels.log")  # such connections that were lost
@@ -92,6 +96,10 @@ class AttemptDir:
     def failures(self, stage: str) -> Path:
         """Return the file of a phase's failed tasks, as Ansible tells them: a line of JSON each."""
         return self.logs / f"{stage}-failures.jsonl"
+
+    def result(self, stage: str) -> Path:
+        """Return the file in which a phase's program says how it went."""
+        return self.logs / f"{stage}-result.json"
 
     def machine_logs(self, machine: str) -> Path:
         """Return the directory of what was collected on a machine."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 from harness.spec.declared import EACH, field, find, texts
@@ -23,10 +27,10 @@ def check(content: Any, project: Path) -> Iterator[Finding]:
         if not is_there(directory.is_dir):
             yield at, f"the directory {directory} does not exist"
             return
-        kind = KINDS.get(next((kind for _, kind in texts(content, "product", "kind")), DEFAULT))
+        kind = next((kind for _, kind in texts(content, "product", "kind")), DEFAULT)
         for where, phase in find(content, "product", "phases", EACH):
-            if kind is not None and isinstance(phase, Mapping):
-                yield from below(where, kind(phase, directory))
+            if kind in KINDS and isinstance(phase, Mapping):
+                yield from below(where, _ways(phase, directory, kind))
 
 
 def _groups(groups: Any) -> Iterator[Finding]:
@@ -50,7 +54,52 @@ def _playbook(phase: Mapping[str, Any], directory: Path) -> Iterator[Finding]:
         yield ("playbook",), f"the playbook {directory / playbook} does not exist; create it, or remove the phase"
 
 
-KINDS: Mapping[str, Callable[[Mapping[str, Any], Path], Iterator[Finding]]] = {"ansible": _playbook}
+def _program(phase: Mapping[str, Any], directory: Path) -> Iterator[Finding]:
+    if phase.get("command") is None:
+        yield ("command",), "missing; this key is required"
+    for at, folder in texts(phase, "working_directory"):
+        if not is_there((directory / folder).is_dir):
+            yield at, f"the directory {directory / folder} does not exist"
+    for at, program in islice(texts(phase, "command", EACH), 1):
+        why = _not_run(program, directory)
+        if at == ("command", 0) and why:
+            yield at, why
+
+
+def _not_run(program: str, directory: Path) -> str:
+    """Say why a program cannot be run; "" when it can."""
+    if "/" not in program:
+        found = which(program) if "\0" not in program else None
+        return "" if found else f"no folder of the PATH has the program {program}; install it, or write ./{program}"
+    file = directory / program
+    if not is_there(file.exists):
+        return f"the program {file} does not exist; create it, or remove the phase"
+    if not file.is_file():
+        return f"the program {file} is not a file"
+    return "" if os.access(file, os.X_OK) else f"the program {file} is not executable; run `chmod +x {file}`"
+
+
+def _ways(phase: Mapping[str, Any], directory: Path, kind: str) -> Iterator[Finding]:
+    """Check a phase by the product's kind, or say that it is written for another one."""
+    own = KINDS[kind]
+    for name, other in KINDS.items():
+        if name != kind and phase.get(other.key) is not None:
+            both = f"the phase has `{own.key}`, too, as the product's kind asks; remove `{other.key}`"
+            wrong = f"is for products of kind `{name}`; write `{own.key}`, or set `kind: {name}` of the product"
+            yield (other.key,), both if phase.get(own.key) is not None else wrong
+            return
+    yield from own.check(phase, directory)
+
+
+@dataclass(frozen=True)
+class Way:
+    """What a kind of product asks of a phase: the key that says what is run, and what is wrong with it."""
+
+    key: str
+    check: Callable[[Mapping[str, Any], Path], Iterator[Finding]]
+
+
+KINDS: Mapping[str, Way] = {"ansible": Way("playbook", _playbook), "command": Way("command", _program)}
 
 
 def is_there(asked: Callable[[], bool]) -> bool:

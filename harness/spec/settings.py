@@ -17,6 +17,7 @@ from harness.spec import lines, renamed
 from harness.spec.base import Model, Name
 from harness.spec.image_mirror import ImageMirror
 from harness.spec.loader import refuse, validate
+from harness.spec.phase_environment import is_ours
 
 FILE = SETTINGS
 PREFIX = "VMATRIX_"
@@ -218,7 +219,7 @@ def load_settings(
     if directory == enclosing_project():
         values.setdefault("runs", _beside(directory, DEFAULT_RUNS))
     for variable, text in sorted((os.environ if environment is None else environment).items()):
-        if variable.startswith(PREFIX) and variable not in NOT_SETTINGS:
+        if variable.startswith(PREFIX) and variable not in NOT_SETTINGS and not is_ours(variable):
             name = variable.removeprefix(PREFIX).lower()
             if name in renamed.IGNORED:
                 renamed.ignored(name, variable)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from harness.cell.product.commands import Commands
 from harness.cell.product.playbooks import Playbooks
 from harness.cell.product.protocol import ProductKind
 from harness.spec.models import Product
 
-KINDS: dict[str, Callable[[Product, Path], ProductKind]] = {"ansible": Playbooks}
+KINDS: dict[str, Callable[[Product, Path], ProductKind]] = {"ansible": Playbooks, "command": Commands}
 
 
 def kind_of(product: Product, project: Path) -> ProductKind:

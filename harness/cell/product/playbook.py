@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 
 from harness.cell.access import DIES_WITH_US
 from harness.cell.product import ansible_settings
+from harness.cell.product.connections import blamed
 from harness.cell.product.playbook_events import ended_by
 from harness.cell.product.playbook_output import Recap, failed_hosts, failure_of, last_task, recap, task_of
-from harness.errors import InfraError, InfraRetriable, ProductError
-from harness.kube.tunnels import lost_since
+from harness.errors import ProductError
 from harness.model import Environment
 from harness.proc import CommandFailed, pasteable, run
 
@@ -69,29 +69,3 @@ def run_playbook(
         hosts = ended.hosts if ended is not None else failed_hosts(done.stdout)
         raise blamed(failure_of(done, playbook, log, ended), hosts, environment, began)
     return recap(done.stdout)
-
-
-def blamed(
-    failure: ProductError | InfraError, failed: Collection[str], environment: Environment, began: float
-) -> ProductError | InfraError:
-    """Return a failed playbook's error, or the infrastructure's if the connection to the machine that failed was lost.
-
-    Ansible connects and runs the task again; one that was cut in the middle can then fail for no fault of the product.
-
-    Args:
-        failed: the hosts that did; none where that is not known.
-        began: when the playbook did, in seconds since the epoch.
-    """
-    lost = lost_since(environment.tunnels, began)
-    machines = {(m.address, m.port): m.name for m in environment.machines if m.name in failed or not failed}
-    cuts = [cut for cut in lost if (cut.address, cut.port) in machines]
-    if not cuts:
-        return failure
-    first = cuts[0]
-    return InfraRetriable(
-        f"the connection to {machines[first.address, first.port]} was lost {len(cuts)} times during the playbook: "
-        f"{first.why}",
-        paths=failure.paths,
-        hint="this says nothing about the product; run the cell again, with --access direct if that is possible",
-        detail=f"Ansible's own words: {failure.summary}\n{failure.detail}".rstrip(),
-    )

@@ -11,11 +11,12 @@ from pydantic import Field
 
 from harness.spec.base import Group, GroupNames, Model, Name, Text, Variables
 from harness.spec.models.leaves import ClusterLeaves, ProductChecks
+from harness.spec.models.product_command import CommandPhase
 
-Kind = Literal["ansible"]
+Kind = Literal["ansible", "command"]
 
 
-class ProductPhase(Model):
+class ProductPhase(CommandPhase):
     """How a phase is run.
 
     playbook: with kind `ansible`, the playbook, relative to the product's directory.
@@ -28,14 +29,17 @@ class ProductPhase(Model):
     @property
     def program(self) -> str | None:
         """Return the file that is run, relative to the product's directory; None where it is no file of the product."""
-        return self.playbook
+        if self.playbook is not None or self.command is None:
+            return self.playbook
+        program = self.command[0]
+        return program if "/" in program else None
 
 
 class Product(Model):
     """The deployment code under test, of matrix/product.yml.
 
     name: its name, in reports.
-    kind: what a phase is: a playbook (`ansible`).
+    kind: what a phase is: a playbook (`ansible`) or any program (`command`).
     directory: its folder, relative to the project.
     phases: how each phase is run; scenarios with other phases are left out of the plan.
     vars: variables for every phase of every cell, below those of the values.

@@ -11,7 +11,7 @@ import pytest
 
 from harness.cell.access import ssh_command, ssh_options
 from harness.cell.inventory import inventory
-from harness.cell.product.playbook import blamed
+from harness.cell.product.connections import blamed
 from harness.cell.product.playbook_output import failure_of
 from harness.cell.ways import through
 from harness.errors import Blame, InfraRetriable, ProductError
@@ -97,7 +97,7 @@ def failed(folder: Path, cut: str, *, at_port: int = 22) -> ProductError | Infra
 def test_a_task_that_failed_after_its_way_was_cut_is_the_infras_fault(tmp_path: Path) -> None:
     error = failed(tmp_path, "10.9.9.2")
     assert (error.blame, error.exit_code) == (Blame.INFRA, 75)
-    assert "the connection to cp-0 was lost 1 times during the playbook: the connection was lost" in error.summary
+    assert "the connection to cp-0 was lost 1 times during the phase: the connection was lost" in error.summary
     assert "task [control_plane : Initialise] failed on cp-0" in error.detail
     assert error.paths == (Path("deploy.log"),)
 

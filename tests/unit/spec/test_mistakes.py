@@ -42,7 +42,7 @@ KINDS = {
     ),
     "a list in place of a mapping": (
         *("product.yml", "{playbook: cluster.yml}", "[cluster.yml]"),
-        "product.phases.deploy: expected a mapping with the keys playbook, paths, got a list",
+        "product.phases.deploy: expected a mapping with the keys command, working_directory, environment, pla",
     ),
     "a word in place of a list": (
         *("tiers.yml", "suites: [nodes, network]", "suites: nodes"),
@@ -143,7 +143,15 @@ KINDS = {
     ),
     "a product of no known kind": (
         *("product.yml", "directory:", "kind: anisble\n  directory:"),
-        "product.kind: Input should be 'ansible'",
+        "product.kind: Input should be 'ansible' or 'command', got 'anisble'",
+    ),
+    "a program for playbooks": (
+        *("product.yml", "{playbook: cluster.yml}", "{command: [./x]}"),
+        "product.phases.deploy.command: is for products of kind `command`; write `playbook`, or set `kind: command` of",
+    ),
+    "a playbook and a program": (
+        *("product.yml", "{playbook: cluster.yml}", "{playbook: cluster.yml, command: [./x]}"),
+        "product.phases.deploy.command: the phase has `playbook`, too, as the product's kind asks; remove `command`",
     ),
     "a group of machines without a name": (
         *("product.yml", "directory:", "groups: {control_plane: cp, node: w}\n  directory:"),

@@ -1,0 +1,44 @@
+"""A product of kind `command`: each phase is a program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.cell.product.command import by_hand, run_command
+from harness.cell.product.protocol import PhaseOutcome, PhaseRun, Tell
+from harness.model import Environment
+from harness.spec.models import Product
+
+
+@dataclass(frozen=True)
+class Commands:
+    """Programs: the product's own, or any on the PATH."""
+
+    product: Product
+    project: Path
+
+    def prepare(self, tell: Tell) -> None:
+        """Have everything: that the programs are there was checked when product.yml was read."""
+
+    def command(self, phase: str, environment: Environment) -> str:
+        """Return the program of a phase with what it needs around it; the phase that was run last left that there."""
+        return by_hand(environment.files.phase_environment, self._folder(phase), self._argv(phase))
+
+    def run(self, wanted: PhaseRun) -> PhaseOutcome:
+        """Run the program of a phase."""
+        phase = wanted.phase.name
+        extra = dict(self.product.phases[phase].environment)
+        run_command(wanted, self.product, self._argv(phase), self._folder(phase), extra)
+        return PhaseOutcome(Path(self._argv(phase)[0]).name)
+
+    def _argv(self, phase: str) -> list[str]:
+        program, *arguments = self.product.phases[phase].command or ()
+        return [str(self._directory / program) if "/" in program else program, *arguments]
+
+    def _folder(self, phase: str) -> Path:
+        return self._directory / (self.product.phases[phase].working_directory or "")
+
+    @property
+    def _directory(self) -> Path:
+        return (self.project / self.product.directory).absolute()

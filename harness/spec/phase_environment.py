@@ -1,0 +1,27 @@
+"""The environment variables that a program of a product gets (docs/command.md), and none of them a setting."""
+
+from __future__ import annotations
+
+PREFIX = "VMATRIX_"
+CELL, PHASE = "VMATRIX_CELL", "VMATRIX_PHASE"
+MACHINES, JOINING = "VMATRIX_MACHINES", "VMATRIX_JOINING_MACHINES"
+LEAVING, LOST = "VMATRIX_LEAVING_MACHINES", "VMATRIX_LOST_MACHINES"
+INVENTORY, SSH_CONFIG, ANSIBLE_INVENTORY = "VMATRIX_INVENTORY", "VMATRIX_SSH_CONFIG", "VMATRIX_ANSIBLE_INVENTORY"
+VARIABLES = "VMATRIX_VARIABLES"
+GUEST_KUBECONFIG, RESULT = "VMATRIX_GUEST_KUBECONFIG", "VMATRIX_RESULT"
+STATE, TEMPORARY = "VMATRIX_STATE_DIRECTORY", "VMATRIX_TEMPORARY_DIRECTORY"
+MIRROR_URL, IMAGE_REGISTRY = "VMATRIX_MIRROR_URL", "VMATRIX_IMAGE_REGISTRY"
+PHASE_SECONDS = "VMATRIX_PHASE_SECONDS"
+NAMES = frozenset(
+    {
+        *(CELL, PHASE, MACHINES, JOINING, LEAVING, LOST, INVENTORY, SSH_CONFIG, ANSIBLE_INVENTORY, VARIABLES),
+        *(GUEST_KUBECONFIG, RESULT, STATE, TEMPORARY, MIRROR_URL, IMAGE_REGISTRY, PHASE_SECONDS),
+    }
+)
+# Beginnings of names: one variable for each group, machine (with `_` for what no name of a variable has), variable.
+GROUP, ADDRESS, VARIABLE = "VMATRIX_GROUP_", "VMATRIX_ADDRESS_", "VMATRIX_VAR_"
+
+
+def is_ours(name: str) -> bool:
+    """Tell whether an environment variable comes from the phase in which this process runs."""
+    return name in NAMES or name.startswith((GROUP, ADDRESS, VARIABLE))
