@@ -11,6 +11,7 @@ from pathlib import Path
 from harness.errors import BadInput
 
 PROJECT = "VMATRIX_PROJECT"  # the variable that names the project, as the option --project does
+PRODUCT = "VMATRIX_PRODUCT_FILE"  # the variable that names a product file, as the option --product-file does
 SETTINGS, MATRIX = "vmatrix.yml", "matrix"  # a folder with one of these is a project
 PACKAGED = Path(__file__).resolve().with_name("packaged")  # in a package that was built; pyproject.toml fills it
 
@@ -41,6 +42,8 @@ def packaged_dir() -> Path:
 def project_dir() -> Path:
     """Return the project: what --project or VMATRIX_PROJECT names, or the nearest one from the working directory up.
 
+    With a product file of its own (`product_file`), a folder needs nothing else to be a project.
+
     Raises:
         BadInput: there is none.
     """
@@ -48,7 +51,8 @@ def project_dir() -> Path:
     if found is None:
         raise BadInput(
             f"this is no project: neither {Path.cwd()} nor a folder above it has a {SETTINGS} or a {MATRIX}/ folder",
-            hint="`vmatrix init` creates one; to use another, go there or name it: `vmatrix --project DIRECTORY ...`",
+            hint="`vmatrix init` creates one; to use another, go there or name it: `vmatrix --project DIRECTORY ...`; "
+            "with `vmatrix --product-file FILE ...`, any folder is one",
         )
     return found
 
@@ -58,18 +62,40 @@ def named_project() -> Path | None:
     named = os.environ.get(PROJECT, "")
     if not named:
         return None
-    if not is_project(Path(named)):
+    if not is_project(Path(named)) and not (os.environ.get(PRODUCT) and Path(named).is_dir()):
         raise BadInput(
             f"{named} is no project: it has neither a {SETTINGS} nor a {MATRIX}/ folder",
-            hint=f"--project and {PROJECT} name the folder of a project",
+            hint=f"--project and {PROJECT} name the folder of a project; `vmatrix init` creates one. With a product "
+            f"file (--product-file, {PRODUCT}, in pipelines the input `product`), any folder is one",
         )
     return Path(named)
 
 
+def product_file() -> Path | None:
+    """Return the file that --product-file or VMATRIX_PRODUCT_FILE names in place of matrix/product.yml, if any.
+
+    Raises:
+        BadInput: it is not there.
+    """
+    named = os.environ.get(PRODUCT, "")
+    if not named:
+        return None
+    if not os.path.isfile(named):
+        raise BadInput(
+            f"the product file {named} does not exist",
+            hint=f"--product-file and {PRODUCT} name a file like matrix/product.yml, from the working directory",
+        )
+    return Path(named).resolve()
+
+
 def enclosing_project() -> Path | None:
-    """Return the working directory or the nearest folder above it that is a project, None without one."""
+    """Return the working directory or the nearest folder above it that is a project, None without one.
+
+    With a product file, the working directory is one if there is no other.
+    """
     here = Path.cwd()
-    return next((folder for folder in (here, *here.parents) if is_project(folder)), None)
+    alone = here if os.environ.get(PRODUCT) else None
+    return next((folder for folder in (here, *here.parents) if is_project(folder)), alone)
 
 
 def is_project(folder: Path) -> bool:

@@ -29,7 +29,7 @@ from harness.cli import (
     settings,
 )
 from harness.errors import EXIT_HARNESS, VmatrixError
-from harness.paths import PROJECT
+from harness.paths import PRODUCT, PROJECT
 
 app = typer.Typer(
     name="vmatrix",
@@ -54,10 +54,15 @@ def name_project(
             help="Project; default: the nearest folder from here upward with vmatrix.yml or matrix/.",
         ),
     ] = None,
+    product_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Product file; default: matrix/product.yml of the project."),
+    ] = None,
 ) -> None:
-    """Name the project for all commands, and for the pytest call that `vmatrix run` becomes."""
-    if project is not None:
-        os.environ[PROJECT] = str(project.resolve())
+    """Name the project and its product for all commands, and for the pytest call that `vmatrix run` becomes."""
+    for variable, given in ((PROJECT, project), (PRODUCT, product_file)):
+        if given is not None:
+            os.environ[variable] = str(given.resolve())
 
 
 @app.command()

@@ -1,9 +1,8 @@
-"""`vmatrix gitlab generate | cell | after | reap | note | project`: what the jobs of .gitlab-ci.yml call."""
+"""`vmatrix gitlab generate | cell | after | reap | note`: what the jobs of .gitlab-ci.yml call."""
 
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +13,7 @@ from harness import providers
 from harness.cli import doctor, run
 from harness.cli.output import wide_console
 from harness.errors import EXIT_OK, BadInput, InfraError, NothingSelected
-from harness.gitlab import child, job_end, links, note, overlay
+from harness.gitlab import child, job_end, links, note
 from harness.gitlab.job import JobContext, job_context
 from harness.gitlab.limits import broken
 from harness.gitlab.links import annotate
@@ -169,14 +168,3 @@ def note_(
     hints = [links.Link(f"no note on the merge request: {missing}", settings)] if missing and job.url else []
     shown = [links.Link("report", links.artifact(job, f"{report}/index.html"))] if job.url else []
     links.add(report, {MARK: [*shown, *hints]})
-
-
-@app.command()
-def project(
-    product: Annotated[str, typer.Argument(help="Product file, relative to the repository.")],
-) -> None:
-    """Create a project from vmatrix's checkout and another team's product; print its directory."""
-    job = read_job(os.environ)
-    into = Path(f"{job.directory}.project")
-    made = overlay.assemble(job.directory, product, into, job=job.id)
-    sys.stdout.write(f"{made}\n")

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.paths import MATRIX, packaged_dir
+from harness.paths import MATRIX, packaged_dir, product_file, project_dir
 from harness.spec import lines
 from harness.spec.amend import DEFAULT, EXTENDS, amended
 from harness.spec.declared import EACH, texts
@@ -30,8 +30,8 @@ def read(directory: Path, name: str) -> tuple[Document, list[Problem]]:
 
     Paths that a packaged file names become absolute: they lie in the package, not in the project.
     """
-    own, packaged = directory / name, packaged_dir() / MATRIX / name
-    if not packaged.exists() or same(directory, packaged_dir() / MATRIX):
+    own, packaged = own_file(directory, name), packaged_dir() / MATRIX / name
+    if not packaged.exists() or own == packaged:
         return lines.read(own)
     if not os.path.lexists(own):
         document, problems = lines.read(packaged)
@@ -45,6 +45,14 @@ def read(directory: Path, name: str) -> tuple[Document, list[Problem]]:
     base, broken = lines.read(packaged)
     made, wrong = amended(base, document)
     return _anchored(made, name), [*problems, *broken, *wrong]
+
+
+def own_file(directory: Path, name: str) -> Path:
+    """Return where a matrix directory has its file of a name; the project's product file may be named elsewhere."""
+    named = product_file() if name == "product.yml" else None
+    if named is not None and same(directory, project_dir() / MATRIX):
+        return named
+    return packaged_dir() / MATRIX / name if same(directory, packaged_dir() / MATRIX) else directory / name
 
 
 def is_packaged(file: Path) -> bool:

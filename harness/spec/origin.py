@@ -45,7 +45,7 @@ def files_used(project: Path) -> Iterator[tuple[str, str]]:
     """Yield each file of matrix/, and whether the project has its own, amends the packaged one, or uses that."""
     for name in FILES:
         document, _ = layers.read(project / "matrix", name)
-        if not (project / "matrix" / name).exists():
+        if not layers.own_file(project / "matrix", name).exists():
             yield name, "packaged"
         else:
             yield name, f"amends the packaged one: {document.file}" if document.files else str(document.file)

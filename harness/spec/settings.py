@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, ValidationError
 
 from harness.errors import BadInput
-from harness.paths import PROJECT, SETTINGS, enclosing_project
+from harness.paths import PRODUCT, PROJECT, SETTINGS, enclosing_project
 from harness.spec import lines, renamed
 from harness.spec.base import Model, Name
 from harness.spec.image_mirror import ImageMirror
@@ -23,7 +23,7 @@ FILE = SETTINGS
 PREFIX = "VMATRIX_"
 DEFAULT = "default"
 DEFAULT_RUNS = Path("runs")
-NOT_SETTINGS = frozenset({PROJECT, "VMATRIX_INSTANCE"})
+NOT_SETTINGS = frozenset({PRODUCT, PROJECT, "VMATRIX_INSTANCE"})
 
 
 def _networks(text: str) -> str:

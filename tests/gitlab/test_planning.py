@@ -202,6 +202,5 @@ def test_another_teams_pipeline_runs_our_matrix_on_its_product(pristine: Checkou
     assert cells(pipeline) == tier(pristine, "single")
     assert pipeline["default"]["tags"] == ["big"]
     assert pipeline["variables"]["MATRIX_PRODUCT"] == "ci/product.yml"
-    assembled = Path(f"{team.directory}.project")
-    assert load_spec(assembled / "matrix").product.name == "theirs"
+    assert not Path(f"{team.directory}.project").exists(), "a job works on its checkout, as a desk does"
     assert limits.broken(team.merged(given)) == []

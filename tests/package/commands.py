@@ -42,7 +42,7 @@ WORK_ANYWHERE = (
     *("artifacts list", "artifacts build", "artifacts module", "artifacts prune", "artifacts serve"),
     *("image build", "image list", "image prune"),
     *("infra up", "infra down", "infra status", "infra describe"),
-    *("gitlab note", "gitlab project"),
+    "gitlab note",
 )
 # Those of them that change nothing and end by themselves.
 LOOK_ANYWHERE = ("config", "version", "artifacts list", "image list", "schema axes --stdout")

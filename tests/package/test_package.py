@@ -146,14 +146,30 @@ def test_a_pipeline_of_a_teams_repository_is_planned(
     }
     installed.vmatrix("gitlab generate", cwd=project, env=job)
     assert "vmatrix gitlab cell" in (project / "matrix.yml").read_text(encoding="utf-8")
-    (project / "ci").mkdir()
-    for name in ("product.yml", "site.yml"):
-        (project / "ci" / name).write_text("[]\n", encoding="utf-8")
-    (project / "ci" / "product.yml").write_text("extends: default\nproduct: {name: theirs}\n", encoding="utf-8")
-    made = Path(installed.vmatrix("gitlab project ci/product.yml", cwd=project, env=job).strip())
-    assert [path for path in made.rglob("*") if not path.exists()] == [], "a link leads nowhere"
-    listed = installed.vmatrix("list --tier smoke", cwd=project, env={"VMATRIX_PROJECT": str(made)})
-    assert "smoke" in listed
+    assert unchanged() == []
+
+
+def test_a_product_file_makes_any_folder_a_project(
+    installed: Installed, tmp_path: Path, unchanged: Callable[[], list[str]]
+) -> None:
+    (tmp_path / "ci").mkdir()
+    (tmp_path / "ci" / "site.yml").write_text("[]\n", encoding="utf-8")
+    product = "product: {name: theirs, directory: ci, phases: {deploy: {playbook: site.yml}}}\n"
+    (tmp_path / "ci" / "product.yml").write_text(product, encoding="utf-8")
+    listed = installed.vmatrix("--product-file ci/product.yml list", cwd=tmp_path)
+    assert "scenario reset: needs the phase reset, which theirs does not have" in listed
+    (cell,) = json.loads(installed.vmatrix("--product-file ci/product.yml list --tier smoke --json", cwd=tmp_path))
+    told = yaml.safe_load(installed.vmatrix(f"--product-file ci/product.yml explain {cell['cell']}", cwd=tmp_path))
+    assert told["phases"][0]["playbook"] == "ci/site.yml"
+    job = {
+        "CI_JOB_ID": "1",
+        "CI_PROJECT_DIR": str(tmp_path),
+        "CI_PIPELINE_SOURCE": "push",
+        "MATRIX_CHANGE_TIER": "single",
+        "VMATRIX_PRODUCT_FILE": str(tmp_path / "ci" / "product.yml"),
+    }
+    installed.vmatrix("gitlab generate", cwd=tmp_path, env=job)
+    assert "vmatrix gitlab cell" in (tmp_path / "matrix.yml").read_text(encoding="utf-8")
     assert unchanged() == []
 
 

@@ -1,4 +1,4 @@
-"""What every job sources first: which project its commands work on."""
+"""What every job sources first: which project its commands work on, as at a desk."""
 
 from __future__ import annotations
 
@@ -12,31 +12,21 @@ from harness.paths import packaged_dir
 SECONDS = 30
 
 
-@pytest.mark.parametrize(
-    ("files", "product", "project"),
-    [
-        ([], "", "home"),
-        (["vmatrix.yml"], "", "team"),
-        (["matrix/tiers.yml"], "", "team"),
-        (["vmatrix.yml"], "ci/product.yml", "team.project of ci/product.yml"),
-    ],
-)
-def test_a_team_s_project_is_that_of_its_jobs(tmp_path: Path, files: list[str], product: str, project: str) -> None:
+@pytest.mark.parametrize("product", ["", "ci/product.yml"])
+def test_a_job_works_on_its_checkout(tmp_path: Path, product: str) -> None:
     team, programs = tmp_path / "team", tmp_path / "home" / ".venv" / "bin"
     team.mkdir()
     programs.mkdir(parents=True)
-    (programs / "vmatrix").write_text(f'#!/bin/sh\necho "{team}.project of $3"\n', encoding="utf-8")
+    (programs / "vmatrix").write_text('#!/bin/sh\nprintf \'%s:%s\' "$VMATRIX_PROJECT" "$VMATRIX_PRODUCT_FILE"\n')
     (programs / "vmatrix").chmod(0o755)
-    for name in files:
-        (team / name).parent.mkdir(exist_ok=True)
-        (team / name).touch()
     given = {"CI_PROJECT_DIR": str(team), "MATRIX_HOME": str(tmp_path / "home"), "MATRIX_PRODUCT": product}
     done = subprocess.run(
-        ["/bin/sh", "-euc", f'. {packaged_dir()}/ci/prepare; echo "$VMATRIX_PROJECT"'],
+        ["/bin/sh", "-euc", f". {packaged_dir()}/ci/prepare; vmatrix"],
         env={"PATH": "/usr/bin:/bin", **given},
         capture_output=True,
         text=True,
         timeout=SECONDS,
         check=False,
     )
-    assert done.stdout.strip() == f"{tmp_path}/{project}", done.stderr
+    assert done.stdout == f"{team}:{team / product if product else ''}", done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["home", "team"], "nothing beside the checkout"

@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from harness.cli import app
-from harness.paths import PROJECT, packaged_dir, project_dir
+from harness.paths import PRODUCT, PROJECT, packaged_dir, project_dir
 from tests.package.commands import JOB, LOOK_ANYWHERE, NEED_A_PROJECT, WORK_ANYWHERE, call, complaint
 
 
@@ -26,6 +26,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Go to an empty folder in no project, in a job of GitLab's."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv(PROJECT)
+    monkeypatch.setenv(PRODUCT, "")  # which a call may set
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr("sys.argv", [])
@@ -103,3 +104,35 @@ def test_settings_and_results_are_the_projects_from_a_folder_below(
 
 def test_the_checkout_is_its_own_project() -> None:
     assert project_dir() == packaged_dir()
+
+
+PRODUCT_TEXT = "product: {name: theirs, directory: deploy, phases: {deploy: {playbook: site.yml}}}\n"
+
+
+def test_a_product_file_makes_a_folder_a_project(nowhere: Path) -> None:
+    """What the input `product` of a pipeline does, at a desk; the team's own folders of checks are not vmatrix's."""
+    for name, text in {
+        "ci/product.yml": PRODUCT_TEXT,
+        "deploy/site.yml": "[]\n",
+        "pyproject.toml": "[tool.pytest.ini_options]\naddopts = '--nonsense'\n",
+    }.items():
+        (nowhere / name).parent.mkdir(exist_ok=True)
+        (nowhere / name).write_text(text, encoding="utf-8")
+    before = sorted(nowhere.rglob("*"))
+    said = call("--product-file ci/product.yml list")
+    assert said.code == 0, said
+    assert "scenario reset: needs the phase reset, which theirs does not have" in said.out
+    assert "product.yml" in call("--product-file ci/product.yml list --origin").out
+    assert f"{nowhere}/ci/product.yml" in call("--product-file ci/product.yml config").out
+    assert sorted(nowhere.rglob("*")) == before
+    written = call("--product-file ci/product.yml plan --write")
+    assert written.code == 0, written
+    assert (nowhere / "matrix" / "plan.lock.yml").is_file()
+
+
+@pytest.mark.parametrize("words", ["list", "plan --write", "run --tier smoke"])
+def test_a_product_file_that_is_not_there_is_bad_input(nowhere: Path, words: str) -> None:
+    said = call(f"--product-file ci/product.yml {words}")
+    assert said.code == 2
+    assert f"the product file {nowhere}/ci/product.yml does not exist" in said.err
+    assert list(nowhere.iterdir()) == []

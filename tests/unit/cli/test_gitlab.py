@@ -65,7 +65,11 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         (["after"], {}, "CI_JOB_ID and CI_PROJECT_DIR are not set"),
         (["reap"], {"JOB": "1", "MATRIX_INFRA": "kubevirt"}, "no access to the infra cluster"),
         (["note"], {"JOB": "1"}, "public/summary.md does not exist"),
-        (["project", "ci/product.yml"], {"JOB": "1"}, "the product file ci/product.yml does not exist"),
+        (
+            ["generate"],
+            {"CI_PIPELINE_SOURCE": "push", "JOB": "1", "VMATRIX_PRODUCT_FILE": "ci/product.yml"},
+            "the product file ci/product.yml does not exist",
+        ),
     ],
 )
 def test_bad_input_is_one_clear_error_and_changes_nothing(
