@@ -39,11 +39,15 @@ class KubernetesRelease(_Strict):
 
 
 class WrapperModule(_Strict):
-    """What a generated go.mod requires at the module's version, and which indirect requirements it raises."""
+    """What a generated go.mod requires at the module's version, and which indirect requirements it raises.
+
+    `absent` modules are asked for by tests alone and cannot be downloaded: an empty module stands for each.
+    """
 
     requires: list[str]
     staging: bool = False
     raises: dict[str, str] = {}
+    absent: list[str] = []
 
 
 class GoRecipe(_Strict):
@@ -63,12 +67,16 @@ class GoRecipe(_Strict):
 
 
 class ReleaseRecipe(_Strict):
-    """How a program is downloaded. Without `members` the URL is the file itself."""
+    """How a program is downloaded. Without `members` the URL is the file itself.
+
+    `bare`: the published checksum is a digest alone, without the file's name.
+    """
 
     base: str
     url: str
     checksum_url: str
     members: dict[str, str] = {}
+    bare: bool = False
 
 
 class Recipes(_Strict):

@@ -52,7 +52,8 @@ class Build:
     def ingredients(self) -> Mapping[str, Any]:
         """Return the flags and the wrapper module's text; the Go version is noted with the result instead, so that
         a new compiler does not throw away a whole cache."""
-        texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(self.folder.glob("*"))}
+        files = sorted(path for path in self.folder.rglob("*") if path.is_file())
+        texts = {str(path.relative_to(self.folder)): path.read_text(encoding="utf-8") for path in files}
         flags = self.recipe.model_dump(exclude={"seconds"} if self.recipe.libraries else {"seconds", "libraries"})
         return {"flags": flags, "ldflags": self.ldflags(), "module": texts, "arch": architecture()}
 

@@ -4,8 +4,10 @@
     GET /bin/NAME/VERSION/FILE            one file of an artifact
     GET /bin/NAME/VERSION/NAME.tar        all its files at top level, mode 0755, made while it is sent
     GET /images/FILE                      a disk image
+    GET /files/KEY/PATH                   a file of a product, as the index KEY in the cache says where it lies
 
-Whatever else is asked for is refused, and nothing that is sent is kept. No link leads out of the cache.
+Whatever else is asked for is refused, and nothing that is sent is kept. No link leads out of the cache; what an index
+names may lie anywhere, and is served only as long as it is what it was when the index was written.
 
 Run as `python -m harness.artifacts.mirror --listen HOST:PORT --root CACHE`. It imports nothing but the standard
 library: it starts in a blink and stays small. It never makes an artifact; what is not in the cache is not found.
@@ -14,6 +16,7 @@ library: it starts in a blink and stays small. It never makes an artifact; what 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import signal
 import sys
@@ -26,6 +29,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+KEY = re.compile(r"[0-9a-f]{16}")
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 IDLE_SECONDS = 60.0  # without a byte from or to a guest
 UNREAD_BYTES = 65536  # of a body that is refused
@@ -48,6 +52,8 @@ def find(root: Path, url_path: str) -> Body | None:
         url_path: the path of a request, percent-encoded.
     """
     words = unquote(urlsplit(url_path).path).strip("/").split("/")
+    if words[0] == "files" and len(words) > 2 and KEY.fullmatch(words[1]):
+        return _listed(root / "files" / f"{words[1]}.json", "/".join(words[2:]))
     if not all(WORD.fullmatch(word) for word in words):
         return None
     match words:
@@ -58,9 +64,28 @@ def find(root: Path, url_path: str) -> Body | None:
         case ["bin", name, version, file]:
             artifacts = root / "artifacts"
             files = artifacts / name / version / "current" / "files"
-            return _file(files / file, artifacts) or (_tar(files, artifacts) if file == f"{name}.tar" else None)
+            return _file(files / file, artifacts) or (archive_of(files, artifacts) if file == f"{name}.tar" else None)
         case _:
             return None
+
+
+def _listed(index: Path, path: str) -> Body | None:
+    """Return a file or a text of an index; None when it has none of that path, or the file has changed since."""
+    if not index.is_file():
+        return None
+    known = json.loads(index.read_text(encoding="utf-8"))
+    if path in known["texts"]:
+        raw = known["texts"][path].encode()
+        return Body([raw], len(raw))
+    entry = known["files"].get(path)
+    if entry is None:
+        return None
+    source = Path(entry["source"])
+    found = source.stat() if source.is_file() else None
+    if found is None or (found.st_size, found.st_mtime_ns) != (entry["size"], entry["changed"]):
+        print(f"{source} is gone or has changed: run vmatrix again", file=sys.stderr, flush=True)  # noqa: T201 - a log
+        return None
+    return Body([source], found.st_size)
 
 
 def _inside(path: Path, root: Path) -> bool:
@@ -72,7 +97,7 @@ def _file(path: Path, root: Path) -> Body | None:
     return Body([path], path.stat().st_size) if _inside(path, root) else None
 
 
-def _tar(folder: Path, root: Path) -> Body | None:
+def archive_of(folder: Path, root: Path) -> Body | None:
     """Describe a tar archive of a folder without reading its files: headers and padding as bytes, contents as files."""
     if not folder.is_dir():
         return None

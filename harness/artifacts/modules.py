@@ -46,9 +46,19 @@ def generate(
     (folder / "go.sum").unlink(missing_ok=True)
     for path, raised in recipe.raises.items():
         proc.run([go.path, "get", f"{path}@{raised}"], cwd=folder, env=go.env(), timeout=limits.modules)
+    for path in recipe.absent:
+        empty = folder / _stand_in(path)
+        empty.mkdir(parents=True, exist_ok=True)
+        (empty / "go.mod").write_text(f"module {path}\n\ngo {go_line}\n", encoding="utf-8")
     env = {**go.env(), "GOFLAGS": "-mod=mod"}
-    proc.run([go.path, "mod", "tidy"], cwd=folder, env=env, timeout=limits.modules)
+    regardless = ["-e"] if recipe.absent else []  # of what imports them
+    proc.run([go.path, "mod", "tidy", *regardless], cwd=folder, env=env, timeout=limits.modules)
     return folder
+
+
+def _stand_in(path: str) -> str:
+    """Return the folder of the empty module that stands for an absent one, relative to the wrapper's."""
+    return f"absent/{path.replace('/', '_')}"
 
 
 def _upstream(path: str, version: str, limits: ArtifactLimits) -> Path:
@@ -72,6 +82,8 @@ def _go_mod(module: str, version: str, recipe: WrapperModule, upstream: Path, go
         for path in staging_modules(upstream.read_text(encoding="utf-8")):
             text += f"\t{path} => {path} {staging_version(version)}\n"
         text += ")\n"
+    for path in recipe.absent:
+        text += f"\nreplace {path} => ./{_stand_in(path)}\n"
     return text
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from harness import paths
 from harness.artifacts import refs
 from harness.artifacts.mirror import mirror_argv
+from harness.artifacts.product.pushed import Upload
 from harness.artifacts.publish import Published, publish_images
 from harness.artifacts.recipe import Progress, Ref, silent
 from harness.artifacts.registry import ServiceCommand, registry_command
@@ -25,6 +26,7 @@ class Supply:
     Args:
         infra_version: the Kubernetes version of the infra cluster's own control plane.
         images: the images that guests may pull; `refs.images` lists those of a Kubernetes version.
+        uploads: the images of a product's own that they may pull.
         store: where artifacts come from.
         progress: told about everything that has to be made first.
     """
@@ -33,6 +35,7 @@ class Supply:
     images: Sequence[Ref] = ()
     store: Store = field(default_factory=Store)
     progress: Progress = silent
+    uploads: Sequence[Upload] = ()
 
     def program(self, name: str) -> Path:
         """Return a host program (kube-apiserver, etcd, kubectl, ...), made first when it is not cached.
@@ -54,7 +57,10 @@ class Supply:
 
     def publish(self, registry: str) -> tuple[Published, ...]:
         """Have the registry at host:port, one of ours, serve the images; those that are there are left alone."""
-        return publish_images(self.images, registry, root=_storage(), store=self.store, progress=self.progress)
+        root = _storage()
+        return publish_images(
+            self.images, registry, root=root, store=self.store, progress=self.progress, uploads=self.uploads
+        )
 
 
 def _storage() -> Path:

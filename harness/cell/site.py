@@ -22,6 +22,7 @@ class Site:
 
     image: gives a disk image's source for this infra cluster, by its name in matrix/images.yml.
     guest_vars: the variables that the infra's machines need of the playbooks.
+    product_vars: tells a phase, by its variables, where the artifacts are that the product asks for.
     project: the checkout with vm-templates/ and the product.
     access: how machines are reached.  kubeconfig, context: of the infra cluster, for ways through its API.
     namespace: the one that all cells share; without it each cell has one of its own.
@@ -48,6 +49,7 @@ class Site:
     egress_networks: tuple[str, ...] = ()
     ingress_networks: tuple[str, ...] = ()
     timeout_scale: float = 1.0
+    product_vars: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda _: {}
 
     @property
     def images_namespace(self) -> str:

@@ -16,6 +16,7 @@ def variables_of(site: Site, environment: Environment, phase: Phase) -> dict[str
         **merged(phase.vars, site.guest_vars),
         "cluster_mirror_url": site.mirror.http,
         "cluster_image_registry": site.mirror.registry,
+        **site.product_vars(phase.vars),
         **named_machines(phase),
         "cluster_kubeconfig_path": str(environment.files.kubeconfig),
         "cluster_etcd_snapshot_path": str(environment.files.snapshot),

@@ -24,7 +24,7 @@ class Worker:
         self.parent = os.getppid()
         self.stopped = False
         silent = Console(quiet=True)  # the controller says what this process writes down
-        self.cells = Cells(plan, lambda: providers.join_site(plan.project), silent)
+        self.cells = Cells(plan, lambda: providers.join_site(plan.project, plan.cells), silent)
         config.stash[CELLS] = self.cells
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -9,6 +9,7 @@ from harness.infra.kind import downloads, releases
 from harness.infra.kubeconfig import NAME as KUBECONFIG
 from harness.providers.definition import Definition, InstanceProvider, Opening
 from harness.providers.kubeconfig import use_of
+from harness.providers.offered import offer_of
 from harness.providers.on_host import KUBERNETES
 from harness.providers.registry import holder, named, names, of
 from harness.providers.site import (
@@ -40,6 +41,7 @@ __all__ = [
     "named",
     "names",
     "of",
+    "offer_of",
     "open_cluster",
     "open_site",
     "pin_releases",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from harness.artifacts.product.pushed import Upload
 from harness.artifacts.recipe import Progress, Ref, silent
 from harness.artifacts.store import Store
 from harness.errors import BadInput
@@ -29,6 +30,7 @@ class Opening:
     Attributes:
         product: the product's directory; without it the guests' networks are not looked at.
         images: what guests may pull from a mirror that the provider runs.
+        uploads: what the product has pushed there.
         progress, say: told what is made of artifacts, and each other step in one line.
         choices: options of `vmatrix infra up`, by name, None for those not given.
         timeouts: of what is brought up; None where nothing is.
@@ -38,6 +40,7 @@ class Opening:
     product: Path = Path()
     store: Store = field(default_factory=Store)
     images: Sequence[Ref] = ()
+    uploads: Sequence[Upload] = ()
     progress: Progress = silent
     say: Callable[[str], None] = lambda _: None
     choices: Mapping[str, Any] = field(default_factory=dict)
@@ -57,12 +60,14 @@ class Definition(ABC):
     Attributes:
         name: as in the setting `provider`.
         control_plane: the Kubernetes version of the programs that it runs on this host below the guests; "" for none.
+        has_mirror: whether it runs the mirror and the registry of its guests, on this host.
         per_job: whether each job of a pipeline can bring up its own.
         choices: the options of `vmatrix infra up` that it takes.
     """
 
     name: str
     control_plane = ""
+    has_mirror = False
     per_job = False
     choices: frozenset[str] = frozenset()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from harness.artifacts import refs
+from harness.artifacts.product.pushed import Upload
 from harness.artifacts.recipe import Progress, Ref
 from harness.artifacts.store import Store
 from harness.artifacts.supply import Supply
@@ -28,9 +29,13 @@ class EmbeddedDefinition(OnHost):
 
     def instance(self, opening: Opening) -> EmbeddedProvider:
         """Return the embedded infrastructure that the settings name."""
-        name = opening.settings.infra_name
         return embedded_provider(
-            name, opening.store, progress=opening.progress, images=opening.images, timeouts=opening.timeouts
+            opening.settings.infra_name,
+            opening.store,
+            progress=opening.progress,
+            images=opening.images,
+            uploads=opening.uploads,
+            timeouts=opening.timeouts,
         )
 
     def check(self, settings: Settings, memory_mib: int | None, use: Callable[[], Use]) -> tuple[str, list[Finding]]:
@@ -40,11 +45,17 @@ class EmbeddedDefinition(OnHost):
 
 
 def embedded_provider(
-    name: str, store: Store, *, progress: Progress, images: Sequence[Ref] = (), timeouts: Timeouts | None = None
+    name: str,
+    store: Store,
+    *,
+    progress: Progress,
+    images: Sequence[Ref] = (),
+    uploads: Sequence[Upload] = (),
+    timeouts: Timeouts | None = None,
 ) -> EmbeddedProvider:
-    """Return the embedded infrastructure of that name. `images`: what guests may pull from its mirror."""
+    """Return the embedded infrastructure of that name. `images`, `uploads`: what guests may pull from its mirror."""
     needed = (*refs.host(store.catalogue, KUBERNETES), *images)
-    supply = Supply(KUBERNETES, images, store, progress)
+    supply = Supply(KUBERNETES, images, store, progress, uploads)
     return EmbeddedProvider(supplied(layout_of(name, NAME), supply, needed, timeouts))
 
 

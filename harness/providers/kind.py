@@ -86,7 +86,7 @@ def kind_provider(opening: Opening) -> KindProvider:
         limits=KindLimits() if opening.timeouts is None else KindLimits.of(opening.timeouts),
     )
     needed = (*(refs.newest(store.catalogue, program) for program in refs.SERVING), *opening.images)
-    supply = Supply(version, opening.images, store, opening.progress)
+    supply = Supply(version, opening.images, store, opening.progress, opening.uploads)
     return KindProvider(supplied(layout, supply, needed, opening.timeouts), kind)
 
 

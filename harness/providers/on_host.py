@@ -26,6 +26,8 @@ KUBERNETES = "1.36.3"  # of an infra cluster's own control plane, unless another
 class OnHost(Definition):
     """A provider whose infra clusters are instances on this host."""
 
+    has_mirror = True
+
     def open(self, opening: Opening) -> InstanceProvider:
         """Return the instance that the settings name."""
         return self.instance(opening)

@@ -19,7 +19,7 @@ from harness.kube.client import Cluster
 from harness.kube.patience import PATIENT, Patience
 from harness.model import Cell, Mirror
 from harness.paths import MATRIX
-from harness.providers import registry
+from harness.providers import offered, registry
 from harness.providers.definition import Opening
 from harness.spec.image_mirror import ImageMirror
 from harness.spec.models import Timeouts, UrlSource
@@ -68,26 +68,28 @@ def open_site(project: Project, cells: Sequence[Cell], *, progress: OnProgress) 
     timeouts = project.timeouts
     kind_of(project.spec.product, project.directory).prepare(progress)
     definition, store, tell = registry.of(settings), store_of(settings, timeouts), spoken(progress)
-    known, moments = store.catalogue, [phase.vars for cell in cells for phase in cell.phases]
-    below = definition.control_plane
-    wanted = [ref for given in moments for ref in refs.for_cell(known, given, infra_version=below)]
-    images = [r for given in moments for r in refs.images(known, str(given["cluster_kubernetes_version"]), given)]
-    opening = Opening(settings, project.product, store, tuple(dict.fromkeys(images)), tell, progress, timeouts=timeouts)
+    offer = offered.offer_of(project, cells, store.catalogue)
+    opening = Opening(settings, project.product, store, offer.images, offer.uploads, tell, progress, timeouts=timeouts)
     provider = definition.open(opening)
     raise_if_any(definition.lacking(cells))
-    store.ensure(tuple(dict.fromkeys(wanted)), tell)
+    below = refs.host(store.catalogue, definition.control_plane) if definition.control_plane else ()
+    store.ensure((*below, *offer.programs, *offer.images), tell)
+    found = offered.publish(offer, store)
     provider.up()
-    return _site(project, provider, progress)
+    return _site(project, provider, progress, offered.told(offer, found, store, definition, provider.mirror()))
 
 
-def join_site(project: Project) -> Site:
+def join_site(project: Project, cells: Sequence[Cell]) -> Site:
     """Return the infra cluster that another process of this run has brought up; nothing is obtained or started."""
     settings = project.settings
-    opening = Opening(settings, project.product, store_of(settings, project.timeouts))
-    return _site(project, registry.of(settings).open(opening), lambda _: None)
+    definition, store = registry.of(settings), store_of(settings, project.timeouts)
+    offer = offered.offer_of(project, cells, store.catalogue)
+    provider = definition.open(Opening(settings, project.product, store))
+    told = offered.told(offer, offered.publish(offer, store), store, definition, provider.mirror())
+    return _site(project, provider, lambda _: None, told)
 
 
-def _site(project: Project, provider: Provider, progress: OnProgress) -> Site:
+def _site(project: Project, provider: Provider, progress: OnProgress, told: offered.ProductVariables) -> Site:
     settings, patience, limits = project.settings, Patience.of(project.timeouts), ArtifactLimits.of(project.timeouts)
     return Site(
         cluster=Cluster.from_kubeconfig(provider.kubeconfig(), context=settings.context, patience=patience),
@@ -95,6 +97,7 @@ def _site(project: Project, provider: Provider, progress: OnProgress) -> Site:
         timeouts=project.timeouts,
         mirror=provider.mirror(),
         guest_vars=provider.guest_vars(),
+        product_vars=told,
         image=lambda name: golden_image(settings, name, provider.mirror(), progress=progress, limits=limits),
         storage_class=settings.storage_class,
         access=settings.access or provider.access(),

@@ -14,6 +14,8 @@ from typing import Literal
 from rich.console import Console
 
 from harness import providers
+from harness.artifacts.catalogue import KUBERNETES
+from harness.artifacts.product.wanted import tested
 from harness.cell.life import Life
 from harness.cell.provision import Attempt
 from harness.cell.site import Site
@@ -107,9 +109,15 @@ class Cells:
         return life
 
     def artifact(self, name: str, version: str) -> Path:
-        """Return the directory of an artifact's files."""
+        """Return the directory of an artifact's files.
+
+        Of a Kubernetes version that no catalogue knows, those of the newest release of its minor. Raises BadInput
+        where there is none.
+        """
         project = self.plan.project
         store = providers.store_of(project.settings, project.timeouts)
+        if store.catalogue.program(name).versions == KUBERNETES:
+            version = tested(store.catalogue, version) or version
         return store.obtain(name, version).directory / "files"
 
     def record_check(self, cell: Cell, check: CheckOutcome) -> None:

@@ -29,6 +29,9 @@ QUANTITY = r"^[1-9][0-9]{0,6}(Mi|Gi)$"
 VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 MACHINE = r"^[a-z][a-z0-9]{0,9}$"
 CHECK = r"^[^:\s]+: \S.*$"
+ARTIFACT = r"^[a-z0-9][-./a-zA-Z0-9]*(@[0-9A-Za-z][-+.0-9A-Za-z]*)?$"
+REPOSITORY = r"^[a-z0-9]+([._/-]+[a-z0-9]+)*(:[A-Za-z0-9_][-.A-Za-z0-9_]*)?$"
+TAGGED = r"^[a-z0-9]+([._/-]+[a-z0-9]+)*:[A-Za-z0-9_][-.A-Za-z0-9_]*$"
 CHECKSUM = r"^(sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$"
 GROUP = r"^[A-Za-z_][A-Za-z0-9_.-]*$"
 USER = r"^[a-z_][a-z0-9_-]{0,31}$"
@@ -42,6 +45,9 @@ WANTED = {
     VARIABLE: "expected the name of a variable: letters, digits and '_', not a digit first",
     MACHINE: "expected a lower-case letter, then at most nine letters or digits",
     CHECK: "expected `suite: name`, such as `network: test_dns*`",
+    ARTIFACT: "expected NAME or NAME@VERSION of what `vmatrix artifacts list` shows",
+    REPOSITORY: "expected a repository, such as coredns/coredns, with or without :TAG, and without a registry",
+    TAGGED: "expected REPOSITORY:TAG, without a registry",
     CHECKSUM: "expected sha256: and 64 hexadecimal digits, or sha512: and 128",
     GROUP: "expected the name of an inventory group: letters, digits, '_', '-' and '.', a letter or '_' first",
     USER: "expected the name of a Linux user",

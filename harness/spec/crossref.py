@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.paths import packaged_dir
-from harness.spec import left_out, phases, product_kinds
+from harness.spec import left_out, phases, product_files, product_kinds
 from harness.spec.declared import EACH, Declared, DeclaredAxis, condition, declared, field, find, slug_of, texts
 from harness.spec.lines import Document, Finding, Location, Problem, below
 from harness.spec.promises import broken
@@ -41,6 +41,7 @@ def check(documents: Mapping[str, Document], directory: Path) -> list[Problem]:
             product_kinds.check(documents["product.yml"].content, directory.parent),
             left_out.check(documents["product.yml"].content, directory.parent),
             phases.of_product(documents["product.yml"].content, documents["scenarios.yml"].content),
+            product_files.check(documents["product.yml"].content, directory.parent),
         ),
         "constraints.yml": _constraints(documents["constraints.yml"].content, known),
         "tiers.yml": _tiers(documents["tiers.yml"].content, known, suites),

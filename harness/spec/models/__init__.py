@@ -11,6 +11,7 @@ from harness.spec.models.axes import Axis, AxisValue, Extension, Support
 from harness.spec.models.images import BuildSource, DiskImage, ImagesFile, UrlSource
 from harness.spec.models.network_plugins import Gateway, NetworkPlugin, NetworkPluginsFile
 from harness.spec.models.product import Product, ProductPhase
+from harness.spec.models.product_artifacts import ProductArtifacts
 from harness.spec.models.scenarios import Scenario, ScenarioPhase
 from harness.spec.models.space import Constraint, Infra, QuarantineEntry, Space, Spec
 from harness.spec.models.tiers import Budget, Cover, Tier, Together
@@ -32,6 +33,7 @@ __all__ = [
     "MachineGroup",
     "NetworkPlugin",
     "Product",
+    "ProductArtifacts",
     "ProductPhase",
     "QuarantineEntry",
     "Scenario",

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from harness.spec.base import Group, GroupNames, Model, Name, Text, Variables
 from harness.spec.models.leaves import ClusterLeaves, ProductChecks
+from harness.spec.models.product_artifacts import ProductArtifacts
 from harness.spec.models.product_command import CommandPhase
 
 Kind = Literal["ansible", "command"]
@@ -43,6 +44,7 @@ class Product(Model):
     directory: its folder, relative to the project.
     phases: how each phase is run; scenarios with other phases are left out of the plan.
     vars: variables for every phase of every cell, below those of the values.
+    artifacts: what guests find on the mirror; without it everything that vmatrix has for a cell's versions.
     groups: the product's own names of the groups that machines are in, one or several each; ours stay beside them.
     without_effect: globs of files (relative to the project) whose change affects no cell.
     cluster: what the product leaves behind.  checks: which checks judge it.
@@ -51,6 +53,7 @@ class Product(Model):
     name: Text
     kind: Kind = "ansible"
     directory: Text
+    artifacts: ProductArtifacts | None = None
     groups: dict[Group, GroupNames] = Field(default_factory=dict)
     phases: dict[Name, ProductPhase] = Field(min_length=1)
     vars: Variables = Field(default_factory=dict)

@@ -178,5 +178,5 @@ def test_a_provider_is_one_module_and_one_name(tmp_path: Path, monkeypatch: pyte
     assert providers.open_cluster(settings).server == "http://127.0.0.1:9"
     with pytest.raises(BadInput, match="tiny is not brought up"):
         found.instance(Opening(settings))
-    site = providers.join_site(Project.load(settings))
+    site = providers.join_site(Project.load(settings), ())
     assert (site.mirror.registry, site.access, site.kubeconfig) == ("m:5000", "direct", path.resolve())

@@ -1,0 +1,1 @@
+"""What a product asks for of the mirror and the registry, beyond what its phases bring along."""

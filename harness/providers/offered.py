@@ -1,0 +1,61 @@
+"""What the mirror and the registry of a run have for its product: found out before anything is made, then published."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from harness import paths
+from harness.artifacts.catalogue import Catalogue
+from harness.artifacts.catalogue import load as load_catalogue
+from harness.artifacts.download import ABSENT, trouble
+from harness.artifacts.product.offer import Offer
+from harness.artifacts.product.tree import FOLDER, SUMS, Tree
+from harness.artifacts.store import Store
+from harness.errors import BadInput
+from harness.model import Cell, Mirror
+from harness.providers.definition import Definition
+from harness.spec.project import Project
+from harness.validate.conformance.curated import load_curated
+from harness.validate.facts.expected import minor_of
+
+ProductVariables = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
+
+def offer_of(project: Project, cells: Sequence[Cell], catalogue: Catalogue | None = None) -> Offer:
+    """Return what the cells' product is offered, with what the checks of these cells run.
+
+    Raises:
+        BadInput: the product asks for what vmatrix does not have, or for two things of one name.
+    """
+    moments = [phase.vars for cell in cells for phase in cell.phases]
+    return Offer.of(catalogue or load_catalogue(), project.spec.product, project.directory, moments, _probes)
+
+
+def _probes(given: Mapping[str, Any]) -> Sequence[str]:
+    """Return the images of the conformance list of a phase's minor, which the other checks' pods run, too."""
+    with suppress(BadInput):  # the checks that need the list say so themselves
+        return tuple(load_curated(minor_of(str(given["cluster_kubernetes_version"]))).images.values())
+    return ()
+
+
+def told(offer: Offer, found: Tree | None, store: Store, definition: Definition, mirror: Mirror) -> ProductVariables:
+    """Return what tells a phase of it, by the phase's variables.
+
+    Raises:
+        BadInput: the mirror is not vmatrix's, and does not have the product's files.
+    """
+    if found is not None and not definition.has_mirror:
+        url = f"{mirror.http}/{FOLDER}/{found.key}/{SUMS}"
+        if (said := trouble(url)) is not None and said.endswith(ABSENT):
+            raise BadInput(
+                f"the mirror does not have the files that product.yml asks for: {url} {said}",
+                hint="run `vmatrix artifacts serve` in the project, on this host or with the same artifacts",
+            )
+    return lambda given: offer.variables(store, found, mirror.http, given, ours=definition.has_mirror)
+
+
+def publish(offer: Offer, store: Store) -> Tree | None:
+    """Have the mirrors of this host serve the product's files; None where it has none."""
+    return offer.publish(store, paths.cache_dir())
