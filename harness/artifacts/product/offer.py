@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.artifacts import refs
 from harness.artifacts.catalogue import Catalogue
 from harness.artifacts.product import layout, sums, tree, wanted
 from harness.artifacts.product.pushed import Upload, own_images
@@ -89,8 +90,8 @@ class Offer:
         catalogue, asked = store.catalogue, self.product.artifacts
         told: dict[str, Any] = {}
         if ours and given.get(SOURCE, FROM_MIRROR) == FROM_MIRROR:
-            refs = wanted.programs(catalogue, asked, given)
-            here = sums.checksums(artifact for ref in refs if (artifact := store.cached(ref)) is not None)
+            served = [ref for ref in wanted.programs(catalogue, asked, given) if ref.name not in refs.TESTING]
+            here = sums.checksums(artifact for ref in served if (artifact := store.cached(ref)) is not None)
             told["cluster_checksums"] = {**here, **given.get("cluster_checksums", {})}
         if found is None:
             return told

@@ -20,12 +20,15 @@ import pytest
 
 from harness import proc
 from harness.artifacts import catalogue, refs
+from harness.artifacts.product.pushed import Upload
 from harness.artifacts.publish import Published, digest_in, publish_images
+from harness.artifacts.recipe import Ref
 from harness.artifacts.registry import registry_command
 from harness.artifacts.store import Store
 from harness.artifacts.uploads import writable
 from harness.errors import InfraError
 from harness.until import Deadline, NotYet, until
+from tests.image_archives import docker_files, oci_files, write_layout, write_tar
 
 VERSION = "1.36.3"
 
@@ -220,3 +223,34 @@ def test_a_registry_with_other_storage_is_said(store: Store, tmp_path: Path) -> 
         pytest.raises(InfraError, match=r"/pause:\S+ has digest none after a push of sha256:\w+ to \S+/ours"),
     ):
         publish_images([pause], registry, root=tmp_path / "ours", store=store)
+
+
+def test_images_of_a_products_own_are_pushed_once_and_pulled_whole(
+    store: Store, registry: str, folder: Path, tmp_path: Path
+) -> None:
+    annotated = {"org.opencontainers.image.ref.name": "our/layout:1"}
+    uploads = [
+        Upload("our/docker:1", write_tar(tmp_path / "docker.tar", docker_files("x:1"))),
+        Upload("our/packed:1", write_tar(tmp_path / "oci.tar", oci_files(annotated))),
+        Upload("our/layout:1", write_layout(tmp_path / "layout", oci_files(annotated))),
+        Upload("upstream/pause/pause:3.10.2", Ref("image/pause", "3.10.2")),
+    ]
+    first = publish_images([], registry, root=folder, store=store, uploads=uploads)
+    assert [image.pushed for image in first] == [True] * 4
+    for upload, image in zip(uploads[:3], first[:3], strict=True):
+        assert digest_in(registry, upload.repository, upload.tag) == image.digest
+        crane(store, "export", image.reference, str(tmp_path / "tree.tar"))
+        with tarfile.open(tmp_path / "tree.tar") as tree:
+            assert tree.getnames() == ["hello"]
+    again = publish_images([], registry, root=folder, store=store, uploads=uploads)
+    assert [image.pushed for image in again] == [False] * 4
+    assert [image.digest for image in again] == [image.digest for image in first]
+
+
+def test_another_image_of_the_same_name_replaces_it(store: Store, registry: str, folder: Path, tmp_path: Path) -> None:
+    docker = Upload("our/agent:1", write_tar(tmp_path / "docker.tar", docker_files("x:1")))
+    publish_images([], registry, root=folder, store=store, uploads=[docker])
+    pause = Upload("our/agent:1", Ref("image/pause", "3.10.2"))
+    (image,) = publish_images([], registry, root=folder, store=store, uploads=[pause])
+    assert image.pushed
+    assert digest_in(registry, "our/agent", "1") == image.digest
