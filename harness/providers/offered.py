@@ -48,7 +48,7 @@ def told(offer: Offer, found: Tree | None, store: Store, definition: Definition,
     """
     if found is not None and not definition.has_mirror:
         url = f"{mirror.http}/{FOLDER}/{found.key}/{SUMS}"
-        if (said := trouble(url)) is not None and said.endswith(ABSENT):
+        if (said := trouble(url)) is not None and said.startswith(ABSENT):
             raise BadInput(
                 f"the mirror does not have the files that product.yml asks for: {url} {said}",
                 hint="run `vmatrix artifacts serve` in the project, on this host or with the same artifacts",

@@ -25,6 +25,7 @@ def given(folder: Path, *, factor: float, **infra: Any) -> dict[str, Any]:
         project=folder,
         expiry_hours=1,
         timeout_scale=factor,
+        product_vars=lambda phase: {"cluster_files_url": f"http://m/files/{phase['a']}"},
     )
     cell = Cell("c", {}, "fresh", (), (), {})
     environment = Environment("run", cell, 1, "ns", (), folder, folder / "key")
@@ -35,6 +36,10 @@ def test_the_factor_of_a_run_reaches_the_playbooks_unless_the_caller_sets_anothe
     assert given(tmp_path, factor=3.0)["cluster_timeout_scale"] == 3.0
     assert given(tmp_path, factor=1.0)["cluster_timeout_scale"] == 1.0
     assert given(tmp_path, factor=3.0, cluster_timeout_scale=7)["cluster_timeout_scale"] == 7
+
+
+def test_a_phase_is_told_where_its_products_files_are(tmp_path: Path) -> None:
+    assert given(tmp_path, factor=1.0)["cluster_files_url"] == "http://m/files/1"
 
 
 def test_fragments_of_both_reach_the_playbooks() -> None:

@@ -1,0 +1,87 @@
+"""A run's cells and what their product is offered; and a mirror of somebody else's that lacks it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.artifacts import mirror
+from harness.artifacts.product.tree import Tree
+from harness.artifacts.store import Store
+from harness.errors import BadInput
+from harness.model import Mirror
+from harness.providers import offered
+from harness.providers.registry import named
+from harness.session import plan_run
+from harness.session.plan import RunPlan
+from harness.spec.models import ProductArtifacts
+from harness.spec.options import RunRequest
+from harness.spec.project import Project
+
+TREE = Tree("0123456789abcdef", {"a": "0" * 64})
+
+
+def asking(plan: RunPlan, artifacts: dict[str, Any] | None) -> Project:
+    """Return the project of a plan, with a product that asks for artifacts."""
+    asked = ProductArtifacts.model_validate(artifacts) if artifacts is not None else None
+    product = plan.project.spec.product.model_copy(update={"artifacts": asked})
+    spec = plan.project.spec.model_copy(update={"product": product})
+    return Project(plan.project.directory, spec, plan.project.settings)
+
+
+@pytest.fixture
+def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunPlan:
+    monkeypatch.chdir(tmp_path)
+    return plan_run(RunRequest(tier="smoke"))
+
+
+def test_a_product_that_fetches_for_itself_has_only_what_the_checks_run(plan: RunPlan) -> None:
+    found = offered.offer_of(asking(plan, {}), plan.cells)
+    assert {ref.name for ref in found.programs} == {"e2e.test", "ginkgo", "kubectl"}
+    images = {ref.name.removeprefix("image/") for ref in found.images}
+    assert images == {"e2e-test-images/agnhost", "e2e-test-images/busybox", "pause"}
+    assert not found.has_files
+
+
+def test_a_product_that_does_not_say_has_everything(plan: RunPlan) -> None:
+    found = offered.offer_of(asking(plan, None), plan.cells)
+    assert {"kubeadm", "containerd"} <= {ref.name for ref in found.programs}
+    assert "image/kube-apiserver" in {ref.name for ref in found.images}
+
+
+def test_a_run_is_refused_before_it_begins(plan: RunPlan, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = asking(plan, {"serve": ["kublet"]})
+    monkeypatch.setattr(Project, "load", staticmethod(lambda _: project))
+    with pytest.raises(BadInput, match="no artifact `kublet`"):
+        plan_run(RunRequest(tier="smoke"))
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[Mirror]:
+    """Serve an empty cache."""
+    with mirror.server("127.0.0.1:0", tmp_path) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        yield Mirror(f"http://127.0.0.1:{server.server_address[1]}", "r:5000")
+        server.shutdown()
+        thread.join()
+
+
+def test_a_mirror_that_lacks_the_files_is_bad_input(plan: RunPlan, elsewhere: Mirror) -> None:
+    offer, store = offered.offer_of(asking(plan, {}), plan.cells), Store()
+    with pytest.raises(BadInput, match=r"does not have the files that product\.yml asks for: .* answers 404"):
+        offered.told(offer, TREE, store, named("kubeconfig"), elsewhere)
+    for definition, found in ((named("kubeconfig"), None), (named("embedded"), TREE)):
+        offered.told(offer, found, store, definition, elsewhere)
+
+
+def test_a_mirror_that_only_the_cluster_reaches_is_believed(plan: RunPlan) -> None:
+    offer = offered.offer_of(asking(plan, {}), plan.cells)
+    told = offered.told(offer, TREE, Store(), named("kubeconfig"), Mirror("http://127.0.0.1:9", "r:5000"))
+    found = told(plan.cells[0].phases[0].vars)
+    assert found["cluster_file_checksums"] == {"http://127.0.0.1:9/files/0123456789abcdef/a": "0" * 64}
+    assert "cluster_checksums" not in found
