@@ -26,6 +26,13 @@ def host(catalogue: Catalogue, version: str) -> tuple[Ref, ...]:
     return (*(Ref(name, version) for name in (*CONTROL_PLANE, "kubectl")), etcd, *serving)
 
 
+def pods(catalogue: Catalogue, version: str) -> tuple[Ref, ...]:
+    """Return what the machine runs from that runs the embedded infra cluster's own pods: programs, then an image."""
+    runtime = tuple(newest(catalogue, name) for name in RUNTIME)
+    pause = Ref(f"{IMAGE_PREFIX}pause", str(catalogue.release(version).images["pause"]))
+    return (*runtime, Ref("kubelet", version), Ref("kube-proxy", version), pause)
+
+
 def for_kubernetes(catalogue: Catalogue, version: str, variables: Mapping[str, Any] | None = None) -> tuple[Ref, ...]:
     """Return all that guests of a Kubernetes version need: programs, images, the tests of that version.
 

@@ -47,6 +47,10 @@ class UpOptions:
     node_image: Annotated[
         str | None, typer.Option(help="Node image, for provider kind; default: a published image or our own build.")
     ] = None
+    pods: Annotated[
+        bool | None,
+        typer.Option("--pods", help="Run ordinary pods as well, on a real kubelet, for provider embedded."),
+    ] = None
 
 
 @app.command()

@@ -26,6 +26,7 @@ from harness.embedded.node.addresses import Addresses
 from harness.embedded.node.guests import Guests, machine_id
 from harness.embedded.node.housekeeping import Housekeeping
 from harness.embedded.node.kubelet import Kubelet, instance_uid
+from harness.embedded.node.placement import Placement
 from harness.embedded.node.strangers import Strangers
 from harness.embedded.objects import dig
 from harness.embedded.subresources import discovery
@@ -167,6 +168,7 @@ def _attach(context: Context, machines: Machines) -> Guests:
     context.run(VmiController(context, Agent(context, guests, addresses)).controller)
     context.run(Kubelet(context, guests, addresses).controller)
     context.run(Strangers(context).controller)
+    context.run(Placement(context).controller)
     context.run(Housekeeping(context, guests, machines, addresses).controller)
     return guests
 

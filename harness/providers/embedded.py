@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 
 from harness.artifacts import refs
+from harness.artifacts.disk import catalogue
+from harness.artifacts.disk.build import Say
+from harness.artifacts.disk.cache import ImageCache
 from harness.artifacts.product.pushed import Upload
 from harness.artifacts.recipe import Progress, Ref
 from harness.artifacts.store import Store
@@ -12,12 +17,17 @@ from harness.artifacts.supply import Supply
 from harness.infra.cluster.checks import Use
 from harness.infra.embedded.provider import NAME, EmbeddedProvider
 from harness.infra.findings import Finding
-from harness.infra.host import preflight
+from harness.infra.host import preflight, record
 from harness.infra.host.layout import layout_of
+from harness.infra.pods.machine import PAUSE, BootDisk
+from harness.paths import MATRIX, packaged_dir
 from harness.providers.definition import Opening
 from harness.providers.on_host import KUBERNETES, OnHost, supplied
 from harness.spec.models import Timeouts
+from harness.spec.project import TEMPLATES
 from harness.spec.settings import Settings
+
+PODS_IMAGE = "debian-13"
 
 
 class EmbeddedDefinition(OnHost):
@@ -26,9 +36,12 @@ class EmbeddedDefinition(OnHost):
     name = NAME
     control_plane = KUBERNETES
     per_job = True
+    choices = frozenset({"pods"})
 
     def instance(self, opening: Opening) -> EmbeddedProvider:
         """Return the embedded infrastructure that the settings name."""
+        made = record.load(layout_of(opening.settings.infra_name, NAME))
+        pods = bool(opening.choices.get("pods")) or (made is not None and made.pods)
         return embedded_provider(
             opening.settings.infra_name,
             opening.store,
@@ -36,6 +49,8 @@ class EmbeddedDefinition(OnHost):
             images=opening.images,
             uploads=opening.uploads,
             timeouts=opening.timeouts,
+            pods=pods,
+            say=opening.say,
         )
 
     def check(self, settings: Settings, memory_mib: int | None, use: Callable[[], Use]) -> tuple[str, list[Finding]]:
@@ -52,11 +67,39 @@ def embedded_provider(
     images: Sequence[Ref] = (),
     uploads: Sequence[Upload] = (),
     timeouts: Timeouts | None = None,
+    pods: bool = False,
+    say: Say = lambda _: None,
 ) -> EmbeddedProvider:
-    """Return the embedded infrastructure of that name. `images`, `uploads`: what guests may pull from its mirror."""
+    """Return the embedded infrastructure of that name.
+
+    Args:
+        images, uploads: what guests may pull from its mirror.
+        pods: whether it runs pods of its own.
+        say: told how the boot disk of the machine for these is made.
+    """
     needed = (*refs.host(store.catalogue, KUBERNETES), *images)
-    supply = Supply(KUBERNETES, images, store, progress, uploads)
-    return EmbeddedProvider(supplied(layout_of(name, NAME), supply, needed, timeouts))
+    if not pods:
+        supply = Supply(KUBERNETES, images, store, progress, uploads)
+        return EmbeddedProvider(supplied(layout_of(name, NAME), supply, needed, timeouts))
+    *programs, pause = refs.pods(store.catalogue, KUBERNETES)
+    published = tuple(dict.fromkeys((*images, pause)))
+    supply = Supply(KUBERNETES, published, store, progress, uploads)
+    config = supplied(layout_of(name, NAME), supply, (*needed, *programs, pause), timeouts)
+    versions = {**{ref.name: ref.version for ref in programs}, PAUSE: pause.version}
+    disk = partial(_boot_disk, say)
+
+    def prepare() -> None:
+        config.prepare()
+        disk()  # a build takes minutes
+
+    return EmbeddedProvider(replace(config, prepare=prepare), pods_disk=disk, pods_versions=versions)
+
+
+def _boot_disk(say: Say) -> BootDisk:
+    """Return the disk image of the machine that runs pods, made first when it is not cached."""
+    image = catalogue.load(packaged_dir() / MATRIX / "images.yml").find(PODS_IMAGE)
+    built = ImageCache(recipes=packaged_dir() / TEMPLATES / "images").ensure(image, say)
+    return BootDisk(built.file, built.sha256)
 
 
 PROVIDER = EmbeddedDefinition()

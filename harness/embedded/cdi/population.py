@@ -8,6 +8,7 @@ from harness.embedded.cdi.fate import failure_of, fate_of, wants_scratch
 from harness.embedded.cdi.podspecs import has_scratch, transfer_pod
 from harness.embedded.context import Context
 from harness.embedded.faults import transfers
+from harness.embedded.node.placement import placed
 from harness.embedded.objects import controller_of, deleting, phase
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of
@@ -97,7 +98,8 @@ class Population:
         if role == names.IMPORTER and names.IMPORT_POD not in names.annotations_of(latest):
             return self._name_pod(latest, name)
         try:
-            self._context.cluster.create(POD, transfer_pod(latest, name, role, scratch=scratch.wanted(latest)))
+            pod = transfer_pod(latest, name, role, scratch=scratch.wanted(latest))
+            self._context.cluster.create(POD, placed(self._context, pod))
         except ApiFailure as failure:
             if failure.reason == "AlreadyExists" or names.is_terminating(failure):
                 return None

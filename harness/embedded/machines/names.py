@@ -12,6 +12,8 @@ from ipaddress import IPv4Address, IPv4Network
 MAX_INSTANCES = 16
 FIRST_SECOND_OCTET = 213
 MAX_NAMESPACES = 250
+PODS_NETWORK = MAX_NAMESPACES  # of the machine that runs the infra cluster's pods; no cell's
+API_PORT = 6443
 MIRROR_PORT = 8080
 REGISTRY_PORT = 5000
 GUEST_PORTS = (REGISTRY_PORT, MIRROR_PORT)  # all that guests may connect to on their host
@@ -62,6 +64,11 @@ class Names:
     def gateway(self, namespace_index: int) -> IPv4Address:
         """Return the guests' default gateway, which forwards nothing."""
         return self.network(namespace_index)[254]
+
+    @staticmethod
+    def open_ports(namespace_index: int) -> tuple[int, ...]:
+        """Return the ports of the instance's address that machines of a VM namespace may connect to."""
+        return (*GUEST_PORTS, API_PORT) if namespace_index == PODS_NETWORK else GUEST_PORTS
 
     def bridge_netns(self, namespace_index: int) -> str:
         """Return the network namespace that holds a VM namespace's bridge."""

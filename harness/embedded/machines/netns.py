@@ -15,7 +15,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 from harness import proc
-from harness.embedded.machines.names import GUEST_PORTS, Names
+from harness.embedded.machines.names import Names
 
 NETNS = Path("/run/netns")
 TIMEOUT = 20.0  # against hanging: one `ip` or `nft` command of this host's kernel
@@ -103,12 +103,13 @@ def apply_filter(names: Names, namespace_index: int) -> None:
 def filter_rules(names: Names, namespace_index: int) -> str:
     """Render the filter between a VM namespace's bridge and the host, in nft's language.
 
-    Towards the host pass: ARP for the host's own address here, connections to the mirror and the registry, and answers
-    to the host's own address here. IPv6 does not. From the bridge's own namespace nothing passes: it has nothing to
-    say to the host, but an interface that a guest stacks on the bridge (its netlink reaches that far) would.
+    Towards the host pass: ARP for the host's own address here, connections to the mirror and the registry (from the
+    pods' machine, also to the API), and answers to the host's own address here. IPv6 does not. From the bridge's own
+    namespace nothing passes: it has nothing to say to the host, but an interface that a guest stacks on the bridge
+    (its netlink reaches that far) would.
     """
     host, instance = names.host_address(namespace_index), names.instance_address
-    ports = ", ".join(map(str, GUEST_PORTS))
+    ports = ", ".join(map(str, names.open_ports(namespace_index)))
     return f"""
 table bridge vmatrix
 delete table bridge vmatrix

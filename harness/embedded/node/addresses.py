@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from harness.embedded.machines.names import PODS_NETWORK
 from harness.embedded.objects import deleting, dig
 from harness.errors import InfraError
 from harness.kube.client import Cluster, Json
@@ -17,7 +18,7 @@ from harness.kube.informer import Informer
 from harness.kube.resources import NAMESPACE
 
 NETWORK_INDEX = "local.vmatrix.dev/network-index"
-FIRST_NETWORK, LAST_NETWORK = 1, 250
+FIRST_NETWORK, LAST_NETWORK = 1, PODS_NETWORK - 1
 FIRST_HOST, LAST_HOST = 2, 253  # .1 is the host's end, .254 the guests' default gateway
 
 

@@ -8,6 +8,7 @@ from functools import partial
 
 from harness.embedded.context import Context
 from harness.embedded.faults import instances, launchers
+from harness.embedded.node.placement import placed
 from harness.embedded.node.pods import patch_conditions, remove
 from harness.embedded.objects import condition, controller_of, deleting, dig, is_condition, phase
 from harness.embedded.vm import volumes as named
@@ -113,7 +114,7 @@ class VmiController:
         if not problem:
             return None, None
         # A pod that does nothing else has the claims bound where the instance fits.
-        consumer = consumer_pod(vmi)
+        consumer = placed(self._context, consumer_pod(vmi))
         known = self._pods.get(*key_of(consumer))
         if waits_for_consumer(vmi, data_volume):
             if known is None:
@@ -126,7 +127,9 @@ class VmiController:
     def _create_pod(self, vmi: Json) -> Json:
         uid = vmi["metadata"]["uid"]
         try:
-            pod = self._cluster.create(POD, launchers.asking(self._context.faults, launcher_pod(vmi)))
+            pod = self._cluster.create(
+                POD, launchers.asking(self._context.faults, placed(self._context, launcher_pod(vmi)))
+            )
         except ApiFailure as failure:
             if failure.exists:
                 raise

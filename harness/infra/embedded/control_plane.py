@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from harness.embedded.machines.names import API_PORT
 from harness.infra.embedded import credentials
 from harness.infra.host import pki
 from harness.infra.host.addresses import (
-    API_PORT,
     ETCD_PEER_PORT,
     ETCD_PORT,
     KCM_PORT,

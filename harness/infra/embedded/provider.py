@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from harness.infra.embedded import control_plane
 from harness.infra.findings import Finding
 from harness.infra.host import guests, preflight, services, way
 from harness.infra.host.addresses import PORTS, address_of, mirror_of
+from harness.infra.host.config import HostConfig
 from harness.infra.host.instance import Occupant
 from harness.infra.host.program import HostProgram
 from harness.infra.host.status import InstanceStatus
+from harness.infra.pods import join
+from harness.infra.pods.machine import BootDisk, PodsMachine
+from harness.kube.client import Cluster
 from harness.model import Access
 
 NAME = "embedded"
 
 
 class EmbeddedProvider(Occupant):
-    """One embedded instance, by name."""
+    """One embedded instance, by name.
+
+    pods_disk: obtains the boot disk of the machine that runs pods; None where no such machine is asked for.
+    pods_versions: of what that machine runs.
+    """
 
     name = NAME
+
+    def __init__(
+        self,
+        config: HostConfig,
+        *,
+        pods_disk: Callable[[], BootDisk] | None = None,
+        pods_versions: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(config)
+        self._pods_disk = pods_disk
+        self._pods_versions = pods_versions or {}
 
     def up(self) -> None:
         """Bring the instance up; start what is missing of one that is partly up.
@@ -34,6 +53,17 @@ class EmbeddedProvider(Occupant):
             self.host.start(self.programs(index))
             way.require(index)
             self.host.config.publish(mirror_of(index).registry)
+            if self._pods_disk is not None:
+                self._run_pods(index, self._pods_disk())
+
+    def _run_pods(self, index: int, disk: BootDisk) -> None:
+        """Have the infra cluster run pods of its own."""
+        self.host.has_pods()
+        layout, server, seconds = self.layout, control_plane.server_of(index), self.host.config.up_seconds
+        machine = PodsMachine(
+            layout.pods_node, server, mirror_of(index), disk, versions=self._pods_versions, pki=layout.pki
+        )
+        join.ensure(Cluster.from_kubeconfig(layout.kubeconfig), machine, seconds=seconds)
 
     def findings(self) -> list[Finding]:
         """Return what this host lacks to start those programs of the instance that do not run."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from ipaddress import IPv4Network
 
-from harness.embedded.machines.names import MAX_INSTANCES, MIRROR_PORT, REGISTRY_PORT, Names
+from harness.embedded.machines.names import API_PORT, MAX_INSTANCES, MIRROR_PORT, REGISTRY_PORT, Names
 from harness.model import Mirror
 
 INDICES = range(MAX_INSTANCES)
-API_PORT = 6443
 ETCD_PORT = 2379
 ETCD_PEER_PORT = 2380
 KCM_PORT = 10257

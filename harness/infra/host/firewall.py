@@ -1,5 +1,7 @@
 """The instance's table in this host's packet filter: of the host, guests reach the mirror and the registry alone.
 
+The machine that runs the infra cluster's own pods is no guest of a cell: it reaches the API, too.
+
 The bridges' own filters (harness/embedded/machines/netns.py) say the same where guests' packets come from. This table
 holds when one of them does not: a guest is root, and its netlink reaches the namespace of its bridge, not the host's.
 It judges only what comes in from, or goes out to, the instance's own links; other tables are neither read nor changed.
@@ -11,7 +13,7 @@ import os
 import shutil
 
 from harness import proc
-from harness.embedded.machines.names import GUEST_PORTS, Names
+from harness.embedded.machines.names import API_PORT, GUEST_PORTS, PODS_NETWORK, Names
 from harness.embedded.machines.netns import ANSWER, ICMP
 from harness.infra.host.addresses import bridge_of
 
@@ -42,6 +44,7 @@ table {table} {{
     }}
     chain from_guests {{
         ip daddr {names.instance_address} tcp dport {{ {ports} }} accept
+        iifname "{names.host_link(PODS_NETWORK)}" ip daddr {names.instance_address} tcp dport {API_PORT} accept
         ip daddr {names.instance_network} {ICMP} accept
         ip daddr {names.instance_network} {ANSWER} accept
         drop

@@ -150,6 +150,11 @@ class HostInstance:
             self.layout.lock.unlink(missing_ok=True)
         folder.forget(self.layout)
 
+    def has_pods(self) -> None:
+        """Note that the instance has a machine that runs pods, so that each repair looks after it."""
+        if (found := self.record) is not None:
+            record.save(self.layout, replace(found, pods=True))
+
     def stop_making_machines(self) -> None:
         """Note that the instance is ending, and end the program that makes machines."""
         if (found := self.record) is not None:

@@ -52,6 +52,11 @@ class Layout:
         """Return the name of the Node that stands for this host."""
         return f"vmatrix-{self.name}"
 
+    @property
+    def pods_node(self) -> str:
+        """Return the name of the Node that runs the instance's own pods, if it has one."""
+        return f"{self.node}-pods"
+
     def kubeconfig_of(self, component: str) -> Path:
         """Return a component's own kubeconfig."""
         return self.run / f"{component}.kubeconfig"

@@ -65,6 +65,8 @@ def leaves(node: str) -> tuple[Leaf, ...]:
         Leaf("kubevirt", f"vmatrix:kubevirt:{node}", masters, client=True),
         Leaf("webhook", "kubevirt-webhook", server=True, names=(VIRT_API,)),
         Leaf("admin", "vmatrix-admin", masters, client=True),
+        Leaf("pods-kubelet", f"system:node:{node}-pods", "system:nodes", client=True),
+        Leaf("pods-proxy", "system:kube-proxy", client=True),
     )
 
 

@@ -16,6 +16,7 @@ class InstanceRecord:
 
     boot: the kernel's boot id; under another one, no process or machine of the instance can be alive.
     ending: `down` began, so the instance must not be repaired.
+    pods: it has a machine that runs pods.
     """
 
     name: str
@@ -23,6 +24,7 @@ class InstanceRecord:
     created: str
     boot: str
     ending: bool = False
+    pods: bool = False
 
     @property
     def usable(self) -> bool:
@@ -34,9 +36,9 @@ def load(layout: Layout) -> InstanceRecord | None:
     """Read an instance's record; None when there is none or it is unreadable."""
     try:
         raw = json.loads(layout.record.read_text(encoding="utf-8"))
-        return InstanceRecord(
-            str(raw["name"]), int(raw["index"]), str(raw["created"]), str(raw["boot"]), bool(raw["ending"])
-        )
+        name, created, boot = (str(raw[key]) for key in ("name", "created", "boot"))
+        ending, pods = bool(raw["ending"]), bool(raw.get("pods"))
+        return InstanceRecord(name, int(raw["index"]), created, boot, ending, pods)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

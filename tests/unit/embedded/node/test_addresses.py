@@ -75,7 +75,7 @@ def test_namespace_that_is_gone_or_going_gets_no_network() -> None:
 
 
 def test_networks_run_out_with_a_message() -> None:
-    with pytest.raises(InfraError, match="all 250 VM networks"):
+    with pytest.raises(InfraError, match="all 249 VM networks"):
         addresses([namespace("a")], []).network("a", on_host=range(1, 251))
 
 

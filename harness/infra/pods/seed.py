@@ -1,0 +1,130 @@
+"""What the machine that runs pods is told at its first boot: files, and a script that starts its programs."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shlex
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
+from harness.embedded.node.placement import RUNS_PODS
+from harness.infra.host.guests import guest_vars
+from harness.infra.pods.machine import PAUSE, POD_NETWORK, PROGRAMS, PodsMachine
+
+KUBERNETES = "/etc/kubernetes"
+UNITS = ("containerd", "kubelet", "kube-proxy")
+CNI_PLUGINS = "cni-plugins"
+
+
+def user_data(machine: PodsMachine) -> str:
+    """Return cloud-init's user-data."""
+    written = [
+        {"path": path, "content": text, "permissions": "0600" if "kubeconfig" in path else "0644"}
+        for path, text in _files(machine).items()
+    ]
+    fetched = [f"{name}:{machine.versions[name]}:{_folder(name)}" for name in PROGRAMS]
+    script = ["sh", f"{KUBERNETES}/start-pods.sh", machine.mirror.http, *fetched]
+    return "#cloud-config\n" + yaml.safe_dump({"ssh_pwauth": False, "write_files": written, "runcmd": [script]})
+
+
+def _folder(program: str) -> str:
+    return "/opt/cni/bin" if program == CNI_PLUGINS else "/usr/local/bin"
+
+
+def _files(machine: PodsMachine) -> dict[str, str]:
+    """Return every file that the machine gets, by its path."""
+    registry, guest = machine.mirror.registry, guest_vars()
+    return {
+        f"{KUBERNETES}/ca.crt": machine.issued("ca")[0],
+        f"{KUBERNETES}/kubelet.kubeconfig": _kubeconfig(machine, "pods-kubelet"),
+        f"{KUBERNETES}/kube-proxy.kubeconfig": _kubeconfig(machine, "pods-proxy"),
+        f"{KUBERNETES}/kubelet.yaml": yaml.safe_dump(_kubelet(guest["cluster_kubelet_config"])),
+        f"{KUBERNETES}/kube-proxy.yaml": yaml.safe_dump(_proxy(guest["cluster_kube_proxy_config"])),
+        f"{KUBERNETES}/start-pods.sh": _own("start-pods.sh"),
+        "/etc/cni/net.d/10-pods.conflist": json.dumps(_network()),
+        "/etc/containerd/config.toml": _own("containerd.toml").format(
+            pause=f"{registry}/{PAUSE}:{machine.versions[PAUSE]}",
+            restrict=str(guest["cluster_containerd_restrict_oom_score_adj"]).lower(),
+            systemd=str(guest["cluster_containerd_systemd_cgroup"]).lower(),
+        ),
+        # any registry's name means the mirror: the machine reaches no other
+        "/etc/containerd/certs.d/_default/hosts.toml": f'server = "http://{registry}"\n\n[host."http://{registry}"]\n'
+        '  capabilities = ["pull", "resolve"]\n',
+        **{f"/etc/systemd/system/{unit}.service": _unit(unit, machine.node) for unit in UNITS},
+    }
+
+
+def _own(name: str) -> str:
+    return (files("harness.infra.pods") / "files" / name).read_text(encoding="utf-8")
+
+
+def _unit(name: str, node: str) -> str:
+    options = {
+        "containerd": [],
+        "kubelet": [
+            f"--config={KUBERNETES}/kubelet.yaml",
+            f"--kubeconfig={KUBERNETES}/kubelet.kubeconfig",
+            f"--hostname-override={node}",
+            f"--node-labels={RUNS_PODS}=true",
+        ],
+        "kube-proxy": [f"--config={KUBERNETES}/kube-proxy.yaml", f"--hostname-override={node}"],
+    }
+    return _own("program.service").format(name=name, command=shlex.join([f"/usr/local/bin/{name}", *options[name]]))
+
+
+def _kubeconfig(machine: PodsMachine, stem: str) -> str:
+    certificate, key = machine.issued(stem)
+    cluster = {"server": machine.server, "certificate-authority-data": _encoded(machine.issued("ca")[0])}
+    user = {"client-certificate-data": _encoded(certificate), "client-key-data": _encoded(key)}
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "infra", "cluster": cluster}],
+        "users": [{"name": stem, "user": user}],
+        "contexts": [{"name": "infra", "context": {"cluster": "infra", "user": stem}}],
+        "current-context": "infra",
+    }
+    return json.dumps(content, indent=1)
+
+
+def _encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def _kubelet(of_guests: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "authentication": {
+            "anonymous": {"enabled": False},
+            "webhook": {"enabled": True},
+            "x509": {"clientCAFile": f"{KUBERNETES}/ca.crt"},
+        },
+        "authorization": {"mode": "Webhook"},
+        "serverTLSBootstrap": True,
+        "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
+        "resolvConf": "/etc/resolv.conf",
+        **of_guests,
+    }
+
+
+def _proxy(of_guests: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+        "kind": "KubeProxyConfiguration",
+        "mode": "nftables",
+        "clusterCIDR": POD_NETWORK,
+        "clientConnection": {"kubeconfig": f"{KUBERNETES}/kube-proxy.kubeconfig"},
+        **of_guests,
+    }
+
+
+def _network() -> dict[str, Any]:
+    ranges = {"type": "host-local", "ranges": [[{"subnet": POD_NETWORK}]], "routes": [{"dst": "0.0.0.0/0"}]}
+    bridge = {"type": "bridge", "bridge": "cni0", "isGateway": True, "ipMasq": True, "hairpinMode": True}
+    ports = {"type": "portmap", "capabilities": {"portMappings": True}}
+    return {"cniVersion": "1.0.0", "name": "pods", "plugins": [{**bridge, "ipam": ranges}, ports]}

@@ -1,0 +1,95 @@
+"""What the machine that runs pods is told at its first boot."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from harness.infra.host import pki
+from harness.infra.pods import seed
+from harness.infra.pods.machine import PAUSE, PROGRAMS, BootDisk, PodsMachine
+from harness.model import Mirror
+
+MIRROR = Mirror(http="http://10.213.0.1:8080", registry="10.213.0.1:5000")
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> PodsMachine:
+    """Return a machine of an instance with certificates."""
+    pki.ensure(tmp_path, addresses=["10.213.0.1"], names=["kubernetes"], node="vmatrix-a")
+    versions = {**{name: f"1.{number}" for number, name in enumerate(PROGRAMS)}, PAUSE: "3.10.2"}
+    disk = BootDisk("debian-13-0.qcow2", "0" * 64)
+    return PodsMachine("vmatrix-a-pods", "https://10.213.0.1:6443", MIRROR, disk, versions, tmp_path)
+
+
+@pytest.fixture
+def told(machine: PodsMachine) -> dict[str, Any]:
+    """Return the user-data, read."""
+    text = seed.user_data(machine)
+    assert text.startswith("#cloud-config\n")
+    read: dict[str, Any] = yaml.safe_load(text)
+    return read
+
+
+def written(told: dict[str, Any], path: str) -> str:
+    (found,) = [file for file in told["write_files"] if file["path"] == path]
+    return str(found["content"])
+
+
+def test_every_program_is_fetched_in_its_version_to_where_it_is_looked_for(told: dict[str, Any]) -> None:
+    (script,) = told["runcmd"]
+    assert script[:3] == ["sh", "/etc/kubernetes/start-pods.sh", MIRROR.http]
+    assert script[3:] == [
+        "containerd:1.0:/usr/local/bin",
+        "runc:1.1:/usr/local/bin",
+        "cni-plugins:1.2:/opt/cni/bin",
+        "kubelet:1.3:/usr/local/bin",
+        "kube-proxy:1.4:/usr/local/bin",
+    ]
+
+
+def test_the_script_is_a_shells(told: dict[str, Any]) -> None:
+    subprocess.run(["/bin/sh", "-n"], input=written(told, "/etc/kubernetes/start-pods.sh"), text=True, check=True)
+
+
+@pytest.mark.parametrize(
+    ("program", "subject"),
+    [("kubelet", "CN=system:node:vmatrix-a-pods,O=system:nodes"), ("kube-proxy", "CN=system:kube-proxy")],
+)
+def test_each_program_has_a_name_of_its_own_and_only_root_reads_its_key(
+    told: dict[str, Any], program: str, subject: str
+) -> None:
+    path = f"/etc/kubernetes/{program}.kubeconfig"
+    (file,) = [file for file in told["write_files"] if file["path"] == path]
+    assert file["permissions"] == "0600"
+    found = json.loads(file["content"])
+    assert found["clusters"][0]["cluster"]["server"] == "https://10.213.0.1:6443"
+    certificate = base64.b64decode(found["users"][0]["user"]["client-certificate-data"])
+    argv = ["openssl", "x509", "-noout", "-subject", "-nameopt", "RFC2253,-esc_msb"]
+    said = subprocess.run(argv, input=certificate, capture_output=True, check=True).stdout.decode()
+    assert said.strip() == f"subject={subject}"
+
+
+def test_images_of_any_registry_come_from_the_mirror(told: dict[str, Any]) -> None:
+    runtime = tomllib.loads(written(told, "/etc/containerd/config.toml"))["plugins"]
+    pinned = runtime["io.containerd.cri.v1.images"]["pinned_images"]
+    assert pinned == {"sandbox": "10.213.0.1:5000/pause:3.10.2"}
+    hosts = tomllib.loads(written(told, "/etc/containerd/certs.d/_default/hosts.toml"))
+    assert list(hosts["host"]) == ["http://10.213.0.1:5000"]
+
+
+def test_the_kubelet_lets_only_the_api_in_and_says_that_it_runs_pods(told: dict[str, Any]) -> None:
+    kubelet = yaml.safe_load(written(told, "/etc/kubernetes/kubelet.yaml"))
+    assert kubelet["authentication"]["anonymous"] == {"enabled": False}
+    assert kubelet["authorization"] == {"mode": "Webhook"}
+    assert kubelet["cgroupDriver"] in {"systemd", "cgroupfs"}
+    unit = written(told, "/etc/systemd/system/kubelet.service")
+    assert "--hostname-override=vmatrix-a-pods" in unit
+    assert "--node-labels=vmatrix.dev/runs-pods=true" in unit
