@@ -62,7 +62,9 @@ def up(given: Given, options: UpOptions, name: InstanceName = "default") -> None
     foreign = [option for option, value in choices.items() if value is not None and option not in chosen.choices]
     if foreign:
         words = " and ".join("--" + option.replace("_", "-") for option in foreign)
-        raise BadInput(f"provider {chosen.name} has no option {words}", hint="add --provider kind")
+        having = next((name for name in providers.names() if set(foreign) <= providers.named(name).choices), None)
+        hint = f"add --provider {having}" if having else "these options belong to different providers"
+        raise BadInput(f"provider {chosen.name} has no option {words}", hint=hint)
     began = time.monotonic()
     with showing(out) as progress:
         infra = _instance(chosen, name, progress, {**given, **asdict(options)})

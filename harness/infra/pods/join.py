@@ -16,6 +16,7 @@ from harness.kube.resources import CSR, DATA_VOLUME, NAMESPACE, NODE, SECRET, VM
 from harness.until import Deadline, NotYet, until
 
 SERVING = "kubernetes.io/kubelet-serving"
+ENDED = frozenset({"Succeeded", "Failed"})
 LOOK_SECONDS = 0.3  # between looks at the machine and its Node
 
 
@@ -28,11 +29,10 @@ def ensure(cluster: Cluster, machine: PodsMachine, *, seconds: float) -> None:
         InfraError: the machine ended while it was waited for.  TimedOut: its Node is not ready in time.
     """
     deadline = Deadline.after(seconds)
-    if ready(cluster.get(NODE, machine.node)):
-        return
-    instance = cluster.get(VMI, NAME, NAMESPACE_NAME)
-    if dig(instance, "status", "phase") in {"Succeeded", "Failed"}:
+    if _phase(cluster) in ENDED:  # its Node stays ready for as long as its lease is
         remove(cluster, machine.node, deadline)
+    elif ready(cluster.get(NODE, machine.node)):
+        return
     cluster.ensure(NAMESPACE, objects.namespace())
     for resource, body in (
         (SECRET, objects.seed(seed.user_data(machine))),
@@ -93,8 +93,11 @@ def _state(cluster: Cluster, node: Json | None) -> str:
     if node is not None:
         said = [c["message"] for c in dig(node, "status", "conditions") or [] if c["type"] == "Ready"]
         return said[0] if said else "its kubelet has not reported yet"
-    instance = cluster.get(VMI, NAME, NAMESPACE_NAME)
-    phase = str(dig(instance, "status", "phase") or "not started")
-    if phase in {"Succeeded", "Failed"}:
+    phase = _phase(cluster)
+    if phase in ENDED:
         raise InfraError(f"the machine that runs pods ended: {phase}", hint="repair it: vmatrix infra up --pods")
-    return f"its machine is {phase}; its kubelet has not registered it"
+    return f"its machine is {phase or 'not started'}; its kubelet has not registered it"
+
+
+def _phase(cluster: Cluster) -> str:
+    return str(dig(cluster.get(VMI, NAME, NAMESPACE_NAME), "status", "phase") or "")

@@ -15,7 +15,7 @@ from harness.infra.host.record import load
 from harness.infra.pods import join
 from harness.infra.pods.machine import NAME, NAMESPACE_NAME
 from harness.kube.client import Cluster
-from harness.kube.resources import CONFIG_MAP, NODE, POD, SECRET, VMI
+from harness.kube.resources import CONFIG_MAP, NODE, POD, SECRET, VMI, Resource
 from harness.until import Deadline, NotYet, until
 from tests.contract.machines import Machines
 from tests.embedded.kubevirt.part import Part
@@ -24,13 +24,8 @@ from tests.embedded.pods.conftest import Kubectl
 Json = dict[str, Any]
 IMAGE = "e2e-test-images/agnhost:2.63.0"  # no registry: the mirror's
 WAIT_SECONDS = 120.0
-LOOK = """
-cat /config/word /secret/word
-test -s /token/token
-wget -q --spider --no-check-certificate --header "Authorization: Bearer $(cat /token/token)" \
-  "https://$KUBERNETES_SERVICE_HOST/version"
-echo api
-"""
+LOOK = 'cat /config/word /secret/word /token/token; nc -z -w 5 "$KUBERNETES_SERVICE_HOST" 443 2>&-; echo " api"'
+TOKEN_REVIEW = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False)
 
 
 def pod_spec(command: str, **more: Any) -> Json:
@@ -59,12 +54,16 @@ def job(namespace: str, command: str) -> str:
 
 
 def test_a_job_mounts_what_it_asks_for_and_reaches_the_api(
-    infra: EmbeddedProvider, kubectl: Kubectl, words: str
+    infra: EmbeddedProvider, cluster: Cluster, kubectl: Kubectl, words: str
 ) -> None:
     kubectl("apply", "-f-", text=job(words, LOOK))
     kubectl("wait", "-n", words, "job/look", "--for=condition=Complete", "--timeout=100s")
-    assert kubectl("logs", "-n", words, "job/look").split() == ["config", "secret", "api"]
+    *printed, token, reached = kubectl("logs", "-n", words, "job/look").split()
+    assert (printed, reached) == (["config", "secret"], "api")
+    review = TOKEN_REVIEW.manifest("", "", labels={}, spec={"token": token})
     (pod,) = json.loads(kubectl("get", "pods", "-n", words, "-ojson"))["items"]
+    said = cluster.create(TOKEN_REVIEW, review)["status"]
+    assert said["user"]["extra"]["authentication.kubernetes.io/pod-name"] == [pod["metadata"]["name"]]
     assert pod["spec"]["nodeName"] == infra.layout.pods_node
 
 
@@ -103,6 +102,7 @@ def test_no_machine_but_theirs_reaches_the_api(
 ) -> None:
     machines.disk_of_its_own("vm")
     machines.create("vm")
+    machines.wait_ready("vm")
     vm = machines.login("vm")
     found = load(infra.layout)
     assert found is not None

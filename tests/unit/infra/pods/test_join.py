@@ -79,7 +79,7 @@ class Api:
 
     def delete(self, resource: Resource, name: str) -> bool:
         self.deleted.append(f"{resource.kind} {name}")
-        self.instance = None
+        self.instance = self.node = None
         return True
 
     def replace(self, resource: Resource, body: Json, *, subresource: str) -> Json:
@@ -110,8 +110,9 @@ def test_the_machine_is_made_and_its_request_approved() -> None:
     assert api.deleted == []
 
 
-def test_one_that_died_goes_first() -> None:
-    api = Api(instance={"status": {"phase": "Failed"}})
+@pytest.mark.parametrize("node", [None, READY])
+def test_one_that_died_goes_first_though_its_node_may_still_be_ready(node: Json | None) -> None:
+    api = Api(instance={"status": {"phase": "Failed"}}, node=node)
     assert made_by(api)[-1] == "VirtualMachine"
     assert api.deleted == ["Namespace vmatrix-pods", f"Node {NODE_NAME}"]
 
