@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import pytest
+
 from typer.testing import CliRunner
 
 from harness.cli import app
@@ -21,9 +21,8 @@ def test_the_scripts_phases_are_those_that_it_knows() -> None:
     assert [phase.command for phase in product.phases.values()] == [("./cluster.sh", case) for case in cases]
 
 
-def test_the_script_has_a_cell_for_each_phase(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(SCRIPT)
-    done = CliRunner().invoke(app, ["list", "--json"])
+def test_the_script_has_a_cell_for_each_phase() -> None:
+    done = CliRunner().invoke(app, ["--project", str(SCRIPT), "list", "--json"])
     assert done.exit_code == 0, done.output
     phases = [cell["phases"] for cell in json.loads(done.stdout)]
     assert phases == [["deploy"], ["deploy", "scale-out"], ["deploy", "reset", "deploy-2"]]

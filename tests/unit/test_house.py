@@ -59,6 +59,7 @@ ELSEWHERE = {"chaos", "ci", "contract", "playbooks"}
 # Tests about no single module of harness/, and what they are about.
 NO_MODULE = {
     "test_docs.py": "documentation",
+    "test_examples.py": "examples/",
     "test_extending.py": "docs/extending.md",
     "test_house.py": "docs/architecture.md",
     "test_timeouts.py": "matrix/timeouts.yml",
