@@ -16,6 +16,7 @@ from harness.plugin.fixtures import artifact, cell, cell_dir, cells, guest, life
 from harness.plugin.items import arrange, is_step, note_setup, outcome_of, parametrize
 from harness.plugin.options import add_options
 from harness.plugin.state import CELLS, PLAN, RUN, message, on_worker
+from harness.plugin.uncollected import Uncollected
 
 __all__ = ["artifact", "cell", "cell_dir", "cells", "guest", "life", "mirror", "phase", "timeouts", "witness"]
 
@@ -61,7 +62,9 @@ def pytest_configure(config: pytest.Config) -> None:
             from harness.plugin.worker import Worker
 
             config.pluginmanager.register(Worker(config), "vmatrix-worker")
-        elif getattr(config.option, "numprocesses", None):
+            return
+        config.pluginmanager.register(Uncollected(), "vmatrix-uncollected")
+        if getattr(config.option, "numprocesses", None):
             from harness.plugin.controller import RunController
 
             config.pluginmanager.register(RunController(config), "vmatrix-controller")

@@ -77,6 +77,9 @@ def test_checks_that_cannot_be_collected_are_not_an_interruption(tmp_path: Path)
     done = run(tmp_path, "", str(tmp_path / "test_broken.py"))
 
     assert done.returncode == 2, done.stdout + done.stderr
+    assert "cannot be collected: ModuleNotFoundError: No module named 'no_such_module'" in done.stderr
+    assert "hint: fix that and try again" in done.stderr
+    assert not (tmp_path / "runs").exists()
 
 
 def test_items_are_counted_by_cell() -> None:
