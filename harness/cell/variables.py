@@ -7,12 +7,14 @@ from typing import Any
 
 from harness.cell.site import Site
 from harness.model import Environment, Phase
+from harness.spec import product_sources
 
 
 def variables_of(site: Site, environment: Environment, phase: Phase) -> dict[str, Any]:
     """Return the variables: the run's factor, the phase's, the infra's, then what only the made machines can tell."""
     return {
         "cluster_timeout_scale": site.timeout_scale,
+        **_sources(site),
         **merged(phase.vars, site.guest_vars),
         "cluster_mirror_url": site.mirror.http,
         "cluster_image_registry": site.mirror.registry,
@@ -22,6 +24,13 @@ def variables_of(site: Site, environment: Environment, phase: Phase) -> dict[str
         "cluster_etcd_snapshot_path": str(environment.files.snapshot),
         "cluster_hosts": [{"name": m.name, "address": m.address} for m in environment.machines],
     }
+
+
+def _sources(site: Site) -> dict[str, str]:
+    """Return the variable by which the product finds the folder that `{sources}` stands for in product.yml."""
+    given = site.spec.product.sources
+    folder = product_sources.folder(given.model_dump(), site.project) if given is not None else None
+    return {"product_sources": str(folder)} if folder is not None else {}
 
 
 def named_machines(phase: Phase) -> dict[str, list[str]]:

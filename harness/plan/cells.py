@@ -47,8 +47,9 @@ def cell_id(spec: Spec, chosen: Mapping[str, AxisValue]) -> str:
     return made
 
 
-def _variables(spec: Spec, chosen: Mapping[str, AxisValue]) -> dict[str, Any]:
-    given = (spec.product.vars, *(value.vars for value in chosen.values()))
+def _variables(spec: Spec, chosen: Mapping[str, AxisValue], phase: str = "") -> dict[str, Any]:
+    known = spec.product.phases.get(phase)
+    given = (spec.product.vars, known.vars if known is not None else {}, *(value.vars for value in chosen.values()))
     return dict(item for variables in given for item in variables.items())
 
 
@@ -73,7 +74,7 @@ def _phases(spec: Spec, chosen: Mapping[str, AxisValue], machines: tuple[Planned
             removed=removed,
             lost=lost,
             values={axis: value.id for axis, value in values.items()},
-            vars={**_variables(spec, values), **added},
+            vars={**_variables(spec, values, phase.phase), **added},
             workload=phase.workload or "",
             data_of=_latest(phases[:number], phase.data_of),
         )

@@ -11,7 +11,7 @@ from harness.artifacts.download import trouble
 from harness.artifacts.recipe import LIMITS, ArtifactLimits, ArtifactPhase, Event, Progress, Source
 from harness.artifacts.store import Store
 from harness.cell.manifests import GoldenImage
-from harness.cell.product.kinds import kind_of
+from harness.cell.product import kinds
 from harness.cell.site import Site
 from harness.infra.findings import Finding, raise_if_any
 from harness.infra.provider import Provider
@@ -66,7 +66,7 @@ def open_site(project: Project, cells: Sequence[Cell], *, progress: OnProgress) 
     """
     settings = project.settings
     timeouts = project.timeouts
-    kind_of(project.spec.product, project.directory).prepare(progress)
+    kinds.prepare(project, progress)
     definition, store, tell = registry.of(settings), store_of(settings, timeouts), spoken(progress)
     offer = offered.offer_of(project, cells, store.catalogue)
     opening = Opening(settings, project.product, store, offer.images, offer.uploads, tell, progress, timeouts=timeouts)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.paths import packaged_dir
-from harness.spec import left_out, phases, product_files, product_kinds
+from harness.spec import left_out, phases, product_files, product_kinds, required
 from harness.spec.declared import EACH, Declared, DeclaredAxis, condition, declared, field, find, slug_of, texts
 from harness.spec.lines import Document, Finding, Location, Problem, below
 from harness.spec.promises import broken
@@ -38,7 +38,9 @@ def check(documents: Mapping[str, Document], directory: Path) -> list[Problem]:
         "topologies.yml": _topologies(documents["topologies.yml"].content),
         "scenarios.yml": _scenarios(documents["scenarios.yml"].content, known),
         "product.yml": chain(
-            product_kinds.check(documents["product.yml"].content, directory.parent),
+            product_kinds.check(
+                documents["product.yml"].content, directory.parent, documents["topologies.yml"].content
+            ),
             left_out.check(documents["product.yml"].content, directory.parent),
             phases.of_product(documents["product.yml"].content, documents["scenarios.yml"].content),
             product_files.check(documents["product.yml"].content, directory.parent),
@@ -47,7 +49,8 @@ def check(documents: Mapping[str, Document], directory: Path) -> list[Problem]:
         "tiers.yml": _tiers(documents["tiers.yml"].content, known, suites),
         "quarantine.yml": _quarantine(documents["quarantine.yml"].content, suites),
     }
-    return [documents[name].problem(at, message) for name, all_ in found.items() for at, message in all_]
+    problems = [documents[name].problem(at, message) for name, all_ in found.items() for at, message in all_]
+    return [*problems, *required.check(documents)]
 
 
 def _axes(content: Any, known: Declared) -> Iterator[Finding]:
@@ -161,7 +164,7 @@ def _topologies(content: Any) -> Iterator[Finding]:
         yield from below(at, _twice(texts(machines, EACH, "name"), "machine"))
         groups = {word for _, word in texts(machines, EACH, "groups", EACH)}
         missing = [group for group in GROUPS if group not in groups]
-        if missing:
+        if missing and groups <= set(GROUPS):  # another word is a mistake of its own
             yield at[:-1], f"no machine is in the group {' or '.join(missing)}; every cluster needs all of them"
 
 

@@ -1,16 +1,15 @@
-"""What each kind of product asks of its phases, on the plain data of product.yml; `crossref` calls it."""
+"""What each kind of product asks of product.yml, on its plain data; `crossref` calls it."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from shutil import which
 from typing import Any
 
-from harness.spec.declared import EACH, field, find, texts
+from harness.spec import ansible_kind, command_kind, product_sources
+from harness.spec.ansible_kind import is_there
+from harness.spec.declared import EACH, find, texts
 from harness.spec.lines import Finding, below
 
 DEFAULT = "ansible"
@@ -18,19 +17,62 @@ GROUPS = ("control_plane", "etcd", "node")
 RESERVED = ("all", "ungrouped")  # Ansible's own groups
 
 
-def check(content: Any, project: Path) -> Iterator[Finding]:
-    """Find what is wrong with a product's groups and phases; paths are relative to the project."""
+def check(content: Any, project: Path, topologies: Any = None) -> Iterator[Finding]:
+    """Find what is wrong with a product's groups, sources, files and phases.
+
+    Args:
+        content: of product.yml.  project: what its paths are relative to.  topologies: the content of topologies.yml.
+    """
     for at, groups in find(content, "product", "groups"):
         yield from below(at, _groups(groups))
-    for at, name in texts(content, "product", "directory"):
+    for at, product in find(content, "product"):
+        yield from below(at, _product(product, project, topologies))
+
+
+def _product(product: Any, project: Path, topologies: Any) -> Iterator[Finding]:
+    given = next((found for _, found in find(product, "sources")), None)
+    folder = product_sources.folder(given, project)
+    if folder is None and given is None:
+        yield from _marks_without_sources(product)
+    there = folder is not None and is_there(folder.is_dir)
+    if folder is not None and not there and not product_sources.fetched_later(given, folder):
+        yield ("sources",), f"the folder {folder} does not exist; {product_sources.VARIABLE} or `path` names it"
+    product = product_sources.put(product, folder if there else None)
+    for at, name in texts(product, "directory"):
+        if product_sources.marked(name):  # it is judged once it is there
+            return
         directory = project / name
         if not is_there(directory.is_dir):
             yield at, f"the directory {directory} does not exist"
             return
-        kind = next((kind for _, kind in texts(content, "product", "kind")), DEFAULT)
-        for where, phase in find(content, "product", "phases", EACH):
-            if kind in KINDS and isinstance(phase, Mapping):
-                yield from below(where, _ways(phase, directory, kind))
+        yield from _files(product, directory, topologies, folder if there else None)
+
+
+def _files(product: Any, directory: Path, topologies: Any, sources: Path | None) -> Iterator[Finding]:
+    kind = next((word for _, word in texts(product, "kind")), DEFAULT)
+    found: list[Finding] = []
+    for where, phase in find(product, "phases", EACH):
+        if kind in KINDS and isinstance(phase, Mapping) and not product_sources.marked(phase):
+            found += below(where, _ways(phase, directory, kind))
+    marked = any(product_sources.marked(part) for _, part in find(product, "phases"))
+    if kind != DEFAULT:
+        found += (
+            (at, f"belongs to kind {DEFAULT}; this product is of kind {kind}") for at, _ in find(product, DEFAULT)
+        )
+    elif not any(product_sources.marked(part) for _, part in find(product, DEFAULT)):
+        found += ansible_kind.options(product, directory)
+    yield from found
+    if kind == DEFAULT and not found and not marked:
+        yield from ansible_kind.plays(product, directory, topologies, sources)
+        yield from ansible_kind.kubeconfig(product, directory, sources)
+
+
+def _marks_without_sources(product: Any) -> Iterator[Finding]:
+    if isinstance(product, Mapping):
+        for key, inner in product.items():
+            if key not in product_sources.NOT_PATHS and product_sources.marked(inner):
+                said = f"{product_sources.MARK} stands for the folder of `sources`, which this product does not have"
+                yield (str(key),), f"{said}; add `sources`"
 
 
 def _groups(groups: Any) -> Iterator[Finding]:
@@ -44,39 +86,6 @@ def _groups(groups: Any) -> Iterator[Finding]:
                 yield at, f"{name} is a group of Ansible's own, which has other machines; use another name"
             elif name in GROUPS and name != ours:
                 yield at, f"{name} is the name of another group of topologies, which has other machines"
-
-
-def _playbook(phase: Mapping[str, Any], directory: Path) -> Iterator[Finding]:
-    if phase.get("playbook") is None:
-        yield ("playbook",), "missing; this key is required"
-    playbook = field(phase, "playbook")
-    if playbook is not None and not is_there((directory / playbook).is_file):
-        yield ("playbook",), f"the playbook {directory / playbook} does not exist; create it, or remove the phase"
-
-
-def _program(phase: Mapping[str, Any], directory: Path) -> Iterator[Finding]:
-    if phase.get("command") is None:
-        yield ("command",), "missing; this key is required"
-    for at, folder in texts(phase, "working_directory"):
-        if not is_there((directory / folder).is_dir):
-            yield at, f"the directory {directory / folder} does not exist"
-    for at, program in islice(texts(phase, "command", EACH), 1):
-        why = _not_run(program, directory)
-        if at == ("command", 0) and why:
-            yield at, why
-
-
-def _not_run(program: str, directory: Path) -> str:
-    """Say why a program cannot be run; "" when it can."""
-    if "/" not in program:
-        found = which(program) if "\0" not in program else None
-        return "" if found else f"no folder of the PATH has the program {program}; install it, or write ./{program}"
-    file = directory / program
-    if not is_there(file.exists):
-        return f"the program {file} does not exist; create it, or remove the phase"
-    if not file.is_file():
-        return f"the program {file} is not a file"
-    return "" if os.access(file, os.X_OK) else f"the program {file} is not executable; run `chmod +x {file}`"
 
 
 def _ways(phase: Mapping[str, Any], directory: Path, kind: str) -> Iterator[Finding]:
@@ -99,12 +108,7 @@ class Way:
     check: Callable[[Mapping[str, Any], Path], Iterator[Finding]]
 
 
-KINDS: Mapping[str, Way] = {"ansible": Way("playbook", _playbook), "command": Way("command", _program)}
-
-
-def is_there(asked: Callable[[], bool]) -> bool:
-    """Ask about a path that a person wrote: one that cannot be (too long, a null byte) is not there."""
-    try:
-        return asked()
-    except (OSError, ValueError):
-        return False
+KINDS: Mapping[str, Way] = {
+    "ansible": Way("playbook", ansible_kind.playbook),
+    "command": Way("command", command_kind.program),
+}

@@ -10,6 +10,7 @@ from harness.files import write_atomically
 from harness.paths import MATRIX, enclosing_project, named_project, overlaid, packaged_dir, project_dir
 from harness.spec.loader import load_spec, load_timeouts
 from harness.spec.models import Spec, Timeouts
+from harness.spec.product_sources import located
 from harness.spec.settings import Settings
 
 TEMPLATES = "vm-templates"
@@ -40,7 +41,7 @@ class Project:
     @property
     def product(self) -> Path:
         """The folder of the deployment code under test; a packaged product names it by an absolute path."""
-        return self.directory / self.spec.product.directory
+        return self.directory / located(self.spec.product, self.directory).directory
 
 
 def timeouts_of(settings: Settings) -> Timeouts:

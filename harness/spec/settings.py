@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, 
 
 from harness.errors import BadInput
 from harness.paths import PRODUCT, PROJECT, SETTINGS, enclosing_project
-from harness.spec import lines, renamed
+from harness.spec import lines, product_sources, renamed
 from harness.spec.base import Model, Name
 from harness.spec.image_mirror import ImageMirror
 from harness.spec.loader import refuse, validate
@@ -23,7 +23,7 @@ FILE = SETTINGS
 PREFIX = "VMATRIX_"
 DEFAULT = "default"
 DEFAULT_RUNS = Path("runs")
-NOT_SETTINGS = frozenset({PRODUCT, PROJECT, "VMATRIX_INSTANCE"})
+NOT_SETTINGS = frozenset({PRODUCT, PROJECT, product_sources.VARIABLE, "VMATRIX_INSTANCE"})
 
 
 def _networks(text: str) -> str:

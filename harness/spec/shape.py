@@ -51,9 +51,17 @@ def validate(document: Document, model: type[M]) -> tuple[M | None, list[Problem
     try:
         return model.model_validate(content), []
     except ValidationError as error:
-        return None, [_problem(document, model, content, detail) for detail in error.errors(include_url=False)]
+        details = [detail for detail in error.errors(include_url=False) if not _follows(detail)]
+        return None, [_problem(document, model, content, detail) for detail in details]
     except RecursionError:
         return None, [document.problem((), "nested too deeply")]
+
+
+def _follows(detail: ErrorDetails) -> bool:
+    """Tell whether a list is called too short only because of what is wrong inside of it, which is said as well."""
+    given = detail["input"]
+    least = (detail.get("ctx") or {}).get("min_length", 0)
+    return detail["type"] == "too_short" and isinstance(given, list | Mapping) and len(given) >= least
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

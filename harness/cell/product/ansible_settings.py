@@ -9,38 +9,51 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from configparser import ConfigParser, Error
 from pathlib import Path
 
 from harness.cell.access import control_directory
 from harness.cell.product import callbacks
+from harness.cell.product.call import AnsibleCall
 from harness.model import Environment
 
 OWN_CALLBACKS = "ANSIBLE_CALLBACK_PLUGINS"
-DEFAULT_CALLBACKS = "~/.ansible/plugins/callback:/usr/share/ansible/plugins/callback"  # Ansible's own
+COLLECTIONS, ROLES = "ANSIBLE_COLLECTIONS_PATH", "ANSIBLE_ROLES_PATH"
+# By variable: the keys of a list of folders in a file, and Ansible's own value.
+LISTS = {
+    OWN_CALLBACKS: (("callback_plugins",), "~/.ansible/plugins/callback:/usr/share/ansible/plugins/callback"),
+    COLLECTIONS: (("collections_path", "collections_paths"), "~/.ansible/collections:/usr/share/ansible/collections"),
+    ROLES: (("roles_path",), "~/.ansible/roles:/usr/share/ansible/roles:/etc/ansible/roles"),
+}
 SERVERS = re.compile(r"redis|memcache|mongo")  # caches whose connection is no folder: there a prefix has to do
 CONTROL_PATH = re.compile(r"""\s*-o\s*(["']?)ControlPath=[^\s"']*\1|\s*-S\s*\S+""")
 
 
-def variables(environment: Environment, playbook: Path, events: Path) -> dict[str, str]:
-    """Return the environment variables of a run whose failures go to a file; make the folders that they name."""
+def variables(environment: Environment, config: Path, events: Path, call: AnsibleCall) -> dict[str, str]:
+    """Return the environment variables of a run whose failures go to a file; make the folders that they name.
+
+    Args:
+        config: the product's ansible.cfg, which need not exist.
+    """
     control = control_directory(environment.run, environment.cell.id)
     own = control / "ansible"
     own.mkdir(mode=0o700, parents=True, exist_ok=True)
-    config = playbook.parent / "ansible.cfg"
     said = _read(config)
     return {
         "ANSIBLE_CONFIG": str(config),
         callbacks.EVENTS: str(events.absolute()),
-        OWN_CALLBACKS: os.pathsep.join([str(callbacks.FOLDER), _callbacks(said, config.parent)]),
+        OWN_CALLBACKS: os.pathsep.join([str(callbacks.FOLDER), _listed(said, config.parent, OWN_CALLBACKS)]),
+        **{
+            name: os.pathsep.join([str(folder), _listed(said, config.parent, name)])
+            for name, folder in call.libraries.items()
+        },
         **_facts(said, own / "facts", f"{environment.namespace}-{environment.attempt}-"),
         **_sockets(said, control),
         "ANSIBLE_LOCAL_TEMP": str(own),
         "ANSIBLE_PERSISTENT_CONTROL_PATH_DIR": str(own / "pc"),
         "ANSIBLE_NOCOLOR": "1",
         "PYTHONUNBUFFERED": "1",
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+        "PATH": f"{call.programs}{os.pathsep}{os.environ.get('PATH', '')}",
     }
 
 
@@ -54,11 +67,12 @@ def _read(config: Path) -> ConfigParser:
     return found
 
 
-def _callbacks(said: ConfigParser, folder: Path) -> str:
-    """Return where the product's callback plugins are looked for; paths in a file are relative to it."""
-    if given := os.environ.get(OWN_CALLBACKS):
+def _listed(said: ConfigParser, folder: Path, variable: str) -> str:
+    """Return the folders that the product lists under a setting; paths in a file are relative to it."""
+    if given := os.environ.get(variable):
         return given
-    listed = said.get("defaults", "callback_plugins", fallback=DEFAULT_CALLBACKS)
+    keys, default = LISTS[variable]
+    listed = next((found for key in keys if (found := said.get("defaults", key, fallback=""))), default)
     paths = (path.strip().replace("{{CWD}}", str(folder)) for path in re.split(r"[:,]", listed) if path.strip())
     return os.pathsep.join(str(folder / Path(path).expanduser()) for path in paths)
 

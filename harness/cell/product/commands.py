@@ -8,7 +8,7 @@ from pathlib import Path
 from harness.cell.product.command import by_hand, run_command
 from harness.cell.product.protocol import PhaseOutcome, PhaseRun, Tell
 from harness.model import Environment
-from harness.spec.models import Product
+from harness.spec.models import Product, Timeouts
 
 
 @dataclass(frozen=True)
@@ -18,12 +18,12 @@ class Commands:
     product: Product
     project: Path
 
-    def prepare(self, tell: Tell) -> None:
+    def prepare(self, tell: Tell, timeouts: Timeouts) -> None:
         """Have everything: that the programs are there was checked when product.yml was read."""
 
-    def command(self, phase: str, environment: Environment) -> str:
+    def command(self, phase: str, machines: Environment) -> str:
         """Return the program of a phase with what it needs around it; the phase that was run last left that there."""
-        return by_hand(environment.files.phase_environment, self._folder(phase), self._argv(phase))
+        return by_hand(machines.files.phase_environment, self._folder(phase), self._argv(phase))
 
     def run(self, wanted: PhaseRun) -> PhaseOutcome:
         """Run the program of a phase."""

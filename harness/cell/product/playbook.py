@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from harness.cell.access import DIES_WITH_US
 from harness.cell.product import ansible_settings
+from harness.cell.product.call import AnsibleCall
 from harness.cell.product.connections import blamed
-from harness.cell.product.playbook_events import ended_by
-from harness.cell.product.playbook_output import Recap, failed_hosts, failure_of, last_task, recap, task_of
+from harness.cell.product.playbook_events import ended_by, touched_by
+from harness.cell.product.playbook_output import failed_hosts, failure_of, last_task, recap, task_of
 from harness.errors import ProductError
 from harness.model import Environment
 from harness.proc import CommandFailed, pasteable, run
 
-
-def playbook_argv(playbook: Path, hosts: Path, extra: Path) -> list[str]:
-    """Return the command that a person could run by hand."""
-    return [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(hosts), "-e", f"@{extra}", str(playbook)]
+OURS = AnsibleCall()
 
 
 def run_playbook(
@@ -29,26 +26,29 @@ def run_playbook(
     timeout: float,
     log: Path,
     on_task: Callable[[str], None] = lambda _: None,
-) -> tuple[Recap, ...]:
+    call: AnsibleCall = OURS,
+) -> frozenset[str]:
     """Run a playbook to its end, with the inventory and the variables in the environment's directory.
+
+    Returns:
+        the hosts on which it did anything.
 
     Args:
         timeout: seconds for the whole run.
         log: gets the command and everything that Ansible prints.
         on_task: told each task's name as it begins.
+        call: how Ansible is called; without it vmatrix's own, with the ansible.cfg beside the playbook.
 
     Raises:
-        ProductError: a task failed, or time is up.  InfraError: a machine could not be reached, or the connection to
-            the one that failed was lost meanwhile.
+        ProductError: a task failed, or time is up.  InfraError: a machine, or the connection to it, was lost.
     """
     began = time.time()
-    argv = playbook_argv(playbook, environment.files.hosts, environment.files.variables)
+    argv = call.argv(playbook, environment.files.hosts, environment.files.variables)
+    call.link_vars(environment.files.hosts)
     events = environment.files.failures(log.stem)
-    settings = ansible_settings.variables(environment, playbook, events)
-    log.parent.mkdir(parents=True, exist_ok=True)
+    settings = ansible_settings.variables(environment, call.config_for(playbook), events, call)
     events.unlink(missing_ok=True)
-    with log.open("a", encoding="utf-8") as file:
-        file.write(f"$ ANSIBLE_CONFIG={settings['ANSIBLE_CONFIG']} {pasteable(argv)}\n")
+    _note(log, f"$ ANSIBLE_CONFIG={settings['ANSIBLE_CONFIG']} {pasteable(argv)}")
 
     def on_line(line: str) -> None:
         if (name := task_of(line)) is not None:
@@ -68,4 +68,10 @@ def run_playbook(
         ended = ended_by(events)
         hosts = ended.hosts if ended is not None else failed_hosts(done.stdout)
         raise blamed(failure_of(done, playbook, log, ended), hosts, environment, began)
-    return recap(done.stdout)
+    return touched_by(events) or frozenset(one.host for one in recap(done.stdout))
+
+
+def _note(log: Path, line: str) -> None:
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("a", encoding="utf-8") as file:
+        file.write(line + "\n")

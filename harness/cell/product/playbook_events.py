@@ -73,6 +73,11 @@ def ended_by(path: Path) -> Ended | None:
     return Ended(first, [one for one in found if one is not first])
 
 
+def touched_by(path: Path) -> frozenset[str] | None:
+    """Return the hosts on which a playbook did anything; None where that is not written down."""
+    return next((frozenset(event["hosts"]) for event in _read(path) if event["event"] == "end"), None)
+
+
 def _failure(event: Mapping[str, Any]) -> TaskFailure:
     same = {key: event[key] for key in ("task", "handler", "host", "tolerant", "item", "result")}
     return TaskFailure(**same, unreachable=event["event"] == "unreachable")

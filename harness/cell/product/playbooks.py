@@ -5,36 +5,86 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.cell.product.playbook import playbook_argv, run_playbook
+from harness.cell.product import environment, galaxy
+from harness.cell.product.call import AnsibleCall
+from harness.cell.product.playbook import run_playbook
 from harness.cell.product.protocol import PhaseOutcome, PhaseRun, Tell
 from harness.model import Environment
 from harness.proc import pasteable
-from harness.spec.models import Product
+from harness.spec.models import AnsibleOptions, Product, Timeouts
 
 
 @dataclass(frozen=True)
 class Playbooks:
-    """Playbooks in a folder, with the ansible.cfg beside them."""
+    """Playbooks in a folder, and how product.yml wants them to be called."""
 
     product: Product
     project: Path
 
-    def prepare(self, tell: Tell) -> None:
-        """Have everything: vmatrix's own Ansible runs the playbooks."""
+    def prepare(self, tell: Tell, timeouts: Timeouts) -> None:
+        """Install the Ansible, the collections and the roles that product.yml names."""
+        options, seconds = self._options, timeouts.product_install
+        if options.install is not None:
+            environment.ensure(self._path(options.install), tell, seconds)
+        if options.requirements is not None:
+            galaxy.ensure(self._path(options.requirements), self._offline, self._programs, tell, seconds)
 
-    def command(self, phase: str, environment: Environment) -> str:
+    def command(self, phase: str, machines: Environment) -> str:
         """Return the ansible-playbook command of a phase."""
-        playbook = self._playbook(phase)
-        argv = playbook_argv(playbook, environment.files.hosts, environment.files.variables)
-        return f"ANSIBLE_CONFIG={playbook.parent / 'ansible.cfg'} {pasteable(['ansible-playbook', *argv[1:]])}"
+        playbook, call = self._playbook(phase), self._call(phase)
+        argv = call.argv(playbook, machines.files.hosts, machines.files.variables)
+        if call.programs == AnsibleCall().programs:
+            argv = [Path(argv[0]).name, *argv[1:]]
+        return f"ANSIBLE_CONFIG={call.config_for(playbook)} {pasteable(argv)}"
 
     def run(self, wanted: PhaseRun) -> PhaseOutcome:
         """Run the playbook of a phase."""
         playbook = self._playbook(wanted.phase.name)
-        recaps = run_playbook(
-            wanted.environment, playbook, timeout=wanted.timeout, log=wanted.log, on_task=wanted.on_task
+        touched = run_playbook(
+            wanted.environment,
+            playbook,
+            timeout=wanted.timeout,
+            log=wanted.log,
+            on_task=wanted.on_task,
+            call=self._call(wanted.phase.name),
         )
-        return PhaseOutcome(playbook.name, frozenset(recap.host for recap in recaps))
+        return PhaseOutcome(playbook.name, touched)
+
+    def _call(self, phase: str) -> AnsibleCall:
+        options = self._options
+        libraries = {}
+        if options.requirements is not None:
+            folder = galaxy.folder_of(self._path(options.requirements), self._offline, self._programs)
+            libraries = galaxy.libraries(folder)
+        return AnsibleCall(
+            programs=self._programs,
+            config=self._path(options.config) if options.config is not None else None,
+            inventories=tuple(self._path(name) for name in options.inventories),
+            arguments=(
+                *(("--become",) if options.become else ()),
+                *options.args,
+                *self.product.phases[phase].args,
+            ),
+            libraries=libraries,
+        )
+
+    @property
+    def _options(self) -> AnsibleOptions:
+        return self.product.ansible if self.product.ansible is not None else AnsibleOptions()
+
+    @property
+    def _programs(self) -> Path:
+        options = self._options
+        if options.path is not None:
+            return self._path(options.path).expanduser()
+        return environment.programs_of(self._path(options.install)) if options.install else AnsibleCall().programs
+
+    @property
+    def _offline(self) -> Path | None:
+        return self._path(self._options.offline) if self._options.offline is not None else None
+
+    def _path(self, name: str) -> Path:
+        return self.project / self.product.directory / name
 
     def _playbook(self, phase: str) -> Path:
-        return self.project / self.product.directory / str(self.product.phases[phase].playbook)
+        return self._path(str(self.product.phases[phase].playbook))

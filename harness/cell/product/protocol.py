@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from harness.model import Environment, Phase
+from harness.spec.models import Timeouts
 
 Tell = Callable[[str], None]
 
@@ -53,17 +54,18 @@ class PhaseOutcome:
 class ProductKind(Protocol):
     """One kind of product."""
 
-    def prepare(self, tell: Tell) -> None:
+    def prepare(self, tell: Tell, timeouts: Timeouts) -> None:
         """Have everything that phases run with, before any machine exists; again and in other processes at no cost.
 
         Args:
             tell: told what takes a while.
+            timeouts: how long it may take.
 
         Raises:
             BadInput: something of the product's cannot be had or used.
         """
 
-    def command(self, phase: str, environment: Environment) -> str:
+    def command(self, phase: str, machines: Environment) -> str:
         """Return what a person types to run a phase of a cell by hand, or does where there is nothing to type."""
 
     def run(self, wanted: PhaseRun) -> PhaseOutcome:

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import Field, create_model
 
 from harness.spec.base import Model, Name
+from harness.spec.models.ansible import AnsibleOptions, Sources
 from harness.spec.models.axes import Axis, AxisValue, Extension, Support
 from harness.spec.models.images import BuildSource, DiskImage, ImagesFile, UrlSource
 from harness.spec.models.network_plugins import Gateway, NetworkPlugin, NetworkPluginsFile
@@ -20,6 +21,7 @@ from harness.spec.models.topologies import MachineGroup, Topology
 
 __all__ = [
     "FILES",
+    "AnsibleOptions",
     "Axis",
     "AxisValue",
     "Budget",
@@ -38,6 +40,7 @@ __all__ = [
     "QuarantineEntry",
     "Scenario",
     "ScenarioPhase",
+    "Sources",
     "Space",
     "Spec",
     "Support",

@@ -9,7 +9,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from harness.spec.base import Group, GroupNames, Model, Name, Text, Variables
+from harness.spec.base import Group, GroupNames, Model, Name, Text, Variable, Variables
+from harness.spec.models.ansible import AnsibleOptions, Sources
 from harness.spec.models.leaves import ClusterLeaves, ProductChecks
 from harness.spec.models.product_artifacts import ProductArtifacts
 from harness.spec.models.product_command import CommandPhase
@@ -21,10 +22,14 @@ class ProductPhase(CommandPhase):
     """How a phase is run.
 
     playbook: with kind `ansible`, the playbook, relative to the product's directory.
+    args: with kind `ansible`, more arguments of ansible-playbook, in this phase.
+    vars: variables of this phase, over those of the product; values of axes win over them.
     paths: globs of further files (relative to the project) whose change affects this phase and no other.
     """
 
     playbook: Text | None = None
+    args: tuple[Text, ...] = ()
+    vars: Variables = Field(default_factory=dict)
     paths: tuple[Text, ...] = ()
 
     @property
@@ -37,15 +42,18 @@ class ProductPhase(CommandPhase):
 
 
 class Product(Model):
-    """The deployment code under test, of matrix/product.yml.
+    """The deployment code under test, and how its phases are run.
 
     name: its name, in reports.
     kind: what a phase is: a playbook (`ansible`) or any program (`command`).
     directory: its folder, relative to the project.
+    sources: sources outside of the project; `{sources}` in paths of this file is their folder.
+    groups: the product's own names of the groups of topologies, one or several each, or `[]` for none.
+    ansible: with kind `ansible`, which Ansible runs the playbooks, and how.
+    requires: variables that every cell must give the product, by `vars` here or of the values of an axis.
     phases: how each phase is run; scenarios with other phases are left out of the plan.
     vars: variables for every phase of every cell, below those of the values.
     artifacts: what guests find on the mirror; without it everything that vmatrix has for a cell's versions.
-    groups: the product's own names of the groups that machines are in, one or several each; ours stay beside them.
     without_effect: globs of files (relative to the project) whose change affects no cell.
     cluster: what the product leaves behind.  checks: which checks judge it.
     """
@@ -53,8 +61,11 @@ class Product(Model):
     name: Text
     kind: Kind = "ansible"
     directory: Text
+    sources: Sources | None = None
     artifacts: ProductArtifacts | None = None
     groups: dict[Group, GroupNames] = Field(default_factory=dict)
+    ansible: AnsibleOptions | None = None
+    requires: tuple[Variable, ...] = ()
     phases: dict[Name, ProductPhase] = Field(min_length=1)
     vars: Variables = Field(default_factory=dict)
     without_effect: tuple[Text, ...] = ()

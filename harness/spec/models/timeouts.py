@@ -38,6 +38,13 @@ class Timeouts(Model):
         default=90.0,
         description="Until each of the two pods with which `vmatrix doctor` tries the network has run (seconds).",
     )
+    product_sources: Seconds = Field(
+        default=900.0, description="One fetch of the revision that product.yml names, with its submodules (seconds)."
+    )
+    product_install: Seconds = Field(
+        default=1800.0,
+        description="One installation of the packages, collections or roles that product.yml names (seconds).",
+    )
     phase_deploy: Seconds = Field(description="One run of the product's phase `deploy` (seconds).")
     phase_later: Seconds = Field(description="One run of a later phase (seconds).")
     settle: Seconds = Field(description="From the end of a phase until nodes and add-ons are ready (seconds).")

@@ -21,6 +21,7 @@ from harness.model import Cell, Environment, GuestCluster, Machine, Mirror, Phas
 from harness.paths import project_dir
 from harness.record import Recorder
 from harness.spec import load_spec
+from harness.spec.models import Timeouts
 from tests.unit.shipped_timeouts import TIMEOUTS
 
 KUBECONFIG = """\
@@ -91,10 +92,10 @@ class Edited:
     def __init__(self, runs: list[PhaseRun], outcome: PhaseOutcome, *, leaves: str) -> None:
         self.runs, self.outcome, self.leaves = runs, outcome, leaves
 
-    def prepare(self, tell: Tell) -> None:
+    def prepare(self, tell: Tell, timeouts: Timeouts) -> None:
         """Need nothing."""
 
-    def command(self, phase: str, environment: Environment) -> str:
+    def command(self, phase: str, machines: Environment) -> str:
         """Name what a person does."""
         return f"kubectl apply -f {phase}.yml"
 

@@ -8,6 +8,8 @@ from typing import Any
 from harness.cell.site import Site
 from harness.cell.variables import merged, variables_of
 from harness.model import Cell, Environment, Mirror, Phase
+from harness.paths import project_dir
+from harness.spec import load_spec
 from tests.unit.shipped_timeouts import TIMEOUTS
 
 
@@ -16,7 +18,7 @@ def given(folder: Path, *, factor: float, **infra: Any) -> dict[str, Any]:
     nobody: Any = None
     site = Site(
         cluster=nobody,
-        spec=nobody,
+        spec=load_spec(project_dir() / "matrix"),
         timeouts=TIMEOUTS.scaled(factor),
         mirror=Mirror("http://m", "r:5000"),
         guest_vars=infra,

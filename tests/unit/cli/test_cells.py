@@ -155,7 +155,7 @@ def test_a_cell_is_explained_whole(project: Path, tmp_path: Path) -> None:
     assert told["expected"]["asks for"].endswith("on 1 machine")
     assert [(m["name"], m["memory"]) for m in told["machines"]] == [("cp-0", "2048Mi")]
     assert told["checks"] == {"all": {"nodes": ["test_it.py"], "network": ["test_it.py"]}}
-    assert told["variables"] == {"product_version": "3"}
+    assert told["variables"] == {"cluster_kubernetes_version": "1", "product_version": "3"}
     assert told["inventory"]["all"]["hosts"]["cp-0"]["ansible_host"] == "ADDRESS-OF-cp-0"
     assert {"Namespace", "VirtualMachine", "DataVolume", "Secret"} <= {o["kind"] for o in told["manifests"]}
     deploy, upgrade = told["phases"]

@@ -116,6 +116,7 @@ product:
   phases:
     deploy: {playbook: cluster.yml}
     upgrade: {playbook: cluster.yml}
+  vars: {cluster_kubernetes_version: "1"}
 """,
 }
 

@@ -126,6 +126,7 @@ product:
     deploy: {playbook: cluster.yml}
     upgrade: {playbook: upgrade.yml, paths: [playbooks/roles/upgrade/**]}
   without_effect: [docs/**]
+  vars: {cluster_kubernetes_version: "1"}
 """,
     "images.yml": """\
 images:

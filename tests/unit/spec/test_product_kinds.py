@@ -21,6 +21,8 @@ product:
       working_directory: modules
     upgrade:
       command: [sh, -c, "echo upgrade"]
+  sources: {path: elsewhere}
+  vars: {cluster_kubernetes_version: "1"}
 """
 
 
@@ -29,6 +31,7 @@ def matrix(matrix: Path) -> Path:
     """A small matrix whose product is programs."""
     (matrix / "product.yml").write_text(PRODUCT, encoding="utf-8")
     (matrix.parent / "deploy" / "modules").mkdir(parents=True)
+    (matrix.parent / "elsewhere").mkdir()
     program = matrix.parent / "deploy" / "install.sh"
     program.write_text("#!/bin/sh\n", encoding="utf-8")
     program.chmod(0o755)

@@ -61,8 +61,9 @@ class CallbackModule(CallbackBase):  # type: ignore[misc] # Ansible has no types
         _append({"event": "stopped"})
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
-        """Write down how many failures each host is held to have, and that the run came to its end."""
-        _append({"event": "end", "failed": dict(stats.failures), "unreachable": dict(stats.dark)})
+        """Write down which hosts had a task, how many failures each is held to have, and that the run has ended."""
+        hosts = sorted(stats.processed)
+        _append({"event": "end", "hosts": hosts, "failed": dict(stats.failures), "unreachable": dict(stats.dark)})
 
     def _write(self, event: str, result: Any, pardon: str) -> None:
         task, found = _of(result, "task"), _of(result, "result")

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from harness.cell.product import ansible_settings, callbacks
+from harness.cell.product.call import AnsibleCall
 from harness.cell.product.playbook import run_playbook
 from harness.errors import ProductError
 from harness.model import Cell, Environment, Machine, PlannedMachine
@@ -112,7 +113,8 @@ def test_cells_do_not_share_facts_that_the_product_keeps_for_all(tmp_path: Path)
 def told(folder: Path, config: str) -> dict[str, str]:
     (folder / "product").mkdir()
     (folder / "product" / "ansible.cfg").write_text(config, encoding="utf-8")
-    return ansible_settings.variables(environment(folder), folder / "product" / "cluster.yml", folder / "events")
+    made = environment(folder)
+    return ansible_settings.variables(made, folder / "product" / "ansible.cfg", folder / "events", AnsibleCall())
 
 
 def test_sockets_of_connections_are_the_cells_own_whatever_the_product_says(tmp_path: Path) -> None:

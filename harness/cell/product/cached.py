@@ -1,0 +1,86 @@
+"""What products need and vmatrix makes once, in its cache: sources, environments, collections and roles.
+
+An entry is a folder that is finished when its mark lies in it. It is made at its place, because a virtual environment
+cannot be moved, by the one process that holds its lock. What a killed process left has no mark and is made again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from harness.artifacts.workdir import hold
+from harness.cell.product.protocol import Tell
+from harness.errors import BadInput
+from harness.files import write_atomically
+from harness.paths import cache_dir
+from harness.proc import CommandFailed
+
+FINISHED = ".finished"
+# How a program's line begins that says what is wrong: pip's, git's, uv's (with a multiplication sign), Ansible's.
+GUILTY = ("error:", "fatal:", "\u00d7", "[error]")
+DRAWN = re.compile("[\u00d7\u2500-\u257f\u25b6]+")  # lines and arrows that uv draws
+MOST_WORDS = 400  # characters of it in a summary
+
+
+def entry(kind: str, *parts: str | bytes) -> Path:
+    """Return the folder in the cache of what follows from some content and from this interpreter."""
+    digest = hashlib.sha256()
+    for part in (*parts, sys.version, sys.base_prefix):
+        content = part if isinstance(part, bytes) else part.encode()
+        digest.update(hashlib.sha256(content).digest())
+    return cache_dir() / "product" / kind / digest.hexdigest()[:16]
+
+
+def finished(folder: Path) -> bool:
+    """Tell whether an entry is there as a whole."""
+    return (folder / FINISHED).is_file()
+
+
+def ensure(folder: Path, make: Callable[[], None], *, what: str, tell: Tell) -> bool:
+    """Make an entry if it is not there; tell whether it was this call that made it.
+
+    Args:
+        make: makes the content of the folder, which does not exist then.  what: the entry, in messages.
+
+    Raises:
+        BadInput: it cannot be made; nothing of it is left.
+    """
+    if finished(folder):
+        return False
+    with hold(folder.parent, folder.name, lambda: tell(f"{what}: another process is at it")):
+        if finished(folder):
+            return False
+        shutil.rmtree(folder, ignore_errors=True)
+        tell(what)
+        try:
+            make()
+            write_atomically(folder / FINISHED, "")
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+    return True
+
+
+def refused(what: str, failure: CommandFailed, *, hint: str) -> BadInput:
+    """Return the error of a program that could not do what product.yml asks for, in that program's own words."""
+    return BadInput(f"{what}: {_guilty(failure)}", detail=failure.detail, hint=hint)
+
+
+def _guilty(failure: CommandFailed) -> str:
+    lines = [line.strip() for line in failure.detail.splitlines() if line.strip()]
+    begins = next((number for number, line in enumerate(lines) if line.lower().startswith(GUILTY)), len(lines) - 1)
+    said = " ".join(" ".join(DRAWN.sub(" ", line) for line in lines[begins:]).split()) if lines else failure.summary
+    return said if len(said) <= MOST_WORDS else f"{said[:MOST_WORDS]}..."
+
+
+def contents(files: Iterable[Path]) -> list[bytes]:
+    """Return what files hold, for a key; BadInput when one cannot be read."""
+    try:
+        return [file.read_bytes() for file in files]
+    except OSError as error:
+        raise BadInput(f"{error.filename} cannot be read: {error.strerror}", hint="product.yml names it") from error

@@ -1,0 +1,102 @@
+"""How product.yml wants its playbooks to be called is how they are called: really, by ansible-playbook."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from harness.cell import inventory
+from harness.cell.product.kinds import kind_of
+from harness.cell.product.protocol import PhaseOutcome, PhaseRun
+from harness.model import Cell, Environment, Machine, Phase, PlannedMachine
+from harness.spec.models import Product
+from tests.unit.shipped_timeouts import TIMEOUTS
+
+SECONDS = 120.0  # against hanging: a run takes about two
+
+
+@pytest.fixture(autouse=True)
+def sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have control directories below the test's own folder."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
+def write(path: Path, content: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content if isinstance(content, str) else yaml.safe_dump(content), encoding="utf-8")
+    return path
+
+
+def product(**more: Any) -> Product:
+    given = {"name": "p", "directory": "deploy", "phases": {"deploy": {"playbook": "site.yml"}}, **more}
+    return Product.model_validate(given)
+
+
+def deploy(project: Path, wanted: Product, **variables: Any) -> tuple[PhaseOutcome, str]:
+    """Run the phase of a product on this host as its machine; return the outcome and the log."""
+    machine = Machine(PlannedMachine("cp-0", ("control_plane", "etcd"), 1, 512, 10, "i"), "127.0.0.1", 22, "root")
+    cell = Cell("c", {}, "fresh", (Phase("deploy", machines=("cp-0",)),), (), {})
+    environment = Environment("run111", cell, 1, "ns", (machine,), project / "run" / "c", project / "key")
+    inventory.write(environment, {"ansible_connection": "local", **variables}, wanted)
+    log = environment.files.log("deploy")
+    kind = kind_of(wanted, project)
+    kind.prepare(lambda _: None, TIMEOUTS)
+    run = PhaseRun(cell.phases[0], "deploy", environment, dict(variables), SECONDS, log, lambda _: None)
+    return kind.run(run), log.read_text(encoding="utf-8")
+
+
+def test_groups_variables_arguments_and_settings_are_the_products_own(tmp_path: Path) -> None:
+    says = {"ansible.builtin.debug": {"msg": "{{ colour }} {{ size }} {{ group_names | sort | join('+') }}"}}
+    tasks = [says, {**says, "tags": "never"}, {"ansible.builtin.debug": {"msg": "left out"}, "tags": "loud"}]
+    write(tmp_path / "deploy" / "site.yml", [{"hosts": "kube_control_plane", "gather_facts": False, "tasks": tasks}])
+    write(tmp_path / "deploy" / "group_vars" / "kube_control_plane.yml", {"colour": "not this one"})
+    write(tmp_path / "theirs" / "group_vars" / "kube_control_plane.yml", {"size": "large"})
+    write(tmp_path / "theirs" / "extra" / "hosts.yml", {"all": {"vars": {"colour": "blue"}}})
+    write(tmp_path / "theirs" / "own.cfg", "[defaults]\nstdout_callback = ansible.builtin.oneline\n")
+    wanted = product(
+        groups={"control_plane": "kube_control_plane", "etcd": [], "node": "kube_node"},
+        ansible={
+            "config": "../theirs/own.cfg",
+            "inventories": ["../theirs/extra", "../theirs/group_vars"],
+            "args": ["-e", "colour=red"],
+            "become": True,
+        },
+        phases={"deploy": {"playbook": "site.yml", "args": ["--skip-tags", "loud"]}},
+    )
+    outcome, log = deploy(tmp_path, wanted)
+    assert outcome == PhaseOutcome("site.yml", frozenset({"cp-0"}))
+    assert "red large control_plane+etcd+kube_control_plane" in log
+    assert "left out" not in log
+    first = log.splitlines()[0]
+    assert f"ANSIBLE_CONFIG={tmp_path}/deploy/../theirs/own.cfg" in first
+    assert "--become -e colour=red --skip-tags loud" in first
+
+
+def test_the_cells_own_inventory_wins_over_others(tmp_path: Path) -> None:
+    asks = {"ansible.builtin.debug": {"msg": "at {{ ansible_host }}"}}
+    write(tmp_path / "deploy" / "site.yml", [{"hosts": "all", "gather_facts": False, "tasks": [asks]}])
+    write(tmp_path / "deploy" / "more.yml", {"all": {"hosts": {"cp-0": {"ansible_host": "192.0.2.1"}}}})
+    _, log = deploy(tmp_path, product(ansible={"inventories": ["more.yml"]}))
+    assert "at 127.0.0.1" in log
+
+
+def test_another_ansible_runs_the_playbooks(tmp_path: Path) -> None:
+    program = write(tmp_path / "deploy" / "bin" / "ansible-playbook", "#!/bin/sh\necho this is another one: $0\n")
+    program.chmod(0o755)
+    write(tmp_path / "deploy" / "site.yml", [])
+    outcome, log = deploy(tmp_path, product(ansible={"path": "bin"}))
+    assert f"this is another one: {tmp_path}/deploy/bin/ansible-playbook" in log
+    assert outcome.touched == frozenset()
+
+
+def test_the_mark_of_the_sources_is_their_folder_in_every_path(tmp_path: Path) -> None:
+    write(tmp_path / "theirs" / "site.yml", [{"hosts": "all", "gather_facts": False}])
+    wanted = product(
+        directory="{sources}", sources={"path": "theirs"}, phases={"deploy": {"playbook": "{sources}/site.yml"}}
+    )
+    _, log = deploy(tmp_path, wanted)
+    assert f"{tmp_path}/theirs/site.yml" in log.splitlines()[0]
