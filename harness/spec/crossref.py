@@ -111,7 +111,7 @@ def _value(axis: str, value: Any, known: Declared) -> Iterator[Finding]:
         yield (), "missing `image`: the name of a disk image in images.yml"
     if image is not None:
         yield from _known(("image",), "disk image (images.yml)", image, known.images)
-    for at, plugin in texts(value, "vars", "cluster_network_plugin"):
+    for at, plugin in texts(value, "vars", "cluster_network_plugin") if known.every_check else ():
         yield from _known(at, "network plugin (network_plugins.yml)", plugin, known.network_plugins)
     siblings = known.axes[axis].values if known.axes is not None and axis in known.axes else ()
     for at, word in texts(value, "before", EACH):

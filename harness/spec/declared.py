@@ -96,7 +96,10 @@ class DeclaredAxis:
 
 @dataclass(frozen=True)
 class Declared:
-    """What can be referred to; None for what an unreadable file would have said."""
+    """What can be referred to; None for what an unreadable file would have said.
+
+    every_check: whether every check must be able to judge the product.
+    """
 
     axes: Mapping[str, DeclaredAxis] | None
     topologies: tuple[str, ...] | None
@@ -104,6 +107,10 @@ class Declared:
     phases: tuple[str, ...] | None
     images: tuple[str, ...] | None
     network_plugins: tuple[str, ...] | None
+    every_check: bool
+
+
+REQUIRE_ALL = ("product", "checks", "require_all")
 
 
 def declared(documents: Mapping[str, Document]) -> Declared:
@@ -116,6 +123,7 @@ def declared(documents: Mapping[str, Document]) -> Declared:
         phases=_keys((documents["product.yml"].content or {}), "product", "phases"),
         images=_images(documents["images.yml"].content),
         network_plugins=_keys(documents["network_plugins.yml"].content, "cluster_network_plugins"),
+        every_check=any(said is True for _, said in find(documents["product.yml"].content, *REQUIRE_ALL)),
     )
 
 

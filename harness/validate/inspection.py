@@ -15,6 +15,7 @@ from harness.kube.patience import Patience
 from harness.kube.tunnels import lost_since
 from harness.model import GuestCluster
 from harness.spec.models import Timeouts
+from harness.spec.models.leaves import ClusterLeaves
 from harness.until import Deadline, NotYet, TimedOut, until
 from harness.validate.conformance.curated import ConformanceList, load_curated
 from harness.validate.facts.cluster import ClusterView, view_of
@@ -35,14 +36,18 @@ RECENT_SECONDS = 10.0  # looks back, not a wait: a tunnel that failed this recen
 class Inspection:
     """What is known of one guest, as it was when it was first needed."""
 
-    def __init__(self, guest: GuestCluster, *, ssh_options: Sequence[str], timeouts: Timeouts) -> None:
+    def __init__(
+        self, guest: GuestCluster, leaves: ClusterLeaves, *, ssh_options: Sequence[str], timeouts: Timeouts
+    ) -> None:
         """Take the guest; nothing is looked up yet.
 
         Args:
+            leaves: what the product says that it leaves behind.
             ssh_options: how the harness connects to the guest's machines.
             timeouts: of the machines' programs, and of a guest until its nodes and add-ons are ready.
         """
         self.guest = guest
+        self._leaves = leaves
         self._ssh_options = tuple(ssh_options)
         self.timeouts = timeouts
 
@@ -56,7 +61,7 @@ class Inspection:
     @cached_property
     def expected(self) -> ExpectedGuest:
         """Return what the guest must look like."""
-        return expected_of(self.guest)
+        return expected_of(self.guest, self._leaves)
 
     @cached_property
     def api(self) -> Cluster:
@@ -98,7 +103,8 @@ class Inspection:
     @cached_property
     def view(self) -> ClusterView:
         """Return the guest's objects once it has settled, or its time to do so is over."""
-        return settle(self.api, self._unsettled, Deadline.after(self.timeouts.settle))
+        deadline = Deadline.after(self.timeouts.settle)
+        return settle(self.api, self._unsettled, deadline, self.expected.namespaces)
 
     @cached_property
     def hosts(self) -> dict[str, Any]:
@@ -109,7 +115,7 @@ class Inspection:
     def facts(self) -> dict[str, NodeFacts]:
         """Return every machine's facts, gathered after the guest has settled."""
         assert self.view is not None  # noqa: S101 - the view is what waits
-        return gather_facts(self.hosts, self.timeouts)
+        return gather_facts(self.hosts, self.timeouts, self.expected)
 
     @property
     def etcd(self) -> dict[str, EtcdView]:
@@ -130,15 +136,24 @@ class Inspection:
         ]
 
 
-def settle(api: Cluster, unsettled: Callable[[ClusterView], list[Mismatch]], deadline: Deadline) -> ClusterView:
+def settle(
+    api: Cluster,
+    unsettled: Callable[[ClusterView], list[Mismatch]],
+    deadline: Deadline,
+    namespaces: frozenset[str] | None = None,
+) -> ClusterView:
     """Look at a cluster until it has settled, or until the deadline; return the last look either way.
 
-    A cluster that never settles is not an error here: the checks judge the last look.
+    It has settled when nothing is wrong that could still change; what cannot is no reason to wait. A cluster that never
+    settles is not an error here: the checks judge the last look.
+
+    Args:
+        namespaces: those of the cluster's own pods; None: all but those of users and checks.
     """
     last: list[ClusterView] = []
 
     def look() -> list[Mismatch]:
-        last[:] = [view_of(api)]
+        last[:] = [view_of(api, namespaces)]
         return unsettled(last[0])
 
     eventually(look, deadline=deadline, what="the guest cluster to settle")

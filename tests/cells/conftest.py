@@ -9,6 +9,7 @@ import pytest
 from harness.kube import Cluster
 from harness.model import Cell, GuestCluster
 from harness.plugin.state import PLAN
+from harness.session import Cells
 from harness.session.witness import inspection_options
 from harness.spec.models import Timeouts
 from harness.validate.conformance.curated import load_curated
@@ -58,10 +59,11 @@ def _is_foreign(item: pytest.Item) -> bool:
 
 
 @pytest.fixture(scope="session")
-def inspection(guest: GuestCluster, timeouts: Timeouts) -> Inspection:
+def inspection(guest: GuestCluster, cells: Cells, timeouts: Timeouts) -> Inspection:
     """The guest under inspection."""
     options = inspection_options(guest.environment)
-    inspected = Inspection(guest, ssh_options=options, timeouts=timeouts)
+    leaves = cells.site.spec.product.cluster
+    inspected = Inspection(guest, leaves, ssh_options=options, timeouts=timeouts)
     inspected.wait_for_api()
     return inspected
 

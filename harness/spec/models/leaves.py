@@ -90,11 +90,14 @@ class DnsLeaves(Model):
 
 
 class LocalApiLeaves(Model):
-    """The address at which each node reaches the API, if it has one of its own."""
+    """The address at which nodes reach the API on themselves, if they have one, and the proxy behind it."""
 
     address: Text | None = Field(default=None, description="HOST:PORT; else the server that kubelet's kubeconfig names")
     ca: Folder | None = Field(
         default=None, description="file of the API server's CA; else the one of kubelet's kubeconfig"
+    )
+    group: Literal["node", "worker"] = Field(
+        default="worker", description="nodes that have the proxy: node (every Node) or worker (all but control planes)"
     )
     backends: Folder | None = Field(
         default=None,

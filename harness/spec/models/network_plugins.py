@@ -12,6 +12,7 @@ from pydantic import Field, StringConstraints
 
 from harness.spec.base import Model, Name, Text
 
+LOOK = "the network plugin's pods' logs; ip route and ip -d link on both machines"
 NamespacedName = Annotated[str, StringConstraints(pattern=r"^[^/]+/[^/]+$")]
 
 
@@ -46,9 +47,9 @@ class Traces(Model):
 
 
 class NetworkPlugin(Model):
-    """One network plugin; the file's own comment explains each key.
+    """One network plugin; the file's own comment explains each key. What it does not say is not judged.
 
-    unit: its systemd unit, enabled on every node.
+    unit: its systemd unit, enabled on every node; without it, it has none.
     gateway: what a node's route to another node's pods leads through: the other `node`'s address, or the first address
         of the other node's pod `subnet`.
     look: where to look when pods do not reach each other.
@@ -58,9 +59,9 @@ class NetworkPlugin(Model):
     leaves: what `reset` removes.
     """
 
-    unit: Text
-    gateway: Gateway
-    look: Text
+    unit: Text | None = None
+    gateway: Gateway | None = None
+    look: Text = LOOK
     tunnel: Text | None = None
     daemon_set: NamespacedName | None = None
     image: Text | None = None

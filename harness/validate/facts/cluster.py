@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from harness.kube import Cluster
 from harness.kube.resources import DAEMON_SET, DEPLOYMENT, NODE, POD
-from harness.validate.facts.network_plugins import plugins
 
 Json = dict[str, Any]
-SYSTEM_NAMESPACES = frozenset({"kube-system", "local-path-storage"})  # and those of network plugins
+DNS_LABEL = ("k8s-app", "kube-dns")  # of the DNS server's objects, whatever runs it (kubernetes.io, "Using CoreDNS")
+OF_OTHERS = re.compile(r"(default|vmatrix-.*|.*-\d+)$")  # namespaces of users, of checks, of conformance specs
 
 
 @dataclass(frozen=True)
 class ClusterView:
-    """Objects as the API returns them, in all namespaces."""
+    """Objects as the API returns them, in all namespaces.
+
+    namespaces: those of the cluster's own pods; None: all but those of users and checks.
+    """
 
     nodes: tuple[Json, ...]
     pods: tuple[Json, ...]
     daemon_sets: tuple[Json, ...]
     deployments: tuple[Json, ...]
+    namespaces: frozenset[str] | None = field(default=None, kw_only=True)
 
     def find(self, objects: Sequence[Json], namespace: str, name: str) -> Json | None:
         """Return an object of the view by its namespace and name."""
@@ -33,8 +38,10 @@ class ClusterView:
     @property
     def system_pods(self) -> tuple[Json, ...]:
         """Return the pods of the cluster's own namespaces."""
-        own = {plugin.daemon[0] for plugin in plugins().values() if plugin.daemon is not None}
-        return tuple(pod for pod in self.pods if pod["metadata"]["namespace"] in SYSTEM_NAMESPACES | own)
+        return tuple(pod for pod in self.pods if self._own(pod["metadata"]["namespace"]))
+
+    def _own(self, namespace: str) -> bool:
+        return OF_OTHERS.match(namespace) is None if self.namespaces is None else namespace in self.namespaces
 
 
 def by_name(objects: Iterable[Json]) -> dict[str, Json]:
@@ -50,6 +57,13 @@ def value_at(settings: Mapping[str, Any], path: str) -> Any:
     return value
 
 
-def view_of(api: Cluster) -> ClusterView:
-    """List the objects once."""
-    return ClusterView(*(tuple(api.list(kind).items) for kind in (NODE, POD, DAEMON_SET, DEPLOYMENT)))
+def view_of(api: Cluster, namespaces: frozenset[str] | None = None) -> ClusterView:
+    """List the objects once.
+
+    Args:
+        namespaces: those of the cluster's own pods; None: all but those of users and checks.
+    """
+    nodes, pods, daemon_sets, deployments = (
+        tuple(api.list(kind).items) for kind in (NODE, POD, DAEMON_SET, DEPLOYMENT)
+    )
+    return ClusterView(nodes, pods, daemon_sets, deployments, namespaces=namespaces)

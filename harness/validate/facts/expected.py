@@ -9,13 +9,24 @@ from typing import Any
 from harness.errors import HarnessBug
 from harness.model import GuestCluster
 from harness.spec.models import NetworkPlugin
+from harness.spec.models.leaves import ClusterLeaves, RunsAs
+from harness.spec.models.network_plugins import LOOK
 from harness.validate.facts.addons import ADD_ONS
-from harness.validate.facts.network_plugins import plugin_named
+from harness.validate.facts.network_plugins import plugin_named, plugins
 
 CONTROL_PLANE = "control_plane"
 NODE = "node"
 ETCD = "etcd"
 CONTROL_PLANE_PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+RUNTIMES = {"containerd": "containerd", "crio": "crio", "cri-o": "crio"}  # name in variables -> its process
+PROXY_MODES = ("iptables", "ipvs", "nftables")
+DOMAIN = "cluster.local"  # Kubernetes' default
+VERSIONS = {  # what is called `own_versions` in product.yml -> variable
+    "runc": "cluster_runc_version",
+    "cni_plugins": "cluster_cni_plugins_version",
+    "etcd": "cluster_etcd_version",
+    "coredns": "cluster_coredns_version",
+}
 
 
 @dataclass(frozen=True)
@@ -24,7 +35,9 @@ class ExpectedGuest:
 
     `machines` are all machines of the inventory; `nodes` those that are Kubernetes nodes (an external etcd's machines
     are not). `plugin_version` is empty for a network plugin that comes with the playbooks. `addons` are the versions of
-    the optional add-ons that the cell asks for.
+    the optional add-ons that the cell asks for. What the cell's variables do not say, or the product decides, is "".
+    `plugin`: what the network plugin leaves in a guest; None for one that nobody describes.
+    `leaves`: what the product says that it leaves behind.
     """
 
     cell: str
@@ -50,6 +63,8 @@ class ExpectedGuest:
     dns_domain: str
     registry: str
     kubelet_config: Mapping[str, Any]
+    plugin: NetworkPlugin | None
+    leaves: ClusterLeaves
 
     @property
     def minor(self) -> str:
@@ -62,9 +77,35 @@ class ExpectedGuest:
         return set(self.etcd) == set(self.control_plane)
 
     @property
-    def plugin(self) -> NetworkPlugin:
-        """Return what the cell's network plugin leaves in a guest."""
-        return plugin_named(self.network_plugin)
+    def runtime_process(self) -> str:
+        """Return the name of the container runtime's process, "" for a runtime that checks do not know."""
+        return RUNTIMES.get(self.runtime, "")
+
+    @property
+    def look(self) -> str:
+        """Return where to look when pods do not reach each other."""
+        return self.plugin.look if self.plugin is not None else LOOK
+
+    @property
+    def namespaces(self) -> frozenset[str] | None:
+        """Return the namespaces of the cluster's own pods; None where the product does not say."""
+        if self.leaves.namespaces is None:
+            return None
+        known = [*plugins().values(), *([self.plugin] if self.plugin is not None else [])]
+        return frozenset({*self.leaves.namespaces, *(plugin.daemon[0] for plugin in known if plugin.daemon)})
+
+    def static(self, program: str) -> bool | None:
+        """Tell whether a program of the control plane is a static pod there; None where the product does not say."""
+        if program == "etcd" and not self.stacked_etcd:
+            return False
+        said = self.leaves.etcd.runs_as if program == "etcd" else self.leaves.control_plane.runs_as
+        return None if said is None else said is RunsAs.STATIC_POD
+
+    def why_unknown(self, what: str) -> str:
+        """Return why the expected version of something is not known."""
+        if (what if what in VERSIONS else "container_runtime") in self.leaves.own_versions:
+            return "the product decides it (own_versions of product.yml)"
+        return f"the cell's variables have no {VERSIONS.get(what, f'cluster_{self.runtime}_version')}"
 
     def login(self, machine: str = "MACHINE") -> str:
         """Return the command that opens a shell on one of the cell's machines."""
@@ -76,19 +117,21 @@ def minor_of(version: str) -> str:
     return ".".join(version.removeprefix("v").split(".")[:2])
 
 
-def expected_of(guest: GuestCluster) -> ExpectedGuest:
+def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
     """Read what a guest must look like.
 
     Raises:
-        HarnessBug: the cell lacks a variable that the checks need.
+        HarnessBug: the cell has no version of Kubernetes.
     """
     environment = guest.environment
     control_plane = tuple(m.name for m in environment.group(CONTROL_PLANE))
     nodes = tuple(m.name for m in environment.machines if {CONTROL_PLANE, NODE} & set(m.groups))
     etcd = tuple(m.name for m in environment.group(ETCD))
-    runtime = str(_variable(guest, "cluster_container_runtime"))
-    network_plugin = str(_variable(guest, "cluster_network_plugin"))
-    plugin = plugin_named(network_plugin)
+    text = {name: str(value) for name, value in guest.expected.items() if value not in (None, "")}
+    runtime, network_plugin = text.get("cluster_container_runtime", ""), text.get("cluster_network_plugin", "")
+    plugin = plugin_named(network_plugin, leaves.network_plugins.get(network_plugin))
+    versions = {what: "" if what in leaves.own_versions else _version(text, name) for what, name in VERSIONS.items()}
+    own_runtime, own_plugin = ("container_runtime" in leaves.own_versions, "network_plugin" in leaves.own_versions)
     return ExpectedGuest(
         cell=environment.cell.id,
         machines=tuple(m.name for m in environment.machines),
@@ -97,37 +140,38 @@ def expected_of(guest: GuestCluster) -> ExpectedGuest:
         workers=tuple(name for name in nodes if name not in control_plane),
         etcd=etcd or control_plane,
         addresses={m.name: m.address for m in environment.machines},
-        kubernetes=_version(guest, "cluster_kubernetes_version"),
+        kubernetes=_kubernetes(guest, text),
         runtime=runtime,
-        runtime_version=_version(guest, f"cluster_{runtime}_version"),
-        runc=_version(guest, "cluster_runc_version"),
-        cni_plugins=_version(guest, "cluster_cni_plugins_version"),
-        etcd_version=_version(guest, "cluster_etcd_version"),
-        coredns=_version(guest, "cluster_coredns_version"),
+        runtime_version="" if own_runtime else _version(text, f"cluster_{runtime}_version"),
+        runc=versions["runc"],
+        cni_plugins=versions["cni_plugins"],
+        etcd_version=versions["etcd"],
+        coredns=versions["coredns"],
         network_plugin=network_plugin,
-        plugin_version=_version(guest, plugin.version) if plugin.version is not None else "",
+        plugin_version="" if own_plugin or plugin is None else _version(text, plugin.version or ""),
         addons={
-            name: str(guest.expected[add_on.variable]).removeprefix("v")
-            for name, add_on in ADD_ONS.items()
-            if guest.expected.get(add_on.variable)
+            name: text[add_on.variable].removeprefix("v") for name, add_on in ADD_ONS.items() if add_on.variable in text
         },
-        kube_proxy_mode=str(_variable(guest, "cluster_kube_proxy_mode")),
-        pod_cidr=str(_variable(guest, "cluster_pod_cidr")),
-        service_cidr=str(_variable(guest, "cluster_service_cidr")),
-        dns_domain=str(_variable(guest, "cluster_dns_domain")),
-        registry=str(_variable(guest, "cluster_image_registry")),
+        kube_proxy_mode=text.get("cluster_kube_proxy_mode", ""),
+        pod_cidr=text.get("cluster_pod_cidr", ""),
+        service_cidr=text.get("cluster_service_cidr", ""),
+        dns_domain=text.get("cluster_dns_domain", DOMAIN),
+        registry=text.get("cluster_image_registry", ""),
         kubelet_config=dict(guest.expected.get("cluster_kubelet_config") or {}),
+        plugin=plugin,
+        leaves=leaves,
     )
 
 
-def _variable(guest: GuestCluster, name: str) -> Any:
-    if guest.expected.get(name) in (None, ""):
+def _kubernetes(guest: GuestCluster, text: Mapping[str, str]) -> str:
+    version = _version(text, "cluster_kubernetes_version")
+    if not version:
         raise HarnessBug(
-            f"cell {guest.environment.cell.id} lacks the variable {name}, which the checks need",
+            f"cell {guest.environment.cell.id} lacks the variable cluster_kubernetes_version, which the checks need",
             paths=[guest.environment.files.variables],
         )
-    return guest.expected[name]
+    return version
 
 
-def _version(guest: GuestCluster, name: str) -> str:
-    return str(_variable(guest, name)).removeprefix("v")
+def _version(text: Mapping[str, str], name: str) -> str:
+    return text.get(name, "").removeprefix("v")

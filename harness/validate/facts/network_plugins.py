@@ -1,4 +1,4 @@
-"""What a cell's network plugin leaves in a guest that works, by matrix/network_plugins.yml."""
+"""What a cell's network plugin leaves in a guest that works, by matrix/network_plugins.yml and by the product."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from harness.errors import BadInput
 from harness.spec.loader import load_layered
 from harness.spec.models import Gateway as Gateway
 from harness.spec.models import NetworkPlugin
+from harness.spec.models.leaves import PluginLeaves
 from harness.spec.models.network_plugins import NetworkPluginsFile
 from harness.spec.project import matrix_dir
 
@@ -26,12 +26,16 @@ def _read(directory: Path) -> Mapping[str, NetworkPlugin]:
     return load_layered(directory, FILE, NetworkPluginsFile).network_plugins
 
 
-def plugin_named(name: str) -> NetworkPlugin:
-    """Return a network plugin. Raises BadInput for an unknown one: the checks would pass without having looked."""
-    known = plugins()
-    if name not in known:
-        raise BadInput(
-            f"the network plugin {name!r} is not described, only {', '.join(known)}",
-            hint=f"add it to {matrix_dir() / FILE}; docs/extending.md shows how",
-        )
-    return known[name]
+def plugin_named(name: str, variety: PluginLeaves | None = None) -> NetworkPlugin | None:
+    """Return a network plugin, None for one that nobody describes.
+
+    Args:
+        variety: what the product says of it; this wins.
+    """
+    known = plugins().get(name)
+    if variety is None:
+        return known
+    given = {key: getattr(variety, key) for key in variety.model_fields_set}
+    if given.get("look", "") is None:
+        del given["look"]
+    return (known or NetworkPlugin()).model_copy(update=given)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from harness.validate.facts.certificates import Certificate, certificate_of
 from harness.validate.facts.etcd import EtcdView, etcd_view_of
 
-SERVICES = ("kubelet.service", "containerd.service")
+UNIT = re.compile(r"/([^/]+\.service)")
 VERSION = re.compile(r"\bv?(\d+\.\d+\.\d+(?:-[0-9A-Za-z.]+)?)")
 
 
@@ -26,20 +26,36 @@ class Unit:
 
 @dataclass(frozen=True)
 class Process:
-    """A running process: what it was started with, and the file it runs ("... (deleted)" when that was replaced)."""
+    """A running process: what it was started with, and the file it runs ("... (deleted)" when that was replaced).
+
+    cgroup: its control group.  settings: what it takes from its environment or a file, by the names of its flags.
+    """
 
     name: str
     argv: tuple[str, ...]
     executable: str
+    cgroup: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def unit(self) -> str:
+        """Return the systemd unit that it belongs to, "" for none."""
+        found: list[str] = UNIT.findall(self.cgroup)
+        return found[-1] if found else ""
+
+    @property
+    def in_pod(self) -> bool:
+        """Tell whether kubelet runs it, as a container of a pod."""
+        return "kubepods" in self.cgroup
 
     def flag(self, name: str) -> str | None:
-        """Return the value of a flag given as --name=value or --name value; None when it is not given."""
+        """Return the value of a setting given as --name=value or --name value, or else by environment or file."""
         for place, word in enumerate(self.argv):
             if word.startswith(f"--{name}="):
                 return word.split("=", 1)[1]
             if word == f"--{name}":
                 return self.argv[place + 1] if place + 1 < len(self.argv) else ""
-        return None
+        return self.settings.get(name)
 
 
 @dataclass(frozen=True)
@@ -56,7 +72,9 @@ class NodeFacts:
 
     manifests: file names of static pods.  routes: the gateway ("" when the network is on the link itself) by
     destination, a network or "default".  links: the kind (vxlan, bridge, veth, ...; "" for hardware and loopback) of
-    every network interface, by name.
+    every network interface, by name.  whose_certificates: paths, by whose certificate it is.
+    kubelet: what its files say (manifests, server, ca, kubeconfig).  environment: the ETCD_* variables of the product's
+    file for etcd, by the names of flags; None without one.
     """
 
     time: float
@@ -79,6 +97,9 @@ class NodeFacts:
     links: Mapping[str, str]
     endpoints: Mapping[str, HttpAnswer]
     etcd: EtcdView | None
+    whose_certificates: Mapping[str, str] = field(default_factory=dict)
+    kubelet: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] | None = None
 
     def running(self, name: str) -> tuple[Process, ...]:
         """Return the running processes of a program."""
@@ -102,7 +123,7 @@ def facts_of(raw: Mapping[str, Any]) -> NodeFacts:
         units={name: _unit(row) for name, row in raw["units"].items()},
         system_state=raw["system_state"] or "",
         failed_units=tuple(raw["failed_units"]),
-        processes=tuple(Process(p["name"], tuple(p["argv"]), p["executable"]) for p in raw["processes"]),
+        processes=tuple(map(_process, raw["processes"])),
         sysctls=raw["sysctls"],
         swaps=tuple(raw["swaps"]),
         certificates=tuple(certificate_of(path, pem) for path, pem in raw["certificates"].items()),
@@ -114,7 +135,22 @@ def facts_of(raw: Mapping[str, Any]) -> NodeFacts:
         links={link["ifname"]: link.get("linkinfo", {}).get("info_kind", "") for link in raw["links"]},
         endpoints={name: HttpAnswer(int(a["status"]), a["body"]) for name, a in raw["endpoints"].items()},
         etcd=etcd_view_of(raw["etcd"]) if raw["etcd"] is not None else None,
+        whose_certificates=raw["whose_certificates"],
+        kubelet=raw["kubelet"],
+        environment=_environment(raw["environment_file"]),
     )
+
+
+def _process(raw: Mapping[str, Any]) -> Process:
+    return Process(raw["name"], tuple(raw["argv"]), raw["executable"], raw["cgroup"], raw["settings"])
+
+
+def _environment(text: str | None) -> Mapping[str, str] | None:
+    """Return the settings of etcd in a file of variables, by the names of its flags."""
+    if text is None:
+        return None
+    lines = (line.strip().partition("=") for line in text.splitlines() if line.strip().startswith("ETCD_"))
+    return {name.removeprefix("ETCD_").replace("_", "-").lower(): value.strip("\"'") for name, _, value in lines}
 
 
 def _unit(row: Mapping[str, str]) -> Unit:

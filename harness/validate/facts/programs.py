@@ -28,7 +28,8 @@ class RunningPrograms:
 
     versions: by program, each version that the files of its processes report, once.
     api_version: what its API server reports at /version ("" where none runs), or why it did not.
-    hosts: names by address, of /etc/hosts.  backends: haproxy's servers, address by name; None where none runs.
+    hosts: names by address, of /etc/hosts or the product's file.
+    backends: servers of the proxy before the API, address by name; None where none runs.  proxy: haproxy or nginx.
     containerd: its configuration as TOML tables.  kube_proxy: its configuration.
     lifetimes: the TTL (seconds) that each DNS server gives a name, by the server's address; 0 without an answer.
     """
@@ -37,6 +38,7 @@ class RunningPrograms:
     api_version: str
     hosts: Mapping[str, tuple[str, ...]]
     backends: LoadedConfig | None
+    proxy: str
     containerd: LoadedConfig | None
     kube_proxy: Mapping[str, Any]
     lifetimes: Mapping[str, int]
@@ -54,7 +56,8 @@ def programs_of(raw: Mapping[str, Any]) -> RunningPrograms:
         versions={name: tuple(sorted(found)) for name, found in versions.items()},
         api_version=_api_version(raw["api_version"]),
         hosts=hosts,
-        backends=_loaded(raw["haproxy"], lambda found: dict(found["servers"])),
+        backends=_loaded(raw["proxy"], lambda found: dict(found["servers"])),
+        proxy=raw["proxy"]["kind"] if raw["proxy"] is not None else "",
         containerd=_loaded(raw["containerd"], lambda found: tomllib.loads(found["config"])),
         kube_proxy=_configz(raw["kube_proxy"]),
         lifetimes={server: int(answer["seconds"]) for server, answer in raw["dns"].items()},

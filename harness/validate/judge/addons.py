@@ -2,48 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from harness.validate.facts.addons import ADD_ONS
-from harness.validate.facts.cluster import ClusterView, Json
-from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.facts.cluster import DNS_LABEL, ClusterView, Json
+from harness.validate.facts.expected import PROXY_MODES, ExpectedGuest
+from harness.validate.judge.finding import lasting, together, unjudged
 from harness.validate.judge.mismatch import Mismatch, differs
 
-DEPLOYMENTS = (("kube-system", "coredns"),)  # in every cell
-KUBE_PROXY = ("kube-system", "kube-proxy")
+KUBE_PROXY = "kube-proxy"
 
 
 def unavailable_deployments(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
     """Return the Deployments of add-ons that are missing, rolling out or short of replicas; and those not wanted."""
-    found: list[Mismatch] = []
+    dns = expected.leaves.dns.deployment
+    places = {"CoreDNS": _split(dns) if dns is not None else _labelled(view.deployments)}
+    unwanted: list[Mismatch] = []
     for name, add_on in ADD_ONS.items():
-        if name not in expected.addons and view.find(view.deployments, *add_on.deployment) is not None:
-            where = f"Deployment {'/'.join(add_on.deployment)}"
-            found.append(Mismatch(where, "not to exist: the cell does not ask for it", "it exists"))
-    for namespace, name in (*DEPLOYMENTS, *(ADD_ONS[name].deployment for name in expected.addons)):
-        deployment = view.find(view.deployments, namespace, name)
-        wanted = deployment["spec"].get("replicas", 1) if deployment is not None else 1
-        counts = ("replicas", "updatedReplicas", "availableReplicas")
-        found += _wrong_counts(f"Deployment {namespace}/{name}", deployment, counts, wanted)
-        found += differs(f"Deployment {namespace}/{name}", "any replica wanted", True, wanted > 0)
-    return found
+        place = _place_of(name, add_on.deployment, view, expected)
+        if name in expected.addons:
+            places[name] = place
+        elif expected.leaves.add_ons is not None and place and view.find(view.deployments, *place) is not None:
+            where = f"Deployment {'/'.join(place)}"
+            unwanted += lasting([Mismatch(where, "not to exist: the cell does not ask for it", "it exists")])
+    parts = [_deployment(view, name, place) for name, place in places.items()]
+    if expected.leaves.add_ons is None:
+        unwanted.append(unjudged("whether other add-ons exist", "product.yml does not say which there may be"))
+    return together(*parts, unwanted)
+
+
+def _deployment(view: ClusterView, name: str, place: tuple[str, str] | None) -> list[Mismatch]:
+    if place is None:
+        return [unjudged(f"the Deployment of {name}", "product.yml does not name it, and none looks like it")]
+    where, deployment = f"Deployment {'/'.join(place)}", view.find(view.deployments, *place)
+    wanted = deployment["spec"].get("replicas", 1) if deployment is not None else 1
+    counts = ("replicas", "updatedReplicas", "availableReplicas")
+    found = _wrong_counts(where, deployment, counts, wanted)
+    return found + lasting(differs(where, "any replica wanted", True, wanted > 0))
+
+
+def _place_of(name: str, usual: tuple[str, str], view: ClusterView, expected: ExpectedGuest) -> tuple[str, str] | None:
+    """Return where an add-on's Deployment is: as the product says, else wherever one of its name is."""
+    if expected.leaves.add_ons is not None:
+        said = expected.leaves.add_ons.get(name)
+        return _split(said) if said is not None else usual
+    named = (one["metadata"] for one in view.deployments if one["metadata"]["name"] == name)
+    return next(((found["namespace"], name) for found in named), usual)
+
+
+def _labelled(objects: Sequence[Json]) -> tuple[str, str] | None:
+    """Return where the object with the label of DNS servers is."""
+    label, value = DNS_LABEL
+    named = (one["metadata"] for one in objects if one["metadata"].get("labels", {}).get(label) == value)
+    return next(((found["namespace"], found["name"]) for found in named), None)
+
+
+def _split(place: str) -> tuple[str, str]:
+    namespace, _, name = place.partition("/")
+    return namespace, name
 
 
 def unready_daemon_sets(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
     """Return the DaemonSets of add-ons that are missing or are not ready on every node of the inventory."""
-    wanted = [KUBE_PROXY, *([expected.plugin.daemon] if expected.plugin.daemon is not None else [])]
+    proxy, daemon = _proxy(view, expected), expected.plugin.daemon if expected.plugin is not None else None
     counts = ("desiredNumberScheduled", "updatedNumberScheduled", "numberAvailable", "numberReady")
-    found: list[Mismatch] = []
-    for namespace, name in wanted:
-        daemon_set = view.find(view.daemon_sets, namespace, name)
-        found += _wrong_counts(f"DaemonSet {namespace}/{name}", daemon_set, counts, len(expected.nodes))
-    return found
+    parts: list[list[Mismatch]] = []
+    for place in filter(None, (proxy, daemon)):
+        daemon_set = view.find(view.daemon_sets, *place)
+        parts.append(_wrong_counts(f"DaemonSet {'/'.join(place)}", daemon_set, counts, len(expected.nodes)))
+    if proxy is None:
+        why = f"there is none of that name, in mode {expected.kube_proxy_mode!r}"
+        parts.append([unjudged("kube-proxy's DaemonSet", why)])
+    if expected.plugin is None:
+        why = f"neither product.yml nor network_plugins.yml describes {expected.network_plugin!r}"
+        parts.append([unjudged("the network plugin's DaemonSet", why)])
+    return together(*parts)
+
+
+def _proxy(view: ClusterView, expected: ExpectedGuest) -> tuple[str, str] | None:
+    """Return where kube-proxy's DaemonSet must be; None where nothing says that there is one."""
+    if expected.leaves.kube_proxy is not None:
+        return _split(expected.leaves.kube_proxy) if expected.kube_proxy_mode in PROXY_MODES else None
+    named = (one["metadata"] for one in view.daemon_sets if one["metadata"]["name"] == KUBE_PROXY)
+    return next(((found["namespace"], KUBE_PROXY) for found in named), None)
 
 
 def _wrong_counts(where: str, obj: Json | None, counts: Iterable[str], wanted: int) -> list[Mismatch]:
     """Return a mismatch for a missing object, for each other count, and for the status of an older generation."""
-    if obj is None:
-        return [Mismatch(where, "to exist", "none")]
+    if obj is None:  # the product has ended: nobody will create it
+        return [Mismatch(where, "to exist", "none", lasting=True)]
     status = obj.get("status", {})
     found = [one for count in counts for one in differs(where, count, wanted, status.get(count, 0))]
     generation = obj["metadata"].get("generation")

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 from harness.validate.facts.cluster import ClusterView, Json, by_name
 from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.judge.finding import lasting, unjudged
 from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
 
+NONE = "none"  # of a taint, in product.yml
 CONTROL_PLANE_LABEL = "node-role.kubernetes.io/control-plane"
 # Conditions that a node must have, with the status that is good.
 CONDITIONS = {"Ready": "True", "MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False"}
@@ -25,9 +27,11 @@ def unready_nodes(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
             if condition.get("status") != good:
                 why = f"{condition.get('status', 'none')} ({condition.get('reason')}: {condition.get('message')})"
                 yield Mismatch(name, f"{kind}={good}", why)
-        yield from differs(name, "unschedulable", False, node["spec"].get("unschedulable", False))
+        yield from lasting(differs(name, "unschedulable", False, node["spec"].get("unschedulable", False)))
 
-    return same_set("the cluster", "nodes", expected.nodes, nodes) + on_every(expected.nodes, nodes, judge)
+    strangers = lasting(same_set("the cluster", "nodes", expected.nodes, {*nodes, *expected.nodes}))
+    missing = same_set("the cluster", "nodes", expected.nodes, set(nodes) & set(expected.nodes))
+    return strangers + missing + on_every(expected.nodes, nodes, judge)
 
 
 def wrong_node_versions(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
@@ -38,27 +42,36 @@ def wrong_node_versions(view: ClusterView, expected: ExpectedGuest) -> list[Mism
         runtime = f"{expected.runtime}://{expected.runtime_version}"
         yield from differs(name, "kubelet", f"v{expected.kubernetes}", info["kubeletVersion"])
         # containerd reports its version as it was stamped: with or without a v
-        yield from differs(name, "runtime", runtime, info["containerRuntimeVersion"].replace("://v", "://"))
+        if known:
+            yield from differs(name, "runtime", runtime, info["containerRuntimeVersion"].replace("://v", "://"))
 
-    return on_every(expected.nodes, by_name(view.nodes), judge)
+    known = bool(expected.runtime_process and expected.runtime_version)
+    found = on_every(expected.nodes, by_name(view.nodes), judge)
+    why = f"the cell's variables have no version of the runtime {expected.runtime!r}, or the product decides it"
+    return found if known else [*found, unjudged("the version of the container runtime", why)]
 
 
 def wrong_node_networks(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
     """Return nodes with another address than their machine, or with a pod network outside the cluster's or shared."""
     nodes = by_name(view.nodes)
-    whole = ipaddress.ip_network(expected.pod_cidr)
     ranges = {name: node["spec"].get("podCIDR", "") for name, node in nodes.items()}
 
     def judge(name: str, node: Json) -> Iterator[Mismatch]:
         internal = [a["address"] for a in node["status"].get("addresses", []) if a["type"] == "InternalIP"]
         yield from differs(name, "InternalIP", [expected.addresses[name]], internal)
         own = ranges[name]
-        if not own or not ipaddress.ip_network(own).subnet_of(whole):  # type: ignore[arg-type]
-            yield Mismatch(name, f"a podCIDR within {whole}", repr(own))
+        if not judged:
+            return
+        if not own or not ipaddress.ip_network(own).subnet_of(ipaddress.ip_network(expected.pod_cidr)):  # type: ignore[arg-type]
+            yield Mismatch(name, f"a podCIDR within {expected.pod_cidr}", repr(own))
         twins = sorted(other for other, taken in ranges.items() if other != name and own and taken == own)
         yield from differs(name, f"other nodes with {own}", [], twins)
 
-    return on_every(expected.nodes, nodes, judge)
+    # a plugin that nobody describes may give addresses to pods by itself
+    judged = bool(expected.pod_cidr) and (expected.plugin is not None or any(ranges.values()))
+    found = on_every(expected.nodes, nodes, judge)
+    why = "no node has a podCIDR, and nobody describes the network plugin, or there is no cluster_pod_cidr"
+    return found if judged else [*found, unjudged("the nodes' pod networks", why)]
 
 
 def wrong_roles(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
@@ -70,8 +83,13 @@ def wrong_roles(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
         # node.kubernetes.io/* mirror the node's conditions, which are judged on their own
         lasting = [t for t in node["spec"].get("taints", []) if not t["key"].startswith("node.kubernetes.io/")]
         taints = {f"{t['key']}:{t['effect']}" for t in lasting}
-        wanted = {f"{CONTROL_PLANE_LABEL}:NoSchedule"} if name not in expected.workers and expected.workers else set()
-        return same_set(name, "taints", wanted, taints)
+        if taint is None and name not in expected.workers:
+            return []
+        tainted = taint not in (None, NONE) and name not in expected.workers and expected.workers
+        return same_set(name, "taints", {str(taint)} if tainted else set(), taints)
 
+    taint = expected.leaves.control_plane.taint
     found = same_set("the cluster", "control-plane nodes", expected.control_plane, labelled)
-    return found + on_every(expected.nodes, nodes, judge)
+    found += on_every(expected.nodes, nodes, judge)
+    why = "product.yml does not say which there are"
+    return found if taint is not None else [*found, unjudged("the taints of control planes", why)]

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping
 
 from harness.validate.facts.etcd import EtcdView
 from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.judge.finding import unjudged
 from harness.validate.judge.mismatch import Mismatch, differs, of_each, on_every, same_set
 
 PEER_PORT = 2380
+Judge = Callable[[Mapping[str, EtcdView], ExpectedGuest], list[Mismatch]]
 
 
+def where_it_runs(judge: Judge) -> Judge:
+    """Let a judgement say that it judges nothing where no machine runs etcd, unless the product says how it runs."""
+
+    @functools.wraps(judge)
+    def judged(views: Mapping[str, EtcdView], expected: ExpectedGuest) -> list[Mismatch]:
+        if not views and expected.leaves.etcd.runs_as is None:
+            return [
+                unjudged("etcd", "no process of that name runs, and product.yml does not say how it runs", whole=True)
+            ]
+        return judge(views, expected)
+
+    return judged
+
+
+@where_it_runs
 @of_each("etcd")
 def unhealthy(name: str, view: EtcdView, expected: ExpectedGuest) -> Iterator[Mismatch]:
     """Return members that report errors, alarms, or that they are not healthy."""
@@ -19,11 +37,16 @@ def unhealthy(name: str, view: EtcdView, expected: ExpectedGuest) -> Iterator[Mi
     yield from differs(name, "/health healthy", True, view.healthy)
 
 
+@where_it_runs
 @of_each("etcd")
 def wrong_members(name: str, view: EtcdView, expected: ExpectedGuest) -> Iterator[Mismatch]:
     """Return where a member's list is not exactly the inventory's etcd group: by name and peer URL, started, voting."""
-    wanted = [f"{name} at {url_of(expected, name)}" for name in expected.etcd]
-    seen = [f"{member.name or 'unnamed'} at {', '.join(member.peer_urls)}" for member in view.members]
+    named = expected.leaves.etcd.member_names is not None  # else told by their addresses; `started` has a name too
+    wanted = [f"{name} at {url_of(expected, name)}" if named else url_of(expected, name) for name in expected.etcd]
+    seen = [
+        f"{member.name or 'unnamed'} at {', '.join(member.peer_urls)}" if named else ", ".join(member.peer_urls)
+        for member in view.members
+    ]
     yield from same_set(name, "members", wanted, seen)
     yield from differs(name, "number of members", len(wanted), len(seen))
     for member in view.members:
@@ -37,6 +60,7 @@ def url_of(expected: ExpectedGuest, name: str, port: int = PEER_PORT) -> str:
     return f"https://{expected.addresses[name]}:{port}"
 
 
+@where_it_runs
 def disagreeing(views: Mapping[str, EtcdView], expected: ExpectedGuest) -> list[Mismatch]:
     """Return where members do not follow one leader of theirs, in one term of one cluster."""
     first = next(iter(views.values()), None)
@@ -53,7 +77,9 @@ def disagreeing(views: Mapping[str, EtcdView], expected: ExpectedGuest) -> list[
     return on_every(expected.etcd, views, judge)
 
 
-@of_each("etcd")
-def wrong_versions(name: str, view: EtcdView, expected: ExpectedGuest) -> list[Mismatch]:
+@where_it_runs
+def wrong_versions(views: Mapping[str, EtcdView], expected: ExpectedGuest) -> list[Mismatch]:
     """Return the members that run another version than expected."""
-    return differs(name, "etcd", expected.etcd_version, view.version)
+    if not expected.etcd_version:
+        return [unjudged("etcd's version", expected.why_unknown("etcd"), whole=True)]
+    return on_every(expected.etcd, views, lambda name, view: differs(name, "etcd", expected.etcd_version, view.version))

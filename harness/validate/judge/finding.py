@@ -79,10 +79,17 @@ def lasting(found: Iterable[Mismatch]) -> list[Mismatch]:
     return [replace(one, lasting=True) for one in found]
 
 
-def unjudged(what: str, why: str, *, whole: bool = False) -> Unjudged:
+def unjudged(what: str, why: str, *, whole: bool = False) -> Mismatch:
     """Say that something is not judged, and why.
 
     Args:
         whole: whether nothing is left of the check without it.
     """
     return Unjudged("", what, why, whole=whole)
+
+
+def together(*parts: list[Mismatch]) -> list[Mismatch]:
+    """Put the parts of a judgement together: nothing was judged where every part only says so."""
+    whole = all(part and not real(part) for part in parts)
+    found = [one for part in parts for one in part]
+    return [replace(one, whole=whole) if isinstance(one, Unjudged) else one for one in found]

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.kube import Cluster
 from harness.kube.resources import SERVICE
-from harness.validate.facts.cluster import value_at
+from harness.validate.facts.cluster import DNS_LABEL, Json, value_at
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.judge.mismatch import Mismatch, differs, on_every
 
@@ -20,6 +20,7 @@ KUBELET_SETTINGS: Mapping[str, Any] = {
     "readOnlyPort": 0,
     "rotateCertificates": True,
 }
+SERVICE_ADDRESS = "service"  # of `dns.kubelet_address` in product.yml
 OMITTED = {"readOnlyPort": 0}  # what /configz leaves out
 
 
@@ -39,25 +40,37 @@ def wrong_kubelet_settings(
     """Return the settings of running kubelets that are not those of the cell.
 
     Args:
-        dns_address: the ClusterIP of the kube-dns Service, which every kubelet must give its pods.
+        dns_address: the ClusterIP of the DNS server's Service. Every kubelet must give it to its pods, or the address
+            that the product says; where the product does not say, also one on the node itself (NodeLocal DNSCache).
     """
-    wanted = {
-        **KUBELET_SETTINGS,
-        "clusterDomain": expected.dns_domain,
-        "clusterDNS": [dns_address],
-        **expected.kubelet_config,
-    }
+    said = expected.leaves.dns.kubelet_address
+    address = dns_address if said in (None, SERVICE_ADDRESS) else said
+    wanted = {**KUBELET_SETTINGS, "clusterDomain": expected.dns_domain, **expected.kubelet_config}
 
     def judge(name: str, running: Mapping[str, Any]) -> Iterator[Mismatch]:
         for path, value in wanted.items():
             yield from differs(f"{name} kubelet", path, value, value_at({**OMITTED, **running}, path))
+        given = running.get("clusterDNS") or []
+        on_node = said is None and len(given) == 1 and ipaddress.ip_address(given[0]).is_link_local
+        yield from [] if on_node else differs(f"{name} kubelet", "clusterDNS", [address], given)
 
     return on_every(expected.nodes, settings, judge)
 
 
 def dns_address(api: Cluster, expected: ExpectedGuest) -> str:
-    """Return the kube-dns Service's address, "" when it has none in the Service network."""
-    service = api.get(SERVICE, "kube-dns", "kube-system")
+    """Return the address of the DNS server's Service, "" when it has none in the Service network."""
+    service = dns_service(api, expected)
     address = service["spec"].get("clusterIP", "") if service else ""
+    if not expected.service_cidr:
+        return str(address)
     inside = address and ipaddress.ip_address(address) in ipaddress.ip_network(expected.service_cidr)
     return address if inside else ""
+
+
+def dns_service(api: Cluster, expected: ExpectedGuest) -> Json | None:
+    """Return the DNS server's Service: the one that the product names, else the one with the label of DNS servers."""
+    said = expected.leaves.dns.service
+    if said is not None:
+        namespace, _, name = said.partition("/")
+        return api.get(SERVICE, name, namespace)
+    return next(iter(api.list(SERVICE, labels="=".join(DNS_LABEL)).items), None)

@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import PurePath
 
-from harness.validate.facts.expected import CONTROL_PLANE_PROGRAMS, ExpectedGuest
-from harness.validate.facts.node import SERVICES, NodeFacts
-from harness.validate.judge.mismatch import Mismatch, differs, of_each, on_every, same_set
+from harness.validate.facts.expected import CONTROL_PLANE_PROGRAMS, PROXY_MODES, ExpectedGuest
+from harness.validate.facts.node import NodeFacts, Process
+from harness.validate.judge.finding import together, unjudged
+from harness.validate.judge.layout import absent, runtime_of, static_by_facts
+from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
 
 Facts = Mapping[str, NodeFacts]
 SYSTEM_STATES = frozenset({"running", "degraded", "starting"})
+UNNAMED = "no process of that name runs, and product.yml does not say what runs it"
 
 
-@of_each("nodes")
-def stopped_services(name: str, seen: NodeFacts, expected: ExpectedGuest) -> Iterator[Mismatch]:
+def stopped_services(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
     """Return the services that do not run now or would not run after a reboot."""
-    for service in SERVICES:
+    runtime = runtime_of(facts, expected)
+    units = {"kubelet": expected.leaves.kubelet.unit, runtime or "the container runtime": expected.leaves.runtime_unit}
+
+    def judge(program: str, said: str | None, name: str, seen: NodeFacts) -> Iterator[Mismatch]:
+        service = said or next((process.unit for process in seen.running(program)), "")
         unit = seen.units.get(service)
         states = (unit.active, unit.sub, unit.enabled) if unit else ("absent",)
-        yield from differs(f"{name} {service}", "state", ("active", "running", "enabled"), states)
+        yield from differs(f"{name} {service or program}", "state", ("active", "running", "enabled"), states)
+
+    parts = [
+        [unjudged(f"the unit of {program}", UNNAMED)]
+        if said is None and (program == "the container runtime" or absent(facts, program))
+        else on_every(expected.nodes, facts, partial(judge, program, said))
+        for program, said in units.items()
+    ]
+    return together(*parts)
 
 
 def failed_units(facts: Facts, expected: ExpectedGuest, allowed: Mapping[str, str]) -> list[Mismatch]:
@@ -32,28 +48,61 @@ def failed_units(facts: Facts, expected: ExpectedGuest, allowed: Mapping[str, st
     return on_every(expected.machines, facts, judge)
 
 
-@of_each("machines")
-def misplaced_processes(name: str, seen: NodeFacts, expected: ExpectedGuest) -> Iterator[Mismatch]:
-    """Return where the control plane or etcd does not run, runs twice, or runs on a machine of another group."""
-    for program in (*CONTROL_PLANE_PROGRAMS, "etcd"):
+def misplaced_processes(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return where the control plane or etcd does not run, runs twice, runs otherwise, or on a machine of no group."""
+    leaves = expected.leaves
+
+    def judge(program: str, name: str, seen: NodeFacts) -> Iterator[Mismatch]:
         group = expected.etcd if program == "etcd" else expected.control_plane
-        count = len(seen.running(program))
-        yield from differs(f"{name} {program}", "running processes", int(name in group), count)
+        running = seen.running(program)
+        yield from differs(f"{name} {program}", "running processes", int(name in group), len(running))
+        static = expected.static(program) if name in expected.control_plane else False
+        for process in running if name in group and expected.static(program) is not None else ():
+            yield from differs(f"{name} {program}", "runs as", _words(static), _runs(process))
+
+    parts: list[list[Mismatch]] = []
+    for programs, said in ((CONTROL_PLANE_PROGRAMS, leaves.control_plane.runs_as), (("etcd",), leaves.etcd.runs_as)):
+        if said is None and all(absent(facts, program) for program in programs):
+            parts.append([unjudged(f"where {', '.join(programs)} run", UNNAMED)])
+        else:
+            parts += [on_every(expected.machines, facts, partial(judge, program)) for program in programs]
+    return together(*parts)
 
 
-@of_each("nodes")
-def wrong_manifests(name: str, seen: NodeFacts, expected: ExpectedGuest) -> list[Mismatch]:
+def _words(static: bool | None) -> str:
+    return "a static pod" if static else "a unit"
+
+
+def _runs(process: Process) -> str:
+    return _words(process.in_pod) if process.in_pod or process.unit else f"neither, in {process.cgroup!r}"
+
+
+def wrong_manifests(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
     """Return where the static pods' manifests are not exactly those of the machine's role."""
-    programs = (*CONTROL_PLANE_PROGRAMS, *(["etcd"] if expected.stacked_etcd else []))
-    of_control_plane = {f"{program}.yaml" for program in programs}
-    wanted = of_control_plane if name in expected.control_plane else set()
-    return same_set(f"{name} /etc/kubernetes/manifests", "static pods", wanted, seen.manifests)
+    static = static_by_facts(facts, expected)
+    others = expected.leaves.control_plane.other_static_pods
+    if expected.leaves.control_plane.runs_as is None and facts and not any(seen.manifests for seen in facts.values()):
+        return [unjudged("the static pods", "no machine has any, and product.yml does not say so", whole=True)]
+
+    def judge(name: str, seen: NodeFacts) -> list[Mismatch]:
+        role = {program for program, wanted in static.items() if wanted} if name in expected.control_plane else set()
+        there = {PurePath(manifest).stem for manifest in seen.manifests}
+        allowed = there - set(static) if others is None else set(others)
+        folder = expected.leaves.control_plane.manifests or seen.kubelet.get("manifests", "manifests")
+        return same_set(f"{name} {folder}", "static pods", role, there - (allowed - role))
+
+    return on_every(expected.nodes, facts, judge)
 
 
-@of_each("nodes")
-def unhealthy_agents(name: str, seen: NodeFacts, expected: ExpectedGuest) -> Iterator[Mismatch]:
+def unhealthy_agents(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
     """Return kubelets and kube-proxies that do not report themselves healthy."""
-    for agent in ("kubelet", "kube-proxy"):
+
+    def judge(agent: str, name: str, seen: NodeFacts) -> Iterator[Mismatch]:
         answer = seen.endpoints[agent]
         if answer.status != 200:
             yield Mismatch(f"{name} {agent} /healthz", "200", f"{answer.status} {answer.body[:200]}")
+
+    proxies = on_every(expected.nodes, facts, partial(judge, "kube-proxy"))
+    if expected.kube_proxy_mode not in PROXY_MODES and absent(facts, "kube-proxy"):
+        proxies = [unjudged("kube-proxy's health", f"none runs, in mode {expected.kube_proxy_mode!r}")]
+    return together(on_every(expected.nodes, facts, partial(judge, "kubelet")), proxies)

@@ -12,11 +12,28 @@ from harness.validate.facts.cluster import ClusterView
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.network_plugins import Gateway, plugins
 from harness.validate.facts.node import NodeFacts
-from harness.validate.judge.mismatch import Mismatch, differs, of_each, on_every, same_set
+from harness.validate.judge.finding import unjudged
+from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
 
 Facts = Mapping[str, NodeFacts]
 TUNNELS = frozenset({"vxlan", "geneve", "wireguard"})  # kinds of interfaces that wrap packets, as ip names them
 LOOPBACK = "lo"
+
+
+def gateway_words(expected: ExpectedGuest) -> str:
+    """Return what routes to other nodes' pods lead through, as a claim puts it."""
+    gateway = expected.plugin.gateway if expected.plugin is not None else None
+    return gateway.words if gateway is not None else "any gateway"
+
+
+def tunnel(expected: ExpectedGuest) -> str:
+    """Return the network plugin's tunnel, as a claim puts it."""
+    return (expected.plugin.tunnel if expected.plugin is not None else None) or "none"
+
+
+def unit(expected: ExpectedGuest) -> str:
+    """Return the network plugin's unit, as a claim puts it."""
+    return (expected.plugin.unit if expected.plugin is not None else None) or "the network plugin's unit"
 
 
 def pod_networks(view: ClusterView) -> dict[str, str]:
@@ -27,12 +44,18 @@ def pod_networks(view: ClusterView) -> dict[str, str]:
 
 def wrong_routes(facts: Facts, view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
     """Return nodes without a route to another node's pods, with another gateway, or with a route to pods of no node."""
-    networks = pod_networks(view)
+    plugin = expected.plugin
+    if plugin is None or plugin.gateway is None or not expected.pod_cidr:
+        why = "the cell's variables have no cluster_pod_cidr" if plugin is not None else ""
+        return [unjudged("routes to other nodes' pods", why or _undescribed(expected), whole=True)]
+    gateway_of, networks = plugin.gateway, pod_networks(view)
     whole = ipaddress.ip_network(expected.pod_cidr)
 
     def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
         wanted = {
-            networks.get(other, f"the pod network of {other}"): _gateway(expected, networks.get(other, ""), other)
+            networks.get(other, f"the pod network of {other}"): _gateway(
+                expected, gateway_of, networks.get(other, ""), other
+            )
             for other in expected.nodes
             if other != name
         }
@@ -46,8 +69,12 @@ def wrong_routes(facts: Facts, view: ClusterView, expected: ExpectedGuest) -> li
     return on_every(expected.nodes, facts, judge)
 
 
-def _gateway(expected: ExpectedGuest, network: str, node: str) -> str:
-    if expected.plugin.gateway is Gateway.NODE:
+def _undescribed(expected: ExpectedGuest) -> str:
+    return f"neither product.yml nor network_plugins.yml describes the network plugin {expected.network_plugin!r}"
+
+
+def _gateway(expected: ExpectedGuest, gateway: Gateway, network: str, node: str) -> str:
+    if gateway is Gateway.NODE:
         return expected.addresses[node]
     return network.partition("/")[0]
 
@@ -60,23 +87,41 @@ def _within(destination: str, whole: ipaddress.IPv4Network | ipaddress.IPv6Netwo
     return network.version == whole.version and network.subnet_of(whole)  # type: ignore[arg-type]
 
 
-@of_each("nodes")
-def wrong_tunnels(name: str, seen: NodeFacts, expected: ExpectedGuest) -> list[Mismatch]:
+def wrong_tunnels(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
     """Return nodes without the plugin's tunnel interface, or with another tunnel."""
-    wanted = {expected.plugin.tunnel} if expected.plugin.tunnel is not None else set()
-    tunnels = {link for link, kind in seen.links.items() if kind in TUNNELS}
-    found = [] if LOOPBACK in seen.links else [Mismatch(name, "a list of its interfaces", repr(dict(seen.links)))]
-    return found + same_set(name, f"tunnels ({', '.join(sorted(TUNNELS))})", wanted, tunnels)
+    plugin = expected.plugin
+    if plugin is None:
+        return [unjudged("tunnels", _undescribed(expected), whole=True)]
+    wanted = {plugin.tunnel} if plugin.tunnel is not None else set[str]()
+
+    def judge(name: str, seen: NodeFacts) -> list[Mismatch]:
+        tunnels = {link for link, kind in seen.links.items() if kind in TUNNELS}
+        found = [] if LOOPBACK in seen.links else [Mismatch(name, "a list of its interfaces", repr(dict(seen.links)))]
+        return found + same_set(name, f"tunnels ({', '.join(sorted(TUNNELS))})", wanted, tunnels)
+
+    return on_every(expected.nodes, facts, judge)
 
 
-@of_each("nodes")
-def wrong_plugin_units(name: str, seen: NodeFacts, expected: ExpectedGuest) -> Iterator[Mismatch]:
+def wrong_plugin_units(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
     """Return nodes where the plugin's unit does not run or is not enabled, or where another plugin's is installed."""
-    for plugin in plugins().values():
-        unit = seen.units.get(plugin.unit)
-        where = f"{name} {plugin.unit}"
-        if plugin is expected.plugin:
+    own = expected.plugin.unit if expected.plugin is not None else None
+    others = {plugin.unit for plugin in plugins().values() if plugin.unit is not None} - {own}
+
+    def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
+        if own is not None:
+            unit = seen.units.get(own)
             states = (unit.active, unit.enabled) if unit is not None else ("absent",)
-            yield from differs(where, "state", ("active", "enabled"), states)
-        elif unit is None or unit.loaded != "not-found":
-            yield Mismatch(where, "not to be installed", unit.loaded if unit is not None else "no answer")
+            yield from differs(f"{name} {own}", "state", ("active", "enabled"), states)
+        for other in sorted(others):
+            unit = seen.units.get(other)
+            if unit is None or unit.loaded != "not-found":
+                yield Mismatch(
+                    f"{name} {other}", "not to be installed", unit.loaded if unit is not None else "no answer"
+                )
+
+    found = on_every(expected.nodes, facts, judge)
+    return (
+        found
+        if expected.plugin is not None
+        else [*found, unjudged("the network plugin's unit", _undescribed(expected))]
+    )

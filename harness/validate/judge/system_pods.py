@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harness.validate.facts.addons import ADD_ONS
-from harness.validate.facts.cluster import ClusterView, by_name
-from harness.validate.facts.expected import CONTROL_PLANE_PROGRAMS, ExpectedGuest
+from harness.validate.facts.cluster import ClusterView, Json, by_name
+from harness.validate.facts.expected import CONTROL_PLANE_PROGRAMS, PROXY_MODES, ExpectedGuest
+from harness.validate.judge.finding import lasting, together, unjudged
+from harness.validate.judge.layout import static_by_view
 from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
 
+ENDED = ("Succeeded", "Failed")  # phases that a pod does not leave
 RESTARTS = 2  # static pods restart once or twice while a control plane starts; more is a loop
 
 
@@ -16,22 +19,42 @@ def unready_pods(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
     """Return system pods that are not Running and ready or keep restarting, and static pods that are missing."""
     found: list[Mismatch] = []
     for pod in view.system_pods:
+        if expected.leaves.namespaces is None and _done(pod):
+            continue
         where = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         conditions = {c["type"]: c["status"] for c in pod["status"].get("conditions", [])}
+        if pod["status"].get("phase") in ENDED:  # it stays what it is
+            found += lasting(differs(where, "phase", "Running", pod["status"]["phase"]))
+            continue
         found += differs(where, "phase", "Running", pod["status"].get("phase"))
         found += differs(where, "Ready", "True", conditions.get("Ready"))
         for container in pod["status"].get("containerStatuses", []):
             waiting = (container.get("state", {}).get("waiting") or {}).get("reason")
             found += differs(f"{where} {container['name']}", "waiting", None, waiting)
             if container.get("restartCount", 0) > RESTARTS:
-                found.append(Mismatch(where, f"at most {RESTARTS} restarts", str(container["restartCount"])))
-    programs = (*CONTROL_PLANE_PROGRAMS, *(["etcd"] if expected.stacked_etcd else []))
-    static = {f"{program}-{name}" for program in programs for name in expected.control_plane}
-    return found + same_set("kube-system", "static pods", static, static & set(by_name(view.system_pods)))
+                seen = str(container["restartCount"])  # which only grows
+                found.append(Mismatch(where, f"at most {RESTARTS} restarts", seen, lasting=True))
+    if not view.system_pods:
+        found.append(Mismatch("the cluster", "system pods", "none"))
+    programs = static_by_view(view, expected)
+    static = {f"{p}-{name}" for p, wanted in programs.items() if wanted for name in expected.control_plane}
+    found += same_set("kube-system", "static pods", static, static & set(by_name(view.system_pods)))
+    unknown = [program for program, wanted in programs.items() if wanted is None]
+    why = "the API shows none, and product.yml does not say how they run"
+    return [*found, *([unjudged(f"static pods of {', '.join(unknown)}", why)] if unknown else [])]
+
+
+def _done(pod: Json) -> bool:
+    """Tell whether a pod did what its Job was for."""
+    owners = {owner.get("kind") for owner in pod["metadata"].get("ownerReferences", [])}
+    return pod["status"].get("phase") == "Succeeded" and "Job" in owners
 
 
 def foreign_images(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
     """Return system pods whose images do not come from the mirror: an air-gapped guest could not pull them."""
+    if expected.leaves.images_from_mirror is None:
+        why = "product.yml does not say that they are named after the mirror (images_from_mirror)"
+        return [unjudged("where images come from", why, whole=True)]
     images = {
         (f"{pod['metadata']['namespace']}/{pod['metadata']['name']}", container["image"])
         for pod in view.system_pods
@@ -45,13 +68,23 @@ def foreign_images(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]
 
 def wrong_image_versions(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
     """Return the components whose pods run another version's image than expected."""
-    wanted: Mapping[str, str] = {
-        **dict.fromkeys((*CONTROL_PLANE_PROGRAMS, "kube-proxy"), f"v{expected.kubernetes}"),
-        "coredns": f"v{expected.coredns}",
-        **({"etcd": expected.etcd_version} if expected.stacked_etcd else {}),
+    static, plugin = static_by_view(view, expected), expected.plugin
+    proxied = expected.leaves.kube_proxy is not None and expected.kube_proxy_mode in PROXY_MODES
+    versions: Mapping[str, str] = {
+        **{program: f"v{expected.kubernetes}" for program in CONTROL_PLANE_PROGRAMS if static[program]},
+        **({"kube-proxy": f"v{expected.kubernetes}"} if proxied or _runs(view, "kube-proxy") else {}),
+        "coredns": expected.coredns and f"v{expected.coredns}",
+        **({"etcd": expected.etcd_version} if static["etcd"] else {}),
         **{ADD_ONS[name].image: f"v{version}" for name, version in expected.addons.items()},
-        **({expected.plugin.image: f"v{expected.plugin_version}"} if expected.plugin.image is not None else {}),
     }
+    if plugin is not None and plugin.image is not None:
+        versions = {**versions, plugin.image: expected.plugin_version and f"v{expected.plugin_version}"}
+    wanted = {component: version for component, version in versions.items() if version}
+    decided = [component for component, version in versions.items() if not version]
+    why = "the product decides it, or the cell's variables have none"
+    unknown: list[Mismatch] = [unjudged(f"the version of {component}", why) for component in decided]
+    if not wanted:
+        return together(unknown or [unjudged("versions of images", "no component of a known name runs as a pod")])
     seen: dict[str, set[str]] = {}
     for pod in view.system_pods:
         for container in pod["spec"]["containers"]:
@@ -63,4 +96,9 @@ def wrong_image_versions(view: ClusterView, expected: ExpectedGuest) -> list[Mis
         versions = {tag.partition("-")[0] for tag in tags} if component == "etcd" else tags
         return differs(component, "version", [wanted[component]], sorted(versions))
 
-    return on_every(tuple(wanted), seen, judge)
+    return unknown + on_every(tuple(wanted), seen, judge)
+
+
+def _runs(view: ClusterView, component: str) -> bool:
+    images = (c["image"].rpartition(":")[0] for pod in view.system_pods for c in pod["spec"]["containers"])
+    return any(image.rpartition("/")[2] == component for image in images)

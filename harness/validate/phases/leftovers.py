@@ -13,6 +13,8 @@ from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
 from harness.validate.facts.programs import RunningPrograms
 from harness.validate.judge.etcd import url_of
+from harness.validate.judge.finding import unjudged
+from harness.validate.judge.layout import absent
 from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
 from harness.validate.phases.observation import Observation
 
@@ -88,39 +90,62 @@ def left_on_others(seen: Observation, gone: Mapping[str, str]) -> list[Mismatch]
     Args:
         gone: their addresses, by name.
     """
-    expected = seen.expected
-    servers = {name: f"{expected.addresses[name]}:{API_PORT}" for name in expected.control_plane}
+    expected, said = seen.expected, seen.expected.leaves.host_names
 
     def judge(machine: str, running: RunningPrograms) -> Iterator[Mismatch]:
         named = {name for names in running.hosts.values() for name in names}
-        hosts = f"{machine} /etc/hosts"
+        hosts = f"{machine} {said or '/etc/hosts'}"
         yield from same_set(hosts, "names of machines that are gone", (), named & set(gone))
         addresses = set(running.hosts) & set(gone.values())
         yield from same_set(hosts, "addresses of machines that are gone", (), addresses)
-        yield from same_set(hosts, "machines", expected.machines, named & set(expected.machines))
-        if machine not in expected.nodes:
-            return
-        if running.backends is None:
-            yield Mismatch(f"{machine} haproxy", "a running process", "none")
-            return
-        yield from differs(f"{machine} haproxy", "control planes", servers, dict(running.backends.content))
-        yield from differs(f"{machine} haproxy", "started after its file changed", True, running.backends.fresh)
+        if said is not None:
+            yield from same_set(hosts, "machines", expected.machines, named & set(expected.machines))
 
-    return on_every(expected.machines, seen.running, judge) + _wrong_etcd_servers(seen)
+    hosts = on_every(expected.machines, seen.running, judge)
+    if said is None:
+        hosts.append(unjudged("whether machines know each other by name", "product.yml names no file (host_names)"))
+    return [*hosts, *_wrong_backends(seen), *_wrong_etcd_servers(seen)]
+
+
+def _wrong_backends(seen: Observation) -> list[Mismatch]:
+    """Return where the proxy before the API has other control planes than the inventory, or an older file."""
+    expected, local = seen.expected, seen.expected.leaves.local_api
+    servers = {name: f"{expected.addresses[name]}:{API_PORT}" for name in expected.control_plane}
+    if local.backends is None and not any(running.backends for running in seen.running.values()):
+        why = "no haproxy runs, and product.yml names no file (local_api.backends)"
+        return [unjudged("the control planes behind the local API address", why)]
+    having = expected.nodes if local.group == "node" else expected.workers
+
+    def judge(machine: str, running: RunningPrograms) -> Iterator[Mismatch]:
+        where = f"{machine} {running.proxy or 'proxy'}"
+        if running.backends is None:
+            yield Mismatch(where, "a running process", "none")
+            return
+        there = dict(running.backends.content)
+        if local.backends is not None and running.proxy == "haproxy":
+            yield from differs(where, "control planes", servers, there)
+        else:
+            yield from same_set(where, "control planes", servers.values(), there.values())
+        yield from differs(where, "started after its file changed", True, running.backends.fresh)
+
+    return on_every(having, seen.running, judge) if having else []
 
 
 def _wrong_etcd_servers(seen: Observation) -> list[Mismatch]:
     """Return where a running API server uses other etcd servers than expected."""
-    expected = seen.expected
-    wanted = {url_of(expected, name, ETCD_CLIENT_PORT) for name in expected.etcd}
-    if expected.stacked_etcd:
-        wanted = {f"https://127.0.0.1:{ETCD_CLIENT_PORT}"}
+    expected, used = seen.expected, seen.expected.leaves.etcd.used
+    every = {url_of(expected, name, ETCD_CLIENT_PORT) for name in expected.etcd}
+    own = {f"https://127.0.0.1:{ETCD_CLIENT_PORT}"}
+    if used is None and absent(seen.facts, "kube-apiserver"):
+        return [unjudged("the etcd members that API servers use", "no process of that name runs")]
 
     def judge(machine: str, facts: NodeFacts) -> Iterator[Mismatch]:
         processes = facts.running("kube-apiserver")
         yield from differs(machine, "API server runs", True, bool(processes))
         for process in processes:
             servers = (process.flag("etcd-servers") or "").split(",")
+            local = used == "own" or (used is None and set(servers) == own)
+            wanted = own if local and expected.stacked_etcd else every
             yield from same_set(f"{machine} kube-apiserver --etcd-servers", "members", wanted, servers)
 
     return on_every(expected.control_plane, seen.facts, judge)

@@ -9,19 +9,18 @@ from typing import Any
 
 from harness.kube import Cluster
 from harness.kube.resources import CONFIG_MAP, SERVICE
-from harness.validate.facts.cluster import ClusterView, Json
+from harness.validate.facts.cluster import DNS_LABEL, ClusterView, Json
 from harness.validate.facts.etcd import EtcdView
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
 from harness.validate.facts.programs import RunningPrograms
 from harness.validate.inspection import Inspection
-from harness.validate.judge.kubelets import kubelet_configurations
+from harness.validate.judge.kubelets import dns_service, kubelet_configurations
 from harness.validate.remote.gather import gather_programs
 
 # Services whose addresses DNS is asked to resolve: another one after a phase than before it, so that no answer was
 # cached under the old settings.
-BEFORE, AFTER = ("default", "kubernetes"), ("kube-system", "kube-dns")
-DNS_LABELS = {"k8s-app": "kube-dns"}
+BEFORE, AFTER = "default/kubernetes", "the DNS server's"
 CACHE = re.compile(r"^\s*cache\s+(\d+)", re.MULTILINE)
 
 
@@ -46,19 +45,25 @@ class Observation:
         return {name: facts.etcd for name, facts in self.facts.items() if facts.etcd is not None}
 
 
-def observe(inspection: Inspection, service: tuple[str, str] = BEFORE) -> Observation:
+def observe(inspection: Inspection, service: str = BEFORE) -> Observation:
     """Look at a guest once it has settled, or its time to do so is over.
 
     Args:
-        service: the namespace and name of the Service whose address DNS is asked to resolve.
+        service: BEFORE or AFTER: the Service whose address DNS is asked to resolve.
 
     Raises:
         VmatrixError: a machine or the API does not answer.
     """
     view, expected = inspection.view, inspection.expected
     servers = dns_servers(view)
-    address = _address_of(inspection.api, *service)
-    given = {name: {"dns": servers if name in expected.nodes else [], "address": address} for name in expected.machines}
+    leaves = expected.leaves
+    asked = {
+        "address": _address_of(inspection.api, service, expected),
+        "hosts": leaves.host_names or "",
+        "ca": f"{leaves.certificates}/ca.crt" if leaves.certificates is not None else "",
+        "proxy": leaves.local_api.backends or "",
+    }
+    given = {name: {**asked, "dns": servers if name in expected.nodes else []} for name in expected.machines}
     corefile = inspection.api.get(CONFIG_MAP, "coredns", "kube-system") or {}
     return Observation(
         expected=expected,
@@ -75,7 +80,7 @@ def dns_servers(view: ClusterView) -> list[str]:
     return sorted(
         str(pod["status"]["podIP"])
         for pod in view.system_pods
-        if DNS_LABELS.items() <= pod["metadata"].get("labels", {}).items() and _runs(pod)
+        if DNS_LABEL in pod["metadata"].get("labels", {}).items() and _runs(pod)
     )
 
 
@@ -90,6 +95,6 @@ def _runs(pod: Json) -> bool:
     return pod["status"].get("phase") == "Running" and bool(pod["status"].get("podIP")) and not leaving
 
 
-def _address_of(api: Cluster, namespace: str, name: str) -> str:
-    service = api.get(SERVICE, name, namespace) or {"spec": {}}
-    return str(service["spec"].get("clusterIP", "127.0.0.1"))
+def _address_of(api: Cluster, service: str, expected: ExpectedGuest) -> str:
+    found = api.get(SERVICE, "kubernetes", "default") if service == BEFORE else dns_service(api, expected)
+    return str((found or {"spec": {}})["spec"].get("clusterIP", "127.0.0.1"))

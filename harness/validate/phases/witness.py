@@ -15,6 +15,7 @@ from typing import Any
 from harness.errors import VmatrixError
 from harness.model import Cell, Environment, GuestCluster, Machine
 from harness.spec.models import Timeouts
+from harness.spec.models.leaves import ClusterLeaves
 from harness.until import Deadline
 from harness.validate.conformance.curated import AGNHOST
 from harness.validate.facts.availability import read_availability
@@ -40,6 +41,7 @@ class Witness:
 
     ssh_options: how the harness connects to a cell's machines.  ssh_command: the command that logs in to one machine
     over a separate connection; the remote command is appended.  step: opens a step of the cell's life.
+    leaves: what the product says that it leaves behind.
     marks: what was written into the cluster, by the index of the phase before which it was written.
     environment: all machines of the cell, as soon as there are any.
     """
@@ -47,6 +49,7 @@ class Witness:
     cell: Cell
     registry: str
     timeouts: Timeouts
+    leaves: ClusterLeaves
     ssh_options: Callable[[Environment], Sequence[str]]
     ssh_command: Callable[[Environment, Machine], Sequence[str]]
     step: Callable[[str], AbstractContextManager[Any]]
@@ -127,7 +130,7 @@ class Witness:
         """Look at the guest, leave a mark in it, and start the requests to the workload."""
         environment = before.environment
         options = self.ssh_options(environment)
-        inspection = Inspection(before, ssh_options=options, timeouts=self.timeouts)
+        inspection = Inspection(before, self.leaves, ssh_options=options, timeouts=self.timeouts)
         try:
             inspection.wait_for_api()
             record.before = observe(inspection)

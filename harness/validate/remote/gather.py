@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.spec.models import Timeouts
+from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.network_plugins import plugins
-from harness.validate.facts.node import SERVICES, NodeFacts, facts_of
+from harness.validate.facts.node import NodeFacts, facts_of
 from harness.validate.facts.programs import RunningPrograms, programs_of
 from harness.validate.remote.hosts import run_on_each
 
@@ -19,14 +20,29 @@ STATE = Path(__file__).with_name("on_node_state.py")
 MachineState = dict[str, dict[str, str]]  # by kind (file, mount, ...), then by name
 
 
-def gather_facts(hosts: Mapping[str, Any], timeouts: Timeouts) -> dict[str, NodeFacts]:
+def gather_facts(hosts: Mapping[str, Any], timeouts: Timeouts, expected: ExpectedGuest) -> dict[str, NodeFacts]:
     """Return every machine's facts.
 
     Raises:
         InfraError: a machine does not answer, or its output is malformed.
     """
-    units = [*SERVICES, *(plugin.unit for plugin in plugins().values())]
-    return run_on_each(hosts, FACTS, facts_of, timeouts, given={name: {"units": units} for name in hosts})
+    given = asked_of_machines(expected)
+    return run_on_each(hosts, FACTS, facts_of, timeouts, given=dict.fromkeys(hosts, given))
+
+
+def asked_of_machines(expected: ExpectedGuest) -> dict[str, Any]:
+    """Return what on_node_facts.py takes: which units to look at, and where the product's files are."""
+    leaves, own = expected.leaves, [expected.plugin] if expected.plugin is not None else []
+    units = {leaves.kubelet.unit, leaves.runtime_unit, *(plugin.unit for plugin in [*plugins().values(), *own])}
+    tools = {"kubectl": leaves.kubectl, "kubeadm": leaves.kubeadm}
+    return {
+        "units": sorted(unit for unit in units if unit is not None),
+        "certificates": leaves.certificates or "",
+        "manifests": leaves.control_plane.manifests or "",
+        "cni_plugins": leaves.cni_plugins or "",
+        "tools": {name: tool.path for name, tool in tools.items() if tool is not None and tool.path is not None},
+        "environment_file": leaves.etcd.environment_file or "",
+    }
 
 
 def gather_programs(

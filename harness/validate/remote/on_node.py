@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import ssl
 import subprocess
 import urllib.error
@@ -19,6 +20,7 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PROCESSES = {
     "kubelet",
     "containerd",
+    "crio",
     "kube-apiserver",
     "kube-controller-manager",
     "kube-scheduler",
@@ -72,10 +74,50 @@ def processes(*names: str) -> list[dict[str, Any]]:
             name = os.path.basename(argv[0])
             if name in (names or PROCESSES):
                 executable = os.readlink(f"/proc/{entry}/exe")
-                found.append({"pid": int(entry), "name": name, "argv": argv, "executable": executable})
+                group = (read(f"/proc/{entry}/cgroup") or "").strip().rpartition("\n")[2].partition("::")[2]
+                seen = {"pid": int(entry), "name": name, "argv": argv, "executable": executable, "cgroup": group}
+                found.append({**seen, "settings": settings(int(entry), name, argv)})
         except OSError:  # it ended meanwhile
             continue
     return found
+
+
+def settings(pid: int, name: str, argv: Sequence[str]) -> dict[str, str]:
+    """Return what a process takes from elsewhere than its flags, by the flags' names: etcd's environment or file."""
+    if name == "kube-apiserver" and flag(argv, "authorization-config"):
+        text = read_of(pid, flag(argv, "authorization-config")) or ""
+        return {"authorization-mode": ",".join(re.findall(r"^\s*-?\s*type:\s*[\"']?(\w+)", text, re.MULTILINE))}
+    if name != "etcd":
+        return {}
+    pairs = (entry.partition("=") for entry in (read(f"/proc/{pid}/environ") or "").split("\0"))
+    given = {n.removeprefix("ETCD_").replace("_", "-").lower(): value for n, _, value in pairs if n.startswith("ETCD_")}
+    path = flag(argv, "config-file") or given.get("config-file", "")
+    return etcd_file(read_of(pid, path) or "") if path else given
+
+
+def etcd_file(text: str) -> dict[str, str]:
+    """Return the settings of etcd's configuration file (YAML of two levels), by the names of its flags."""
+    found, prefix = {}, ""
+    for line in text.splitlines():
+        key, _, value = (part.strip().strip("\"'") for part in line.partition("#")[0].partition(": "))
+        key = key.rstrip(":")
+        if not key:
+            continue
+        if not line.startswith(" "):
+            prefix = "peer-" if key == "peer-transport-security" else ""
+        found[prefix + key if line.startswith(" ") else key] = value
+    return found
+
+
+def read_of(pid: int, path: str) -> str | None:
+    """Return a file as a process sees it: on the machine, or in its own container."""
+    text = read(path)
+    return text if text is not None else read(f"/proc/{pid}/root{path}")
+
+
+def effective(process: dict[str, Any], name: str) -> str:
+    """Return the value of a setting: that of the flag, or what the process takes from elsewhere."""
+    return flag(process["argv"], name) or process["settings"].get(name, "")
 
 
 def flag(argv: Sequence[str], name: str) -> str:

@@ -19,19 +19,19 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from harness.validate.remote.on_node import fetch, flag, processes, read, said
+from harness.validate.remote.on_node import effective, fetch, flag, processes, read, read_of, said
 
 COMMANDS = {
     "kubelet": ["kubelet", "--version"],
     "kubeadm": ["kubeadm", "version", "-o", "short"],
     "kubectl": ["kubectl", "version", "--client"],
     "containerd": ["containerd", "--version"],
+    "crio": ["crio", "--version"],
     "runc": ["runc", "--version"],
 }
 UNIT_PROPERTIES = "Id,LoadState,ActiveState,SubState,UnitFileState"
 SYSCTLS = ["net.ipv4.ip_forward", "net.bridge.bridge-nf-call-iptables"]
 ENDPOINTS = {
-    "kubelet": "http://127.0.0.1:10248/healthz",
     "kube-proxy": "http://127.0.0.1:10256/healthz",
     "kube-proxy mode": "http://127.0.0.1:10249/proxyMode",
 }
@@ -43,8 +43,17 @@ CERTIFICATE_FILES = [
     "/var/lib/kubelet/pki/kubelet.crt",
     "/etc/ssl/etcd/*.crt",
 ]
+# Flags that name certificates, and those that name kubeconfigs with one in them or beside them.
+CERTIFICATE_FLAGS = (
+    *("tls-cert-file", "client-ca-file", "root-ca-file", "etcd-cafile", "etcd-certfile"),
+    *("kubelet-client-certificate", "proxy-client-cert-file"),
+    *("cert-file", "trusted-ca-file", "peer-cert-file", "peer-trusted-ca-file"),
+)
+KUBECONFIG_FLAGS = ("kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig")
+KUBELET, API_SERVER = "kubelet's client", "API server"  # whose certificate it is
 PEM = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 EMBEDDED = re.compile(r"client-certificate-data:\s*(\S+)")
+BESIDE = re.compile(r"client-certificate:\s*(\S+)")
 
 
 def listed(argv: Sequence[str]) -> list[dict[str, Any]]:
@@ -56,9 +65,9 @@ def listed(argv: Sequence[str]) -> list[dict[str, Any]]:
     return found if isinstance(found, list) else []
 
 
-def plugins() -> dict[str, str | None]:
+def plugins(folder: str) -> dict[str, str | None]:
     """Return what each CNI plugin says when it is run without a command (its name and version)."""
-    found = sorted(p for p in glob.glob("/opt/cni/bin/*") if os.access(p, os.X_OK) and os.path.isfile(p))
+    found = sorted(p for p in glob.glob(folder + "/*") if os.access(p, os.X_OK) and os.path.isfile(p))
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda path: said([path]), found))
     return {os.path.basename(path): answers[place] for place, path in enumerate(found)}
@@ -79,16 +88,16 @@ def failed_units() -> list[str]:
 
 def etcd(running: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
     """Ask this machine's etcd over its gRPC gateway, with the certificates that it runs with; None where none runs."""
-    argv = next((process["argv"] for process in running if process["name"] == "etcd"), None)
-    if argv is None:
+    process = next((process for process in running if process["name"] == "etcd"), None)
+    if process is None:
         return None
-    urls = flag(argv, "listen-client-urls").split(",")
-    base = next((u for u in urls if "127.0.0.1" in u), urls[0])
+    urls = effective(process, "listen-client-urls").split(",")
+    base = next((u for u in urls if "127.0.0.1" in u), urls[0]).strip()
     context = None
     if base.startswith("https"):
         try:
-            context = ssl.create_default_context(cafile=flag(argv, "trusted-ca-file"))
-            context.load_cert_chain(flag(argv, "cert-file"), flag(argv, "key-file"))
+            context = ssl.create_default_context(cafile=effective(process, "trusted-ca-file"))
+            context.load_cert_chain(effective(process, "cert-file"), effective(process, "key-file"))
         except (OSError, ValueError) as error:
             return {"error": str(error)}
     return {
@@ -99,46 +108,111 @@ def etcd(running: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
     }
 
 
-def certificates() -> dict[str, str]:
-    """Return the first certificate (the leaf) of each file that holds one; never a key."""
+def certificates(running: Iterable[dict[str, Any]], folder: str) -> dict[str, str]:
+    """Return the first certificate (the leaf) of each file that holds one; never a key.
+
+    Files are those of known places, of the product's folder, and those that flags of running processes name.
+    """
+    patterns = [*CERTIFICATE_FILES, *([f"{folder}/*.crt", f"{folder}/etcd/*.crt"] if folder else [])]
+    texts = {path: read(path) or "" for pattern in patterns for path in sorted(glob.glob(pattern))}
+    for process in running:
+        named = [effective(process, name) for name in CERTIFICATE_FLAGS]
+        named += [beside(process, effective(process, name)) for name in KUBECONFIG_FLAGS]
+        for path in filter(None, named):
+            texts.setdefault(path, read_of(process["pid"], path) or "")
     found = {}
-    for pattern in CERTIFICATE_FILES:
-        for path in sorted(glob.glob(pattern)):
-            text = read(path) or ""
-            embedded = EMBEDDED.search(text)
-            if embedded:
-                text = base64.b64decode(embedded.group(1)).decode(errors="replace")
-            block = PEM.search(text)
-            if block:
-                found[path] = block.group(0)
+    for path, text in texts.items():
+        embedded = EMBEDDED.search(text)
+        block = PEM.search(base64.b64decode(embedded.group(1)).decode(errors="replace") if embedded else text)
+        if block:
+            found[path] = block.group(0)
     return found
+
+
+def beside(process: dict[str, Any], kubeconfig: str) -> str:
+    """Return the file of the client certificate that a kubeconfig names: itself, when it holds one."""
+    text = read_of(process["pid"], kubeconfig) or ""
+    named = BESIDE.search(text)
+    return named.group(1).strip("\"'") if named else kubeconfig if EMBEDDED.search(text) else ""
+
+
+def whose(running: Iterable[dict[str, Any]]) -> dict[str, str]:
+    """Return the files of the certificates that kubelet and the API server use, by whose they are."""
+    found = {}
+    for process in running:
+        if process["name"] == "kubelet":
+            found[KUBELET] = beside(process, effective(process, "kubeconfig"))
+        if process["name"] == "kube-apiserver":
+            found[API_SERVER] = effective(process, "tls-cert-file")
+    return {name: path for name, path in found.items() if path}
+
+
+def kubelet_files(running: Iterable[dict[str, Any]]) -> dict[str, str]:
+    """Return of the running kubelet's files: the folder of static pods, its health port, its API server and CA file."""
+    process = next((process for process in running if process["name"] == "kubelet"), None)
+    if process is None:
+        return {}
+    config = read(flag(process["argv"], "config")) or ""
+    kubeconfig = flag(process["argv"], "kubeconfig")
+    said_by = {
+        "manifests": (config, "staticPodPath"),
+        "healthz_port": (config, "healthzPort"),
+        "server": (read(kubeconfig) or "", "server"),
+        "ca": (read(kubeconfig) or "", "certificate-authority"),
+    }
+    found = {
+        name: re.search(rf"^\s*-?\s*{key}:\s*[\"']?([^\s\"']+)", text, re.M) for name, (text, key) in said_by.items()
+    }
+    return {"kubeconfig": kubeconfig, **{name: match.group(1) for name, match in found.items() if match}}
+
+
+def commands(running: Iterable[dict[str, Any]], tools: dict[str, str]) -> dict[str, list[str]]:
+    """Return what tells each program's version: that of the file that runs, and of the tools at the product's paths."""
+    files = {process["name"]: process["argv"][0] for process in running if process["argv"][0].startswith("/")}
+    files = {**{name: path for name, path in files.items() if os.access(path, os.X_OK)}, **tools}
+    return {name: [files.get(name, argv[0]), *argv[1:]] for name, argv in COMMANDS.items()}
+
+
+def own_units(running: Iterable[dict[str, Any]]) -> list[str]:
+    """Return the systemd units that running processes belong to."""
+    found = (re.findall(r"/([^/]+\.service)", process["cgroup"]) for process in running if process["name"] != "coredns")
+    return sorted({names[-1] for names in found if names})
 
 
 def main(argv: Sequence[str]) -> None:
     """Print the facts.
 
     Args:
-        argv: one JSON object: `units`, the names of the systemd units to report.
+        argv: one JSON object: `units`, the names of the systemd units to report; the folders `certificates`,
+            `manifests` and `cni_plugins` ("" where the product does not say); `tools`, files by program;
+            `environment_file` of etcd.
     """
+    given = json.loads(argv[0])
     running = processes()
+    kubelet = kubelet_files(running)
+    folder = given["manifests"] or kubelet.get("manifests") or "/etc/kubernetes/manifests"
+    endpoints = {"kubelet": f"http://127.0.0.1:{kubelet.get('healthz_port', '10248')}/healthz", **ENDPOINTS}
     disk = shutil.disk_usage("/")
     with ThreadPoolExecutor(4) as pool:
-        asked = {name: pool.submit(said, argv) for name, argv in COMMANDS.items()}
-        fetched = {name: pool.submit(fetch, url) for name, url in ENDPOINTS.items()}
+        asked = {name: pool.submit(said, argv) for name, argv in commands(running, given["tools"]).items()}
+        fetched = {name: pool.submit(fetch, url) for name, url in endpoints.items()}
     facts = {
         "time": time.time(),
         "hostname": socket.gethostname(),
         "machine_id": (read("/etc/machine-id") or "").strip(),
         "versions": {name: answer.result() for name, answer in asked.items()},
-        "cni_plugins": plugins(),
-        "units": units(json.loads(argv[0])["units"]),
+        "cni_plugins": plugins(given["cni_plugins"] or "/opt/cni/bin"),
+        "units": units(sorted({*given["units"], *own_units(running)})),
         "system_state": said(["systemctl", "is-system-running"]),
         "failed_units": failed_units(),
         "processes": running,
         "sysctls": {name: (read("/proc/sys/" + name.replace(".", "/")) or "").strip() for name in SYSCTLS},
         "swaps": (read("/proc/swaps") or "").splitlines()[1:],
-        "certificates": certificates(),
-        "manifests": [os.path.basename(path) for path in glob.glob("/etc/kubernetes/manifests/*.yaml")],
+        "certificates": certificates(running, given["certificates"]),
+        "whose_certificates": whose(running),
+        "manifests": [os.path.basename(path) for path in glob.glob(folder + "/*.y*ml")],
+        "kubelet": kubelet,
+        "environment_file": read(given["environment_file"]) if given["environment_file"] else None,
         "disk_free": disk.free,
         "disk_total": disk.total,
         # not by `list tables`: Debian 12's nft 1.0.6 crashes on what a newer one, kube-proxy's, has written

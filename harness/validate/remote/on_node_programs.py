@@ -19,12 +19,14 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from harness.validate.remote.on_node import COMMAND_SECONDS, DNS_SECONDS, fetch, flag, processes, read, said
+from harness.validate.remote.on_node import COMMAND_SECONDS, DNS_SECONDS, fetch, flag, processes, read, read_of, said
 
 VERSION_FLAGS = {"coredns": "-version"}  # all others take --version
 CONTAINERD_CONFIG = "/etc/containerd/config.toml"
-CA = "/etc/kubernetes/pki/ca.crt"
-SERVER = re.compile(r"^\s*server\s+(\S+)\s+(\S+)", re.MULTILINE)
+SERVERS = {  # how a proxy's file names its servers
+    "haproxy": re.compile(r"^\s*server\s+(?P<name>\S+)\s+(?P<address>\S+)", re.MULTILINE),
+    "nginx": re.compile(r"^\s*server\s+(?P<name>(?P<address>[^\s;{]+))\s*;", re.MULTILINE),
+}
 KUBE_PROXY_CONFIG = "http://127.0.0.1:10249/configz"
 PTR, OPT, INTERNET = 12, 41, 1
 RECURSE, CHECKING_DISABLED, DNSSEC_OK = 0x0100, 0x0010, 0x8000
@@ -48,32 +50,52 @@ def programs() -> list[dict[str, Any]]:
     ]
 
 
-def api_version() -> dict[str, Any] | None:
-    """Return what this machine's own API server answers at /version, None where none runs."""
+def api_version(said_ca: str) -> dict[str, Any] | None:
+    """Return what this machine's own API server answers at /version, None where none runs.
+
+    Args:
+        said_ca: the file of its CA; "": the one that it takes clients' certificates of.
+    """
     for process in processes("kube-apiserver"):
-        address, port = flag(process["argv"], "advertise-address"), flag(process["argv"], "secure-port") or "6443"
+        address = flag(process["argv"], "advertise-address") or "127.0.0.1"
+        port, ca = flag(process["argv"], "secure-port") or "6443", said_ca or flag(process["argv"], "client-ca-file")
         try:
-            context = ssl.create_default_context(cafile=CA)
-        except OSError as error:
-            return {"status": 0, "body": f"{CA}: {error}"}
+            context = ssl.create_default_context(cadata=read_of(process["pid"], ca) or "")
+        except (OSError, ValueError) as error:
+            return {"status": 0, "body": f"{ca}: {error}"}
         return fetch(f"https://{address}:{port}/version", None, context)
     return None
 
 
-def hosts() -> list[list[str]]:
-    """Return the lines of /etc/hosts as words, without comments."""
-    lines = (line.partition("#")[0].split() for line in (read("/etc/hosts") or "").splitlines())
+def hosts(file: str) -> list[list[str]]:
+    """Return the lines of a file like /etc/hosts as words, without comments."""
+    lines = (line.partition("#")[0].split() for line in (read(file) or "").splitlines())
     return [words for words in lines if words]
 
 
-def haproxy() -> dict[str, Any] | None:
-    """Return the servers in the running haproxy's file, when that changed, and when the newest process started."""
-    running = processes("haproxy")  # the master, and a new worker after each reload
-    path = next((p["argv"][p["argv"].index("-f") + 1] for p in running if "-f" in p["argv"]), None)
-    if path is None:
-        return None
-    servers = [list(match.groups()) for match in SERVER.finditer(read(path) or "")]
-    return {"servers": servers, "changed": changed(path), "started": max(started(p["pid"]) for p in running)}
+def proxy(file: str) -> dict[str, Any] | None:
+    """Return the servers in the running proxy's file, when that changed, and when the newest process started.
+
+    Args:
+        file: of haproxy or nginx; "": that of a running haproxy.
+    """
+    for kind, pattern in SERVERS.items():
+        running = processes(kind) or by_title(kind)  # the master, and a new worker after each reload
+        own = next((p["argv"][p["argv"].index("-f") + 1] for p in running if "-f" in p["argv"]), "")
+        path = file or own
+        if not running or not path:
+            continue
+        servers = [[found["name"], found["address"]] for found in pattern.finditer(read(path) or "")]
+        newest = max(started(p["pid"]) for p in running)
+        return {"kind": kind, "servers": servers, "changed": changed(path), "started": newest}
+    return None
+
+
+def by_title(program: str) -> list[dict[str, Any]]:
+    """Return the processes of a program that writes what it does into its command line, as nginx does."""
+    entries = (entry for entry in os.listdir("/proc") if entry.isdigit())
+    own = (entry for entry in entries if (read(f"/proc/{entry}/cmdline") or "").startswith(f"{program}: "))
+    return [{"pid": int(entry), "argv": []} for entry in own]
 
 
 def containerd() -> dict[str, Any] | None:
@@ -140,14 +162,15 @@ def main(argv: Sequence[str]) -> None:
     """Gather everything and print it.
 
     Args:
-        argv: one JSON object: `dns` (addresses of DNS servers to ask) and `address` (whose name to ask them for).
+        argv: one JSON object: `dns` (addresses of DNS servers to ask) and `address` (whose name to ask them for);
+            the files `hosts`, `ca` (of the API server) and `proxy` ("" where the product does not say).
     """
     asked = json.loads(argv[0])
     running = {
         "programs": programs(),
-        "api_version": api_version(),
-        "hosts": hosts(),
-        "haproxy": haproxy(),
+        "api_version": api_version(asked["ca"]),
+        "hosts": hosts(asked["hosts"] or "/etc/hosts"),
+        "proxy": proxy(asked["proxy"]),
         "containerd": containerd(),
         "kube_proxy": fetch(KUBE_PROXY_CONFIG),
         "dns": {server: lifetime(server, asked["address"]) for server in asked["dns"]},

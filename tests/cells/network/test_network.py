@@ -45,7 +45,7 @@ def test_pods_reach_pods_on_every_node(probes: Probes, expected: ExpectedGuest, 
     require(
         followed(lambda: network.unreachable_pods(probes, expected, protocol="http")),
         claim="a pod on every node reaches a pod on every node, including its own, over TCP",
-        look=expected.plugin.look,
+        look=expected.look,
         do=f"{expected.login()}, then curl http://POD_ADDRESS:8080/hostname",
     )
 
@@ -54,7 +54,7 @@ def test_pods_reach_pods_on_every_node_by_udp(probes: Probes, expected: Expected
     require(
         followed(lambda: network.unreachable_pods(probes, expected, protocol="udp")),
         claim="a pod on every node reaches a pod on every node, including its own, over UDP",
-        look=expected.plugin.look,
+        look=expected.look,
         do=f"{expected.login()}, then tcpdump -ni any udp port {UDP_PORT}",
     )
 
@@ -63,7 +63,7 @@ def test_large_answers_arrive_from_every_node(probes: Probes, expected: Expected
     require(
         followed(lambda: network.lost_large_answers(probes, expected)),
         claim=f"{network.LARGE_BYTES} bytes pass in both directions between every two nodes",
-        look=f"{expected.plugin.look}; the MTU of cni0, of the tunnel if there is one, and of the machine's link",
+        look=f"{expected.look}; the MTU of cni0, of the tunnel if there is one, and of the machine's link",
         do=f"{expected.login()}, then ip link; ping -M do -s 1422 NODE",
     )
 

@@ -14,8 +14,8 @@ def test_nodes_have_a_route_to_every_other_nodes_pods(
 ) -> None:
     require(
         pod_network.wrong_routes(facts, view, expected),
-        claim=f"every node has routes to the pods of all other nodes only, via {expected.plugin.gateway.words}",
-        look=expected.plugin.look,
+        claim=f"every node has routes to the pods of all other nodes only, via {pod_network.gateway_words(expected)}",
+        look=expected.look,
         do=f"{expected.login()}, then ip route",
     )
 
@@ -25,16 +25,17 @@ def test_nodes_have_the_network_plugins_tunnel_and_no_other(
 ) -> None:
     require(
         pod_network.wrong_tunnels(facts, expected),
-        claim=f"the tunnels on every node are those of {expected.network_plugin}: {expected.plugin.tunnel or 'none'}",
-        look=expected.plugin.look,
+        claim=f"the tunnels on every node are those of {expected.network_plugin}: {pod_network.tunnel(expected)}",
+        look=expected.look,
         do=f"{expected.login()}, then ip -details link",
     )
 
 
 def test_the_network_plugins_unit_runs_and_is_enabled(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
+    unit = pod_network.unit(expected)
     require(
         pod_network.wrong_plugin_units(facts, expected),
-        claim=f"{expected.plugin.unit} runs and is enabled on every node, and no other plugin's unit is installed",
-        look=f"journalctl -u {expected.plugin.unit} on the machine",
-        do=f"{expected.login()}, then systemctl status {expected.plugin.unit}",
+        claim=f"{unit} runs and is enabled on every node, and no other plugin's unit is installed",
+        look=f"journalctl -u {unit} on the machine",
+        do=f"{expected.login()}, then systemctl status {unit}",
     )

@@ -10,6 +10,10 @@ from typing import Any
 
 from harness.kube.kubeconfig import Opened
 from harness.model import Cell, Environment, GuestCluster, Machine, Phase, PlannedMachine
+from harness.paths import packaged_dir
+from harness.spec.loader import load_file
+from harness.spec.models import FILES
+from harness.spec.models.leaves import ClusterLeaves
 from harness.validate.facts.expected import ExpectedGuest, expected_of
 from harness.validate.facts.node import NodeFacts, facts_of
 
@@ -48,9 +52,19 @@ def guest(*, variables: Json | None = None, groups: tuple[tuple[str, ...], ...] 
     return GuestCluster(environment, Path("/cell/kubeconfig"), VARIABLES if variables is None else variables)
 
 
-def expected(*, variables: Json | None = None, groups: tuple[tuple[str, ...], ...] | None = None) -> ExpectedGuest:
-    """Return what the recorded guest must look like."""
-    return expected_of(guest(variables=variables, groups=groups))
+OURS: ClusterLeaves = dict(load_file(packaged_dir() / "matrix" / "product.yml", FILES["product.yml"])[0])[
+    "product"
+].cluster
+
+
+def expected(
+    *,
+    variables: Json | None = None,
+    groups: tuple[tuple[str, ...], ...] | None = None,
+    leaves: ClusterLeaves = OURS,
+) -> ExpectedGuest:
+    """Return what the recorded guest must look like, if its product leaves behind what it says."""
+    return expected_of(guest(variables=variables, groups=groups), leaves)
 
 
 def raw_facts(name: str) -> Json:

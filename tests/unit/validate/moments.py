@@ -43,7 +43,7 @@ def raw_running(machine: str) -> Json:
         "programs": found,
         "api_version": answer if machine == "cp-0" else None,
         "hosts": [["127.0.0.1", "localhost"], ["10.222.1.2", "cp-0"], ["10.222.1.3", "w-0"]],
-        "haproxy": {"servers": [["cp-0", "10.222.1.2:6443"]], "changed": 900.0, "started": 1000.0},
+        "proxy": {"kind": "haproxy", "servers": [["cp-0", "10.222.1.2:6443"]], "changed": 900.0, "started": 1000.0},
         "containerd": {"config": config, "changed": 900.0, "started": 1000.0},
         "kube_proxy": {"status": 200, "body": json.dumps({"kubeproxy.config.k8s.io": {"mode": "nftables"}})},
         "dns": {"10.243.1.2": {"seconds": 30, "error": ""}},

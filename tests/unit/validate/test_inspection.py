@@ -48,7 +48,7 @@ def unanswered(tmp_path: Path) -> GuestCluster:
 def test_an_api_that_does_not_answer_is_the_products_fault(tmp_path: Path) -> None:
     guest = unanswered(tmp_path)
     with pytest.raises(ProductError, match=r"does not answer at https://127\.0\.0\.1:1") as failed:
-        Inspection(guest, ssh_options=(), timeouts=IMPATIENT).wait_for_api()
+        Inspection(guest, guests.OURS, ssh_options=(), timeouts=IMPATIENT).wait_for_api()
     assert "vmatrix login cell-1 cp-0" in failed.value.hint
     assert "refused" in failed.value.detail
 
@@ -61,7 +61,7 @@ def test_an_api_behind_a_way_that_is_broken_is_the_infras_fault(tmp_path: Path) 
     machines = tuple(dataclasses.replace(m, tunnels=path) for m in guest.environment.machines)
     guest = dataclasses.replace(guest, environment=dataclasses.replace(guest.environment, machines=machines))
     with pytest.raises(InfraRetriable, match="the tunnel to the guest's API server is broken: 503 Service Unavailable"):
-        Inspection(guest, ssh_options=(), timeouts=IMPATIENT).wait_for_api()
+        Inspection(guest, guests.OURS, ssh_options=(), timeouts=IMPATIENT).wait_for_api()
 
 
 class Answers(Cluster):

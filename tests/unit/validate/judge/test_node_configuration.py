@@ -11,8 +11,6 @@ from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
 from harness.validate.judge.mismatch import Mismatch
 from harness.validate.judge.node_configuration import (
-    API_SERVER,
-    KUBELET_CLIENT,
     bad_certificates,
     confused_identities,
     wrong_flags,
@@ -32,6 +30,8 @@ from tests.unit.validate.changes import (
     without_process,
 )
 
+KUBELET_CLIENT = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+API_SERVER = "/etc/kubernetes/pki/apiserver.crt"
 RECORDED_AT = datetime(2026, 11, 21, 12, 30, tzinfo=UTC)
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from harness.errors import BadInput
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
 from harness.validate.judge import pod_network
-from harness.validate.judge.mismatch import Mismatch
+from harness.validate.judge.finding import NotJudged, real
+from harness.validate.judge.mismatch import Mismatch, require
 from harness.validate.judge.system_pods import wrong_image_versions
 from tests.unit.validate import guests
 from tests.unit.validate.views import view
@@ -134,9 +134,20 @@ def _without(pods: list[Json], start: str) -> list[Json]:
     return [pod for pod in pods if not pod["metadata"]["name"].startswith(start)]
 
 
-def test_a_plugin_that_nothing_is_known_of_is_no_pass() -> None:
-    with pytest.raises(BadInput, match=r"network plugin 'cilium' is not described, only flannel, routes"):
-        guests.expected(variables={**guests.VARIABLES, "cluster_network_plugin": "cilium"})
+UNKNOWN = guests.expected(variables={**guests.VARIABLES, "cluster_network_plugin": "calico"})
+
+
+@pytest.mark.parametrize(
+    "judge", [lambda f: pod_network.wrong_routes(f, view(), UNKNOWN), lambda f: pod_network.wrong_tunnels(f, UNKNOWN)]
+)
+def test_the_inside_of_a_plugin_that_nobody_describes_is_not_judged(judge: Callable[[Any], list[Mismatch]]) -> None:
+    with pytest.raises(NotJudged, match=r"neither product.yml nor network_plugins.yml describes .* 'calico'"):
+        require(judge(guests.facts()), claim="", look="", do="")
+
+
+def test_units_of_other_plugins_are_judged_without_a_description_of_the_cells_own() -> None:
+    found = pod_network.wrong_plugin_units(guests.facts(), UNKNOWN)
+    assert [one.where for one in real(found)] == ["cp-0 flannel-cni.path", "w-0 flannel-cni.path"]
 
 
 def test_only_networks_are_compared_with_the_pod_network() -> None:

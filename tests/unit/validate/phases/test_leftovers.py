@@ -64,10 +64,10 @@ FAULTS: list[Callable[[Json], None]] = [
     lambda raw: raw["hosts"].append(["10.222.1.9", "w-1"]),
     lambda raw: raw["hosts"].append(["10.222.1.9", "renamed"]),
     lambda raw: raw.update(hosts=[["127.0.0.1", "localhost"]]),
-    lambda raw: raw["haproxy"]["servers"].append(["w-1", "10.222.1.9:6443"]),
-    lambda raw: raw["haproxy"].update(servers=[]),
-    lambda raw: raw["haproxy"].update(changed=2000.0),
-    lambda raw: raw.update(haproxy=None),
+    lambda raw: raw["proxy"]["servers"].append(["w-1", "10.222.1.9:6443"]),
+    lambda raw: raw["proxy"].update(servers=[]),
+    lambda raw: raw["proxy"].update(changed=2000.0),
+    lambda raw: raw.update(proxy=None),
 ]
 
 

@@ -33,7 +33,7 @@ class Silent:
     api = None
     expected = guests.expected()
 
-    def __init__(self, guest: Any, **_: Any) -> None:
+    def __init__(self, guest: Any, leaves: object, **_: Any) -> None:
         self.guest = guest
 
     def wait_for_api(self) -> None:
@@ -42,7 +42,7 @@ class Silent:
 
 def witness(*phases: Phase) -> Witness:
     cell = Cell("c", {}, "s", phases, (), {})
-    return Witness(cell, "mirror:5000", TIMEOUTS, lambda _: (), lambda *_: HERE, lambda _: nullcontext())
+    return Witness(cell, "mirror:5000", TIMEOUTS, guests.OURS, lambda _: (), lambda *_: HERE, lambda _: nullcontext())
 
 
 @pytest.fixture

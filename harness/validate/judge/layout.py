@@ -1,0 +1,46 @@
+"""How the programs of a guest run: as the product says, or as its machines and its API show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from harness.validate.facts.cluster import ClusterView, by_name
+from harness.validate.facts.expected import CONTROL_PLANE_PROGRAMS, RUNTIMES, ExpectedGuest
+from harness.validate.facts.node import NodeFacts
+
+Facts = Mapping[str, NodeFacts]
+STATIC = (*CONTROL_PLANE_PROGRAMS, "etcd")  # what may be a static pod on a control plane
+
+
+def absent(facts: Facts, program: str) -> bool:
+    """Tell whether no machine runs a program under its own name; false when no machine was looked at."""
+    return bool(facts) and not any(seen.running(program) for seen in facts.values())
+
+
+def static_by_facts(facts: Facts, expected: ExpectedGuest) -> dict[str, bool | None]:
+    """Tell of each program whether control planes run it as a static pod; None where they do not run it."""
+    found: dict[str, bool | None] = {}
+    for program in STATIC:
+        running = [p for name in expected.control_plane if name in facts for p in facts[name].running(program)]
+        seen = any(process.in_pod for process in running) if running else None
+        said = expected.static(program)
+        found[program] = seen if said is None else said
+    return found
+
+
+def static_by_view(view: ClusterView, expected: ExpectedGuest) -> dict[str, bool | None]:
+    """Tell of each program whether control planes run it as a static pod; None where the API shows no such pod."""
+    pods = set(by_name(view.system_pods))
+    found: dict[str, bool | None] = {}
+    for program in STATIC:
+        seen = True if any(f"{program}-{name}" in pods for name in expected.control_plane) else None
+        said = expected.static(program)
+        found[program] = seen if said is None else said
+    return found
+
+
+def runtime_of(facts: Facts, expected: ExpectedGuest) -> str:
+    """Return the name of the container runtime's process: of the cell's, or of the one that runs; "" for neither."""
+    if expected.runtime:
+        return expected.runtime_process
+    return next((process for process in RUNTIMES.values() if facts and not absent(facts, process)), "")
