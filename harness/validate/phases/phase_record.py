@@ -10,13 +10,22 @@ from harness.validate.facts.availability import Availability
 from harness.validate.phases.observation import Observation
 
 
+@dataclass(frozen=True)
+class LocalApi:
+    """Where a node reaches the API on itself; `why` it does not, where there is no URL.  ca: the file of its CA."""
+
+    url: str = ""
+    ca: str = ""
+    why: str = ""
+
+
 @dataclass
 class PhaseRecord:
     """What was seen of one phase; `trouble` is why something was not.
 
     before: the guest when the phase began.  availability: of the addresses requested during it, by name.
     client: the machine that sent the requests.  seconds: how long the phase took.
-    single: whether the workload had only one node.
+    single: whether the workload had only one node.  api: where the client reaches the API on itself.
     """
 
     before: Observation | None = None
@@ -25,6 +34,7 @@ class PhaseRecord:
     seconds: float = 0.0
     single: bool = False
     trouble: VmatrixError | None = None
+    api: LocalApi = field(default_factory=LocalApi)
 
     def of(self, name: str) -> Availability:
         """Return the availability of one address.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness.errors import HarnessBug
 from harness.model import Cell
+from harness.validate.judge.finding import unjudged
 from harness.validate.judge.mismatch import Mismatch, differs
 from harness.validate.phases.observation import Observation
 from harness.validate.phases.setting_places import LOOKS, RequestedSetting
@@ -19,22 +19,24 @@ SEEN_ELSEWHERE: Mapping[str, str] = {
 
 
 def requested_in(cell: Cell, index: int) -> tuple[RequestedSetting, ...]:
-    """Return the settings that the scenario requests in a phase or in an earlier one.
-
-    Raises:
-        HarnessBug: no check looks at a variable of the scenario, so it could do nothing unnoticed.
-    """
-    own = {name: value for name, value in cell.phases[index].vars.items() if cell.vars.get(name) != value}
-    axes = {name for name in own if name in cell.vars and name not in LOOKS}  # another version, by a phase's `values`
-    unknown = sorted(own.keys() - axes - LOOKS.keys() - SEEN_ELSEWHERE.keys())
-    if unknown:
-        raise HarnessBug(
-            f"no check looks at {', '.join(unknown)}, which scenario {cell.scenario} sets",
-            hint="add to harness/validate/phases/setting_places.py where a running cluster shows it",
-        )
+    """Return the settings that the scenario requests in a phase or in an earlier one, as far as checks look at them."""
+    own = _of_scenario(cell, index)
     return tuple(
         RequestedSetting(variable, *leaf) for variable in own if variable in LOOKS for leaf in leaves(own[variable])
     )
+
+
+def not_looked_at(cell: Cell, index: int) -> list[Mismatch]:
+    """Return the variables of the scenario that no check looks at: one in the product's own words, mostly."""
+    own = _of_scenario(cell, index)
+    axes = {name for name in own if name in cell.vars and name not in LOOKS}  # another version, by a phase's `values`
+    unknown = sorted(own.keys() - axes - LOOKS.keys() - SEEN_ELSEWHERE.keys())
+    why = f"no check knows where a running cluster shows it; scenario {cell.scenario} sets it"
+    return [unjudged(name, why) for name in unknown]
+
+
+def _of_scenario(cell: Cell, index: int) -> dict[str, Any]:
+    return {name: value for name, value in cell.phases[index].vars.items() if cell.vars.get(name) != value}
 
 
 def first_requested_in(cell: Cell, index: int) -> tuple[RequestedSetting, ...]:

@@ -5,33 +5,62 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from harness.validate.facts.cluster import ClusterView, Json
-from harness.validate.facts.expected import CONTROL_PLANE_PROGRAMS, ExpectedGuest
+from harness.validate.facts.expected import CONTROL_PLANE_PROGRAMS
+from harness.validate.judge.finding import unjudged
+from harness.validate.judge.layout import absent, static_by_facts
 from harness.validate.judge.mismatch import Mismatch, differs, on_every
 from harness.validate.phases.observation import Observation
 
 Versions = Mapping[str, str]
 
 
-def wanted_versions(expected: ExpectedGuest) -> dict[str, str]:
-    """Return the version that must be seen at every place that shows the version of a component."""
+def wanted_versions(seen: Observation) -> dict[str, str]:
+    """Return the version that must be seen at every place that shows the version of a component.
+
+    A program that no machine runs under its own name, and of which the product does not say that it runs, has no place;
+    nor has a version that the product decides.
+    """
+    expected = seen.expected
+    wanted = _agents(seen)
+    for node in expected.control_plane:
+        if expected.static("kube-apiserver") is not None or not absent(seen.facts, "kube-apiserver"):
+            wanted[f"{node}: API server, its /version"] = expected.kubernetes
+        for program, static in static_by_facts(seen.facts, expected).items():
+            version = expected.etcd_version if program == "etcd" else expected.kubernetes
+            if program != "etcd" and static is not None:
+                wanted[f"{node}: {program}, running"] = version
+            if static and version:
+                wanted[f"{node}: {program}, image"] = version
+    if expected.etcd_version and (expected.leaves.etcd.runs_as is not None or not absent(seen.facts, "etcd")):
+        for machine in expected.etcd:
+            wanted[f"{machine}: etcd, running"] = expected.etcd_version
+            wanted[f"{machine}: etcd, as it reports"] = expected.etcd_version
+    if expected.coredns:
+        wanted["CoreDNS, running"] = wanted["CoreDNS, image"] = expected.coredns
+    return wanted
+
+
+def _agents(seen: Observation) -> dict[str, str]:
+    """Return the places that show the versions of kubelets and kube-proxies."""
+    expected = seen.expected
     wanted: dict[str, str] = {}
     for node in expected.nodes:
-        wanted[f"{node}: kubelet, running"] = expected.kubernetes
         wanted[f"{node}: kubelet, as its Node reports"] = expected.kubernetes
-        wanted[f"{node}: kube-proxy, running"] = expected.kubernetes
-        wanted[f"{node}: kube-proxy, image"] = expected.kubernetes
-    for node in expected.control_plane:
-        wanted[f"{node}: API server, its /version"] = expected.kubernetes
-        for program in CONTROL_PLANE_PROGRAMS:
-            wanted[f"{node}: {program}, running"] = expected.kubernetes
-            wanted[f"{node}: {program}, image"] = expected.kubernetes
-    for machine in expected.etcd:
-        wanted[f"{machine}: etcd, running"] = expected.etcd_version
-        wanted[f"{machine}: etcd, as it reports"] = expected.etcd_version
-        if expected.stacked_etcd:
-            wanted[f"{machine}: etcd, image"] = expected.etcd_version
-    wanted["CoreDNS, running"] = wanted["CoreDNS, image"] = expected.coredns
+        if expected.leaves.kubelet.unit is not None or not absent(seen.facts, "kubelet"):
+            wanted[f"{node}: kubelet, running"] = expected.kubernetes
+        if expected.leaves.kube_proxy is not None or not absent(seen.facts, "kube-proxy"):
+            wanted[f"{node}: kube-proxy, running"] = expected.kubernetes
+            wanted[f"{node}: kube-proxy, image"] = expected.kubernetes
     return wanted
+
+
+def not_judged(seen: Observation) -> list[Mismatch]:
+    """Return the components of which nothing shows a version that is known."""
+    places = wanted_versions(seen)
+    components = ("kubelet, running", "kube-proxy, running", *(f"{p}, running" for p in CONTROL_PLANE_PROGRAMS))
+    components = (*components, "etcd, running", "CoreDNS, running")
+    why = "no machine runs it under that name, or its version is not known"
+    return [unjudged(name, why) for name in components if not any(place.endswith(name) for place in places)]
 
 
 def seen_versions(seen: Observation) -> dict[str, str]:
@@ -58,7 +87,7 @@ def not_upgraded(before: Observation, after: Observation) -> list[Mismatch]:
 
     Where the version must change, it must also differ from the one seen there before, whatever was expected.
     """
-    old, new = wanted_versions(before.expected), wanted_versions(after.expected)
+    old, new = wanted_versions(before), wanted_versions(after)
     was, now = seen_versions(before), seen_versions(after)
     changing = [place for place in new if place in old and old[place] != new[place]]
     found = [] if changing else [Mismatch("the phase", "at least one component whose version changes", "none")]
@@ -67,13 +96,13 @@ def not_upgraded(before: Observation, after: Observation) -> list[Mismatch]:
     for place in changing:
         if was.get(place) == now.get(place):
             found.append(Mismatch(place, f"another version than before, {old[place]}", now.get(place) or "none"))
-    return found
+    return found + not_judged(after)
 
 
 def side_by_side(before: Observation, after: Observation) -> dict[str, list[str]]:
     """Return the versions seen before and after at every place, for people to read."""
     was, now = seen_versions(before), seen_versions(after)
-    places = {**wanted_versions(before.expected), **wanted_versions(after.expected)}
+    places = {**wanted_versions(before), **wanted_versions(after)}
     return {place: [was.get(place, ""), now.get(place, "")] for place in sorted(places)}
 
 

@@ -21,6 +21,7 @@ from harness.validate.conformance.curated import AGNHOST
 from harness.validate.facts.availability import read_availability
 from harness.validate.inspection import Inspection
 from harness.validate.phases.data import leave_mark
+from harness.validate.phases.local_api import local_api
 from harness.validate.phases.observation import observe
 from harness.validate.phases.phase_record import PhaseRecord
 from harness.validate.phases.workload import place_workload
@@ -31,8 +32,6 @@ from harness.validate.remote.hosts import open_hosts
 API = "API at a node's own address"
 WORKLOAD = "workload"
 KEEPS_ANSWERING = "keeps-answering"  # the value of a phase's `workload` in scenarios.yml
-API_URL = "https://127.0.0.1:6445/readyz"
-CA = "/etc/kubernetes/pki/ca.crt"
 
 
 @dataclass
@@ -151,7 +150,10 @@ class Witness:
         environment = inspection.guest.environment
         client = client_of(self.cell, index, environment)
         record.client = client.name
-        addresses = {WORKLOAD: (f"http://{address}/hostname", ""), API: (API_URL, CA)}
+        record.api = local_api(inspection.expected, record.before, client.name)
+        addresses = {WORKLOAD: (f"http://{address}/hostname", "")}
+        if record.api.url:
+            addresses[API] = (f"{record.api.url}/readyz", record.api.ca)
         log = environment.files.answers(self.cell.stage(index))
         log.parent.mkdir(parents=True, exist_ok=True)
         stream = send_requests(client, self.ssh_command(environment, client), addresses, log, self.timeouts)

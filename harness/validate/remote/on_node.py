@@ -74,7 +74,9 @@ def processes(*names: str) -> list[dict[str, Any]]:
             name = os.path.basename(argv[0])
             if name in (names or PROCESSES):
                 executable = os.readlink(f"/proc/{entry}/exe")
-                group = (read(f"/proc/{entry}/cgroup") or "").strip().rpartition("\n")[2].partition("::")[2]
+                # one line with cgroup v2; with v1 a line per controller, of which some have none of their own
+                lines = (read(f"/proc/{entry}/cgroup") or "").splitlines()
+                group = max((line.split(":", 2)[-1] for line in lines), key=len, default="")
                 seen = {"pid": int(entry), "name": name, "argv": argv, "executable": executable, "cgroup": group}
                 found.append({**seen, "settings": settings(int(entry), name, argv)})
         except OSError:  # it ended meanwhile

@@ -21,7 +21,7 @@ def test_every_machine_is_as_before_its_deployment(
 ) -> None:
     names = cell.phases[phase].machines
     require(
-        not_as_before(names, witness.bare_states(), witness.states_of(names)),
+        not_as_before(names, witness.bare_states(), witness.states_of(names), witness.leaves),
         claim="nothing of the cluster is left on any machine: no process, mount, network namespace, interface, route, "
         "firewall rule, unit, control group, kernel setting or file",
         look="the role reset in the phase's log",

@@ -66,7 +66,7 @@ def test_removed_machines_are_as_before_their_deployment(
 ) -> None:
     names = cell.phases[phase].removed
     require(
-        not_as_before(names, witness.bare_states(), witness.states_of(names)),
+        not_as_before(names, witness.bare_states(), witness.states_of(names), witness.leaves),
         claim=f"nothing of the cluster is left on {', '.join(names)}: no process, mount, interface, rule or file",
         look="the role reset in the phase's log",
         do=f"{after.expected.login(names[0])}, then ps -ef; findmnt; ip link; nft list ruleset",

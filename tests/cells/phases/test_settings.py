@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.model import Cell
+from harness.validate.judge.finding import together
 from harness.validate.judge.mismatch import require
 from harness.validate.phases import settings
 from harness.validate.phases.observation import Observation
@@ -12,7 +13,8 @@ from harness.validate.phases.observation import Observation
 
 def asks(cell: Cell, index: int) -> bool:
     """Tell whether the scenario requests settings in a phase or in an earlier one."""
-    return cell.phases[index].cluster and bool(settings.requested_in(cell, index))
+    there = settings.requested_in(cell, index) or settings.not_looked_at(cell, index)
+    return cell.phases[index].cluster and bool(there)
 
 
 def asks_for_more(cell: Cell, index: int) -> bool:
@@ -23,8 +25,9 @@ def asks_for_more(cell: Cell, index: int) -> bool:
 
 @pytest.mark.when(phase=asks)
 def test_settings_of_the_scenario_are_those_of_what_runs(cell: Cell, phase: int, after: Observation) -> None:
+    requested, unseen = settings.requested_in(cell, phase), settings.not_looked_at(cell, phase)
     require(
-        settings.not_in_force(settings.requested_in(cell, phase), after),
+        together(*([settings.not_in_force(requested, after)] if requested else []), unseen),
         claim="every setting of the scenario is in force wherever it applies",
         look="the phase's log: was the program restarted after its configuration changed?",
         do=f"{after.expected.login()}, then tr '\\0' '\\n' < /proc/$(pidof PROGRAM)/cmdline",

@@ -6,11 +6,26 @@ import copy
 
 import pytest
 
-from harness.validate.phases.machine_state import KINDS, LISTED, not_as_before
+from harness.spec.models.leaves import ClusterLeaves
+from harness.validate.judge.finding import real
+from harness.validate.judge.mismatch import Mismatch
+from harness.validate.phases import machine_state
+from harness.validate.phases.machine_state import KINDS, LISTED
 from harness.validate.remote.gather import MachineState
+from tests.unit.validate import guests
 
 ALL = (*KINDS, "firewall rule")
 WELL: MachineState = {kind: {f"{kind} of the system": "as it is"} for kind in ALL}
+UNSAID = ClusterLeaves()
+
+
+def not_as_before(
+    names: tuple[str, ...],
+    before: dict[str, MachineState],
+    after: dict[str, MachineState],
+    leaves: ClusterLeaves = guests.OURS,
+) -> list[Mismatch]:
+    return machine_state.not_as_before(names, before, after, leaves)
 
 
 def test_a_machine_as_before_passes() -> None:
@@ -44,3 +59,40 @@ def test_many_differences_are_counted() -> None:
     found = not_as_before(("m",), {"m": WELL}, {"m": after})
     assert len(found) == LISTED + 1
     assert found[-1].seen == "5 more differences"
+
+
+def left(kind: str, name: str) -> MachineState:
+    """Return the state of a machine on which one thing more is left."""
+    after = copy.deepcopy(WELL)
+    after[kind][name] = ""
+    return after
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("process", "/usr/local/bin/etcd"),
+        ("process", "/usr/local/bin/containerd-shim-runc-v2 -namespace k8s.io -id 1"),
+        ("mount", "/var/lib/kubelet/pods/1/volumes/token"),
+        ("link", "flannel.1"),
+        ("firewall rule", "1: chain KUBE-SERVICES {"),
+        ("control group", "kubepods"),
+    ],
+)
+def test_what_disturbs_another_cluster_is_found_after_the_reset_of_any_product(kind: str, name: str) -> None:
+    assert real(not_as_before(("m",), {"m": WELL}, {"m": left(kind, name)}, UNSAID))
+
+
+@pytest.mark.parametrize(("kind", "name"), [("file", "/usr/local/bin/crictl"), ("process", "/usr/bin/chronyd")])
+def test_files_and_other_programs_are_not_judged_where_the_product_does_not_say_what_it_leaves(
+    kind: str, name: str
+) -> None:
+    found = not_as_before(("m",), {"m": WELL}, {"m": left(kind, name)}, UNSAID)
+    assert real(found) == []
+    assert [str(one).partition(":")[0] for one in found] == ["each file", "each unit", "each kernel setting"]
+
+
+def test_a_product_may_say_what_a_reset_leaves() -> None:
+    said = ClusterLeaves(reset_leaves=("file /usr/local/bin/*",))
+    assert not_as_before(("m",), {"m": WELL}, {"m": left("file", "/usr/local/bin/crictl")}, said) == []
+    assert real(not_as_before(("m",), {"m": WELL}, {"m": left("file", "/var/lib/etcd/member")}, said))

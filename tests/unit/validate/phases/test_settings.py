@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from harness.errors import HarnessBug
 from harness.model import Cell, Phase
 from harness.plan import make_cell
 from harness.plan.tiers import tier_cells
 from harness.spec import load_spec
 from harness.spec.project import matrix_dir
+from harness.validate.judge.finding import NotJudged, together
+from harness.validate.judge.mismatch import require
 from harness.validate.phases import settings
 from harness.validate.phases.observation import Observation
 from harness.validate.phases.setting_places import RequestedSetting
@@ -127,9 +128,13 @@ def test_what_is_asked_for_is_what_the_scenario_adds() -> None:
     assert [one.variable for one in settings.first_requested_in(lived, 2)] == ["cluster_coredns_cache_seconds"]
 
 
-def test_a_variable_that_nobody_sees_is_a_bug_of_the_harness() -> None:
-    with pytest.raises(HarnessBug, match="no check looks at cluster_colour, which scenario odd sets"):
-        settings.requested_in(cell({"cluster_colour": "blue"}), 0)
+def test_a_variable_that_nobody_sees_is_not_judged_and_named() -> None:
+    (found,) = settings.not_looked_at(cell({"cluster_colour": "blue"}), 0)
+    assert str(found).startswith(
+        "cluster_colour: no check knows where a running cluster shows it; scenario odd sets it"
+    )
+    with pytest.raises(NotJudged, match="cluster_colour"):
+        require(together([found]), claim="", look="", do="")
 
 
 def test_every_variable_of_every_shipped_scenario_is_seen() -> None:

@@ -21,7 +21,7 @@ def test_an_upgrade_of_everything_passes() -> None:
 
 
 def test_what_has_to_be_seen_is_every_component_on_every_machine() -> None:
-    places = upgrade.wanted_versions(moment(NEW).expected)
+    places = upgrade.wanted_versions(moment(NEW))
     for said in ("kubelet, running", "kube-proxy, running", "kube-proxy, image", "kubelet, as its Node reports"):
         assert {f"cp-0: {said}", f"w-0: {said}"} <= places.keys()
     for program in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd"):
@@ -33,7 +33,7 @@ def test_what_has_to_be_seen_is_every_component_on_every_machine() -> None:
 def test_what_was_seen_is_told_side_by_side() -> None:
     told = upgrade.side_by_side(moment(OLD), moment(NEW))
     assert told["w-0: kubelet, running"] == [OLD, NEW]
-    assert told.keys() == upgrade.wanted_versions(moment(NEW).expected).keys()
+    assert told.keys() == upgrade.wanted_versions(moment(NEW)).keys()
 
 
 def test_an_upgrade_that_had_happened_already_fails() -> None:
@@ -47,7 +47,7 @@ def test_a_record_of_before_that_shows_the_new_version_fails_at_every_place() ->
     lied = replace(early, expected=moment(OLD).expected)
     found = upgrade.not_upgraded(lied, moment(NEW))
     assert {f.where for f in found if "another version than before" in f.expected} == {
-        place for place in upgrade.wanted_versions(early.expected) if "etcd" not in place and "CoreDNS" not in place
+        place for place in upgrade.wanted_versions(early) if "etcd" not in place and "CoreDNS" not in place
     }
 
 
