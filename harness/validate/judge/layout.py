@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 from harness.validate.facts.cluster import ClusterView, by_name
 from harness.validate.facts.expected import CONTROL_PLANE_PROGRAMS, RUNTIMES, ExpectedGuest
@@ -44,3 +45,10 @@ def runtime_of(facts: Facts, expected: ExpectedGuest) -> str:
     if expected.runtime:
         return expected.runtime_process
     return next((process for process in RUNTIMES.values() if facts and not absent(facts, process)), "")
+
+
+def etcd_is_used(facts: Facts, expected: ExpectedGuest) -> bool:
+    """Tell whether a running API server uses an etcd on the inventory's machines, its own or another."""
+    here = {*expected.addresses.values(), "127.0.0.1", "localhost", "::1"}
+    servers = [p.flag("etcd-servers") or "" for seen in facts.values() for p in seen.running("kube-apiserver")]
+    return any(urlsplit(url).hostname in here for text in servers for url in text.split(","))

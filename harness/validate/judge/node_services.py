@@ -9,7 +9,7 @@ from pathlib import PurePath
 from harness.validate.facts.expected import CONTROL_PLANE_PROGRAMS, PROXY_MODES, ExpectedGuest
 from harness.validate.facts.node import NodeFacts, Process
 from harness.validate.judge.finding import together, unjudged
-from harness.validate.judge.layout import absent, runtime_of, static_by_facts
+from harness.validate.judge.layout import absent, etcd_is_used, runtime_of, static_by_facts
 from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
 
 Facts = Mapping[str, NodeFacts]
@@ -62,7 +62,8 @@ def misplaced_processes(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]
 
     parts: list[list[Mismatch]] = []
     for programs, said in ((CONTROL_PLANE_PROGRAMS, leaves.control_plane.runs_as), (("etcd",), leaves.etcd.runs_as)):
-        if said is None and all(absent(facts, program) for program in programs):
+        unnamed = said is None and all(absent(facts, program) for program in programs)
+        if unnamed and not (programs == ("etcd",) and etcd_is_used(facts, expected)):
             parts.append([unjudged(f"where {', '.join(programs)} run", UNNAMED)])
         else:
             parts += [on_every(expected.machines, facts, partial(judge, program)) for program in programs]

@@ -39,7 +39,7 @@ def _program(facts: Facts, expected: ExpectedGuest, program: str, version: str, 
         return [unjudged(f"the version of {program}", expected.why_unknown(program))]
     if tool is None and facts and not installed:
         return [unjudged(f"the version of {program}", "it is not in the usual folders of any machine")]
-    names = expected.nodes if tool is not None and tool.group == "node" else expected.control_plane
+    names = expected.nodes if tool is None or tool.group == "node" else expected.control_plane
     agents = ("kubelet", "runc", runtime_of(facts, expected))  # of the rest, each machine may have it or not
     names = names if tool is not None or program in agents else installed
 
