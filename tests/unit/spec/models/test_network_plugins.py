@@ -50,7 +50,6 @@ def test_plugins_are_known_by_name(described: Path) -> None:
     [
         ("gateway: subnet", "gateway: sideways", "cluster_network_plugins.wide.gateway: "),
         ("wide-system/wide", "wide", "cluster_network_plugins.wide.daemon_set: "),
-        ("    unit: wide.path\n", "", "cluster_network_plugins.wide.unit: missing"),
         ("tunnel:", "tunel:", "cluster_network_plugins.wide.tunel: "),
     ],
 )
@@ -62,8 +61,20 @@ def test_a_mistake_is_named_by_file_and_line(described: Path, old: str, new: str
     assert message in str(refused.value)
 
 
-def test_a_plugin_that_is_not_described_is_refused(described: Path) -> None:
+def test_a_plugin_need_have_neither_unit_nor_routes(described: Path) -> None:
+    change(described / "network_plugins.yml", "    unit: wide.path\n    gateway: subnet\n", "")
+    plugin = load_spec(described).network_plugins["wide"]
+    assert (plugin.unit, plugin.gateway) == (None, None)
+
+
+def test_a_plugin_that_is_not_described_loses_checks_of_its_inside_only(described: Path) -> None:
     change(described / "axes.yml", "cluster_network_plugin: wide", "cluster_network_plugin: wise")
+    assert "wise" not in load_spec(described).network_plugins
+
+
+def test_a_plugin_that_is_not_described_is_refused_where_all_checks_are_required(described: Path) -> None:
+    change(described / "axes.yml", "cluster_network_plugin: wide", "cluster_network_plugin: wise")
+    change(described / "product.yml", "  phases:\n", "  checks: {require_all: true}\n  phases:\n")
     with pytest.raises(BadInput) as refused:
         load_spec(described)
     assert "axes.yml:5: " in str(refused.value)
