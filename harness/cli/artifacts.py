@@ -11,14 +11,17 @@ from rich.table import Table
 
 from harness.artifacts import catalogue as entries
 from harness.artifacts import modules, prune, refs
+from harness.artifacts.product.offer import Offer
 from harness.artifacts.recipe import ArtifactLimits, Ref, Source
 from harness.artifacts.serving import serving
 from harness.artifacts.store import Store
 from harness.artifacts.supply import Supply
 from harness.cli.artifacts_progress import showing
 from harness.errors import BadInput
-from harness.paths import PACKAGED, settings_dir
-from harness.spec.project import timeouts_of
+from harness.paths import PACKAGED, cache_dir, settings_dir
+from harness.providers import offer_of
+from harness.session.choice import choose
+from harness.spec.project import Project, timeouts_of
 from harness.spec.settings import load_settings
 
 app = typer.Typer(no_args_is_help=True, help="Build, download, cache and serve binaries and container images.")
@@ -110,27 +113,47 @@ def serve(
         list[str] | None, typer.Option(help="Serve the images of this version; can be repeated.")
     ] = None,
     add_ons: Annotated[bool, typer.Option("--add-ons", help="Serve the images of all add-ons, too.")] = False,
+    tier: Annotated[
+        str | None, typer.Option(help="Serve what the product of this project asks for in this tier's cells instead.")
+    ] = None,
     source: SourceOption = Source.AUTO,
 ) -> None:
     """Serve the cache and a registry until interrupted."""
     store = _store(source)
+    if tier is not None and (kubernetes or add_ons):
+        raise BadInput("--tier says what is served; leave out --kubernetes and --add-ons")
+    offer = _of_tier(tier, store) if tier is not None else None
     versions = kubernetes or [next(iter(store.catalogue.kubernetes))]
-    images = [ref for version in versions for ref in refs.images(store.catalogue, version)]
+    images = [ref for version in versions for ref in refs.images(store.catalogue, version)] if offer is None else []
     if add_ons:
         images += refs.add_ons(store.catalogue)
     with showing(out) as progress:
-        store.ensure([*images, refs.newest(store.catalogue, "registry")], progress)
+        made = (*offer.programs, *offer.images) if offer is not None else ()
+        store.ensure([*made, *images, refs.newest(store.catalogue, "registry")], progress)
+        trees = offer.publish(store, cache_dir(), progress) if offer is not None else {}
+    images = [*images, *offer.images] if offer is not None else images
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    supply = Supply(versions[0], images, store)
+    supply = Supply(versions[0], images, store, uploads=offer.uploads if offer is not None else ())
     try:
         with serving(supply, images, mirror=listen, registry=registry) as running:
             out.print(f"binaries at http://{listen}/bin/NAME/VERSION/FILE", soft_wrap=True, highlight=False)
+            for tree in trees.values():
+                out.print(
+                    f"{len(tree.sums)} files at http://{listen}/files/{tree.key}/", soft_wrap=True, highlight=False
+                )
             out.print(
                 f"{running.published} images at {registry}; press Ctrl-C to stop", soft_wrap=True, highlight=False
             )
             running.wait()
     except KeyboardInterrupt:
         out.print("stopped")
+
+
+def _of_tier(tier: str, store: Store) -> Offer:
+    """Return what the project's product asks for in the cells of a tier."""
+    project = Project.load(load_settings(settings_dir()).settings)
+    cells = [found.cell for found in choose(project.spec, project.settings, tier=tier)]
+    return offer_of(project, cells, store.catalogue)
 
 
 def _store(source: Source) -> Store:

@@ -10,8 +10,8 @@ from harness import paths
 from harness.artifacts.catalogue import Catalogue
 from harness.artifacts.catalogue import load as load_catalogue
 from harness.artifacts.download import ABSENT, trouble
-from harness.artifacts.product.offer import Offer
-from harness.artifacts.product.tree import FOLDER, SUMS, Tree
+from harness.artifacts.product.offer import Offer, Trees
+from harness.artifacts.product.tree import FOLDER, SUMS
 from harness.artifacts.store import Store
 from harness.errors import BadInput
 from harness.model import Cell, Mirror
@@ -40,22 +40,22 @@ def _probes(given: Mapping[str, Any]) -> Sequence[str]:
     return ()
 
 
-def told(offer: Offer, found: Tree | None, store: Store, definition: Definition, mirror: Mirror) -> ProductVariables:
+def told(offer: Offer, found: Trees, store: Store, definition: Definition, mirror: Mirror) -> ProductVariables:
     """Return what tells a phase of it, by the phase's variables.
 
     Raises:
         BadInput: the mirror is not vmatrix's, and does not have the product's files.
     """
-    if found is not None and not definition.has_mirror:
-        url = f"{mirror.http}/{FOLDER}/{found.key}/{SUMS}"
+    for tree in found.values() if not definition.has_mirror else ():
+        url = f"{mirror.http}/{FOLDER}/{tree.key}/{SUMS}"
         if (said := trouble(url)) is not None and said.startswith(ABSENT):
             raise BadInput(
                 f"the mirror does not have the files that product.yml asks for: {url} {said}",
-                hint="run `vmatrix artifacts serve` in the project, on this host or with the same artifacts",
+                hint="run `vmatrix artifacts serve --tier TIER` in the project, where the mirror is",
             )
     return lambda given: offer.variables(store, found, mirror.http, given, ours=definition.has_mirror)
 
 
-def publish(offer: Offer, store: Store) -> Tree | None:
-    """Have the mirrors of this host serve the product's files; None where it has none."""
+def publish(offer: Offer, store: Store) -> Trees:
+    """Have the mirrors of this host serve the product's files."""
     return offer.publish(store, paths.cache_dir())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,19 +29,15 @@ class LaidOut:
     bare: bool = False
 
 
-def layout(
-    catalogue: Catalogue, asked: ProductArtifacts | None, moments: Sequence[Mapping[str, Any]]
-) -> tuple[LaidOut, ...]:
-    """Return what the mirror has of vmatrix's programs for several phases, each file once.
+def layout(catalogue: Catalogue, asked: ProductArtifacts | None, given: Mapping[str, Any]) -> tuple[LaidOut, ...]:
+    """Return what the mirror has of vmatrix's programs for a phase, by its variables; each file once.
 
     Raises:
         BadInput: two programs would have one path, or a program cannot be laid out.
     """
     found: dict[str, LaidOut] = {}
-    for given in moments:
-        for each in of_phase(catalogue, asked, given):
-            there = found.get(each.path, each)
-            found[each.path] = _both(there, each)
+    for each in of_phase(catalogue, asked, given):
+        found[each.path] = _both(found.get(each.path, each), each)
     return tuple(found[path] for path in sorted(found))
 
 

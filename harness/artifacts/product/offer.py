@@ -16,6 +16,8 @@ from harness.artifacts.store import Store
 from harness.spec.models import Product
 
 Variables = Mapping[str, Any]
+Layout = tuple[layout.LaidOut, ...]
+Trees = Mapping[str, tree.Tree]
 SOURCE, FROM_MIRROR = "cluster_artifact_source", "mirror"
 
 
@@ -23,14 +25,14 @@ SOURCE, FROM_MIRROR = "cluster_artifact_source", "mirror"
 class Offer:
     """What is offered. Made without obtaining anything, so that mistakes are found first.
 
-    programs, images: of vmatrix's.  laid_out: which of them lie where the product says.
+    programs, images: of vmatrix's.  laid_out: which of them lie where the product says, for each set of versions.
     uploads: what else is pushed into the registry.  folder: of the product's own files.
     """
 
     product: Product
     programs: tuple[Ref, ...]
     images: tuple[Ref, ...]
-    laid_out: tuple[layout.LaidOut, ...]
+    laid_out: Mapping[str, Layout]
     uploads: tuple[Upload, ...]
     folder: Path | None
 
@@ -62,23 +64,20 @@ class Offer:
             product,
             tuple(programs),
             tuple(images),
-            layout.layout(catalogue, asked, moments),
+            {_name(laid): laid for given in moments for laid in [layout.layout(catalogue, asked, given)]},
             own_images(asked, project, images, renamed),
             project / asked.folder if asked is not None and asked.folder else None,
         )
 
-    @property
-    def has_files(self) -> bool:
-        """Tell whether the mirror has files of this product."""
-        return bool(self.laid_out) or self.folder is not None
+    def publish(self, store: Store, cache: Path, progress: Progress = silent) -> Trees:
+        """Have the mirror of a cache serve the product's files, one tree for each set of versions; none without any."""
+        return {
+            name: tree.publish(cache, store.ensure(layout.refs_of(laid), progress), laid, self.folder)
+            for name, laid in self.laid_out.items()
+            if laid or self.folder is not None
+        }
 
-    def publish(self, store: Store, cache: Path, progress: Progress = silent) -> tree.Tree | None:
-        """Have the mirror of a cache serve the product's files; None where it has none."""
-        if not self.has_files:
-            return None
-        return tree.publish(cache, store.ensure(layout.refs_of(self.laid_out), progress), self.laid_out, self.folder)
-
-    def variables(self, store: Store, found: tree.Tree | None, url: str, given: Variables, *, ours: bool) -> Variables:
+    def variables(self, store: Store, found: Trees, url: str, given: Variables, *, ours: bool) -> Variables:
         """Return what a phase is told of it.
 
         Args:
@@ -90,20 +89,26 @@ class Offer:
         catalogue, asked = store.catalogue, self.product.artifacts
         told: dict[str, Any] = {}
         if ours and given.get(SOURCE, FROM_MIRROR) == FROM_MIRROR:
-            served = [ref for ref in wanted.programs(catalogue, asked, given) if ref.name not in refs.TESTING]
-            here = sums.checksums(artifact for ref in served if (artifact := store.cached(ref)) is not None)
+            programs = [ref for ref in wanted.programs(catalogue, asked, given) if ref.name not in refs.TESTING]
+            here = sums.checksums(artifact for ref in programs if (artifact := store.cached(ref)) is not None)
             told["cluster_checksums"] = {**here, **given.get("cluster_checksums", {})}
-        if found is None:
+        served = found.get(_name(layout.layout(catalogue, asked, given)))
+        if served is None:
             return told
-        base = f"{url}/{tree.FOLDER}/{found.key}"
+        base = f"{url}/{tree.FOLDER}/{served.key}"
         files: dict[str, dict[str, str]] = {}
         for each in layout.of_phase(catalogue, asked, given):
             for ref, _ in each.files.values():
-                entry = {"url": f"{base}/{each.path}", "sha256": found.sums[each.path], "version": ref.version}
+                entry = {"url": f"{base}/{each.path}", "sha256": served.sums[each.path], "version": ref.version}
                 files.setdefault(ref.name, entry)
         return {
             **told,
             "cluster_files_url": base,
             "cluster_files": files,
-            "cluster_file_checksums": {f"{base}/{path}": digest for path, digest in found.sums.items()},
+            "cluster_file_checksums": {f"{base}/{path}": digest for path, digest in served.sums.items()},
         }
+
+
+def _name(laid_out: Layout) -> str:
+    """Return what tells the files for one set of versions from those for another."""
+    return repr([(each.path, sorted(each.files.items())) for each in laid_out])

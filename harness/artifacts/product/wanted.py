@@ -11,6 +11,7 @@ from typing import Any
 from harness.artifacts import refs
 from harness.artifacts.catalogue import IMAGE_PREFIX, KUBERNETES, Catalogue
 from harness.artifacts.recipe import Ref
+from harness.errors import BadInput
 from harness.spec.models import ProductArtifacts
 from harness.spec.models.product_artifacts import OwnImage, RenamedImage
 
@@ -25,6 +26,7 @@ def programs(catalogue: Catalogue, asked: ProductArtifacts | None, given: Mappin
         BadInput: the catalogue has no such program, or not in that version.
     """
     if asked is None:
+        _require_known(catalogue, str(given[VERSION]))
         everything = refs.for_kubernetes(catalogue, str(given[VERSION]), given)
         return tuple(ref for ref in everything if not ref.name.startswith(IMAGE_PREFIX))
     served = [program(catalogue, e if isinstance(e, str) else e.artifact, given) for e in asked.serve]
@@ -108,6 +110,14 @@ def tested(catalogue: Catalogue, version: str) -> str:
         return version
     minor = version.rpartition(".")[0]
     return next((known for known in catalogue.kubernetes if known.rpartition(".")[0] == minor), "")
+
+
+def _require_known(catalogue: Catalogue, version: str) -> None:
+    if version not in catalogue.kubernetes:
+        raise BadInput(
+            f"Kubernetes {version} is not in the catalogue (known: {', '.join(catalogue.kubernetes)})",
+            hint="if the product fetches it by itself, write `artifacts: {}` in product.yml (docs/artifacts.md)",
+        )
 
 
 def _known(catalogue: Catalogue, image: str) -> Ref | None:

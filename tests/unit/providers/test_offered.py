@@ -22,7 +22,7 @@ from harness.spec.models import ProductArtifacts
 from harness.spec.options import RunRequest
 from harness.spec.project import Project
 
-TREE = Tree("0123456789abcdef", {"a": "0" * 64})
+FOUND = {"[]": Tree("0123456789abcdef", {"a": "0" * 64})}
 
 
 def asking(plan: RunPlan, artifacts: dict[str, Any] | None) -> Project:
@@ -44,7 +44,7 @@ def test_a_product_that_fetches_for_itself_has_only_what_the_checks_run(plan: Ru
     assert {ref.name for ref in found.programs} == {"e2e.test", "ginkgo", "kubectl"}
     images = {ref.name.removeprefix("image/") for ref in found.images}
     assert images == {"e2e-test-images/agnhost", "e2e-test-images/busybox", "pause"}
-    assert not found.has_files
+    assert found.publish(Store(), Path("/nowhere")) == {}
 
 
 def test_a_product_that_does_not_say_has_everything(plan: RunPlan) -> None:
@@ -74,14 +74,14 @@ def elsewhere(tmp_path: Path) -> Iterator[Mirror]:
 def test_a_mirror_that_lacks_the_files_is_bad_input(plan: RunPlan, elsewhere: Mirror) -> None:
     offer, store = offered.offer_of(asking(plan, {}), plan.cells), Store()
     with pytest.raises(BadInput, match=r"does not have the files that product\.yml asks for: .* answers 404"):
-        offered.told(offer, TREE, store, named("kubeconfig"), elsewhere)
-    for definition, found in ((named("kubeconfig"), None), (named("embedded"), TREE)):
+        offered.told(offer, FOUND, store, named("kubeconfig"), elsewhere)
+    for definition, found in ((named("kubeconfig"), {}), (named("embedded"), FOUND)):
         offered.told(offer, found, store, definition, elsewhere)
 
 
 def test_a_mirror_that_only_the_cluster_reaches_is_believed(plan: RunPlan) -> None:
     offer = offered.offer_of(asking(plan, {}), plan.cells)
-    told = offered.told(offer, TREE, Store(), named("kubeconfig"), Mirror("http://127.0.0.1:9", "r:5000"))
+    told = offered.told(offer, FOUND, Store(), named("kubeconfig"), Mirror("http://127.0.0.1:9", "r:5000"))
     found = told(plan.cells[0].phases[0].vars)
     assert found["cluster_file_checksums"] == {"http://127.0.0.1:9/files/0123456789abcdef/a": "0" * 64}
     assert "cluster_checksums" not in found

@@ -15,15 +15,15 @@ from tests.unit.artifacts.product.conftest import moment, product
 ARCH = architecture()
 
 
-def laid(catalogue: Catalogue, *serve: Any, versions: tuple[str, ...] = ("1.36.3",)) -> dict[str, LaidOut]:
-    asked = product(serve=serve).artifacts
-    return {each.path: each for each in layout(catalogue, asked, [moment(version) for version in versions])}
+def laid(catalogue: Catalogue, *serve: Any, version: str = "1.36.3") -> dict[str, LaidOut]:
+    return {each.path: each for each in layout(catalogue, product(serve=serve).artifacts, moment(version))}
 
 
-def test_a_name_lies_where_upstream_has_it_in_every_version_of_the_run(catalogue: Catalogue) -> None:
-    found = laid(catalogue, "kubelet", versions=("1.36.1", "1.36.3"))
-    assert list(found) == ["dl.example/v1.36.1/kubelet", "dl.example/v1.36.3/kubelet"]
-    last = found["dl.example/v1.36.3/kubelet"]
+def test_a_name_lies_where_upstream_has_it_in_the_version_of_the_phase(catalogue: Catalogue) -> None:
+    assert list(laid(catalogue, "kubelet", version="1.36.1")) == ["dl.example/v1.36.1/kubelet"]
+    both = laid(catalogue, "kubelet", "kubelet@1.36.1")
+    assert list(both) == ["dl.example/v1.36.1/kubelet", "dl.example/v1.36.3/kubelet"]
+    last = both["dl.example/v1.36.3/kubelet"]
     assert last.files == {"": (Ref("kubelet", "1.36.3"), "kubelet")}
     assert (last.checksums, last.bare) == ("dl.example/v1.36.3/kubelet.sha256", True)
 
@@ -68,9 +68,12 @@ def test_what_cannot_be_laid_out_is_said(catalogue: Catalogue, serve: list[Any],
         laid(catalogue, *serve)
 
 
-def test_a_path_without_the_version_cannot_serve_two(catalogue: Catalogue) -> None:
-    with pytest.raises(BadInput, match=r"kubelet@1\.36\.1 and kubelet@1\.36\.3 would both be own/kubelet"):
-        laid(catalogue, {"artifact": "kubelet", "as": "own/kubelet"}, versions=("1.36.1", "1.36.3"))
+def test_a_path_without_the_version_serves_that_of_the_phase(catalogue: Catalogue) -> None:
+    for version in ("1.36.1", "1.36.3"):
+        (found,) = laid(catalogue, {"artifact": "kubelet", "as": "own/kubelet"}, version=version).values()
+        assert found.files == {"": (Ref("kubelet", version), "kubelet")}
+    with pytest.raises(BadInput, match=r"kubelet@1\.36\.1 and kubelet@1\.36\.3 would both be own/k"):
+        laid(catalogue, {"artifact": "kubelet@1.36.1", "as": "own/k"}, {"artifact": "kubelet", "as": "own/k"})
 
 
 def test_what_kubespray_downloads_lies_where_it_looks() -> None:

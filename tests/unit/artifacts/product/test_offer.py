@@ -30,15 +30,15 @@ def test_a_phase_is_told_where_its_files_are_and_their_checksums(
     (tmp_path / "mirror").mkdir()
     (tmp_path / "mirror" / "chart.tgz").write_bytes(b"chart")
     found = offer(store.catalogue, tmp_path, folder="mirror", serve=["kubelet", "etcd", "etcdutl"])
-    tree = found.publish(store, cache)
-    first, last = (found.variables(store, tree, url, given, ours=True) for given in BOTH)
+    trees = found.publish(store, cache)
+    first, last = (found.variables(store, trees, url, given, ours=True) for given in BOTH)
     assert get(first["cluster_files"]["kubelet"]["url"]) == b"kubelet 1.36.1"
     assert get(last["cluster_files"]["kubelet"]["url"]) == b"kubelet 1.36.3"
     assert last["cluster_files"]["etcd"]["url"] == last["cluster_files"]["etcdutl"]["url"]
     assert last["cluster_files"]["etcdutl"]["version"] == "3.6.8"
     assert get(f"{last['cluster_files_url']}/chart.tgz") == b"chart"
-    assert first["cluster_file_checksums"] == last["cluster_file_checksums"]
-    assert len(last["cluster_file_checksums"]) == 4
+    assert first["cluster_files_url"] != last["cluster_files_url"]
+    assert len(last["cluster_file_checksums"]) == 3
     for address, digest in last["cluster_file_checksums"].items():
         assert hashlib.sha256(get(address)).hexdigest() == digest
     assert last["cluster_files"]["etcd"]["sha256"] in last["cluster_file_checksums"].values()
@@ -46,8 +46,8 @@ def test_a_phase_is_told_where_its_files_are_and_their_checksums(
 
 def test_checksums_of_the_mirrors_own_paths_are_told(store: Store, cache: Path, url: str, tmp_path: Path) -> None:
     found = offer(store.catalogue, tmp_path, serve=["kubelet"])
-    tree = found.publish(store, cache)
-    (told,) = (found.variables(store, tree, url, given, ours=True)["cluster_checksums"] for given in BOTH[1:])
+    trees = found.publish(store, cache)
+    (told,) = (found.variables(store, trees, url, given, ours=True)["cluster_checksums"] for given in BOTH[1:])
     assert told == {"kubelet/1.36.3": hashlib.sha256(get(f"{url}/bin/kubelet/1.36.3/kubelet")).hexdigest()}
 
 
@@ -63,8 +63,8 @@ def test_checksums_are_not_told_of_what_others_serve(
     store: Store, cache: Path, tmp_path: Path, given: dict[str, Any], ours: bool, told: Any
 ) -> None:
     found = offer(store.catalogue, tmp_path, serve=["kubelet"])
-    tree = found.publish(store, cache)
-    assert found.variables(store, tree, "http://m", moment(**given), ours=ours).get("cluster_checksums") == told
+    trees = found.publish(store, cache)
+    assert found.variables(store, trees, "http://m", moment(**given), ours=ours).get("cluster_checksums") == told
 
 
 def test_only_what_is_asked_for_is_obtained(store: Store, cache: Path, site: Site, tmp_path: Path) -> None:
@@ -78,9 +78,19 @@ def test_only_what_is_asked_for_is_obtained(store: Store, cache: Path, site: Sit
 
 def test_a_product_without_files_has_none(store: Store, cache: Path, tmp_path: Path) -> None:
     found = offer(store.catalogue, tmp_path)
-    assert found.publish(store, cache) is None
+    assert found.publish(store, cache) == {}
     assert not (cache / "files").exists()
-    assert set(found.variables(store, None, "http://m", moment(), ours=True)) == {"cluster_checksums"}
+    assert set(found.variables(store, {}, "http://m", moment(), ours=True)) == {"cluster_checksums"}
+
+
+def test_another_run_of_the_product_has_its_files_at_the_same_address(
+    store: Store, cache: Path, tmp_path: Path
+) -> None:
+    both = offer(store.catalogue, tmp_path, serve=["kubelet"])
+    alone = Offer.of(store.catalogue, product(serve=["kubelet"]), tmp_path, BOTH[1:])
+    of_both, of_one = (found.publish(store, cache) for found in (both, alone))
+    assert len(of_both) == 2
+    assert of_one.items() <= of_both.items()
 
 
 def test_images_have_the_names_that_the_product_gives_them(catalogue: Catalogue, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ ETCD = f"hub.example/etcd-io/v3.6.8/etcd-v3.6.8-linux-{architecture()}.tar.gz"
 
 
 def published(store: Store, cache: Path, *serve: Any, folder: Path | None = None) -> Tree:
-    laid_out = layout(store.catalogue, product(serve=serve).artifacts, [moment()])
+    laid_out = layout(store.catalogue, product(serve=serve).artifacts, moment())
     return publish(cache, store.ensure(refs_of(laid_out)), laid_out, folder)
 
 

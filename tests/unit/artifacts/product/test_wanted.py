@@ -57,6 +57,9 @@ def test_a_version_that_no_catalogue_knows_is_no_mistake_where_it_is_not_asked_f
     assert wanted.images(catalogue, NOTHING, moment("1.99.0"), PROBES)
     with pytest.raises(BadInput, match=r"kubelet has no version 1\.99\.0"):
         wanted.programs(catalogue, asking("kubelet"), moment("1.99.0"))
+    with pytest.raises(BadInput, match=r"Kubernetes 1\.99\.0 is not in the catalogue") as refused:
+        wanted.programs(catalogue, None, moment("1.99.0"))
+    assert "`artifacts: {}`" in refused.value.hint
 
 
 def test_what_there_is_not_is_said(catalogue: Catalogue) -> None:
