@@ -43,6 +43,8 @@ def test_the_list_names_every_version_and_where_it_can_come_from() -> None:
         (["build", "--kubernetes", "1.2.3"], "Kubernetes 1.2.3 is not in the catalogue"),
         (["module", "nothing", "1"], "unknown wrapper module `nothing`"),
         (["serve", "--kubernetes", "1.2.3"], "Kubernetes 1.2.3 is not in the catalogue"),
+        (["serve", "--tier", "smoke", "--kubernetes", "1.36.3"], "--tier says what is served"),
+        (["serve", "--tier", "smok"], "unknown tier 'smok'"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_made(words: list[str], message: str, tmp_path: Path) -> None:
