@@ -19,6 +19,8 @@ from harness.model import Cell, Machine
 from harness.spec import phase_environment as names
 from harness.spec.models import Product
 
+LONGEST = 131072  # bytes of an environment variable with its name, MAX_ARG_STRLEN of linux/binfmts.h
+
 
 @dataclass(frozen=True)
 class Folders:
@@ -108,8 +110,14 @@ def environment_of(wanted: PhaseRun) -> dict[str, str]:
         names.IMAGE_REGISTRY: str(wanted.variables.get("cluster_image_registry", "")),
         **{f"{names.GROUP}{g.upper()}": _listed(m for m in reached if g in m.groups) for g in GROUPS},
         **{f"{names.ADDRESS}{_word(m.name)}": m.address for m in environment.machines},
-        **{f"{names.VARIABLE}{name}": text(value) for name, value in wanted.variables.items()},
+        **_each(wanted.variables),
     }
+
+
+def _each(variables: Mapping[str, Any]) -> dict[str, str]:
+    """Return an environment variable for each variable that Linux takes: longer ones are in the file of all."""
+    found = {f"{names.VARIABLE}{name}": text(value) for name, value in variables.items()}
+    return {name: value for name, value in found.items() if len(f"{name}={value}".encode()) < LONGEST}
 
 
 def text(value: Any) -> str:

@@ -84,7 +84,8 @@ def get(url: str) -> bytes:
 
 
 def test_files_have_the_checksums_that_the_mirror_lists(served: Served) -> None:
-    listed = dict(reversed(line.split("  ")) for line in get(f"{served.files}/SHA256SUMS").decode().splitlines())
+    lines = get(f"{served.files}/SHA256SUMS").decode().splitlines()
+    listed = {path: digest for digest, path in (line.split("  ") for line in lines)}
     assert {path.partition("/")[0] for path in listed} == {"github.com", "x", "chart.tgz"}
     for path, digest in listed.items():
         assert hashlib.sha256(get(f"{served.files}/{path}")).hexdigest() == digest

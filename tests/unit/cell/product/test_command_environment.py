@@ -8,12 +8,14 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from harness import proc
 from harness.cell.inventory import GROUPS
-from harness.cell.product.command_environment import joining
+from harness.cell.product.command_environment import environment_of, joining
 from harness.spec.phase_environment import ADDRESS, GROUP, NAMES, PREFIX, VARIABLE, is_ours
 from harness.spec.settings import NOT_SETTINGS, Settings, load_settings
 from tests.unit.cell.product.phases import Phased
@@ -50,6 +52,15 @@ def test_each_variable_is_one_of_the_environment(phased: Phased) -> None:
     everything = json.loads(Path(told["VMATRIX_VARIABLES"]).read_text(encoding="utf-8"))
     assert everything["cluster_kubelet_config"] == {"failCgroupV1": False}
     assert {f"VMATRIX_VAR_{name}" for name in everything} == {name for name in told if name.startswith(VARIABLE)}
+
+
+def test_a_variable_that_is_too_long_for_linux_is_in_the_file_alone(phased: Phased) -> None:
+    wanted = phased.wanted()
+    for length, there in ((131_000, True), (131_072, False)):
+        variables = {**wanted.variables, "cluster_file_checksums": "x" * length}
+        told = environment_of(replace(wanted, variables=variables))
+        assert ("VMATRIX_VAR_cluster_file_checksums" in told) is there
+        assert proc.run(["true"], env=told, timeout=10).returncode == 0
 
 
 def test_a_program_is_told_who_joins_leaves_and_is_lost(phased: Phased) -> None:
