@@ -12,6 +12,7 @@ from harness.cell.manifests import CellPlan, GoldenImage, Outside, render_all
 from harness.cell.product.kinds import kind_of
 from harness.cell.variables import named_machines
 from harness.model import Cell, Environment, Machine, Phase
+from harness.paths import project_dir
 from harness.plan.lock import load_lock
 from harness.plan.select import Selected
 from harness.plan.why import why
@@ -19,7 +20,8 @@ from harness.rundir import AttemptDir
 from harness.schedule.demand import demand_of
 from harness.schedule.durations import Durations
 from harness.spec import Spec
-from harness.spec.project import checks_dir, matrix_dir, templates_dir
+from harness.spec.project import matrix_dir, templates_dir
+from harness.spec.suites import suites_of
 
 SHOWN = 10  # combinations that a cell alone covers; the others are counted
 SSH_PORT = 22
@@ -145,5 +147,8 @@ def _others(during: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, An
 
 def _checks(spec: Spec, tier: str) -> dict[str, list[str]]:
     """Return the files of each suite of a tier."""
-    folder = checks_dir()
-    return {suite: sorted(f.name for f in (folder / suite).glob("test_*.py")) for suite in spec.tiers[tier].suites}
+    known = suites_of(project_dir())
+    return {
+        name: [str(file.relative_to(known[name].folder)) for file in known[name].files]
+        for name in spec.tiers[tier].suites
+    }

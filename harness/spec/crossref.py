@@ -11,17 +11,16 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from harness.paths import packaged_dir
 from harness.spec import left_out, phases, product_files, product_kinds, required
 from harness.spec.declared import EACH, Declared, DeclaredAxis, condition, declared, field, find, slug_of, texts
 from harness.spec.lines import Document, Finding, Location, Problem, below
 from harness.spec.promises import broken
 from harness.spec.shape import unknown as unknown  # the wording that selections and plans share
+from harness.spec.suites import KIND, misnamed, suites_of
 
 NEEDED = ("topology", "scenario", "os")
 LASTING = ("topology", "os", "scenario")  # what a cell's machines are made of stays as it is during its life
 GROUPS = ("control_plane", "etcd", "node")
-CHECKS = Path("tests", "cells")
 
 
 def check(documents: Mapping[str, Document], directory: Path) -> list[Problem]:
@@ -32,7 +31,7 @@ def check(documents: Mapping[str, Document], directory: Path) -> list[Problem]:
         directory: of the matrix; the product's playbooks and the suites are looked for beside it.
     """
     known = declared(documents)
-    suites = _suites(directory.parent)
+    suites = tuple(suites_of(directory.parent))
     found: dict[str, Iterator[Finding]] = {
         "axes.yml": _axes(documents["axes.yml"].content, known),
         "topologies.yml": _topologies(documents["topologies.yml"].content),
@@ -50,6 +49,7 @@ def check(documents: Mapping[str, Document], directory: Path) -> list[Problem]:
         "quarantine.yml": _quarantine(documents["quarantine.yml"].content, suites),
     }
     problems = [documents[name].problem(at, message) for name, all_ in found.items() for at, message in all_]
+    problems += [documents["tiers.yml"].problem((), message) for message in misnamed(directory.parent)]
     return [*problems, *required.check(documents)]
 
 
@@ -202,11 +202,11 @@ def _condition(at: Location, content: Any, known: Declared) -> Iterator[Finding]
         yield at, unknown(f"{what} of axis {axis}", word, words)
 
 
-def _tiers(content: Any, known: Declared, suites: tuple[str, ...] | None) -> Iterator[Finding]:
+def _tiers(content: Any, known: Declared, suites: tuple[str, ...]) -> Iterator[Finding]:
     for at, wanted in find(content, "tiers", EACH, "where", EACH):
         yield from _condition(at, wanted, known)
     for at, word in texts(content, "tiers", EACH, "suites", EACH):
-        yield from _known(at, "suite (a folder of tests/cells)", word, suites)
+        yield from _known(at, KIND, word, suites)
     if known.axes is None:
         return
     for at, word in texts(content, "tiers", EACH, "cover", "together", EACH, "axes", EACH):
@@ -229,16 +229,7 @@ def _pinned(cell: Any, axes: Mapping[str, DeclaredAxis]) -> Iterator[Finding]:
         yield (), f"missing values for {', '.join(missing)}; a pinned cell has one on every axis"
 
 
-def _suites(project: Path) -> tuple[str, ...] | None:
-    """Return the folders of tests/cells: the project's own, or those that ship; None without any."""
-    places = (project / CHECKS, packaged_dir() / CHECKS)
-    folder = next((place for place in places if place.is_dir()), None)
-    if folder is None:
-        return None
-    return tuple(sorted(entry.name for entry in folder.iterdir() if any(entry.glob("test_*.py"))))
-
-
-def _quarantine(content: Any, suites: tuple[str, ...] | None) -> Iterator[Finding]:
+def _quarantine(content: Any, suites: tuple[str, ...]) -> Iterator[Finding]:
     seen: set[tuple[str | None, str | None]] = set()
     for at, entry in find(content, "quarantine", EACH):
         pair = (field(entry, "cell"), field(entry, "check"))
@@ -246,5 +237,5 @@ def _quarantine(content: Any, suites: tuple[str, ...] | None) -> Iterator[Findin
             yield at, f"duplicate entry for {pair[0]!r}{f' and {pair[1]!r}' if pair[1] else ''}; remove one"
         seen.add(pair)
         suite = (pair[1] or "").partition(":")[0]
-        if suite and suites is not None and not any(fnmatchcase(known, suite) for known in suites):
-            yield (*at, "check"), unknown("suite (a folder of tests/cells)", suite, suites)
+        if suite and not any(fnmatchcase(known, suite) for known in suites):
+            yield (*at, "check"), unknown(KIND, suite, suites)

@@ -242,7 +242,7 @@ KINDS = {
     "a tier without cells": ("tiers.yml", "    cover: {strength: 2}\n", "", "tiers.all: has no cells; add `pinned`"),
     "a suite": (
         *("tiers.yml", "[nodes, network]", "[nodes, netwrok]"),
-        "tiers.all.suites[1]: unknown suite (a folder of tests/cells) 'netwrok'; did you mean 'network'?",
+        "tiers.all.suites[1]: unknown suite (a folder of tests/cells or of checks/) 'netwrok'; did you mean 'network'?",
     ),
     "a pinned value": (
         *("tiers.yml", "topology: two", "topology: tow"),
@@ -353,7 +353,7 @@ KINDS = {
     ),
     "quarantine of no known suite": (
         *("quarantine.yml", "network: test", "netwrk: test"),
-        "quarantine[0].check: unknown suite (a folder of tests/cells) 'netwrk'; did you mean 'network'?",
+        "quarantine[0].check: unknown suite (a folder of tests/cells or of checks/) 'netwrk'; did you mean 'network'?",
     ),
     "a duplicate key": ("product.yml", "  name: the", "  name: x\n  name: the", "product.name: duplicate key; "),
     "a merge key": (
