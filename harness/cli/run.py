@@ -13,9 +13,11 @@ from rich.console import Console
 
 from harness.cli.options import Given, takes
 from harness.errors import BadInput
-from harness.session import plan_run
+from harness.paths import packaged_dir
+from harness.session import RunPlan, plan_run
 from harness.spec.options import OPTIONS, RUN, RunRequest
 from harness.spec.project import checks_dir
+from harness.spec.suites import CHECKS, own_suites
 
 AUTO = "auto"
 SELECTING = ("tier", "rerun_failed", "failed", "changed_since")
@@ -46,11 +48,20 @@ def run(
     chosen = tuple(cells or ())
     plan = plan_run(RunRequest.of(given, cells=chosen))  # refuses bad input before pytest starts
     side_by_side = workers(parallel, len(plan.cells))
-    argv = [str(checks_dir()), "-p", "no:cacheprovider", *_words(given)]
+    argv = [*_checks(plan), "-p", "no:cacheprovider", *_words(given)]
     pairs = [("-n", side_by_side), ("-k", select), *(("--cell", cell) for cell in chosen)]
     argv += [word for option, value in pairs if value is not None for word in (option, value)]
     Console(stderr=True).print("$ " + shlex.join(["pytest", *argv]), highlight=False, soft_wrap=True, markup=False)
     os.execv(sys.executable, [sys.executable, "-m", "pytest", *argv])  # noqa: S606 - becomes that call; signals reach it
+
+
+def _checks(plan: RunPlan) -> Iterator[str]:
+    """Yield the folders of the checks; with own ones, vmatrix's settings of pytest still hold, and no others."""
+    yield str(checks_dir())
+    asked, own = plan.suites(), plan.project.directory / CHECKS
+    if any(asked is None or suite.name in asked for suite in own_suites(plan.project.directory)):
+        yield from (str(own), "-c", str(packaged_dir() / "pyproject.toml"))
+        yield from ("--rootdir", str(plan.project.directory), "--confcutdir", str(own))
 
 
 def _words(given: Given) -> Iterator[str]:

@@ -9,16 +9,49 @@ from __future__ import annotations
 from collections.abc import Generator
 
 import pytest
+from _pytest.config import ConftestImportFailure
 
 from harness.errors import VmatrixError
 from harness.plugin import judged, state
 from harness.plugin.fixtures import artifact, cell, cell_dir, cells, guest, life, mirror, phase, timeouts, witness
+from harness.plugin.guest_fixtures import (
+    api,
+    expected,
+    facts,
+    hosts,
+    inspection,
+    inspection_without_api,
+    inventory,
+    probes,
+    view,
+)
 from harness.plugin.items import arrange, is_step, note_setup, outcome_of, parametrize
 from harness.plugin.options import add_options
-from harness.plugin.state import CELLS, PLAN, RUN, message, on_worker
+from harness.plugin.own_checks import make_importable, own_checks_of, refuse_conftest
+from harness.plugin.state import CELLS, OWN, PLAN, RUN, message, on_worker
 from harness.plugin.uncollected import Uncollected
 
-__all__ = ["artifact", "cell", "cell_dir", "cells", "guest", "life", "mirror", "phase", "timeouts", "witness"]
+__all__ = [
+    "api",
+    "artifact",
+    "cell",
+    "cell_dir",
+    "cells",
+    "expected",
+    "facts",
+    "guest",
+    "hosts",
+    "inspection",
+    "inspection_without_api",
+    "inventory",
+    "life",
+    "mirror",
+    "phase",
+    "probes",
+    "timeouts",
+    "view",
+    "witness",
+]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,11 +61,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
-    """Show the progress of a run of cells as it happens: capture nothing."""
+    """Show the progress of a run of cells as it happens: capture nothing. Have own checks find their modules."""
     given = early_config.known_args_namespace
-    if any(getattr(given, name) for name in state.SELECTING):
-        given.capture = "no"
-    return (yield)
+    if not any(getattr(given, name) for name in state.SELECTING):
+        return (yield)
+    given.capture = "no"
+    make_importable(given.file_or_dir)
+    try:
+        return (yield)
+    except ConftestImportFailure as failure:
+        refuse_conftest(failure, given.file_or_dir)
+        raise
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
@@ -58,6 +97,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.option.reportchars = ""
     config.option.tbstyle = "short"
     try:
+        own = own_checks_of(state.planned(config), config.args)
+        if own is not None:
+            config.stash[OWN] = own
+            config.pluginmanager.register(own, "vmatrix-own-checks")
         if on_worker(config):
             from harness.plugin.worker import Worker
 
@@ -93,6 +136,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     What `-k` and its like leave out is checks; the steps of a cell that has a check left stay.
     """
     steps = [item for item in items if is_step(item)]
+    own = config.stash.get(OWN, None)
+    if own is not None:
+        own.look_at(items)
     yield
     plan = config.stash.get(PLAN, None)
     if plan is not None:

@@ -9,8 +9,8 @@ from xdist.workermanage import NodeManager, WorkerController
 
 from harness.errors import VmatrixError
 from harness.plugin.scheduling import CellScheduling
-from harness.plugin.single_process import finish, interrupted_early, refuse
-from harness.plugin.state import RUN, WORKER_INPUT, planned
+from harness.plugin.single_process import finish, interrupted_early, refuse, tell_unused
+from harness.plugin.state import OWN, RUN, WORKER_INPUT, planned
 from harness.plugin.unreached import note_unreached
 from harness.session import Run
 from harness.session.admit import Waiting
@@ -45,9 +45,13 @@ class RunController:
         """Print how to clean up before anything exists, then bring the infra up; without it no cell is sent."""
         if session.config.option.collectonly:
             return None  # xdist starts no workers either
+        own = session.config.stash.get(OWN, None)
+        if own is not None and (wrong := own.collect_alone(session)) is not None:
+            return refuse(self.run, wrong)
         self.run.console_to(sys.stdout)
         try:
             self.run.start()
+            tell_unused(self.run, own)
             self.waiting = Waiting.on(self.run.site, self.plan)
         except VmatrixError as error:
             return refuse(self.run, error)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.plugin.state import cell_of
+from harness.plugin.state import OWN, cell_of
 
 if TYPE_CHECKING:
     from harness.model import Cell
@@ -65,10 +65,14 @@ def arrange(config: pytest.Config, items: list[pytest.Item], steps: list[pytest.
 
 def _applies(item: pytest.Item, suites: frozenset[str] | None) -> bool:
     """Tell whether a check is of a suite of the tier (None: of any), and about such a phase as it runs after."""
+    return holds(item) and (suites is None or suite_of(item) in suites)
+
+
+def holds(item: pytest.Item) -> bool:
+    """Tell whether a check is about such a phase as it runs after: what its mark `when` says, if it has one."""
     mark = item.get_closest_marker("when")
     cell = cell_of(item)
-    fits = mark is None or (cell is not None and bool(mark.kwargs["phase"](cell, phase_of(item))))
-    return fits and (suites is None or suite_of(item) in suites)
+    return mark is None or (cell is not None and bool(mark.kwargs["phase"](cell, phase_of(item))))
 
 
 def _rank(item: pytest.Item) -> tuple[int, int]:
@@ -104,21 +108,24 @@ def stage_of(item: pytest.Item) -> str:
 
 
 def suite_of(item: pytest.Item) -> str:
-    """Return the suite: the folder of tests/cells that the check lies in."""
-    return item.path.parent.name
+    """Return the suite: the folder of tests/cells that the check lies in, or that of the project's own checks."""
+    own = item.config.stash.get(OWN, None)
+    return own.suite_of(item.path) if own is not None and own.is_own(item.path) else item.path.parent.name
 
 
 def check_name(item: pytest.Item) -> str:
-    """Return an item's name without its cell and stage."""
+    """Return an item's name without its cell and stage, after the class that it is in, if there is one."""
+    within = getattr(item, "cls", None)
+    name = f"{within.__name__}::{item.name}" if within is not None else item.name
     cell = cell_of(item)
     if cell is None:
-        return item.name
+        return name
     for known in (item_id(cell, phase_of(item)), cell.id):
-        if f"[{known}]" in item.name:
-            return item.name.replace(f"[{known}]", "")
-        if f"[{known}-" in item.name:
-            return item.name.replace(f"[{known}-", "[")
-    return item.name
+        if f"[{known}]" in name:
+            return name.replace(f"[{known}]", "")
+        if f"[{known}-" in name:
+            return name.replace(f"[{known}-", "[")
+    return name
 
 
 def note_setup(item: pytest.Item, seconds: float) -> None:
@@ -129,7 +136,11 @@ def note_setup(item: pytest.Item, seconds: float) -> None:
 def outcome_of(item: pytest.Item, report: pytest.TestReport, error: BaseException | None) -> CheckOutcome:
     """Return what is written down about a check that has ended."""
     from harness.session.cells import CheckOutcome
+    from harness.validate.remote.hosts import is_no_login, no_login
 
+    own = item.config.stash.get(OWN, None)
+    if isinstance(error, RuntimeError) and is_no_login(error):
+        error = no_login(error)
     before = item.stash.get(SETUP_SECONDS, 0.0) if report.when == "call" else 0.0
     return CheckOutcome(
         suite=suite_of(item),
@@ -141,6 +152,7 @@ def outcome_of(item: pytest.Item, report: pytest.TestReport, error: BaseExceptio
         error=error,
         asserted=error is None or isinstance(error, AssertionError | pytest.fail.Exception),
         properties=dict(report.user_properties),
+        own=own is not None and own.raised(error),
     )
 
 

@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from harness.errors import NothingSelected, VmatrixError
-from harness.plugin.state import CELLS, RUN, cell_of, message, planned
+from harness.plugin.own_checks import OwnChecks
+from harness.plugin.state import CELLS, OWN, RUN, cell_of, message, planned
 from harness.plugin.unreached import note_unreached
 from harness.session import Cells, Run
 from harness.session.admit import Waiting
@@ -28,6 +29,9 @@ class SingleProcess:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         """Print how to clean up before anything exists, then bring the infra up; without it no item is run."""
+        own = session.config.stash.get(OWN, None)
+        if own is not None and own.error is not None:
+            return refuse(self.run, own.error)
         if session.config.option.collectonly or session.testsfailed:
             return None  # pytest reports what it could not collect
         if not session.items:
@@ -36,6 +40,7 @@ class SingleProcess:
         self.run.console_to(sys.stdout)
         try:
             live = self.run.start()
+            tell_unused(self.run, own)
             here = {found.id for item in session.items if (found := cell_of(item)) is not None}
             self.run.leave_out(cell for cell in self.run.plan.cells if cell.id not in here)
             self.waiting = Waiting.on(self.run.site, self.run.plan)
@@ -76,9 +81,16 @@ def refuse(run: Run, error: VmatrixError) -> bool:
     return True
 
 
+def tell_unused(run: Run, own: OwnChecks | None) -> None:
+    """Say which of the project's own checks have nothing to look at in this run: it may be meant so, or not."""
+    for name in own.unused if own is not None else ():
+        said = f"not run: {name}: its condition `when` holds after no phase of these cells"
+        run.console.print(said, markup=False)
+
+
 def finish(run: Run, session: pytest.Session, exitstatus: int) -> None:
     """End a run and give pytest its exit code."""
-    if session.config.option.collectonly:
+    if session.config.option.collectonly and not run.exit_code:
         return
     session.exitstatus = run.finish(int(exitstatus)) if run.started else run.exit_code or exitstatus
     if session.config.option.verbose < 2:

@@ -13,11 +13,13 @@ from harness.spec.options import RunRequest
 
 if TYPE_CHECKING:
     from harness.model import Cell
+    from harness.plugin.own_checks import OwnChecks
     from harness.session import Cells, Run, RunPlan
 
 PLAN: pytest.StashKey[RunPlan] = pytest.StashKey()
 RUN: pytest.StashKey[Run] = pytest.StashKey()  # in the process that a person started
 CELLS: pytest.StashKey[Cells] = pytest.StashKey()  # in a process in which cells live
+OWN: pytest.StashKey[OwnChecks] = pytest.StashKey()  # where the project's own checks are run
 WORKER_INPUT = "vmatrix"
 SELECTING = ("tier", "cell", "failed", "changed_since", "rerun_failed")
 

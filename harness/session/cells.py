@@ -34,6 +34,7 @@ class CheckOutcome:
 
     stage: the phase after which it ran.  detail: the failure's text, or why it did not run.
     error: what failed.  asserted: whether the check itself found the failure.
+    own: whether the error came out of the project's own code.
     """
 
     suite: str
@@ -45,6 +46,7 @@ class CheckOutcome:
     error: BaseException | None
     asserted: bool
     properties: Mapping[str, object]
+    own: bool = False
 
 
 @dataclass
@@ -124,14 +126,12 @@ class Cells:
         """Write a check's outcome down.
 
         A failure is the blame of its error if that has one; the product's if the check asserted it, unless the machines
-        are not what they were; else the harness's.
+        are not what they were; else of whoever wrote the check: the user, or the harness.
         """
         life = self.life(cell)
         blame, detail = "", check.detail
         if check.outcome == "failed":
-            blame = (
-                Blame.PRODUCT.value if check.asserted else str(describe(check.error or HarnessBug(check.name))["blame"])
-            )
+            blame = _blame(check).value
             if check.asserted and (changed := life.machines_changed(_there(life))):
                 blame = Blame.INFRA.value
                 detail = f"the infra cluster changed machines in the meantime: {changed}\n{detail}"
@@ -184,6 +184,14 @@ class Cells:
     def _login(self, cell: Cell) -> str:
         options = shlex.join(self.plan.provider_options)
         return " ".join(word for word in ("vmatrix login", options, cell.id, "MACHINE") if word)
+
+
+def _blame(check: CheckOutcome) -> Blame:
+    if check.asserted:
+        return Blame.PRODUCT
+    if check.own and not isinstance(check.error, VmatrixError | BaseExceptionGroup):
+        return Blame.USER
+    return Blame(str(describe(check.error or HarnessBug(check.name))["blame"]))
 
 
 def _there(life: Life) -> set[str]:

@@ -23,7 +23,7 @@ BLAME_EXIT = {
     Blame.PRODUCT.value: EXIT_PRODUCT,
     Blame.INFRA.value: EXIT_INFRA,
     Blame.HARNESS.value: EXIT_HARNESS,
-    Blame.USER.value: EXIT_HARNESS,
+    Blame.USER.value: EXIT_BAD_INPUT,
 }
 
 

@@ -12,7 +12,6 @@ from harness.spec.loader import load_spec, load_timeouts
 from harness.spec.models import Spec, Timeouts
 from harness.spec.product_sources import located
 from harness.spec.settings import Settings
-from harness.spec.suites import CHECKS
 
 TEMPLATES = "vm-templates"
 
@@ -84,8 +83,3 @@ def write_in_project(file: Path, text: str) -> None:
 def checks_dir() -> Path:
     """Return the folder of the check suites: the project's, or the packaged one where it has none."""
     return overlaid("tests", "cells")
-
-
-def own_checks_dir() -> Path:
-    """Return the folder of the project's own checks, whether it is there or not."""
-    return project_dir() / CHECKS

@@ -59,7 +59,7 @@ def misnamed(project: Path) -> list[str]:
     ]
     taken = [suite.folder for suite in own if suite.name == OWN and suite.folder.name == OWN]
     return wrong + [
-        f"{folder}: {OWN!r} is the suite of the files directly in {folder.parent}; rename the folder, or move its files up"
+        f"{folder}: {OWN!r} is the suite of the files directly in {folder.parent}; rename the folder"
         for folder in taken
     ]
 

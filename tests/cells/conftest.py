@@ -1,4 +1,4 @@
-"""What the checks of every suite share: the guest under inspection, and the items of the conformance specs."""
+"""The order of the suites, and the items of the conformance specs."""
 
 from __future__ import annotations
 
@@ -6,19 +6,13 @@ import functools
 
 import pytest
 
-from harness.kube import Cluster
-from harness.model import Cell, GuestCluster
+from harness.model import Cell
+from harness.plugin.items import suite_of
 from harness.plugin.state import PLAN
-from harness.session import Cells
-from harness.session.witness import inspection_options
-from harness.spec.models import Timeouts
 from harness.validate.conformance.curated import load_curated
-from harness.validate.facts.cluster import ClusterView
-from harness.validate.facts.expected import ExpectedGuest, minor_of
-from harness.validate.facts.node import NodeFacts
-from harness.validate.inspection import Inspection
+from harness.validate.facts.expected import minor_of
 
-SUITES = ("phases", "nodes", "cluster", "network", "conformance")  # from cheap to expensive
+SUITES = ("phases", "nodes", "cluster", "network", "conformance")  # without a tier; from cheap to expensive
 
 
 @functools.cache
@@ -41,8 +35,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the cheap suites first; drop the items that pair a cell with a spec of another minor."""
-    items.sort(key=lambda item: SUITES.index(item.path.parent.name) if item.path.parent.name in SUITES else len(SUITES))
+    """Put suites in the tier's order; drop the items that pair a cell with a spec of another minor."""
+    plan = config.stash.get(PLAN, None)
+    named = plan.project.spec.tiers[plan.tier].suites if plan is not None and plan.tier else SUITES
+    order = {suite: number for number, suite in enumerate(named)}
+    items.sort(key=lambda item: order.get(suite_of(item), len(order)))
     foreign = {item for item in items if _is_foreign(item)}
     if foreign:
         items[:] = [item for item in items if item not in foreign]
@@ -56,37 +53,3 @@ def _is_foreign(item: pytest.Item) -> bool:
     if not isinstance(cell, Cell) or not isinstance(phase, int):
         return False
     return item.callspec.params["spec_name"] not in _specs_of(cell, phase)
-
-
-@pytest.fixture(scope="session")
-def inspection(guest: GuestCluster, cells: Cells, timeouts: Timeouts) -> Inspection:
-    """The guest under inspection."""
-    options = inspection_options(guest.environment)
-    leaves = cells.site.spec.product.cluster
-    inspected = Inspection(guest, leaves, ssh_options=options, timeouts=timeouts)
-    inspected.wait_for_api()
-    return inspected
-
-
-@pytest.fixture(scope="session")
-def expected(inspection: Inspection) -> ExpectedGuest:
-    """What the guest must look like."""
-    return inspection.expected
-
-
-@pytest.fixture(scope="session")
-def api(inspection: Inspection) -> Cluster:
-    """The guest's API, as its admin."""
-    return inspection.api
-
-
-@pytest.fixture(scope="session")
-def view(inspection: Inspection) -> ClusterView:
-    """The guest's objects, once it has settled."""
-    return inspection.view
-
-
-@pytest.fixture(scope="session")
-def facts(inspection: Inspection) -> dict[str, NodeFacts]:
-    """Every machine's facts."""
-    return inspection.facts

@@ -40,6 +40,7 @@ QUESTIONS = {
     "Where is the kubeconfig of the infra cluster found?": ("harness/providers/kubeconfig.py", "KubeconfigDefinition"),
     "Where is the number of seconds of a time-out?": ("matrix/timeouts.yml", "golden_stall"),
     "Where is a check that runs on a machine?": ("harness/validate/remote/on_node_facts.py", "main"),
+    "Where are a project's own checks found?": ("harness/spec/suites.py", "suites_of"),
     "Where are conformance specs chosen?": ("harness/validate/conformance/curated.py", "load_curated"),
     "Where is the JUnit file written?": ("harness/report/junit.py", "render"),
     "Where are expired cells found?": ("harness/cell/found.py", "find"),

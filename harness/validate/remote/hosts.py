@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import testinfra
+from testinfra.backend.base import CommandResult
 
 from harness.errors import InfraError
 from harness.model import Environment
 from harness.spec.models import Timeouts
 
 T = TypeVar("T")
+SSH_FAILED = 255  # ssh(1), EXIT STATUS: an error of ssh itself
 LIBRARY = Path(__file__).with_name("on_node.py")
 
 
@@ -97,13 +99,24 @@ def remote_command(program: Path, *arguments: str, timeouts: Timeouts, seconds: 
     return f"timeout {limit:.0f} python3 -c {shlex.join([start, *arguments])}"
 
 
+def no_login(error: RuntimeError, name: str = "a machine") -> InfraError:
+    """Return what it means that testinfra raised a RuntimeError: ssh ended with exit status 255."""
+    return InfraError(
+        f"cannot log in to {name}: {str(error)[:300]}", hint="is the machine still running? `vmatrix status`"
+    )
+
+
+def is_no_login(error: BaseException | None) -> bool:
+    """Tell whether testinfra raised an error because ssh ended with 255, as it does when it cannot log in."""
+    said = error.args[0] if isinstance(error, RuntimeError) and error.args else None
+    return isinstance(said, CommandResult) and said.rc == SSH_FAILED
+
+
 def _output(name: str, host: Any, command: str) -> str:
     try:
         done = host.run(command)
-    except RuntimeError as error:  # testinfra raises it for ssh's exit status 255
-        raise InfraError(
-            f"cannot log in to {name}: {str(error)[:300]}", hint="is the machine still running? `vmatrix status`"
-        ) from error
+    except RuntimeError as error:
+        raise no_login(error, name) from error
     if done.rc != 0:
         raise InfraError(
             f"cannot read the facts of {name} (exit status {done.rc}): {done.stderr.strip()[-500:]}",

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
-from harness.model import Mirror
 from harness.spec.models import Timeouts
 from harness.until import Deadline
-from harness.validate.conformance.curated import AGNHOST
 from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.inspection import Inspection
 from harness.validate.judge import network
 from harness.validate.judge.mismatch import Mismatch, eventually, require
-from harness.validate.remote.probe_pods import UDP_PORT, place_probes, remove_probes
+from harness.validate.remote.probe_pods import UDP_PORT
 from harness.validate.remote.probes import Probes
 
 SERVICES = "the kube-proxy pods' logs; nft list table ip kube-proxy on the source's machine"
 DNS = "CoreDNS's logs; /etc/resolv.conf in a pod; the Service kube-system/kube-dns"
-
-
-@pytest.fixture(scope="module")
-def probes(inspection: Inspection, mirror: Mirror, timeouts: Timeouts) -> Iterator[Probes]:
-    """Probe pods on every node: created before this module's first check, removed after its last one."""
-    image = f"{mirror.registry}/{inspection.curated.images[AGNHOST]}"
-    try:
-        yield place_probes(inspection.api, inspection.expected.nodes, image, timeouts)
-    finally:
-        remove_probes(inspection.api, Deadline.after(timeouts.probe_remove))
 
 
 Followed = Callable[[Callable[[], list[Mismatch]]], list[Mismatch]]

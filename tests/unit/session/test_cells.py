@@ -17,7 +17,9 @@ from harness.session.cells import Cells, CheckOutcome
 CELL = Cell("c", {}, "s", (), (), {})
 
 
-def recorded(tmp_path: Path, *, changed: str, asserted: bool, error: BaseException | None = None) -> dict[str, Any]:
+def recorded(
+    tmp_path: Path, *, changed: str, asserted: bool, error: BaseException | None = None, own: bool = False
+) -> dict[str, Any]:
     plan: Any = SimpleNamespace(directory=tmp_path)
     cells = Cells(plan, open_site=lambda: cast(Any, None), console=Console(quiet=True))
     life: Any = SimpleNamespace(
@@ -36,6 +38,7 @@ def recorded(tmp_path: Path, *, changed: str, asserted: bool, error: BaseExcepti
             error=error,
             asserted=asserted,
             properties={},
+            own=own,
         ),
     )
     (line,) = (tmp_path / "results.jsonl").read_text(encoding="utf-8").splitlines()
@@ -59,3 +62,14 @@ def test_whose_fault_a_failed_check_is(
     assert line["blame"] == blame
     assert changed in line["detail"]
     assert "kubelet is not active" in line["detail"]
+
+
+@pytest.mark.parametrize(
+    ("asserted", "error", "blame"),
+    [(True, AssertionError(), "product"), (False, KeyError("x"), "user"), (False, InfraError("no"), "infra")],
+    ids=["asserted", "raised by its own code", "an error with a blame"],
+)
+def test_whose_fault_a_failed_check_of_the_project_is(
+    tmp_path: Path, asserted: bool, error: BaseException, blame: str
+) -> None:
+    assert recorded(tmp_path, changed="", asserted=asserted, error=error, own=True)["blame"] == blame

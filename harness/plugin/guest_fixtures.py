@@ -1,0 +1,91 @@
+"""The fixtures that look at a guest cluster: its machines, its API, the pods that dial."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from harness.checks import Hosts, Inventory
+    from harness.kube import Cluster
+    from harness.model import GuestCluster, Mirror
+    from harness.session import Cells
+    from harness.spec.models import Timeouts
+    from harness.validate.facts.cluster import ClusterView
+    from harness.validate.facts.expected import ExpectedGuest
+    from harness.validate.facts.node import NodeFacts
+    from harness.validate.inspection import Inspection
+    from harness.validate.remote.probes import Probes
+
+
+@pytest.fixture(scope="session")
+def inspection_without_api(guest: GuestCluster, cells: Cells, timeouts: Timeouts) -> Inspection:
+    """The guest under inspection, whether its API answers or not."""
+    from harness.session.witness import inspection_options
+    from harness.validate.inspection import Inspection
+
+    leaves = cells.site.spec.product.cluster
+    return Inspection(guest, leaves, ssh_options=inspection_options(guest.environment), timeouts=timeouts)
+
+
+@pytest.fixture(scope="session")
+def inspection(inspection_without_api: Inspection) -> Inspection:
+    """The guest under inspection; its API answers."""
+    inspection_without_api.wait_for_api()
+    return inspection_without_api
+
+
+@pytest.fixture(scope="session")
+def expected(inspection: Inspection) -> ExpectedGuest:
+    """What the guest must look like."""
+    return inspection.expected
+
+
+@pytest.fixture(scope="session")
+def api(inspection: Inspection) -> Cluster:
+    """The guest's API, as its admin."""
+    return inspection.api
+
+
+@pytest.fixture(scope="session")
+def view(inspection: Inspection) -> ClusterView:
+    """The guest's objects, once it has settled."""
+    return inspection.view
+
+
+@pytest.fixture(scope="session")
+def facts(inspection: Inspection) -> dict[str, NodeFacts]:
+    """Every machine's facts."""
+    return inspection.facts
+
+
+@pytest.fixture(scope="session")
+def hosts(inspection_without_api: Inspection) -> Hosts:
+    """The machines as testinfra hosts, by name; commands run as root. Nothing is connected before it is used."""
+    return inspection_without_api.hosts
+
+
+@pytest.fixture(scope="session")
+def inventory(guest: GuestCluster, cells: Cells) -> Inventory:
+    """The machines, groups and variables as the product was given them."""
+    from harness.cell.inventory import inventory as plain
+    from harness.checks import Inventory
+
+    environment = guest.environment
+    return Inventory.of(environment, plain(environment, cells.plan.project.spec.product), guest.expected)
+
+
+@pytest.fixture(scope="module")
+def probes(inspection: Inspection, mirror: Mirror, timeouts: Timeouts) -> Iterator[Probes]:
+    """Probe pods on every node: created before a module's first check that asks for them, removed after its last."""
+    from harness.until import Deadline
+    from harness.validate.conformance.curated import AGNHOST
+    from harness.validate.remote.probe_pods import place_probes, remove_probes
+
+    image = f"{mirror.registry}/{inspection.curated.images[AGNHOST]}"
+    try:
+        yield place_probes(inspection.api, inspection.expected.nodes, image, timeouts)
+    finally:
+        remove_probes(inspection.api, Deadline.after(timeouts.probe_remove))

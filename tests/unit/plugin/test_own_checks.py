@@ -1,0 +1,253 @@
+"""A project's own checks: they are collected beside those that ship, and what is wrong with them is said at once."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from harness.errors import EXIT_BAD_INPUT, EXIT_NOTHING_SELECTED
+from harness.paths import PROJECT, packaged_dir
+from harness.spec.suites import own_suites
+
+VMATRIX = ("-c", "from harness.cli import main; main()")
+SECONDS = 300.0  # against hanging: a call collects a few hundred checks
+CLOSED = """\
+apiVersion: v1
+kind: Config
+clusters: [{name: closed, cluster: {server: "http://127.0.0.1:9"}}]
+users: [{name: nobody, user: {}}]
+contexts: [{name: closed, context: {cluster: closed, user: nobody}}]
+current-context: closed
+"""
+TIERS = """\
+extends: default
+tiers:
+  smoke: {suites: [storage, nodes, own]}
+  mr: {suites: [own, storage]}
+"""
+QUARANTINE = """\
+quarantine:
+  - {{cell: "*", check: "storage: TestClaims::*", issue: "https://example.org/1", reason: known, until: {until}}}
+"""
+RIGHT = "def test_it(api): pass\n"
+PROCESSES = pytest.mark.parametrize(
+    "words", [("--tier", "smoke"), ("--tier", "mr", "--parallel", "2")], ids=["one process", "workers"]
+)
+# What a file can hold, and what has to be said of it: line and text.
+WRONG = {
+    "test_raises.py": ("import os\n\nos.environ['NO_SUCH_VARIABLE']\n", "3: raises KeyError when it is loaded"),
+    "test_syntax.py": ("def test_it(api):\n    assert (\n", "2: syntax error: '(' was never closed"),
+    "test_module.py": ("import no_such_module\n", "1: No module named 'no_such_module'; install it, or correct"),
+    "test_exits.py": ("import sys\nsys.exit(0)\n", "2: raises SystemExit when it is loaded"),
+    "test_fixture.py": (
+        "\ndef test_it(gest): pass\n",
+        "2: test_it asks for the unknown fixture 'gest'; did you mean 'guest'?",
+    ),
+    "test_inner.py": (
+        "import pytest\n\n@pytest.fixture\ndef mine(nodes): pass\n\ndef test_inner(mine, api): pass\n",
+        "3: the fixture mine asks for the unknown fixture 'nodes'; there are api, cell,",
+    ),
+    "test_empty.py": ("def tset_it(api): pass\n", "1: no test in it"),
+    "test_skips.py": ("import pytest\npytest.skip('later', allow_module_level=True)\n", "2: skips itself as a whole"),
+    "test_nowhere.py": ("def test_nowhere(tmp_path): pass\n", "1: test_nowhere looks at no cell; ask for a fixture"),
+    "test_local.py": (
+        "def test_local(host, api): pass\n",
+        "1: test_local: testinfra's fixture `host` is no machine",
+    ),
+    "test_xfail.py": (
+        "import pytest\n@pytest.mark.xfail\ndef test_xfail(api): pass\n",
+        "2: test_xfail: `xfail` would hide the failure; list it in matrix/quarantine.yml",
+    ),
+    "test_mark.py": (
+        "import pytest\n@pytest.mark.whne(phase=1)\ndef test_mark(api): pass\n",
+        "2: raises Failed when it is loaded: 'whne' not found in `markers`",
+    ),
+    "test_when.py": (
+        "import pytest\n@pytest.mark.when('reset')\ndef test_when(api): pass\n",
+        "2: test_when: write the mark as `when(phase=CONDITION)`",
+    ),
+    "test_phase.py": (
+        "import pytest\nfrom harness.checks import after\n"
+        "@pytest.mark.when(phase=after('rest'))\ndef test_phase(api): pass\n",
+        "3: test_phase: the product has no phase 'rest'; it has deploy,",
+    ),
+    "test_condition.py": (
+        "import pytest\n@pytest.mark.when(phase=lambda cell, phase: cell.no)\ndef test_condition(api): pass\n",
+        "2: test_condition: the condition of its mark `when` raises AttributeError",
+    ),
+    "test_twice_a.py": ("def test_twice(api): pass\n", ""),
+    "test_twice_b.py": ("def test_twice(api): pass\n", "1: test_twice_a.py has a check test_twice of suite own, too"),
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project whose tiers name own suites, with one right check in each."""
+    write(
+        tmp_path,
+        {
+            "vmatrix.yml": "",
+            "pytest.ini": "[pytest]\naddopts = --no-such-option\n",  # the team's, for other tests
+            "conftest.py": "1 / 0\n",
+            "closed.yml": CLOSED,
+            "matrix/tiers.yml": TIERS,
+            "checks/test_nodes.py": "import helper\n\n\n" + RIGHT,
+            "checks/helper.py": "",
+            "checks/conftest.py": "import pytest\n\n\n@pytest.fixture\ndef mine(guest): return 1\n",
+            "checks/storage/test_nodes.py": "class TestClaims:\n    def test_it(self, mine, storage): pass\n",
+            "checks/storage/conftest.py": "import pytest\n\n\n@pytest.fixture\ndef storage(hosts): return 1\n",
+        },
+    )
+    return tmp_path
+
+
+def write(project: Path, files: Mapping[str, str]) -> None:
+    """Write files of a project."""
+    for name, text in files.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(text, encoding="utf-8")
+
+
+def call(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Call vmatrix on a cluster that does not answer; nothing can come of it but an error."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(("VMATRIX_", "CI_"))}
+    options = {"PROVIDER": "kubeconfig", "KUBECONFIG": str(project / "closed.yml"), "INFRA_PROFILE": "embedded"}
+    given = {**options, "MIRROR_HTTP": "http://127.0.0.1:9", "REGISTRY": "127.0.0.1:9", "RUNS": str(project / "runs")}
+    env = {**ours, **{f"VMATRIX_{name}": value for name, value in given.items()}, PROJECT: str(project)}
+    return subprocess.run(
+        [sys.executable, *words],
+        cwd=project,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+
+
+def run(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Call `vmatrix run`."""
+    return call(project, *VMATRIX, "run", *words)
+
+
+def pytest_call(project: Path, *words: str) -> list[str]:
+    """Return the words of the pytest call that a run makes; it ends there, for want of a check."""
+    said = run(project, *words, "-k", "no_such_check")
+    assert said.returncode == EXIT_NOTHING_SELECTED, said.stdout + said.stderr
+    command = next(line for line in said.stderr.splitlines() if line.startswith("$ pytest "))
+    return shlex.split(command.removesuffix(" -k no_such_check"))[2:]
+
+
+def collected(project: Path, *words: str) -> list[str]:
+    """Return the names of the items of a run, in order, without their cell."""
+    listed = call(project, "-m", "pytest", *pytest_call(project, *words), "--collect-only", "-q")
+    assert listed.returncode == 0, listed.stdout + listed.stderr
+    return [re.sub(r"\[.*", "", line) for line in listed.stdout.splitlines() if "::" in line]
+
+
+def test_own_checks_run_where_the_tier_names_their_suite(project: Path) -> None:
+    names = collected(project, "--tier", "smoke")
+    checks = [name for name in names if not name.startswith("life/")]
+    assert checks[0] == "checks/storage/test_nodes.py::TestClaims::test_it", "not in the tier's order"
+    assert checks[-1] == "checks/test_nodes.py::test_it"
+    assert all(name.startswith("nodes/test_") for name in checks[1:-1])
+    assert len(checks) > 10
+    assert names[-1].endswith("::test_gone")
+
+
+def test_a_suite_that_the_tier_does_not_name_is_not_even_read(project: Path) -> None:
+    write(project, {"matrix/tiers.yml": "extends: default\ntiers: {smoke: {suites: [own]}}\n"})
+    write(project, {"checks/storage/test_wrong.py": "raise ValueError\n", "checks/storage/conftest.py": "1 / 0\n"})
+    checks = [name for name in collected(project, "--tier", "smoke") if not name.startswith("life/")]
+    assert checks == ["checks/test_nodes.py::test_it"]
+
+
+def test_without_a_tier_that_names_them_the_call_is_as_ever(project: Path) -> None:
+    write(project, {"matrix/tiers.yml": "extends: default\ntiers: {smoke: {suites: [nodes]}}\n"})
+    write(project, {"checks/conftest.py": "1 / 0\n"})
+    words = pytest_call(project, "--tier", "smoke")
+    assert words == [str(packaged_dir() / "tests" / "cells"), "-p", "no:cacheprovider", "--tier", "smoke"]
+
+
+@PROCESSES
+def test_everything_that_is_wrong_is_said_at_once_and_nothing_is_made(project: Path, words: tuple[str, ...]) -> None:
+    write(project, {f"checks/{name}": source for name, (source, _) in WRONG.items()})
+    said = run(project, *words)
+    assert said.returncode == EXIT_BAD_INPUT, said.stdout + said.stderr
+    assert said.stderr.count("error (user): ") == 1
+    told = said.stderr.partition("error (user): ")[2]
+    wanted = {f"{project / 'checks' / name}:{text}" for name, (_, text) in WRONG.items() if text}
+    assert [text for text in wanted if text not in told] == []
+    assert told.startswith(f"{len(wanted)} mistakes in {project / 'checks'}:\n")
+    assert "hint: docs/own-checks.md" in told
+    assert "does not answer" not in said.stdout + said.stderr, "the infra cluster was asked"
+    assert "Traceback" not in said.stdout + said.stderr
+    assert not (project / "runs").exists()
+
+
+@pytest.mark.parametrize("name", ["conftest.py", "storage/conftest.py"])
+@PROCESSES
+def test_a_conftest_that_cannot_be_loaded_is_said_the_same_way(
+    project: Path, name: str, words: tuple[str, ...]
+) -> None:
+    write(project, {f"checks/{name}": "\n\n1 / 0\n"})
+    said = run(project, *words)
+    assert said.returncode == EXIT_BAD_INPUT, said.stdout + said.stderr
+    assert said.stderr.count("error (user): ") == 1
+    place = f"{project / 'checks' / name}:3: raises ZeroDivisionError when it is loaded: division by zero"
+    assert place in said.stderr
+    assert "Traceback" not in said.stdout + said.stderr
+    assert not (project / "runs").exists()
+
+
+def test_a_tier_with_own_checks_is_no_call_of_the_others_alone(project: Path) -> None:
+    checks = packaged_dir() / "tests" / "cells"
+    said = call(project, "-m", "pytest", str(checks), "-p", "no:cacheprovider", "--tier", "smoke")
+    assert said.returncode == EXIT_BAD_INPUT, said.stdout + said.stderr
+    assert "tier smoke names own, storage, and this call has no check of that" in said.stdout + said.stderr
+    assert f"add {project / 'checks'} to the call" in said.stdout + said.stderr
+
+
+def test_a_suite_has_one_folder(project: Path) -> None:
+    write(project, {"checks/network/test_it.py": RIGHT, "checks/own/test_it.py": RIGHT})
+    said = call(project, *VMATRIX, "list", "--tier", "smoke")
+    assert said.returncode == EXIT_BAD_INPUT
+    assert f"{project / 'checks' / 'network'}: vmatrix has a suite 'network', and a name has one folder" in said.stderr
+    assert f"{project / 'checks' / 'own'}: 'own' is the suite of the files directly in" in said.stderr
+
+
+def test_unknown_suites_are_told_which_there_are(project: Path) -> None:
+    write(project, {"matrix/tiers.yml": "extends: default\ntiers: {smoke: {suites: [storgae]}}\n"})
+    write(project, {"matrix/quarantine.yml": QUARANTINE.format(until=datetime.now(UTC).date())})
+    said = call(project, *VMATRIX, "list", "--tier", "smoke")
+    assert said.returncode == EXIT_BAD_INPUT
+    assert "unknown suite (a folder of tests/cells or of checks/) 'storgae'; did you mean 'storage'?" in said.stderr
+    assert "quarantine" not in said.stderr
+
+
+def test_explain_names_the_files_of_own_suites(project: Path) -> None:
+    said = call(project, *VMATRIX, "explain", "k1363-d13-c2-fl-nf-c1w1-fresh-*")
+    assert re.search(r"own:\n\s+- test_nodes.py\n", said.stdout), said.stderr
+    assert re.search(r"storage:\n\s+- test_nodes.py\n", said.stdout)
+
+
+def test_files_in_folders_below_a_suite_are_of_it(tmp_path: Path) -> None:
+    for name in (
+        "test_a.py",
+        "b_test.py",
+        "disks/test_c.py",
+        "disks/deep/test_d.py",
+        "empty/helper.py",
+        ".x/test_e.py",
+    ):
+        write(tmp_path, {f"checks/{name}": ""})
+    found = {suite.name: [file.name for file in suite.files] for suite in own_suites(tmp_path)}
+    assert found == {"own": ["b_test.py", "test_a.py"], "disks": ["test_d.py", "test_c.py"]}
