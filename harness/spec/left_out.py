@@ -8,12 +8,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from harness.paths import packaged_dir
 from harness.spec.declared import EACH, find, texts
 from harness.spec.lines import Finding
+from harness.spec.suites import LIFE, suites_of
 
-FOLDERS = (Path("tests", "cells"), Path("checks"))  # the suites that ship, and a project's own
-NO_SUITE = "life"  # its items are the steps of a cell's life
 CHECK = re.compile(r"^(?:async )?def (test_\w+)\(", re.MULTILINE)
 
 
@@ -41,9 +39,10 @@ def fits(title: str, glob: str) -> bool:
 
 def titles(project: Path) -> list[str]:
     """Return every check as `suite: name`: those of the project's own suites and those that ship."""
-    found: set[str] = set()
-    for root in (project, packaged_dir()):
-        for folder in FOLDERS:
-            for file in sorted((root / folder).glob("*/test_*.py")):
-                found |= {f"{file.parent.name}: {name}" for name in CHECK.findall(file.read_text(encoding="utf-8"))}
-    return sorted(title for title in found if not title.startswith(f"{NO_SUITE}:"))
+    files = [(suite.name, file) for suite in suites_of(project).values() for file in suite.files if suite.name != LIFE]
+    return sorted({f"{suite}: {name}" for suite, file in files for name in CHECK.findall(_text(file))})
+
+
+def _text(file: Path) -> str:
+    """Return what a file holds; what is wrong with one of the project's own is said when it is loaded."""
+    return file.read_text(encoding="utf-8", errors="replace")
