@@ -7,6 +7,7 @@ import json
 from typer.testing import CliRunner
 
 from harness.cli import app
+from harness.plan.changed import effects
 from harness.spec import load_spec
 from tests.unit.pages import ROOT
 
@@ -19,6 +20,22 @@ def test_the_scripts_phases_are_those_that_it_knows() -> None:
         line.split(")")[0].strip() for line in (SCRIPT / "cluster.sh").read_text().splitlines() if ") run_on " in line
     ]
     assert [phase.command for phase in product.phases.values()] == [("./cluster.sh", case) for case in cases]
+
+
+def test_a_change_of_the_script_affects_its_phases() -> None:
+    spec = load_spec(SCRIPT / "matrix")
+    assert set(effects(spec, ["cluster.sh"]).phases) == {"deploy", "scale-out", "reset"}
+    assert set(effects(spec, ["reset.sh"]).phases) == {"reset"}
+    assert effects(spec, ["machine.sh"]).anything == "machine.sh"
+    assert effects(spec, ["README.md"]) == effects(spec, [])
+
+
+def test_by_hand_the_script_runs_where_it_lies() -> None:
+    done = CliRunner().invoke(app, ["--project", str(SCRIPT), "explain", "*-reset-*", "--json"])
+    assert done.exit_code == 0, done.output
+    (told,) = json.loads(done.stdout)
+    commands = [phase["command"].partition(" && ")[2] for phase in told["phases"]]
+    assert commands == [f"cd {SCRIPT} && {SCRIPT}/cluster.sh {phase}" for phase in ("deploy", "reset", "deploy")]
 
 
 def test_the_script_has_a_cell_for_each_phase() -> None:

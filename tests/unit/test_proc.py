@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import InfraError
-from harness.proc import CommandFailed, Service, failing_as_infra, pasteable, run, spawn
+from harness.proc import CommandFailed, CommandTimedOut, Service, failing_as_infra, follow, pasteable, run, spawn
 from harness.until import Deadline, NotYet, until
 
 
@@ -75,6 +75,40 @@ def test_lines_are_told_as_they_come_and_logged(tmp_path: Path) -> None:
     done = run(["sh", "-c", "echo a; echo b >&2"], timeout=10, log=tmp_path / "log", on_line=lines.append)
     assert sorted(lines) == ["a", "b"]
     assert done.stdout == (tmp_path / "log").read_text()
+
+
+def test_a_command_that_is_followed_may_end_in_its_own_way(tmp_path: Path) -> None:
+    script = "trap 'echo tidy; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
+    with pytest.raises(CommandTimedOut, match="did not end within 1 s") as late:
+        follow(["sh", "-c", script], timeout=1, grace=20, log=tmp_path / "log")
+    assert late.value.done.stdout == (tmp_path / "log").read_text() == "ready\ntidy\n"
+
+
+def test_a_command_that_is_followed_and_does_not_end_is_killed(tmp_path: Path) -> None:
+    script = f"trap '' TERM; echo $$ > {tmp_path}/pid; while :; do sleep 0.1; done"
+    with pytest.raises(CommandTimedOut):
+        follow(["sh", "-c", script], timeout=1, grace=0.3, log=tmp_path / "log")
+    group = int((tmp_path / "pid").read_text())
+    until(
+        lambda: NotYet(f"{left} live") if (left := living(group)) else True,
+        deadline=Deadline.after(10),
+        what="the whole group is gone",
+        interval=0.01,
+    )
+
+
+def test_an_interrupt_ends_a_command_that_is_followed(tmp_path: Path) -> None:
+    def interrupted(_: str) -> None:
+        raise KeyboardInterrupt
+
+    script = f"trap 'echo > {tmp_path}/tidy; exit' TERM; echo ready; while :; do sleep 0.1; done"
+    with pytest.raises(KeyboardInterrupt):
+        follow(["sh", "-c", script], timeout=60, grace=20, log=tmp_path / "log", on_line=interrupted)
+    assert (tmp_path / "tidy").exists()
+
+
+def test_the_status_of_a_command_that_is_followed_is_the_callers_to_judge(tmp_path: Path) -> None:
+    assert follow(["sh", "-c", "exit 3"], timeout=9, grace=1, log=tmp_path / "log").returncode == 3
 
 
 def test_input_is_fed() -> None:

@@ -62,15 +62,25 @@ def end_the_rest() -> None:
     left = dict(living())
     if not left:
         return
-    names = ", ".join(f"{name} ({pid})" for pid, name in left.items())
-    sys.stderr.write(f"vmatrix: the program has ended and left running, which is ended now: {names}\n")
-    sys.stderr.flush()
+    names = ", ".join(f"{name} ({pid})" for pid, name in left.items() if not is_shared_connection(pid))
+    if names:
+        sys.stderr.write(f"vmatrix: the program has ended and left running, which is ended now: {names}\n")
+        sys.stderr.flush()
     send(signal.SIGTERM)
     until = time.monotonic() + REST_SECONDS
     while any(living()):
         if time.monotonic() > until:
             send(signal.SIGKILL)
         time.sleep(LOOK_SECONDS)
+
+
+def is_shared_connection(pid: int) -> bool:
+    """Tell whether a process is ssh keeping a connection open for later calls, as our own configuration asks it to."""
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return command.startswith(b"ssh: ") and command.rstrip(b"\0").endswith(b"[mux]")
 
 
 def send(number: signal.Signals) -> None:

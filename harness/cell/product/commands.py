@@ -8,6 +8,7 @@ from pathlib import Path
 from harness.cell.product.command import by_hand, run_command
 from harness.cell.product.protocol import PhaseOutcome, PhaseRun, Tell
 from harness.model import Environment
+from harness.paths import project_dir
 from harness.spec.models import Product, Timeouts
 
 
@@ -41,4 +42,5 @@ class Commands:
 
     @property
     def _directory(self) -> Path:
-        return (self.project / self.product.directory).absolute()
+        project = self.project if self.project.is_absolute() else project_dir() / self.project
+        return project / self.product.directory

@@ -102,6 +102,15 @@ def test_what_the_program_leaves_running_ends_with_it_and_is_named(mark: str) ->
     assert marked(mark) == []
 
 
+def test_a_connection_that_ssh_shares_ends_unsaid(mark: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    fake = "python3 -c 'import time; time.sleep(69)'"
+    done = run(f"bash -c \"exec -a 'ssh: /tmp/x/abc [mux]' cat <>{tmp_path}/pipe\" & {fake} & sleep 0.5")
+    assert "python3 (" in done.stderr
+    assert "cat (" not in done.stderr
+    assert marked(mark) == []
+
+
 def test_what_is_left_and_ignores_the_signal_is_killed(mark: str, outer: Path) -> None:
     script = f'setsid sh -c "{STUBBORN.replace("; while", f"; touch {outer}; while")}" & '
     assert run(f"{script} while [ ! -e {outer} ]; do sleep 0.1; done").returncode == 0
