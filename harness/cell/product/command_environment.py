@@ -18,6 +18,7 @@ from harness.files import write_atomically
 from harness.model import Cell, Machine
 from harness.spec import phase_environment as names
 from harness.spec.models import Product
+from harness.spec.product_sources import VARIABLE as SOURCES
 
 LONGEST = 131072  # bytes of an environment variable with its name, MAX_ARG_STRLEN of linux/binfmts.h
 
@@ -111,6 +112,7 @@ def environment_of(wanted: PhaseRun) -> dict[str, str]:
         **{f"{names.GROUP}{g.upper()}": _listed(m for m in reached if g in m.groups) for g in GROUPS},
         **{f"{names.ADDRESS}{_word(m.name)}": m.address for m in environment.machines},
         **_each(wanted.variables),
+        **({SOURCES: str(sources)} if (sources := wanted.variables.get("product_sources")) else {}),
     }
 
 

@@ -31,11 +31,12 @@ def main(arguments: Sequence[str]) -> int:
 
     def kill(*_: object) -> None:
         send(signal.SIGKILL)
+        signal.setitimer(signal.ITIMER_REAL, LOOK_SECONDS)  # again, but not before this is done: it may take a while
 
     def end(*_: object) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: some programs give up on a second one
         send(signal.SIGTERM)
-        signal.setitimer(signal.ITIMER_REAL, max(float(grace), LOOK_SECONDS), LOOK_SECONDS)
+        signal.setitimer(signal.ITIMER_REAL, max(float(grace), LOOK_SECONDS))
 
     signal.signal(signal.SIGALRM, kill)
     signal.signal(signal.SIGTERM, end)

@@ -17,8 +17,9 @@ from harness import proc
 from harness.cell.inventory import GROUPS
 from harness.cell.product.command_environment import environment_of, joining
 from harness.spec.phase_environment import ADDRESS, GROUP, NAMES, PREFIX, VARIABLE, is_ours
+from harness.spec.product_sources import VARIABLE as SOURCES
 from harness.spec.settings import NOT_SETTINGS, Settings, load_settings
-from tests.unit.cell.product.phases import Phased
+from tests.unit.cell.product.phases import VARIABLES, Phased
 
 PAGE = Path(__file__).parents[4] / "docs" / "command.md"
 SSH = shutil.which("ssh") or "ssh"
@@ -42,6 +43,13 @@ def test_a_program_is_told_what_there_is_to_do(phased: Phased) -> None:
     assert (told["VMATRIX_MIRROR_URL"], told["VMATRIX_IMAGE_REGISTRY"]) == ("http://mirror:8080", "mirror:5000")
     assert told["VMATRIX_GUEST_KUBECONFIG"] == str(phased.folder / "one" / "kubeconfig")
     assert told["VMATRIX_PHASE_SECONDS"] == "30"
+
+
+def test_a_program_is_told_where_its_sources_are(phased: Phased, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(SOURCES, raising=False)
+    assert SOURCES not in seen(phased)
+    monkeypatch.setitem(VARIABLES, "product_sources", "/the/sources")
+    assert seen(phased)[SOURCES] == "/the/sources"
 
 
 def test_each_variable_is_one_of_the_environment(phased: Phased) -> None:
@@ -158,7 +166,7 @@ def test_the_page_names_every_variable() -> None:
     rows = re.findall(r"^\| (`[A-Z].*?) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     named = {name for row in rows for name in re.findall(r"`(VMATRIX_\w+)`", row)}
     several = {f"{GROUP}{group.upper()}" for group in GROUPS} | {f"{ADDRESS}NAME", f"{VARIABLE}NAME"}
-    assert named == NAMES | several
+    assert named == NAMES | several | {SOURCES}
 
 
 def test_no_variable_of_a_phase_is_a_setting_and_a_phase_may_call_vmatrix(

@@ -129,6 +129,28 @@ def test_on_the_signal_all_that_the_program_started_ends_though_it_ignores_it(
     wait_until_gone(mark)
 
 
+def test_looking_for_processes_may_take_longer_than_between_two_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks, depth = [], []
+
+    def slow(number: int) -> None:
+        depth.append(number)
+        looks.append(len(depth))
+        time.sleep(0.2)
+        depth.pop()
+
+    monkeypatch.setattr(command_guard, "send", slow)
+    monkeypatch.setattr(command_guard, "living", lambda: iter(()))
+    monkeypatch.setattr(command_guard, "adopt_orphans", lambda: None)
+    before = [signal.getsignal(number) for number in (signal.SIGALRM, signal.SIGTERM)]
+    try:
+        assert command_guard.main(["0", "sh", "-c", "kill -TERM $PPID; sleep 2"]) == 0
+    finally:
+        for number, handler in zip((signal.SIGALRM, signal.SIGTERM), before, strict=True):
+            signal.signal(number, handler)
+    assert len(looks) > 2
+    assert max(looks) == 1
+
+
 def test_a_program_may_end_in_its_own_way(tmp_path: Path, outer: Path) -> None:
     note = tmp_path / "note"
     script = f"trap 'sleep 0.3; echo tidy > {note}; exit 9' TERM; touch {outer}; while :; do sleep 0.1; done"
