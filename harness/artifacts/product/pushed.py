@@ -7,17 +7,19 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from harness import proc
 from harness.artifacts import refs
 from harness.artifacts.catalogue import IMAGE_PREFIX
 from harness.artifacts.recipe import Ref
 from harness.artifacts.store import FILES, Store
+from harness.artifacts.workdir import hold, working
 from harness.errors import BadInput
 from harness.spec import image_archive
 from harness.spec.models import ProductArtifacts
 from harness.spec.models.product_artifacts import OwnImage
+
+UNPACKED = ".unpacked"  # in the cache: archives while they are pushed
 
 
 @dataclass(frozen=True)
@@ -96,9 +98,11 @@ def pushable(upload: Upload, store: Store) -> Iterator[tuple[Path, str]]:
     if found.form == "layout":
         yield upload.source, found.digest
         return
-    with TemporaryDirectory(dir=store.root) as folder, tarfile.open(upload.source, mode="r:") as archive:
-        archive.extractall(folder, filter="data")
-        yield Path(folder), found.digest
+    root, name = store.root / UNPACKED, found.digest.replace(":", "-")
+    with hold(root, name, lambda: None), working(root, name) as folder:
+        with tarfile.open(upload.source, mode="r:") as archive:
+            archive.extractall(folder, filter="data")
+        yield folder, found.digest
 
 
 def crane(store: Store) -> Path:

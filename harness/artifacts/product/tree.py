@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from harness.artifacts.product import packing
 from harness.artifacts.product.layout import LaidOut
 from harness.artifacts.recipe import Ref
 from harness.artifacts.store import FILES, Artifact
+from harness.artifacts.workdir import hold, working
 from harness.errors import BadInput
 from harness.files import sha256_of, write_atomically
 
@@ -25,6 +26,7 @@ FOLDER = "files"  # of the indexes in the cache
 SUMS = "SHA256SUMS"
 KEY_DIGITS = 16
 PACKED = "packed"  # beside an artifact's files: archives with them
+KEPT_SECONDS = 86400.0  # an index whose files are gone: longer than any run that may still use the others
 
 
 @dataclass(frozen=True)
@@ -84,9 +86,9 @@ def _content(wanted: LaidOut, made: Mapping[Ref, Artifact]) -> tuple[Path, str]:
     recipe = hashlib.sha256(json.dumps([packing.FORMAT, digests], sort_keys=True).encode()).hexdigest()[:KEY_DIGITS]
     for there in folder.glob(f"{recipe}-*{ending}"):
         return there, there.name.removeprefix(f"{recipe}-").removesuffix(ending)
-    folder.mkdir(exist_ok=True)
-    with TemporaryDirectory(dir=folder) as work:
-        packed = Path(work) / f"archive{ending}"
+    with hold(folder, recipe, lambda: None), working(folder, recipe) as work:
+        work.mkdir()
+        packed = work / f"archive{ending}"
         packing.pack(packed, inside)
         digest = sha256_of(packed)
         target = packed.rename(folder / f"{recipe}-{digest}{ending}")
@@ -113,12 +115,13 @@ def _folder(folder: Path, known: Mapping[tuple[str, int, int], str]) -> dict[str
 
 
 def _known(cache: Path) -> dict[tuple[str, int, int], str]:
-    """Return the checksums of files in earlier indexes; an index whose files are gone is of no use any more."""
+    """Return the checksums of files in earlier indexes, and remove old ones whose files are gone."""
     known: dict[tuple[str, int, int], str] = {}
     for index in sorted((cache / FOLDER).glob("*.json")):
         try:
             entries = json.loads(index.read_text(encoding="utf-8"))["files"].values()
-            if not all(Path(entry["source"]).is_file() for entry in entries):
+            gone = not all(Path(entry["source"]).is_file() for entry in entries)
+            if gone and time.time() - index.stat().st_mtime > KEPT_SECONDS:
                 index.unlink(missing_ok=True)
                 continue
             known |= {(e["source"], e["size"], e["changed"]): e["sha256"] for e in entries}
