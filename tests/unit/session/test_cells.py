@@ -1,8 +1,9 @@
-"""A check that fails on machines that are not what they were says nothing about the product."""
+"""Whose fault a failed check is, and with which programs checks are made."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,7 +11,9 @@ from typing import Any, cast
 import pytest
 from rich.console import Console
 
-from harness.errors import InfraError
+from harness import providers
+from harness.artifacts.catalogue import Catalogue, load
+from harness.errors import BadInput, InfraError
 from harness.model import Cell
 from harness.session.cells import Cells, CheckOutcome
 
@@ -73,3 +76,31 @@ def test_whose_fault_a_failed_check_of_the_project_is(
     tmp_path: Path, asserted: bool, error: BaseException, blame: str
 ) -> None:
     assert recorded(tmp_path, changed="", asserted=asserted, error=error, own=True)["blame"] == blame
+
+
+@dataclass
+class Shelf:
+    """A store that notes what it is asked for."""
+
+    catalogue: Catalogue = field(default_factory=load)
+    obtained: list[str] = field(default_factory=list)
+
+    def obtain(self, name: str, version: str) -> Any:
+        """Note it; refuse what the catalogue does not have, as a store does."""
+        self.catalogue.require(name, version)
+        self.obtained.append(f"{name}@{version}")
+        return SimpleNamespace(directory=Path("/cache"))
+
+
+def test_upstreams_tests_of_a_version_that_no_catalogue_knows_are_those_of_its_minor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shelf = Shelf()
+    monkeypatch.setattr(providers, "store_of", lambda *_: shelf)
+    plan: Any = SimpleNamespace(project=SimpleNamespace(settings=None, timeouts=None))
+    cells = Cells(plan, open_site=lambda: cast(Any, None), console=Console(quiet=True))
+    for version in ("1.36.1", "1.36.99"):
+        assert cells.artifact("e2e.test", version) == Path("/cache/files")
+    assert shelf.obtained == ["e2e.test@1.36.1", "e2e.test@1.36.3"]
+    with pytest.raises(BadInput, match=r"e2e\.test has no version 1\.99\.0"):
+        cells.artifact("e2e.test", "1.99.0")
