@@ -7,7 +7,9 @@ import re
 import pytest
 
 from harness.artifacts.catalogue import load, module_dir
+from harness.artifacts.gomod import Build
 from harness.artifacts.modules import staging_modules, staging_version
+from harness.artifacts.recipe import Ref
 
 CATALOGUE = load()
 
@@ -24,3 +26,21 @@ def test_staging_repositories_are_those_at_the_placeholder_version() -> None:
     text = "require (\n\tk8s.io/api v0.0.0\n\tk8s.io/klog/v2 v2.140.0\n\tk8s.io/kubelet v0.0.0 // indirect\n)\n"
     assert staging_modules(text) == ("k8s.io/api", "k8s.io/kubelet")
     assert staging_version("1.36.3") == "v0.36.3"
+
+
+ABSENT = [(name, path) for name, module in CATALOGUE.modules.items() for path in module.absent]
+
+
+@pytest.mark.parametrize(("name", "path"), ABSENT)
+def test_an_empty_module_stands_for_one_that_cannot_be_downloaded(name: str, path: str) -> None:
+    (version,) = {version for program in [CATALOGUE.program(name)] for version in program.versions}
+    folder = module_dir(name, version)
+    replaced = dict(re.findall(r"^replace (\S+) => \./(\S+)$", (folder / "go.mod").read_text(), re.MULTILINE))
+    assert (folder / replaced[path] / "go.mod").read_text().startswith(f"module {path}\n")
+    assert len(list((folder / replaced[path]).iterdir())) == 1
+
+
+def test_what_stands_for_an_absent_module_is_part_of_the_recipe() -> None:
+    program = CATALOGUE.program("nerdctl")
+    texts = Build(Ref("nerdctl", program.versions[0]), program.gomod).ingredients()["module"]
+    assert "absent/github.com_containerd_nerdctl_mod_tigron/go.mod" in texts
