@@ -34,7 +34,9 @@ KIND_SETTINGS = ("kubevirt", "releases", "kvm")  # settings that are options of 
 UP_SETTINGS = (*KIND_SETTINGS, "timeout_scale")
 EXIT_CODES = {State.UP: EXIT_OK, State.BROKEN: EXIT_INFRA, State.DOWN: EXIT_NOTHING_SELECTED}
 
-InstanceName = Annotated[str, typer.Option("--name", help="Name of the instance.", metavar="NAME")]
+InstanceName = Annotated[
+    str, typer.Option("--name", help="Name of the instance.", metavar="NAME", envvar="VMATRIX_INFRA_NAME")
+]
 
 
 @dataclass(frozen=True)

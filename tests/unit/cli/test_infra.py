@@ -53,6 +53,11 @@ def test_status_of_what_is_not_there_says_how_to_bring_it_up() -> None:
     assert done.output == "infra unit-none is down; to create it: vmatrix infra up --name unit-none\n"
 
 
+def test_the_variable_of_the_setting_names_the_instance(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VMATRIX_INFRA_NAME", "unit-named")
+    assert runner.invoke(app, ["infra", "status"]).output.startswith("infra unit-named is down")
+
+
 def test_status_for_programs_is_json() -> None:
     done = runner.invoke(app, ["infra", "status", "--name", "unit-none", "--json"])
     assert done.exit_code == EXIT_NOTHING_SELECTED
