@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -78,3 +78,25 @@ def if_unlocked(path: Path) -> Iterator[bool]:
             yield False
         else:
             yield True
+
+
+def write_new(files: Mapping[Path, tuple[str, int]]) -> None:
+    """Write files that do not exist, each with its text and its mode; if one cannot be written, leave none of them.
+
+    Raises:
+        OSError: a folder or a file cannot be made, or the file exists.
+    """
+    made: list[Path] = []
+    try:
+        for file, (text, mode) in files.items():
+            for folder in reversed([folder for folder in file.parents if not folder.exists()]):
+                folder.mkdir()
+                made.append(folder)
+            with file.open("x", encoding="utf-8") as sink:
+                made.append(file)
+                sink.write(text)
+            file.chmod(mode)
+    except BaseException:
+        for path in reversed(made):
+            path.rmdir() if path.is_dir() else path.unlink()
+        raise

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import yaml
+from jsonschema import Draft202012Validator
 
 from tests.package.commands import NEED_A_PROJECT, Said, complaint
 from tests.package.conftest import CHECKOUT, Built, Installed
 
-FOLDERS = ("deploy", "docs", "matrix", "playbooks", "templates", "tests/cells", "vm-templates")
+FOLDERS = ("deploy", "docs", "examples", "matrix", "playbooks", "templates", "tests/cells", "vm-templates")
 SITE = "packaged/matrix/axes.yml"
 AXES = """\
 # yaml-language-server: $schema=../docs/schemas/axes.json
@@ -36,6 +37,9 @@ tiers:
   lifecycle: null
   mr: {budget: {minutes: 11}}
 """
+
+
+PLAY = '- hosts: all\n  vars: {path: "{{ cluster_kubeconfig_path }}"}\n'
 
 
 def committed(*folders: str) -> set[str]:
@@ -115,12 +119,27 @@ def test_a_project_amends_the_packaged_matrix(
 
 def test_a_new_project_is_ready(installed: Installed, tmp_path: Path, unchanged: Callable[[], list[str]]) -> None:
     (tmp_path / "deploy").mkdir()
-    (tmp_path / "deploy" / "site.yml").write_text("[]\n", encoding="utf-8")
-    installed.vmatrix("init --playbooks deploy --gitlab group/vmatrix", cwd=tmp_path)
+    (tmp_path / "deploy" / "site.yml").write_text(PLAY, encoding="utf-8")
+    installed.vmatrix("init --from playbooks --gitlab group/vmatrix", cwd=tmp_path)
     (cell,) = json.loads(installed.vmatrix("list --json", cwd=tmp_path))
     told = yaml.safe_load(installed.vmatrix(f"explain {cell['cell']}", cwd=tmp_path))
     assert told["phases"][0]["playbook"] == "deploy/site.yml"
+    for file in (tmp_path / "matrix").iterdir():
+        text = file.read_text(encoding="utf-8")
+        schema = json.loads((file.parent / text.partition("$schema=")[2].partition("\n")[0]).read_text("utf-8"))
+        assert list(Draft202012Validator(schema).iter_errors(yaml.safe_load(text))) == []
     assert unchanged() == []
+
+
+def test_an_example_becomes_a_project(installed: Installed, tmp_path: Path) -> None:
+    examples = {path.parts[-3] for path in (CHECKOUT / "examples").glob("*/matrix/product.yml")}
+    assert examples
+    for name in examples:
+        installed.vmatrix(f"init --from {name} {name}", cwd=tmp_path)
+        shipped = CHECKOUT / "examples" / name
+        for file in (path for path in shipped.rglob("*") if path.is_file() and path.name != "README.md"):
+            if str(file.relative_to(CHECKOUT)) in committed(f"examples/{name}") and file.parent.name != "matrix":
+                assert (tmp_path / name / file.relative_to(shipped)).read_bytes() == file.read_bytes()
 
 
 def test_schemas_are_written_into_the_project(

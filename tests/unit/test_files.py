@@ -8,7 +8,7 @@ from threading import Event, Thread
 
 import pytest
 
-from harness.files import if_unlocked, locked, write_atomically
+from harness.files import if_unlocked, locked, write_atomically, write_new
 
 
 def test_text_and_bytes_replace_what_was_there(tmp_path: Path) -> None:
@@ -65,3 +65,17 @@ def test_who_waits_for_a_lock_is_told_once_and_gets_it(tmp_path: Path) -> None:
         order.append("first")
     other.join(10)
     assert order == ["first", "second"]
+
+
+def test_new_files_have_their_folders_and_modes(tmp_path: Path) -> None:
+    write_new({tmp_path / "a/b/run.sh": ("true\n", 0o755), tmp_path / "a/c": ("c", 0o644)})
+    assert (tmp_path / "a/b/run.sh").stat().st_mode & 0o777 == 0o755
+    assert (tmp_path / "a/c").read_text(encoding="utf-8") == "c"
+
+
+def test_if_one_new_file_cannot_be_written_none_is(tmp_path: Path) -> None:
+    (tmp_path / "there").write_text("mine", encoding="utf-8")
+    with pytest.raises(FileExistsError):
+        write_new({tmp_path / "a/b": ("new", 0o644), tmp_path / "there": ("new", 0o644)})
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+    assert (tmp_path / "there").read_text(encoding="utf-8") == "mine"

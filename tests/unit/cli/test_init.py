@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import os
 import pty
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from harness.spec import load_spec
 from tests.package.commands import call
 
 SECONDS = 60
+PLAY = '- hosts: all\n  vars: {path: "{{ cluster_kubeconfig_path }}"}\n'
 
 
 @pytest.fixture
@@ -25,21 +28,38 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv(PROJECT)
     monkeypatch.setattr("sys.argv", [])
     (tmp_path / "deploy").mkdir()
-    (tmp_path / "deploy" / "site.yml").write_text("[]\n", encoding="utf-8")
+    (tmp_path / "deploy" / "site.yml").write_text(PLAY, encoding="utf-8")
     return tmp_path
 
 
-def test_options_make_a_project_that_can_be_listed(work: Path) -> None:
-    said = call("init --playbooks deploy --name ours --gitlab group/vmatrix")
+@pytest.mark.parametrize("words", ["--from playbooks", "--product ansible", "--playbooks deploy"])
+def test_options_make_a_project_that_can_be_listed(work: Path, words: str) -> None:
+    said = call(f"init {words} --name ours --gitlab group/vmatrix")
     assert said.code == 0, said
     assert said.out.splitlines()[-3:] == ["go on with:", "  vmatrix infra up", "  vmatrix run --tier smoke"]
     made = {str(path.relative_to(work)) for path in work.rglob("*") if path.is_file()}
-    expected = {f"matrix/{name}.yml" for name in ("product", "tiers")}
+    expected = {f"{folder}/{name}" for name in ("product", "tiers") for folder in ("matrix", "docs/schemas")}
+    expected = {f"{name}.{'yml' if name.startswith('matrix') else 'json'}" for name in expected}
     assert made == {*expected, ".gitignore", ".gitlab-ci.yml", "deploy/site.yml"}
     assert load_spec(work / "matrix").product.phases["deploy"].playbook == "site.yml"
     listed = call("list")
     assert listed.code == 0, listed
     assert "smoke" in listed.out
+
+
+def test_what_the_playbooks_lack_is_told(work: Path) -> None:
+    (work / "deploy" / "site.yml").write_text("- hosts: all\n", encoding="utf-8")
+    said = call("init --from playbooks")
+    assert said.code == 0, said
+    assert "repair before you run a cell: 1 error in matrix/product.yml" in said.out
+    assert "mentions cluster_kubeconfig_path" in said.out
+    assert said.out.splitlines()[-1] == "  vmatrix run --tier smoke"
+
+
+def test_phases_are_added_to_the_playbook_that_deploys(work: Path) -> None:
+    assert call("init --from playbooks --phase reset=site.yml --gitlab none").code == 0
+    assert list(load_spec(work / "matrix").product.phases) == ["deploy", "reset"]
+    assert not (work / ".gitlab-ci.yml").exists()
 
 
 def test_the_packaged_playbooks_in_another_folder(work: Path) -> None:
@@ -52,12 +72,21 @@ def test_the_packaged_playbooks_in_another_folder(work: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("init", "nothing says what to test"),
+        ("init", "nothing says what to begin with"),
         ("init --packaged --playbooks deploy", "--packaged excludes"),
+        ("init --packaged --from playbooks", "--packaged excludes"),
+        ("init --product declared", "come with vmatrix's operator, which does not exist yet"),
+        ("init --product ansibel", "unknown kind of product 'ansibel'; did you mean 'ansible'"),
+        ("init --from plybooks", "unknown beginning 'plybooks'; did you mean 'playbooks'"),
+        ("init --product command --from playbooks", "--from playbooks makes a product of kind ansible"),
+        ("init --product command --playbooks deploy", "--playbooks and --phase exclude --product command"),
         ("init --playbooks nowhere", "does not exist"),
+        ("init --from playbooks --gitlab vmatrix", "'vmatrix' is no path of a GitLab project"),
         ("init --playbooks deploy --phase deploy", "--phase 'deploy' is not PHASE=PLAYBOOK"),
         ("init --playbooks deploy --phase deploy=no.yml", "no.yml does not exist"),
         ("init --playbooks deploy --phase deplay=site.yml", "unknown phase 'deplay'"),
+        ("init --packaged deploy/site.yml", "deploy/site.yml is no folder"),
+        ("init --packaged deploy/site.yml/x", "cannot write deploy/site.yml/x: Not a directory"),
     ],
 )
 def test_bad_input_is_one_message_and_writes_nothing(
@@ -75,20 +104,59 @@ def test_bad_input_is_one_message_and_writes_nothing(
 def test_files_that_are_there_are_kept(work: Path) -> None:
     (work / ".gitignore").write_text("mine\n", encoding="utf-8")
     said = call("init --packaged")
-    assert "kept: .gitignore; add to it:" in said.out
+    assert "kept: .gitignore; a new project has in it:" in said.out
     assert "runs/" in said.out
     assert (work / ".gitignore").read_text(encoding="utf-8") == "mine\n"
 
 
-def test_a_terminal_is_asked(work: Path) -> None:
+def asked(answers: bytes, interrupt: bytes = b"") -> tuple[int, str]:
+    """Answer the questions on a terminal; then, once all are answered, press keys that interrupt."""
     ours, theirs = pty.openpty()
     command = [str(Path(sys.executable).with_name("vmatrix")), "init"]
-    with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as asked:
-        os.write(ours, b"deploy\ngroup/vmatrix\n\n")
-        said, _ = asked.communicate(timeout=SECONDS)
+    with subprocess.Popen(
+        command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    ) as asking:
+        os.write(ours, answers)
+        if interrupt:
+            assert asking.stdout is not None
+            read_until(asking.stdout.fileno(), b"Name of the product")
+            asking.send_signal(signal.SIGINT) if interrupt == b"\x03" else os.write(ours, interrupt)
+        said, _ = asking.communicate(timeout=SECONDS)
     os.close(ours)
     os.close(theirs)
-    assert asked.returncode == 0, said
-    assert "Playbook that deploys a cluster [site.yml]" in said
+    return asking.returncode, said
+
+
+def read_until(handle: int, wanted: bytes) -> None:
+    """Read until something was said."""
+    said, end = b"", time.monotonic() + SECONDS
+    while wanted not in said and time.monotonic() < end:
+        said += os.read(handle, 1024)
+    assert wanted in said
+
+
+def test_a_terminal_is_asked(work: Path) -> None:
+    code, said = asked(b"playbooks\n\ny\nours\ngroup/vmatrix\n")
+    assert code == 0, said
+    assert "Folder of your playbooks [deploy]" in said
+    assert "  deploy: site.yml" in said
     assert "group/vmatrix" in (work / ".gitlab-ci.yml").read_text(encoding="utf-8")
-    assert load_spec(work / "matrix").product.directory == "deploy"
+    product = load_spec(work / "matrix").product
+    assert (product.directory, product.name) == ("deploy", "ours")
+
+
+def test_other_playbooks_than_the_proposed_can_be_named(work: Path) -> None:
+    (work / "deploy" / "new.yml").write_text(PLAY, encoding="utf-8")
+    code, said = asked(b"\n\nn\nnew.yml\n\n\n\n\n\n\n\nsite.yml\n\nnone\n")
+    assert code == 0, said
+    phases = load_spec(work / "matrix").product.phases
+    assert {name: phase.playbook for name, phase in phases.items()} == {"deploy": "new.yml", "reset": "site.yml"}
+
+
+@pytest.mark.parametrize(("keys", "code"), [(b"\x04", 2), (b"\x03", 130)], ids=["end of input", "Ctrl-C"])
+def test_an_aborted_dialogue_writes_nothing(work: Path, keys: bytes, code: int) -> None:
+    before = sorted(work.rglob("*"))
+    ended, said = asked(b"\n\ny\n", keys)
+    assert ended == code, said
+    assert "nothing was written" in said
+    assert sorted(work.rglob("*")) == before

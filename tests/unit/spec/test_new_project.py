@@ -10,27 +10,28 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from harness.errors import BadInput
-from harness.plan.goal import unplayed
+from harness.files import write_new
 from harness.spec import load_spec
 from harness.spec.new_project import NewProject
-from harness.spec.schemas import schemas
+from harness.spec.new_project_playbooks import TeamPlaybooks, named
+
+GITLAB = "group/vmatrix"
+PLAY = '- hosts: all\n  vars: {path: "{{ cluster_kubeconfig_path }}"}\n'
 
 
 def lay(project: Path, *playbooks: str) -> Path:
     """Make a folder with playbooks."""
     (project / "deploy").mkdir()
     for name in playbooks:
-        (project / "deploy" / name).write_text("[]\n", encoding="utf-8")
+        (project / "deploy" / name).write_text(PLAY, encoding="utf-8")
     return project
 
 
 def written(project: NewProject) -> dict[str, str]:
     """Write a project's files."""
     files = project.files()
-    for name, text in files.items():
-        (project.directory / name).parent.mkdir(exist_ok=True)
-        (project.directory / name).write_text(text, encoding="utf-8")
-    return files
+    write_new({project.directory / name: content for name, content in files.items()})
+    return {name: text for name, (text, _) in files.items()}
 
 
 @pytest.mark.parametrize(
@@ -44,59 +45,91 @@ def written(project: NewProject) -> dict[str, str]:
 def test_a_product_without_all_phases_is_a_valid_project(
     tmp_path: Path, phases: dict[str, str], scenarios: set[str]
 ) -> None:
-    files = written(NewProject(lay(tmp_path, "site.yml", "reset.yml"), "ours", "deploy", phases, "group/vmatrix"))
+    lay(tmp_path, "site.yml", "reset.yml")
+    files = written(NewProject(tmp_path, "ours", named(tmp_path, "deploy", phases), GITLAB))
+    assert {name for name in files if not name.startswith("docs/schemas/")} == {
+        *("matrix/product.yml", "matrix/tiers.yml", ".gitignore", ".gitlab-ci.yml")
+    }
     spec = load_spec(tmp_path / "matrix")
     assert spec.product.name == "ours"
     assert {name: phase.playbook for name, phase in spec.product.phases.items()} == phases
-    left_out = {out.value for out in unplayed(spec)}
-    assert {value.id for value in spec.axis("scenario").values} - left_out == scenarios
-    assert sorted(files) == [".gitignore", ".gitlab-ci.yml", "matrix/product.yml", "matrix/tiers.yml"]
+    assert {cell["network"] for cell in spec.tiers["smoke"].pinned} == {"flannel"}
     assert list(spec.tiers) == ["smoke"]
-    for name, text in files.items():
-        if name.startswith("matrix/"):
-            schema = json.loads(schemas()[Path(name).stem])
-            assert list(Draft202012Validator(schema).iter_errors(yaml.safe_load(text))) == []
-            assert text.startswith(f"# yaml-language-server: $schema=../docs/schemas/{Path(name).stem}.json\n# ")
 
 
-def test_a_product_with_all_phases_needs_two_files_of_the_matrix(tmp_path: Path) -> None:
-    known = load_spec(tmp_path / "nowhere").product.phases
-    files = NewProject(lay(tmp_path, "site.yml"), "ours", "deploy", dict.fromkeys(known, "site.yml")).files()
-    assert sorted(files) == [".gitignore", "matrix/product.yml", "matrix/tiers.yml"]
+def test_each_file_names_a_schema_that_the_project_has(tmp_path: Path) -> None:
+    lay(tmp_path, "site.yml")
+    written(NewProject(tmp_path, "ours", named(tmp_path, "deploy", {"deploy": "site.yml"}), GITLAB))
+    files = list((tmp_path / "matrix").iterdir())
+    assert len(files) == 2
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        schema = json.loads((file.parent / text.partition("$schema=")[2].partition("\n")[0]).read_text("utf-8"))
+        assert list(Draft202012Validator(schema).iter_errors(yaml.safe_load(text))) == []
+        assert list(Draft202012Validator(schema).iter_errors({"wrong": 1})) != []
+
+
+def test_what_a_folder_of_playbooks_says_comes_into_the_product_file(tmp_path: Path) -> None:
+    lay(tmp_path, "site.yml")
+    (tmp_path / "deploy" / "requirements.yml").write_text("collections: []\n", encoding="utf-8")
+    playbooks = TeamPlaybooks(
+        "deploy",
+        {"deploy": "site.yml"},
+        {"control_plane": "masters", "etcd": [], "node": "workers"},
+        ("bastion",),
+        {"requirements": "requirements.yml"},
+    )
+    text = written(NewProject(tmp_path, "our: product", playbooks, GITLAB))["matrix/product.yml"]
+    product = yaml.safe_load(text)["product"]
+    assert product["name"] == "our: product"
+    assert product["groups"] == {"control_plane": "masters", "etcd": [], "node": "workers"}
+    assert product["ansible"] == {"requirements": "requirements.yml"}
+    assert "no machines: bastion\n" in text
+    assert load_spec(tmp_path / "matrix").product.group_names("control_plane") == ("masters",)
 
 
 def test_vmatrix_own_playbooks_need_an_empty_file(tmp_path: Path) -> None:
-    files = written(NewProject(tmp_path, gitlab="group/vmatrix"))
+    files = written(NewProject(tmp_path, "", None, GITLAB))
     assert sorted(files) == [".gitignore", ".gitlab-ci.yml", "vmatrix.yml"]
     assert yaml.safe_load(files["vmatrix.yml"]) is None
     assert load_spec(tmp_path / "matrix") == load_spec(tmp_path / "nowhere")
 
 
-@pytest.mark.parametrize("playbooks", [None, "deploy"])
-def test_the_pipeline_includes_vmatrix(tmp_path: Path, playbooks: str | None) -> None:
+@pytest.mark.parametrize("own", [True, False])
+def test_the_pipeline_includes_vmatrix(tmp_path: Path, own: bool) -> None:
     lay(tmp_path, "site.yml")
-    project = NewProject(tmp_path, "ours", playbooks, {"deploy": "site.yml"}, "group/vmatrix")
-    (include,) = yaml.safe_load(project.files()[".gitlab-ci.yml"])["include"]
-    assert include["project"] == include["inputs"]["vmatrix_project"] == "group/vmatrix"
-    assert include["inputs"].get("nightly_tier") == ("smoke" if playbooks else None)
+    begins = named(tmp_path, "deploy", {"deploy": "site.yml"}) if own else None
+    text, _ = NewProject(tmp_path, "ours", begins, GITLAB).files()[".gitlab-ci.yml"]
+    (include,) = yaml.safe_load(text)["include"]
+    assert include["project"] == include["inputs"]["vmatrix_project"] == GITLAB
+    assert include["inputs"].get("nightly_tier") == ("smoke" if own else None)
     assert "product" not in include["inputs"], "jobs work on the project"
 
 
+def test_without_a_path_there_is_no_pipeline(tmp_path: Path) -> None:
+    assert ".gitlab-ci.yml" not in NewProject(tmp_path, "ours", None, "").files()
+
+
 @pytest.mark.parametrize(
-    ("folder", "phases", "said"),
+    ("folder", "phases", "gitlab", "said"),
     [
-        ("nowhere", {"deploy": "site.yml"}, "nowhere does not exist"),
-        ("deploy", {"reset": "site.yml"}, "there is no playbook for phase deploy"),
-        ("deploy", {"deploy": "cluster.yml"}, r"cluster\.yml does not exist"),
-        ("deploy", {"deploy": "site.yml", "upgrad": "site.yml"}, "unknown phase 'upgrad'; did you mean 'upgrade'"),
+        ("nowhere", {"deploy": "site.yml"}, GITLAB, "nowhere does not exist"),
+        ("deploy", {"reset": "site.yml"}, GITLAB, "no playbook in .* looks like one that deploys"),
+        ("deploy", {"deploy": "cluster.yml"}, GITLAB, r"cluster\.yml does not exist"),
+        ("deploy", {"deploy": "site.yml", "upgrad": "site.yml"}, GITLAB, "unknown phase 'upgrad'; did you mean 'upg"),
+        ("deploy", {"deploy": "site.yml"}, "vmatrix", "'vmatrix' is no path of a GitLab project"),
+        ("deploy", {"deploy": "site.yml"}, "a/b # c", "is no path of a GitLab project"),
     ],
 )
-def test_what_does_not_exist_is_refused(tmp_path: Path, folder: str, phases: dict[str, str], said: str) -> None:
+def test_what_does_not_exist_is_refused(
+    tmp_path: Path, folder: str, phases: dict[str, str], gitlab: str, said: str
+) -> None:
+    lay(tmp_path, "site.yml")
     with pytest.raises(BadInput, match=said):
-        NewProject(lay(tmp_path, "site.yml"), "ours", folder, phases).files()
+        NewProject(tmp_path, "ours", named(tmp_path, folder, phases), gitlab).files()
 
 
 def test_a_project_is_not_made_twice(tmp_path: Path) -> None:
-    written(NewProject(tmp_path))
+    written(NewProject(tmp_path, "ours", None))
     with pytest.raises(BadInput, match="is a project already"):
-        NewProject(tmp_path).files()
+        NewProject(tmp_path, "ours", None).files()
