@@ -1,0 +1,74 @@
+"""docs/tutorial.md as what its reader does: files to write, commands to run, and what these print.
+
+A `sh` block is commands. A `console` block is commands after `$ `, each followed by its whole output, in which a line
+`...` stands for any lines. A block whose first line names a file is that file. `text` blocks are only read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+FENCE = re.compile(r"^```(\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NAMED = re.compile(r"(?:# |\{# )(\S+\.\S+?)(?: #\})?\n")
+READ = "text"
+# What differs between two runs of the same commands, and what stands for it.
+VARIES = (
+    (re.compile(r"\b(?:\d+ min )?\d+(?:\.\d+)? s\b|\b\d+:\d\d:\d\d\b"), "TIME"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)?\b"), "DATE"),
+    (re.compile(r"(?<=runs/)[a-z0-9]{6}\b|(?<=--run )[a-z0-9]{6}\b"), "RUN"),
+    (re.compile(r"https?://[0-9.:]+"), "ADDRESS"),
+    (re.compile(r"─+"), "─"),
+    (re.compile(r"[ \t]+"), " "),
+)
+
+
+@dataclass(frozen=True)
+class File:
+    """A file to write."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command to run, and what it prints; None where the page does not say."""
+
+    line: str
+    prints: str | None = None
+
+
+def steps(page: str) -> Iterator[File | Command]:
+    """Yield what the reader of a page does, in its order. Raises ValueError for a block that is none of the above."""
+    for language, text in FENCE.findall(page):
+        if language == "sh":
+            yield Command(text)
+        elif language == "console":
+            yield from _commands(text)
+        elif (name := NAMED.match(text)) is not None:
+            yield File(name[1], text)
+        elif language != READ:
+            raise ValueError(f"a block of {language} is neither a command nor a file: {text[:60]!r}")
+
+
+def _commands(text: str) -> Iterator[Command]:
+    first, *others = re.split(r"^\$ ", text, flags=re.MULTILINE)
+    if first or not others:
+        raise ValueError(f"a console block begins with a command: {text[:60]!r}")
+    for other in others:
+        line, _, prints = other.partition("\n")
+        yield Command(line, prints)
+
+
+def fits(prints: str, seen: str) -> bool:
+    """Tell whether what a command printed is what the page shows, but for what always differs."""
+    wanted = "".join(r"(?:.*\n)*?" if line == "..." else re.escape(f"{line}\n") for line in _lines(prints))
+    return re.fullmatch(wanted, "".join(f"{line}\n" for line in _lines(seen))) is not None
+
+
+def _lines(text: str) -> list[str]:
+    for pattern, word in VARIES:
+        text = pattern.sub(word, text)
+    return [line.strip() for line in text.strip("\n").splitlines()]
