@@ -150,6 +150,7 @@ class Life:
         self._refuse_nothing_done(outcome, wanted)
         if phase.cluster:
             self._refuse_no_kubeconfig(outcome, wanted)
+            kubeconfig.chmod(0o600)  # whoever reads it is the cluster's admin, and most products write it for all
         else:  # it opens nothing any more, and must not pass for that of a cluster which comes after
             kubeconfig.unlink(missing_ok=True)
         left = tuple(name for name in phase.machines if name not in (*phase.removed, *phase.lost))

@@ -139,6 +139,7 @@ def test_a_product_of_any_kind_is_run_by_what_the_protocol_says(
     life = with_kind(tmp_path, monkeypatch, Edited(runs, PhaseOutcome("deploy.yml"), leaves=KUBECONFIG))
     guest = life.apply(0)
     assert guest.kubeconfig.read_text(encoding="utf-8") == KUBECONFIG
+    assert guest.kubeconfig.stat().st_mode & 0o777 == 0o600, "others could read it"
     (run,) = runs
     assert (run.stage, run.timeout, run.log.name) == ("deploy", TIMEOUTS.phase_deploy, "deploy.log")
     assert [m.name for m in run.environment.machines] == ["m-0", "m-1"]
