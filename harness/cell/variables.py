@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from harness.cell.isolation import needs_internet
 from harness.cell.site import Site
 from harness.model import Environment, Phase
 from harness.spec import product_sources
+
+WAY_OUT = "guest_internet"
 
 
 def variables_of(site: Site, environment: Environment, phase: Phase) -> dict[str, Any]:
@@ -16,6 +19,7 @@ def variables_of(site: Site, environment: Environment, phase: Phase) -> dict[str
         "cluster_timeout_scale": site.timeout_scale,
         **_sources(site),
         **merged(phase.vars, site.guest_vars),
+        **_way_out(site, environment),
         "cluster_mirror_url": site.mirror.http,
         "cluster_image_registry": site.mirror.registry,
         **site.product_vars(phase.vars),
@@ -31,6 +35,13 @@ def _sources(site: Site) -> dict[str, str]:
     given = site.spec.product.sources
     folder = product_sources.folder(given.model_dump(), site.project) if given is not None else None
     return {"product_sources": str(folder)} if folder is not None else {}
+
+
+def _way_out(site: Site, environment: Environment) -> dict[str, bool]:
+    """Return whether the cell's machines may reach the internet, where the infra as such lets them."""
+    if not site.guest_vars.get(WAY_OUT, False):
+        return {}
+    return {WAY_OUT: not site.isolated or needs_internet(site, environment.cell)}
 
 
 def named_machines(phase: Phase) -> dict[str, list[str]]:

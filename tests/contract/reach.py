@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,12 +11,14 @@ from pathlib import Path
 from harness import providers
 from harness.artifacts.store import Store
 from harness.cell.manifests import GoldenImage
+from harness.infra.embedded.provider import EmbeddedProvider
+from harness.infra.host.layout import instances_dir
 from harness.model import Mirror
 from harness.providers.embedded import embedded_provider
 from harness.spec.settings import Settings
 from tests.contract.limits import artifacts, timeouts
 
-NAME = "contract"  # of the embedded instance; one that a killed run left behind is mended, and taken down at the end
+PREFIX = "contract-"  # of the embedded instances, before the process id of the session that each is of
 BUILT_IMAGE = "debian-13"
 PUBLISHED_IMAGE = "debian-13-genericcloud"
 
@@ -33,6 +36,17 @@ def _image(name: str, mirror: Mirror) -> Callable[[], GoldenImage]:
     return lambda: providers.golden_image(Settings(), name, mirror, progress=lambda _line: None, limits=artifacts())
 
 
+def _provider(name: str) -> EmbeddedProvider:
+    return embedded_provider(name, Store(limits=artifacts()), progress=lambda _event: None, timeouts=timeouts())
+
+
+def orphans() -> list[str]:
+    """Return the instances of sessions that are no more."""
+    names = sorted(folder.name for folder in instances_dir("embedded").glob(f"{PREFIX}*/"))
+    pids = {name: name.removeprefix(PREFIX) for name in names}
+    return [name for name, pid in pids.items() if pid.isdigit() and not Path(f"/proc/{pid}").exists()]
+
+
 @contextmanager
 def existing(kubeconfig: Path, image: str | None, mirror: Mirror) -> Iterator[Reached]:
     """Use a cluster that is there; its machines boot an image from a mirror, or else from its publisher."""
@@ -42,8 +56,10 @@ def existing(kubeconfig: Path, image: str | None, mirror: Mirror) -> Iterator[Re
 
 @contextmanager
 def embedded(image: str | None) -> Iterator[Reached]:
-    """Bring an embedded infrastructure up, and take it down at the end."""
-    provider = embedded_provider(NAME, Store(limits=artifacts()), progress=lambda _event: None, timeouts=timeouts())
+    """Bring an embedded infrastructure up, and take it down at the end; first those of sessions that were killed."""
+    for name in orphans():
+        _provider(name).down()
+    provider = _provider(f"{PREFIX}{os.getpid()}")
     try:
         provider.up()
         mirror = provider.mirror()

@@ -11,6 +11,7 @@ import yaml
 
 from harness.errors import BadInput
 from harness.infra.cluster.outer_network import read_outer
+from harness.infra.guest_facts import VIRTUAL
 from harness.kube import Cluster
 
 POD_NETWORK, SERVICE_NETWORK = "cluster_pod_cidr", "cluster_service_cidr"
@@ -69,11 +70,11 @@ def networks(product: Path, given: Mapping[str, Any]) -> dict[str, str]:
 
 
 def variables(cluster: Cluster, given: Mapping[str, Any], outer: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return the variables of guests on an infra cluster: a VXLAN port beside the cluster's own, and the user's.
+    """Return the variables of guests: facts of virtual machines, a VXLAN port beside the cluster's own, the user's.
 
     Raises:
         ApiFailure, Unreachable: the cluster cannot be asked.
     """
     if VXLAN_PORT in given:
-        return dict(given)
-    return {VXLAN_PORT: read_outer(cluster, outer).vxlan_port(), **given}
+        return {**VIRTUAL.variables(), **given}
+    return {**VIRTUAL.variables(), VXLAN_PORT: read_outer(cluster, outer).vxlan_port(), **given}

@@ -13,7 +13,7 @@ from harness.spec import load_spec
 from tests.unit.shipped_timeouts import TIMEOUTS
 
 
-def given(folder: Path, *, factor: float, **infra: Any) -> dict[str, Any]:
+def given(folder: Path, *, factor: float, isolated: bool = True, **infra: Any) -> dict[str, Any]:
     """Return what the playbooks get on a site with a factor."""
     nobody: Any = None
     site = Site(
@@ -22,6 +22,7 @@ def given(folder: Path, *, factor: float, **infra: Any) -> dict[str, Any]:
         timeouts=TIMEOUTS.scaled(factor),
         mirror=Mirror("http://m", "r:5000"),
         guest_vars=infra,
+        isolated=isolated,
         image=nobody,
         storage_class=None,
         project=folder,
@@ -56,3 +57,9 @@ def test_fragments_of_both_reach_the_playbooks() -> None:
         "a": 1,
         "b": [2],
     }
+
+
+def test_machines_reach_the_internet_where_the_cells_policy_lets_them(tmp_path: Path) -> None:
+    assert given(tmp_path, factor=1.0, guest_internet=True)["guest_internet"] is False
+    assert given(tmp_path, factor=1.0, guest_internet=True, isolated=False)["guest_internet"] is True
+    assert given(tmp_path, factor=1.0, guest_internet=False, isolated=False)["guest_internet"] is False
