@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness import paths, proc
+from harness.artifacts.listening import GRACE_SECONDS, READY_SECONDS, listens
 from harness.artifacts.recipe import Ref
 from harness.artifacts.supply import Supply
 from harness.errors import InfraError
 from harness.until import Deadline, NotYet, until
-
-READY_SECONDS = 15.0  # two small servers on this host
-CONNECT_SECONDS = 1.0  # a server of this host, looked at again until READY_SECONDS are over
-GRACE_SECONDS = 3.0  # for them to end before they are killed
 
 
 @dataclass(frozen=True)
@@ -59,12 +55,7 @@ def _answering(services: Sequence[proc.Service], address: str, logs: Path) -> bo
     ended = _ended(services)
     if isinstance(ended, str):
         raise InfraError(f"`{ended}` ended at once", hint="is its address in use?", paths=[logs])
-    host, _, port = address.rpartition(":")
-    try:
-        socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
-    except OSError as error:
-        return NotYet(f"{address}: {error}")
-    return True
+    return listens(address)
 
 
 def _ended(services: Sequence[proc.Service]) -> str | NotYet:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from harness import proc
+from harness.artifacts.listening import GRACE_SECONDS, READY_SECONDS, listens
 from harness.artifacts.recipe import silent
 from harness.artifacts.registry import command
 from harness.artifacts.store import Store
@@ -15,9 +16,6 @@ from harness.errors import InfraError
 from harness.until import Deadline, NotYet, until
 
 LOOPBACK = "127.0.0.1"
-READY_SECONDS = 15.0  # a small server on this host, which may be busy
-CONNECT_SECONDS = 1.0  # to it, tried again until READY_SECONDS are over
-GRACE_SECONDS = 3.0  # for it to end before it is killed
 
 
 @contextmanager
@@ -49,9 +47,4 @@ def _free_port() -> int:
 def _answers(service: proc.Service, address: str, log: Path) -> bool | NotYet:
     if not service.alive():
         raise InfraError(f"the registry to push to ended at once; it was to listen on {address}", paths=[log])
-    host, _, port = address.rpartition(":")
-    try:
-        socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
-    except OSError as error:
-        return NotYet(f"{address}: {error}")
-    return True
+    return listens(address)

@@ -22,7 +22,7 @@ PROOFS = {
     "loop_devices": _asked("test -e /dev/loop-control"),
     "fuse": _asked("test -e /dev/fuse"),
     "udev": _asked("systemctl is-active --quiet systemd-udevd"),
-    "raise_limits": f"sudo python3 -c \"print(str(bool({CAPABLE} >> 24 & 1)).lower())\"",  # CAP_SYS_RESOURCE
+    "raise_limits": f'sudo python3 -c "print(str(bool({CAPABLE} >> 24 & 1)).lower())"',  # CAP_SYS_RESOURCE
     "open_files": "sudo systemd-run --wait --pipe --quiet -p LimitNOFILE=infinity sh -c 'ulimit -n'",
     "cgroup_version": "stat -fc %T /sys/fs/cgroup | sed 's/cgroup2fs/2/; s/tmpfs/1/'",
     "swap": _asked("test $(wc -l < /proc/swaps) -gt 1"),

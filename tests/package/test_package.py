@@ -9,6 +9,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
@@ -190,6 +191,43 @@ def test_a_product_file_makes_any_folder_a_project(
     installed.vmatrix("gitlab generate", cwd=tmp_path, env=job)
     assert "vmatrix gitlab cell" in (tmp_path / "matrix.yml").read_text(encoding="utf-8")
     assert unchanged() == []
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("infra pin", "the project has no deploy/kind/releases.yml"),
+        ("artifacts module etcd 3.6.8", "this changes vmatrix's own files, which are installed in"),
+    ],
+)
+def test_nothing_that_ships_is_written(
+    installed: Installed, project: Path, unchanged: Callable[[], list[str]], words: str, wanted: str
+) -> None:
+    refused = installed.call("vmatrix", *words.split(), cwd=project)
+    assert refused.returncode == 2, refused.stdout + refused.stderr
+    assert wanted in refused.stderr
+    assert refused.stderr.count("hint: ") == 1
+    assert unchanged() == []
+    assert sorted(path.name for path in project.iterdir()) == ["vmatrix.yml"]
+
+
+def test_own_checks_run_beside_the_packaged_ones(installed: Installed, project: Path) -> None:
+    (project / "matrix").mkdir()
+    tiers = "extends: default\ntiers: {smoke: {suites: [nodes, own]}}\n"
+    (project / "matrix" / "tiers.yml").write_text(tiers, encoding="utf-8")
+    (project / "checks").mkdir()
+    (project / "checks" / "test_nodes.py").write_text("def test_of_ours(hosts): pass\n", encoding="utf-8")
+    packaged = installed.package / "packaged"
+    words: list[str | Path] = [packaged / "tests" / "cells", project / "checks", "-c", packaged / "pyproject.toml"]
+    words += ["--rootdir", project, "--confcutdir", project / "checks", "-p", "no:cacheprovider", "--tier", "smoke"]
+    listed = installed.call("pytest", *words, "--collect-only", "-q", cwd=project)
+    assert listed.returncode == 0, listed.stdout + listed.stderr
+    assert "checks/test_nodes.py::test_of_ours[" in listed.stdout
+    assert "nodes/test_services.py::test_no_unit_has_failed[" in listed.stdout
+    (project / "checks" / "test_nodes.py").write_text("def test_of_ours(hsots): pass\n", encoding="utf-8")
+    refused = installed.call("vmatrix", "run", cwd=project)
+    assert refused.returncode == 2, refused.stdout + refused.stderr
+    assert f"{project / 'checks' / 'test_nodes.py'}:1: test_of_ours asks for the unknown fixture" in refused.stderr
 
 
 def test_a_run_gets_as_far_as_the_infra_cluster(installed: Installed, project: Path) -> None:

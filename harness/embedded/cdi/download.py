@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import IO
 
 from harness.embedded.cdi.cancel import Cancel, ChecksumMismatch, TransferFailed
-from harness.embedded.cdi.wording import CONNECT_SECONDS, STALL_SECONDS, UNCONNECTED, UNTRANSFERRED, why
+from harness.embedded.cdi.importer_messages import CONNECT_SECONDS, STALL_SECONDS, UNCONNECTED, UNTRANSFERRED, why
 
 CHUNK = 1024 * 1024
 MAX_REDIRECTS = 10

@@ -11,12 +11,12 @@ from __future__ import annotations
 import secrets
 
 from harness.embedded.cdi import names, podstatus, sizes
-from harness.embedded.cdi.notices import Notices, claim_of
+from harness.embedded.cdi.catching_up import CatchingUp, claim_of
+from harness.embedded.cdi.importer_messages import UNPROCESSED
 from harness.embedded.cdi.podspecs import has_scratch
 from harness.embedded.cdi.provisioner import disk_path, scratch_dir
 from harness.embedded.cdi.sources import SourceMissing, work_for
 from harness.embedded.cdi.transfers import Transfer, TransferResult, Transfers
-from harness.embedded.cdi.wording import UNPROCESSED
 from harness.embedded.context import Context
 from harness.embedded.faults import transfers as befallen
 from harness.embedded.objects import deleting, dig, phase
@@ -40,7 +40,7 @@ class Player:
         self._claims = context.informers.of(PVC)
         self._nodes = context.informers.of(NODE)
         self._running: dict[Key, str] = {}
-        self._notices = Notices(context)
+        self._catching_up = CatchingUp(context)
         self.controller = Controller("cdi-pods", self.reconcile, workers=WORKERS)
         self._pods.subscribe(self._listen)
         context.on_stop(transfers.cancel_all)
@@ -69,7 +69,7 @@ class Player:
         transfer = self._transfers.get(uid)
         if transfer is not None and transfer.outcome is None:
             return None
-        if not self._notices.taken(key, pod):
+        if not self._catching_up.done(key, pod):
             return SOON_SECONDS
         if transfer is None:
             return self._begin(key, pod)
@@ -80,7 +80,7 @@ class Player:
 
     def _forget(self, key: Key) -> None:
         self._running.pop(key, None)
-        self._notices.forget(key)
+        self._catching_up.forget(key)
 
     def _stopped(self, uid: str) -> bool:
         """Stop a transfer; True once it has ended."""
@@ -163,7 +163,7 @@ class Player:
         return next((str(a["address"]) for a in addresses if a["type"] == "InternalIP"), "127.0.0.1")
 
     def _write(self, pod: Json, status: Json) -> None:
-        self._notices.forget(key_of(pod))
+        self._catching_up.forget(key_of(pod))
         meta = pod["metadata"]
         patch = {"metadata": {"uid": meta["uid"]}, "status": status}
         try:

@@ -6,8 +6,8 @@ import json
 from datetime import UTC, datetime
 
 from harness.embedded.cdi import names
+from harness.embedded.cdi.importer_messages import UNPROCESSED
 from harness.embedded.cdi.transfers import TransferResult
-from harness.embedded.cdi.wording import UNPROCESSED
 from harness.embedded.node.pods import container_status
 from harness.embedded.objects import dig, now, parse_time
 from harness.kube.client import Json

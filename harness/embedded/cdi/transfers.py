@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.embedded.cdi.cancel import Cancel, Cancelled, ChecksumMismatch, ScratchRequired, TransferFailed
-from harness.embedded.cdi.wording import UNPROCESSED
+from harness.embedded.cdi.importer_messages import UNPROCESSED
 from harness.embedded.cdi.work import Work
 from harness.errors import VmatrixError
 

@@ -1,4 +1,4 @@
-"""Whether CDI's controllers have noticed what a transfer's pod says: its claim and its DataVolume then say it, too."""
+"""Whether a claim and its DataVolume have caught up with the pod that fills them, and say what it says."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.kube.resources import DATA_VOLUME, PVC
 NOTICE_SECONDS = 3.0  # at most, for claim and DataVolume to say what the pod says: they may have nobody to do so
 
 
-class Notices:
+class CatchingUp:
     """Compares pods with their claims and DataVolumes."""
 
     def __init__(self, context: Context) -> None:
@@ -23,8 +23,8 @@ class Notices:
         self._volumes = context.informers.of(DATA_VOLUME)
         self._since: dict[Key, float] = {}
 
-    def taken(self, key: Key, pod: Json) -> bool:
-        """Tell whether what a pod says was noticed, or could have been long ago."""
+    def done(self, key: Key, pod: Json) -> bool:
+        """Tell whether both have caught up with a pod, or could have long ago."""
         name = claim_of(pod)
         claim, volume = self._claims.get(key[0], name), self._volumes.get(key[0], name)
         said = {k: v for k, v in fate_of(pod).items() if k in (names.RUNNING, names.RUNNING_REASON)}
