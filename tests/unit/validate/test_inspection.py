@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +15,17 @@ from harness.errors import InfraRetriable, ProductError
 from harness.kube import Cluster
 from harness.kube.tunnels import Tunnels, note
 from harness.model import GuestCluster
+from harness.spec.models.leaves import ClusterLeaves
 from harness.until import Deadline
 from harness.validate.facts.cluster import ClusterView
 from harness.validate.inspection import Inspection, settle
 from harness.validate.judge import addons
+from harness.validate.judge.finding import real
 from harness.validate.judge.mismatch import Mismatch
 from tests.unit.shipped_timeouts import TIMEOUTS
-from tests.unit.validate import guests
+from tests.unit.validate import foreign, guests
 from tests.unit.validate.guests import NOWHERE
-from tests.unit.validate.views import (
-    Json,
-    named,
-    recorded,
-)
+from tests.unit.validate.views import Change, Json, condition, named, recorded, without
 
 IMPATIENT = TIMEOUTS.model_copy(update={"settle": 0})
 
@@ -95,3 +95,68 @@ def test_a_cluster_that_never_settles_is_judged_as_it_was_last() -> None:
     named(starting["deployments"], "coredns")["status"]["availableReplicas"] = 0
     seen = settle(Answers(starting), unavailable, Deadline.after(0))
     assert [finding.seen for finding in unavailable(seen)] == ["0"]
+
+
+def inspected(looks: Json, leaves: ClusterLeaves = guests.OURS, *, seconds: float = 90.0) -> tuple[float, list[str]]:
+    """Let a guest settle that always looks the same; return how long that took, and what is wrong then."""
+    inspection = Inspection(guests.guest(), leaves, ssh_options=(), timeouts=TIMEOUTS)
+    began = time.monotonic()
+    seen = settle(Answers(looks), inspection._unsettled, Deadline.after(seconds), inspection.expected.namespaces)
+    return time.monotonic() - began, [one.where for one in real(inspection._unsettled(seen))]
+
+
+def restarted(raw: Json) -> None:
+    named(raw["pods"], "coredns")["status"]["containerStatuses"][0]["restartCount"] = 7
+
+
+def cordoned(raw: Json) -> None:
+    raw["nodes"][1]["spec"]["unschedulable"] = True
+
+
+def failed_pod(raw: Json) -> None:
+    named(raw["pods"], "coredns")["status"]["phase"] = "Failed"
+
+
+def stranger(raw: Json) -> None:
+    raw["nodes"].append(copy.deepcopy(raw["nodes"][1]))
+    raw["nodes"][-1]["metadata"]["name"] = "w-9"
+
+
+AT_ONCE = 10.0  # seconds, on the busiest host; a guest that waits takes 90
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        without("daemon_sets", "kube-flannel"),
+        without("deployments", "coredns"),
+        restarted,
+        cordoned,
+        failed_pod,
+        stranger,
+    ],
+)
+def test_what_waiting_cannot_change_costs_no_time_and_is_still_wrong(change: Change) -> None:
+    looks = recorded()
+    change(looks)
+    seconds, wrong = inspected(looks)
+    assert seconds < AT_ONCE
+    assert wrong
+
+
+@pytest.mark.parametrize("leaves", [foreign.SAID, foreign.UNSAID, guests.OURS], ids=["said", "unsaid", "ours"])
+def test_a_cluster_of_another_layout_takes_no_longer_to_settle(leaves: ClusterLeaves) -> None:
+    looks = foreign.raw_view()
+    looks["pods"].append(copy.deepcopy(named(recorded()["pods"], "etcd-cp-0")))  # of etcd by kubeadm
+    seconds, wrong = inspected(looks, leaves)
+    assert seconds < AT_ONCE
+    # ours and what network_plugins.yml says of flannel are another place for its DaemonSet
+    assert wrong == ([] if leaves is foreign.SAID else ["DaemonSet kube-flannel/kube-flannel-ds"])
+
+
+def test_what_may_still_come_is_waited_for() -> None:
+    looks = recorded()
+    condition(named(looks["pods"], "kube-flannel"), "Ready", "False")
+    seconds, wrong = inspected(looks, seconds=1.0)
+    assert seconds >= 1.0
+    assert wrong

@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 
 from harness.kube.resources import CSI_NODE, CSR, ENDPOINT_SLICE, LEASE, NODE, POD, Resource
+from harness.spec.models.leaves import ClusterLeaves
+from harness.validate.judge.finding import real
 from harness.validate.phases import leftovers
 from harness.validate.phases.leftovers import ApiTraces
+from tests.unit.validate import foreign
 from tests.unit.validate.fake_api import Api
+from tests.unit.validate.foreign import Change
 from tests.unit.validate.moments import moment
 
 Json = dict[str, Any]
@@ -105,3 +109,40 @@ def test_traces_of_machines_are_read_as_the_api_says_them() -> None:
     assert leftovers.traces_of(api) == CLEAN
     api.lists[CSR] = [{"spec": {"username": "system:node:w-1"}}]
     assert leftovers.traces_of(api).requests == {"system:node:w-1"}
+
+
+SAYS = pytest.mark.parametrize("leaves", [foreign.SAID, foreign.UNSAID], ids=["said", "unsaid"])
+
+
+@SAYS
+def test_machines_of_another_product_that_have_forgotten_pass(leaves: ClusterLeaves) -> None:
+    assert real(leftovers.left_on_others(foreign.moment(leaves), GONE)) == []
+
+
+OTHER_TRACES: dict[str, Change] = {
+    "a name": lambda raw: raw["hosts"].append(["10.222.1.9", "w-1.cluster.local", "w-1"]),
+    "a server of nginx": lambda raw: raw["proxy"]["servers"].append(["10.222.1.9:6443", "10.222.1.9:6443"]),
+    "an older nginx": lambda raw: raw["proxy"].update(changed=2000.0),
+}
+
+
+@pytest.mark.parametrize("change", OTHER_TRACES.values(), ids=OTHER_TRACES)
+@SAYS
+def test_a_trace_on_another_products_machine_is_found(leaves: ClusterLeaves, change: Change) -> None:
+    assert real(leftovers.left_on_others(foreign.moment(leaves, runs=change), GONE))
+
+
+def test_a_worker_without_its_proxy_is_found_where_the_product_says_that_there_is_one() -> None:
+    without = foreign.moment(foreign.SAID, runs=lambda raw: raw.update(proxy=None))
+    assert [one.where for one in real(leftovers.left_on_others(without, GONE))] == ["w-0 proxy"]
+    unsaid = foreign.moment(foreign.UNSAID, runs=lambda raw: raw.update(proxy=None))
+    assert "the control planes behind the local API address" in [
+        one.expected for one in leftovers.left_on_others(unsaid, GONE)
+    ]
+
+
+def test_api_servers_use_their_own_member_or_every_member() -> None:
+    seen = foreign.moment(foreign.UNSAID)
+    gone = {**seen.expected.addresses, "cp-0": "10.222.1.9"}
+    other = replace(seen, expected=replace(seen.expected, addresses=gone))
+    assert any("--etcd-servers" in one.where for one in real(leftovers._wrong_etcd_servers(other)))

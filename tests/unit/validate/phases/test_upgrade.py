@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
+from harness.spec.models.leaves import ClusterLeaves
+from harness.validate.judge.finding import real
 from harness.validate.phases import upgrade
+from tests.unit.validate import foreign
 from tests.unit.validate.moments import moment
 
 Json = dict[str, Any]
@@ -123,3 +126,22 @@ def test_a_node_whose_kubelet_says_the_old_version_is_found() -> None:
 
     found = upgrade.not_upgraded(moment(OLD), moment(NEW, view=old_kubelet))
     assert any("kubelet, as its Node reports, after it" in f.where for f in found)
+
+
+@pytest.mark.parametrize("leaves", [foreign.SAID, foreign.UNSAID], ids=["said", "unsaid"])
+def test_an_upgrade_of_another_products_cluster_passes_and_one_that_did_nothing_fails(leaves: ClusterLeaves) -> None:
+    before, after = foreign.moment(leaves, OLD), foreign.moment(leaves, NEW)
+    assert real(upgrade.not_upgraded(before, after)) == []
+    assert real(upgrade.not_upgraded(before, replace(before, expected=after.expected)))
+    places = upgrade.wanted_versions(after)
+    assert {"cp-0: etcd, running", "w-0: kubelet, running", "cp-0: kube-scheduler, image"} <= places.keys()
+    assert "cp-0: etcd, image" not in places  # it is a unit
+
+
+def test_components_of_which_nothing_shows_a_version_are_named() -> None:
+    seen = foreign.moment(foreign.UNSAID, NEW)
+    alone = replace(seen, facts={name: replace(facts, processes=()) for name, facts in seen.facts.items()})
+    assert {one.expected for one in upgrade.not_judged(alone)} == {
+        *("kubelet, running", "kube-proxy, running", "etcd, running"),
+        *(f"{program}, running" for program in ("kube-apiserver", "kube-controller-manager", "kube-scheduler")),
+    }

@@ -5,12 +5,24 @@ from __future__ import annotations
 import os
 import socket
 import struct
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness.validate.remote.on_node_programs import DNSSEC_OK, changed, lifetime, skip_name, started
+import pytest
+
+from harness.validate.remote.on_node_programs import (
+    DNSSEC_OK,
+    SERVERS,
+    by_title,
+    changed,
+    hosts,
+    lifetime,
+    skip_name,
+    started,
+)
 
 
 def test_a_process_that_has_ended_began_never_and_a_file_that_is_gone_has_just_changed(tmp_path: Path) -> None:
@@ -54,3 +66,32 @@ def test_a_server_without_an_answer_has_no_lifetime() -> None:
         said = lifetime("127.0.0.1", "10.95.0.1", port)
     assert said["seconds"] == 0
     assert "no answer" in said["error"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "servers"),
+    [
+        ("haproxy", "backend api\n    server cp-0 10.0.0.1:6443 check\n", [("cp-0", "10.0.0.1:6443")]),
+        (
+            "nginx",
+            "upstream api {\n  least_conn;\n  server 10.0.0.1:6443;\n}\nserver {\n  listen 127.0.0.1:6443;\n}\n",
+            [("10.0.0.1:6443", "10.0.0.1:6443")],
+        ),
+    ],
+)
+def test_a_proxy_s_file_names_its_servers(kind: str, text: str, servers: list[tuple[str, str]]) -> None:
+    assert [(found["name"], found["address"]) for found in SERVERS[kind].finditer(text)] == servers
+
+
+def test_a_program_that_writes_what_it_does_into_its_command_line_is_found(tmp_path: Path) -> None:
+    title = "nginx-of-a-test: master process nginx -g daemon off;"
+    with subprocess.Popen([title, "60"], executable="/bin/sleep") as process:
+        try:
+            assert [one["pid"] for one in by_title("nginx-of-a-test")] == [process.pid]
+        finally:
+            process.kill()
+
+
+def test_names_of_hosts_are_those_of_the_products_file(tmp_path: Path) -> None:
+    (tmp_path / "names").write_text("# of the cluster\n10.0.0.1 cp-0 cp-0.cluster.local # one\n\n", encoding="utf-8")
+    assert hosts(str(tmp_path / "names")) == [["10.0.0.1", "cp-0", "cp-0.cluster.local"]]
