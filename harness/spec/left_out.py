@@ -38,11 +38,11 @@ def fits(title: str, glob: str) -> bool:
 
 
 def titles(project: Path) -> list[str]:
-    """Return every check as `suite: name`: those that ship and those of the project's own suites."""
-    return sorted(
-        f"{suite.name}: {name}"
-        for suite in suites_of(project).values()
-        if suite.name != LIFE
-        for file in suite.files
-        for name in CHECK.findall(file.read_text(encoding="utf-8"))
-    )
+    """Return every check as `suite: name`: those of the project's own suites and those that ship."""
+    files = [(suite.name, file) for suite in suites_of(project).values() for file in suite.files if suite.name != LIFE]
+    return sorted({f"{suite}: {name}" for suite, file in files for name in CHECK.findall(_text(file))})
+
+
+def _text(file: Path) -> str:
+    """Return what a file holds; what is wrong with one of the project's own is said when it is loaded."""
+    return file.read_text(encoding="utf-8", errors="replace")
