@@ -9,9 +9,10 @@ if [ ! -e $before ]; then
   mkdir -m 0700 $before
   settings='^(net[.]|kernel[.](panic|keys)|vm[.](overcommit_memory|panic_on_oom))'
   sysctl --all --pattern "$settings" >$before/sysctl 2>/dev/null || true
-  for folder in /etc/ca-certificates /opt/cni /root/.kube /run/netns /usr/{lib/modules,libexec/kubernetes} \
+  nft list tables | sort >$before/tables
+  for path in /etc/ca-certificates /root/.kube /run/{netns,xtables.lock} /usr/{lib/modules,libexec/kubernetes} \
     /usr/{,local/}share/ca-certificates; do
-    [ -e "$folder" ] || echo "$folder"
+    [ -e "$path" ] || echo "$path"
   done >$before/absent
 fi
 

@@ -1,4 +1,4 @@
-"""A shell script is a product: its three phases in real cells, every suite green, and nothing judged that is right."""
+"""A shell script is a product: its three phases in real cells, every suite green, and no alarm without a fault."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import pytest
 from tests.products.conftest import Example, copied
 
 SUITES = ("nodes", "cluster", "network", "conformance")
-LEFT_OUT = "not run: image "  # a conformance spec whose image the mirror does not have
+NO_IMAGE = "skipped: not run: image "  # a conformance spec whose image the mirror does not have
+# Not judged of this product: its nodes reach the API at the control plane's address, and at none of their own.
+NOT_JUDGED = {"out": {"phases: test_api_keeps_answering_at_a_nodes_own_address (after scale-out)"}}
 
 
 @pytest.fixture
@@ -19,15 +21,18 @@ def script(infra: str, tmp_path: Path) -> Example:
     return copied("script", tmp_path)
 
 
-@pytest.mark.parametrize(("scenario", "phases"), [("fresh", 1), ("out", 2), ("reset", 3)])
-def test_a_cell_of_the_script_is_green(scenario: str, phases: int, script: Example) -> None:
+@pytest.mark.parametrize(
+    ("scenario", "phases"),
+    [("fresh", ["deploy"]), ("out", ["deploy", "scale-out"]), ("reset", ["deploy", "reset", "deploy-2"])],
+)
+def test_a_cell_of_the_script_is_green(scenario: str, phases: list[str], script: Example) -> None:
     done = script.run(f"*-{scenario}-*")
     assert done.status == 0, done.output
-    steps = [name for name in done.checks if ": step " in name]
-    assert sum("deploy" in name or "scale-out" in name or "reset" in name for name in steps) == phases
-    for suite in (*SUITES, *(["phases"] if phases > 1 else [])):
+    assert {name.partition(": step ")[2] for name in done.checks} >= set(phases)
+    for suite in (*SUITES, *(["phases"] if len(phases) > 1 else [])):
         assert done.passed_in(suite) > 0, suite
-    unexpected = {name: said for name, said in done.not_passed.items() if LEFT_OUT not in said}
-    assert unexpected == {}
-    (log, *_) = done.directory.glob("*/logs/deploy.log")
+    others = {name: said for name, said in done.not_passed.items() if not said.startswith(NO_IMAGE)}
+    assert others.keys() == NOT_JUDGED.get(scenario, set()), others
+    assert all(said.startswith("skipped: not judged: ") for said in others.values())
+    (log,) = done.directory.glob("*/logs/deploy.log")
     assert "TASK [kubeadm init on cp-0]" in log.read_text(encoding="utf-8")
