@@ -9,13 +9,17 @@ from harness.cell.isolation import needs_internet
 from harness.cell.site import Site
 from harness.model import Environment, Phase
 from harness.spec import product_sources
+from harness.spec.own_words import translated
 
 WAY_OUT = "guest_internet"
 
 
 def variables_of(site: Site, environment: Environment, phase: Phase) -> dict[str, Any]:
-    """Return the variables: the run's factor, the phase's, the infra's, then what only the made machines can tell."""
-    return {
+    """Return the variables: the run's factor, the phase's, the infra's, then what only the made machines can tell.
+
+    Those that the product has a word for have both names.
+    """
+    made = {
         "cluster_timeout_scale": site.timeout_scale,
         **_sources(site),
         **merged(phase.vars, site.guest_vars),
@@ -28,6 +32,7 @@ def variables_of(site: Site, environment: Environment, phase: Phase) -> dict[str
         "cluster_etcd_snapshot_path": str(environment.files.snapshot),
         "cluster_hosts": [{"name": m.name, "address": m.address} for m in environment.machines],
     }
+    return translated(site.spec.product.variables, phase.vars, made)
 
 
 def _sources(site: Site) -> dict[str, str]:

@@ -12,6 +12,7 @@ from harness.errors import BadInput
 from harness.model import Cell, Phase, PlannedMachine
 from harness.spec.models import AxisValue, ScenarioPhase, Spec
 from harness.spec.models.axes import HASH_DIGITS, ID_LENGTH
+from harness.spec.own_words import in_both
 from harness.spec.rules import earlier, words
 
 
@@ -25,7 +26,7 @@ def make_cell(spec: Spec, values: Mapping[str, str]) -> Cell:
         scenario=values["scenario"],
         phases=tuple(_phases(spec, chosen, machines)),
         machines=machines,
-        vars=_variables(spec, chosen),
+        vars=in_both(spec.product.variables, _variables(spec, chosen)),
     )
 
 
@@ -74,7 +75,7 @@ def _phases(spec: Spec, chosen: Mapping[str, AxisValue], machines: tuple[Planned
             removed=removed,
             lost=lost,
             values={axis: value.id for axis, value in values.items()},
-            vars={**_variables(spec, values, phase.phase), **added},
+            vars=in_both(spec.product.variables, {**_variables(spec, values, phase.phase), **added}),
             workload=phase.workload or "",
             data_of=_latest(phases[:number], phase.data_of),
         )

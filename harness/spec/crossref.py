@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from harness.spec import left_out, phases, product_files, product_kinds, required
+from harness.spec import left_out, own_words, phases, product_files, product_kinds, required
 from harness.spec.declared import EACH, Declared, DeclaredAxis, condition, declared, field, find, slug_of, texts
 from harness.spec.lines import Document, Finding, Location, Problem, below
 from harness.spec.promises import broken
@@ -41,6 +41,7 @@ def check(documents: Mapping[str, Document], directory: Path) -> list[Problem]:
                 documents["product.yml"].content, directory.parent, documents["topologies.yml"].content
             ),
             left_out.check(documents["product.yml"].content, directory.parent),
+            own_words.check(documents["product.yml"].content),
             phases.of_product(documents["product.yml"].content, documents["scenarios.yml"].content),
             product_files.check(documents["product.yml"].content, directory.parent),
         ),

@@ -38,9 +38,15 @@ def check(documents: Mapping[str, Document]) -> list[Problem]:
     return [
         problem
         for name, at in wanted.items()
-        if name not in given and not name.startswith("ansible_")
+        if given.isdisjoint(_names(product, name)) and not name.startswith("ansible_")
         for problem in _missing(name, at, documents)
     ]
+
+
+def _names(product: Any, name: str) -> set[str]:
+    """Return the names under which a cell may be given a variable: its own, and the one that it has by `variables`."""
+    both = {str(at[-1]): theirs for at, theirs in texts(product, "product", "variables", EACH)}
+    return {name, both.get(name, name), *(ours for ours, theirs in both.items() if theirs == name)}
 
 
 def _missing(name: str, wanted: Location, documents: Mapping[str, Document]) -> Iterator[Problem]:
@@ -61,17 +67,20 @@ def _missing(name: str, wanted: Location, documents: Mapping[str, Document]) -> 
         yield axes.problem((*here, "vars"), f"{said}, or to `vars` in product.yml")
     if not partly:
         said = f"no cell has the variable {name}, which {whose.replace('product.yml:' + str(line), 'this line')}"
-        yield product.problem(wanted, f"{said}; set it under `vars` here, or in the `vars` of every value of an axis")
+        said += "; set it under `vars` here, or in the `vars` of every value of an axis"
+        word = "" if name not in OURS else "; if the product has another word for it, name that under `variables`"
+        yield product.problem(wanted, said + word)
 
 
 def _has(value: Any, name: str, axis: Any, documents: Mapping[str, Document]) -> bool:
     """Tell whether a cell with a value has a variable from its first phase on."""
-    if any(True for _ in find(value, "vars", name)):
+    names = _names(documents["product.yml"].content, name)
+    if any(True for one in names for _ in find(value, "vars", one)):
         return True
     if field(axis, "name") != "scenario":
         return False
     scenario = field(value, "id") or ""
     for _, phases in find(documents["scenarios.yml"].content, "scenarios", scenario, "phases"):
         if isinstance(phases, list) and phases:
-            return any(True for _ in find(phases[0], "vars", name))
+            return any(True for one in names for _ in find(phases[0], "vars", one))
     return False

@@ -53,6 +53,7 @@ class Product(Model):
     requires: variables that every cell must give the product, by `vars` here or of the values of an axis.
     phases: how each phase is run; scenarios with other phases are left out of the plan.
     vars: variables for every phase of every cell, below those of the values.
+    variables: the product's own names of variables of vmatrix; a cell has these under both names.
     artifacts: what guests find on the mirror; without it everything that vmatrix has for a cell's versions.
     without_effect: globs of files (relative to the project) whose change affects no cell.
     cluster: what the product leaves behind.  checks: which checks judge it.
@@ -68,6 +69,7 @@ class Product(Model):
     requires: tuple[Variable, ...] = ()
     phases: dict[Name, ProductPhase] = Field(min_length=1)
     vars: Variables = Field(default_factory=dict)
+    variables: dict[Variable, Variable] = Field(default_factory=dict)
     without_effect: tuple[Text, ...] = ()
     cluster: ClusterLeaves = ClusterLeaves()
     checks: ProductChecks = ProductChecks()

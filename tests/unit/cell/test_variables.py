@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,15 @@ from harness.spec import load_spec
 from tests.unit.shipped_timeouts import TIMEOUTS
 
 
-def given(folder: Path, *, factor: float, isolated: bool = True, **infra: Any) -> dict[str, Any]:
+def given(
+    folder: Path, *, factor: float, isolated: bool = True, words: Mapping[str, str] | None = None, **infra: Any
+) -> dict[str, Any]:
     """Return what the playbooks get on a site with a factor."""
     nobody: Any = None
+    spec = load_spec(project_dir() / "matrix")
     site = Site(
         cluster=nobody,
-        spec=load_spec(project_dir() / "matrix"),
+        spec=spec.model_copy(update={"product": spec.product.model_copy(update={"variables": dict(words or {})})}),
         timeouts=TIMEOUTS.scaled(factor),
         mirror=Mirror("http://m", "r:5000"),
         guest_vars=infra,
@@ -39,6 +43,13 @@ def test_the_factor_of_a_run_reaches_the_playbooks_unless_the_caller_sets_anothe
     assert given(tmp_path, factor=3.0)["cluster_timeout_scale"] == 3.0
     assert given(tmp_path, factor=1.0)["cluster_timeout_scale"] == 1.0
     assert given(tmp_path, factor=3.0, cluster_timeout_scale=7)["cluster_timeout_scale"] == 7
+
+
+def test_what_a_run_gives_has_the_products_names_too(tmp_path: Path) -> None:
+    words = {"cluster_image_registry": "registry_host", "cluster_timeout_scale": "patience", "a": "our_a"}
+    made = given(tmp_path, factor=3.0, words=words)
+    assert (made["registry_host"], made["patience"], made["our_a"]) == ("r:5000", 3.0, 1)
+    assert (made["cluster_image_registry"], made["a"]) == ("r:5000", 1)
 
 
 def test_a_phase_is_told_where_its_products_files_are(tmp_path: Path) -> None:
