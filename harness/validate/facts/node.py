@@ -29,6 +29,7 @@ class Process:
     """A running process: what it was started with, and the file it runs ("... (deleted)" when that was replaced).
 
     cgroup: its control group.  settings: what it takes from its environment or a file, by the names of its flags.
+    main_of: the unit whose main process it is: kubelet may have moved it out of the unit's control group.
     """
 
     name: str
@@ -36,12 +37,13 @@ class Process:
     executable: str
     cgroup: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
+    main_of: str = ""
 
     @property
     def unit(self) -> str:
         """Return the systemd unit that it belongs to, "" for none."""
         found: list[str] = UNIT.findall(self.cgroup)
-        return found[-1] if found else ""
+        return self.main_of or (found[-1] if found else "")
 
     @property
     def in_pod(self) -> bool:
@@ -142,7 +144,8 @@ def facts_of(raw: Mapping[str, Any]) -> NodeFacts:
 
 
 def _process(raw: Mapping[str, Any]) -> Process:
-    return Process(raw["name"], tuple(raw["argv"]), raw["executable"], raw["cgroup"], raw["settings"])
+    named = raw["name"], tuple(raw["argv"]), raw["executable"]
+    return Process(*named, raw["cgroup"], raw["settings"], raw["main_of"])
 
 
 def _environment(text: str | None) -> Mapping[str, str] | None:

@@ -14,7 +14,8 @@ from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_se
 
 Facts = Mapping[str, NodeFacts]
 SYSTEM_STATES = frozenset({"running", "degraded", "starting"})
-UNNAMED = "no process of that name runs, and product.yml does not say what runs it"
+NOWHERE = "no process of that name runs, and product.yml does not say how they run"
+UNNAMED = "no process of that name shows one, and product.yml does not say what runs it"
 
 
 def stopped_services(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
@@ -30,11 +31,16 @@ def stopped_services(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
 
     parts = [
         [unjudged(f"the unit of {program}", UNNAMED)]
-        if said is None and (program == "the container runtime" or absent(facts, program))
+        if said is None and (program == "the container runtime" or _without_unit(facts, program))
         else on_every(expected.nodes, facts, partial(judge, program, said))
         for program, said in units.items()
     ]
     return together(*parts)
+
+
+def _without_unit(facts: Facts, program: str) -> bool:
+    """Tell whether no machine shows which unit runs a program; false when no machine was looked at."""
+    return bool(facts) and not any(process.unit for seen in facts.values() for process in seen.running(program))
 
 
 def failed_units(facts: Facts, expected: ExpectedGuest, allowed: Mapping[str, str]) -> list[Mismatch]:
@@ -64,7 +70,7 @@ def misplaced_processes(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]
     for programs, said in ((CONTROL_PLANE_PROGRAMS, leaves.control_plane.runs_as), (("etcd",), leaves.etcd.runs_as)):
         unnamed = said is None and all(absent(facts, program) for program in programs)
         if unnamed and not (programs == ("etcd",) and etcd_is_used(facts, expected)):
-            parts.append([unjudged(f"where {', '.join(programs)} run", UNNAMED)])
+            parts.append([unjudged(f"where {', '.join(programs)} run", NOWHERE)])
         else:
             parts += [on_every(expected.machines, facts, partial(judge, program)) for program in programs]
     return together(*parts)

@@ -176,7 +176,17 @@ def commands(running: Iterable[dict[str, Any]], tools: dict[str, str]) -> dict[s
 def own_units(running: Iterable[dict[str, Any]]) -> list[str]:
     """Return the systemd units that running processes belong to."""
     found = (re.findall(r"/([^/]+\.service)", process["cgroup"]) for process in running if process["name"] != "coredns")
-    return sorted({names[-1] for names in found if names})
+    return sorted({*(names[-1] for names in found if names), *(p["main_of"] for p in running if p["main_of"])})
+
+
+def with_units(running: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return processes, each with the unit of its name if it is that one's main process, "" else."""
+    names = sorted({f"{process['name']}.service" for process in running})
+    show = ["systemctl", "show", "--no-pager", "-p", "Id,MainPID", *names]
+    blocks = (said(show) or "").split("\n\n") if names else []
+    rows = [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in blocks]
+    units = {row.get("MainPID", ""): row["Id"] for row in rows if "Id" in row}
+    return [{**process, "main_of": units.get(str(process["pid"]), "")} for process in running]
 
 
 def main(argv: Sequence[str]) -> None:
@@ -188,7 +198,7 @@ def main(argv: Sequence[str]) -> None:
             `environment_file` of etcd.
     """
     given = json.loads(argv[0])
-    running = processes()
+    running = with_units(processes())
     kubelet = kubelet_files(running)
     folder = given["manifests"] or kubelet.get("manifests") or "/etc/kubernetes/manifests"
     endpoints = {"kubelet": f"http://127.0.0.1:{kubelet.get('healthz_port', '10248')}/healthz", **ENDPOINTS}

@@ -73,6 +73,8 @@ def raw_facts(name: str) -> Json:
     for process in raw["processes"]:
         if process["name"] == "etcd":
             process.update(argv=["/usr/local/bin/etcd"], cgroup="/system.slice/etcd.service", settings=ENVIRONMENT)
+        if process["name"] == "containerd":  # with kubelet's `systemCgroups`
+            process["cgroup"] = "/system.slice"
     if name == "cp-0":
         raw["manifests"].remove("etcd.yaml")
         lines = [f"ETCD_{key.replace('-', '_').upper()}={value}" for key, value in ENVIRONMENT.items()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -245,6 +246,20 @@ OBJECT_FAULTS: dict[str, tuple[str, Change]] = {
 @pytest.mark.parametrize(("judge", "change"), OBJECT_FAULTS.values(), ids=OBJECT_FAULTS)
 def test_a_fault_in_the_api_is_found(judge: str, change: Change) -> None:
     assert real(OF_VIEW[judge](foreign.view(change), foreign.expected(SAID)))
+
+
+def test_a_unit_that_nothing_shows_is_not_judged_unless_the_product_names_it() -> None:
+    seen = foreign.facts()
+    bare = {
+        name: replace(
+            facts, processes=tuple(replace(p, main_of="", cgroup="/system.slice") for p in facts.processes), units={}
+        )
+        for name, facts in seen.items()
+    }
+    found = node_services.stopped_services(bare, foreign.expected(UNSAID))
+    assert {one.expected for one in found} == {"the unit of kubelet", "the unit of containerd"}
+    assert all(isinstance(one, Unjudged) and one.whole for one in found)
+    assert real(node_services.stopped_services(bare, foreign.expected(SAID)))
 
 
 def test_our_own_layout_is_wrong_for_a_product_that_says_another() -> None:

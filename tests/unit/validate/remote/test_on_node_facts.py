@@ -15,8 +15,9 @@ KEY = "-----BEGIN PRIVATE KEY-----\nMIIB\n-----END PRIVATE KEY-----\n"
 EMBEDDED = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUIKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo="
 
 
-def process(name: str, *flags: str, cgroup: str = "/", **settings: str) -> Json:
-    return {"pid": 0, "name": name, "argv": [name, *flags], "cgroup": cgroup, "settings": settings}
+def process(name: str, *flags: str, cgroup: str = "/", main_of: str = "", **settings: str) -> Json:
+    named = {"pid": 7, "name": name, "argv": [name, *flags]}
+    return {**named, "cgroup": cgroup, "main_of": main_of, "settings": settings}
 
 
 @pytest.fixture
@@ -72,8 +73,16 @@ def test_units_are_those_of_the_running_processes() -> None:
         process("kubelet", cgroup="/system.slice/k3s.service"),
         process("etcd", cgroup="/kubepods/burstable/pod1/2"),
         process("containerd", cgroup="/system.slice/containerd.service/init.scope"),
+        process("crio", cgroup="/system.slice", main_of="crio.service"),
     ]
-    assert on_node_facts.own_units(running) == ["containerd.service", "k3s.service"]
+    assert on_node_facts.own_units(running) == ["containerd.service", "crio.service", "k3s.service"]
+
+
+def test_a_unit_is_also_known_by_its_main_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = "Id=containerd.service\nMainPID=7\n\nId=kubelet.service\nMainPID=0"
+    monkeypatch.setattr(on_node_facts, "said", lambda _: shown)
+    (found,) = on_node_facts.with_units([process("containerd", cgroup="/system.slice")])
+    assert found["main_of"] == "containerd.service"
 
 
 def test_versions_are_those_of_the_file_that_runs_and_of_the_products_tools() -> None:
