@@ -9,7 +9,7 @@ from harness.infra.kind import downloads, releases
 from harness.infra.kubeconfig import NAME as KUBECONFIG
 from harness.providers.definition import Definition, InstanceProvider, Opening
 from harness.providers.kubeconfig import use_of
-from harness.providers.offered import offer_of
+from harness.providers.offered import offer_of, refuse_unusable
 from harness.providers.on_host import KUBERNETES
 from harness.providers.registry import holder, named, names, of
 from harness.providers.site import (
@@ -45,6 +45,7 @@ __all__ = [
     "open_cluster",
     "open_site",
     "pin_releases",
+    "refuse_unusable",
     "spoken",
     "store_of",
     "trial_of",

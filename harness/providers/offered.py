@@ -16,6 +16,7 @@ from harness.artifacts.store import Store
 from harness.errors import BadInput
 from harness.model import Cell, Mirror
 from harness.providers.definition import Definition
+from harness.spec import product_sources
 from harness.spec.project import Project
 from harness.validate.conformance.curated import load_curated
 from harness.validate.facts.expected import minor_of
@@ -30,7 +31,20 @@ def offer_of(project: Project, cells: Sequence[Cell], catalogue: Catalogue | Non
         BadInput: the product asks for what vmatrix does not have, or for two things of one name.
     """
     moments = [phase.vars for cell in cells for phase in cell.phases]
-    return Offer.of(catalogue or load_catalogue(), project.spec.product, project.directory, moments, _probes)
+    product = product_sources.located(project.spec.product, project.directory)
+    return Offer.of(catalogue or load_catalogue(), product, project.directory, moments, _probes)
+
+
+def refuse_unusable(project: Project, cells: Sequence[Cell]) -> None:
+    """Refuse what a product asks for and cannot have, before a run begins; what lies in sources, once these are there.
+
+    Raises:
+        BadInput: as `offer_of`.
+    """
+    given = project.spec.product.model_dump(include={"sources", "artifacts"})
+    where = product_sources.folder(given["sources"], project.directory)
+    if where is None or where.is_dir() or not product_sources.marked(given["artifacts"]):
+        offer_of(project, cells)
 
 
 def _probes(given: Mapping[str, Any]) -> Sequence[str]:

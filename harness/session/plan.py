@@ -97,7 +97,7 @@ def plan_run(request: RunRequest) -> RunPlan:
     made = _again(project, request) if request.rerun_failed is not None else _fresh(project, request)
     refuse_masquerade(sourced, made.cells)
     providers.of(project.settings).refuse_unusable(project.settings)
-    providers.offer_of(project, made.cells)
+    providers.refuse_unusable(project, made.cells)
     return made
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.spec import image_archive
+from harness.spec import image_archive, product_sources
 from harness.spec.declared import EACH, field, find, texts
 from harness.spec.lines import Finding
 
@@ -14,9 +14,11 @@ HINT = "add `name: REPOSITORY:TAG`"
 
 
 def check(content: Any, project: Path) -> Iterator[Finding]:
-    """Find what is missing or broken; paths are relative to the project."""
+    """Find what is missing or broken; paths are relative to the project, or in sources that are there already."""
+    sources = product_sources.folder(next((found for _, found in find(content, "product", "sources")), None), project)
+    content = product_sources.put(content, sources if sources is not None and _is_folder(sources) else None)
     for at, name in texts(content, "product", "artifacts", "folder"):
-        if not _is_folder(project / name):
+        if not product_sources.marked(name) and not _is_folder(project / name):
             yield at, f"the folder {project / name} does not exist"
     yield from _served_twice(content)
     yield from _images(content, project)
@@ -37,7 +39,7 @@ def _images(content: Any, project: Path) -> Iterator[Finding]:
     seen: dict[str, str] = {}
     for at, entry in find(content, "product", "artifacts", "images", EACH):
         archive, given = field(entry, "archive"), field(entry, "name")
-        if archive is None:
+        if archive is None or product_sources.marked(archive):
             continue
         try:
             name = given or image_archive.look(project / archive).name

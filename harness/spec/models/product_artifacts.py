@@ -75,7 +75,7 @@ class RenamedImage(Model):
 class OwnImage(Model):
     """An image of the product's that is pushed into the registry.
 
-    archive: a file that `docker save` wrote, an OCI archive, or the folder of an OCI layout, relative to the project.
+    archive: a file that `docker save` wrote, an OCI archive, or the folder of an OCI layout; relative to the project.
     name: REPOSITORY:TAG in the registry; by default what the archive calls its image, without the registry's host.
     """
 

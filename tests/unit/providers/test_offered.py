@@ -19,8 +19,10 @@ from harness.providers.registry import named
 from harness.session import plan_run
 from harness.session.plan import RunPlan
 from harness.spec.models import ProductArtifacts
+from harness.spec.models.ansible import Sources
 from harness.spec.options import RunRequest
 from harness.spec.project import Project
+from tests.image_archives import docker_files, write_tar
 
 FOUND = {"[]": Tree("0123456789abcdef", {"a": "0" * 64})}
 
@@ -58,6 +60,24 @@ def test_a_run_is_refused_before_it_begins(plan: RunPlan, monkeypatch: pytest.Mo
     monkeypatch.setattr(Project, "load", staticmethod(lambda _: project))
     with pytest.raises(BadInput, match="no artifact `kublet`"):
         plan_run(RunRequest(tier="smoke"))
+
+
+def test_what_lies_in_sources_is_judged_once_they_are_there(
+    plan: RunPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    project = asking(plan, {"folder": "{sources}/own", "images": [{"archive": "{sources}/agent.tar"}]})
+    sources = Sources.model_validate({"git": "https://example.org/p.git", "revision": "v1"})
+    product = project.spec.product.model_copy(update={"sources": sources})
+    project = Project(project.directory, project.spec.model_copy(update={"product": product}), project.settings)
+    offered.refuse_unusable(project, plan.cells)
+    (tmp_path / "here").mkdir()
+    monkeypatch.setenv("VMATRIX_PRODUCT_SOURCES", str(tmp_path / "here"))
+    with pytest.raises(BadInput, match=r"here/agent\.tar does not exist"):
+        offered.refuse_unusable(project, plan.cells)
+    write_tar(tmp_path / "here" / "agent.tar", docker_files("our/agent:1.2"))
+    found = offered.offer_of(project, plan.cells)
+    assert (found.folder, found.uploads[0].source) == (tmp_path / "here/own", tmp_path / "here/agent.tar")
 
 
 @pytest.fixture

@@ -91,3 +91,20 @@ def test_what_is_checked_reads_no_layers(matrix: Path, monkeypatch: pytest.Monke
     files: dict[str, Any] = docker_files("our/agent:1.2")
     write_tar(matrix.parent / "agent.tar", {**files, "layer.tar": b"x" * (5 << 20)})
     assert load_spec(artifacts(matrix, "{images: [{archive: agent.tar}]}")).product.artifacts is not None
+
+
+def test_files_may_lie_in_the_sources_and_are_judged_once_these_are_there(
+    matrix: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = '{folder: "{sources}/mirror", images: [{archive: "{sources}/agent.tar"}]}'
+    text = f"{here}\n  sources: {{git: https://example.org/p.git, revision: v1}}"
+    assert load_spec(artifacts(matrix, text)).product.artifacts is not None
+    (tmp_path / "sources").mkdir()
+    monkeypatch.setenv("VMATRIX_PRODUCT_SOURCES", str(tmp_path / "sources"))
+    assert [line.partition("artifacts.")[2].partition(":")[0] for line in problems(matrix, text)] == [
+        "folder",
+        "images[0].archive",
+    ]
+    (tmp_path / "sources" / "mirror").mkdir()
+    write_tar(tmp_path / "sources" / "agent.tar", docker_files("our/agent:1.2"))
+    assert load_spec(artifacts(matrix, text)).product.artifacts is not None
