@@ -1,7 +1,7 @@
 """kubespray as the product, by examples/kubespray: each cell of its tier, from nothing to torn down, on real machines.
 
-Nothing of kubespray is in this repository. VMATRIX_KUBESPRAY names a checkout of it, at the revision in the example's
-product.yml; its Python packages come from the package index. Each cell takes 10 to 40 minutes on two cores.
+Nothing of kubespray is in this repository. VMATRIX_PRODUCT_SOURCES names a checkout of it, at the revision in the
+example's product.yml; its Python packages come from the package index. Each cell takes 10 to 40 minutes on two cores.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from harness import record
 from harness.proc import Completed, run
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "kubespray"
-SOURCES = "VMATRIX_KUBESPRAY"  # a folder
+SOURCES = "VMATRIX_PRODUCT_SOURCES"  # a folder; vmatrix reads the same variable
 TIER = "kubespray"
 INFRA = "test-kubespray"
 CELL_SECONDS = 7200.0  # the slowest cell deploys five machines; an upper bound, never what is measured
@@ -26,18 +26,19 @@ COMMAND_SECONDS = 300.0  # infra up and down, with everything cached
 CELLS = yaml.safe_load((EXAMPLE / "matrix" / "tiers.yml").read_text(encoding="utf-8"))["tiers"][TIER]["pinned"]
 
 
-def vmatrix(*words: str | Path, seconds: float = COMMAND_SECONDS, sources: Path | None = None) -> Completed:
+def vmatrix(*words: str | Path, seconds: float = COMMAND_SECONDS) -> Completed:
     """Run a vmatrix command for the example."""
-    env = {"VMATRIX_PRODUCT_SOURCES": str(sources)} if sources is not None else {}
-    return run(["vmatrix", "--project", EXAMPLE, *words], timeout=seconds, env=env, check=False)
+    return run(["vmatrix", "--project", EXAMPLE, *words], timeout=seconds, check=False)
 
 
 @pytest.fixture(scope="module")
 def sources() -> Path:
-    """Return a checkout of kubespray; without one, say how to give it."""
+    """Find a checkout of kubespray; without one, say how to give it."""
     named = os.environ.get(SOURCES)
     if not named:
-        revision = yaml.safe_load((EXAMPLE / "matrix" / "product.yml").read_text(encoding="utf-8"))["product"]["sources"]
+        revision = yaml.safe_load((EXAMPLE / "matrix" / "product.yml").read_text(encoding="utf-8"))["product"][
+            "sources"
+        ]
         pytest.skip(f"set {SOURCES} to a checkout of {revision['git']} at {revision['revision']}")
     folder = Path(named).resolve()
     assert (folder / "cluster.yml").is_file(), f"{SOURCES}: {folder} has no cluster.yml"
@@ -47,23 +48,22 @@ def sources() -> Path:
 @pytest.fixture(scope="module")
 def infra(sources: Path) -> Iterator[str]:
     """Bring up an infrastructure of the tests' own, and take it down with everything on it."""
+    assert sources.is_dir()
     try:
-        up = vmatrix("infra", "up", "--name", INFRA, seconds=CELL_SECONDS, sources=sources)  # builds what is not cached
+        up = vmatrix("infra", "up", "--name", INFRA, seconds=CELL_SECONDS)  # builds what is not cached
         assert up.returncode == 0, up.stderr or up.stdout
         yield INFRA
     finally:
-        down = vmatrix("infra", "down", "--name", INFRA, sources=sources)
+        down = vmatrix("infra", "down", "--name", INFRA)
         assert down.returncode == 0, down.stderr or down.stdout
 
 
 @pytest.mark.parametrize("values", CELLS, ids=lambda v: f"{v['topology']}-{v['scenario']}-{v['etcd']}")
-def test_a_cell_passes_without_a_false_alarm(
-    values: dict[str, str], infra: str, sources: Path, tmp_path: Path
-) -> None:
+def test_a_cell_passes_without_a_false_alarm(values: dict[str, str], infra: str, tmp_path: Path) -> None:
     """A right cluster of kubespray's passes: every phase, and every check that can judge it."""
     words = [f"{axis}={value}" for axis, value in values.items()]
     where = ("--infra-name", infra, "--runs", tmp_path, "--run-id", "kubesp")
-    done = vmatrix("run", "--tier", TIER, *words, *where, seconds=CELL_SECONDS, sources=sources)
+    done = vmatrix("run", "--tier", TIER, *words, *where, seconds=CELL_SECONDS)
     assert done.returncode == 0, done.stdout[-6000:]
     events = list(record.read(tmp_path / "kubesp"))
     checks = [event for event in events if event["event"] == "check"]
