@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
+import pytest
+import yaml
 from typer.testing import CliRunner
 
 from harness.cli import app
@@ -12,6 +15,7 @@ from harness.spec import load_spec
 from tests.unit.pages import ROOT
 
 SCRIPT = ROOT / "examples" / "script"
+KUBESPRAY = ROOT / "examples" / "kubespray"
 
 
 def test_the_scripts_phases_are_those_that_it_knows() -> None:
@@ -43,3 +47,32 @@ def test_the_script_has_a_cell_for_each_phase() -> None:
     assert done.exit_code == 0, done.output
     phases = [cell["phases"] for cell in json.loads(done.stdout)]
     assert phases == [["deploy"], ["deploy", "scale-out"], ["deploy", "reset", "deploy-2"]]
+
+
+def test_kubespray_has_its_cells_without_its_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("VMATRIX_PRODUCT_SOURCES", raising=False)
+    done = CliRunner().invoke(app, ["--project", str(KUBESPRAY), "list", "--json"])
+    assert done.exit_code == 0, done.output
+    found = {(cell["values"]["etcd"], *cell["phases"]) for cell in json.loads(done.stdout)}
+    assert found == {
+        ("kubeadm", "deploy"),
+        ("host", "deploy"),
+        ("host", "deploy", "scale-out", "scale-in"),
+        ("kubeadm", "deploy", "remove-node"),
+        ("kubeadm", "deploy", "upgrade"),
+        ("host", "deploy", "reset", "deploy-2"),
+    }
+
+
+def test_kubesprays_adapter_imports_its_playbooks_and_has_no_roles() -> None:
+    folders = {path.name for path in (KUBESPRAY / "adapter").rglob("*") if path.is_dir()}
+    assert folders == {"group_vars", "all", "templates"}
+    plays: list[dict[str, Any]] = [
+        play for file in (KUBESPRAY / "adapter").glob("*.yml") for play in yaml.safe_load(file.read_text())
+    ]
+    imported = [str(play["ansible.builtin.import_playbook"]) for play in plays if "hosts" not in play]
+    assert sum(name.startswith("{{ product_sources }}/") for name in imported) == 5
+    product = load_spec(KUBESPRAY / "matrix").product
+    assert {phase.playbook for phase in product.phases.values()} <= {
+        file.name for file in (KUBESPRAY / "adapter").glob("*.yml")
+    }
