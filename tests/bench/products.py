@@ -16,9 +16,10 @@ from harness import providers
 from harness.cell.access import close_connections, control_directory
 from harness.cell.site import Site
 from harness.embedded.machines import cgroups
-from harness.errors import InfraError
+from harness.errors import BadInput, InfraError
 from harness.infra.host.record import load as load_record
 from harness.model import Cell
+from harness.paths import project_dir
 from harness.plan.tiers import tier_cells
 from harness.spec import load_spec
 from harness.spec.project import Project
@@ -46,7 +47,7 @@ def measure(ground: Ground, ledger: Ledger, runs: int) -> None:
     Raises:
         BadInput: a product's sources cannot be had.
     """
-    ours = _open(ground, OURS, Project(EXAMPLES.parent, ground.spec, ground.settings), ground.cell)
+    ours = _open(ground, OURS, Project(project_dir(), ground.spec, ground.settings), ground.cell)
     others = [_other(ground, name, *found) for name, found in COMPARED.items()]
     samples: dict[str, list[Mapping[str, float]]] = {each.name: [] for each in (ours, *others)}
     try:
@@ -69,6 +70,8 @@ def _other(ground: Ground, example: str, tier: str, values: Mapping[str, str]) -
     spec = load_spec(EXAMPLES / example / "matrix")
     wanted = {**ground.cell.values, **values}
     cells = [c for c in tier_cells(spec, tier, "embedded") if all(wanted.get(a) == v for a, v in c.values.items())]
+    if not cells:
+        raise BadInput(f"the tier {tier} of examples/{example} has no cell like {ground.cell.id}")
     return _open(ground, example, Project(EXAMPLES / example, spec, ground.settings), cells[0])
 
 
