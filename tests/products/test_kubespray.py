@@ -48,13 +48,13 @@ def kubespray(sources: Path, infra: str, tmp_path: Path) -> Example:
     return copied("kubespray", tmp_path, {SOURCES: str(sources)})
 
 
-@pytest.mark.parametrize("cell", CELLS)
-def test_a_cell_of_kubespray_is_green(cell: str, kubespray: Example) -> None:
-    done = kubespray.run(f"*-{cell}-*", "--tier", "kubespray")
+@pytest.mark.parametrize("ending", CELLS)
+def test_a_cell_of_kubespray_is_green(ending: str, kubespray: Example) -> None:
+    done = kubespray.run(f"*-{ending}-*", "--tier", "kubespray")
     assert done.status == 0, done.output
     steps = {name.rpartition(": step ")[2] for name in done.checks if ": step " in name}
-    assert steps >= set(CELLS[cell])
-    for suite in (*SUITES, *(["phases"] if len(CELLS[cell]) > 1 else [])):
+    assert steps >= set(CELLS[ending])
+    for suite in (*SUITES, *(["phases"] if len(CELLS[ending]) > 1 else [])):
         assert done.passed_in(suite) > 0, suite
     unexpected = {name: said for name, said in done.not_passed.items() if LEFT_OUT not in said}
     assert unexpected == {}
