@@ -7,7 +7,7 @@ demo: $(TOX)
 	$(TOX) run -e demo
 
 test: $(TOX)
-	$(TOX) run -e lint,type,unit,package,smoke,embedded,contract
+	$(TOX) run -e lint,type,unit,lowest,package,smoke,embedded,contract
 
 # Debian's python3 has no venv. Root may install it.
 $(TOX): pyproject.toml

@@ -33,7 +33,7 @@ class RunOrigin:
 
     project: path of the project in GitLab.  commit: of the checkout, 40 hex digits.  merge_request: its number.
     pipeline: the id of the one that the night's other cells have too.  source: what began it, "schedule" for one.
-    changed: the checkout had uncommitted changes.
+    changed: the checkout had uncommitted changes.  product: which revision was tested of one from another repository.
     """
 
     project: str = ""
@@ -47,6 +47,7 @@ class RunOrigin:
     job_url: str = ""
     source: str = ""
     changed: bool = False
+    product: str = ""
 
 
 @dataclass(frozen=True)

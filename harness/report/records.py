@@ -112,7 +112,7 @@ class _Made:
             tier=self.result.tier or "",
             infra=self.last.get("infra", ""),
             provider=self.last.get("provider", ""),
-            where=RunOrigin(**self.last.get("where", {})),
+            where=RunOrigin(**{**self.last.get("where", {}), "product": self.result.product}),
             blame=_blame(cell.blames),
             seconds=round(cell.last_seconds, 1),
             waited=round(cell.waited, 1),

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from harness.plan.quarantine import match
 from harness.record import read
@@ -44,6 +45,7 @@ class RunResult:
     error: what ended the run outside of any cell, empty without.
     signal: the number of the one that ended the last call, 0 without.
     not_run: of a call that a signal ended, how many steps and checks of each cell it did not get to.
+    product: what was tested, where its sources are no part of the project; empty otherwise.
     """
 
     run: str
@@ -56,6 +58,7 @@ class RunResult:
     error: str = ""
     signal: int = 0
     not_run: Mapping[str, int] = field(default_factory=dict)
+    product: str = ""
 
     @property
     def started(self) -> str:
@@ -124,7 +127,13 @@ def load(run_dir: Path, *, quarantine: Sequence[QuarantineEntry] = ()) -> RunRes
         error=errors[-1] if errors else "",
         signal=next((int(e["number"]) for e in last if e["event"] == "signal"), 0),
         not_run=next((e["not_run"] for e in last if e["event"] == "run-end" and "not_run" in e), {}),
+        product=product_in(events),
     )
+
+
+def product_in(events: Iterable[Mapping[str, Any]]) -> str:
+    """Return which product was tested, as the run wrote it down; "" where its sources are part of the project."""
+    return next((str(e["said"]) for e in reversed([*events]) if e["event"] == "product"), "")
 
 
 def excused(cell: CellResult, entries: Sequence[QuarantineEntry]) -> CellResult:

@@ -20,6 +20,7 @@ def render(result: RunResult) -> str:
     lines = [f"# vmatrix run {result.run}", "", f"**{interruption.headline(result)}**", ""]
     lines += [f"- {line.strip()}" for line in interruption.told(result)]
     lines += [f"- {sentence}" for sentence in words.sessions(result)]
+    lines += [f"- product: {result.product}"] if result.product else []
     lines += [f"- tier: {result.tier}"] if result.tier else []
     lines += [f"- blame: {blames}"] if blames else []
     lines += [f"- failed outside of any cell: {result.error}"] if result.error else []

@@ -10,7 +10,7 @@ import shlex
 import signal
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -19,6 +19,7 @@ from rich.console import Console
 
 from harness import providers
 from harness.cell.found import CellSelector
+from harness.cell.product.sources import revision_of
 from harness.cell.site import Site
 from harness.cell.steps import describe
 from harness.cell.teardown import reap
@@ -114,6 +115,9 @@ class Run:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
         self._site = providers.open_site(plan.project, plan.cells, progress=self.live.on_progress)
+        tested = revision_of(plan.project.spec.product, plan.project.directory)
+        if tested is not None:
+            self.recorder.write("product", **asdict(tested), said=str(tested))
         return self.live
 
     def leave_out(self, cells: Iterable[Cell]) -> None:

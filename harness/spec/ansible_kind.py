@@ -11,13 +11,12 @@ from typing import Any
 from harness.spec.declared import EACH, field, find, texts
 from harness.spec.lines import Finding
 from harness.spec.plays import Groups, Unclear, patterns
+from harness.spec.product_text import made_later, mentions
 
 FILES = ("install", "requirements", "config")
 FOLDERS = ("offline",)
 VARS_FOLDERS = ("group_vars", "host_vars")
 KUBECONFIG = "cluster_kubeconfig_path"  # the variable that says where the product has to leave one
-MADE = ("add_host", "group_by")  # actions that make groups while a playbook runs
-LARGEST = 1 << 20  # bytes of a file that is searched; playbooks, templates and scripts are far smaller
 
 
 def playbook(phase: Mapping[str, Any], directory: Path) -> Iterator[Finding]:
@@ -68,9 +67,9 @@ def plays(content: Any, directory: Path, topologies: Any, sources: Path | None) 
         except Unclear:
             continue
         left = sorted({", ".join(sorted(kind)) for kind in kinds if not kind & reached})
-        if not found or not left or (reached and at[-2] != "deploy") or mentions(MADE, directory, sources):
-            continue
         said = ", ".join(dict.fromkeys(pattern for hosts in found for pattern in hosts))
+        if not found or not left or (reached and at[-2] != "deploy") or _made(said, groups, directory, sources):
+            continue
         names = ", ".join(groups.names)
         yield (
             at,
@@ -100,22 +99,9 @@ def _has_plays(content: Any, directory: Path) -> bool:
         return True
 
 
-def mentions(words: tuple[str, ...], directory: Path, sources: Path | None) -> bool:
-    """Tell whether any file of the product or of its sources has one of some words."""
-    wanted = re.compile("|".join(map(re.escape, words)).encode())
-    folders = [directory, *([sources] if sources is not None and not sources.is_relative_to(directory) else [])]
-    return any(wanted.search(text) is not None for folder in folders for text in _texts(folder))
-
-
-def _texts(folder: Path) -> Iterator[bytes]:
-    for above, below, files in os.walk(folder, followlinks=True):
-        below[:] = [name for name in below if not name.startswith(".") and name not in ("node_modules", "runs")]
-        for path in (Path(above) / name for name in files):
-            try:
-                if path.stat().st_size <= LARGEST:
-                    yield path.read_bytes()
-            except OSError:
-                continue
+def _made(said: str, groups: Groups, directory: Path, sources: Path | None) -> bool:
+    missing = [word for word in re.findall(r"[\w.-]+", said) if word not in groups.names]
+    return made_later(missing, directory, sources)
 
 
 def _groups(content: Any, topologies: Any) -> Groups:

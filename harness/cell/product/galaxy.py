@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,18 +10,16 @@ import yaml
 
 from harness.cell.product import cached
 from harness.cell.product.ansible_settings import COLLECTIONS, ROLES
+from harness.cell.product.galaxy_archives import ARCHIVE, archives, is_collection
 from harness.cell.product.protocol import Tell
 from harness.errors import BadInput
 from harness.proc import CommandFailed, run
 
-ARCHIVE = ".tar.gz"
-MANIFEST = "MANIFEST.json"  # at the top of a collection's archive, and of no role's
-
 
 def folder_of(requirements: Path, offline: Path | None, programs: Path) -> Path:
     """Return where the collections and roles are, or will be; `programs` is the folder of ansible-galaxy."""
-    archives = [f"{path.name} {path.stat().st_size}" for path in _archives(offline)]
-    return cached.entry("galaxy", *cached.contents([requirements]), str(programs), str(offline), *archives)
+    given = [f"{path.name} {path.stat().st_size}" for path in archives(offline)]
+    return cached.entry("galaxy", *cached.contents([requirements]), str(programs), str(offline), *given)
 
 
 def libraries(folder: Path) -> dict[str, Path]:
@@ -72,15 +69,15 @@ class _Installation:
 
     def _collections(self, wanted: list[Any]) -> Iterator[str]:
         """Yield the archives of all collections of the folder; the requirements' own must be among them."""
-        archives = [path for path in _archives(self.offline) if _is_collection(path)]
+        found = [path for path in archives(self.offline) if is_collection(path)]
         for name in (str(one.get("name", "") if isinstance(one, Mapping) else one) for one in wanted):
             begins = f"{name.replace('.', '-').partition(':')[0]}-"
-            if not any(path.name.startswith(begins) for path in archives):
+            if not any(path.name.startswith(begins) for path in found):
                 raise self._lacks(f"no archive {begins}VERSION{ARCHIVE}")
-        yield from (str(path.absolute()) for path in archives)
+        yield from (str(path.absolute()) for path in found)
 
     def _roles(self, wanted: list[Any]) -> None:
-        others = [path for path in _archives(self.offline) if not _is_collection(path)]
+        others = [path for path in archives(self.offline) if not is_collection(path)]
         found = []
         for one in wanted:
             given = one if isinstance(one, Mapping) else {"src": one}
@@ -110,15 +107,3 @@ def _read(requirements: Path) -> Mapping[str, list[Any]]:
     if not isinstance(found, Mapping):
         raise BadInput(f"{requirements} has neither collections nor roles", hint="ansible-galaxy's requirements.yml")
     return {key: list(found.get(key) or []) for key in ("collections", "roles")}
-
-
-def _archives(folder: Path | None) -> list[Path]:
-    return sorted(folder.glob(f"*{ARCHIVE}")) if folder is not None else []
-
-
-def _is_collection(archive: Path) -> bool:
-    try:
-        with tarfile.open(archive) as content:
-            return any(name.removeprefix("./") == MANIFEST for name in content.getnames())
-    except (OSError, tarfile.TarError) as error:
-        raise BadInput(f"{archive} cannot be read: {error}", hint="`ansible.offline` in product.yml") from error

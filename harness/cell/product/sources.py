@@ -31,6 +31,14 @@ class Revision:
     commit: str = ""
     folder: str = ""
 
+    def __str__(self) -> str:
+        """Return it as a person says it."""
+        of = f"{self.git} {self.revision}".strip()
+        if self.folder:
+            of = f"{self.folder}, in place of {of}" if of else self.folder
+        commit = f" (commit {self.commit[:12]})" if self.commit and self.commit != self.revision else ""
+        return f"{self.name}, {of}{commit}"
+
 
 def fetch(product: Product, project: Path, tell: Tell, timeouts: Timeouts) -> bool:
     """Have a product's sources; tell whether they were fetched now.

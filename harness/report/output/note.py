@@ -61,6 +61,7 @@ def _where(night: Night, url: str) -> str:
     where = night.where
     said = [f"{night.start:%Y-%m-%d %H:%M} UTC"]
     said += [f"commit {code(where.commit[:12])}"] if where.commit else []
+    said += [f"product {code(where.product)}"] if where.product else []
     said += [_link(f"pipeline {where.pipeline}", where.pipeline_url)] if where.pipeline else []
     said += [_link("report", url)] if url else []
     return " · ".join(said)

@@ -12,7 +12,8 @@ import pytest
 from harness import proc
 from harness.history.record import Record, RunOrigin
 from harness.history.record_line import from_line, to_line
-from harness.report import records
+from harness.record import Recorder
+from harness.report import records, summary
 from harness.report.records import records_of
 from harness.report.results import load
 from harness.spec.models import QuarantineEntry
@@ -48,6 +49,16 @@ def test_a_record_says_what_a_cell_came_to(run: Written) -> None:
     assert [(a.number, a.outcome, a.blame) for a in found.attempts] == [(1, "failed", "infra"), (2, "passed", "")]
     assert {s.name: s.seconds for s in found.steps if s.attempt == 2}["deploy"] == 40.0
     assert found.counts == {"passed": 1}
+
+
+def test_a_record_says_which_revision_of_a_product_was_tested(run: Written) -> None:
+    run.start(CELL).passes(CELL)
+    assert only(run).where.product == ""
+    said = "kubespray, https://example.org/kubespray.git v2.30.0 (commit 0123456789ab)"
+    Recorder(run.directory).write("product", name="kubespray", said=said)
+    run.end(0)
+    assert only(run).where.product == said
+    assert f"- product: {said}" in summary.render(load(run.directory))
 
 
 def test_a_failed_step_keeps_message_and_hint(run: Written) -> None:

@@ -150,13 +150,26 @@ def test_a_deployment_is_about_all_machines(matrix: Path) -> None:
     )
 
 
-def test_imported_plays_count_and_groups_that_a_play_makes_are_not_judged(matrix: Path) -> None:
+def test_imported_plays_count_and_other_groups_that_a_task_makes_do_not(matrix: Path) -> None:
     folder = matrix.parent / "playbooks"
     plays(matrix, "others")
     (folder / "cluster.yml").rename(folder / "inner.yml")
     (folder / "cluster.yml").write_text("- ansible.builtin.import_playbook: inner.yml\n", encoding="utf-8")
     assert "no play of cluster.yml" in str(mistakes(matrix))
-    (folder / "tasks.yml").write_text("- group_by: {key: others}\n", encoding="utf-8")
+    (folder / "tasks.yml").write_text("- group_by: {key: some}\n", encoding="utf-8")
+    assert "no play of cluster.yml" in str(mistakes(matrix))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        *("{key: others}", "\n    key: others", "\n    key: \"oth{{ suffix | default('a, b') }}\"", "key={{ name }}"),
+        *("{name: a, groups: [others]}", "{name: a, groups: others}"),
+    ],
+)
+def test_groups_that_a_task_makes_are_not_judged(matrix: Path, made: str) -> None:
+    plays(matrix, "others")
+    (matrix.parent / "playbooks" / "tasks.yml").write_text(f"- group_by: {made}\n", encoding="utf-8")
     assert mistakes(matrix) == []
 
 

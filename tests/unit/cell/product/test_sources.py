@@ -60,6 +60,7 @@ def test_a_tag_is_fetched_once_and_its_commit_is_told(repository: Path, tmp_path
     assert told is not None
     assert (told.git, told.revision, told.folder) == (f"file://{repository}", "v1", "")
     assert told.commit == git(tmp_path / "gone", "rev-parse", "v1")
+    assert str(told) == f"p, file://{repository} v1 (commit {told.commit[:12]})"
 
 
 def test_a_commit_is_fetched_by_its_full_id(repository: Path, tmp_path: Path) -> None:
@@ -94,6 +95,7 @@ def test_a_folder_replaces_the_repository_and_is_named_in_its_place(
     told = sources.revision_of(wanted, tmp_path)
     assert told is not None
     assert (told.folder, told.commit) == (str(repository), git(repository, "rev-parse", "HEAD"))
+    assert str(told).startswith(f"p, {repository}, in place of https://example.org/p.git v1 (commit ")
 
 
 def test_a_path_is_relative_to_the_project_and_need_not_be_a_repository(tmp_path: Path) -> None:
