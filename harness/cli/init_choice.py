@@ -7,9 +7,10 @@ from pathlib import Path
 
 from harness.errors import BadInput
 from harness.spec import new_project_examples as packaged_examples
-from harness.spec.new_project_playbooks import FIRST, TeamPlaybooks, look, named
+from harness.spec.new_project_playbooks import TeamPlaybooks, look, named
 from harness.spec.new_project_texts import GITLAB
 from harness.spec.shape import unknown
+from harness.spec.usual_names import FIRST
 
 PLAYBOOKS, PACKAGED, NO_PIPELINE = "playbooks", "packaged", "none"
 KINDS = {"ansible": PLAYBOOKS, "command": "script"}  # what a product of a kind begins with

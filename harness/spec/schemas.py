@@ -82,8 +82,7 @@ def _list(schema: Schema, defs: Schema) -> Schema:
 
 def _removable(schema: Schema, defs: Schema) -> Schema:
     made = dict(_amended(schema, defs))
-    said = {"description": made.pop("description")} if "description" in made else {}
-    return {"anyOf": [made, {"type": "null"}], **said}
+    return {"anyOf": [made, {"type": "null"}], **{key: made.pop(key) for key in ("description",) if key in made}}
 
 
 def _name_of(schema: Schema, defs: Schema) -> str | None:

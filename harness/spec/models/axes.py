@@ -14,24 +14,18 @@ HASH_DIGITS = 6  # at the end of a cell's id
 
 
 class Extension(Model):
-    """Why a value stays in the matrix after its makers' support, and until when.
+    """Why a value stays in the matrix after its makers' support, and until when."""
 
-    until: the last day (date) on which it stays.  why: the reason.
-    """
-
-    until: date
-    why: Text
+    until: date = Field(description="Last day (date) on which it stays.")
+    why: Text = Field(description="The reason.")
 
 
 class Support(Model):
-    """From when until when a value is supported by its makers, and how much longer it is tested.
+    """From when until when a value is supported by its makers, and how much longer it is tested."""
 
-    from: the first day (date) of the support.  until: the last one (date).  extended: why it is tested longer.
-    """
-
-    from_: date = Field(alias="from")
-    until: date
-    extended: Extension | None = None
+    from_: date = Field(alias="from", description="First day (date) of the support.")
+    until: date = Field(description="Last day (date) of the support.")
+    extended: Extension | None = Field(default=None, description="Why it is tested longer.")
 
     @model_validator(mode="after")
     def _in_order(self) -> Support:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.spec import load_spec
-from harness.spec.new_project_playbooks import GROUPS, PHASES, look
+from harness.spec.new_project_playbooks import look
+from harness.spec.usual_names import GROUPS, PHASES
 
 PLAY = "- hosts: all\n  tasks: []\n"
 
