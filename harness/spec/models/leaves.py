@@ -175,8 +175,10 @@ class ClusterLeaves(Model):
     own_versions: tuple[Version, ...] = Field(
         default=(), description="versions that the product decides, whatever the cell's variables say: not judged"
     )
-    network_plugins: dict[Name, PluginLeaves] = Field(
-        default_factory=dict, description="how this product's network plugins differ from network_plugins.yml"
+    network_plugins: dict[Name, PluginLeaves] | None = Field(
+        default=None,
+        description="network_plugins.yml describes this product's network plugins, but for what is said here by name; "
+        "else only a project's own network_plugins.yml does, and the inside of others is not judged",
     )
     reset_leaves: tuple[Text, ...] | None = Field(
         default=None,

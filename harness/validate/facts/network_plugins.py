@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from harness.paths import MATRIX, packaged_dir
 from harness.spec.loader import load_layered
 from harness.spec.models import Gateway as Gateway
 from harness.spec.models import NetworkPlugin
@@ -26,13 +27,17 @@ def _read(directory: Path) -> Mapping[str, NetworkPlugin]:
     return load_layered(directory, FILE, NetworkPluginsFile).network_plugins
 
 
-def plugin_named(name: str, variety: PluginLeaves | None = None) -> NetworkPlugin | None:
+def plugin_named(name: str, varieties: Mapping[str, PluginLeaves] | None) -> NetworkPlugin | None:
     """Return a network plugin, None for one that nobody describes.
 
     Args:
-        variety: what the product says of it; this wins.
+        varieties: what the product says of its plugins, which wins. None: it says nothing, so that the packaged file,
+            which is about vmatrix's own playbooks, does not count.
     """
-    known = plugins().get(name)
+    own = matrix_dir() / FILE
+    if varieties is None and (not own.is_file() or own.samefile(packaged_dir() / MATRIX / FILE)):
+        return None
+    known, variety = plugins().get(name), (varieties or {}).get(name)
     if variety is None:
         return known
     given = {key: getattr(variety, key) for key in variety.model_fields_set}

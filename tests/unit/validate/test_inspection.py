@@ -150,8 +150,7 @@ def test_a_cluster_of_another_layout_takes_no_longer_to_settle(leaves: ClusterLe
     looks["pods"].append(copy.deepcopy(named(recorded()["pods"], "etcd-cp-0")))  # of etcd by kubeadm
     seconds, wrong = inspected(looks, leaves)
     assert seconds < AT_ONCE
-    # ours and what network_plugins.yml says of flannel are another place for its DaemonSet
-    assert wrong == ([] if leaves is foreign.SAID else ["DaemonSet kube-flannel/kube-flannel-ds"])
+    assert wrong == (["DaemonSet kube-flannel/kube-flannel-ds"] if leaves is guests.OURS else [])
 
 
 def test_what_may_still_come_is_waited_for() -> None:

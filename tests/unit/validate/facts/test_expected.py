@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from harness.errors import HarnessBug
@@ -32,3 +34,19 @@ def test_what_a_product_says_of_a_network_plugin_wins_over_the_file() -> None:
     plugin = guests.expected(leaves=guests.OURS.model_copy(update={"network_plugins": {"flannel": other}})).plugin
     assert plugin is not None
     assert (plugin.unit, plugin.daemon, plugin.tunnel) == (None, ("kube-system", "kube-flannel"), "flannel.1")
+
+
+def test_a_product_that_says_nothing_of_plugins_is_not_held_to_what_is_packaged() -> None:
+    silent = guests.OURS.model_copy(update={"network_plugins": None})
+    assert guests.expected(leaves=silent).plugin is None
+    assert guests.expected().plugin is not None
+
+
+def test_a_projects_own_file_describes_its_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "cluster_network_plugins:\n  flannel: {gateway: subnet, tunnel: flannel.1}\n"
+    (tmp_path / "matrix").mkdir()
+    (tmp_path / "matrix" / "network_plugins.yml").write_text(text, encoding="utf-8")
+    monkeypatch.setenv("VMATRIX_PROJECT", str(tmp_path))
+    plugin = guests.expected(leaves=guests.OURS.model_copy(update={"network_plugins": None})).plugin
+    assert plugin is not None
+    assert (plugin.unit, plugin.tunnel) == (None, "flannel.1")
