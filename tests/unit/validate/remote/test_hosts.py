@@ -8,10 +8,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import testinfra
 
 from harness.errors import InfraError
 from harness.validate.facts.node import facts_of
-from harness.validate.remote.hosts import remote_command, run_on_each
+from harness.validate.remote.hosts import is_no_login, no_login, remote_command, run_on_each
 from tests.unit.shipped_timeouts import TIMEOUTS
 
 SECONDS = 60
@@ -52,3 +53,19 @@ def test_a_program_that_fails_is_named_with_its_machine(tmp_path: Path) -> None:
 def test_what_no_machine_would_print_is_refused(text: str, tmp_path: Path) -> None:
     with pytest.raises(InfraError, match="printed malformed output on w-0"):
         run_on_each({"w-0": Here()}, program(tmp_path, f"print({text!r})"), facts_of, TIMEOUTS)
+
+
+def test_a_machine_that_nobody_can_log_in_to_is_the_infras_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ssh = tmp_path / "ssh"  # as ssh(1) ends when it cannot connect
+    ssh.write_text("#!/bin/sh\nexit 255\n", encoding="utf-8")
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    with pytest.raises(RuntimeError) as raised:
+        testinfra.get_host("ssh://somebody@192.0.2.1").run("true")
+    assert is_no_login(raised.value)
+    assert no_login(raised.value, "w-0").summary.startswith("cannot log in to w-0: ")
+    assert not is_no_login(RuntimeError("of the check's own"))
+    assert not is_no_login(RuntimeError())
+    assert not is_no_login(None)
