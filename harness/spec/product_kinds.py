@@ -97,18 +97,26 @@ def _ways(phase: Mapping[str, Any], directory: Path, kind: str) -> Iterator[Find
             wrong = f"is for products of kind `{name}`; write `{own.key}`, or set `kind: {name}` of the product"
             yield (other.key,), both if phase.get(own.key) is not None else wrong
             return
+        if name != kind:
+            for key in (key for key in other.others if key in phase):
+                yield (key,), f"belongs to kind {name}; this product is of kind {kind}"
     yield from own.check(phase, directory)
 
 
 @dataclass(frozen=True)
 class Way:
-    """What a kind of product asks of a phase: the key that says what is run, and what is wrong with it."""
+    """What a kind of product asks of a phase.
+
+    key: that which says what is run.  others: further keys that mean nothing to other kinds.
+    check: finds what is wrong with a phase.
+    """
 
     key: str
+    others: tuple[str, ...]
     check: Callable[[Mapping[str, Any], Path], Iterator[Finding]]
 
 
 KINDS: Mapping[str, Way] = {
-    "ansible": Way("playbook", ansible_kind.playbook),
-    "command": Way("command", command_kind.program),
+    "ansible": Way("playbook", ("args",), ansible_kind.playbook),
+    "command": Way("command", ("working_directory", "environment"), command_kind.program),
 }

@@ -149,6 +149,10 @@ KINDS = {
         *("product.yml", "{playbook: cluster.yml}", "{command: [./x]}"),
         "product.phases.deploy.command: is for products of kind `command`; write `playbook`, or set `kind: command` of",
     ),
+    "an environment for playbooks": (
+        *("product.yml", "{playbook: cluster.yml}", "{playbook: cluster.yml, environment: {A: b}}"),
+        "product.phases.deploy.environment: belongs to kind command; this product is of kind ansible",
+    ),
     "a playbook and a program": (
         *("product.yml", "{playbook: cluster.yml}", "{playbook: cluster.yml, command: [./x]}"),
         "product.phases.deploy.command: the phase has `playbook`, too, as the product's kind asks; remove `command`",

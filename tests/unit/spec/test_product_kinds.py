@@ -94,6 +94,10 @@ KINDS = {
         *("working_directory: modules", "playbook: cluster.yml"),
         "deploy.playbook: the phase has `command`, too, as the product's kind asks; remove `playbook`",
     ),
+    "arguments for Ansible": (
+        *("working_directory: modules", "args: [--diff]"),
+        "deploy.args: belongs to kind ansible; this product is of kind command",
+    ),
     "a folder to run in that is not there": (
         *("directory: modules", "directory: moduls"),
         "deploy.working_directory: the directory deploy/moduls does not exist",
