@@ -84,7 +84,7 @@ def test_an_empty_project_is_the_packaged_matrix(
     (cell,) = (row["cell"] for row in json.loads(installed.vmatrix("list --tier smoke --json", cwd=project)))
     assert len(json.loads(installed.vmatrix("list --json", cwd=project))) > 1
     told = yaml.safe_load(installed.vmatrix(f"explain {cell}", cwd=project))
-    assert told["phases"][0]["playbook"] == str(installed.package / "packaged" / "playbooks" / "cluster.yml")
+    assert told["phases"][0]["program"] == str(installed.package / "packaged" / "playbooks" / "cluster.yml")
     assert told["checks"]["smoke"]["nodes"]
     assert "up to date" in installed.vmatrix("plan --check", cwd=project)
     values = installed.vmatrix("list --origin", cwd=project)
@@ -124,7 +124,7 @@ def test_a_new_project_is_ready(installed: Installed, tmp_path: Path, unchanged:
     installed.vmatrix("init --from playbooks --gitlab group/vmatrix", cwd=tmp_path)
     (cell,) = json.loads(installed.vmatrix("list --json", cwd=tmp_path))
     told = yaml.safe_load(installed.vmatrix(f"explain {cell['cell']}", cwd=tmp_path))
-    assert told["phases"][0]["playbook"] == "deploy/site.yml"
+    assert told["phases"][0]["program"] == "deploy/site.yml"
     for file in (tmp_path / "matrix").iterdir():
         text = file.read_text(encoding="utf-8")
         schema = json.loads((file.parent / text.partition("$schema=")[2].partition("\n")[0]).read_text("utf-8"))
@@ -180,7 +180,7 @@ def test_a_product_file_makes_any_folder_a_project(
     assert "scenario reset: needs the phase reset, which theirs does not have" in listed
     (cell,) = json.loads(installed.vmatrix("--product-file ci/product.yml list --tier smoke --json", cwd=tmp_path))
     told = yaml.safe_load(installed.vmatrix(f"--product-file ci/product.yml explain {cell['cell']}", cwd=tmp_path))
-    assert told["phases"][0]["playbook"] == "ci/site.yml"
+    assert told["phases"][0]["program"] == "ci/site.yml"
     job = {
         "CI_JOB_ID": "1",
         "CI_PROJECT_DIR": str(tmp_path),
