@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 import yaml
@@ -24,7 +25,7 @@ def product_text(name: str, playbooks: TeamPlaybooks, spec: Spec) -> str:
     if playbooks.groups:
         parts.append(texts.GROUPS_TEXT.format(groups=_flow(playbooks.groups)))
     if playbooks.others:
-        parts.append(texts.OTHERS_TEXT.format(others=", ".join(playbooks.others)))
+        parts.append(texts.OTHERS_TEXT.format(others=_comment(", ".join(playbooks.others))))
     if playbooks.ansible:
         parts.append(texts.ANSIBLE_TEXT.format(ansible=_flow(playbooks.ansible)))
     parts.append(texts.PHASES_TEXT)
@@ -59,6 +60,11 @@ def refuse_playbooks(directory: Path, playbooks: TeamPlaybooks, spec: Spec) -> N
             f"no playbook in {folder} looks like one that deploys a cluster",
             hint=f"name it: --playbooks FOLDER --phase {FIRST}=PLAYBOOK",
         )
+
+
+def _comment(words: str) -> str:
+    """Return words as the lines of a comment among the keys of `product`."""
+    return textwrap.fill(words, 110, initial_indent="  # ", subsequent_indent="  # ")
 
 
 def _flow(content: object) -> str:

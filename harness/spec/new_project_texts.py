@@ -22,7 +22,8 @@ GROUPS_TEXT = """\
   groups: {groups}
 """
 OTHERS_TEXT = """\
-  # Your plays also name these groups, which have no machines: {others}
+  # Your plays also name these groups, in which vmatrix puts no machine:
+{others}
 """
 ANSIBLE_TEXT = """\
   # How Ansible is called. vmatrix installs what `install` and `requirements` name, once.

@@ -84,7 +84,7 @@ def test_what_a_folder_of_playbooks_says_comes_into_the_product_file(tmp_path: P
     assert product["name"] == "our: product"
     assert product["groups"] == {"control_plane": "masters", "etcd": [], "node": "workers"}
     assert product["ansible"] == {"requirements": "requirements.yml"}
-    assert "no machines: bastion\n" in text
+    assert "puts no machine:\n  # bastion\n" in text
     assert load_spec(tmp_path / "matrix").product.group_names("control_plane") == ("masters",)
 
 
