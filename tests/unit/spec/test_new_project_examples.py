@@ -80,5 +80,6 @@ def test_each_file_of_an_example_fits_the_schema_that_it_names(name: str, new: b
         assert list(Draft202012Validator(schema).iter_errors(yaml.safe_load(text))) == []
 
 
-def test_examples_of_both_kinds_ship() -> None:
-    assert {"script"} <= set(SHIPPED)
+def test_the_examples_that_the_help_names_ship() -> None:
+    assert SHIPPED == ["kubespray", "script"]
+    assert {name: packaged.kind_of(name) for name in SHIPPED} == {"kubespray": "ansible", "script": "command"}
