@@ -15,7 +15,7 @@ PROOFS = {
     "kernel_modules": _asked("sudo modprobe -q br_netfilter"),
     "proc_modules": _asked("test -e /proc/modules"),
     # the value that is there is written again: whoever may not, is in a network namespace that is not the kernel's
-    "own_sysctls": _asked("sudo sysctl -qw net.core.rmem_max=$(sysctl -n net.core.rmem_max) 2>/dev/null"),
+    "own_sysctls": _asked("sysctl -n net.core.rmem_max | sudo tee /proc/sys/net/core/rmem_max >/dev/null 2>&1"),
     "own_clock": _asked("test -e /dev/rtc0"),
     "own_size": _asked("test $(awk '/^MemTotal/ {print $2}' /proc/meminfo) -lt 1048576"),  # KiB; machines have half
     "own_disks": _asked("test -b $(findmnt --noheadings --output SOURCE /)"),
