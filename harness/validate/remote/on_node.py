@@ -132,6 +132,16 @@ def flag(argv: Sequence[str], name: str) -> str:
     return ""
 
 
+def trusting(*, cafile: str | None = None, cadata: str | None = None) -> ssl.SSLContext:
+    """Return what trusts a CA (a file of PEM, or its text) as Kubernetes' own programs do.
+
+    Python 3.13 and newer refuse by default what Go takes: a CA that openssl made without key usage.
+    """
+    context = ssl.create_default_context(cafile=cafile, cadata=cadata)
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return context
+
+
 def fetch(url: str, body: Any = None, context: ssl.SSLContext | None = None) -> dict[str, Any]:
     """Return {"status", "body"} of an HTTP request, status 0 with the reason when nobody answered."""
     data = None if body is None else json.dumps(body).encode()

@@ -18,6 +18,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from harness.validate.remote.on_node import trusting
+
 OK = 200
 output = threading.Lock()
 ended = threading.Event()
@@ -40,7 +42,7 @@ def answer(url: str, cafile: str, timeout: float) -> str:
     link: http.client.HTTPConnection
     try:
         if parts.scheme == "https":
-            context = trusting(cafile)
+            context = trusting_file(cafile)
             link = http.client.HTTPSConnection(host, port, timeout=timeout, context=context)
         else:
             link = http.client.HTTPConnection(host, port, timeout=timeout)
@@ -54,13 +56,13 @@ def answer(url: str, cafile: str, timeout: float) -> str:
     return "" if status == OK else f"status {status}"
 
 
-def trusting(cafile: str) -> ssl.SSLContext:
+def trusting_file(cafile: str) -> ssl.SSLContext:
     """Return what trusts a CA: that of a file of certificates, or the one that a kubeconfig holds."""
     with open(cafile, encoding="utf-8", errors="replace") as file:
         held = re.search(r"certificate-authority-data:\s*(\S+)", file.read())
     if held is None:
-        return ssl.create_default_context(cafile=cafile)
-    return ssl.create_default_context(cadata=base64.b64decode(held.group(1)).decode())
+        return trusting(cafile=cafile)
+    return trusting(cadata=base64.b64decode(held.group(1)).decode())
 
 
 def repeat(request: Mapping[str, Any], started: float) -> None:

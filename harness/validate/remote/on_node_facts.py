@@ -12,14 +12,13 @@ import os
 import re
 import shutil
 import socket
-import ssl
 import sys
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from harness.validate.remote.on_node import effective, fetch, flag, processes, read, read_of, said
+from harness.validate.remote.on_node import effective, fetch, flag, processes, read, read_of, said, trusting
 
 COMMANDS = {
     "kubelet": ["kubelet", "--version"],
@@ -96,7 +95,7 @@ def etcd(running: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
     context = None
     if base.startswith("https"):
         try:
-            context = ssl.create_default_context(cafile=effective(process, "trusted-ca-file"))
+            context = trusting(cafile=effective(process, "trusted-ca-file"))
             context.load_cert_chain(effective(process, "cert-file"), effective(process, "key-file"))
         except (OSError, ValueError) as error:
             return {"error": str(error)}

@@ -11,7 +11,6 @@ import os
 import re
 import secrets
 import socket
-import ssl
 import struct
 import subprocess
 import sys
@@ -19,7 +18,17 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from harness.validate.remote.on_node import COMMAND_SECONDS, DNS_SECONDS, fetch, flag, processes, read, read_of, said
+from harness.validate.remote.on_node import (
+    COMMAND_SECONDS,
+    DNS_SECONDS,
+    fetch,
+    flag,
+    processes,
+    read,
+    read_of,
+    said,
+    trusting,
+)
 
 VERSION_FLAGS = {"coredns": "-version"}  # all others take --version
 CONTAINERD_CONFIG = "/etc/containerd/config.toml"
@@ -60,7 +69,7 @@ def api_version(said_ca: str) -> dict[str, Any] | None:
         address = flag(process["argv"], "advertise-address") or "127.0.0.1"
         port, ca = flag(process["argv"], "secure-port") or "6443", said_ca or flag(process["argv"], "client-ca-file")
         try:
-            context = ssl.create_default_context(cadata=read_of(process["pid"], ca) or "")
+            context = trusting(cadata=read_of(process["pid"], ca) or "")
         except (OSError, ValueError) as error:
             return {"status": 0, "body": f"{ca}: {error}"}
         return fetch(f"https://{address}:{port}/version", None, context)

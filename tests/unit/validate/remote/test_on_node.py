@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import os
+import ssl
 import subprocess
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from harness.validate.remote import on_node
+from tests.unit.validate.serving import serving
 
 FILE = """\
 name: etcd-1
@@ -74,3 +82,41 @@ def test_other_programs_take_nothing_from_elsewhere(program: str) -> None:
 def test_a_flag_wins_over_other_settings() -> None:
     process = {"argv": ["etcd", "--name=flag"], "settings": {"name": "variable"}}
     assert on_node.effective(process, "name") == "flag"
+
+
+def authority_without_key_usage(folder: Path) -> tuple[Path, Path, Path]:
+    """Make a CA as `openssl req -x509` does without a word on key usage, and a server's certificate of it."""
+    now, key = datetime.now(UTC), ec.generate_private_key(ec.SECP256R1())
+    issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "etcd-ca")])
+    server = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "etcd")])
+    parts = {
+        "ca": (issuer, x509.BasicConstraints(ca=True, path_length=None)),
+        "server": (server, x509.SubjectAlternativeName([x509.DNSName("localhost")])),
+    }
+    for number, (name, (subject, extension)) in enumerate(parts.items(), 1):
+        builder = x509.CertificateBuilder(issuer, subject, key.public_key(), number)
+        dated = builder.not_valid_before(now - timedelta(hours=1)).not_valid_after(now + timedelta(hours=1))
+        made = dated.add_extension(extension, critical=False).sign(key, hashes.SHA256())
+        (folder / f"{name}.crt").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "key").write_bytes(key.private_bytes(*form))
+    return folder / "ca.crt", folder / "server.crt", folder / "key"
+
+
+def test_a_ca_without_key_usage_is_trusted_as_go_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python 3.13 is strict by default, so this one is made to be."""
+    ca, *pair = authority_without_key_usage(tmp_path)
+    lenient = ssl.create_default_context
+
+    def strict(**given: Any) -> ssl.SSLContext:
+        context = lenient(**given)
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        return context
+
+    monkeypatch.setattr(ssl, "create_default_context", strict)
+    with serving(200, tls=(pair[0], pair[1])) as port:
+        url = f"https://localhost:{port}/health"
+        assert "verify failed" in on_node.fetch(url, None, strict(cafile=str(ca)))["body"]
+        assert on_node.fetch(url, None, on_node.trusting(cafile=str(ca)))["status"] == 200
+        assert on_node.fetch(url, None, on_node.trusting(cadata=ca.read_text()))["status"] == 200
+        assert on_node.fetch(url, None, on_node.trusting())["status"] == 0
