@@ -105,7 +105,10 @@ def wrong_tunnels(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
 def wrong_plugin_units(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
     """Return nodes where the plugin's unit does not run or is not enabled, or where another plugin's is installed."""
     own = expected.plugin.unit if expected.plugin is not None else None
-    others = {plugin.unit for plugin in plugins().values() if plugin.unit is not None} - {own}
+    # where nobody describes the cell's plugin, one of that name is no other plugin
+    undescribed = expected.network_plugin if expected.plugin is None else ""
+    named = {name: plugin.unit for name, plugin in plugins().items() if name != undescribed}
+    others = {unit for unit in named.values() if unit is not None} - {own}
 
     def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
         if own is not None:

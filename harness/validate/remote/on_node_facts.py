@@ -95,7 +95,7 @@ def etcd(running: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
     context = None
     if base.startswith("https"):
         try:
-            context = trusting(cafile=effective(process, "trusted-ca-file"))
+            context = trusting(cadata=read_of(process["pid"], effective(process, "trusted-ca-file")) or "")
             context.load_cert_chain(effective(process, "cert-file"), effective(process, "key-file"))
         except (OSError, ValueError) as error:
             return {"error": str(error)}

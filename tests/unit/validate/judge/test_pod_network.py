@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from harness.spec.models.leaves import ClusterLeaves
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
 from harness.validate.judge import pod_network
@@ -143,6 +144,11 @@ UNKNOWN = guests.expected(variables={**guests.VARIABLES, "cluster_network_plugin
 def test_the_inside_of_a_plugin_that_nobody_describes_is_not_judged(judge: Callable[[Any], list[Mismatch]]) -> None:
     with pytest.raises(NotJudged, match=r"neither product.yml nor network_plugins.yml describes .* 'calico'"):
         require(judge(guests.facts()), claim="", look="", do="")
+
+
+@pytest.mark.parametrize("leaves", [ClusterLeaves(), guests.OURS.model_copy(update={"network_plugins": None})])
+def test_the_unit_of_a_plugin_that_the_product_does_not_describe_is_no_other_plugins(leaves: ClusterLeaves) -> None:
+    assert real(pod_network.wrong_plugin_units(guests.facts(), guests.expected(leaves=leaves))) == []
 
 
 def test_units_of_other_plugins_are_judged_without_a_description_of_the_cells_own() -> None:
