@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.unit.playbooks.playbook_files import module
+from tests.unit.processes import shown
 
 node = module("library/node_leftovers.py")
 network = module("library/network_leftovers.py")
@@ -47,6 +48,7 @@ def test_whatever_runs_a_program_of_ours_is_killed_and_nothing_else(tmp_path: Pa
     ours.parent.mkdir()
     shutil.copy("/bin/sleep", ours)
     with subprocess.Popen([ours, "60"]) as mine, subprocess.Popen(["/bin/sleep", "60"]) as theirs:
+        assert shown(mine) != shown(theirs)
         assert [pid for pid, _ in node.processes([], [str(ours.parent)])] == [mine.pid]
         ours.unlink()  # as versioned_binaries does before
         node.kill([], [str(ours.parent)], 10)

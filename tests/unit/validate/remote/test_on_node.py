@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from harness.validate.remote import on_node
+from tests.unit.processes import shown
 from tests.unit.validate.serving import serving
 
 FILE = """\
@@ -37,8 +38,9 @@ def test_the_settings_of_etcd_come_from_its_environment(tmp_path: Path) -> None:
     program.symlink_to("/bin/sleep")
     given = {"ETCD_NAME": "etcd1", "ETCD_TRUSTED_CA_FILE": "/etc/ssl/etcd/ssl/ca.pem", "HOME": "/root"}
     with subprocess.Popen([str(program), "60"], env=given) as process:
+        pid = shown(process)
         try:
-            (found,) = [one for one in on_node.processes("etcd") if one["pid"] == process.pid]
+            (found,) = [one for one in on_node.processes("etcd") if one["pid"] == pid]
         finally:
             process.kill()
     assert found["settings"] == {"name": "etcd1", "trusted-ca-file": "/etc/ssl/etcd/ssl/ca.pem"}

@@ -23,6 +23,7 @@ from harness.validate.remote.on_node_programs import (
     skip_name,
     started,
 )
+from tests.unit.processes import shown
 
 
 def test_a_process_that_has_ended_began_never_and_a_file_that_is_gone_has_just_changed(tmp_path: Path) -> None:
@@ -86,8 +87,9 @@ def test_a_proxy_s_file_names_its_servers(kind: str, text: str, servers: list[tu
 def test_a_program_that_writes_what_it_does_into_its_command_line_is_found(tmp_path: Path) -> None:
     title = "nginx-of-a-test: master process nginx -g daemon off;"
     with subprocess.Popen([title, "60"], executable="/bin/sleep") as process:
+        pid = shown(process)
         try:
-            assert [one["pid"] for one in by_title("nginx-of-a-test")] == [process.pid]
+            assert [one["pid"] for one in by_title("nginx-of-a-test")] == [pid]
         finally:
             process.kill()
 
