@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from tests.contract.limits import lasting
+
+ANSWER = lasting(10)  # seconds for a machine's network to say something
 YES_OR_NO = "if {}; then echo true; else echo false; fi"
 
 
@@ -26,8 +29,8 @@ PROOFS = {
     "open_files": "sudo systemd-run --wait --pipe --quiet -p LimitNOFILE=infinity sh -c 'ulimit -n'",
     "cgroup_version": "stat -fc %T /sys/fs/cgroup | sed 's/cgroup2fs/2/; s/tmpfs/1/'",
     "swap": _asked("test $(wc -l < /proc/swaps) -gt 1"),
-    "dns": _asked("timeout 10 getent hosts kubernetes.default.svc.cluster.local >/dev/null"),
-    "internet": _asked("timeout 10 bash -c '</dev/tcp/1.1.1.1/443' 2>/dev/null"),
+    "dns": _asked(f"timeout {ANSWER:g} getent hosts kubernetes.default.svc.cluster.local >/dev/null"),
+    "internet": _asked(f"timeout {ANSWER:g} bash -c '</dev/tcp/1.1.1.1/443' 2>/dev/null"),
 }
 AT_LEAST = frozenset({"open_files"})  # on virtual machines
 BY_CELL = frozenset({"internet"})  # on virtual machines, where a cell's NetworkPolicy and the infra cluster decide

@@ -11,7 +11,7 @@ import os
 import pytest
 from hypothesis import settings
 
-from harness.paths import PROJECT, packaged_dir
+from harness.paths import PRODUCT, PROJECT, packaged_dir
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
@@ -20,3 +20,10 @@ settings.load_profile("untimed")
 def pytest_configure(config: pytest.Config) -> None:
     """Name the project, for the commands that tests start, too."""
     os.environ[PROJECT] = str(packaged_dir())
+
+
+@pytest.fixture(autouse=True)
+def _options_end_with_their_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put back what `--project` and `--product-file` set for the process of a command, which here is the tests'."""
+    monkeypatch.setenv(PROJECT, str(packaged_dir()))
+    monkeypatch.delenv(PRODUCT, raising=False)

@@ -13,6 +13,7 @@ from harness.errors import BadInput
 from harness.infra.cluster import nested
 from harness.infra.cluster.network import check_networks, check_plugin
 from harness.infra.cluster.outer_network import read_outer
+from harness.infra.guest_facts import VIRTUAL
 from harness.kube.client import ApiFailure, Listing
 from harness.kube.resources import CALICO_FELIX, CALICO_POOL, CONFIG_MAP, NODE, SERVICE, SERVICE_CIDR, Resource
 
@@ -121,8 +122,10 @@ def test_the_network_plugin_is_judged_for_bridged_machines(group: str, fatal: li
 
 def test_guests_get_a_port_beside_the_cluster_s_and_what_the_user_says() -> None:
     cluster = any_of(Cluster())
-    assert nested.variables(cluster, {}) == {"cluster_vxlan_port": 8473}
-    assert nested.variables(cluster, {"cluster_vxlan_port": 5000, "x": 1}) == {"cluster_vxlan_port": 5000, "x": 1}
+    facts = VIRTUAL.variables()
+    assert nested.variables(cluster, {}) == {**facts, "cluster_vxlan_port": 8473}
+    given = {"cluster_vxlan_port": 5000, "x": 1, "guest_swap": True}
+    assert nested.variables(cluster, given) == {**facts, **given}
 
 
 def test_the_user_s_networks_take_the_place_of_the_product_s(tmp_path: Path) -> None:
