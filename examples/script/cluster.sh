@@ -75,6 +75,10 @@ join() {
     on "$machine" "sudo $command --ignore-preflight-errors '$ignored'"
   done
   echo "TASK [connect pods]"
+  for machine in $VMATRIX_JOINING_MACHINES; do # kubeadm does not wait for the Node, nor for its range of addresses
+    kubectl wait --for=create --timeout=60s "node/$machine"
+    kubectl wait --for="'jsonpath={.spec.podCIDR}'" --timeout=60s "node/$machine"
+  done
   nodes='{range .items[*]}{.metadata.name} {.spec.podCIDR} {.status.addresses[0].address}{"\n"}{end}'
   export VMATRIX_NODES
   VMATRIX_NODES=$(kubectl get nodes --output "'jsonpath=$nodes'")
