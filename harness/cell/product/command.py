@@ -11,9 +11,10 @@ from pathlib import Path
 
 from harness.cell.access import DIES_WITH_US
 from harness.cell.product import command_guard
-from harness.cell.product.command_environment import environment_of, folders_of, sourced, write_files
+from harness.cell.product.command_end import CommandEnd, verdict
+from harness.cell.product.command_environment import environment_of, folders_of, sourced
+from harness.cell.product.command_files import write_files
 from harness.cell.product.command_output import task_in
-from harness.cell.product.command_result import CommandEnd, verdict
 from harness.cell.product.connections import blamed
 from harness.cell.product.protocol import PhaseRun
 from harness.files import write_atomically

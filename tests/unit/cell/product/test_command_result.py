@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from harness.cell.product.command_result import LARGEST, CommandEnd, CommandResult, read_result, verdict
+from harness.cell.product.command_end import CommandEnd, verdict
+from harness.cell.product.command_result import LARGEST, CommandResult, read_result
 from harness.errors import BadInput, InfraError, InfraRetriable, ProductError
 from harness.proc import Completed
 
