@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from harness.validate.facts.node import NodeFacts
 from harness.validate.judge.addons import unavailable_deployments, unready_daemon_sets
 from harness.validate.judge.cluster_nodes import unready_nodes
 from harness.validate.judge.mismatch import Mismatch, eventually
+from harness.validate.judge.node_configuration import wrong_proxy_mode
 from harness.validate.judge.system_pods import unready_pods
 from harness.validate.remote.gather import gather_facts
 from harness.validate.remote.hosts import open_hosts
@@ -113,9 +114,14 @@ class Inspection:
 
     @cached_property
     def facts(self) -> dict[str, NodeFacts]:
-        """Return every machine's facts, gathered after the guest has settled."""
+        """Return every machine's facts, gathered after the guest has settled and kube-proxy has written its rules.
+
+        A kube-proxy is ready as soon as it runs, and writes them a moment later.
+        """
         assert self.view is not None  # noqa: S101 - the view is what waits
-        return gather_facts(self.hosts, self.timeouts, self.expected)
+        deadline = Deadline.after(self.timeouts.probe_follow)
+        wrong = partial(wrong_proxy_mode, expected=self.expected)
+        return follow(lambda: gather_facts(self.hosts, self.timeouts, self.expected), wrong, deadline)
 
     @property
     def etcd(self) -> dict[str, EtcdView]:
@@ -134,6 +140,22 @@ class Inspection:
             *unready_daemon_sets(view, self.expected),
             *unready_pods(view, self.expected),
         ]
+
+
+def follow(
+    gather: Callable[[], dict[str, NodeFacts]],
+    wrong: Callable[[Mapping[str, NodeFacts]], list[Mismatch]],
+    deadline: Deadline,
+) -> dict[str, NodeFacts]:
+    """Gather facts until nothing is wrong with them that could still change, or until the deadline; return the last."""
+    last: list[dict[str, NodeFacts]] = []
+
+    def look() -> list[Mismatch]:
+        last[:] = [gather()]
+        return wrong(last[0])
+
+    eventually(look, deadline=deadline, what="kube-proxy to write its rules")
+    return last[0]
 
 
 def settle(

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from harness.validate.facts.expected import CONTROL_PLANE_PROGRAMS, PROXY_MODES, ExpectedGuest
 from harness.validate.facts.node import NodeFacts
-from harness.validate.judge.finding import together, unjudged
+from harness.validate.judge.finding import lasting, together, unjudged
 from harness.validate.judge.layout import absent
 from harness.validate.judge.mismatch import Mismatch, differs, of_each, on_every, same_set
 
@@ -19,6 +19,7 @@ BRIDGED = "net.bridge.bridge-nf-call-iptables"  # there only where a bridge is u
 SYSCTLS = {"net.ipv4.ip_forward": "1", BRIDGED: "1"}
 CERTIFICATE_MARGIN = timedelta(days=30)  # kubeadm issues for a year (its CA for ten): a fresh guest is far above this
 KUBELET_CLIENT, API_SERVER = "kubelet's client", "API server"  # whose certificates, as on_node_facts.py calls them
+OK = 200
 NFTABLES_TABLE = "table ip kube-proxy"
 MODES = {"Node", "RBAC"}  # of authorization; a webhook may be added
 DEFAULTS = {"leader-elect": "true"}  # of flags that need not be given
@@ -179,8 +180,9 @@ def wrong_proxy_mode(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
         return [unjudged("kube-proxy's mode", why, whole=True)]
 
     def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
-        mode = seen.endpoints["kube-proxy mode"].body
-        yield from differs(f"{name} kube-proxy", "mode", expected.kube_proxy_mode, mode)
+        answer = seen.endpoints["kube-proxy mode"]
+        wrong = differs(f"{name} kube-proxy", "mode", expected.kube_proxy_mode, answer.body)
+        yield from lasting(wrong) if answer.status == OK else wrong
         if expected.kube_proxy_mode == "nftables" and NFTABLES_TABLE not in seen.nft_tables:
             yield Mismatch(name, f"nftables' {NFTABLES_TABLE!r}", repr(seen.nft_tables))
 

@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,12 @@ from harness.model import GuestCluster
 from harness.spec.models.leaves import ClusterLeaves
 from harness.until import Deadline
 from harness.validate.facts.cluster import ClusterView
-from harness.validate.inspection import Inspection, settle
+from harness.validate.facts.node import NodeFacts
+from harness.validate.inspection import Inspection, follow, settle
 from harness.validate.judge import addons
 from harness.validate.judge.finding import real
 from harness.validate.judge.mismatch import Mismatch
+from harness.validate.judge.node_configuration import wrong_proxy_mode
 from tests.unit.shipped_timeouts import TIMEOUTS
 from tests.unit.validate import foreign, guests
 from tests.unit.validate.guests import NOWHERE
@@ -159,3 +162,39 @@ def test_what_may_still_come_is_waited_for() -> None:
     seconds, wrong = inspected(looks, seconds=1.0)
     assert seconds >= 1.0
     assert wrong
+
+
+def facts_without_rules(raw: Json) -> None:
+    raw["nft_tables"] = ["table ip filter"]
+
+
+def facts_of_another_mode(raw: Json) -> None:
+    raw["endpoints"]["kube-proxy mode"] = {"status": 200, "body": "ipvs"}
+
+
+def followed(looks: list[dict[str, NodeFacts]], *, seconds: float) -> tuple[int, list[str]]:
+    """Gather facts as they are one after the other; return how often, and what is wrong at last."""
+    count = 0
+
+    def gather() -> dict[str, NodeFacts]:
+        nonlocal count
+        count += 1
+        return looks[min(count, len(looks)) - 1]
+
+    def wrong(facts: Mapping[str, NodeFacts]) -> list[Mismatch]:
+        return wrong_proxy_mode(facts, guests.expected())
+
+    found = follow(gather, wrong, Deadline.after(seconds))
+    return count, [one.where for one in wrong(found)]
+
+
+def test_a_kube_proxy_that_runs_may_write_its_rules_a_moment_later() -> None:
+    assert followed([guests.facts(facts_without_rules), guests.facts()], seconds=30) == (2, [])
+
+
+def test_a_kube_proxy_that_writes_no_rules_is_judged_as_it_was_last() -> None:
+    assert followed([guests.facts(facts_without_rules)], seconds=0)[1] == ["cp-0"]
+
+
+def test_the_mode_of_a_running_kube_proxy_is_not_waited_for() -> None:
+    assert followed([guests.facts(facts_of_another_mode)], seconds=30) == (1, ["cp-0 kube-proxy"])
