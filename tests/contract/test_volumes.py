@@ -31,6 +31,7 @@ PERCENT = re.compile(r"\d{1,3}\.\d{1,2}%")
 WRONG = "sha256:" + "a" * 64
 CLONE_SECONDS = 60.0
 RETRIES_SECONDS = 60.0
+WATCH_SECONDS = 10.0  # a watch is a moment behind the answer to a request
 
 
 def test_a_good_import_walks_as_recorded(
@@ -83,6 +84,11 @@ def test_a_slow_import_shows_its_progress(
 ) -> None:
     make(cluster, disk(namespace, "slow", http(site.url("slow.img"), site.checksum)))
 
+    def seen() -> bool | NotYet:
+        phases = seen_values(watcher.taken().of("dv", "slow"), "phase")
+        return True if phases and phases[-1] == "Succeeded" else NotYet(f"phases so far: {', '.join(phases)}")
+
+    until(seen, deadline=within(WATCH_SECONDS), what="the watch to tell of the import's end")
     taken = watcher.taken().of("dv", "slow")
     shown = seen_values(taken, "progress")
     assert shown[0] == "N/A"

@@ -78,9 +78,9 @@ def test_a_program_whose_time_is_up_ends_with_all_that_it_started(
     phased.script(f"echo 'TASK [wait]'; setsid sleep 65 & {STUBBORN if stubborn else 'sleep 66'}")
     began = time.monotonic()
     with pytest.raises(ProductError) as failed:
-        phased.run(seconds=1.0)
-    assert failed.value.summary == "run.sh did not end within 1 s in task [wait]"
-    assert time.monotonic() - began < 15
+        phased.run(seconds=4.0)  # a busy host starts the program late
+    assert failed.value.summary == "run.sh did not end within 4 s in task [wait]"
+    assert time.monotonic() - began < 60  # before the program ends by itself
     assert marked(f"GUARDED=time-{os.getpid()}-{stubborn}") == []
 
 
@@ -88,15 +88,15 @@ def test_a_program_whose_time_is_up_ends_with_all_that_it_started(
 def test_a_program_may_say_at_its_end_why_it_took_so_long(phased: Phased) -> None:
     said = json.dumps({"blame": "infra", "retry": True, "summary": "the image does not come"})
     phased.script(f"trap 'echo '\"'\"'{said}'\"'\"' > \"$VMATRIX_RESULT\"; exit 1' TERM; sleep 67 & wait")
-    with pytest.raises(InfraRetriable, match="did not end within 1 s: the image does not come"):
-        phased.run(seconds=1.0)
+    with pytest.raises(InfraRetriable, match="did not end within 4 s: the image does not come"):
+        phased.run(seconds=4.0)  # a busy host sets the trap late
 
 
 def test_what_a_program_leaves_running_does_not_keep_the_phase(phased: Phased) -> None:
     phased.script("sleep 68 & exit 0")
     began = time.monotonic()
     phased.run()
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 60  # before what it left ends by itself
     assert "left running, which is ended now: sleep" in phased.environment().files.log("deploy").read_text()
 
 
