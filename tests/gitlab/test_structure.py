@@ -15,11 +15,11 @@ from harness.gitlab import child, limits
 from tests.gitlab.checkout import NIGHTLY, PUSH, REAP, REQUEST, Checkout, flat
 from tests.unit.gitlab.pipelines import TEMPLATE, cell_jobs, written
 
-LINT = {"lint", "type", "unit", "package", "pipelines", "web"}
+LINT = {"lint", "type", "unit", "lowest", "package", "pipelines", "web"}
 MATRIX = {"plan", "smoke", "matrix", "report"}
 NIGHT = {
     *("artifacts", "bootable", "chaos", "contract", "embedded", "kind"),
-    *("package smoke", "pipelines with cells", "products"),
+    *("package smoke", "pipelines with cells", "products", "smoke lowest", "tutorial"),
 }
 NEEDS: dict[str, list[str] | None] = {  # None: by stages, after everything before
     **{name: [] for name in LINT | NIGHT | {"plan", "reap"}},
