@@ -27,13 +27,15 @@ NOT_FOUND = 127  # as a shell ends that does not find a program
 def main(arguments: Sequence[str]) -> int:
     """Run the program; return its exit status, or die of the signal that it died of."""
     grace, *argv = arguments
+    told: list[int] = []  # the signal to end
     adopt_orphans()
 
     def kill(*_: object) -> None:
         send(signal.SIGKILL)
         signal.setitimer(signal.ITIMER_REAL, LOOK_SECONDS)  # again, but not before this is done: it may take a while
 
-    def end(*_: object) -> None:
+    def end(number: int, _: object) -> None:
+        told.append(number)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: some programs give up on a second one
         send(signal.SIGTERM)
         signal.setitimer(signal.ITIMER_REAL, max(float(grace), LOOK_SECONDS))
@@ -46,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"{failure.summary}\n")
         return NOT_FOUND
     signal.setitimer(signal.ITIMER_REAL, 0)
-    end_the_rest()
+    end_the_rest(tell=not told)
     if status < 0:
         die_of(-status)
     return status
@@ -58,13 +60,13 @@ def adopt_orphans() -> None:
         raise OSError(ctypes.get_errno(), "prctl")
 
 
-def end_the_rest() -> None:
-    """End what the program left running, and say what that was."""
+def end_the_rest(*, tell: bool) -> None:
+    """End what the program left running; say what that was, unless it was told to end as well."""
     left = dict(living())
     if not left:
         return
     names = ", ".join(f"{name} ({pid})" for pid, name in left.items() if not is_shared_connection(pid))
-    if names:
+    if names and tell:
         sys.stderr.write(f"vmatrix: the program has ended and left running, which is ended now: {names}\n")
         sys.stderr.flush()
     send(signal.SIGTERM)

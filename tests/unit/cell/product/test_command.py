@@ -14,7 +14,7 @@ from harness.errors import InfraError, InfraRetriable, ProductError
 from harness.kube.tunnels import Tunnels, note
 from harness.model import Environment
 from tests.unit.cell.product.phases import Phased
-from tests.unit.cell.product.test_command_guard import STUBBORN, marked
+from tests.unit.cell.product.test_command_guard import STUBBORN, marked, runs
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_a_program_may_say_at_its_end_why_it_took_so_long(phased: Phased) -> Non
 
 
 def test_what_a_program_leaves_running_does_not_keep_the_phase(phased: Phased) -> None:
-    phased.script("sleep 68 & exit 0")
+    phased.script(f"sleep 68 & {runs('!', 'sleep')}")
     began = time.monotonic()
     phased.run()
     assert time.monotonic() - began < 60  # before what it left ends by itself

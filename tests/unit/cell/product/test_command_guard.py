@@ -30,6 +30,11 @@ def run(script: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(guarded(0.2, script), capture_output=True, text=True, timeout=SECONDS, check=False)
 
 
+def runs(variable: str, program: str) -> str:
+    """Return what a script does until a process that it started is the program, and no copy of the shell any more."""
+    return f"until grep -qx {program} /proc/${variable}/comm; do sleep 0.02; done"
+
+
 def marked(mark: str) -> list[int]:
     """Return the living processes that have a variable in their environment."""
     found = []
@@ -92,9 +97,12 @@ def test_a_program_that_cannot_be_started_is_said() -> None:
     assert "/nowhere/x` could not be started" in done.stderr
 
 
-def test_what_the_program_leaves_running_ends_with_it_and_is_named(mark: str) -> None:
+def test_what_the_program_leaves_running_ends_with_it_and_is_named(mark: str, outer: Path) -> None:
     began = time.monotonic()
-    done = run("sleep 61 & setsid sleep 62 & (setsid sh -c 'sleep 63 & exit' &) ; sleep 0.5; exit 4")
+    far = f"(setsid sh -c 'sleep 63 & echo $! > {outer}.new && mv {outer}.new {outer}' &)"
+    ids = f"one=$!; setsid sleep 62 & two=$!; {far}; while [ ! -e {outer} ]; do sleep 0.02; done; read three < {outer}"
+    run_by_now = "; ".join(runs(name, "sleep") for name in ("one", "two", "three"))
+    done = run(f"sleep 61 & {ids}; {run_by_now}; exit 4")
     assert done.returncode == 4
     assert "left running" in done.stderr
     assert done.stderr.count("sleep (") == 3
@@ -104,8 +112,9 @@ def test_what_the_program_leaves_running_ends_with_it_and_is_named(mark: str) ->
 
 def test_a_connection_that_ssh_shares_ends_unsaid(mark: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
+    shared = f"bash -c \"exec -a 'ssh: /tmp/x/abc [mux]' cat <>{tmp_path}/pipe\""
     fake = "python3 -c 'import time; time.sleep(69)'"
-    done = run(f"bash -c \"exec -a 'ssh: /tmp/x/abc [mux]' cat <>{tmp_path}/pipe\" & {fake} & sleep 0.5")
+    done = run(f"{shared} & one=$!; {fake} & two=$!; {runs('one', 'cat')}; {runs('two', 'python3')}")
     assert "python3 (" in done.stderr
     assert "cat (" not in done.stderr
     assert marked(mark) == []
