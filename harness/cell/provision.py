@@ -12,11 +12,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from harness.cell import manifests, ways
-from harness.cell.access import control_directory, wait_for_cloud_init, wait_for_login
 from harness.cell.disk_trouble import CloneStuck
 from harness.cell.golden import ensure_golden
 from harness.cell.isolation import outside
-from harness.cell.keys import make_key_pair
 from harness.cell.labels import cell_labels
 from harness.cell.machines import create_machine, create_own, wait_for_address
 from harness.cell.membership import join_namespace
@@ -27,6 +25,8 @@ from harness.cell.steps import Steps
 from harness.errors import InfraRetriable, VmatrixError
 from harness.kube.client import ApiFailure
 from harness.kube.resources import NAMESPACE, NETWORK_POLICY, RESOURCE_QUOTA
+from harness.machines.access import control_directory, wait_for_cloud_init, wait_for_login
+from harness.machines.keys import make_key_pair
 from harness.model import Cell, Environment, Machine
 from harness.rundir import AttemptDir
 from harness.until import Deadline

@@ -13,10 +13,10 @@ from rich.console import Console
 from typer.core import TyperCommand
 
 from harness import proc, providers
-from harness.cell.access import ssh_command
 from harness.cell.existing import Existing, InfraAccess, existing
 from harness.cell.machines import SSH_PORT
 from harness.cli.options import CLUSTER, Given, settings_of, takes
+from harness.machines.access import ssh_command
 from harness.spec.settings import Settings
 
 Cell = Annotated[str, typer.Argument(metavar="CELL", help="Cell id.")]

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.embedded.events import Events
 from harness.embedded.faults import Faults
-from harness.embedded.informers import Informers
 from harness.embedded.machines.names import Names
 from harness.kube.client import Cluster
+from harness.kube.events import Events
+from harness.kube.informers import Informers
 from harness.kube.reconcile import Controller
 
 

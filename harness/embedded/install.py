@@ -11,9 +11,9 @@ from harness.embedded import operands, roles
 from harness.embedded.access import own_name
 from harness.embedded.admission import configurations
 from harness.embedded.crds import crds
-from harness.embedded.ensure import ensure
-from harness.embedded.objects import dig
 from harness.kube.client import Cluster, Json
+from harness.kube.ensure import ensure
+from harness.kube.objects import dig
 from harness.kube.resources import (
     CDI,
     CDI_CONFIG,

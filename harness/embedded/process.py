@@ -14,10 +14,8 @@ from pathlib import Path
 from harness.embedded import cdi, subresources
 from harness.embedded.admission import serve
 from harness.embedded.context import Context
-from harness.embedded.events import Events
 from harness.embedded.faults import Faults
 from harness.embedded.https import HttpsServer
-from harness.embedded.informers import Informers
 from harness.embedded.install import install
 from harness.embedded.machines import Machines
 from harness.embedded.machines.names import FIRST_SECOND_OCTET
@@ -28,13 +26,15 @@ from harness.embedded.node.housekeeping import Housekeeping
 from harness.embedded.node.kubelet import Kubelet, instance_uid
 from harness.embedded.node.placement import Placement
 from harness.embedded.node.strangers import Strangers
-from harness.embedded.objects import dig
 from harness.embedded.subresources import discovery
 from harness.embedded.vm.controller import VmController
 from harness.embedded.vmi.agent import Agent
 from harness.embedded.vmi.controller import VmiController
 from harness.errors import InfraError
 from harness.kube.client import Cluster
+from harness.kube.events import Events
+from harness.kube.informers import Informers
+from harness.kube.objects import dig
 from harness.kube.resources import NAMESPACE, NODE, POD
 from harness.until import Deadline, NotYet, until
 

@@ -70,8 +70,8 @@ def hosts(inspection_without_api: Inspection) -> Hosts:
 @pytest.fixture(scope="session")
 def inventory(guest: GuestCluster, cells: Cells) -> Inventory:
     """The machines, groups and variables as the product was given them."""
-    from harness.cell.inventory import inventory as plain
     from harness.checks import Inventory
+    from harness.machines.inventory import inventory as plain
 
     environment = guest.environment
     return Inventory.of(environment, plain(environment, cells.plan.project.spec.product), guest.expected)

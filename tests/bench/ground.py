@@ -12,13 +12,13 @@ from harness import providers
 from harness.artifacts import refs
 from harness.artifacts.disk import catalogue
 from harness.artifacts.disk.cache import ImageCache
-from harness.cell.access import close_connections, control_directory
 from harness.cell.life import Life
 from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Steps
 from harness.errors import BadInput
 from harness.infra.host.layout import Layout, layout_of
+from harness.machines.access import close_connections, control_directory
 from harness.model import Cell
 from harness.paths import project_dir
 from harness.plan.tiers import tier_cells

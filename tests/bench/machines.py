@@ -6,10 +6,8 @@ import time
 from dataclasses import replace
 
 from harness.cell import manifests
-from harness.cell.access import control_directory, wait_for_cloud_init, wait_for_login
 from harness.cell.found import CellSelector
 from harness.cell.golden import ensure_golden, wait_for_volume
-from harness.cell.keys import make_key_pair
 from harness.cell.labels import cell_labels, namespace_name
 from harness.cell.machines import create_machine, wait_for_address
 from harness.cell.manifests import CellPlan, GoldenImage
@@ -17,6 +15,8 @@ from harness.cell.place import Place
 from harness.cell.site import Site
 from harness.cell.teardown import reap
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, RESOURCE_QUOTA
+from harness.machines.access import control_directory, wait_for_cloud_init, wait_for_login
+from harness.machines.keys import make_key_pair
 from harness.model import PlannedMachine
 from harness.until import Deadline
 from tests.bench.figures import Ledger

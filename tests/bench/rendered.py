@@ -8,8 +8,8 @@ import re
 import tarfile
 from collections.abc import Callable, Mapping
 
-from harness.cell.access import control_directory, ssh_command
 from harness.errors import HarnessBug
+from harness.machines.access import control_directory, ssh_command
 from harness.model import Environment, Machine
 from harness.proc import Completed, run
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.cell.access import run_on, wait_for_login
-from harness.cell.keys import make_key_pair
 from harness.cell.manifests import CellPlan, GoldenImage, machine
 from harness.kube.client import Cluster
 from harness.kube.portforward import OPEN_SECONDS
 from harness.kube.resources import DATA_VOLUME, POD, SECRET, VM, VMI, Resource
 from harness.kube.tunnels import Tunnels
+from harness.machines.access import run_on, wait_for_login
+from harness.machines.keys import make_key_pair
 from harness.model import Access, Machine, PlannedMachine
 from harness.paths import project_dir
 from harness.proc import Completed

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness import checks
-from harness.cell.inventory import inventory
 from harness.checks import Inventory, after, eventually
+from harness.machines.inventory import inventory
 from harness.model import Cell, Environment, Machine, Phase, PlannedMachine
 from harness.plugin.own_items import PUBLIC
 from harness.spec.models import Product

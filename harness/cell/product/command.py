@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness.cell.access import DIES_WITH_US
 from harness.cell.product import command_guard
 from harness.cell.product.command_end import CommandEnd, verdict
 from harness.cell.product.command_environment import environment_of, folders_of, sourced
 from harness.cell.product.command_files import write_files
 from harness.cell.product.command_output import task_in
-from harness.cell.product.connections import blamed
 from harness.cell.product.protocol import PhaseRun
 from harness.files import write_atomically
+from harness.machines.access import DIES_WITH_US
+from harness.machines.runner.connections import blamed
 from harness.proc import CommandTimedOut, Completed, follow, pasteable
 from harness.spec.models import Product
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.cell.access import control_directory
-from harness.cell.inventory import GROUPS
 from harness.cell.product.command_files import joining
 from harness.cell.product.protocol import PhaseRun
+from harness.machines.access import control_directory
+from harness.machines.inventory import GROUPS
 from harness.model import Machine
 from harness.spec import phase_environment as names
 from harness.spec.product_sources import VARIABLE as SOURCES

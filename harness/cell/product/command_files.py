@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from harness.cell.access import control_directory
-from harness.cell.inventory import GROUPS
 from harness.cell.product.protocol import PhaseRun
 from harness.cell.product.ssh_config import ssh_config
 from harness.files import write_atomically
+from harness.machines.access import control_directory
+from harness.machines.inventory import GROUPS
 from harness.model import Cell, Machine
 from harness.spec.models import Product
 

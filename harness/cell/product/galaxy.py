@@ -9,10 +9,10 @@ from typing import Any
 import yaml
 
 from harness.cell.product import cached
-from harness.cell.product.ansible_settings import COLLECTIONS, ROLES
 from harness.cell.product.galaxy_archives import ARCHIVE, archives, is_collection
 from harness.cell.product.protocol import Tell
 from harness.errors import BadInput
+from harness.machines.runner.ansible_settings import COLLECTIONS, ROLES
 from harness.proc import CommandFailed, run
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.cell.product import environment, galaxy
-from harness.cell.product.call import AnsibleCall
-from harness.cell.product.playbook import run_playbook
 from harness.cell.product.protocol import PhaseOutcome, PhaseRun, Tell
+from harness.machines.runner.call import AnsibleCall
+from harness.machines.runner.playbook import run_playbook
 from harness.model import Environment
 from harness.proc import pasteable
 from harness.spec.models import AnsibleOptions, Product, Timeouts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.cell.access import ssh_options
+from harness.machines.access import ssh_options
 from harness.model import Environment, Machine
 
 

@@ -27,7 +27,7 @@ from harness.embedded.admission.vm_resources import (
 from harness.embedded.admission.vm_templates import namespace_causes, run_strategy_causes, template_causes
 from harness.embedded.admission.vm_volumes import boot_order_causes, disk_causes, volume_causes
 from harness.embedded.crds import schema
-from harness.embedded.objects import dig
+from harness.kube.objects import dig
 
 PCI_TOPOLOGY = "kubevirt.io/pci-topology-version"
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "s390x": "s390x"}

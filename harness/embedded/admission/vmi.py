@@ -21,8 +21,8 @@ from harness.embedded.admission.response import (
 from harness.embedded.admission.vm import MACHINE_TYPES, architecture, instance_causes, undecodable
 from harness.embedded.admission.vm_resources import RESERVED_LABELS, memory_causes, metadata_causes
 from harness.embedded.admission.vm_volumes import unmapped_volume_causes
-from harness.embedded.objects import now
 from harness.embedded.vm.instance import CONTROLLER_FINALIZER, FOREGROUND_FINALIZER, LAUNCHER_USER
+from harness.kube.objects import now
 
 FINALIZERS = (CONTROLLER_FINALIZER, FOREGROUND_FINALIZER)
 HOTPLUG_RATIO = 4  # a guest may grow to this multiple of its memory (KubeVirt's default maxHotplugRatio)

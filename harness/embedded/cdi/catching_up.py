@@ -7,9 +7,9 @@ import time
 from harness.embedded.cdi import names
 from harness.embedded.cdi.fate import fate_of
 from harness.embedded.context import Context
-from harness.embedded.objects import condition, dig
 from harness.kube.client import Json
 from harness.kube.informer import Key
+from harness.kube.objects import condition, dig
 from harness.kube.resources import DATA_VOLUME, PVC
 
 NOTICE_SECONDS = 3.0  # at most, for claim and DataVolume to say what the pod says: they may have nobody to do so

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from harness.embedded.cdi import names, sizes
-from harness.embedded.objects import dig, owner_reference, quantity
 from harness.kube.client import Json
 from harness.kube.informer import Key
+from harness.kube.objects import dig, owner_reference, quantity
 from harness.kube.resources import DATA_VOLUME
 
 FILESYSTEM = "Filesystem"

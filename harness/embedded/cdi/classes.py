@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from harness.embedded.cdi import names
 from harness.embedded.context import Context
-from harness.embedded.ensure import ensure
 from harness.embedded.operands import PROVISIONER, storage_profile
 from harness.kube.client import Json
+from harness.kube.ensure import ensure
 from harness.kube.informer import Key
 from harness.kube.reconcile import Controller
 from harness.kube.resources import STORAGE_CLASS, STORAGE_PROFILE

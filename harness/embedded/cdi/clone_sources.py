@@ -5,9 +5,9 @@ from __future__ import annotations
 from harness.embedded.cdi import names
 from harness.embedded.cdi.sizes import requested_bytes
 from harness.embedded.context import Context
-from harness.embedded.objects import controller_of, phase
 from harness.kube.client import Json
 from harness.kube.informer import key_of
+from harness.kube.objects import controller_of, phase
 from harness.kube.resources import DATA_VOLUME, POD, PVC
 
 CLONE_COMPONENT = "clone-controller"

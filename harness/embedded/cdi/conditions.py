@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from harness.embedded.cdi import names
 from harness.embedded.cdi.claims import clone_source
-from harness.embedded.events import NORMAL, WARNING
-from harness.embedded.objects import condition, phase
 from harness.kube.client import Json
+from harness.kube.events import NORMAL, WARNING
+from harness.kube.objects import condition, phase
 
 POD_RUNNING_REASON = "Pod is running"
 SCRATCH_MESSAGE = "scratch space required and none found"

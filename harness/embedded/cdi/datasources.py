@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from harness.embedded.context import Context
-from harness.embedded.objects import dig, now, phase, with_condition
 from harness.kube.client import Json
 from harness.kube.informer import Key, key_of
+from harness.kube.objects import dig, now, phase, with_condition
 from harness.kube.reconcile import Controller
 from harness.kube.resources import DATA_SOURCE, DATA_VOLUME, PVC
 

@@ -10,10 +10,10 @@ from harness.embedded.cdi.conditions import Notice
 from harness.embedded.cdi.sizes import requested_bytes
 from harness.embedded.cdi.transfers import Transfers
 from harness.embedded.context import Context
-from harness.embedded.events import WARNING
-from harness.embedded.objects import controller_of, deleting, dig, now, phase
 from harness.kube.client import ApiFailure, Json
+from harness.kube.events import WARNING
 from harness.kube.informer import Key, key_of
+from harness.kube.objects import controller_of, deleting, dig, now, phase
 from harness.kube.reconcile import Controller
 from harness.kube.resources import DATA_SOURCE, DATA_VOLUME, POD, PVC, STORAGE_CLASS
 

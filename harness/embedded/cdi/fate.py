@@ -11,8 +11,8 @@ from typing import Any
 
 from harness.embedded.cdi import names
 from harness.embedded.cdi.conditions import POD_RUNNING_REASON, SCRATCH_MESSAGE
-from harness.embedded.objects import condition, dig, phase
 from harness.kube.client import Json
+from harness.kube.objects import condition, dig, phase
 
 CHECKSUM_MISMATCH = "checksum mismatch"
 PULL_FAILED = "failed to pull image"

@@ -19,9 +19,9 @@ from harness.embedded.cdi.sources import SourceMissing, work_for
 from harness.embedded.cdi.transfers import Transfer, TransferResult, Transfers
 from harness.embedded.context import Context
 from harness.embedded.faults import transfers as befallen
-from harness.embedded.objects import deleting, dig, phase
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of
+from harness.kube.objects import deleting, dig, phase
 from harness.kube.reconcile import Controller
 from harness.kube.resources import NODE, POD, PVC
 

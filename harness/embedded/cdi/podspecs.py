@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harness.embedded.cdi import names
-from harness.embedded.objects import owner_reference
 from harness.kube.client import Json
+from harness.kube.objects import owner_reference
 from harness.kube.resources import PVC
 
 # CDIConfig's podResourceRequirements when nobody set others

@@ -9,8 +9,8 @@ from harness.embedded.cdi import names
 from harness.embedded.cdi.importer_messages import UNPROCESSED
 from harness.embedded.cdi.transfers import TransferResult
 from harness.embedded.node.pods import container_status
-from harness.embedded.objects import dig, now, parse_time
 from harness.kube.client import Json
+from harness.kube.objects import dig, now, parse_time
 
 FIRST_RESTART_SECONDS = 1.0  # a kubelet starts a container again at once the first time; visible for a moment
 BACK_OFF_SECONDS = 10.0  # then after 10 s, 20 s, ... (kubelet's default CrashLoopBackOff)

@@ -9,9 +9,9 @@ from harness.embedded.cdi.podspecs import has_scratch, transfer_pod
 from harness.embedded.context import Context
 from harness.embedded.faults import transfers
 from harness.embedded.node.placement import placed
-from harness.embedded.objects import controller_of, deleting, phase
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of
+from harness.kube.objects import controller_of, deleting, phase
 from harness.kube.reconcile import Controller
 from harness.kube.resources import DATA_VOLUME, POD, PVC, STORAGE_CLASS
 

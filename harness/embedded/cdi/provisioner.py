@@ -14,11 +14,11 @@ from harness.embedded.cdi.claims import FILESYSTEM
 from harness.embedded.cdi.names import annotations_of
 from harness.embedded.context import Context
 from harness.embedded.faults import transfers
-from harness.embedded.objects import deleting, dig, phase
 from harness.embedded.operands import PROVISIONER
 from harness.errors import InfraError
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.informer import Key, key_of
+from harness.kube.objects import deleting, dig, phase
 from harness.kube.reconcile import Controller
 from harness.kube.resources import PV, PVC, STORAGE_CLASS
 

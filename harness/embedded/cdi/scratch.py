@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.embedded.cdi import classes, names, sizes
-from harness.embedded.objects import owner_reference
 from harness.kube.client import Json
+from harness.kube.objects import owner_reference
 from harness.kube.resources import POD
 
 

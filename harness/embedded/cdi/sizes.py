@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
-from harness.embedded.objects import dig, quantity
 from harness.embedded.operands import FILESYSTEM_OVERHEAD
 from harness.kube.client import Json
+from harness.kube.objects import dig, quantity
 
 ALIGNMENT = 1024 * 1024  # CDI aligns disk images to 1 MiB
 OVERHEAD = Decimal(FILESYSTEM_OVERHEAD)

@@ -11,9 +11,9 @@ from harness.embedded.cdi.provisioner import disk_path
 from harness.embedded.cdi.sizes import requested_bytes
 from harness.embedded.cdi.work import Blank, Clone, ImportHttp, LookHttp, Work
 from harness.embedded.context import Context
-from harness.embedded.objects import phase
 from harness.errors import InfraError
 from harness.kube.client import Json
+from harness.kube.objects import phase
 from harness.kube.resources import CONFIG_MAP, PVC, SECRET, Resource
 
 

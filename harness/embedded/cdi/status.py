@@ -21,9 +21,9 @@ from harness.embedded.cdi.conditions import (
     set_conditions,
     words_of,
 )
-from harness.embedded.events import WARNING
-from harness.embedded.objects import phase
 from harness.kube.client import Json
+from harness.kube.events import WARNING
+from harness.kube.objects import phase
 
 DONE = "100.0%"
 UNKNOWN_PROGRESS = "N/A"

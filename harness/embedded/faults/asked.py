@@ -17,8 +17,8 @@ from typing import Any
 import yaml
 
 from harness.embedded.faults.catalogue import CATALOGUE, DISK, MACHINE, PREFIX
-from harness.embedded.objects import parse_time
 from harness.kube.client import Json
+from harness.kube.objects import parse_time
 
 log = logging.getLogger(__name__)
 SCENARIO = "faults.yml"

@@ -6,8 +6,8 @@ import copy
 from datetime import UTC, datetime
 
 from harness.embedded.faults.asked import Faults
-from harness.embedded.objects import dig, parse_time, stamp, with_condition
 from harness.kube.client import Json
+from harness.kube.objects import dig, parse_time, stamp, with_condition
 
 MOVED_TO = "00000000-0000-4000-8000-"  # begins the uid of the launcher that an instance moved to
 

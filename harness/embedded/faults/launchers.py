@@ -9,8 +9,8 @@ from typing import Any
 
 from harness.embedded.faults.asked import Faults
 from harness.embedded.node.pods import container_status
-from harness.embedded.objects import dig, parse_time
 from harness.kube.client import Json
+from harness.kube.objects import dig, parse_time
 
 HELD = "held"
 

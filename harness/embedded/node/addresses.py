@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from harness.embedded.machines.names import PODS_NETWORK
-from harness.embedded.objects import deleting, dig
 from harness.errors import InfraError
 from harness.kube.client import Cluster, Json
 from harness.kube.informer import Informer
+from harness.kube.objects import deleting, dig
 from harness.kube.resources import NAMESPACE
 
 NETWORK_INDEX = "local.vmatrix.dev/network-index"

@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 
 from harness.embedded.context import Context
 from harness.embedded.node import machine
-from harness.embedded.objects import is_condition
 from harness.errors import VmatrixError
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key
+from harness.kube.objects import is_condition
 from harness.kube.reconcile import Controller
 from harness.kube.resources import LEASE, NODE
 

@@ -9,8 +9,8 @@ from harness.embedded.machines import Machines
 from harness.embedded.node.addresses import Addresses
 from harness.embedded.node.guests import Guests
 from harness.embedded.node.kubelet import instance_uid, is_launcher
-from harness.embedded.objects import phase
 from harness.kube.informer import Key
+from harness.kube.objects import phase
 from harness.kube.reconcile import Controller
 from harness.kube.resources import NAMESPACE, POD
 

@@ -9,11 +9,11 @@ from harness.embedded.faults import launchers
 from harness.embedded.node import pods
 from harness.embedded.node.addresses import Addresses
 from harness.embedded.node.guests import Guests
-from harness.embedded.objects import controller_of, deleting, dig, is_condition, phase
 from harness.embedded.vmi.conditions import UNPAUSED
 from harness.embedded.vmi.launcher import CREATED_BY, LAUNCHER, is_consumer
 from harness.kube.client import Json
 from harness.kube.informer import Key, key_of, labels_of
+from harness.kube.objects import controller_of, deleting, dig, is_condition, phase
 from harness.kube.reconcile import Controller
 from harness.kube.resources import POD, VMI
 

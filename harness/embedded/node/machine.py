@@ -8,9 +8,9 @@ import shutil
 from pathlib import Path
 
 from harness.embedded.context import Context
-from harness.embedded.objects import dig, now
 from harness.kube.client import Json
 from harness.kube.informer import labels_of
+from harness.kube.objects import dig, now
 from harness.kube.resources import NODE
 
 RESERVED_KIB = 1536 * 1024  # control plane, these controllers, the harness itself

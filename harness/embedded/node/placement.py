@@ -7,9 +7,9 @@ host's Node has a taint, which this part's own pods tolerate; they name this hos
 from __future__ import annotations
 
 from harness.embedded.context import Context
-from harness.embedded.objects import dig
 from harness.kube.client import Json
 from harness.kube.informer import Key, labels_of
+from harness.kube.objects import dig
 from harness.kube.reconcile import Controller
 from harness.kube.resources import NODE
 

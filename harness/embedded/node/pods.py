@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from harness.embedded.objects import dig, is_condition, now
 from harness.kube.client import Cluster, Json
+from harness.kube.objects import dig, is_condition, now
 from harness.kube.resources import POD
 
 KUBELET_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")

@@ -11,9 +11,9 @@ from harness.embedded.cdi.names import is_transfer_pod
 from harness.embedded.context import Context
 from harness.embedded.node import pods
 from harness.embedded.node.kubelet import is_launcher
-from harness.embedded.objects import deleting
 from harness.kube.client import Json
 from harness.kube.informer import Key, key_of
+from harness.kube.objects import deleting
 from harness.kube.reconcile import Controller
 from harness.kube.resources import POD
 

@@ -8,10 +8,10 @@ from http import HTTPStatus
 from aiohttp import web
 
 from harness.embedded.crds import KUBEVIRT_VERSION
-from harness.embedded.ensure import ensure
-from harness.embedded.objects import is_condition
 from harness.embedded.subresources.operations import VMIS, VMS
 from harness.kube.client import Cluster, Json
+from harness.kube.ensure import ensure
+from harness.kube.objects import is_condition
 from harness.kube.resources import ENDPOINT_SLICE, SERVICE, Resource
 from harness.until import Deadline, NotYet, until
 

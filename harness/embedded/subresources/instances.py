@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from harness.embedded.node.guests import Guests
-from harness.embedded.objects import condition, dig, new_condition, phase, without_condition
 from harness.embedded.subresources import answers
 from harness.embedded.subresources.answers import conflict, existing
 from harness.embedded.vmi.conditions import PAUSED
 from harness.kube.client import ApiFailure, Cluster, Json
+from harness.kube.objects import condition, dig, new_condition, phase, without_condition
 from harness.kube.resources import VMI
 
 TRIES = 10  # controllers write an instance at the same time

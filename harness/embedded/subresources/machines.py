@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from harness.embedded.objects import dig, phase
 from harness.embedded.subresources import answers
 from harness.embedded.subresources.answers import conflict, existing
 from harness.embedded.vm.strategy import START, STOP, is_final, run_strategy
 from harness.kube.client import ApiFailure, Cluster, Json
+from harness.kube.objects import dig, phase
 from harness.kube.resources import POD, VM, VMI
 
 NOT_RUNNING = "VM is not running"

@@ -13,13 +13,13 @@ from aiohttp import web
 
 from harness.embedded.faults import Faults
 from harness.embedded.node.guests import Guests
-from harness.embedded.objects import condition, controller_of, dig, phase
 from harness.embedded.subresources import answers, instances, machines, streams
 from harness.embedded.subresources.answers import existing
 from harness.embedded.subresources.streams import Dropping, Stream
 from harness.embedded.subresources.tunnel import OpenTunnels
 from harness.embedded.vmi.conditions import PAUSED
 from harness.kube.client import Cluster, Json
+from harness.kube.objects import condition, controller_of, dig, phase
 from harness.kube.resources import VM, VMI
 
 T = TypeVar("T")

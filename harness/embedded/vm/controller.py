@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 from functools import partial
 
 from harness.embedded.context import Context
-from harness.embedded.objects import deleting, dig, phase
 from harness.embedded.vm import volumes
 from harness.embedded.vm.instance import CONTROLLER_FINALIZER, OBSERVED, instance_of, revision
 from harness.embedded.vm.store import VmStore
 from harness.embedded.vm.strategy import START, InstanceAction, decide, is_final
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of
+from harness.kube.objects import deleting, dig, phase
 from harness.kube.reconcile import Controller
 from harness.kube.resources import CONTROLLER_REVISION, DATA_VOLUME, VMI
 

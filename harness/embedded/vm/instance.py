@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 
-from harness.embedded.objects import dig, owner_reference
 from harness.kube.client import Json
+from harness.kube.objects import dig, owner_reference
 from harness.kube.resources import VM, VMI
 
 CONTROLLER_FINALIZER = "kubevirt.io/virtualMachineControllerFinalize"

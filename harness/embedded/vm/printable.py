@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from harness.embedded.objects import deleting, dig, is_condition, phase
 from harness.embedded.vm.strategy import RESTARTING, is_final, run_strategy, wants_to_run
 from harness.kube.client import Json
+from harness.kube.objects import deleting, dig, is_condition, phase
 
 PVC_NOT_FOUND = "FailedPvcNotFound"
 

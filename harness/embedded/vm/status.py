@@ -6,11 +6,11 @@ import copy
 from dataclasses import replace
 from datetime import datetime
 
-from harness.embedded.objects import condition, dig, new_condition, with_condition
 from harness.embedded.vm.instance import GENERATION
 from harness.embedded.vm.printable import Seen, printable_status
 from harness.embedded.vm.strategy import run_strategy, start_failure
 from harness.kube.client import Json
+from harness.kube.objects import condition, dig, new_condition, with_condition
 
 OF_THE_VM = frozenset({"Ready", "Failure", "RestartRequired"})  # the only ones that are not the instance's (v1.9.0)
 

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from harness.embedded.context import Context
-from harness.embedded.objects import condition, controller_of, deleting, dig, new_condition, without_condition
 from harness.embedded.vm import volumes
 from harness.embedded.vm.printable import Seen
 from harness.embedded.vm.status import vm_status
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import key_of
+from harness.kube.objects import condition, controller_of, deleting, dig, new_condition, without_condition
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, PVC, VM, VMI, Resource
 
 

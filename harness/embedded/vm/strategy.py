@@ -11,8 +11,8 @@ import random
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from harness.embedded.objects import deleting, dig, parse_time, phase, stamp
 from harness.kube.client import Json
+from harness.kube.objects import deleting, dig, parse_time, phase, stamp
 
 RESTARTING = frozenset({"Always", "RerunOnFailure", "Once"})
 BACKOFF_SECONDS = 10  # KubeVirt's delay after a failed start, times the square of failures

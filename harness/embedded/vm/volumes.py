@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 
-from harness.embedded.objects import controller_of, dig, owner_reference
 from harness.kube.client import Json
 from harness.kube.informer import Informer
+from harness.kube.objects import controller_of, dig, owner_reference
 from harness.kube.resources import DATA_VOLUME, VM
 
 CREATED_BY = "kubevirt.io/created-by"

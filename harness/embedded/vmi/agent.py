@@ -12,7 +12,6 @@ from harness.embedded.context import Context
 from harness.embedded.machines import MachineSpec
 from harness.embedded.node.addresses import Addresses
 from harness.embedded.node.guests import Guests, ended_well, machine_id
-from harness.embedded.objects import deleting, dig, parse_time
 from harness.embedded.vm.strategy import is_final
 from harness.embedded.vmi import volumes
 from harness.embedded.vmi.conditions import SyncError
@@ -24,6 +23,7 @@ from harness.embedded.vmi.seed import seed
 from harness.errors import VmatrixError
 from harness.kube.client import Json
 from harness.kube.informer import key_of
+from harness.kube.objects import deleting, dig, parse_time
 from harness.kube.resources import PV, PVC, SECRET, VMI
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from harness.embedded.objects import (
+from harness.kube.client import Json
+from harness.kube.objects import (
     condition,
     deleting,
     dig,
@@ -16,7 +17,6 @@ from harness.embedded.objects import (
     with_condition,
     without_condition,
 )
-from harness.kube.client import Json
 
 UNPAUSED = "kubevirt.io/virtual-machine-unpaused"
 PAUSED = "Paused"

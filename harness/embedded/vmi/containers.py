@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from harness.embedded.objects import dig
 from harness.embedded.vm.instance import LAUNCHER_USER
 from harness.embedded.vm.volumes import claim_name
 from harness.embedded.vmi.overhead import MIB, cpu_request, guest_memory, in_mib, memory_overhead
 from harness.kube.client import Json
+from harness.kube.objects import dig
 
 IMAGE = "quay.io/kubevirt/virt-launcher:v1.9.0"
 DEFAULT_GRACE_SECONDS = 30  # KubeVirt's default

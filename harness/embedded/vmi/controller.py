@@ -10,7 +10,6 @@ from harness.embedded.context import Context
 from harness.embedded.faults import instances, launchers
 from harness.embedded.node.placement import placed
 from harness.embedded.node.pods import patch_conditions, remove
-from harness.embedded.objects import condition, controller_of, deleting, dig, is_condition, phase
 from harness.embedded.vm import volumes as named
 from harness.embedded.vm.instance import CONTROLLER_FINALIZER, FOREGROUND_FINALIZER, OBSERVED
 from harness.embedded.vm.strategy import is_final
@@ -22,6 +21,7 @@ from harness.embedded.vmi.phases import NODE_LABEL
 from harness.embedded.vmi.volumes import volumes_problem, waits_for_consumer
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of, labels_of
+from harness.kube.objects import condition, controller_of, deleting, dig, is_condition, phase
 from harness.kube.reconcile import Controller
 from harness.kube.resources import DATA_VOLUME, POD, PVC, VM, VMI
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 
-from harness.embedded.objects import dig, owner_reference
 from harness.embedded.vm.instance import LAUNCHER_USER
 from harness.embedded.vmi.containers import KILL_AFTER_SECONDS, compute, console_log, grace_seconds, user, volumes_of
 from harness.embedded.vmi.overhead import memory_overhead
 from harness.kube.client import Json
+from harness.kube.objects import dig, owner_reference
 from harness.kube.resources import VMI
 
 CREATED_BY = "kubevirt.io/created-by"

@@ -5,10 +5,10 @@ Nothing is ever moved here. Who reads an instance finds the conditions all the s
 
 from __future__ import annotations
 
-from harness.embedded.objects import dig, with_condition
 from harness.embedded.vm.volumes import claim_name
 from harness.embedded.vmi.conditions import UNTIMED
 from harness.kube.client import Json
+from harness.kube.objects import dig, with_condition
 
 INTERFACE, DISKS, NEITHER = "InterfaceNotLiveMigratable", "DisksNotLiveMigratable", "NotMigratable"
 BRIDGE_ALLOWED = "kubevirt.io/allow-pod-bridge-network-live-migration"

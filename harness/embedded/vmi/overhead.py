@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from harness.embedded.objects import dig, quantity
 from harness.kube.client import Json
+from harness.kube.objects import dig, quantity
 
 MIB = 1024 * 1024
 # KubeVirt 1.9, GetMemoryOverhead: monitor 25, launcher 100, virtlogd 25, virtqemud 40, qemu 30, IO threads 8 (MiB).

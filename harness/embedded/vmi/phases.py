@@ -9,13 +9,13 @@ import copy
 from collections.abc import Sequence
 from datetime import datetime
 
-from harness.embedded.objects import deleting, dig, phase, stamp
 from harness.embedded.vm.strategy import is_final
 from harness.embedded.vm.volumes import claim_name
 from harness.embedded.vmi.conditions import SyncError, ready, scheduled, synchronized, volumes_ready
 from harness.embedded.vmi.containers import IMAGE
 from harness.embedded.vmi.overhead import in_mib, memory_overhead
 from harness.kube.client import Json
+from harness.kube.objects import deleting, dig, phase, stamp
 
 NODE_LABEL = "kubevirt.io/nodeName"
 

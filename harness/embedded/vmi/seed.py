@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 
-from harness.embedded.objects import dig
 from harness.embedded.vmi.volumes import Find, Unbootable
 from harness.kube.client import Json
+from harness.kube.objects import dig
 
 USER_DATA_KEYS = ("userdata", "userData")
 NETWORK_DATA_KEYS = ("networkdata", "networkData")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.embedded.objects import dig, phase
 from harness.embedded.vm.printable import PVC_NOT_FOUND
 from harness.embedded.vm.volumes import FOR_A_CONSUMER, USABLE, claim_name, claim_names, data_volume_of
 from harness.embedded.vmi.conditions import SyncError
 from harness.kube.client import Json
+from harness.kube.objects import dig, phase
 
 Find = Callable[[str], Json | None]
 

@@ -7,11 +7,11 @@ import base64
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from harness.embedded.objects import dig, is_condition
 from harness.errors import InfraError
 from harness.infra.pods import objects, seed
 from harness.infra.pods.machine import NAME, NAMESPACE_NAME, PodsMachine
 from harness.kube.client import Cluster, Json
+from harness.kube.objects import dig, is_condition
 from harness.kube.resources import CSR, DATA_VOLUME, NAMESPACE, NODE, SECRET, VM, VMI
 from harness.until import Deadline, NotYet, until
 

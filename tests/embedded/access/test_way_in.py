@@ -14,11 +14,8 @@ from pathlib import Path
 import pytest
 
 from harness import providers
-from harness.cell import inventory
-from harness.cell.access import close_connections, control_directory, run_on, ssh_options
 from harness.cell.diagnose import collect
 from harness.cell.life import Life
-from harness.cell.product.playbook import run_playbook
 from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Steps
@@ -26,6 +23,9 @@ from harness.errors import Blame, InfraRetriable
 from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube import Cluster
 from harness.kube.tunnels import Tunnels
+from harness.machines import inventory
+from harness.machines.access import close_connections, control_directory, run_on, ssh_options
+from harness.machines.runner.playbook import run_playbook
 from harness.model import Cell, Environment, Phase, PlannedMachine
 from harness.paths import project_dir
 from harness.proc import Completed, Service, run

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from harness.embedded.objects import is_condition
 from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster
+from harness.kube.objects import is_condition
 from harness.kube.resources import NODE, POD
 
 Wait = Callable[[Callable[[], object], str], object]

@@ -23,11 +23,11 @@ from harness.artifacts import disk, refs
 from harness.artifacts.recipe import silent
 from harness.artifacts.store import Store
 from harness.artifacts.supply import Supply
-from harness.cell.product.playbook_output import Recap, recap
 from harness.embedded.machines import Machines, MachineSpec, Names
 from harness.infra.host import guests, requirements
 from harness.kube.client import Cluster
 from harness.kube.resources import NODE
+from harness.machines.runner.playbook_output import Recap, recap
 from harness.model import Cell, Mirror, PlannedMachine
 from harness.plan import make_cell
 from harness.plan.tiers import tier_cells

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from harness.cell.product.playbook_output import recap
+from harness.machines.runner.playbook_output import recap
 from tests.embedded.playbooks import running, workload
 from tests.embedded.playbooks.conftest import Bench
 

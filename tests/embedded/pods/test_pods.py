@@ -9,12 +9,12 @@ import pytest
 import yaml
 
 from harness.embedded.node.placement import MACHINES_ONLY
-from harness.embedded.objects import dig
 from harness.infra.embedded.provider import EmbeddedProvider
 from harness.infra.host.record import load
 from harness.infra.pods import join
 from harness.infra.pods.machine import NAME, NAMESPACE_NAME
 from harness.kube.client import Cluster
+from harness.kube.objects import dig
 from harness.kube.resources import CONFIG_MAP, NODE, POD, SECRET, VMI, Resource
 from harness.until import Deadline, NotYet, until
 from tests.contract.machines import Machines

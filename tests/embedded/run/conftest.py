@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.cell.access import control_directory
 from harness.cell.found import CellSelector, find
 from harness.cell.teardown import reap
 from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube import Cluster
+from harness.machines.access import control_directory
 from harness.model import Cell
 from harness.paths import project_dir
 from harness.plan.select import PlanSelection, selected

@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from harness.cell import manifests
-from harness.cell.access import control_directory
 from harness.cell.labels import cell_labels, expired, namespace_name
 from harness.errors import BadInput
+from harness.machines.access import control_directory
 from harness.model import LABEL_CELL, LABEL_EXPIRES, LABEL_RUN, Cell
 from harness.paths import project_dir
 from harness.plan.tiers import tier_cells

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.cell.access import DIES_WITH_US
 from harness.cell.product import command_guard
+from harness.machines.access import DIES_WITH_US
 from harness.until import Deadline, NotYet, until
 
 SECONDS = 30.0  # against hanging

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from harness.cell.product import galaxy
-from harness.cell.product.ansible_settings import COLLECTIONS, ROLES
 from harness.errors import BadInput
+from harness.machines.runner.ansible_settings import COLLECTIONS, ROLES
 from harness.proc import run
 
 PROGRAMS = Path(sys.executable).parent

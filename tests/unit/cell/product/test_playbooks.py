@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.cell import inventory
 from harness.cell.product.kinds import kind_of
 from harness.cell.product.protocol import PhaseOutcome, PhaseRun
+from harness.machines import inventory
 from harness.model import Cell, Environment, Machine, Phase, PlannedMachine
 from harness.spec.models import Product
 from tests.unit.shipped_timeouts import TIMEOUTS

@@ -10,7 +10,7 @@ import pytest
 
 from harness.embedded.cdi import podstatus
 from harness.embedded.cdi.transfers import TransferResult
-from harness.embedded.objects import stamp
+from harness.kube.objects import stamp
 
 
 def pod(status: dict[str, Any] | None = None, role: str = "importer") -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.embedded.faults import Faults, instances
-from harness.embedded.objects import condition
+from harness.kube.objects import condition
 from tests.unit.embedded.faults.samples import vmi
 
 

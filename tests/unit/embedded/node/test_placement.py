@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 
 from harness.embedded.context import Context
-from harness.embedded.events import Events
-from harness.embedded.informers import Informers
 from harness.embedded.node.placement import MACHINES_ONLY, RUNS_PODS, TOLERATION, Placement, placed
 from harness.kube.client import Cluster
+from harness.kube.events import Events
+from harness.kube.informers import Informers
 from harness.kube.resources import NODE
 
 Json = dict[str, Any]

@@ -9,12 +9,12 @@ import pytest
 
 from harness.embedded.cdi import names
 from harness.embedded.context import Context
-from harness.embedded.events import Events
-from harness.embedded.informers import Informers
 from harness.embedded.node.strangers import Strangers
 from harness.embedded.vmi.launcher import LAUNCHER
 from harness.kube.client import Cluster
+from harness.kube.events import Events
 from harness.kube.informer import key_of
+from harness.kube.informers import Informers
 from harness.kube.resources import POD
 
 Json = dict[str, Any]

@@ -14,9 +14,9 @@ from harness.embedded.faults import Faults
 from harness.embedded.machines import MachineStatus
 from harness.embedded.node.addresses import Addresses
 from harness.embedded.node.guests import Guests
-from harness.embedded.objects import stamp
 from harness.embedded.vmi.agent import Agent
 from harness.embedded.vmi.containers import KILL_AFTER_SECONDS
+from harness.kube.objects import stamp
 
 Json = dict[str, Any]
 

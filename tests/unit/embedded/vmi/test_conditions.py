@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from harness.embedded.node import pods
-from harness.embedded.objects import condition
 from harness.embedded.vmi import conditions
 from harness.embedded.vmi.conditions import SyncError
 from harness.embedded.vmi.phases import next_status
+from harness.kube.objects import condition
 from tests.unit.embedded.vmi.samples import pod, vmi
 
 Json = dict[str, Any]

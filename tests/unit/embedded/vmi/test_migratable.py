@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from harness.embedded.objects import condition
 from harness.embedded.vmi.migratable import with_migratable
+from harness.kube.objects import condition
 from tests.unit.embedded.recording import versions
 
 Json = dict[str, Any]

@@ -7,9 +7,9 @@ import logging
 import threading
 from collections import OrderedDict
 
-from harness.embedded.objects import now
 from harness.errors import VmatrixError
 from harness.kube.client import Cluster, Json
+from harness.kube.objects import now
 from harness.kube.resources import EVENT
 
 log = logging.getLogger(__name__)

@@ -12,9 +12,9 @@ import re
 from configparser import ConfigParser, Error
 from pathlib import Path
 
-from harness.cell.access import control_directory
-from harness.cell.product import callbacks
-from harness.cell.product.call import AnsibleCall
+from harness.machines.access import control_directory
+from harness.machines.runner import callbacks
+from harness.machines.runner.call import AnsibleCall
 from harness.model import Environment
 
 OWN_CALLBACKS = "ANSIBLE_CALLBACK_PLUGINS"

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.cell.access import ssh_command, ssh_options
-from harness.cell.inventory import inventory
-from harness.cell.product.connections import blamed
-from harness.cell.product.playbook_output import failure_of
 from harness.cell.ways import through
 from harness.errors import Blame, InfraRetriable, ProductError
 from harness.infra.kubeconfig import within
 from harness.kube.tunnels import Tunnels, note
+from harness.machines.access import ssh_command, ssh_options
+from harness.machines.inventory import inventory
+from harness.machines.runner.connections import blamed
+from harness.machines.runner.playbook_output import failure_of
 from harness.model import Cell, Environment, Machine, PlannedMachine
 from harness.proc import Completed
 

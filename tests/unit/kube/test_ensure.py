@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.embedded.ensure import holds
+from harness.kube.ensure import holds
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.cell.product.playbook_events import MOST_OTHERS, Ended, TaskFailure
 from harness.errors import InfraError, InfraRetriable, ProductError
+from harness.machines.runner.playbook_events import MOST_OTHERS, Ended, TaskFailure
 from harness.proc import Completed
 
 TASK = re.compile(r"^(?:TASK|RUNNING HANDLER) \[(?P<name>.*?)\]")

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.cell.product import callbacks
-from harness.cell.product.playbook_events import Ended, ended_by
-from harness.cell.product.playbook_output import failure_of
 from harness.errors import InfraError, InfraRetriable, ProductError
+from harness.machines.runner import callbacks
+from harness.machines.runner.playbook_events import Ended, ended_by
+from harness.machines.runner.playbook_output import failure_of
 from harness.proc import run
 
 ANSIBLE = str(Path(sys.executable).parent / "ansible-playbook")

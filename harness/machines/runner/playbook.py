@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.cell.access import DIES_WITH_US
-from harness.cell.product import ansible_settings
-from harness.cell.product.call import AnsibleCall
-from harness.cell.product.connections import blamed
-from harness.cell.product.playbook_events import ended_by, touched_by
-from harness.cell.product.playbook_output import failed_hosts, failure_of, last_task, recap, task_of
 from harness.errors import ProductError
+from harness.machines.access import DIES_WITH_US
+from harness.machines.runner import ansible_settings
+from harness.machines.runner.call import AnsibleCall
+from harness.machines.runner.connections import blamed
+from harness.machines.runner.playbook_events import ended_by, touched_by
+from harness.machines.runner.playbook_output import failed_hosts, failure_of, last_task, recap, task_of
 from harness.model import Environment
 from harness.proc import CommandFailed, pasteable, run
 

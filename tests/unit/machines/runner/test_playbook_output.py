@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.cell.product.playbook_output import Recap, failure_of, last_task, recap
 from harness.errors import InfraError, ProductError
+from harness.machines.runner.playbook_output import Recap, failure_of, last_task, recap
 from harness.proc import Completed
 
 FAILED = """

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.cell.product import ansible_settings, callbacks
-from harness.cell.product.call import AnsibleCall
-from harness.cell.product.playbook import run_playbook
 from harness.errors import ProductError
+from harness.machines.runner import ansible_settings, callbacks
+from harness.machines.runner.call import AnsibleCall
+from harness.machines.runner.playbook import run_playbook
 from harness.model import Cell, Environment, Machine, PlannedMachine
 
 SECONDS = 120.0  # against hanging: a run takes about two

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from harness.cell.inventory import inventory
+from harness.machines.inventory import inventory
 from harness.model import Cell, Environment, Machine, PlannedMachine
 from harness.spec.models import Product
 

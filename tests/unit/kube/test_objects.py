@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from harness.embedded.objects import dig, quantity, with_condition
+from harness.kube.objects import dig, quantity, with_condition
 
 
 @pytest.mark.parametrize(

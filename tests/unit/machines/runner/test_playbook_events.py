@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cell.product.playbook_events import ended_by
+from harness.machines.runner.playbook_events import ended_by
 
 FAILED = (
     '{"event": "failed", "task": "t", "handler": false, "host": "a", "pardon": "", "item": null, "tolerant": false,'

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from harness.embedded.events import Events
 from harness.kube.client import Cluster
+from harness.kube.events import Events
 
 Json = dict[str, Any]
 
