@@ -15,3 +15,17 @@ def shown(process: subprocess.Popen[bytes]) -> int:
     while process.poll() is None and not Path(f"/proc/{process.pid}/cmdline").read_bytes():
         time.sleep(0.001)
     return process.pid
+
+
+def sleeping(process: subprocess.Popen[str]) -> None:
+    """Wait until a process that has asked for input waits for it.
+
+    A signal that comes between the interpreter's last look at signals and its call of read(2) does not end that call.
+    """
+    while process.poll() is None and proc_state(process.pid) != "S":
+        time.sleep(0.001)
+
+
+def proc_state(pid: int) -> str:
+    """Return the letter of a process's state (proc_pid_stat(5))."""
+    return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]

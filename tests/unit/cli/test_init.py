@@ -16,6 +16,7 @@ import pytest
 from harness.paths import PROJECT
 from harness.spec import load_spec
 from tests.package.commands import call
+from tests.unit.processes import sleeping
 
 SECONDS = 60
 PLAY = '- hosts: all\n  vars: {path: "{{ cluster_kubeconfig_path }}"}\n'
@@ -116,12 +117,17 @@ def asked(answers: bytes, interrupt: bytes = b"") -> tuple[int, str]:
     with subprocess.Popen(
         command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     ) as asking:
-        os.write(ours, answers)
-        if interrupt:
-            assert asking.stdout is not None
-            read_until(asking.stdout.fileno(), b"Name of the product")
-            asking.send_signal(signal.SIGINT) if interrupt == b"\x03" else os.write(ours, interrupt)
-        said, _ = asking.communicate(timeout=SECONDS)
+        try:
+            os.write(ours, answers)
+            if interrupt:
+                assert asking.stdout is not None
+                read_until(asking.stdout.fileno(), b"Name of the product")
+                sleeping(asking)
+                asking.send_signal(signal.SIGINT) if interrupt == b"\x03" else os.write(ours, interrupt)
+            said, _ = asking.communicate(timeout=SECONDS)
+        except BaseException:
+            asking.kill()  # leaving the block waits for it
+            raise
     os.close(ours)
     os.close(theirs)
     return asking.returncode, said
