@@ -139,7 +139,7 @@ class Cluster(Api):
         return True
 
     def watch(
-        self, resource: Resource, namespace: str | None = None, *, resource_version: str
+        self, resource: Resource, namespace: str | None = None, *, resource_version: str, labels: str = ""
     ) -> Iterator[tuple[str, Json]]:
         """Yield (type, object) from a version on, until the server ends the watch after about WATCH_SECONDS.
 
@@ -150,6 +150,7 @@ class Cluster(Api):
             "resourceVersion": resource_version,
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(WATCH_SECONDS),
+            **({"labelSelector": labels} if labels else {}),
         }
         path = resource.path(namespace)
         for line in self.stream(path, query):

@@ -33,8 +33,11 @@ class Informer:
     Objects handed out are shared: treat them as read-only, deepcopy before changing one.
     """
 
-    def __init__(self, cluster: Cluster, resource: Resource) -> None:
+    def __init__(self, cluster: Cluster, resource: Resource, *, namespace: str | None = None, labels: str = "") -> None:
+        """Mirror a kind: of one namespace or of all, and only what a label selector chooses."""
         self.resource = resource
+        self._namespace = namespace
+        self._labels = labels
         self.synced = threading.Event()
         self._cluster = cluster
         self._objects: dict[Key, Json] = {}
@@ -94,7 +97,7 @@ class Informer:
                 self._stopping.wait(grown(FIRST_RETRY_SECONDS, self._failures, LAST_RETRY_SECONDS))
 
     def _relist(self) -> str:
-        listing = self._cluster.list(self.resource)
+        listing = self._cluster.list(self.resource, self._namespace, labels=self._labels)
         fresh = {key_of(o): o for o in listing.items}
         with self._lock:
             old, self._objects = self._objects, dict(fresh)
@@ -117,7 +120,10 @@ class Informer:
         Raises:
             ApiFailure: the server ended the watch with an error.  Unreachable: it was cut.
         """
-        for kind, obj in self._cluster.watch(self.resource, resource_version=self._version):
+        events = self._cluster.watch(
+            self.resource, self._namespace, resource_version=self._version, labels=self._labels
+        )
+        for kind, obj in events:
             if kind == "ERROR":
                 code = int(obj.get("code") or 410)
                 raise failure_of(Answer(code, obj, ()), f"WATCH {self.resource.path()}")

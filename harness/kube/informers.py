@@ -13,18 +13,22 @@ SYNC_SECONDS = 30.0  # first lists of an API server on this host; times the fact
 class Informers:
     """One informer per kind, shared by all parts."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, namespace: str | None = None) -> None:
+        """Mirror one cluster: of namespaced kinds what is in one namespace, or all."""
         self._cluster = cluster
-        self._of: dict[Resource, Informer] = {}
+        self._namespace = namespace
+        self._of: dict[tuple[Resource, str], Informer] = {}
         self._started = False
 
-    def of(self, resource: Resource) -> Informer:
-        """Return the informer of a kind, made at the first call; all must be asked for before `start`."""
-        if resource not in self._of:
+    def of(self, resource: Resource, *, labels: str = "") -> Informer:
+        """Return the informer of a kind, or of a selector's part of it; all must be asked for before `start`."""
+        wanted = (resource, labels)
+        if wanted not in self._of:
             if self._started:
                 raise RuntimeError(f"informer of {resource.plural} asked for after the start")
-            self._of[resource] = Informer(self._cluster, resource)
-        return self._of[resource]
+            namespace = self._namespace if resource.namespaced else None
+            self._of[wanted] = Informer(self._cluster, resource, namespace=namespace, labels=labels)
+        return self._of[wanted]
 
     def start(self) -> None:
         """Start watching all kinds that were asked for."""
@@ -43,7 +47,7 @@ class Informers:
         )
 
     def _missing(self) -> bool | NotYet:
-        late = [r.plural for r, informer in self._of.items() if not informer.synced.is_set()]
+        late = [r.plural for (r, _), informer in self._of.items() if not informer.synced.is_set()]
         return NotYet(f"no list yet of {', '.join(late)}") if late else True
 
     def stop(self) -> None:

@@ -79,6 +79,11 @@ class Queue:
             self._busy.discard(key)
             self._changed.notify_all()
 
+    def __len__(self) -> int:
+        """Return how many keys wait, those that are only due later included."""
+        with self._changed:
+            return len(self._due)
+
     def close(self) -> None:
         """Let every `take` return None."""
         with self._changed:
@@ -87,7 +92,10 @@ class Queue:
 
 
 class Controller:
-    """Runs one reconcile function over a queue with a few worker threads."""
+    """Runs one reconcile function over a queue with a few worker threads.
+
+    Attributes: reconciles, errors (how often it was called since the start, and how often it failed).
+    """
 
     def __init__(self, name: str, reconcile: Reconcile, *, workers: int = 2) -> None:
         self.name = name
@@ -95,6 +103,8 @@ class Controller:
         self._reconcile = reconcile
         self._workers = workers
         self._failures: dict[Key, int] = {}
+        self.reconciles = 0
+        self.errors = 0
 
     def start(self) -> None:
         """Start the worker threads (daemons)."""
@@ -107,6 +117,7 @@ class Controller:
 
     def _work(self) -> None:
         while (key := self.queue.take()) is not None:
+            self.reconciles += 1
             try:
                 again = self._reconcile(key)
             except Exception as error:  # noqa: BLE001 - a controller must survive anything one object does to it
@@ -118,6 +129,7 @@ class Controller:
             self.queue.done(key)
 
     def _retry_delay(self, key: Key, error: Exception) -> float:
+        self.errors += 1
         count = self._failures[key] = self._failures.get(key, 0) + 1
         delay = min(LAST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0 ** (count - 1))
         if isinstance(error, ApiFailure) and error.conflict:

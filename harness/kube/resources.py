@@ -56,6 +56,7 @@ CSI_NODE = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=Fa
 LEASE = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 STORAGE_CLASS = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
 DEPLOYMENT = Resource("apps", "v1", "deployments", "Deployment")
+JOB = Resource("batch", "v1", "jobs", "Job")
 DAEMON_SET = Resource("apps", "v1", "daemonsets", "DaemonSet")
 CONTROLLER_REVISION = Resource("apps", "v1", "controllerrevisions", "ControllerRevision")
 CRD = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False)

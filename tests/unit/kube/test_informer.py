@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, cast
 
-from harness.kube.client import Cluster
+from harness.kube.client import Cluster, Listing
 from harness.kube.informer import Informer
-from harness.kube.resources import VMI
+from harness.kube.informers import Informers
+from harness.kube.resources import NODE, VMI, Resource
 
 Json = dict[str, Any]
 
@@ -40,3 +42,39 @@ def test_answer_of_a_write_does_not_bring_back_what_the_watch_saw_go() -> None:
     found._store("DELETED", vmi(9))
     found.observe(vmi(8))
     assert found.get("a", "x") is None
+
+
+class Asked:
+    """A cluster of nothing that remembers what was asked for: plural, namespace and labels."""
+
+    def __init__(self) -> None:
+        self.of: set[tuple[str, str, str | None, str]] = set()
+
+    def list(self, resource: Resource, namespace: str | None, *, labels: str) -> Listing:
+        self.of.add(("list", resource.plural, namespace, labels))
+        return Listing([], "1")
+
+    def watch(
+        self, resource: Resource, namespace: str | None, *, resource_version: str, labels: str
+    ) -> Iterator[tuple[str, Json]]:
+        self.of.add(("watch", resource.plural, namespace, labels))
+        return iter(())
+
+
+def test_informers_of_one_namespace_ask_for_no_other() -> None:
+    asked = Asked()
+    informers = Informers(cast(Cluster, asked), "a")
+    for found in (informers.of(VMI), informers.of(VMI, labels="x=y"), informers.of(NODE)):
+        found._version = found._relist()
+        found._follow()
+    assert asked.of == {
+        (verb, *what)
+        for verb in ("list", "watch")
+        for what in (("virtualmachineinstances", "a", ""), ("virtualmachineinstances", "a", "x=y"), ("nodes", None, ""))
+    }
+
+
+def test_a_kind_and_a_part_of_it_are_two_informers() -> None:
+    informers = Informers(cast(Cluster, Asked()))
+    assert informers.of(VMI) is informers.of(VMI)
+    assert informers.of(VMI) is not informers.of(VMI, labels="x=y")
