@@ -1,0 +1,14 @@
+"""The kinds of the operator as paths of the API, and the names that its objects bear."""
+
+from __future__ import annotations
+
+from harness.kube.resources import Resource
+
+GROUP, VERSION = "cluster.vmatrix.dev", "v1alpha1"
+CLUSTER_DEPLOYMENT = Resource(GROUP, VERSION, "clusterdeployments", "ClusterDeployment")
+CLUSTER = Resource(GROUP, VERSION, "clusters", "Cluster")
+MACHINE_SET = Resource(GROUP, VERSION, "machinesets", "MachineSet")
+MACHINE = Resource(GROUP, VERSION, "machines", "Machine")
+CLUSTER_LABEL, OPERATION_LABEL = f"{GROUP}/cluster", f"{GROUP}/operation"
+RETRY_ANNOTATION = f"{GROUP}/retry"
+RESET_FINALIZER = f"{GROUP}/reset"

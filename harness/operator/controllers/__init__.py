@@ -1,0 +1,1 @@
+"""The operator's controllers: each one module with `start(context)`, listed in harness/operator/registry.py."""

@@ -1,0 +1,77 @@
+"""A client that remembers what it asked of an API, and can be told to fail before or after a request."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Unpack
+
+from harness.kube.api import RequestOptions
+from harness.kube.client import Cluster
+from harness.kube.failures import Answer
+from harness.kube.kubeconfig import Opened, open_kubeconfig
+from harness.kube.patience import HASTY
+
+WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request: its method and its path."""
+
+    method: str
+    path: str
+
+    @property
+    def writes(self) -> bool:
+        """Tell whether it was to change something."""
+        return self.method in WRITES
+
+
+Hook = Callable[[Asked], None]
+
+
+def nothing(_: Asked) -> None:
+    """Let a request pass."""
+
+
+class RecordedCluster(Cluster):
+    """A client of a real API.
+
+    Attributes: asked (requests so far, watches aside), before and after (called around each request; what they raise
+    the caller gets).
+    """
+
+    def __init__(self, opened: Opened, before: Hook = nothing, after: Hook = nothing) -> None:
+        super().__init__(opened, HASTY)
+        self.asked: list[Asked] = []
+        self.before = before
+        self.after = after
+        self._lock = threading.Lock()
+
+    @staticmethod
+    def open(kubeconfig: Path, before: Hook = nothing, after: Hook = nothing) -> RecordedCluster:
+        """Open a kubeconfig file."""
+        return RecordedCluster(open_kubeconfig(kubeconfig, None), before, after)
+
+    def writes(self) -> list[Asked]:
+        """Return the requests so far that were to change something, events aside."""
+        with self._lock:
+            return [asked for asked in self.asked if asked.writes and "/events" not in asked.path]
+
+    def send(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Answer:
+        """Send one request between the two hooks."""
+        asked = Asked(method, path)
+        self.before(asked)
+        with self._lock:
+            self.asked.append(asked)
+        answer = super().send(method, path, **options)
+        self.after(asked)
+        return answer
+
+    def stream(self, path: str, query: Mapping[str, str]) -> Iterator[bytes]:
+        """Watch; the hooks are asked before it begins, as for any request."""
+        self.before(Asked("WATCH", path))
+        yield from super().stream(path, query)
