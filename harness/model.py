@@ -134,6 +134,11 @@ class Environment:
         """Return the file that says how the machines are reached through the infra cluster's API."""
         return next((m.tunnels for m in self.machines), None)
 
+    @property
+    def names(self) -> dict[tuple[str, int], str]:
+        """Return the machines' names, by address and port."""
+        return {(m.address, m.port): m.name for m in self.machines}
+
     def only(self, names: Collection[str]) -> Environment:
         """Return the same environment with only these machines."""
         return replace(self, machines=tuple(m for m in self.machines if m.name in names))

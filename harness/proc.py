@@ -144,6 +144,7 @@ def follow(
         out, timed_out = _follow(child, None, timeout, log, on_line, grace)
     except BaseException:
         _end(child, grace)
+        child.wait()
         raise
     done = Completed(words, child.returncode, out, "", time.monotonic() - started)
     if timed_out:

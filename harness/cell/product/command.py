@@ -66,7 +66,7 @@ def run_command(
     end = CommandEnd(Path(argv[0]).name, done, said, task, wanted.log, names, wanted.timeout)
     error, machines = verdict(end, result)
     if error is not None:
-        raise blamed(error, machines, environment, began)
+        raise blamed(error, machines, environment.names, environment.tunnels, began)
 
 
 def by_hand(variables: Path, folder: Path, argv: Sequence[str]) -> str:

@@ -7,11 +7,26 @@ from pathlib import Path
 
 from harness.cell.product import environment, galaxy
 from harness.cell.product.protocol import PhaseOutcome, PhaseRun, Tell
+from harness.machines.access import control_directory
 from harness.machines.runner.call import AnsibleCall
+from harness.machines.runner.given import Listener, PlaybookInputs
 from harness.machines.runner.playbook import run_playbook
 from harness.model import Environment
 from harness.proc import pasteable
 from harness.spec.models import AnsibleOptions, Product, Timeouts
+
+
+def inputs_of(environment: Environment, log: Path) -> PlaybookInputs:
+    """Return what a playbook is given in a cell: the files in its directory, and a folder of its own for sockets."""
+    return PlaybookInputs(
+        hosts=environment.files.hosts,
+        variables=environment.files.variables,
+        events=environment.files.failures(log.stem),
+        control=control_directory(environment.run, environment.cell.id),
+        facts=f"{environment.namespace}-{environment.attempt}-",
+        machines=environment.names,
+        tunnels=environment.tunnels,
+    )
 
 
 @dataclass(frozen=True)
@@ -41,11 +56,11 @@ class Playbooks:
         """Run the playbook of a phase."""
         playbook = self._playbook(wanted.phase.name)
         touched = run_playbook(
-            wanted.environment,
+            inputs_of(wanted.environment, wanted.log),
             playbook,
             timeout=wanted.timeout,
             log=wanted.log,
-            on_task=wanted.on_task,
+            listener=Listener(task=wanted.on_task),
             call=self._call(wanted.phase.name),
         )
         return PhaseOutcome(playbook.name, touched)

@@ -1,4 +1,4 @@
-"""What ansible-playbook is told by its environment: our callback plugin, and folders that no other cell uses.
+"""What ansible-playbook is told by its environment: our callback plugin, and folders that no other run uses.
 
 A variable replaces what the product's ansible.cfg says. So what is a list there is completed here, and only folders are
 replaced: facts, sockets and temporary files that several cells keep in one place give a cell another one's machines.
@@ -12,10 +12,9 @@ import re
 from configparser import ConfigParser, Error
 from pathlib import Path
 
-from harness.machines.access import control_directory
 from harness.machines.runner import callbacks
 from harness.machines.runner.call import AnsibleCall
-from harness.model import Environment
+from harness.machines.runner.given import PlaybookInputs
 
 OWN_CALLBACKS = "ANSIBLE_CALLBACK_PLUGINS"
 COLLECTIONS, ROLES = "ANSIBLE_COLLECTIONS_PATH", "ANSIBLE_ROLES_PATH"
@@ -29,26 +28,25 @@ SERVERS = re.compile(r"redis|memcache|mongo")  # caches whose connection is no f
 CONTROL_PATH = re.compile(r"""\s*-o\s*(["']?)ControlPath=[^\s"']*\1|\s*-S\s*\S+""")
 
 
-def variables(environment: Environment, config: Path, events: Path, call: AnsibleCall) -> dict[str, str]:
-    """Return the environment variables of a run whose failures go to a file; make the folders that they name.
+def variables(given: PlaybookInputs, config: Path, call: AnsibleCall) -> dict[str, str]:
+    """Return the environment variables of a run; make the folders that they name.
 
     Args:
         config: the product's ansible.cfg, which need not exist.
     """
-    control = control_directory(environment.run, environment.cell.id)
-    own = control / "ansible"
+    own = given.control / "ansible"
     own.mkdir(mode=0o700, parents=True, exist_ok=True)
     said = _read(config)
     return {
         "ANSIBLE_CONFIG": str(config),
-        callbacks.EVENTS: str(events.absolute()),
+        callbacks.EVENTS: str(given.events.absolute()),
         OWN_CALLBACKS: os.pathsep.join([str(callbacks.FOLDER), _listed(said, config.parent, OWN_CALLBACKS)]),
         **{
             name: os.pathsep.join([str(folder), _listed(said, config.parent, name)])
             for name, folder in call.libraries.items()
         },
-        **_facts(said, own / "facts", f"{environment.namespace}-{environment.attempt}-"),
-        **_sockets(said, control),
+        **_facts(said, own / "facts", given.facts),
+        **_sockets(said, given.control),
         "ANSIBLE_LOCAL_TEMP": str(own),
         "ANSIBLE_PERSISTENT_CONTROL_PATH_DIR": str(own / "pc"),
         "ANSIBLE_NOCOLOR": "1",

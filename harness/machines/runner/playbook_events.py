@@ -25,6 +25,7 @@ class TaskFailure:
     tolerant: bool
     item: str | None
     result: Mapping[str, Any]
+    play: str = ""
 
     @property
     def what(self) -> str:
@@ -80,7 +81,7 @@ def touched_by(path: Path) -> frozenset[str] | None:
 
 def _failure(event: Mapping[str, Any]) -> TaskFailure:
     same = {key: event[key] for key in ("task", "handler", "host", "tolerant", "item", "result")}
-    return TaskFailure(**same, unreachable=event["event"] == "unreachable")
+    return TaskFailure(**same, unreachable=event["event"] == "unreachable", play=event.get("play", ""))
 
 
 def _read(path: Path) -> list[dict[str, Any]]:

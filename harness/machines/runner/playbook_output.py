@@ -14,6 +14,7 @@ from harness.errors import InfraError, InfraRetriable, ProductError
 from harness.machines.runner.playbook_events import MOST_OTHERS, Ended, TaskFailure
 from harness.proc import Completed
 
+PLAY = re.compile(r"^PLAY \[(?P<name>.*?)\]")
 TASK = re.compile(r"^(?:TASK|RUNNING HANDLER) \[(?P<name>.*?)\]")
 FATAL = re.compile(r"^(?:fatal|failed): \[(?P<host>[^\]]+?)\](?:: (?P<kind>\w+)!)?.*?=> (?P<rest>.*)$")
 ERROR = re.compile(r"\bERROR\b|^error:", re.IGNORECASE)
@@ -37,6 +38,12 @@ class Recap:
     changed: int
     unreachable: int
     failed: int
+
+
+def play_of(line: str) -> str | None:
+    """Return the name of the play that begins with a line, None when none does."""
+    match = PLAY.match(line)
+    return match["name"] if match is not None else None
 
 
 def task_of(line: str) -> str | None:

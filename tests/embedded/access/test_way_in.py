@@ -16,6 +16,7 @@ import pytest
 from harness import providers
 from harness.cell.diagnose import collect
 from harness.cell.life import Life
+from harness.cell.product.playbooks import inputs_of
 from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Steps
@@ -25,6 +26,7 @@ from harness.kube import Cluster
 from harness.kube.tunnels import Tunnels
 from harness.machines import inventory
 from harness.machines.access import close_connections, control_directory, run_on, ssh_options
+from harness.machines.runner.given import Listener
 from harness.machines.runner.playbook import run_playbook
 from harness.model import Cell, Environment, Phase, PlannedMachine
 from harness.paths import project_dir
@@ -105,7 +107,8 @@ def play(environment: Environment, tmp_path: Path) -> Callable[..., None]:
 
         log = tmp_path / "deploy.log"
         try:
-            run_playbook(environment, playbook, timeout=PLAYBOOK_SECONDS, log=log, on_task=on_task)
+            given, listener = inputs_of(environment, log), Listener(task=on_task)
+            run_playbook(given, playbook, timeout=PLAYBOOK_SECONDS, log=log, listener=listener)
         finally:
             for timer in timers:
                 timer.join()

@@ -89,7 +89,9 @@ def failed(folder: Path, cut: str, *, at_port: int = 22) -> ProductError | Infra
     if cut:
         note(log, cut, at_port, "the connection was lost")
     done = Completed(("ansible-playbook",), 2, FAILED, "", 1.0)
-    error = blamed(failure_of(done, Path("cluster.yml"), Path("deploy.log")), {"cp-0"}, environment(folder, path), 0.0)
+    cell = environment(folder, path)
+    failure = failure_of(done, Path("cluster.yml"), Path("deploy.log"))
+    error = blamed(failure, {"cp-0"}, cell.names, cell.tunnels, 0.0)
     assert isinstance(error, ProductError | InfraRetriable)
     return error
 

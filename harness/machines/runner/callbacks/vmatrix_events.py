@@ -72,6 +72,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc] # Ansible has no types
         _append(
             {
                 "event": event,
+                "play": str(self._play.get_name()).strip() if self._play is not None else "",
                 "task": str(task.get_name()).strip(),
                 "handler": type(task).__name__ == "Handler",
                 "host": str(_of(result, "host").get_name()),

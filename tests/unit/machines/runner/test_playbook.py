@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from harness.cell.product.playbooks import inputs_of
 from harness.errors import ProductError
 from harness.machines.runner import ansible_settings, callbacks
 from harness.machines.runner.call import AnsibleCall
+from harness.machines.runner.given import Listener
 from harness.machines.runner.playbook import run_playbook
+from harness.machines.runner.playbook_events import ended_by
 from harness.model import Cell, Environment, Machine, PlannedMachine
 
 SECONDS = 120.0  # against hanging: a run takes about two
@@ -73,7 +76,7 @@ def product(folder: Path, tasks: list[object]) -> Path:
 def deploy(cell: Environment, playbook: Path) -> str:
     """Run a playbook as a phase; return what Ansible printed."""
     log = cell.files.log("deploy")
-    run_playbook(cell, playbook, timeout=SECONDS, log=log)
+    run_playbook(inputs_of(cell, log), playbook, timeout=SECONDS, log=log)
     return log.read_text(encoding="utf-8")
 
 
@@ -113,8 +116,8 @@ def test_cells_do_not_share_facts_that_the_product_keeps_for_all(tmp_path: Path)
 def told(folder: Path, config: str) -> dict[str, str]:
     (folder / "product").mkdir()
     (folder / "product" / "ansible.cfg").write_text(config, encoding="utf-8")
-    made = environment(folder)
-    return ansible_settings.variables(made, folder / "product" / "ansible.cfg", folder / "events", AnsibleCall())
+    made = inputs_of(environment(folder), folder / "deploy.log")
+    return ansible_settings.variables(made, folder / "product" / "ansible.cfg", AnsibleCall())
 
 
 def test_sockets_of_connections_are_the_cells_own_whatever_the_product_says(tmp_path: Path) -> None:
@@ -140,3 +143,35 @@ def test_facts_on_a_server_are_kept_under_keys_of_the_cells_own(tmp_path: Path) 
 @pytest.mark.parametrize("config", ["", "no section\n", "[defaults]\ncallback_plugins =\n"])
 def test_settings_that_say_nothing_are_no_mistake_of_ours(config: str, tmp_path: Path) -> None:
     assert told(tmp_path, config)["ANSIBLE_CALLBACK_PLUGINS"].startswith(str(callbacks.FOLDER))
+
+
+def heard(folder: Path, tasks: list[object]) -> list[str]:
+    """Run a playbook of a play; return what a listener was told."""
+    playbook = product(folder, tasks)
+    playbook.with_name("ansible.cfg").write_text("", encoding="utf-8")
+    log, told = environment(folder).files.log("deploy"), list[str]()
+    ears = Listener(
+        play=lambda name: told.append(f"play {name}"),
+        task=lambda name: told.append(f"task {name}"),
+        line=lambda line: told.append(line),
+    )
+    run_playbook(inputs_of(environment(folder), log), playbook, timeout=SECONDS, log=log, listener=ears)
+    return told
+
+
+def test_plays_and_tasks_are_told_as_they_begin_and_every_line_after_them(tmp_path: Path) -> None:
+    told = heard(tmp_path, [{"name": "say", "ansible.builtin.debug": {"msg": "hello"}}])
+    play, task = told.index("play all"), told.index("task say")
+    assert told[play + 1].startswith("PLAY [all]")
+    assert told[task + 1].startswith("TASK [say]")
+    assert play < task < next(number for number, line in enumerate(told) if "hello" in line)
+
+
+def test_a_failure_is_told_with_its_play(tmp_path: Path) -> None:
+    cell = environment(tmp_path)
+    playbook = product(tmp_path, [{"name": "do", "ansible.builtin.fail": {"msg": "no"}}])
+    with pytest.raises(ProductError):
+        deploy(cell, playbook)
+    ended = ended_by(cell.files.failures("deploy"))
+    assert ended is not None
+    assert (ended.first.play, ended.first.task, ended.first.host) == ("all", "do", "cp-0")
