@@ -17,7 +17,7 @@ FILE = Path(__file__).with_name("releases.yml")
 
 
 @dataclass(frozen=True)
-class Releases:
+class KnownReleases:
     """The table.
 
     kubernetes: by version of Kubernetes, the versions of what belongs to it (etcd, coredns, pause), oldest first.
@@ -49,9 +49,9 @@ class Releases:
 
 
 @cache
-def load_releases() -> Releases:
+def load_releases() -> KnownReleases:
     """Return the table that ships with the operator."""
-    return Releases(**yaml.safe_load(FILE.read_text(encoding="utf-8")))
+    return KnownReleases(**yaml.safe_load(FILE.read_text(encoding="utf-8")))
 
 
 def component(variable: str) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.operator.decide.releases import Releases, component, load_releases, variable
+from harness.operator.decide.releases import KnownReleases, component, load_releases, variable
 
-TABLE = Releases(
+TABLE = KnownReleases(
     kubernetes={"1.34.4": {"etcd": "3.6.5"}, "1.35.4": {"etcd": "3.6.6"}, "1.36.3": {"etcd": "3.6.8"}},
     minors={"1.35.4": "1.34.4", "1.36.3": "1.35.4"},
     defaults={"runc": "1.5.2"},
