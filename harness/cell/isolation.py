@@ -19,9 +19,11 @@ from harness.errors import InfraError
 from harness.kube.client import Json
 from harness.kube.in_cluster import own_namespace
 from harness.model import Cell, Mirror
+from harness.spec.base import Feature
+from harness.spec.needs import needs_of
 
 NAMESPACE_NAME = "kubernetes.io/metadata.name"  # the API server labels every namespace with its name
-INTERNET = "internet"
+INTERNET: Feature = "internet"
 # RFC 1918 and 6598, link-local (a cloud's metadata is there), loopback; IPv6's unique local and link-local
 NOT_INTERNET = {
     "0.0.0.0/0": ("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16"),
@@ -66,8 +68,7 @@ def endpoints(mirror: Mirror) -> tuple[Endpoint, ...]:
 
 def needs_internet(site: Site, cell: Cell) -> bool:
     """Tell whether one of a cell's values needs upstream sites."""
-    values = (value for axis in site.spec.axes for value in axis.values if cell.values.get(axis.name) == value.id)
-    return any(INTERNET in value.needs for value in values)
+    return INTERNET in needs_of(site.spec, cell)
 
 
 def _to(endpoint: Endpoint, *, known: bool) -> Iterator[Json]:

@@ -25,6 +25,7 @@ LAUNCHER = {"kubevirt.io": "virt-launcher"}  # KubeVirt labels every launcher po
 # KubeVirt's share of a launcher pod: about 220 MiB and 8 MiB per vCPU (KubeVirt docs, "memory overhead"); rounded up
 LAUNCHER_OVERHEAD_MIB = 512
 IMPORTER_MIB = 1024
+PRODUCT_PODS = 32  # policy: an operator, its Jobs with their retries and those that are kept, their claims
 
 
 @dataclass(frozen=True)
@@ -142,14 +143,15 @@ def namespace(plan: CellPlan, *, directory: Path) -> Json:
     )
 
 
-def quota(plan: CellPlan, machines: tuple[PlannedMachine, ...], *, directory: Path) -> Json:
-    """Return the cell's ResourceQuota."""
+def quota(plan: CellPlan, machines: tuple[PlannedMachine, ...], *, directory: Path, pods: bool = False) -> Json:
+    """Return the cell's ResourceQuota. `pods`: whether its product runs pods of its own in the namespace."""
     memory = sum(m.memory_mib + LAUNCHER_OVERHEAD_MIB for m in machines) + IMPORTER_MIB
     values = {
         "namespace": plan.namespace,
         "labels": dict(plan.labels),
         "machines": len(machines),
         "memory_mib": memory,
+        "pods": PRODUCT_PODS if pods else 0,
     }
     return render("quota.yml.j2", values, directory=directory)
 

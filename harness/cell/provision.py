@@ -29,6 +29,7 @@ from harness.machines.access import control_directory, wait_for_cloud_init, wait
 from harness.machines.keys import make_key_pair
 from harness.model import Cell, Environment, Machine
 from harness.rundir import AttemptDir
+from harness.spec.needs import needs_of
 from harness.until import Deadline
 
 T = TypeVar("T")
@@ -159,7 +160,8 @@ def _origin(site: Site, attempt: Attempt, image: manifests.GoldenImage) -> manif
 def _make_namespace(site: Site, plan: manifests.CellPlan, attempt: Attempt) -> None:
     """Make the cell's namespace, see to it that this job may work in there, and bound what the cell may take."""
     namespace = manifests.namespace(plan, directory=site.templates)
-    quota = manifests.quota(plan, attempt.cell.machines, directory=site.templates)
+    pods = "pods" in needs_of(site.spec, attempt.cell)
+    quota = manifests.quota(plan, attempt.cell.machines, directory=site.templates, pods=pods)
     try:
         create_own(site, NAMESPACE, namespace)
         join_namespace(site.cluster, plan.namespace, plan.labels, site.timeouts.role_binding)

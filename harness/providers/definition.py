@@ -17,6 +17,7 @@ from harness.infra.findings import Finding
 from harness.infra.host.status import InstanceStatus
 from harness.infra.provider import Provider
 from harness.model import Cell
+from harness.spec.base import Feature
 from harness.spec.models import Timeouts
 from harness.spec.settings import Settings
 
@@ -33,6 +34,7 @@ class Opening:
         uploads: what the product has pushed there.
         progress, say: told what is made of artifacts, and each other step in one line.
         choices: options of `vmatrix infra up`, by name, None for those not given.
+        needs: what the values of the cells need of the infra cluster.
         timeouts: of what is brought up; None where nothing is.
     """
 
@@ -44,6 +46,7 @@ class Opening:
     progress: Progress = silent
     say: Callable[[str], None] = lambda _: None
     choices: Mapping[str, Any] = field(default_factory=dict)
+    needs: frozenset[Feature] = frozenset()
     timeouts: Timeouts | None = None
 
 

@@ -41,7 +41,7 @@ class EmbeddedDefinition(OnHost):
     def instance(self, opening: Opening) -> EmbeddedProvider:
         """Return the embedded infrastructure that the settings name."""
         made = record.load(layout_of(opening.settings.infra_name, NAME))
-        pods = bool(opening.choices.get("pods")) or (made is not None and made.pods)
+        wanted = "pods" in opening.needs or bool(opening.choices.get("pods"))
         return embedded_provider(
             opening.settings.infra_name,
             opening.store,
@@ -49,7 +49,7 @@ class EmbeddedDefinition(OnHost):
             images=opening.images,
             uploads=opening.uploads,
             timeouts=opening.timeouts,
-            pods=pods,
+            pods=wanted or (made is not None and made.pods),
             say=opening.say,
         )
 

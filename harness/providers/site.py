@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from harness.artifacts import refs
 from harness.artifacts.disk import catalogue, fetch
@@ -23,6 +24,7 @@ from harness.providers import offered, registry
 from harness.providers.definition import Opening
 from harness.spec.image_mirror import ImageMirror
 from harness.spec.models import Timeouts, UrlSource
+from harness.spec.needs import needed
 from harness.spec.project import Project, anywhere, matrix_dir
 from harness.spec.settings import Settings, networks_of
 
@@ -70,7 +72,7 @@ def open_site(project: Project, cells: Sequence[Cell], *, progress: OnProgress) 
     definition, store, tell = registry.of(settings), store_of(settings, timeouts), spoken(progress)
     offer = offered.offer_of(project, cells, store.catalogue)
     opening = Opening(settings, project.product, store, offer.images, offer.uploads, tell, progress, timeouts=timeouts)
-    provider = definition.open(opening)
+    provider = definition.open(replace(opening, needs=needed(project.spec, cells)))
     raise_if_any(definition.lacking(cells))
     below = refs.host(store.catalogue, definition.control_plane) if definition.control_plane else ()
     store.ensure((*below, *offer.programs, *offer.images), tell)

@@ -13,7 +13,8 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
-from harness.infra.cluster.nodes import ENDED, MIB, quantity, usable
+from harness.embedded.node.placement import MACHINES_ONLY
+from harness.infra.cluster.nodes import ENDED, MIB, SCHEDULABLE, quantity, usable
 from harness.kube import ApiFailure, Cluster
 from harness.kube.client import Json
 from harness.kube.resources import NODE, POD, RESOURCE_QUOTA
@@ -21,7 +22,6 @@ from harness.model import LABEL_CELL, LABEL_RUN
 from harness.schedule.demand import PodRequest
 from harness.schedule.room import NodeRoom, Nodes
 
-SCHEDULABLE = "kubevirt.io/schedulable"
 LAUNCHER = ("kubevirt.io", "virt-launcher")
 UNSEEN = "the infra cluster, whose nodes cannot be listed"
 UNBOUNDED = 10**9
@@ -119,7 +119,7 @@ def _least(hard: Iterable[Mapping[str, Any]], names: Sequence[str], unit: Decima
 
 def takes_machines(node: Mapping[str, Any]) -> bool:
     """Tell whether launcher pods can be scheduled to a node."""
-    taints = (node.get("spec") or {}).get("taints") or []
+    taints = [t for t in (node.get("spec") or {}).get("taints") or [] if t.get("key") != MACHINES_ONLY["key"]]
     labels = node.get("metadata", {}).get("labels") or {}
     return usable(node) and labels.get(SCHEDULABLE) == "true" and not any(t.get("effect") in REPELLING for t in taints)
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from harness.infra.cluster.nodes import quantity, usable
+from harness.infra.cluster.nodes import SCHEDULABLE, quantity, usable
 from harness.infra.findings import Finding
 from harness.kube import Cluster, Resource
 from harness.kube.client import Json
@@ -14,7 +14,6 @@ from harness.kube.resources import KUBEVIRT, NODE
 
 DEPLOYED = "Deployed"
 KVM = "devices.kubevirt.io/kvm"
-SCHEDULABLE = "kubevirt.io/schedulable"
 IMAGE_VOLUME = "ImageVolume"
 IMAGE_VOLUME_SINCE = 35  # the minor of Kubernetes from which its kubelet mounts images as volumes
 IMAGE_VOLUME_DEFAULT = (1, 9)  # the release of KubeVirt from which the gate is on by default

@@ -8,8 +8,10 @@ from decimal import Decimal
 from typing import Any
 
 from harness.kube import Cluster
+from harness.kube.client import Json
 from harness.kube.resources import NODE, POD
 
+SCHEDULABLE = "kubevirt.io/schedulable"
 ENDED = frozenset({"Succeeded", "Failed"})
 GIB = 2**30
 MIB = 2**20
@@ -30,13 +32,21 @@ class FreeRoom:
 
 
 def free_for_machines(cluster: Cluster) -> FreeRoom:
-    """Sum up what the ready, schedulable nodes can allocate less what their pods request."""
-    nodes = {n["metadata"]["name"]: n["status"].get("allocatable", {}) for n in cluster.list(NODE).items if usable(n)}
+    """Sum up what the nodes that take machines can allocate less what their pods request."""
+    able = for_machines(cluster.list(NODE).items)
+    nodes = {n["metadata"]["name"]: n["status"].get("allocatable", {}) for n in able}
     pods = [p for p in cluster.list(POD).items if p["spec"].get("nodeName") in nodes]
     living = [p for p in pods if p.get("status", {}).get("phase") not in ENDED]
     requests = [c.get("resources", {}).get("requests", {}) for p in living for c in p["spec"].get("containers", [])]
     cpus, memory = (_total(nodes.values(), name) - _total(requests, name) for name in ("cpu", "memory"))
     return FreeRoom(max(0.0, float(cpus)), max(0, int(memory / MIB)))
+
+
+def for_machines(nodes: Iterable[Json]) -> list[Json]:
+    """Return the usable nodes on which KubeVirt runs; all usable ones where it has labelled none of them."""
+    found = [node for node in nodes if usable(node)]
+    able = [n for n in found if (n["metadata"].get("labels") or {}).get(SCHEDULABLE) == "true"]
+    return able or found
 
 
 def usable(node: Mapping[str, Any]) -> bool:

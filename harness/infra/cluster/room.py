@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from harness.infra.cluster.need import Need
-from harness.infra.cluster.nodes import GIB, MIB, free_for_machines, quantity, usable
+from harness.infra.cluster.nodes import GIB, MIB, for_machines, free_for_machines, quantity
 from harness.infra.findings import Finding
 from harness.kube import Cluster
 from harness.kube.resources import NODE, RESOURCE_QUOTA
@@ -19,7 +19,7 @@ FILE_SYSTEM = Decimal("0.94")  # of a claim is left beside CDI's default overhea
 
 def check_nodes(cluster: Cluster, need: Need) -> Iterator[Finding]:
     """Yield what keeps a cell's machines from finding nodes."""
-    nodes = [n for n in cluster.list(NODE).items if usable(n)]
+    nodes = for_machines(cluster.list(NODE).items)
     if not nodes:
         yield Finding("no node is ready and schedulable", "machines run on nodes", "kubectl get nodes")
         return

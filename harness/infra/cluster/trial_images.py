@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.embedded.node.machine import RUNTIME
-from harness.infra.cluster.kubevirt import SCHEDULABLE
-from harness.infra.cluster.nodes import usable
+from harness.infra.cluster.nodes import SCHEDULABLE, usable
 from harness.kube import ApiFailure, Cluster
 from harness.kube.client import Json
 from harness.kube.resources import NODE, POD

@@ -41,6 +41,11 @@ class EmbeddedProvider(Occupant):
         self._pods_disk = pods_disk
         self._pods_versions = pods_versions or {}
 
+    @property
+    def runs_pods(self) -> bool:
+        """Tell whether the instance has, or is to have, a machine that runs pods."""
+        return self._pods_disk is not None
+
     def up(self) -> None:
         """Bring the instance up; start what is missing of one that is partly up.
 

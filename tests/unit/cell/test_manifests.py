@@ -61,6 +61,17 @@ def test_each_machine_has_a_disk_a_seed_and_a_machine() -> None:
     ]
 
 
+def test_a_cell_whose_product_runs_pods_has_room_for_them_and_no_bound_on_memory() -> None:
+    cell = smoke()
+    usual, roomy = (
+        manifests.quota(plan(cell), cell.machines, directory=TEMPLATES, pods=pods)["spec"]["hard"]
+        for pods in (False, True)
+    )
+    assert set(usual) == {"pods", "requests.memory", "persistentvolumeclaims"}
+    assert set(roomy) == {"pods", "persistentvolumeclaims"}
+    assert all(int(roomy[name]) - int(usual[name]) == manifests.PRODUCT_PODS for name in roomy)
+
+
 def test_user_data_is_a_cloud_config_with_the_key_as_given() -> None:
     secret = next(o for o in rendered() if o["kind"] == "Secret")
     text = secret["stringData"]["userdata"]  # type: ignore[index]

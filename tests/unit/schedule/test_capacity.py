@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from harness.embedded.node.placement import MACHINES_ONLY
 from harness.model import LABEL_CELL, LABEL_RUN
 from harness.schedule.capacity import Bound, _bound, request_of, takes_machines
 from harness.schedule.demand import PodRequest
@@ -65,6 +66,11 @@ def test_only_nodes_that_launcher_pods_can_go_to_count() -> None:
     assert not takes_machines(real_node(labels={}))
     assert not takes_machines(real_node(labels={"kubevirt.io/schedulable": "false"}))
     assert not takes_machines(real_node(taints=[{"key": "x", "effect": "NoSchedule"}]))
+
+
+def test_a_taint_that_keeps_only_ordinary_pods_away_keeps_no_machines_away() -> None:
+    assert takes_machines(real_node(taints=[MACHINES_ONLY]))
+    assert not takes_machines(real_node(taints=[MACHINES_ONLY, {"key": "x", "effect": "NoSchedule"}]))
 
 
 def pod(labels: Json, owner: str = "") -> Json:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.infra.cluster.nodes import quantity, usable
+from harness.infra.cluster.nodes import for_machines, quantity, usable
 from harness.infra.host.guests import HostKernel, guest_vars, look
 
 
@@ -29,6 +29,17 @@ def test_only_ready_and_schedulable_nodes_count() -> None:
     assert not usable(node("Unknown"))
     assert not usable(node("True", unschedulable=True))
     assert not usable({"metadata": {}})
+
+
+def labelled(name: str, label: str | None) -> dict[str, Any]:
+    labels = {} if label is None else {"kubevirt.io/schedulable": label}
+    return {"metadata": {"name": name, "labels": labels}, **node("True")}
+
+
+def test_a_node_that_runs_pods_alone_has_no_room_for_machines() -> None:
+    host, pods = labelled("host", "true"), labelled("pods", None)
+    assert for_machines([host, pods]) == [host]
+    assert for_machines([pods, labelled("other", "false")]) == [pods, labelled("other", "false")]
 
 
 def test_a_modern_host_needs_little() -> None:
