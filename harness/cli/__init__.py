@@ -22,6 +22,7 @@ from harness.cli import (
     image,
     infra,
     init,
+    operator,
     plan,
     reach,
     report,
@@ -39,7 +40,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
     help="Real Kubernetes clusters for every combination of your deployment code that matters.",
 )
-for group in (artifacts, image, infra, gitlab, history):
+for group in (artifacts, image, infra, gitlab, history, operator):
     app.add_typer(group.app, name=group.__name__.rpartition(".")[2])
 for module in (init, run, cells, reach, explain, plan, report, settings, doctor):
     module.register(app)

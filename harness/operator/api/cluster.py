@@ -1,0 +1,93 @@
+"""Cluster: what the operator knows of a ClusterDeployment's cluster. Only status, and only controllers write it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from harness.operator.api.base import ApiModel, FreeForm, Line, StatusModel
+from harness.operator.api.metadata import Metadata
+
+HISTORY_LENGTH = 20
+Moment = Annotated[str | None, Field(json_schema_extra={"format": "date-time"})]
+Digest = Annotated[str, StringConstraints(max_length=128)]
+Words = Annotated[tuple[Line, ...], Field(json_schema_extra={"x-kubernetes-list-type": "atomic"})]
+
+
+class PlannedStep(StatusModel):
+    """One operation that is still to do."""
+
+    operation: str = Field(description="Name of the operation.")
+    why: str = Field(default="", description="The difference that it removes.")
+    disruptive: bool = Field(default=False, description="Whether running machines restart or leave.")
+    machines: Words = Field(default=(), description="Machines that it changes.")
+
+
+class CurrentOperation(StatusModel):
+    """The operation that an executor runs now."""
+
+    sequence: int = Field(description="Number of the operation in this cluster's life.")
+    operation: str = Field(description="Name of the operation.")
+    attempt: int = Field(default=1, description="Which try it is.")
+    why: str | None = Field(default=None, description="The difference that it removes.")
+    machines: Words = Field(default=(), description="Machines that it changes.")
+    job: str | None = Field(default=None, description="Name of the Job.")
+    image: str | None = Field(default=None, description="Image of the executor.")
+    digest: Digest | None = Field(default=None, description="Digest of what is applied.")
+    started: Moment = Field(default=None, description="When it began.")
+    play: Line | None = Field(default=None, description="The play that runs.")
+    task: Line | None = Field(default=None, description="The task that runs.")
+
+
+class AppliedState(StatusModel):
+    """What was last applied with success."""
+
+    digest: Digest = Field(default="", description="Digest of everything that was applied.")
+    version: str = Field(default="", description="Kubernetes version.")
+    machines: Words = Field(default=(), description="Machines of the cluster.")
+    digests: dict[str, Digest] = Field(default_factory=dict, description="Digest of each part, by the part's name.")
+    variables: FreeForm = Field(default_factory=dict, description="Variables that the playbooks were given.")
+
+
+class PastOperation(StatusModel):
+    """One operation that ended."""
+
+    sequence: int = Field(description="Number of the operation in this cluster's life.")
+    attempt: int = Field(default=1, description="Which try it was.")
+    operation: str = Field(description="Name of the operation.")
+    why: str | None = Field(default=None, description="The difference that it was to remove.")
+    outcome: str = Field(description="How it ended.")
+    blame: str | None = Field(default=None, description="Who must repair it: product, infra, harness or user.")
+    play: Line | None = Field(default=None, description="The play that failed.")
+    task: Line | None = Field(default=None, description="The task that failed.")
+    host: Line | None = Field(default=None, description="The machine that it failed on.")
+    summary: str | None = Field(default=None, description="What went wrong, in one line.")
+    hint: str | None = Field(default=None, description="What to do.")
+    started: Moment = Field(default=None, description="When it began.")
+    ended: Moment = Field(default=None, description="When it ended.")
+    log: str | None = Field(default=None, description="ConfigMap that keeps its log.")
+    digest: Digest | None = Field(default=None, description="Digest of what was applied.")
+
+
+class DeclaredClusterStatus(StatusModel):
+    """The plan, the operation that runs, what was applied, and what happened before."""
+
+    plan: tuple[PlannedStep, ...] = Field(default=(), max_length=20, description="What is still to do, in order.")
+    sequence: int = Field(default=0, description="Number of the last operation.")
+    operation: CurrentOperation | None = Field(default=None, description="The operation that an executor runs now.")
+    applied: AppliedState | None = Field(default=None, description="What was last applied with success.")
+    history: tuple[PastOperation, ...] = Field(
+        default=(), max_length=HISTORY_LENGTH, description="The last 20 operations, the latest first."
+    )
+
+
+class DeclaredCluster(ApiModel):
+    """What the operator does and did for the ClusterDeployment of the same name."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: Metadata
+    status: DeclaredClusterStatus = Field(
+        default_factory=DeclaredClusterStatus, description="What is done, was done and is still to do."
+    )

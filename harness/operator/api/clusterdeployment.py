@@ -1,0 +1,106 @@
+"""ClusterDeployment: the wish for one cluster, the only kind that people edit."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, StringConstraints
+
+from harness.operator.api.base import ApiModel, Cel, FreeForm, KubernetesVersion, StatusModel, listed, part
+from harness.operator.api.components import (
+    ClusterAddon,
+    Components,
+    ContainerRuntime,
+    Flags,
+    KubernetesSettings,
+    configuration,
+)
+from harness.operator.api.conditions import Condition, conditions
+from harness.operator.api.etcd_rules import ETCD_RULES
+from harness.operator.api.metadata import CLUSTER_NAME, Metadata
+from harness.operator.api.network import ArtifactSource, ClusterNetwork
+from harness.operator.api.sets import WantedSet
+
+ImageName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]*$", max_length=512)]
+
+
+class ExecutorPlaybooks(ApiModel):
+    """Which playbooks the executor runs."""
+
+    image: ImageName | None = Field(
+        default=None, description="Image of the executor, with its playbooks; default: the one the manager was given."
+    )
+
+
+class JobPolicy(ApiModel):
+    """How executors are run, and how many are kept."""
+
+    retries: int = Field(
+        default=2, ge=0, le=10, description="How often an operation is tried again if the infrastructure failed."
+    )
+    deadline_seconds: int = Field(  # an upgrade of many machines, one at a time, is the longest operation
+        default=3600, ge=60, le=86400, description="Seconds after which an executor is stopped."
+    )
+    keep_failed: int = Field(default=3, ge=0, le=20, description="How many failed executors are kept.")
+    keep_succeeded: int = Field(default=1, ge=0, le=20, description="How many successful executors are kept.")
+
+
+class DeletionPolicy(ApiModel):
+    """What the deletion of the object does."""
+
+    machines: Literal["Reset", "Leave"] = Field(
+        default="Reset", description="Reset: machines are bare and idle afterwards. Leave: nothing is done to them."
+    )
+
+
+class ClusterDeploymentSpec(ApiModel):
+    """The wanted cluster."""
+
+    cel: ClassVar[tuple[Cel, ...]] = ETCD_RULES
+    version: KubernetesVersion = Field(description="Kubernetes version.")
+    components: Components = part(Components, "Versions that differ from those of the release table.")
+    paused: bool = Field(default=False, description="No operation begins while this is true.")
+    network: ClusterNetwork = part(ClusterNetwork, "Addresses and names inside of the cluster.")
+    runtime: ContainerRuntime = part(ContainerRuntime, "The container runtime.")
+    etcd: Flags = part(Flags, "Settings of etcd. Where it runs follows from the roles of the sets.")
+    kubernetes: KubernetesSettings = part(KubernetesSettings, "Settings of Kubernetes' own components.")
+    addons: tuple[ClusterAddon, ...] = listed(
+        "Add-ons that the playbooks deploy.", key="name", default=(), max_length=20
+    )
+    source: ArtifactSource = Field(description="Where machines get binaries and images from.")
+    machine_sets: tuple[WantedSet, ...] = listed(
+        "Sets of machines with the same roles.", key="name", min_length=1, max_length=20
+    )
+    access: Literal["Auto", "Direct", "PortForward"] = Field(
+        default="Auto",
+        description="How executors reach machines. Auto: PortForward for Machines with spec.through, else Direct.",
+    )
+    variables: FreeForm = configuration("Further variables of the playbooks; they win over everything above.")
+    playbooks: ExecutorPlaybooks = part(ExecutorPlaybooks, "Which playbooks the executor runs.")
+    jobs: JobPolicy = part(JobPolicy, "How executors are run, and how many are kept.")
+    deletion: DeletionPolicy = part(DeletionPolicy, "What the deletion of the object does.")
+
+
+class ClusterDeploymentStatus(StatusModel):
+    """What became of the wish."""
+
+    observed_generation: int | None = Field(default=None, description="Generation that the status is about.")
+    version: str | None = Field(default=None, description="Kubernetes version that was last deployed.")
+    machines: str | None = Field(default=None, description="Ready machines of wanted machines, such as 2/2.")
+    endpoint: str | None = Field(default=None, description="URL of the cluster's API.")
+    conditions: tuple[Condition, ...] = conditions(
+        "Accepted, Progressing, Degraded, MachinesReady, ControlPlaneReady, Ready."
+    )
+
+
+class ClusterDeployment(ApiModel):
+    """The wish for one cluster: the operator makes it from Machines, changes it as the wish changes, and removes it."""
+
+    cel: ClassVar[tuple[Cel, ...]] = (CLUSTER_NAME,)
+    api_version: str = ""
+    kind: str = ""
+    metadata: Metadata
+    spec: ClusterDeploymentSpec = Field(description="The wanted cluster.")
+    status: ClusterDeploymentStatus = Field(
+        default_factory=ClusterDeploymentStatus, description="What became of the wish."
+    )

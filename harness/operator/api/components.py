@@ -1,0 +1,91 @@
+"""The parts of a declared cluster: versions, settings and add-ons."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from harness.operator.api.base import ApiModel, Arguments, Cel, ComponentVersion, FreeForm, part
+
+FLAG_PATTERN = r"^[a-z][a-z0-9-]*$"
+FLAGS = Cel(
+    f"self.extraArgs.all(flag, flag.matches('{FLAG_PATTERN}'))",
+    "a flag has letters that no flag has",
+    "write flags without dashes in front, with lower-case letters, digits and '-'",
+    ".extraArgs",
+)
+
+
+def version_of(what: str) -> ComponentVersion | None:
+    """Return the field of a version that the release table gives where it is not set."""
+    made: ComponentVersion | None = Field(default=None, description=f"Version of {what}; default: the release table.")
+    return made
+
+
+def configuration(what: str) -> FreeForm:
+    """Return the field of free-form settings that are merged into a file."""
+    made: FreeForm = Field(default_factory=dict, description=what, json_schema_extra={"default": {}})
+    return made
+
+
+class Components(ApiModel):
+    """Versions that differ from those of the release table."""
+
+    etcd: ComponentVersion | None = version_of("etcd")
+    coredns: ComponentVersion | None = version_of("CoreDNS")
+    pause: ComponentVersion | None = version_of("the pause image")
+    runc: ComponentVersion | None = version_of("runc")
+    cni_plugins: ComponentVersion | None = Field(
+        default=None, alias="cni-plugins", description="Version of the CNI plugins; default: the release table."
+    )
+    flannel: ComponentVersion | None = version_of("flannel")
+
+
+class ContainerRuntime(ApiModel):
+    """The container runtime of all machines with a kubelet."""
+
+    name: Literal["containerd"] = Field(default="containerd", description="Container runtime; there is one choice.")
+    version: ComponentVersion | None = version_of("the container runtime")
+    config: FreeForm = configuration("Settings that are merged into the runtime's configuration file.")
+
+
+class Flags(ApiModel):
+    """Further flags of one component."""
+
+    cel: ClassVar[tuple[Cel, ...]] = (FLAGS,)
+    extra_args: Arguments = Field(
+        default_factory=dict,
+        description="Flags without dashes, and their values.",
+        json_schema_extra={"default": {}},
+    )
+
+
+class KubeletSettings(ApiModel):
+    """Settings of the kubelets."""
+
+    config: FreeForm = configuration("Settings that are merged into KubeletConfiguration.")
+
+
+class KubeProxySettings(ApiModel):
+    """Settings of kube-proxy."""
+
+    mode: Literal["nftables", "iptables"] = Field(default="nftables", description="How kube-proxy writes its rules.")
+    config: FreeForm = configuration("Settings that are merged into KubeProxyConfiguration.")
+
+
+class KubernetesSettings(ApiModel):
+    """Settings of Kubernetes' own components."""
+
+    api_server: Flags = part(Flags, "kube-apiserver.")
+    controller_manager: Flags = part(Flags, "kube-controller-manager.")
+    scheduler: Flags = part(Flags, "kube-scheduler.")
+    kubelet: KubeletSettings = part(KubeletSettings, "The kubelets.")
+    kube_proxy: KubeProxySettings = part(KubeProxySettings, "kube-proxy.")
+
+
+class ClusterAddon(ApiModel):
+    """One add-on that the playbooks deploy."""
+
+    name: Literal["metrics-server", "local-path-provisioner"] = Field(description="Which add-on.")
+    version: ComponentVersion | None = version_of("the add-on")

@@ -1,0 +1,57 @@
+"""Conditions of the kinds: their schema, and setting them so that a time changes only when the status does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from harness.kube.client import Json
+from harness.kube.objects import stamp
+from harness.operator.api.base import StatusModel, listed
+
+ACCEPTED, PROGRESSING, DEGRADED = "Accepted", "Progressing", "Degraded"
+MACHINES_READY, CONTROL_PLANE_READY, READY = "MachinesReady", "ControlPlaneReady", "Ready"
+REACHABLE, EMPTY, NODE_READY = "Reachable", "Empty", "NodeReady"
+MESSAGE_LENGTH = 32768  # of metav1.Condition
+
+
+class Condition(StatusModel):
+    """One condition, with the fields of metav1.Condition."""
+
+    type: Annotated[str, StringConstraints(max_length=316)] = Field(description="What the condition is about.")
+    status: Literal["True", "False", "Unknown"] = Field(description="Whether it holds.")
+    observed_generation: int | None = Field(default=None, ge=0, description="Generation of the object it is about.")
+    last_transition_time: str = Field(
+        description="When the status last changed.", json_schema_extra={"format": "date-time"}
+    )
+    reason: Annotated[str, StringConstraints(pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$", max_length=1024)] = (
+        Field(description="Why, as one word for programs.")
+    )
+    message: Annotated[str, StringConstraints(max_length=MESSAGE_LENGTH)] = Field(description="Why, for people.")
+
+
+def conditions(description: str) -> tuple[Condition, ...]:
+    """Return the field of a status' conditions."""
+    made: tuple[Condition, ...] = listed(description, key="type", default=())
+    return made
+
+
+def new(kind: str, status: bool | None, reason: str, message: str, moment: datetime, generation: int | None) -> Json:
+    """Return a condition that turns at a moment; `status` None is Unknown."""
+    word = "Unknown" if status is None else str(status)
+    made: Json = {"type": kind, "status": word, "reason": reason, "message": message[:MESSAGE_LENGTH]}
+    made["lastTransitionTime"] = stamp(moment)
+    return made if generation is None else {**made, "observedGeneration": generation}
+
+
+def with_conditions(found: Sequence[Json], *wanted: Json) -> list[Json]:
+    """Return conditions with some set: in their old places, new ones behind; the time stays while the status does."""
+    made = {c["type"]: c for c in found}
+    for one in wanted:
+        old = made.get(one["type"])
+        same = old is not None and old.get("status") == one["status"]
+        made[one["type"]] = {**one, "lastTransitionTime": old["lastTransitionTime"]} if old and same else one
+    return list(made.values())

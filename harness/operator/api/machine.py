@@ -1,0 +1,116 @@
+"""Machine: one machine that exists, how to log in to it, who has claimed it and how it is."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, StringConstraints
+
+from harness.operator.api.base import ApiModel, Cel, Hostname, Line, ObjectName, StatusModel
+from harness.operator.api.conditions import Condition, conditions
+from harness.operator.api.metadata import MACHINE_NAME, Metadata
+from harness.operator.api.sets import MachineRole
+
+Phase = Literal[
+    "Pending", "Idle", "Claimed", "Deploying", "Deployed", "Ready", "NotReady", "Removing", "Unreachable", "Failed"
+]
+Address = Annotated[str, StringConstraints(min_length=1, max_length=45)]
+LoginUser = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_-]{0,31}$", max_length=32)]
+SecretKey = Annotated[str, StringConstraints(pattern=r"^[-._a-zA-Z0-9]+$", max_length=253)]
+
+NO_ADDRESS = Cel(
+    "isIP(self.address)",
+    "the address is no IP address",
+    "write the address at which other machines reach this one",
+    ".address",
+)
+HOSTNAME_STAYS = Cel(
+    "!has(oldSelf.claim) || (has(self.hostname) ? self.hostname : '') == "
+    "(has(oldSelf.hostname) ? oldSelf.hostname : '')",
+    "the hostname of a claimed machine cannot change",
+    "remove the machine from its cluster first",
+    ".hostname",
+)
+
+
+class KeyRef(ApiModel):
+    """The Secret that has the private SSH key."""
+
+    name: ObjectName = Field(description="Name of the Secret, in the namespace of the Machine.")
+    key: SecretKey = Field(default="ssh-privatekey", description="Key of the Secret.")
+
+
+class MachineThrough(ApiModel):
+    """What connections to the machine lead through."""
+
+    virtual_machine_instance: ObjectName = Field(
+        description="VirtualMachineInstance of the same namespace; KubeVirt forwards its ports."
+    )
+
+
+class MachineClaim(ApiModel):
+    """Who has claimed the machine. A controller writes it."""
+
+    cluster: ObjectName = Field(description="ClusterDeployment that has it.")
+    set_name: ObjectName = Field(alias="set", description="Set of the ClusterDeployment.")
+    uid: Line = Field(default="", description="UID of the ClusterDeployment.")
+
+
+class DeclaredMachineSpec(ApiModel):
+    """How to log in to the machine, and who has claimed it."""
+
+    cel: ClassVar[tuple[Cel, ...]] = (NO_ADDRESS, HOSTNAME_STAYS)
+    address: Address = Field(description="IP address at which other machines reach it.")
+    port: int = Field(default=22, ge=1, le=65535, description="Port of its SSH server.")
+    user: LoginUser = Field(description="User who logs in; may become root without a password.")
+    hostname: Hostname | None = Field(
+        default=None, description="Hostname, name in the inventory and of the node; default: the Machine's name."
+    )
+    key_ref: KeyRef = Field(description="The Secret that has the private SSH key.")
+    through: MachineThrough | None = Field(default=None, description="What connections to the machine lead through.")
+    claim: MachineClaim | None = Field(default=None, description="Who has claimed it. A controller writes this.")
+
+
+class MachineNode(StatusModel):
+    """The machine as a node of its cluster."""
+
+    name: str = Field(default="", description="Name of the node.")
+    uid: str = Field(default="", description="UID of the node.")
+    version: str = Field(default="", description="Version of its kubelet.")
+    ready: Literal["True", "False", "Unknown"] = Field(default="Unknown", description="Condition Ready of the node.")
+    since: str | None = Field(default=None, description="Since when.", json_schema_extra={"format": "date-time"})
+
+
+class MachineFacts(StatusModel):
+    """What the machine says of itself."""
+
+    os: Line = Field(default="", description="Operating system.")
+    cpus: int = Field(default=0, description="Number of processors.")
+    memory_mib: int = Field(default=0, alias="memoryMiB", description="Memory in MiB.")
+    machine_id: Line = Field(default="", alias="machineID", description="Content of /etc/machine-id.")
+
+
+class DeclaredMachineStatus(StatusModel):
+    """How the machine is."""
+
+    phase: Phase | None = Field(default=None, description="Where it is in its life.")
+    roles: tuple[MachineRole, ...] = Field(default=(), description="What it is in its cluster.")
+    node: MachineNode | None = Field(default=None, description="The machine as a node of its cluster.")
+    facts: MachineFacts | None = Field(default=None, description="What the machine says of itself.")
+    conditions: tuple[Condition, ...] = conditions("Reachable, Empty, NodeReady.")
+
+
+class DeclaredMachine(ApiModel):
+    """One machine that is given to the operator: how to log in to it, who has claimed it, and how it is."""
+
+    cel: ClassVar[tuple[Cel, ...]] = (MACHINE_NAME,)
+    api_version: str = ""
+    kind: str = ""
+    metadata: Metadata
+    spec: DeclaredMachineSpec = Field(description="How to log in to the machine, and who has claimed it.")
+    status: DeclaredMachineStatus = Field(default_factory=DeclaredMachineStatus, description="How the machine is.")
+
+    @property
+    def hostname(self) -> str:
+        """Return its hostname, which is its name in the inventory."""
+        return self.spec.hostname or self.metadata.name

@@ -1,0 +1,134 @@
+"""What is wrong with a ClusterDeployment, as far as the object alone tells it: the rules that every reconcile applies.
+
+`read` judges an object as it comes from the API or from a file, `mistakes` one that has the right form. Both use the
+words of the API server's own answer, so that a mistake reads the same wherever it is found.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from harness.kube.client import Json
+from harness.operator.api.clusterdeployment import ClusterDeployment
+from harness.operator.api.defaults import defaulted
+from harness.operator.api.twins import broken, network_of
+
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True)
+class SpecMistake:
+    """One mistake in an object: the field, what is wrong with it, and what to write instead."""
+
+    field: str
+    message: str
+    remedy: str
+
+    @property
+    def text(self) -> str:
+        """Return the mistake as the API server words it, and as `Accepted=False` shows it."""
+        return f"{self.field}: {self.message}: {self.remedy}"
+
+
+def read(
+    obj: Json, releases: Collection[str], outer: Collection[str] = (), *, creating: bool = True
+) -> tuple[ClusterDeployment | None, list[SpecMistake]]:
+    """Return the object with all defaults, None when it has another form, and what is wrong with it."""
+    try:
+        cd = defaulted(obj)
+    except ValidationError as error:
+        return None, _of_form(error)
+    return cd, mistakes(cd, releases, outer, creating=creating)
+
+
+def mistakes(
+    cd: ClusterDeployment, releases: Collection[str], outer: Collection[str] = (), *, creating: bool = True
+) -> list[SpecMistake]:
+    """Return what is wrong with an object.
+
+    Args:
+        cd: the object.  releases: the Kubernetes versions of the release table.
+        outer: networks in CIDR notation that the cluster's own must not overlap.
+        creating: nothing was deployed yet; some rules hold only then.
+    """
+    found = [
+        SpecMistake(_joined(path, rule.field), rule.message, rule.remedy)
+        for path, rule in broken(cd, creating=creating)
+    ]
+    return [*found, *_version(cd, releases), *_outer(cd, outer), *_twice(cd), *_variables(cd)]
+
+
+def _version(cd: ClusterDeployment, releases: Collection[str]) -> Iterator[SpecMistake]:
+    if cd.spec.version not in releases:
+        known = ", ".join(sorted(releases, key=lambda v: [int(n) for n in re.findall(r"\d+", v)]))
+        yield SpecMistake("spec.version", f"Kubernetes {cd.spec.version} is no release that is known", f"use {known}")
+
+
+def _outer(cd: ClusterDeployment, outer: Collection[str]) -> Iterator[SpecMistake]:
+    for field, text in (("pods", cd.spec.network.pods), ("services", cd.spec.network.services)):
+        own = network_of(text)
+        for other in outer:
+            around = network_of(other)
+            if own is not None and around is not None and own.overlaps(around):
+                message = f"the network {text} overlaps {other}, which is in use around the cluster"
+                yield SpecMistake(f"spec.network.{field}", message, "choose a network that has no address in common")
+
+
+def _twice(cd: ClusterDeployment) -> Iterator[SpecMistake]:
+    owner: dict[str, str] = {}
+    names: set[str] = set()
+    for number, one in enumerate(cd.spec.machine_sets):
+        if one.name in names:
+            message = f'Duplicate value: {{"name":"{one.name}"}}'
+            yield SpecMistake(f"spec.machineSets[{number}]", message, "give every set a name of its own")
+        names.add(one.name)
+        for name in one.machines.names or ():
+            if owner.setdefault(name, one.name) != one.name:
+                message = f"Machine {name} is in the sets {owner[name]} and {one.name}"
+                yield SpecMistake(f"spec.machineSets[{number}].machines.names", message, "name it in one set only")
+
+
+def _variables(cd: ClusterDeployment) -> Iterator[SpecMistake]:
+    for name in cd.spec.variables:
+        if VARIABLE.fullmatch(name) is None:
+            message, remedy = f"{json.dumps(name)} is no name of a variable", "use letters, digits and '_'"
+            yield SpecMistake("spec.variables", message, remedy)
+
+
+def _of_form(error: ValidationError) -> list[SpecMistake]:
+    """Return what pydantic refuses; not what it says of a list because of the list's entries."""
+    errors: list[dict[str, Any]] = [dict(found) for found in error.errors(include_url=False)]
+    places = [found["loc"] for found in errors]
+    inner = [
+        found
+        for found in errors
+        if not any(len(place) > len(found["loc"]) and place[: len(found["loc"])] == found["loc"] for place in places)
+    ]
+    return [_in_words(found) for found in inner]
+
+
+def _in_words(error: dict[str, Any]) -> SpecMistake:
+    """Return one mistake in the words of the API server where it has some."""
+    field = _joined("", *error["loc"])
+    given, context = json.dumps(error.get("input"), default=str), error.get("ctx", {})
+    if error["type"] == "missing":
+        return SpecMistake(field, "Required value", "set it")
+    if error["type"] == "literal_error":
+        choices = ", ".join(f'"{word}"' for word in re.findall(r"'([^']*)'", context["expected"]))
+        return SpecMistake(field, f"Unsupported value: {given}", f"supported values: {choices}")
+    if error["type"] == "extra_forbidden":
+        return SpecMistake(field, "unknown field", "remove it, or correct its name")
+    return SpecMistake(field, f"Invalid value: {given}", error["msg"])
+
+
+def _joined(path: str, *fields: str | int) -> str:
+    """Return the path of a field as the API server writes it: spec.machineSets[0].roles."""
+    for field in fields:
+        path += f"[{field}]" if isinstance(field, int) else f".{field.removeprefix('.')}" if field else ""
+    return path.removeprefix(".")

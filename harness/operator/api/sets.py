@@ -1,0 +1,81 @@
+"""The sets of machines of a declared cluster: their roles, how many, and where they come from."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, StringConstraints
+
+from harness.operator.api.base import ApiModel, Cel, Hostname, ShortName, listed, part, unchanged
+
+MachineRole = Literal["control-plane", "etcd", "worker"]
+CONTROL_PLANE: MachineRole = "control-plane"
+ETCD: MachineRole = "etcd"
+WORKER: MachineRole = "worker"
+GROUPS = {CONTROL_PLANE: "control_plane", ETCD: "etcd", WORKER: "node"}  # role -> group of the inventory
+LabelValue = Annotated[str, StringConstraints(max_length=63)]
+
+ONE_SOURCE = Cel(
+    "has(self.pool) != has(self.names)",
+    "a set takes its machines from a pool or by their names",
+    "set exactly one of pool and names",
+)
+SAME_SOURCE = Cel(
+    "has(self.pool) == has(oldSelf.pool)",
+    "the source of a set's machines cannot change",
+    "add a set with the other source and scale this one to 0",
+)
+AS_MANY_AS_NAMES = Cel(
+    "!has(self.machines.names) || self.replicas == size(self.machines.names)",
+    "replicas is not the number of names",
+    "set replicas to the number of machines in machines.names",
+    ".replicas",
+)
+ETCD_ALONE = Cel(
+    "!('etcd' in self.roles && 'worker' in self.roles) || 'control-plane' in self.roles",
+    "machines with the role etcd but not control-plane run only etcd",
+    "remove the role worker, or add the role control-plane",
+    ".roles",
+)
+SAME_ROLES = unchanged(".roles", "add a set with the other roles and scale this one to 0")
+
+
+class MachineSelector(ApiModel):
+    """Which Machines."""
+
+    match_labels: dict[str, LabelValue] = Field(
+        default_factory=dict,
+        max_length=20,
+        description="Labels that a Machine must have; none: every Machine of the namespace.",
+        json_schema_extra={"default": {}},
+    )
+
+
+class MachinePool(ApiModel):
+    """Idle Machines of the same namespace."""
+
+    selector: MachineSelector = part(MachineSelector, "Which idle Machines may be claimed.")
+
+
+class MachineSource(ApiModel):
+    """Where a set's machines come from: exactly one of both."""
+
+    cel: ClassVar[tuple[Cel, ...]] = (ONE_SOURCE, SAME_SOURCE)
+    pool: MachinePool | None = Field(default=None, description="Idle Machines by their labels.")
+    names: tuple[Hostname, ...] | None = listed("These Machines, by name.", default=None, min_length=1, max_length=200)
+
+
+class WantedSet(ApiModel):
+    """One set of machines with the same roles."""
+
+    cel: ClassVar[tuple[Cel, ...]] = (AS_MANY_AS_NAMES, ETCD_ALONE, SAME_ROLES)
+    name: ShortName = Field(description="Name of the set; its MachineSet is CLUSTER-NAME.")
+    roles: tuple[MachineRole, ...] = listed(
+        "What its machines are: control-plane, etcd, worker. Cannot change.", min_length=1, max_length=3
+    )
+    replicas: int = Field(default=1, ge=0, le=200, description="How many machines.")
+    machines: MachineSource = Field(description="Where its machines come from: exactly one of pool and names.")
+
+    def has(self, role: MachineRole) -> bool:
+        """Tell whether its machines have a role."""
+        return role in self.roles

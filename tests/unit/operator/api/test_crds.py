@@ -1,0 +1,111 @@
+"""The definitions are what the models say, and the committed files are the definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from harness.operator.api.crds import crds, files
+from tests.unit.pages import ROOT
+
+FOLDER = ROOT / "deploy" / "operator" / "crds"
+KINDS = {"ClusterDeployment": "vcd", "Cluster": "vcl", "MachineSet": "vms", "Machine": "vma"}
+Json = dict[str, Any]
+
+
+def schema_of(body: Json) -> Json:
+    """Return the schema of a definition's only version."""
+    (version,) = body["spec"]["versions"]
+    schema: Json = version["schema"]["openAPIV3Schema"]
+    return schema
+
+
+def nodes(schema: Json, path: str = "") -> Iterator[tuple[str, Json]]:
+    """Yield every schema inside of a schema, with its path."""
+    yield path, schema
+    for name, inner in schema.get("properties", {}).items():
+        yield from nodes(inner, f"{path}.{name}")
+    for key in ("items", "additionalProperties"):
+        if key in schema:
+            yield from nodes(schema[key], f"{path}[]")
+
+
+EVERY = [
+    (body["spec"]["names"]["kind"] + path, node)
+    for body in crds()
+    for path, node in nodes(schema_of(body))
+    if path.startswith((".spec", ".status"))
+]
+
+
+def test_the_committed_files_are_those_of_the_models() -> None:
+    found = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.yml")}
+    assert found == files(), "run `vmatrix operator crds --write`"
+
+
+def test_the_files_are_the_definitions() -> None:
+    assert [yaml.safe_load(text) for text in files().values()] == crds()
+
+
+def test_every_kind_has_its_names() -> None:
+    named = {body["spec"]["names"]["kind"]: body["spec"]["names"]["shortNames"] for body in crds()}
+    assert named == {kind: [short] for kind, short in KINDS.items()}
+    for body in crds():
+        assert body["spec"]["names"]["categories"] == ["vmatrix"]
+        assert body["spec"]["scope"] == "Namespaced"
+        assert body["spec"]["versions"][0]["subresources"] == {"status": {}}
+
+
+@pytest.mark.parametrize(("path", "node"), EVERY, ids=[path for path, _ in EVERY])
+def test_a_schema_is_structural(path: str, node: Json) -> None:
+    assert node.get("type") in {"object", "array", "string", "integer", "boolean"}
+    assert not {"$ref", "$defs", "anyOf", "oneOf", "allOf", "title", "propertyNames"} & node.keys()
+    assert not {"properties", "additionalProperties"} <= node.keys()
+    if node["type"] == "object":
+        free = node.get("x-kubernetes-preserve-unknown-fields")
+        assert free or "properties" in node or "additionalProperties" in node
+
+
+@pytest.mark.parametrize(("path", "node"), EVERY, ids=[path for path, _ in EVERY])
+def test_every_field_is_described(path: str, node: Json) -> None:
+    assert path.endswith("[]") or node.get("description"), path
+
+
+@pytest.mark.parametrize("path", [path for path, _ in EVERY if ".spec" in path])
+def test_the_spec_is_bounded_in_every_text_list_and_map(path: str) -> None:
+    node = dict(EVERY)[path]
+    if node["type"] == "string":
+        assert "maxLength" in node or "enum" in node
+    if node["type"] == "array":
+        assert "maxItems" in node
+        assert node["x-kubernetes-list-type"] in {"map", "set"}
+    if "additionalProperties" in node:
+        assert "maxProperties" in node
+
+
+def test_free_form_is_what_is_meant_to_be() -> None:
+    free = {path for path, node in EVERY if node.get("x-kubernetes-preserve-unknown-fields")}
+    assert free == {
+        "ClusterDeployment.spec.runtime.config",
+        "ClusterDeployment.spec.kubernetes.kubelet.config",
+        "ClusterDeployment.spec.kubernetes.kubeProxy.config",
+        "ClusterDeployment.spec.variables",
+        "Cluster.status.applied.variables",
+    }
+
+
+def test_a_status_has_no_defaults() -> None:
+    assert [path for path, node in EVERY if ".status" in path and "default" in node] == []
+
+
+def test_every_rule_says_what_is_wrong_and_what_to_write() -> None:
+    rules = [(path, rule) for path, node in EVERY for rule in node.get("x-kubernetes-validations", ())]
+    assert len(rules) > 20
+    for path, rule in rules:
+        what, _, remedy = rule["message"].partition(": ")
+        assert what, path
+        assert remedy, path
+        assert ("oldSelf.hasValue()" in rule["rule"]) == rule.get("optionalOldSelf", False)
