@@ -47,6 +47,7 @@ class Informer:
         self._seen = 0  # the newest version that list or watch brought
         self._lock = threading.Lock()
         self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
 
     def subscribe(self, listener: Listener) -> None:
         """Add a listener; do so before `start`. Listeners run on the watching thread and must be quick."""
@@ -76,7 +77,13 @@ class Informer:
 
     def start(self) -> None:
         """Start watching on a daemon thread; `synced` is set after the first list."""
-        threading.Thread(target=self._run, name=f"informer-{self.resource.plural}", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name=f"informer-{self.resource.plural}", daemon=True)
+        self._thread.start()
+
+    @property
+    def deaf(self) -> bool:
+        """Tell whether it was started and sees no change any more: a bug ended its thread."""
+        return self._thread is not None and not self._thread.is_alive() and not self._stopping.is_set()
 
     def stop(self) -> None:
         """Stop watching at the next event or time-out."""

@@ -50,6 +50,10 @@ class Informers:
         late = [r.plural for (r, _), informer in self._of.items() if not informer.synced.is_set()]
         return NotYet(f"no list yet of {', '.join(late)}") if late else True
 
+    def deaf(self) -> list[str]:
+        """Return the kinds of whose changes nothing is seen any more, though they were to be watched."""
+        return [resource.plural for (resource, _), informer in self._of.items() if informer.deaf]
+
     def stop(self) -> None:
         """Stop watching."""
         for informer in self._of.values():

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from harness.errors import VmatrixError
 from harness.kube.client import ApiFailure
 from harness.kube.informer import Key
+from harness.until import Deadline
 
 log = logging.getLogger(__name__)
 FIRST_RETRY_SECONDS = 0.1  # pacing, doubled with each failure
@@ -103,17 +104,26 @@ class Controller:
         self._reconcile = reconcile
         self._workers = workers
         self._failures: dict[Key, int] = {}
+        self._threads: list[threading.Thread] = []
         self.reconciles = 0
         self.errors = 0
 
     def start(self) -> None:
         """Start the worker threads (daemons)."""
         for number in range(self._workers):
-            threading.Thread(target=self._work, name=f"{self.name}-{number}", daemon=True).start()
+            self._threads.append(threading.Thread(target=self._work, name=f"{self.name}-{number}", daemon=True))
+            self._threads[-1].start()
 
     def stop(self) -> None:
         """Let the workers end after what they are doing."""
         self.queue.close()
+
+    def join(self, seconds: float) -> bool:
+        """Wait for the workers to end, after `stop`; tell whether they did within so many seconds."""
+        deadline = Deadline.after(seconds)
+        for thread in self._threads:
+            thread.join(deadline.remaining())
+        return not any(thread.is_alive() for thread in self._threads)
 
     def _work(self) -> None:
         while (key := self.queue.take()) is not None:

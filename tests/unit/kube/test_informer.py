@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any, cast
+
+import pytest
 
 from harness.kube.client import Cluster, Listing
 from harness.kube.informer import Informer
 from harness.kube.informers import Informers
 from harness.kube.resources import NODE, VMI, Resource
+from harness.until import Deadline, NotYet, until
 
 Json = dict[str, Any]
 
@@ -78,3 +82,22 @@ def test_a_kind_and_a_part_of_it_are_two_informers() -> None:
     informers = Informers(cast(Cluster, Asked()))
     assert informers.of(VMI) is informers.of(VMI)
     assert informers.of(VMI) is not informers.of(VMI, labels="x=y")
+
+
+def test_an_informer_whose_thread_a_listener_ended_is_deaf(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    informers = Informers(cast(Cluster, Broken()))
+    informers.of(VMI)
+    assert informers.deaf() == []
+    informers.start()
+    until(lambda: informers.deaf() or NotYet("it is not"), deadline=Deadline.after(60), what="an end", interval=0.01)
+    assert informers.deaf() == ["virtualmachineinstances"]
+    informers.stop()
+    assert informers.deaf() == []
+
+
+class Broken:
+    """A cluster that fails as no API does."""
+
+    def list(self, *_: object, **__: object) -> Listing:
+        raise TypeError("a bug")
