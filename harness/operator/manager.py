@@ -1,0 +1,132 @@
+"""The manager as a process: it waits for the Lease, starts the controllers, says how it is, and ends on SIGTERM."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import signal
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.errors import BadInput
+from harness.kube.client import Cluster
+from harness.kube.in_cluster import in_cluster_kubeconfig, own_namespace
+from harness.kube.leader import LEASE_SECONDS, Leadership, LeaseTimes
+from harness.operator.context import OperatorContext, OperatorOptions
+from harness.operator.health import Health, serve_health
+from harness.operator.process import start, stop
+from harness.operator.registry import NAMES, Part, chosen
+
+log = logging.getLogger(__name__)
+LEASE_NAME = "vmatrix-operator"
+HEALTH_PORT = 8081  # as most operators': nobody has to know another
+
+
+@dataclass(frozen=True)
+class ManagerSettings:
+    """How a manager was called.
+
+    Attributes: kubeconfig (None: $KUBECONFIG, else the pod's own service account), namespace (the only one to look at),
+    controllers (names; none: all), options (what controllers are told), health_port (0: any free one), lease_seconds.
+    """
+
+    kubeconfig: Path | None = None
+    namespace: str | None = None
+    controllers: tuple[str, ...] = ()
+    options: OperatorOptions = field(default_factory=OperatorOptions)
+    health_port: int = HEALTH_PORT
+    lease_seconds: float = LEASE_SECONDS
+
+
+def run(settings: ManagerSettings, environment: Mapping[str, str] = os.environ) -> None:
+    """Work, or wait for the Lease to work, until SIGTERM or SIGINT.
+
+    Raises:
+        BadInput: what was given cannot be used.  InfraError: the API does not answer or refuses, or the definitions
+        are older than this manager.  LeadershipLost: another manager works.
+    """
+    parts = chosen(settings.controllers)
+    with tempfile.TemporaryDirectory(prefix="vmatrix-operator-") as folder:
+        kubeconfig = kubeconfig_of(settings, environment, Path(folder))
+        context = OperatorContext.of(
+            Cluster.from_kubeconfig(kubeconfig), kubeconfig, namespace=settings.namespace, options=settings.options
+        )
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: context.stopping.set())
+        home = settings.namespace or own_namespace(environment) or "default"
+        times = LeaseTimes.lasting(settings.lease_seconds)
+        leadership = Leadership(context.cluster, home, lease_name(parts), identity(), times=times)
+        working = threading.Event()
+        with _healthy(context, settings.health_port, working):
+            _work(context, parts, leadership, working)
+
+
+def _work(context: OperatorContext, parts: tuple[Part, ...], leadership: Leadership, working: threading.Event) -> None:
+    """Wait for the Lease, and have the controllers work for as long as it is this process's."""
+    log.info("waiting for %s", leadership.where)
+    if not leadership.acquire(context.stopping):
+        return
+    try:
+        start(context, parts)
+        working.set()
+        leadership.keep(context.stopping)
+    finally:
+        if stop(context):  # else a look may still be under way: the Lease ends by itself
+            leadership.release()
+        log.info("stopped; executors go on by themselves")
+
+
+def kubeconfig_of(settings: ManagerSettings, environment: Mapping[str, str], folder: Path) -> Path:
+    """Return the kubeconfig to use; that of a pod's service account is written into `folder`.
+
+    Raises:
+        BadInput: there is none.
+    """
+    if settings.kubeconfig is not None:
+        return settings.kubeconfig
+    if named := environment.get("KUBECONFIG"):
+        return Path(named)
+    own = in_cluster_kubeconfig(folder / "kubeconfig", environment)
+    if own is None:
+        raise BadInput("there is no kubeconfig and no service account of a pod", hint="pass --kubeconfig PATH")
+    return own
+
+
+def lease_name(parts: tuple[Part, ...]) -> str:
+    """Return the name of the Lease: managers that run different controllers do not wait for each other."""
+    names = [part.name for part in parts]
+    return LEASE_NAME if len(names) == len(NAMES) else "-".join((LEASE_NAME, *names))
+
+
+def identity() -> str:
+    """Return a name of this process that no other process on any machine has."""
+    return f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
+
+
+@contextmanager
+def _healthy(context: OperatorContext, port: int, working: threading.Event) -> Iterator[None]:
+    """Answer probes meanwhile. A manager that waits for the Lease is ready: it can take over."""
+
+    def ails() -> str:
+        deaf = context.informers.deaf()
+        return f"nothing is seen any more of {', '.join(deaf)}" if deaf else ""
+
+    def waits() -> str:
+        return "waiting for the first lists" if context.controllers and not working.is_set() else ""
+
+    def metrics() -> str:
+        return context.metrics.text(context.controllers, leading=working.is_set())
+
+    server = serve_health(Health(ails, waits, metrics), port)
+    log.info("health on port %d", server.server_address[1])
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()

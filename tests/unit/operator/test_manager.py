@@ -1,0 +1,37 @@
+"""How a manager finds its cluster and its Lease."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import BadInput
+from harness.operator.manager import ManagerSettings, identity, kubeconfig_of, lease_name, run
+from harness.operator.registry import chosen
+
+
+def test_kubeconfig_that_was_given_counts_before_the_environments(tmp_path: Path) -> None:
+    given, environment = Path("/given"), {"KUBECONFIG": "/of/environment"}
+    assert kubeconfig_of(ManagerSettings(given), environment, tmp_path) == given
+    assert kubeconfig_of(ManagerSettings(), environment, tmp_path) == Path("/of/environment")
+
+
+def test_no_kubeconfig_and_no_pod_is_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="no kubeconfig and no service account") as refused:
+        kubeconfig_of(ManagerSettings(), {}, tmp_path)
+    assert "--kubeconfig" in refused.value.hint
+
+
+def test_unknown_controller_is_refused_before_anything_else() -> None:
+    with pytest.raises(BadInput, match="no controller is named backups"):
+        run(ManagerSettings(Path("/nowhere"), controllers=("backups",)))
+
+
+def test_managers_with_different_controllers_have_different_leases() -> None:
+    assert lease_name(chosen()) == "vmatrix-operator"
+    assert lease_name(chosen(["machine", "nodehealth"])) == "vmatrix-operator-machine-nodehealth"
+
+
+def test_every_process_has_an_identity_of_its_own() -> None:
+    assert identity() != identity()
