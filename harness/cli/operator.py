@@ -8,6 +8,7 @@ import typer
 
 from harness.files import write_atomically
 from harness.operator.api.crds import files
+from harness.operator.api.page import with_fields
 from harness.paths import packaged_dir
 
 app = typer.Typer(no_args_is_help=True, help="Clusters as declared objects: what the operator needs, does and did.")
@@ -15,15 +16,19 @@ app = typer.Typer(no_args_is_help=True, help="Clusters as declared objects: what
 
 @app.command()
 def crds(
-    write: Annotated[bool, typer.Option("--write", help="Write deploy/operator/crds instead of printing.")] = False,
+    write: Annotated[
+        bool, typer.Option("--write", help="Write deploy/operator/crds and docs/operator.md instead.")
+    ] = False,
 ) -> None:
     """Print the CustomResourceDefinitions of the operator's kinds, for `kubectl apply --server-side -f -`."""
     made = files()
     if not write:
         typer.echo("---\n".join(made.values()), nl=False)
         return
-    folder = packaged_dir() / "deploy" / "operator" / "crds"
+    folder, page = packaged_dir() / "deploy" / "operator" / "crds", packaged_dir() / "docs" / "operator.md"
     folder.mkdir(parents=True, exist_ok=True)
-    for name, text in made.items():
-        write_atomically(folder / name, text)
-        typer.echo(folder / name)
+    texts = {folder / name: text for name, text in made.items()}
+    texts[page] = with_fields(page.read_text(encoding="utf-8"))
+    for path, text in texts.items():
+        write_atomically(path, text)
+        typer.echo(path)

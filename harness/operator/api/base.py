@@ -6,7 +6,6 @@ rules (older definitions, `explain` on a file).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -89,9 +88,13 @@ class StatusModel(ApiModel):
     model_config = ConfigDict(extra="ignore")
 
 
-def part(factory: Callable[[], Any], description: str) -> Any:
-    """Return a field that is an object with defaults of its own; the API server fills them in as pydantic does."""
-    return Field(default_factory=factory, description=description, json_schema_extra={"default": {}})
+def part(model: type[BaseModel], description: str) -> Any:
+    """Return the field of an object with defaults of its own, all of which stand in the schema.
+
+    The API server checks a default by the rules of the object as it stands, before it fills in what is missing.
+    """
+    whole = model().model_dump(mode="json", by_alias=True, exclude_none=True)
+    return Field(default_factory=model, description=description, json_schema_extra={"default": whole})
 
 
 def listed(description: str, *, key: str | None = None, **limits: Any) -> Any:

@@ -28,7 +28,7 @@ class ExecutorPlaybooks(ApiModel):
     """Which playbooks the executor runs."""
 
     image: ImageName | None = Field(
-        default=None, description="Image of the executor, with its playbooks; default: the one the manager was given."
+        default=None, description="Image with the playbooks; default: the one that the manager was given."
     )
 
 
@@ -49,7 +49,7 @@ class DeletionPolicy(ApiModel):
     """What the deletion of the object does."""
 
     machines: Literal["Reset", "Leave"] = Field(
-        default="Reset", description="Reset: machines are bare and idle afterwards. Leave: nothing is done to them."
+        default="Reset", description="Reset: machines are bare and idle afterwards; Leave: they stay as they are."
     )
 
 
@@ -62,7 +62,7 @@ class ClusterDeploymentSpec(ApiModel):
     paused: bool = Field(default=False, description="No operation begins while this is true.")
     network: ClusterNetwork = part(ClusterNetwork, "Addresses and names inside of the cluster.")
     runtime: ContainerRuntime = part(ContainerRuntime, "The container runtime.")
-    etcd: Flags = part(Flags, "Settings of etcd. Where it runs follows from the roles of the sets.")
+    etcd: Flags = part(Flags, "Settings of etcd; where it runs follows from the roles of the sets.")
     kubernetes: KubernetesSettings = part(KubernetesSettings, "Settings of Kubernetes' own components.")
     addons: tuple[ClusterAddon, ...] = listed(
         "Add-ons that the playbooks deploy.", key="name", default=(), max_length=20
@@ -73,9 +73,9 @@ class ClusterDeploymentSpec(ApiModel):
     )
     access: Literal["Auto", "Direct", "PortForward"] = Field(
         default="Auto",
-        description="How executors reach machines. Auto: PortForward for Machines with spec.through, else Direct.",
+        description="Direct, PortForward, or Auto: PortForward for Machines with spec.through, else Direct.",
     )
-    variables: FreeForm = configuration("Further variables of the playbooks; they win over everything above.")
+    variables: FreeForm = configuration("Further variables of the playbooks; they win over all other fields.")
     playbooks: ExecutorPlaybooks = part(ExecutorPlaybooks, "Which playbooks the executor runs.")
     jobs: JobPolicy = part(JobPolicy, "How executors are run, and how many are kept.")
     deletion: DeletionPolicy = part(DeletionPolicy, "What the deletion of the object does.")

@@ -43,9 +43,7 @@ class KeyRef(ApiModel):
 class MachineThrough(ApiModel):
     """What connections to the machine lead through."""
 
-    virtual_machine_instance: ObjectName = Field(
-        description="VirtualMachineInstance of the same namespace; KubeVirt forwards its ports."
-    )
+    virtual_machine_instance: ObjectName = Field(description="VirtualMachineInstance whose ports KubeVirt forwards.")
 
 
 class MachineClaim(ApiModel):
@@ -53,7 +51,7 @@ class MachineClaim(ApiModel):
 
     cluster: ObjectName = Field(description="ClusterDeployment that has it.")
     set_name: ObjectName = Field(alias="set", description="Set of the ClusterDeployment.")
-    uid: Line = Field(default="", description="UID of the ClusterDeployment.")
+    uid: Line | None = Field(default=None, description="UID of the ClusterDeployment.")
 
 
 class DeclaredMachineSpec(ApiModel):
@@ -62,13 +60,13 @@ class DeclaredMachineSpec(ApiModel):
     cel: ClassVar[tuple[Cel, ...]] = (NO_ADDRESS, HOSTNAME_STAYS)
     address: Address = Field(description="IP address at which other machines reach it.")
     port: int = Field(default=22, ge=1, le=65535, description="Port of its SSH server.")
-    user: LoginUser = Field(description="User who logs in; may become root without a password.")
+    user: LoginUser = Field(description="User who logs in, and who may become root without a password.")
     hostname: Hostname | None = Field(
-        default=None, description="Hostname, name in the inventory and of the node; default: the Machine's name."
+        default=None, description="Hostname and name of the node; default: the Machine's name."
     )
     key_ref: KeyRef = Field(description="The Secret that has the private SSH key.")
     through: MachineThrough | None = Field(default=None, description="What connections to the machine lead through.")
-    claim: MachineClaim | None = Field(default=None, description="Who has claimed it. A controller writes this.")
+    claim: MachineClaim | None = Field(default=None, description="Who has claimed it; a controller writes this.")
 
 
 class MachineNode(StatusModel):

@@ -60,12 +60,12 @@ class ClusterNetwork(ApiModel):
         OVERLAP,
         *(unchanged(f".{name}") for name in ("plugin", "pods", "services", "dnsDomain")),
     )
-    plugin: Literal["flannel", "routes"] = Field(default="flannel", description="Network plugin. Cannot change.")
-    pods: Cidr = Field(default="10.243.0.0/16", description="Network of the pods, in CIDR notation. Cannot change.")
+    plugin: Literal["flannel", "routes"] = Field(default="flannel", description="Network plugin; cannot change.")
+    pods: Cidr = Field(default="10.243.0.0/16", description="Network of the pods, in CIDR notation; cannot change.")
     services: Cidr = Field(
-        default="10.95.0.0/16", description="Network of the Services, in CIDR notation. Cannot change."
+        default="10.95.0.0/16", description="Network of the Services, in CIDR notation; cannot change."
     )
-    dns_domain: Domain = Field(default="cluster.local", description="Domain of Services. Cannot change.")
+    dns_domain: Domain = Field(default="cluster.local", description="Domain of Services; cannot change.")
     vxlan: Vxlan = part(Vxlan, "How flannel wraps packets between machines.")
 
 
@@ -74,17 +74,17 @@ class ArtifactSource(ApiModel):
 
     cel: ClassVar[tuple[Cel, ...]] = (NO_MIRROR, NO_REGISTRY)
     type: Literal["Mirror", "Upstream"] = Field(
-        default="Mirror", description="Mirror: only from the mirror and its registry. Upstream: from the makers' sites."
+        default="Mirror", description="Mirror: only from the mirror; Upstream: from the makers' sites."
     )
     mirror: MirrorUrl | None = Field(
-        default=None, description="URL of the mirror: it serves bin/NAME/VERSION/FILE. Required for type Mirror."
+        default=None, description="URL of the mirror of binaries; required for type Mirror."
     )
     registry: Registry | None = Field(
-        default=None, description="HOST:PORT of the registry of images, plain HTTP. Required for type Mirror."
+        default=None, description="HOST:PORT of the registry of images; required for type Mirror."
     )
     checksums: dict[str, Sha256] = Field(
         default_factory=dict,
         max_length=200,
-        description="SHA-256 of files on the mirror, by NAME/VERSION; the playbooks verify them.",
+        description="SHA-256 of files on the mirror, by NAME/VERSION.",
         json_schema_extra={"default": {}},
     )

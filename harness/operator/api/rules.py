@@ -124,6 +124,8 @@ def _in_words(error: dict[str, Any]) -> SpecMistake:
         return SpecMistake(field, f"Unsupported value: {given}", f"supported values: {choices}")
     if error["type"] == "extra_forbidden":
         return SpecMistake(field, "unknown field", "remove it, or correct its name")
+    if error["type"] == "string_pattern_mismatch":
+        return SpecMistake(field, f"Invalid value: {given}", f"{field} in body should match '{context['pattern']}'")
     return SpecMistake(field, f"Invalid value: {given}", error["msg"])
 
 

@@ -46,7 +46,7 @@ class MachineSelector(ApiModel):
     match_labels: dict[str, LabelValue] = Field(
         default_factory=dict,
         max_length=20,
-        description="Labels that a Machine must have; none: every Machine of the namespace.",
+        description="Labels of the Machines; none: all of the namespace.",
         json_schema_extra={"default": {}},
     )
 
@@ -70,9 +70,7 @@ class WantedSet(ApiModel):
 
     cel: ClassVar[tuple[Cel, ...]] = (AS_MANY_AS_NAMES, ETCD_ALONE, SAME_ROLES)
     name: ShortName = Field(description="Name of the set; its MachineSet is CLUSTER-NAME.")
-    roles: tuple[MachineRole, ...] = listed(
-        "What its machines are: control-plane, etcd, worker. Cannot change.", min_length=1, max_length=3
-    )
+    roles: tuple[MachineRole, ...] = listed("What its machines are; cannot change.", min_length=1, max_length=3)
     replicas: int = Field(default=1, ge=0, le=200, description="How many machines.")
     machines: MachineSource = Field(description="Where its machines come from: exactly one of pool and names.")
 

@@ -19,7 +19,12 @@ KEPT = (
     VALIDATIONS,
 )
 FREE = "x-kubernetes-preserve-unknown-fields"
-OUTSIDE = ("apiVersion", "kind", "metadata")  # the API server's own
+# The API server's own; rules may name the object's name.
+OUTSIDE: Schema = {
+    "apiVersion": {"type": "string"},
+    "kind": {"type": "string"},
+    "metadata": {"type": "object", "properties": {"name": {"type": "string"}}},
+}
 
 
 def structural(model: type[BaseModel]) -> Schema:
@@ -27,7 +32,7 @@ def structural(model: type[BaseModel]) -> Schema:
     whole = model.model_json_schema()
     made = _node(whole, whole.get("$defs", {}))
     made["properties"] = {
-        **{name: {"type": "object" if name == "metadata" else "string"} for name in OUTSIDE},
+        **OUTSIDE,
         **{name: schema for name, schema in made["properties"].items() if name not in OUTSIDE},
     }
     made["required"] = [name for name in made.get("required", ()) if name not in OUTSIDE]

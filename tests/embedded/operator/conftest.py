@@ -18,12 +18,12 @@ from harness.kube.ensure import ensure
 from harness.kube.failures import ApiFailure
 from harness.kube.objects import dig
 from harness.kube.resources import CRD, NAMESPACE, Resource
+from harness.operator.api.crds import crds
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext, OperatorOptions
 from harness.operator.process import start, stop
 from harness.operator.registry import chosen
 from harness.until import Deadline, NotYet, until
-from tests.embedded.operator.bare_kinds import crds
 from tests.embedded.operator.played import WAIT_SECONDS, PlayedKubelet
 from tests.embedded.operator.recorded import RecordedCluster
 

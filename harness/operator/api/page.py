@@ -1,0 +1,76 @@
+"""The fields of all kinds as tables for docs/operator.md, made from the definitions.
+
+A table's rows are what a person may write or read: every field with its default and its meaning. The fields of an
+object inside of the spec have a table of their own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from harness.kube.client import Json
+from harness.operator.api.base import Schema
+from harness.operator.api.crds import crds
+
+BEGIN, END = "<!-- fields: {} -->\n", "<!-- end of fields -->"
+MOST_CHOICES = 4  # that fit into a line; the text around the table tells of more
+HEADS = {"spec": "| field | default | meaning |\n|---|---|---|", "status": "| field | meaning |\n|---|---|"}
+
+
+def with_fields(page: str) -> str:
+    """Return a page with the tables between its marks made again from the definitions."""
+    for crd in crds():
+        begin = BEGIN.format(crd["spec"]["names"]["kind"])
+        before, found, after = page.partition(begin)
+        if found:
+            text = "\n\n".join(_tables(crd))
+            page = f"{before}{begin}{text}\n{END}{after.partition(END)[2]}"
+    return page
+
+
+def _tables(crd: Json) -> Iterator[str]:
+    (version,) = crd["spec"]["versions"]
+    properties = version["schema"]["openAPIV3Schema"]["properties"]
+    for top, head in HEADS.items():
+        schema = properties.get(top, {"properties": {}})
+        plain = [_row(name, inner, schema, top) for name, inner in schema["properties"].items() if not _inside(inner)]
+        if plain:
+            yield "\n".join([f"`{top}`:\n", head, *plain])
+        for name, inner in schema["properties"].items():
+            if _inside(inner):
+                mark = "[]" if "items" in inner else ""
+                rows = _rows(inner.get("items", inner), "", top)
+                yield "\n".join([f"`{top}.{name}{mark}`: {_text(inner)}\n", head, *rows])
+
+
+def _inside(schema: Schema) -> bool:
+    return "properties" in schema.get("items", schema)
+
+
+def _rows(schema: Schema, path: str, top: str) -> Iterator[str]:
+    for name, inner in schema["properties"].items():
+        if _inside(inner):
+            yield from _rows(inner.get("items", inner), f"{path}{name}{'[]' if 'items' in inner else ''}.", top)
+        else:
+            yield _row(name, inner, schema, top, path)
+
+
+def _row(name: str, schema: Schema, around: Schema, top: str, path: str = "") -> str:
+    default = f"`{_literal(schema['default'])}`" if "default" in schema else ""
+    if name in around.get("required", ()):
+        default = "required"
+    choices, text = schema.get("items", schema).get("enum", ()), _text(schema)
+    if 1 < len(choices) <= MOST_CHOICES and not all(choice in text for choice in choices):
+        text += f"; one of {', '.join(f'`{choice}`' for choice in choices)}"
+    cells = [f"`{path}{name}`", *([default] if top == "spec" else []), text]
+    return f"| {' | '.join(cells)} |"
+
+
+def _literal(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _text(schema: Schema) -> str:
+    text: str = schema["description"]
+    return text.removesuffix(".")

@@ -1,0 +1,108 @@
+"""Objects with one mistake each, which the API server and the rules of the operator tell in the same words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.unit.operator.api.objects import deployment, wanted_set
+
+Json = dict[str, Any]
+CP = wanted_set("cp", "control-plane")
+# What only the rules of the operator tell: a definition knows no table of releases, and compares no names of sets.
+JUDGED = {"unknown version", "a machine in two sets", "name of a variable"}
+# case -> the object, the field, and words of the mistake or of its remedy
+BAD: dict[str, tuple[Json, str, str]] = {
+    "unknown version": (deployment(version="1.36.9"), "spec.version", "use 1.34.4, 1.35.4, 1.36.1, 1.36.3"),
+    "no version": (deployment(version="newest"), "spec.version", "spec.version in body should match"),
+    "two stacked members": (
+        deployment(wanted_set("cp", "control-plane", replicas=2)),
+        "spec.machineSets",
+        "two control planes would be two etcd members",
+    ),
+    "two stacked members in two sets": (
+        deployment(wanted_set("a", "control-plane", "etcd"), wanted_set("b", "control-plane", "etcd")),
+        "spec.machineSets",
+        "use one or three control planes",
+    ),
+    "two external members": (
+        deployment(CP, wanted_set("etcd", "etcd", replicas=2)),
+        "spec.machineSets",
+        "two etcd members stop when either one fails",
+    ),
+    "stacked and external": (
+        deployment(wanted_set("cp", "control-plane", "etcd"), wanted_set("etcd", "etcd", replicas=3)),
+        "spec.machineSets",
+        "etcd is both stacked and external",
+    ),
+    "half stacked": (
+        deployment(wanted_set("a", "control-plane", "etcd", replicas=2), wanted_set("b", "control-plane")),
+        "spec.machineSets",
+        "give the role etcd to all sets of control planes or to none",
+    ),
+    "no control plane": (deployment(wanted_set("w", "worker")), "spec.machineSets", "no machine is a control plane"),
+    "no external member": (
+        deployment(CP, wanted_set("etcd", "etcd", replicas=0)),
+        "spec.machineSets",
+        "no machine is an etcd member",
+    ),
+    "etcd beside workers": (
+        deployment(CP, wanted_set("etcd", "etcd", "worker")),
+        "spec.machineSets[1].roles",
+        "run only etcd",
+    ),
+    "networks overlap": (
+        deployment(network={"pods": "10.0.0.0/8", "services": "10.96.0.0/12"}),
+        "spec.network.services",
+        "the networks of pods and services overlap",
+    ),
+    "no network": (deployment(network={"pods": "10.0.0.1/8"}), "spec.network.pods", "not a network in CIDR notation"),
+    "set names": (deployment(CP, wanted_set("cp", "worker")), "spec.machineSets[1]", 'Duplicate value: {"name":"cp"}'),
+    "no source": (
+        deployment({**CP, "machines": {}}),
+        "spec.machineSets[0].machines",
+        "set exactly one of pool and names",
+    ),
+    "two sources": (
+        deployment(wanted_set("cp", "control-plane", pool={}, names=["a"])),
+        "spec.machineSets[0].machines",
+        "set exactly one of pool and names",
+    ),
+    "replicas and names": (
+        deployment(wanted_set("cp", "control-plane", replicas=3, names=["a"])),
+        "spec.machineSets[0].replicas",
+        "set replicas to the number of machines",
+    ),
+    "unknown role": (
+        deployment(wanted_set("cp", "control-plane", "boss")),
+        "spec.machineSets[0].roles[1]",
+        'Unsupported value: "boss": supported values: "control-plane", "etcd", "worker"',
+    ),
+    "a machine in two sets": (
+        deployment(wanted_set("cp", "control-plane", names=["a"]), wanted_set("w", "worker", names=["a"])),
+        "spec.machineSets[1].machines.names",
+        "Machine a is in the sets cp and w",
+    ),
+    "no mirror": (
+        deployment(source={"type": "Mirror", "registry": "r:5000"}),
+        "spec.source.mirror",
+        "type Mirror needs mirror",
+    ),
+    "no registry": (
+        deployment(source={"mirror": "http://mirror"}),
+        "spec.source.registry",
+        "type Mirror needs registry",
+    ),
+    "no source of artifacts": (
+        {**deployment(), "spec": {k: v for k, v in deployment()["spec"].items() if k != "source"}},
+        "spec.source",
+        "Required value: set it",
+    ),
+    "flags with dashes": (
+        deployment(etcd={"extraArgs": {"--quota": "1"}}),
+        "spec.etcd.extraArgs",
+        "write flags without dashes",
+    ),
+    "name of a variable": (deployment(variables={"a-b": 1}), "spec.variables", "use letters, digits and '_'"),
+    "unknown field": (deployment(versoin="1.36.3"), "spec.versoin", "unknown field: remove it, or correct its name"),
+    "long name": (deployment(name="c" * 31), "metadata.name", "use at most 30"),
+}
