@@ -55,6 +55,11 @@ QUESTIONS = {
     "Where is a product's program run, and what is it told?": ("harness/cell/product/command.py", "run_command"),
     "Where is a leaked cell deleted?": ("harness/cell/teardown.py", "reap"),
     "Where are the permissions that vmatrix needs?": ("harness/infra/cluster/rights.py", "Right"),
+    "Where are the fields of a ClusterDeployment?": (
+        "harness/operator/api/clusterdeployment.py",
+        "ClusterDeploymentSpec",
+    ),
+    "Where is a ClusterDeployment judged?": ("harness/operator/api/rules.py", "mistakes"),
 }
 # Folders of tests/unit about something else than a folder of harness/.
 ELSEWHERE = {"chaos", "ci", "contract", "playbooks"}

@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
@@ -73,11 +75,21 @@ def _version(cd: ClusterDeployment, releases: Collection[str]) -> Iterator[SpecM
 def _outer(cd: ClusterDeployment, outer: Collection[str]) -> Iterator[SpecMistake]:
     for field, text in (("pods", cd.spec.network.pods), ("services", cd.spec.network.services)):
         own = network_of(text)
-        for other in outer:
+        for other in (*outer, *_outside(cd)):
             around = network_of(other)
             if own is not None and around is not None and own.overlaps(around):
                 message = f"the network {text} overlaps {other}, which is in use around the cluster"
                 yield SpecMistake(f"spec.network.{field}", message, "choose a network that has no address in common")
+
+
+def _outside(cd: ClusterDeployment) -> Iterator[str]:
+    """Yield the hosts of the mirror and of the registry: machines have to reach them past the cluster's networks."""
+    source = cd.spec.source
+    for address in (source.mirror, f"//{source.registry}" if source.registry else None):
+        with suppress(ValueError):  # brackets that hold no address
+            host = urlsplit(address or "").hostname
+            if host:
+                yield host
 
 
 def _twice(cd: ClusterDeployment) -> Iterator[SpecMistake]:

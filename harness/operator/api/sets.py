@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 
-from harness.operator.api.base import ApiModel, Cel, Hostname, ShortName, listed, part, unchanged
+from harness.operator.api.base import ApiModel, Cel, ObjectName, ShortName, listed, part, unchanged
 
 MachineRole = Literal["control-plane", "etcd", "worker"]
 CONTROL_PLANE: MachineRole = "control-plane"
@@ -62,7 +62,9 @@ class MachineSource(ApiModel):
 
     cel: ClassVar[tuple[Cel, ...]] = (ONE_SOURCE, SAME_SOURCE)
     pool: MachinePool | None = Field(default=None, description="Idle Machines by their labels.")
-    names: tuple[Hostname, ...] | None = listed("These Machines, by name.", default=None, min_length=1, max_length=200)
+    names: tuple[ObjectName, ...] | None = listed(
+        "These Machines, by name.", default=None, min_length=1, max_length=200
+    )
 
 
 class WantedSet(ApiModel):

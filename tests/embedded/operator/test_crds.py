@@ -243,6 +243,14 @@ def test_kubectl_shows_what_a_cluster_is_and_does(api: Cluster, namespace: str, 
     assert wide[1].split()[-2:] == ["Ready!", "https://192.0.2.1:6443"]
 
 
+def test_kubectl_shows_where_a_machine_is_in_its_life(api: Cluster, namespace: str, kubectl: Kubectl) -> None:
+    create(api, MACHINE, machine(claim={"cluster": "guest", "set": "cp"}), namespace)
+    api.merge(MACHINE, "m-0", {"status": {"phase": "Claimed"}}, namespace, subresource="status")
+    head, row = (line.split() for line in kubectl("-n", namespace, "get", "vma").splitlines())
+    assert head == ["NAME", "PHASE", "ADDRESS", "CLUSTER", "SET", "VERSION", "AGE"]
+    assert row[:5] == ["m-0", "Claimed", "192.0.2.10", "guest", "cp"]
+
+
 @pytest.mark.parametrize("short", ["vcl", "vms", "vma", "vmatrix"])
 def test_kubectl_knows_the_short_names_and_the_category(namespace: str, kubectl: Kubectl, short: str) -> None:
     assert kubectl("-n", namespace, "get", short, "-o", "name") == ""

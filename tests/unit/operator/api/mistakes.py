@@ -51,7 +51,7 @@ BAD: dict[str, tuple[Json, str, str]] = {
         "run only etcd",
     ),
     "networks overlap": (
-        deployment(network={"pods": "10.0.0.0/8", "services": "10.96.0.0/12"}),
+        deployment(network={"pods": "10.64.0.0/10", "services": "10.96.0.0/12"}),
         "spec.network.services",
         "the networks of pods and services overlap",
     ),

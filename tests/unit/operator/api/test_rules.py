@@ -57,6 +57,18 @@ def test_networks_around_the_cluster_are_left_alone() -> None:
     assert "overlaps 10.243.128.0/17" in mistake.message
 
 
+def test_the_mirror_and_the_registry_are_outside_of_the_networks_of_the_cluster() -> None:
+    source = {"mirror": "http://10.243.0.7:8080", "registry": "10.95.1.1:5000"}
+    assert {
+        (m.field, m.message.partition(" overlaps ")[2][:9]) for m in read(deployment(source=source), RELEASES)[1]
+    } == {
+        ("spec.network.pods", "10.243.0."),
+        ("spec.network.services", "10.95.1.1"),
+    }
+    named = {"mirror": "https://mirror.example/x", "registry": "[fd00::1]:5000"}
+    assert read(deployment(source=named), RELEASES)[1] == []
+
+
 def test_a_mirror_is_not_needed_upstream() -> None:
     assert SOURCE["type"] == "Mirror"
     assert read(deployment(source={"type": "Upstream", "registry": "registry.k8s.io"}), RELEASES)[1] == []
