@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from harness.cli import operator_execute
 from harness.files import write_atomically
 from harness.operator.api.crds import files
 from harness.operator.api.page import with_fields
@@ -32,3 +33,6 @@ def crds(
     for path, text in texts.items():
         write_atomically(path, text)
         typer.echo(path)
+
+
+operator_execute.register(app)

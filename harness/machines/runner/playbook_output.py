@@ -21,6 +21,7 @@ ERROR = re.compile(r"\bERROR\b|^error:", re.IGNORECASE)
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 REFUSED = re.compile(r"^(?:\[ERROR\]: |ERROR! )(?P<why>.+)")  # a playbook that did not begin
 IGNORED = "...ignoring"
+DEAD_WORKER = "A worker was found in a dead state"  # Ansible's words where one of its processes was killed
 MESSAGE_LENGTH = 600
 DETAIL_LINES = 40
 RECAP = re.compile(
@@ -80,10 +81,10 @@ def failure_of(done: Completed, playbook: Path, log: Path, ended: Ended | None =
         message, detail = _explained(first.result)
         more = [f"also: {one.what} on {one.host}: {_explained(one.result)[0]}" for one in others[:MOST_OTHERS]]
         return _error(first, message, "\n".join([*detail.splitlines(), *more]), log)
-    if done.returncode < 0:
-        by = signal.Signals(-done.returncode).name
+    if done.returncode < 0 or DEAD_WORKER in done.stdout:
+        by = f" by {signal.Signals(-done.returncode).name}" if done.returncode < 0 else ", one process of it,"
         return InfraRetriable(
-            f"ansible-playbook was killed by {by} in task [{last_task(done.stdout)}]",
+            f"ansible-playbook was killed{by} in task [{last_task(done.stdout)}]",
             paths=(log,),
             hint="somebody or this host's kernel killed it; look for an OOM killer in the kernel's log",
         )

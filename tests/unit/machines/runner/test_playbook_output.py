@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import InfraError, ProductError
+from harness.errors import InfraError, InfraRetriable, ProductError
 from harness.machines.runner.playbook_output import Recap, failure_of, last_task, recap
 from harness.proc import Completed
 
@@ -62,3 +62,10 @@ def test_the_recap_is_read() -> None:
 @pytest.mark.parametrize(("output", "name"), [(FAILED, "control_plane : Initialise"), ("", "none")])
 def test_the_last_task_is_named(output: str, name: str) -> None:
     assert last_task(output) == name
+
+
+def test_a_process_of_ansibles_that_was_killed_is_the_infrastructures_fault() -> None:
+    output = "TASK [etcd : Start] ***\n[ERROR]: Task failed: A worker was found in a dead state\n"
+    found = failure(output, 1)
+    assert isinstance(found, InfraRetriable)
+    assert found.summary == "ansible-playbook was killed, one process of it, in task [etcd : Start]"

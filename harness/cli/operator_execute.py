@@ -1,0 +1,54 @@
+"""`vmatrix operator execute`: what runs in an executor's pod, for pods and by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.errors import BadInput
+from harness.operator.execute.program import ExecuteOptions
+from harness.operator.execute.program import execute as run_to_its_end
+from harness.paths import packaged_dir
+
+
+def register(group: typer.Typer) -> None:
+    """Add the command."""
+    group.command()(execute)
+
+
+def execute(
+    folder: Annotated[
+        Path,
+        typer.Option("--from", metavar="FOLDER", help="Inputs: hosts.yml, extra-vars.yml, operation.json, keys/."),
+    ],
+    work: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Files of the run. Default: work/ in the inputs' folder.")
+    ] = None,
+    playbooks: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Playbooks. Default: those that ship with vmatrix.")
+    ] = None,
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Infra cluster: state, log and progress are kept there."),
+    ] = None,
+    in_cluster: Annotated[
+        bool, typer.Option("--in-cluster", help="Use the service account of the pod that this runs in.")
+    ] = False,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write how the operation ended to this file, as JSON.")
+    ] = None,
+) -> None:
+    """Run one operation of the operator: its playbook, on its machines. Executors' pods run this; so may you."""
+    if kubeconfig is not None and in_cluster:
+        raise BadInput("--kubeconfig and --in-cluster exclude each other", hint="pass one of them")
+    options = ExecuteOptions(
+        folder=folder.resolve(),
+        work=(work or folder / "work").resolve(),
+        playbooks=(playbooks or packaged_dir() / "playbooks").resolve(),
+        report=report,
+        kubeconfig=kubeconfig,
+        in_cluster=in_cluster,
+    )
+    raise typer.Exit(run_to_its_end(options))

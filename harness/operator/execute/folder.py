@@ -1,0 +1,123 @@
+"""The folder that an executor is started from: three files and the machines' keys, in a pod or on a desk.
+
+hosts.yml         the inventory; paths of keys are relative to the folder
+extra-vars.yml    variables of the playbooks
+operation.json    what is done, to which cluster, how long it may take, and which machines are not reached directly
+keys/SECRET/KEY   private SSH keys
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness.errors import BadInput
+from harness.kube.failures import Json
+from harness.machines.inventory import GROUPS
+from harness.operator.execute.inputs import Execution
+
+HOSTS, VARIABLES, OPERATION = "hosts.yml", "extra-vars.yml", "operation.json"
+KEY_FILE = "ansible_ssh_private_key_file"
+HINT = "`kubectl get configmap JOB -o yaml` shows these files of an operation; docs/operator.md explains them"
+
+
+@dataclass(frozen=True)
+class OperationFolder:
+    """What the files say. through: VirtualMachineInstances by inventory name."""
+
+    path: Path
+    cluster: str
+    namespace: str
+    job: str
+    sequence: str
+    operation: str
+    entry: str
+    deadline_seconds: float
+    through: Mapping[str, str]
+    inventory: dict[str, Any]
+    variables: dict[str, Any]
+
+    @property
+    def hosts(self) -> dict[str, dict[str, Any]]:
+        """Return each machine's variables, by name."""
+        found: dict[str, dict[str, Any]] = self.inventory["all"]["hosts"]
+        return found
+
+    @staticmethod
+    def load(path: Path) -> OperationFolder:
+        """Read a folder.
+
+        Raises:
+            BadInput: a file is missing or does not say what it should.
+        """
+        told, inventory = _mapping(path / OPERATION), _mapping(path / HOSTS)
+        hosts = (inventory.get("all") or {}).get("hosts")
+        if not isinstance(hosts, dict) or not hosts:
+            raise BadInput(f"{path / HOSTS}: all.hosts has no machine", hint=HINT)
+        inventory["all"]["hosts"] = {name: dict(said or {}) for name, said in hosts.items()}
+        try:
+            words = {key: str(told[key]) for key in ("cluster", "namespace", "job", "sequence", "operation", "entry")}
+            seconds, through = float(told["deadlineSeconds"]), dict(told.get("through") or {})
+        except KeyError as missing:
+            raise BadInput(f"{path / OPERATION}: {missing} is missing", hint=HINT) from missing
+        except (TypeError, ValueError) as error:
+            raise BadInput(f"{path / OPERATION}: {error}", hint=HINT) from error
+        if strange := sorted(set(through) - set(hosts)):
+            raise BadInput(f"{path / OPERATION}: through names {', '.join(strange)}, not in {HOSTS}", hint=HINT)
+        return OperationFolder(
+            path,
+            **words,
+            deadline_seconds=seconds,
+            through=through,
+            inventory=inventory,
+            variables=_mapping(path / VARIABLES),
+        )
+
+
+def _mapping(file: Path) -> dict[str, Any]:
+    try:
+        found = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise BadInput(f"{file}: {error}", hint=HINT) from error
+    if not isinstance(found, dict):
+        raise BadInput(f"{file}: it is no mapping", hint=HINT)
+    return found
+
+
+def files_of(execution: Execution) -> dict[str, str]:
+    """Return the files of an operation's folder but for its keys."""
+    groups: dict[str, dict[str, Json]] = {group: {"hosts": {}} for group in GROUPS}
+    for host in execution.hosts:
+        for group in host.groups:
+            groups.setdefault(group, {"hosts": {}})["hosts"][host.name] = {}
+    hosts = {
+        host.name: {
+            "ansible_host": host.address,
+            "ansible_port": host.port,
+            "ansible_user": host.user,
+            KEY_FILE: host.key.file,
+        }
+        for host in execution.hosts
+    }
+    operation = {
+        "cluster": execution.cluster,
+        "namespace": execution.namespace,
+        "job": execution.job,
+        "sequence": execution.sequence,
+        "attempt": execution.attempt,
+        "operation": execution.operation,
+        "entry": execution.entry,
+        "deadlineSeconds": execution.deadline_seconds,
+        "digest": execution.digest,
+        "through": {host.name: host.through for host in execution.hosts if host.through},
+    }
+    return {
+        HOSTS: yaml.safe_dump({"all": {"hosts": hosts, "children": groups}}, sort_keys=False, width=200),
+        VARIABLES: yaml.safe_dump(dict(execution.variables), sort_keys=True, width=200),
+        OPERATION: json.dumps(operation, indent=2) + "\n",
+    }

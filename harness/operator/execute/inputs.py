@@ -1,0 +1,96 @@
+"""What one operation is given, before there are objects of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.operator.api.resources import CLUSTER_LABEL, GROUP, OPERATION_LABEL
+
+RESET = "reset"  # the operation after which nothing is kept of a cluster
+SEQUENCE_LABEL, ATTEMPT_LABEL = f"{GROUP}/sequence", f"{GROUP}/attempt"
+
+
+@dataclass(frozen=True)
+class ExecutionKey:
+    """The private SSH key of a machine: a key of a Secret."""
+
+    name: str
+    key: str = "ssh-privatekey"
+
+    @property
+    def file(self) -> str:
+        """Return where the key lies below the folder of an operation's inputs."""
+        return f"keys/{self.name}/{self.key}"
+
+
+@dataclass(frozen=True)
+class ExecutionHost:
+    """A machine in the inventory of an operation.
+
+    name: in the inventory.  groups: of the inventory.
+    through: the VirtualMachineInstance whose ports KubeVirt forwards to it; "": it is reached at its address.
+    """
+
+    name: str
+    address: str
+    port: int
+    user: str
+    groups: tuple[str, ...]
+    key: ExecutionKey
+    through: str = ""
+
+
+@dataclass(frozen=True)
+class Execution:
+    """One attempt at one operation.
+
+    entry: the playbook.  image: of the executor.  digest: of everything that is applied.
+    variables: of the playbooks, without the paths of files that they keep.
+    deadline_seconds: for all of it, from the Job's start on.
+    """
+
+    cluster: str
+    namespace: str
+    sequence: int
+    operation: str
+    entry: str
+    hosts: tuple[ExecutionHost, ...]
+    image: str
+    deadline_seconds: int
+    digest: str
+    attempt: int = 1
+    variables: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def job(self) -> str:
+        """Return the name of the Job, which is that of its inputs' ConfigMap as well."""
+        return job_name(self.cluster, self.sequence, self.operation, self.attempt)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Return the labels of everything that is made for it."""
+        numbers = {SEQUENCE_LABEL: str(self.sequence), ATTEMPT_LABEL: str(self.attempt)}
+        return {CLUSTER_LABEL: self.cluster, OPERATION_LABEL: self.operation, **numbers}
+
+
+def job_name(cluster: str, sequence: int, operation: str, attempt: int = 1) -> str:
+    """Return the name of an attempt's Job; the same attempt has no other, so it is never made twice."""
+    name = f"{cluster}-{sequence}-{operation}"
+    return name if attempt == 1 else f"{name}-{attempt}"
+
+
+def executor_name(cluster: str) -> str:
+    """Return the name of the ServiceAccount, Role and RoleBinding of a cluster's executors."""
+    return f"{cluster}-executor"
+
+
+def state_name(cluster: str) -> str:
+    """Return the name of the Secret with what playbooks keep of a cluster."""
+    return f"{cluster}-state"
+
+
+def log_name(job: str) -> str:
+    """Return the name of the ConfigMap that keeps a Job's log."""
+    return f"{job}-log"

@@ -1,0 +1,115 @@
+"""The objects of one operation, in the order in which they are made."""
+
+from __future__ import annotations
+
+from harness.errors import InfraRetriable
+from harness.kube.client import Cluster
+from harness.kube.ensure import ensure
+from harness.kube.failures import Json
+from harness.kube.objects import controller_of, owner_reference
+from harness.kube.portforward import PORT_FORWARD
+from harness.kube.resources import CONFIG_MAP, JOB, RBAC, ROLE, ROLE_BINDING, SECRET, SERVICE_ACCOUNT, Resource
+from harness.model import LABEL_MANAGED, MANAGED_BY
+from harness.operator.api.resources import CLUSTER, CLUSTER_LABEL, GROUP
+from harness.operator.execute.folder import files_of
+from harness.operator.execute.inputs import Execution, executor_name, log_name, state_name
+from harness.operator.execute.pod import pod_template
+
+KEEPS_LABEL = f"{GROUP}/keeps"  # on what outlives a Job: "state", "log"
+KINDS = {kind.kind: kind for kind in (SERVICE_ACCOUNT, ROLE, ROLE_BINDING, SECRET, CONFIG_MAP, JOB)}
+
+
+def objects_of(execution: Execution, owner: Json) -> list[Json]:
+    """Return everything that an execution needs, the Job last.
+
+    Args:
+        owner: the Cluster; all of it goes with it.
+    """
+    return [*_account(execution, owner), *_files(execution, owner), _job(execution, owner)]
+
+
+def make(cluster: Cluster, execution: Execution, owner: Json) -> None:
+    """Make what is not there. Only the rights are brought up to date: they name the present Job.
+
+    Raises:
+        InfraRetriable: something of the name is left of another Cluster, and not deleted yet.
+    """
+    for body in objects_of(execution, owner):
+        kind = KINDS[body["kind"]]
+        if kind in (SERVICE_ACCOUNT, ROLE, ROLE_BINDING):
+            ensure(cluster, kind, body)
+        elif not cluster.create_if_absent(kind, body):
+            _must_be_ours(cluster, kind, body)
+
+
+def _must_be_ours(cluster: Cluster, kind: Resource, body: Json) -> None:
+    """Refuse what an earlier Cluster of the same name has left: its inputs and its state are about other machines."""
+    meta = body["metadata"]
+    found = cluster.get(kind, meta["name"], meta["namespace"])
+    if found is None or (controller_of(found) or {}).get("uid") != meta["ownerReferences"][0]["uid"]:
+        raise InfraRetriable(
+            f"{kind.kind} {meta['name']} is left of an earlier cluster of the same name",
+            hint="it is deleted in the background; delete it yourself if it stays",
+        )
+
+
+def _object(kind: Resource, name: str, execution: Execution, owner: Json, **content: object) -> Json:
+    """Return an object that goes with its cluster."""
+    labels = {CLUSTER_LABEL: execution.cluster, LABEL_MANAGED: MANAGED_BY}
+    made = kind.manifest(name, execution.namespace, labels=labels, **content)
+    made["metadata"]["ownerReferences"] = [owner_reference(owner, CLUSTER)]
+    return made
+
+
+def _account(execution: Execution, owner: Json) -> list[Json]:
+    name = executor_name(execution.cluster)
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": execution.namespace}
+    role = {"apiGroup": RBAC, "kind": "Role", "name": name}
+    return [
+        _object(SERVICE_ACCOUNT, name, execution, owner, automountServiceAccountToken=False),
+        _object(ROLE, name, execution, owner, rules=rules_of(execution)),
+        _object(ROLE_BINDING, name, execution, owner, roleRef=role, subjects=[subject]),
+    ]
+
+
+def rules_of(execution: Execution) -> list[Json]:
+    """Return what an executor may do: keep the state and the log, say where it is, reach its machines."""
+    machines = sorted({host.through for host in execution.hosts if host.through})
+    rules = [
+        _rule(SECRET, ["get", "update"], [state_name(execution.cluster)]),
+        _rule(CONFIG_MAP, ["get", "update"], [log_name(execution.job)]),
+        _rule(JOB, ["patch"], [execution.job]),
+    ]
+    return [*rules, _rule(PORT_FORWARD, ["get"], machines, "/portforward")] if machines else rules
+
+
+def _rule(kind: Resource, verbs: list[str], names: list[str], subresource: str = "") -> Json:
+    resources = [f"{kind.plural}{subresource}"]
+    return {"apiGroups": [kind.group], "resources": resources, "verbs": verbs, "resourceNames": names}
+
+
+def _files(execution: Execution, owner: Json) -> list[Json]:
+    state = _object(SECRET, state_name(execution.cluster), execution, owner, type="Opaque")
+    inputs = _object(CONFIG_MAP, execution.job, execution, owner, data=files_of(execution), immutable=True)
+    log = _object(CONFIG_MAP, log_name(execution.job), execution, owner)
+    state["metadata"]["labels"][KEEPS_LABEL] = "state"
+    inputs["metadata"]["labels"].update(execution.labels)
+    log["metadata"]["labels"].update({**execution.labels, KEEPS_LABEL: "log"})
+    return [state, inputs, log]
+
+
+def _job(execution: Execution, owner: Json) -> Json:
+    """Return the Job. An evicted pod is made anew by the Job controller; every other end is its last."""
+    evicted = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    spec = {
+        "backoffLimit": 0,
+        "completions": 1,
+        "parallelism": 1,
+        "activeDeadlineSeconds": execution.deadline_seconds,
+        "podFailurePolicy": {"rules": [evicted]},
+        "podReplacementPolicy": "Failed",  # never two at a time
+        "template": pod_template(execution),
+    }
+    job = _object(JOB, execution.job, execution, owner, spec=spec)
+    job["metadata"]["labels"].update(execution.labels)
+    return job

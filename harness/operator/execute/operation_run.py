@@ -1,0 +1,136 @@
+"""One run of an operation's playbook: with what is kept of the cluster before it, and keeping it after each play."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from harness.errors import BadInput, VmatrixError
+from harness.machines.access import close_connections, control_directory
+from harness.machines.runner.given import Listener
+from harness.machines.runner.playbook import run_playbook
+from harness.operator.execute import ending
+from harness.operator.execute.folder import OperationFolder
+from harness.operator.execute.inputs import RESET
+from harness.operator.execute.own_objects import OwnObjects
+from harness.operator.execute.progress import Progress
+from harness.operator.execute.secrets import scrubber_of
+from harness.operator.execute.state import files_in
+from harness.operator.execute.termination import Termination
+from harness.operator.execute.workplace import Workplace
+
+GRACE_SECONDS = 20.0  # for Ansible to end once it is told to; a pod has pod.GRACE_SECONDS in all
+END_SECONDS = 60.0  # before a Job's deadline: whoever is over it is deleted with all that it would say
+LEAST_SHARE = 0.5  # of a deadline that is shorter than that
+
+
+class OperationRun:
+    """A run, from its files to its end; `finish` is called once, however `run` ended."""
+
+    def __init__(self, folder: OperationFolder, playbooks: Path, work: Path, own: OwnObjects) -> None:
+        self._folder, self._own = folder, own
+        self._playbook = playbooks / folder.entry
+        self._place = Workplace(work)
+        self._progress = Progress(own.annotate)
+        self._scrub = scrubber_of(folder.variables, {})
+        self._restored = False
+
+    def run(self, kubeconfig: Path | None) -> None:
+        """Run the playbook.
+
+        Args:
+            kubeconfig: of the infra cluster, if there is one.
+
+        Raises:
+            BadInput: the folder names no playbook, or a key is missing.
+            ProductError, InfraError: the playbook failed, or the API of the infra cluster did.
+        """
+        folder, place = self._folder, self._place
+        if Path(folder.entry).name != folder.entry or not self._playbook.is_file():
+            raise BadInput(f"there is no playbook {folder.entry} in {self._playbook.parent}")
+        given = place.prepare(folder, kubeconfig)
+        self._restore()
+        seconds = folder.deadline_seconds - self._own.elapsed()
+        _show(f"{folder.operation} of {folder.cluster}: {folder.entry} of {ending.revision()}")
+        self._progress.start()
+        listener = Listener(self._begin_play, self._begin_task, lambda line: _show(self._scrub(line)))
+        run_playbook(
+            given,
+            self._playbook,
+            timeout=max(seconds - END_SECONDS, seconds * LEAST_SHARE),
+            log=place.log,
+            listener=listener,
+            grace=GRACE_SECONDS,
+        )
+
+    def finish(self, error: VmatrixError | None) -> tuple[Termination, VmatrixError | None]:
+        """Keep what there is to keep, and say how it ended; return both, as they are now.
+
+        Args:
+            error: what `run` failed with. Without one, what cannot be kept is an error of its own.
+        """
+        self._progress.stop()
+        close_connections(control_directory(self._folder.job, self._folder.namespace))
+        error = self._keep_state(error)
+        output = self._place.log.read_text(encoding="utf-8", errors="replace") if self._place.log.is_file() else ""
+        if error is None:
+            end = ending.success(output)
+        else:
+            log = f"vmatrix operator log {self._folder.cluster} {self._folder.sequence}"
+            end = ending.failure(error, self._progress, self._place.events, output, log)
+        end = replace(end, summary=self._scrub(end.summary))
+        said = "\n".join(line for line in (f"{end.outcome}: {end.summary}".rstrip(": "), end.hint) if line)
+        _show(said)
+        try:
+            self._own.keep_log(self._scrub(f"{output}{said}\n"), end)
+        except VmatrixError as failure:
+            _show(f"the log could not be kept: {failure.summary}")
+        return end, error
+
+    def _restore(self) -> None:
+        """Have what is kept of the cluster, and nothing of an earlier run."""
+        if self._own.cluster is not None:
+            shutil.rmtree(self._place.state)
+            self._place.state.mkdir(mode=0o700)
+        self._place.log.unlink(missing_ok=True)
+        self._own.restore(self._place.state)
+        self._restored = True
+        self._learn()
+
+    def _learn(self) -> None:
+        """Have credentials masked that are kept now."""
+        self._scrub = scrubber_of(self._folder.variables, files_in(self._place.state))
+
+    def _begin_play(self, name: str) -> None:
+        """Say it; keep what the play before has left, if that can be done: the end is another chance."""
+        self._progress.play, self._progress.task = name, ""
+        self._learn()
+        try:
+            self._own.save(files_in(self._place.state))
+        except VmatrixError as failure:
+            _show(f"what the playbook keeps could not be written yet: {failure.summary}")
+
+    def _begin_task(self, name: str) -> None:
+        self._progress.task = name
+
+    def _keep_state(self, error: VmatrixError | None) -> VmatrixError | None:
+        """Keep what the playbook has left; nothing is left of a cluster that was reset."""
+        if not self._restored:
+            return error
+        if error is None and self._folder.operation == RESET:
+            for name in files_in(self._place.state):
+                (self._place.state / name).unlink()
+        self._learn()
+        try:
+            self._own.save(files_in(self._place.state))
+        except VmatrixError as failure:
+            _show(f"what the playbook keeps could not be written: {failure.summary}")
+            return error or failure
+        return error
+
+
+def _show(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()

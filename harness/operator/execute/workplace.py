@@ -1,0 +1,107 @@
+"""The files of a running operation: an inventory that ssh can use, variables, keys that it takes, and the state."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness.errors import BadInput
+from harness.files import write_atomically
+from harness.kube.tunnels import Tunnels
+from harness.machines.access import control_directory, ssh_options
+from harness.machines.runner.given import PlaybookInputs
+from harness.operator.execute.folder import KEY_FILE, OperationFolder
+from harness.operator.execute.state import KUBECONFIG
+
+SSH_PORT = 22  # where an inventory names none
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """The folder of one run of an executor."""
+
+    path: Path
+
+    @property
+    def state(self) -> Path:
+        """Return the folder of what the playbooks keep."""
+        return self.path / "state"
+
+    @property
+    def log(self) -> Path:
+        """Return the file of everything that Ansible prints."""
+        return self.path / "ansible.log"
+
+    @property
+    def events(self) -> Path:
+        """Return the file of the playbook's failures."""
+        return self.path / "failures.jsonl"
+
+    def prepare(self, folder: OperationFolder, kubeconfig: Path | None) -> PlaybookInputs:
+        """Write all files; return what the playbook is given.
+
+        Args:
+            kubeconfig: of the infra cluster, through whose API machines are reached that are not reached directly.
+
+        Raises:
+            BadInput: a key is missing, or there is no way to a machine.
+        """
+        for made in (self.path, self.state, self.path / "keys"):
+            made.mkdir(mode=0o700, parents=True, exist_ok=True)
+        hosts, variables = self.path / "hosts.yml", self.path / "extra-vars.yml"
+        tunnels = self._tunnels(folder, kubeconfig)
+        for name, said in folder.hosts.items():
+            if KEY_FILE in said:
+                self._with_key(name, said, folder, tunnels if name in folder.through else None)
+        write_atomically(hosts, yaml.safe_dump(folder.inventory, sort_keys=False, width=200))
+        write_atomically(variables, yaml.safe_dump(self.variables(folder), width=200), mode=0o600)
+        return PlaybookInputs(
+            hosts=hosts,
+            variables=variables,
+            events=self.events,
+            control=control_directory(folder.job, folder.namespace),
+            facts=f"{folder.namespace}-{folder.job}-",
+            machines={_where(said): name for name, said in folder.hosts.items()},
+            tunnels=tunnels,
+        )
+
+    def variables(self, folder: OperationFolder) -> dict[str, Any]:
+        """Return the operation's variables with the paths of what the playbooks keep."""
+        snapshot = str(self.path / "etcd-snapshot.db")
+        own = {"cluster_kubeconfig_path": str(self.state / KUBECONFIG), "cluster_etcd_snapshot_path": snapshot}
+        return {**folder.variables, **own}
+
+    def _with_key(self, name: str, said: dict[str, Any], folder: OperationFolder, tunnels: Path | None) -> None:
+        """Have a machine reached with a copy of its key that nobody else can read: ssh refuses any other."""
+        source, key = folder.path / str(said[KEY_FILE]), self.path / "keys" / name
+        try:
+            write_atomically(key, source.read_bytes(), mode=0o600)
+        except OSError as error:
+            raise BadInput(
+                f"the SSH key of {name} cannot be read: {source}: {error.strerror}",
+                hint="put the machine's private key there; in a pod it comes from the Secret of the Machine's keyRef",
+            ) from error
+        options = ssh_options(key, through=tunnels)
+        said |= {KEY_FILE: str(key), "ansible_ssh_common_args": shlex.join(options[2:])}
+
+    def _tunnels(self, folder: OperationFolder, kubeconfig: Path | None) -> Path | None:
+        """Write down how machines are reached through the infra cluster's API; None where all are reached directly."""
+        if not folder.through:
+            return None
+        if kubeconfig is None:
+            raise BadInput(
+                f"{', '.join(folder.through)}: reached through the infra cluster's API, and no kubeconfig leads to it",
+                hint="pass --kubeconfig FILE, or remove the machines from `through` in operation.json",
+            )
+        instances = {_where(folder.hosts[name])[0]: instance for name, instance in folder.through.items()}
+        path = self.path / "tunnels.json"
+        Tunnels(kubeconfig.absolute(), None, folder.namespace, instances, self.path / "tunnels.log").save(path)
+        return path
+
+
+def _where(said: dict[str, Any]) -> tuple[str, int]:
+    return str(said.get("ansible_host", "")), int(said.get("ansible_port", SSH_PORT))

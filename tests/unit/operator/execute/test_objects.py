@@ -1,0 +1,65 @@
+"""The objects of an operation: their order, what the executor may do, and where its pod's files come from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from harness.operator.execute.objects import objects_of
+from tests.unit.operator.execute.operations import OWNER, execution, host
+
+
+def of_kind(kind: str, made: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [body for body in made if body["kind"] == kind]
+
+
+def test_the_job_is_last_and_all_of_it_goes_with_the_cluster() -> None:
+    made = objects_of(execution(), OWNER)
+    kinds = ["ServiceAccount", "Role", "RoleBinding", "Secret", "ConfigMap", "ConfigMap", "Job"]
+    assert [body["kind"] for body in made] == kinds
+    for body in made:
+        (owner,) = body["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["uid"]) == ("Cluster", OWNER["metadata"]["uid"])
+        assert body["metadata"]["namespace"] == "clusters"
+        assert body["metadata"]["labels"]["cluster.vmatrix.dev/cluster"] == "prod"
+
+
+def test_the_state_is_made_empty_and_inputs_cannot_change() -> None:
+    made = objects_of(execution(), OWNER)
+    (state,) = of_kind("Secret", made)
+    inputs, log = of_kind("ConfigMap", made)
+    assert "data" not in state
+    assert inputs["immutable"] is True
+    assert set(inputs["data"]) == {"hosts.yml", "extra-vars.yml", "operation.json"}
+    assert "data" not in log
+    assert "immutable" not in log
+
+
+def test_an_executor_may_forward_only_to_machines_that_need_it() -> None:
+    direct = of_kind("Role", objects_of(execution(), OWNER))[0]["rules"]
+    assert {name for rule in direct for name in rule["resources"]} == {"secrets", "configmaps", "jobs"}
+    behind = replace(execution(), hosts=(host("cp-0", through="vm-cp"), host("w-0")))
+    (forward,) = (r for r in of_kind("Role", objects_of(behind, OWNER))[0]["rules"] if "/" in r["resources"][0])
+    assert forward["resources"] == ["virtualmachineinstances/portforward"]
+    assert forward["resourceNames"] == ["vm-cp"]
+    assert all(rule["resourceNames"] for rule in direct)
+
+
+def test_each_secret_of_keys_is_mounted_once_for_its_owner_alone() -> None:
+    shared = replace(host("w-1"), key=host("w-0").key)
+    made = objects_of(execution(hosts=(host("w-0"), shared, host("cp-0"))), OWNER)
+    pod = of_kind("Job", made)[0]["spec"]["template"]["spec"]
+    (inputs,) = (volume for volume in pod["volumes"] if volume["name"] == "inputs")
+    secrets = [source["secret"] for source in inputs["projected"]["sources"] if "secret" in source]
+    assert [one["name"] for one in secrets] == ["cp-0-ssh", "w-0-ssh"]
+    assert secrets[0]["items"] == [{"key": "ssh-privatekey", "path": "keys/cp-0-ssh/ssh-privatekey", "mode": 0o400}]
+
+
+def test_more_machines_need_more_memory() -> None:
+    def limit(machines: int) -> str:
+        hosts = tuple(host(f"w-{number}") for number in range(machines))
+        pod = of_kind("Job", objects_of(execution(hosts=hosts), OWNER))[0]["spec"]["template"]["spec"]
+        return str(pod["containers"][0]["resources"]["limits"]["memory"])
+
+    assert int(limit(2).removesuffix("Mi")) < int(limit(20).removesuffix("Mi")) < 4096
+    assert limit(50) == limit(500)
