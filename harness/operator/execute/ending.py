@@ -9,7 +9,7 @@ from pathlib import Path
 from harness.errors import Blame, InfraRetriable, VmatrixError
 from harness.machines.runner.playbook_events import TaskFailure, ended_by
 from harness.machines.runner.playbook_output import recap
-from harness.operator.execute.progress import Progress
+from harness.operator.execute.progress import PlayProgress
 from harness.operator.execute.termination import Termination
 
 REVISION = "VMATRIX_REVISION"  # the variable of an image with the commit that it was made of
@@ -17,7 +17,7 @@ ANSWER = "see whether the machine is up, and whether an executor's pod reaches i
 REPEATED = "the operation is repeated"
 
 
-class Interrupted(InfraRetriable):
+class ExecutorInterrupted(InfraRetriable):
     """An executor was told to end before its playbook had."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ def before_anything(error: VmatrixError) -> Termination:
     return Termination("failed", error.blame, summary=error.summary, hint=error.hint, revision=revision())
 
 
-def failure(error: VmatrixError, at: Progress, events: Path, output: str, log: str) -> Termination:
+def failure(error: VmatrixError, at: PlayProgress, events: Path, output: str, log: str) -> Termination:
     """Return the end of a playbook that failed.
 
     Args:
@@ -49,7 +49,7 @@ def failure(error: VmatrixError, at: Progress, events: Path, output: str, log: s
     ended = ended_by(events)
     first = ended.first if ended is not None else TaskFailure(at.task, False, "", False, False, None, {}, at.play)
     return Termination(
-        outcome="interrupted" if isinstance(error, Interrupted) else "failed",
+        outcome="interrupted" if isinstance(error, ExecutorInterrupted) else "failed",
         blame=error.blame,
         play=first.play or at.play,
         task=first.task,

@@ -15,7 +15,7 @@ from harness.operator.execute import ending
 from harness.operator.execute.folder import OperationFolder
 from harness.operator.execute.inputs import RESET
 from harness.operator.execute.own_objects import OwnObjects
-from harness.operator.execute.progress import Progress
+from harness.operator.execute.progress import PlayProgress
 from harness.operator.execute.secrets import scrubber_of
 from harness.operator.execute.state import files_in
 from harness.operator.execute.termination import Termination
@@ -33,7 +33,7 @@ class OperationRun:
         self._folder, self._own = folder, own
         self._playbook = playbooks / folder.entry
         self._place = Workplace(work)
-        self._progress = Progress(own.annotate)
+        self._progress = PlayProgress(own.annotate)
         self._scrub = scrubber_of(folder.variables, {})
         self._restored = False
 

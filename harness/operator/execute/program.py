@@ -83,7 +83,7 @@ def _error_of(run: Callable[[], None]) -> VmatrixError | None:
         run()
         heard = True
     except _ToldToEnd:
-        return ending.Interrupted()
+        return ending.ExecutorInterrupted()
     except VmatrixError as error:
         heard = True
         return error

@@ -19,7 +19,7 @@ EVERY_SECONDS = 5.0  # between writes: who looks at a task that takes minutes is
 
 
 @dataclass
-class Progress:
+class PlayProgress:
     """What is told to the API: the newest, now and then. That it cannot be told ends no operation.
 
     write: gives the annotation its value.

@@ -9,7 +9,7 @@ import pytest
 
 from harness.errors import InfraError, InfraRetriable, ProductError, VmatrixError
 from harness.operator.execute import ending
-from harness.operator.execute.progress import Progress
+from harness.operator.execute.progress import PlayProgress
 
 LOG = Path("/tmp/work/ansible.log")
 SHOW = "vmatrix operator log prod 3"
@@ -26,8 +26,8 @@ def events(path: Path, event: str) -> Path:
     return path
 
 
-def at(play: str, task: str) -> Progress:
-    return Progress(lambda _: None, play=play, task=task)
+def at(play: str, task: str) -> PlayProgress:
+    return PlayProgress(lambda _: None, play=play, task=task)
 
 
 def test_a_failure_is_told_where_it_was_and_not_where_others_had_come(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_a_failure_is_told_where_it_was_and_not_where_others_had_come(tmp_path: 
 
 
 def test_an_end_without_a_failure_is_told_with_the_last_that_began(tmp_path: Path) -> None:
-    end = ending.failure(ending.Interrupted(), at("Nodes", "Join"), tmp_path / "none", "", SHOW)
+    end = ending.failure(ending.ExecutorInterrupted(), at("Nodes", "Join"), tmp_path / "none", "", SHOW)
     assert (end.outcome, end.play, end.task, end.host) == ("interrupted", "Nodes", "Join", "")
 
 

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from harness.errors import InfraRetriable
-from harness.operator.execute.progress import ANNOTATION, Progress, progress_of
+from harness.operator.execute.progress import ANNOTATION, PlayProgress, progress_of
 
 SECONDS = 60.0  # against hanging
 
@@ -32,7 +32,7 @@ class Heard:
 
 def test_the_newest_is_told_once_and_what_was_over_before_is_not() -> None:
     heard = Heard()
-    progress = Progress(heard.write, every=0.001)
+    progress = PlayProgress(heard.write, every=0.001)
     progress.play, progress.task = "Etcd", "Start"
     progress.play, progress.task = "Nodes", "Join"
     progress.start()
@@ -46,7 +46,7 @@ def test_the_newest_is_told_once_and_what_was_over_before_is_not() -> None:
 
 def test_nothing_is_told_before_the_first_play() -> None:
     heard = Heard()
-    progress = Progress(heard.write, every=0.001)
+    progress = PlayProgress(heard.write, every=0.001)
     progress.stop()
     progress._tell()
     assert heard.values == []
@@ -54,7 +54,7 @@ def test_nothing_is_told_before_the_first_play() -> None:
 
 def test_what_the_api_did_not_take_is_told_again() -> None:
     heard = Heard(refusals=3)
-    progress = Progress(heard.write, every=0.001, play="Nodes")
+    progress = PlayProgress(heard.write, every=0.001, play="Nodes")
     progress.start()
     assert heard.told.wait(SECONDS)
     progress.stop()
