@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from harness.cell.isolation import needs_internet
 from harness.cell.site import Site
 from harness.model import Environment, Phase
 from harness.spec import product_sources
+from harness.spec.merged import merged
 from harness.spec.own_words import translated
 
 WAY_OUT = "guest_internet"
@@ -53,12 +53,3 @@ def named_machines(phase: Phase) -> dict[str, list[str]]:
     """Return the variables by which the playbooks know the machines that leave in a phase, or were lost before it."""
     named = {"cluster_remove_nodes": list(phase.removed), "cluster_lost_nodes": list(phase.lost)}
     return {name: machines for name, machines in named.items() if machines}
-
-
-def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return two sets of variables as one: the second wins, but where both have a mapping, these are merged."""
-    both = dict(below)
-    for name, value in above.items():
-        there = both.get(name)
-        both[name] = merged(there, value) if isinstance(there, Mapping) and isinstance(value, Mapping) else value
-    return both

@@ -11,12 +11,12 @@ from harness.artifacts import refs
 from harness.artifacts.recipe import silent
 from harness.artifacts.store import Store
 from harness.artifacts.supply import Supply
-from harness.cell.variables import merged
 from harness.kube.client import Cluster
 from harness.kube.resources import NODE
 from harness.model import Cell
 from harness.plan import make_cell
 from harness.spec import load_spec
+from harness.spec.merged import merged
 from tests.embedded.playbooks.conftest import Bench, cell_of
 
 KUBECTL = "sudo kubectl --kubeconfig /etc/kubernetes/admin.conf"

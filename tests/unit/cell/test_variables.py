@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.cell.site import Site
-from harness.cell.variables import merged, variables_of
+from harness.cell.variables import variables_of
 from harness.model import Cell, Environment, Mirror, Phase
 from harness.paths import project_dir
 from harness.spec import load_spec
@@ -54,20 +54,6 @@ def test_what_a_run_gives_has_the_products_names_too(tmp_path: Path) -> None:
 
 def test_a_phase_is_told_where_its_products_files_are(tmp_path: Path) -> None:
     assert given(tmp_path, factor=1.0)["cluster_files_url"] == "http://m/files/1"
-
-
-def test_fragments_of_both_reach_the_playbooks() -> None:
-    phase = {"cluster_kubelet_config": {"maxPods": 120, "evictionHard": {"memory.available": "5%"}}, "a": 1, "b": [1]}
-    infra = {"cluster_kubelet_config": {"failSwapOn": False, "evictionHard": {"nodefs.available": "1%"}}, "b": [2]}
-    assert merged(phase, infra) == {
-        "cluster_kubelet_config": {
-            "maxPods": 120,
-            "evictionHard": {"memory.available": "5%", "nodefs.available": "1%"},
-            "failSwapOn": False,
-        },
-        "a": 1,
-        "b": [2],
-    }
 
 
 def test_machines_reach_the_internet_where_the_cells_policy_lets_them(tmp_path: Path) -> None:
