@@ -24,6 +24,16 @@ class PlannedStep(StatusModel):
     machines: Words = Field(default=(), description="Machines that it changes.")
 
 
+class AppliedState(StatusModel):
+    """What was last applied with success."""
+
+    digest: Digest = Field(default="", description="Digest of everything that was applied.")
+    version: str = Field(default="", description="Kubernetes version.")
+    machines: Words = Field(default=(), description="Machines of the cluster.")
+    digests: dict[str, Digest] = Field(default_factory=dict, description="Digest of each part, by the part's name.")
+    variables: FreeForm = Field(default_factory=dict, description="Variables that the playbooks were given.")
+
+
 class CurrentOperation(StatusModel):
     """The operation that an executor runs now."""
 
@@ -38,16 +48,7 @@ class CurrentOperation(StatusModel):
     started: Moment = Field(default=None, description="When it began.")
     play: Line | None = Field(default=None, description="The play that runs.")
     task: Line | None = Field(default=None, description="The task that runs.")
-
-
-class AppliedState(StatusModel):
-    """What was last applied with success."""
-
-    digest: Digest = Field(default="", description="Digest of everything that was applied.")
-    version: str = Field(default="", description="Kubernetes version.")
-    machines: Words = Field(default=(), description="Machines of the cluster.")
-    digests: dict[str, Digest] = Field(default_factory=dict, description="Digest of each part, by the part's name.")
-    variables: FreeForm = Field(default_factory=dict, description="Variables that the playbooks were given.")
+    applies: AppliedState | None = Field(default=None, description="What is applied once it has succeeded.")
 
 
 class PastOperation(StatusModel):

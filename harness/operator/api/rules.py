@@ -22,6 +22,10 @@ from harness.operator.api.defaults import defaulted
 from harness.operator.api.twins import broken, network_of
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Variables that the operator sets, whatever spec.variables says.
+OPERATORS_OWN = frozenset(
+    f"cluster_{name}" for name in ("hosts", "kubeconfig_path", "etcd_snapshot_path", "remove_nodes", "lost_nodes")
+)
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,8 @@ def _variables(cd: ClusterDeployment) -> Iterator[SpecMistake]:
         if VARIABLE.fullmatch(name) is None:
             message, remedy = f"{json.dumps(name)} is no name of a variable", "use letters, digits and '_'"
             yield SpecMistake("spec.variables", message, remedy)
+        elif name in OPERATORS_OWN:
+            yield SpecMistake(f"spec.variables.{name}", "the operator sets this variable itself", "remove it")
 
 
 def _of_form(error: ValidationError) -> list[SpecMistake]:

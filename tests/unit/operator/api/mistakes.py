@@ -9,7 +9,7 @@ from tests.unit.operator.api.objects import deployment, wanted_set
 Json = dict[str, Any]
 CP = wanted_set("cp", "control-plane")
 # What only the rules of the operator tell: a definition knows no table of releases, and compares no names of sets.
-JUDGED = {"unknown version", "a machine in two sets", "name of a variable"}
+JUDGED = {"unknown version", "a machine in two sets", "name of a variable", "variable of the operator"}
 # case -> the object, the field, and words of the mistake or of its remedy
 BAD: dict[str, tuple[Json, str, str]] = {
     "unknown version": (deployment(version="1.36.9"), "spec.version", "use 1.34.4, 1.35.4, 1.36.1, 1.36.3"),
@@ -103,6 +103,11 @@ BAD: dict[str, tuple[Json, str, str]] = {
         "write flags without dashes",
     ),
     "name of a variable": (deployment(variables={"a-b": 1}), "spec.variables", "use letters, digits and '_'"),
+    "variable of the operator": (
+        deployment(variables={"cluster_hosts": []}),
+        "spec.variables.cluster_hosts",
+        "the operator sets this variable itself: remove it",
+    ),
     "unknown field": (deployment(versoin="1.36.3"), "spec.versoin", "unknown field: remove it, or correct its name"),
     "long name": (deployment(name="c" * 31), "metadata.name", "use at most 30"),
 }

@@ -94,6 +94,7 @@ def test_free_form_is_what_is_meant_to_be() -> None:
         "ClusterDeployment.spec.kubernetes.kubeProxy.config",
         "ClusterDeployment.spec.variables",
         "Cluster.status.applied.variables",
+        "Cluster.status.operation.applies.variables",
     }
 
 
