@@ -1,0 +1,96 @@
+"""What is wanted of a cluster: its hosts, the variables of the playbooks, and digests to compare by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from harness.operator.api.cluster import AppliedState
+from harness.operator.api.clusterdeployment import ClusterDeployment
+from harness.operator.api.machine import DeclaredMachine
+from harness.operator.api.resources import RETRY_ANNOTATION
+from harness.operator.api.sets import WantedSet
+from harness.operator.decide.canonical import digest_of
+from harness.operator.decide.fields import PARTS, in_part
+from harness.operator.decide.hosts import Host, hosts_of
+from harness.operator.decide.releases import KnownReleases
+from harness.operator.decide.variables import variables_of, versions_of
+
+
+@dataclass(frozen=True)
+class Desired:
+    """A wish, complete enough to be carried out.
+
+    hosts: the claimed machines, in the inventory's order.  sets: what machines are wanted.
+    variables: of the playbooks, but for those that only the executor knows (`fields.OF_THE_EXECUTOR`).
+    digests: of each part of the cluster.  digest: of all that an operation is given; a failure is remembered by it.
+    refused: what is wrong with the object; nothing is deployed while there is anything.
+    deleting: somebody deleted the object.  reset: its machines are to be reset then.
+    """
+
+    cluster: str
+    namespace: str
+    version: str
+    hosts: tuple[Host, ...]
+    sets: tuple[WantedSet, ...]
+    variables: Mapping[str, Any]
+    digests: Mapping[str, str]
+    digest: str
+    paused: bool = False
+    deleting: bool = False
+    reset: bool = True
+    retries: int = 2
+    refused: tuple[str, ...] = ()
+
+    @property
+    def machines(self) -> tuple[str, ...]:
+        """Return the names of the claimed Machines."""
+        return tuple(host.machine for host in self.hosts)
+
+
+def desired(
+    cd: ClusterDeployment,
+    machines: Iterable[DeclaredMachine],
+    releases: KnownReleases,
+    applied: AppliedState | None = None,
+    refused: Sequence[str] = (),
+) -> Desired:
+    """Return what an object wants.
+
+    Args:
+        cd: with all defaults.  machines: all that there are; those that it has not claimed do not count.
+        applied: what was deployed last, if anything.  refused: what is wrong with the object.
+    """
+    hosts = hosts_of(cd, machines)
+    inventory = [{"name": host.name, "address": host.address} for host in hosts]
+    variables = variables_of(cd, versions_of(cd, releases, applied), inventory)
+    parts: dict[str, Any] = {part: in_part(variables, part) for part in PARTS}
+    parts["machines"] = [(host.name, host.address, host.groups) for host in hosts]
+    return Desired(
+        cluster=cd.metadata.name,
+        namespace=cd.metadata.namespace,
+        version=cd.spec.version,
+        hosts=hosts,
+        sets=cd.spec.machine_sets,
+        variables=variables,
+        digests={part: digest_of(content) for part, content in parts.items()},
+        digest=digest_of(_inputs(cd, hosts, variables)),
+        paused=cd.spec.paused,
+        deleting=cd.metadata.deletion_timestamp is not None,
+        reset=cd.spec.deletion.machines == "Reset",
+        retries=cd.spec.jobs.retries,
+        refused=tuple(refused),
+    )
+
+
+def _inputs(cd: ClusterDeployment, hosts: Sequence[Host], variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all that decides how an operation ends, as far as the objects tell, and what asks for it again."""
+    return {
+        "variables": variables,
+        "hosts": [{**asdict(host), "key": host.key.model_dump()} for host in hosts],
+        "image": cd.spec.playbooks.image,
+        "access": cd.spec.access,
+        "deadline": cd.spec.jobs.deadline_seconds,
+        "retry": cd.metadata.annotations.get(RETRY_ANNOTATION),
+    }

@@ -1,0 +1,55 @@
+"""What there is of a cluster: what was deployed, what runs, what ended, and which machines have trouble."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from harness.operator.api.cluster import AppliedState, CurrentOperation, DeclaredCluster, PastOperation
+from harness.operator.api.conditions import REACHABLE
+from harness.operator.api.machine import DeclaredMachine
+
+SUCCEEDED, FAILED, INTERRUPTED = "succeeded", "failed", "interrupted"
+RESET = "reset"  # the operation after which nothing is deployed any more
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What there is.
+
+    now: the caller's clock.  sequence: of the last operation that began.  running: the operation that runs.
+    applied: what was deployed last.  history: the operations that ended, the latest first.
+    trouble: by the name of a Machine, why it cannot be used now.
+    """
+
+    now: datetime
+    sequence: int = 0
+    running: CurrentOperation | None = None
+    applied: AppliedState | None = None
+    history: tuple[PastOperation, ...] = ()
+    trouble: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def touched(self) -> bool:
+        """Tell whether something is or may be deployed: a failed operation may have begun anything."""
+        if self.applied is not None:
+            return True
+        return bool(self.history) and (self.history[0].operation, self.history[0].outcome) != (RESET, SUCCEEDED)
+
+
+def observed(cluster: DeclaredCluster | None, machines: Iterable[DeclaredMachine], now: datetime) -> Observed:
+    """Return what the objects of a cluster say; `cluster` is None before there is one."""
+    trouble = {machine.metadata.name: said for machine in machines if (said := trouble_of(machine))}
+    if cluster is None:
+        return Observed(now, trouble=trouble)
+    status = cluster.status
+    return Observed(now, status.sequence, status.operation, status.applied, status.history, trouble)
+
+
+def trouble_of(machine: DeclaredMachine) -> str:
+    """Return why a machine cannot be used now, "" where nothing speaks against it."""
+    if machine.metadata.deletion_timestamp is not None:
+        return "it is being deleted"
+    found = next((c for c in machine.status.conditions if c.type == REACHABLE), None)
+    return found.message or found.reason if found is not None and found.status != "True" else ""

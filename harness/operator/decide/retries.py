@@ -1,0 +1,71 @@
+"""Failures, remembered by the digest of what an operation was given.
+
+An operation that failed begins again when its inputs change, which the annotation `cluster.vmatrix.dev/retry` is one
+of. Where the infrastructure is to blame it begins again by itself, after a delay that grows, at most `jobs.retries`
+times.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from harness.errors import Blame
+from harness.kube.objects import parse_time
+from harness.operator.api.cluster import PastOperation
+from harness.operator.api.resources import RETRY_ANNOTATION
+from harness.operator.decide.desired import Desired
+from harness.operator.decide.observed import INTERRUPTED, RESET, SUCCEEDED, Observed
+from harness.operator.decide.verdicts import Wait, WaitReason
+
+FIRST_SECONDS = 30  # policy: what restarts, such as an API server or an SSH server, is back by then
+LONGEST_SECONDS = 600  # policy: a person who repairs something does not wait longer for the next try
+REMEDY = f"change the object, or give annotation {RETRY_ANNOTATION} another value, to try again"
+
+
+def last_failure(operation: str, desired: Desired, observed: Observed) -> PastOperation | None:
+    """Return the last end of an operation with these very inputs if it was a failure, None otherwise."""
+    same = (p for p in observed.history if (p.operation, p.digest) == (operation, desired.digest))
+    last = next(same, None)
+    return last if last is not None and last.outcome != SUCCEEDED else None
+
+
+def held_back(operation: str, desired: Desired, observed: Observed) -> Wait | None:
+    """Return why an operation that failed with these very inputs does not begin again now; None if it may."""
+    last = last_failure(operation, desired, observed)
+    if last is None:
+        return None
+    passing = last.blame == Blame.INFRA or last.outcome == INTERRUPTED
+    if not passing or last.attempt > desired.retries:
+        return Wait(WaitReason.FAILED, _failed(last))
+    left = _left(last, observed)
+    if left <= 0:
+        return None
+    said = f"{operation} failed, {_cause(last)}; attempt {last.attempt + 1} of {desired.retries + 1} follows"
+    return Wait(WaitReason.RETRY_LATER, said, left)
+
+
+def delay_seconds(attempt: int) -> int:
+    """Return how long to wait after an attempt: twice as long each time."""
+    return int(min(FIRST_SECONDS * 2 ** (min(attempt, 10) - 1), LONGEST_SECONDS))
+
+
+def _left(last: PastOperation, observed: Observed) -> float:
+    """Return how many seconds of the delay are left; a clock that was set back makes it no longer."""
+    wait = delay_seconds(last.attempt)
+    if last.ended is None:
+        return 0
+    since = observed.now - parse_time(last.ended)
+    return min((timedelta(seconds=wait) - since).total_seconds(), wait)
+
+
+def _failed(last: PastOperation) -> str:
+    tried = f" {last.attempt} times" if last.attempt > 1 else ""
+    leave = " (or set spec.deletion.machines to Leave)" if last.operation == RESET else ""
+    hint = f"; {last.hint}" if last.hint else ""
+    return f"{last.operation} failed{tried}, {_cause(last)}{hint}; {REMEDY}{leave}"
+
+
+def _cause(last: PastOperation) -> str:
+    where = f" on {last.host}" if last.host else ""
+    task = f" at task {last.task!r}{where}" if last.task else where
+    return f"{last.blame or 'nobody known'} to blame{task}: {last.summary or last.outcome}"

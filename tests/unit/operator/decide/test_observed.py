@@ -1,0 +1,59 @@
+"""What the objects of a cluster say of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.operator.api.cluster import DeclaredCluster
+from harness.operator.api.machine import DeclaredMachine
+from harness.operator.decide.effects import begun, ended
+from harness.operator.decide.observed import Observed, observed
+from harness.operator.decide.operations import next_operation
+from tests.unit.operator.decide.wishes import NOW, claimed, deployed, operation, past, wish
+
+
+def machine(status: str | None = None, message: str = "", **metadata: Any) -> DeclaredMachine:
+    """Return a Machine with a condition Reachable."""
+    one = claimed("m-1", "cp").model_dump(by_alias=True)
+    one["metadata"] |= metadata
+    if status is not None:
+        condition = {"type": "Reachable", "status": status, "reason": "NoAnswer", "message": message}
+        one["status"]["conditions"] = [{**condition, "lastTransitionTime": "2026-11-23T11:00:00Z"}]
+    return DeclaredMachine.model_validate(one)
+
+
+@pytest.mark.parametrize(
+    ("given", "trouble"),
+    [
+        (machine(), {}),
+        (machine("True"), {}),
+        (machine("False", "no answer at 192.0.2.11:22"), {"m-1": "no answer at 192.0.2.11:22"}),
+        (machine("Unknown"), {"m-1": "NoAnswer"}),
+        (machine("True", deletionTimestamp="2026-11-23T11:00:00Z"), {"m-1": "it is being deleted"}),
+    ],
+)
+def test_machines_that_cannot_be_used_have_trouble(given: DeclaredMachine, trouble: dict[str, str]) -> None:
+    assert observed(None, [given], NOW) == Observed(NOW, trouble=trouble)
+
+
+def test_what_is_decided_survives_the_status_of_the_cluster() -> None:
+    running = begun(Observed(NOW), operation(next_operation(wish(), Observed(NOW))))
+    for world in (running, ended(running), ended(running, "failed", "infra"), deployed(wish())):
+        status = {
+            "sequence": world.sequence,
+            "operation": world.running.model_dump(by_alias=True) if world.running is not None else None,
+            "applied": world.applied.model_dump(by_alias=True) if world.applied is not None else None,
+            "history": [one.model_dump(by_alias=True) for one in world.history],
+        }
+        cluster = DeclaredCluster.model_validate({"metadata": {"name": "guest"}, "status": status})
+        assert observed(cluster, (), NOW) == world
+
+
+def test_something_is_deployed_until_a_reset_has_succeeded() -> None:
+    assert not Observed(NOW).touched
+    assert deployed(wish()).touched
+    assert Observed(NOW, history=(past(wish()),)).touched
+    assert Observed(NOW, history=(past(wish(), "reset"), past(wish()))).touched
+    assert not Observed(NOW, history=(past(wish(), "reset", outcome="succeeded"), past(wish()))).touched

@@ -1,0 +1,254 @@
+"""What holds for every wish and every world, tried with many of both."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from harness.operator.decide.canonical import digest_of
+from harness.operator.decide.desired import Desired
+from harness.operator.decide.effects import begun, ended
+from harness.operator.decide.observed import Observed
+from harness.operator.decide.operations import next_operation, plan
+from harness.operator.decide.retries import LONGEST_SECONDS
+from harness.operator.decide.verdicts import Nothing, Operation, Verdict, Wait
+from tests.unit.operator.api.objects import wanted_set
+from tests.unit.operator.decide.wishes import NOW, claimed, past, wish
+
+# No time limits: a busy host is slow.
+many = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+STEPS = 40  # more than any way to the end has: three tries of two operations, and a wait before each
+SETS = (
+    (wanted_set("cp", "control-plane", "worker"), wanted_set("w", "worker", replicas=2)),
+    (wanted_set("cp", "control-plane"), wanted_set("w", "worker", replicas=3)),
+    (wanted_set("cp", "control-plane", "worker", replicas=3),),
+)
+specs = st.fixed_dictionaries(
+    {},
+    optional={
+        "version": st.sampled_from(["1.36.1", "1.36.3"]),
+        "paused": st.booleans(),
+        "addons": st.just([{"name": "metrics-server"}]),
+        "variables": st.dictionaries(st.sampled_from(["cluster_a", "cluster_b"]), st.integers(), max_size=2),
+        "deletion": st.fixed_dictionaries({"machines": st.sampled_from(["Reset", "Leave"])}),
+        "jobs": st.fixed_dictionaries({"retries": st.integers(0, 4)}),
+    },
+)
+FOREIGN = "x-"  # begins the names of machines that an earlier object of the same name claimed
+mine = st.sampled_from(["m-1", "m-2", "m-3", "m-4", "m-5"])
+others = st.sampled_from([f"{FOREIGN}1", f"{FOREIGN}2"])
+fleet = st.dictionaries(mine | others, st.sampled_from(["cp", "w", "gone"]))
+
+
+@st.composite
+def wishes(draw: st.DrawFn, *, complete: bool = False) -> Desired:
+    """Return a wish with all its machines, or with any, claimed by it and by others."""
+    spec: dict[str, Any] = draw(specs)
+    sets = draw(st.sampled_from(SETS))
+    found = draw(fleet)
+    if complete or draw(st.booleans()):
+        names = [one["name"] for one in sets for _ in range(one["replicas"])]
+        found = {f"m-{number}": name for number, name in enumerate(names, 1)}
+    machines = (claimed(n, s, uid="other") if n.startswith(FOREIGN) else claimed(n, s) for n, s in found.items())
+    if complete:
+        return wish(*sets, machines=tuple(machines), **{**spec, "paused": False})
+    return wish(
+        *sets,
+        machines=tuple(machines),
+        retry=draw(st.sampled_from([None, "1"])),
+        deleted=draw(st.booleans()),
+        refused=draw(st.sampled_from([(), (), ("wrong",)])),
+        **spec,
+    )
+
+
+@st.composite
+def worlds(draw: st.DrawFn, one: Desired) -> Observed:
+    """Return a world with any past, of this wish and of others, and perhaps with an operation that runs."""
+    wanted = (one, draw(wishes()))
+    history = tuple(
+        past(
+            draw(st.sampled_from(wanted)),
+            draw(st.sampled_from(["deploy", "reset"])),
+            ago=draw(st.integers(0, 1000)),
+            sequence=number,
+            attempt=draw(st.integers(1, 4)),
+            outcome=draw(st.sampled_from(["succeeded", "failed", "interrupted"])),
+            blame=draw(st.sampled_from(["product", "infra", "harness", None])),
+        )
+        for number in range(draw(st.integers(0, 4)), 0, -1)
+    )
+    ready = replace(draw(st.sampled_from(wanted)), deleting=False, paused=False, refused=())
+    applied = begun_of(ready) if draw(st.booleans()) else None
+    trouble = draw(st.dictionaries(st.sampled_from(["m-1", "m-2"]), st.just("no answer"), max_size=1))
+    world = Observed(NOW, len(history), None, applied, history, trouble)
+    verdict = next_operation(replace(one, paused=False), world)
+    return begun(world, verdict) if isinstance(verdict, Operation) and draw(st.booleans()) else world
+
+
+def begun_of(one: Desired) -> Any:
+    """Return what a wish applies, if it could be deployed."""
+    verdict = next_operation(one, Observed(NOW))
+    return verdict.applies if isinstance(verdict, Operation) else None
+
+
+both = wishes().flatmap(lambda one: st.tuples(st.just(one), worlds(one)))
+
+
+def lived(one: Desired, world: Observed, blames: Sequence[str] = ()) -> tuple[list[Operation], Verdict, Observed]:
+    """Return what begins, one after the other, until nothing more happens by itself; the last verdict, and the world.
+
+    blames: of the operations that fail, in order; those after them succeed.
+    """
+    begins: list[Operation] = []
+    left = iter(blames)
+    for _ in range(STEPS):
+        if world.running is not None:
+            blame = next(left, None)
+            world = ended(world, "succeeded" if blame is None else "failed", blame)
+        verdict = next_operation(one, world)
+        if isinstance(verdict, Operation):
+            begins.append(verdict)
+            world = begun(world, verdict)
+        elif isinstance(verdict, Wait) and verdict.again_seconds is not None:
+            world = replace(world, now=world.now + timedelta(seconds=verdict.again_seconds))
+        else:
+            return begins, verdict, world
+    raise AssertionError(f"no end after {STEPS} steps: {[one.name for one in begins]}")
+
+
+@many
+@given(both)
+def test_operations_that_succeed_lead_to_nothing_more_to_do(pair: tuple[Desired, Observed]) -> None:
+    one, world = pair
+    begins, verdict, world = lived(one, world)
+    assert len(begins) <= 1
+    if isinstance(verdict, Wait):  # what only an edit or a machine can end
+        assert verdict.reason in {"Paused", "NotAccepted", "WaitingForMachines", "NotSupportedYet", "Failed"}
+    else:
+        assert isinstance(verdict, Nothing)
+        assert plan(one, world) == ()
+
+
+@many
+@given(wishes(complete=True))
+def test_a_wish_with_all_its_machines_comes_true_in_one_operation(one: Desired) -> None:
+    (deploy,), verdict, world = lived(one, Observed(NOW))
+    assert (deploy.name, verdict) == ("deploy", Nothing())
+    (reset,), verdict, world = lived(replace(one, deleting=True, reset=True), world)
+    assert (reset.name, verdict, world.applied) == ("reset", Nothing(), None)
+
+
+@many
+@given(wishes(complete=True), st.lists(st.sampled_from(["infra", "infra", "infra", "product"]), min_size=6))
+def test_whatever_fails_ends_after_the_retries_and_begins_again_after_a_change(one: Desired, blames: list[str]) -> None:
+    begins, verdict, world = lived(one, Observed(NOW), blames)
+    final = blames.index("product") + 1 if "product" in blames else len(blames)
+    assert len(begins) == min(one.retries + 1, final)
+    assert [(found.sequence, found.attempt) for found in begins] == [(1, n) for n in range(1, len(begins) + 1)]
+    assert isinstance(verdict, Wait)
+    assert verdict.reason == "Failed"
+    (again,), verdict, _ = lived(replace(one, digest="of other inputs"), world)
+    assert (again.sequence, again.attempt, verdict) == (2, 1, Nothing())
+
+
+@many
+@given(both)
+def test_never_two_operations_at_once(pair: tuple[Desired, Observed]) -> None:
+    one, world = pair
+    verdict = next_operation(one, world)
+    if world.running is not None:
+        assert isinstance(verdict, Wait)
+        assert verdict.reason in {"OperationRunning", "Paused"}
+    elif isinstance(verdict, Operation):
+        after = next_operation(one, begun(world, verdict))
+        assert isinstance(after, Wait)
+
+
+@many
+@given(both)
+def test_only_claimed_machines_are_touched_and_reset_only_follows_a_deletion(pair: tuple[Desired, Observed]) -> None:
+    one, world = pair
+    verdict = next_operation(one, world)
+    if isinstance(verdict, Operation):
+        assert set(verdict.machines) <= set(one.machines)
+        assert not [name for name in verdict.machines if name.startswith(FOREIGN)]
+        assert verdict.machines
+        assert (verdict.name == "reset") == one.deleting
+        if verdict.name == "deploy":
+            wanted = {found.name: found.replicas for found in one.sets}
+            have = [host.set_name for host in one.hosts]
+            assert {name: have.count(name) for name in {*have, *wanted}} == wanted
+            assert not world.trouble.keys() & set(one.machines)
+            assert not one.refused
+
+
+@many
+@given(both)
+def test_a_number_is_never_used_twice(pair: tuple[Desired, Observed]) -> None:
+    one, world = pair
+    verdict = next_operation(one, world)
+    if isinstance(verdict, Operation):
+        assert all(
+            (verdict.sequence, verdict.attempt) != (found.sequence, found.attempt) or found.operation != verdict.name
+            for found in world.history
+        )
+
+
+@many
+@given(both)
+def test_a_delay_is_short_and_runs_out(pair: tuple[Desired, Observed]) -> None:
+    one, world = pair
+    verdict = next_operation(one, world)
+    if isinstance(verdict, Wait) and verdict.again_seconds is not None:
+        assert 0 < verdict.again_seconds <= LONGEST_SECONDS
+        later = replace(world, now=world.now + timedelta(seconds=verdict.again_seconds))
+        assert isinstance(next_operation(one, later), Operation)
+
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@many
+@given(st.dictionaries(st.text(max_size=3), plain, max_size=5), st.randoms())
+def test_a_digest_does_not_depend_on_the_order_of_keys(content: dict[str, Any], chance: random.Random) -> None:
+    assert digest_of(shuffled(content, chance)) == digest_of(content)
+
+
+def shuffled(content: Any, chance: random.Random) -> Any:
+    """Return the same plain data with the keys of every mapping in another order."""
+    if isinstance(content, Mapping):
+        keys = list(content)
+        chance.shuffle(keys)
+        return {key: shuffled(content[key], chance) for key in keys}
+    return [shuffled(one, chance) for one in content] if isinstance(content, list) else content
+
+
+@many
+@given(st.randoms())
+def test_a_wish_has_the_same_digests_however_its_variables_are_written(chance: random.Random) -> None:
+    own = {"cluster_kubelet_config": {"maxPods": 1, "failSwapOn": False}, "cluster_b": {"x": [1], "y": 2}}
+    first, second = wish(variables=own), wish(variables=shuffled(own, chance))
+    assert (first.digest, first.digests) == (second.digest, second.digests)
+
+
+@many
+@given(st.permutations(range(3)))
+def test_a_wish_does_not_depend_on_the_order_of_machines(order: list[int]) -> None:
+    machines = (claimed("cp-0", "cp"), claimed("w-1", "w"), claimed("w-2", "w"))
+    assert wish(machines=tuple(machines[number] for number in order)) == wish(machines=machines)
+
+
+def test_different_inputs_have_different_digests() -> None:
+    found = {digest_of(content) for content in ({}, {"a": 1}, {"a": "1"}, {"a": None}, {"b": 1}, [1, 2], [2, 1])}
+    assert len(found) == 7

@@ -1,0 +1,91 @@
+"""What the playbooks are given for a ClusterDeployment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.operator.decide.fields import OF_THE_EXECUTOR
+from tests.unit.operator.api import objects
+from tests.unit.operator.decide.wishes import wish
+
+
+def test_the_least_object_sets_everything_that_the_playbooks_require() -> None:
+    made = wish().variables
+    assert made["cluster_hosts"] == [
+        {"name": "cp-0", "address": "192.0.2.10"},
+        {"name": "w-1", "address": "192.0.2.11"},
+        {"name": "w-2", "address": "192.0.2.12"},
+    ]
+    assert made["cluster_kubernetes_version"] == "1.36.3"
+    assert (made["cluster_etcd_version"], made["cluster_coredns_version"]) == ("3.6.8", "1.14.2")
+    assert (made["cluster_pause_version"], made["cluster_runc_version"]) == ("3.10.2", "1.5.2")
+    assert (made["cluster_containerd_version"], made["cluster_cni_plugins_version"]) == ("2.4.2", "1.9.1")
+    assert made["cluster_flannel_version"] == "0.28.4"
+    assert made["cluster_mirror_url"] == objects.SOURCE["mirror"]
+    assert made["cluster_image_registry"] == objects.SOURCE["registry"]
+    assert made["cluster_artifact_source"] == "mirror"
+    assert (made["cluster_pod_cidr"], made["cluster_service_cidr"]) == ("10.243.0.0/16", "10.95.0.0/16")
+
+
+def test_what_only_the_executor_knows_is_left_to_it() -> None:
+    assert not made_of(variables=dict.fromkeys(OF_THE_EXECUTOR, "/tmp/mine")).keys() & set(OF_THE_EXECUTOR)
+
+
+def made_of(**spec: Any) -> dict[str, Any]:
+    """Return the variables of a spec."""
+    return dict(wish(**spec).variables)
+
+
+@pytest.mark.parametrize(
+    ("spec", "name", "value"),
+    [
+        ({"network": {"vxlan": {"port": 8473}}}, "cluster_vxlan_port", 8473),
+        ({"network": {"vxlan": {"mtu": 1400}}}, "cluster_vxlan_mtu", 1400),
+        ({"network": {"dnsDomain": "a.b"}}, "cluster_dns_domain", "a.b"),
+        ({"network": {"plugin": "routes"}}, "cluster_network_plugin", "routes"),
+        ({"runtime": {"config": {"a": 1}}}, "cluster_containerd_config", {"a": 1}),
+        ({"runtime": {"version": "1.7.35"}}, "cluster_containerd_version", "1.7.35"),
+        ({"components": {"cni-plugins": "1.8.0"}}, "cluster_cni_plugins_version", "1.8.0"),
+        ({"etcd": {"extraArgs": {"a": "1"}}}, "cluster_etcd_extra_args", {"a": "1"}),
+        ({"kubernetes": {"apiServer": {"extraArgs": {"v": "2"}}}}, "cluster_apiserver_extra_args", {"v": "2"}),
+        (
+            {"kubernetes": {"controllerManager": {"extraArgs": {"v": "2"}}}},
+            "cluster_controller_manager_extra_args",
+            {"v": "2"},
+        ),
+        ({"kubernetes": {"scheduler": {"extraArgs": {"v": "2"}}}}, "cluster_scheduler_extra_args", {"v": "2"}),
+        ({"kubernetes": {"kubeProxy": {"mode": "iptables"}}}, "cluster_kube_proxy_mode", "iptables"),
+        ({"kubernetes": {"kubeProxy": {"config": {"a": 1}}}}, "cluster_kube_proxy_config", {"a": 1}),
+        ({"addons": [{"name": "metrics-server"}]}, "cluster_metrics_server_version", "0.9.0"),
+        ({"addons": [{"name": "metrics-server", "version": "1.0"}]}, "cluster_metrics_server_version", "1.0"),
+        ({"source": {"type": "Upstream", "registry": "r/x"}}, "cluster_artifact_source", "upstream"),
+        ({"variables": {"cluster_drain_timeout": 60}}, "cluster_drain_timeout", 60),
+        ({"variables": {"cluster_vxlan_port": 4789}}, "cluster_vxlan_port", 4789),
+    ],
+)
+def test_a_field_becomes_a_variable(spec: dict[str, Any], name: str, value: Any) -> None:
+    assert made_of(**spec)[name] == value
+
+
+def test_versions_of_what_is_not_deployed_are_not_given() -> None:
+    assert "cluster_flannel_version" not in made_of(network={"plugin": "routes"})
+    assert "cluster_metrics_server_version" not in made_of()
+    assert "cluster_mirror_url" not in made_of(source={"type": "Upstream"})
+
+
+def test_mappings_of_variables_and_fields_go_side_by_side() -> None:
+    kubelet = {"config": {"maxPods": 50, "evictionHard": {"memory.available": "5%"}}}
+    own = {"cluster_kubelet_config": {"failSwapOn": False, "evictionHard": {"nodefs.available": "1%"}}}
+    assert made_of(kubernetes={"kubelet": kubelet}, variables=own)["cluster_kubelet_config"] == {
+        "maxPods": 50,
+        "failSwapOn": False,
+        "evictionHard": {"memory.available": "5%", "nodefs.available": "1%"},
+    }
+
+
+def test_an_unknown_version_of_kubernetes_leaves_out_what_belongs_to_it() -> None:
+    made = made_of(version="1.99.0")
+    assert "cluster_etcd_version" not in made
+    assert made["cluster_containerd_version"] == "2.4.2"

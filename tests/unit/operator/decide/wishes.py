@@ -1,0 +1,79 @@
+"""Wishes and worlds for tests of what is decided, made from objects as a person writes them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from harness.kube.objects import stamp
+from harness.operator.api.cluster import AppliedState, PastOperation
+from harness.operator.api.defaults import defaulted
+from harness.operator.api.machine import DeclaredMachine
+from harness.operator.decide.desired import Desired, desired
+from harness.operator.decide.observed import Observed
+from harness.operator.decide.operations import next_operation
+from harness.operator.decide.releases import load_releases
+from harness.operator.decide.verdicts import Operation, Verdict, Wait
+from tests.unit.operator.api import objects
+
+NOW = datetime(2026, 11, 23, 12, 0, 0, tzinfo=UTC)
+UID = "7d3a"
+CP = objects.wanted_set("cp", "control-plane", "worker")
+WORKERS = objects.wanted_set("w", "worker", replicas=2)
+
+
+def claimed(name: str, set_name: str, *, uid: str = UID, cluster: str = "guest", **spec: Any) -> DeclaredMachine:
+    """Return a Machine that the cluster has claimed for a set; its address is made of the number in its name."""
+    number = int("".join(filter(str.isdigit, name)) or 0)
+    claim = {"cluster": cluster, "set": set_name, "uid": uid}
+    obj = objects.machine(name, **{"address": f"192.0.2.{number + 10}", "claim": claim, **spec})
+    return DeclaredMachine.model_validate(obj)
+
+
+MACHINES = (claimed("cp-0", "cp"), claimed("w-1", "w"), claimed("w-2", "w"))
+
+
+def wish(
+    *sets: dict[str, Any],
+    machines: tuple[DeclaredMachine, ...] = MACHINES,
+    retry: str | None = None,
+    deleted: bool = False,
+    applied: AppliedState | None = None,
+    refused: tuple[str, ...] = (),
+    **spec: Any,
+) -> Desired:
+    """Return the wish for a cluster of one control plane and two workers, or of these sets."""
+    obj = objects.deployment(*(sets or (CP, WORKERS)), **spec)
+    obj["metadata"]["uid"] = UID
+    if retry is not None:
+        obj["metadata"]["annotations"] = {"cluster.vmatrix.dev/retry": retry}
+    if deleted:
+        obj["metadata"]["deletionTimestamp"] = stamp(NOW)
+    return desired(defaulted(obj), machines, load_releases(), applied, refused)
+
+
+def deployed(one: Desired, **more: Any) -> Observed:
+    """Return the world in which a wish has come true."""
+    made = operation(next_operation(one, Observed(NOW)))
+    return Observed(
+        NOW, sequence=1, applied=made.applies, history=(past(one, outcome="succeeded", blame=None),), **more
+    )
+
+
+def past(one: Desired, name: str = "deploy", *, ago: float = 0, **fields: Any) -> PastOperation:
+    """Return an operation with a wish's inputs that ended some seconds ago; it failed by the product's fault."""
+    ended = stamp(NOW - timedelta(seconds=ago))
+    given = {"sequence": 1, "outcome": "failed", "blame": "product", "digest": one.digest, "ended": ended, **fields}
+    return PastOperation(operation=name, **given)
+
+
+def operation(verdict: Verdict) -> Operation:
+    """Return a verdict that has to be an operation."""
+    assert isinstance(verdict, Operation), verdict
+    return verdict
+
+
+def wait(verdict: Verdict) -> Wait:
+    """Return a verdict that has to be a wait."""
+    assert isinstance(verdict, Wait), verdict
+    return verdict
