@@ -13,17 +13,21 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from harness.artifacts.own import sources
 from harness.errors import BadInput, HarnessBug
+from harness.files import sha256_of
 
 HERE = Path(__file__).resolve().parent
 CATALOGUE = HERE / "catalogue.yml"
 MODULES = HERE / "modules"
 KUBERNETES = "kubernetes"
 IMAGE_PREFIX = "image/"
+LAYER_PREFIX = "layer/"  # layer/<repository>/<which>: what an image of several layers is made of
 SUITE = "trixie"  # whose packages an image has that names no other
 
 # Go's and Debian's word for each machine that uname(2) names, and the word of projects that mix both
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+PYTHON_ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
 MIXED = {"amd64": "x86_64", "arm64": "arm64"}
 
 
@@ -100,7 +104,7 @@ class Program(Recipes):
 class Image(_Strict):
     """One OCI image: a layer of Debian packages of a suite (when there are any) below a layer with our files."""
 
-    tags: Literal["kubernetes"] | dict[str, str]
+    tags: Literal["kubernetes", "sources"] | dict[str, str]
     files: dict[str, str] = {}
     debian: list[str] = []
     suite: str = SUITE
@@ -109,6 +113,27 @@ class Image(_Strict):
     entrypoint: list[str] = []
     command: list[str] = []
     user: str = ""
+
+
+class Wheels(_Strict):
+    """Python packages for the image's Python of a version: a lock beside this file, and paths that are left out."""
+
+    version: str
+    lock: str
+    without: list[str] = []
+
+
+class LayeredImage(Image):
+    """The image of vmatrix itself, of layers that are made and kept one by one.
+
+    `without` are patterns of Debian's paths that are left out, `joined` maps a file to the pattern of its parts, and
+    `users` gives users of no rights their number.
+    """
+
+    python: Wheels
+    without: list[str] = []
+    joined: dict[str, str] = {}
+    users: dict[str, int] = {}
 
 
 class Catalogue(_Strict):
@@ -121,7 +146,7 @@ class Catalogue(_Strict):
     kubernetes: dict[str, KubernetesRelease]
     modules: dict[str, WrapperModule]
     programs: dict[str, Program]
-    images: dict[str, Image]
+    images: dict[str, LayeredImage | Image]
     network_plugins: list[str] = []
     add_ons: list[str] = []
 
@@ -129,6 +154,8 @@ class Catalogue(_Strict):
         """Return the versions of a program, or the tags of an image (`image/<repository>`), newest entry first."""
         if name.startswith(IMAGE_PREFIX):
             return tuple(self.tags(name.removeprefix(IMAGE_PREFIX)))
+        if name in self.layers():
+            return (self.layers()[name],)
         versions = self.program(name).versions
         return tuple(self.kubernetes) if versions == KUBERNETES else tuple(versions)
 
@@ -142,8 +169,20 @@ class Catalogue(_Strict):
 
     def tags(self, repository: str) -> dict[str, str]:
         """Return an image's tags, each with the version of the programs in it."""
-        tags = self.image(repository).tags
+        image = self.image(repository)
+        if isinstance(image, LayeredImage):
+            return {sources.tag(image.model_dump(), sha256_of(HERE / image.python.lock), architecture()): ""}
+        tags = image.tags
         return tags if isinstance(tags, dict) else {f"v{version}": version for version in self.kubernetes}
+
+    def layers(self) -> dict[str, str]:
+        """Return the layers of images of several, lowest first, each with its version."""
+        layered = {name: image for name, image in self.images.items() if isinstance(image, LayeredImage)}
+        return {
+            f"{LAYER_PREFIX}{repository}/{which}": version
+            for repository, image in layered.items()
+            for which, version in (("debian", image.suite), ("python", image.python.version))
+        }
 
     def program(self, name: str) -> Program:
         """Return a program's entry. Raises BadInput when there is none."""
@@ -151,7 +190,7 @@ class Catalogue(_Strict):
             raise BadInput(f"there is no artifact `{name}`", hint="vmatrix artifacts list")
         return self.programs[name]
 
-    def image(self, repository: str) -> Image:
+    def image(self, repository: str) -> LayeredImage | Image:
         """Return an image's entry. Raises BadInput when there is none."""
         if repository not in self.images:
             raise BadInput(f"there is no artifact `{IMAGE_PREFIX}{repository}`", hint="vmatrix artifacts list")
@@ -170,7 +209,7 @@ class Catalogue(_Strict):
 
     def names(self) -> tuple[str, ...]:
         """Return every artifact's name, programs first."""
-        return (*self.programs, *(IMAGE_PREFIX + repository for repository in self.images))
+        return (*self.programs, *self.layers(), *(IMAGE_PREFIX + repository for repository in self.images))
 
 
 @cache

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -71,7 +71,7 @@ class Assembly:
             links = {**self.image.links, **self._applets(base, Path(temporary))}
             made = Path(temporary) / "layer.tar"
             layer.write(made, files=files, links=links, base=base, directories=FOLDERS)
-            return {"digest": write_layout(target, made, self.image)}
+            return {"digest": write_layout(target, [made], _config(self.image))}
 
     def _applets(self, base: Path | None, folder: Path) -> Mapping[str, str]:
         """Return a link for every applet of the multi-call program in the image, asked of the program itself."""
@@ -84,18 +84,23 @@ class Assembly:
         return {f"/usr/bin/{applet}": self.image.applets for applet in listed}
 
 
-def write_layout(target: Path, layer_tar: Path, image: Image) -> str:
-    """Write an OCI image layout of one layer into an empty folder; move the layer there; return the image's digest."""
+def write_layout(target: Path, layers: Sequence[Path], config: Mapping[str, Any]) -> str:
+    """Write an OCI image layout into an empty folder; move the layers there; return the image's digest.
+
+    Args:
+        layers: tar archives, lowest first.
+        config: how it runs.
+    """
     blobs = target / "blobs" / "sha256"
     blobs.mkdir(parents=True)
-    digest, size = sha256_of(layer_tar), layer_tar.stat().st_size
-    layer_tar.rename(blobs / digest)
-    config = of_one_layer(digest, _config(image))
+    described = [(sha256_of(path), path.stat().st_size) for path in layers]
+    for path, (digest, _) in zip(layers, described, strict=True):
+        path.rename(blobs / digest)
     manifest = {
         "schemaVersion": 2,
         "mediaType": MANIFEST,
-        "config": _blob(blobs, CONFIG, config),
-        "layers": [{"mediaType": LAYER, "digest": f"sha256:{digest}", "size": size}],
+        "config": _blob(blobs, CONFIG, of_layers([digest for digest, _ in described], config)),
+        "layers": [{"mediaType": LAYER, "digest": f"sha256:{digest}", "size": size} for digest, size in described],
     }
     descriptor = _blob(blobs, MANIFEST, manifest)
     index = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [descriptor]}
@@ -104,15 +109,15 @@ def write_layout(target: Path, layer_tar: Path, image: Image) -> str:
     return str(descriptor["digest"])
 
 
-def of_one_layer(digest: str, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configuration of an image of one layer, by the layer's SHA-256; `config` says how it runs."""
+def of_layers(digests: Sequence[str], config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configuration of an image, by the SHA-256 of its layers; `config` says how it runs."""
     return {
         "architecture": architecture(),
         "os": "linux",
         "created": EPOCH,
         "config": config,
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
-        "history": [{"created": EPOCH, "created_by": "vmatrix"}],
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}" for digest in digests]},
+        "history": [{"created": EPOCH, "created_by": "vmatrix"} for _ in digests],
     }
 
 

@@ -18,9 +18,12 @@ from typing import Any
 from harness import paths
 from harness.artifacts import catalogue as entries
 from harness.artifacts import release
-from harness.artifacts.catalogue import IMAGE_PREFIX, Catalogue
+from harness.artifacts.catalogue import IMAGE_PREFIX, LAYER_PREFIX, Catalogue, LayeredImage
 from harness.artifacts.gomod import Build
 from harness.artifacts.images import Assembly
+from harness.artifacts.own.debian_layer import DebianLayer
+from harness.artifacts.own.site_layer import SiteLayer
+from harness.artifacts.own.stack import Stack
 from harness.artifacts.recipe import (
     LIMITS,
     ArtifactLimits,
@@ -36,7 +39,7 @@ from harness.artifacts.recipe import (
 )
 from harness.artifacts.release import Download
 from harness.artifacts.workdir import hold, working
-from harness.errors import BadInput, InfraError
+from harness.errors import BadInput, HarnessBug, InfraError
 from harness.files import sha256_of
 
 RECORD = "artifact.json"
@@ -97,7 +100,7 @@ class Store:
         recipe = self.recipe(ref)
         found = self._read(ref, recipe)
         if found is None:
-            if isinstance(recipe, Assembly):
+            if isinstance(recipe, Assembly | SiteLayer | Stack):
                 self.ensure(recipe.inputs, progress)
             found = self._make(ref, recipe, progress)
         else:
@@ -135,8 +138,10 @@ class Store:
         `choose` decides how the programs in an image come.
         """
         self.catalogue.require(ref.name, ref.version)
+        if ref.name.startswith(LAYER_PREFIX):
+            return (self._layer(ref, choose),)
         if ref.name.startswith(IMAGE_PREFIX):
-            return (self._assembly(ref, choose),)
+            return (self._image(ref, choose),)
         recipes = self.catalogue.program(ref.name).recipes(ref.version)
         build = Build(ref, recipes.gomod, self.limits)
         if recipes.release is None or self.source is Source.GOMOD:
@@ -144,16 +149,31 @@ class Store:
         fetch = Download(ref, recipes.release, self.bases)
         return (fetch,) if self.source is Source.RELEASE else (fetch, build)
 
-    def _assembly(self, ref: Ref, choose: Callable[[Ref], Recipe]) -> Assembly:
+    def _image(self, ref: Ref, choose: Callable[[Ref], Recipe]) -> Assembly | Stack:
         repository = ref.name.removeprefix(IMAGE_PREFIX)
-        version = self.catalogue.tags(repository)[ref.version]
         image = self.catalogue.image(repository)
-        inputs = {}
-        for name in dict.fromkeys(source.partition("/")[0] for source in image.files.values()):
-            made_from = Ref(name, version)
-            recipe = choose(made_from)
-            inputs[made_from] = (key(recipe), self._directory(made_from, recipe) / FILES)
-        return Assembly(ref, image, inputs, self.limits)
+        if isinstance(image, LayeredImage):
+            layers = [Ref(name, version) for name, version in self.catalogue.layers().items()]
+            below = f"{LAYER_PREFIX}{repository}/"
+            return Stack(ref, image, self._inputs([one for one in layers if one.name.startswith(below)], choose))
+        version = self.catalogue.tags(repository)[ref.version]
+        names = dict.fromkeys(source.partition("/")[0] for source in image.files.values())
+        return Assembly(ref, image, self._inputs([Ref(name, version) for name in names], choose), self.limits)
+
+    def _layer(self, ref: Ref, choose: Callable[[Ref], Recipe]) -> DebianLayer | SiteLayer:
+        repository, _, which = ref.name.removeprefix(LAYER_PREFIX).rpartition("/")
+        image = self.catalogue.image(repository)
+        if not isinstance(image, LayeredImage):
+            raise HarnessBug(f"{ref} is a layer of an image that has none")
+        if which == "debian":
+            return DebianLayer(ref, image, self.limits)
+        below = Ref(f"{LAYER_PREFIX}{repository}/debian", image.suite)
+        return SiteLayer(ref, image, self._inputs([below], choose), self.limits)
+
+    def _inputs(self, refs: Iterable[Ref], choose: Callable[[Ref], Recipe]) -> dict[Ref, tuple[str, Path]]:
+        """Return the cache key and the folder of what an image is made of."""
+        recipes = {ref: choose(ref) for ref in refs}
+        return {ref: (key(recipe), self._directory(ref, recipe) / FILES) for ref, recipe in recipes.items()}
 
     def _directory(self, ref: Ref, recipe: Recipe) -> Path:
         return self.root / ref.name / ref.version / key(recipe)

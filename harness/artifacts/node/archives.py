@@ -10,7 +10,7 @@ import json
 import tarfile
 from pathlib import Path
 
-from harness.artifacts.images import PATH, of_one_layer
+from harness.artifacts.images import PATH, of_layers
 from harness.files import sha256_of
 
 LAYER = "layer.tar"
@@ -26,7 +26,7 @@ def write(target: Path, layer: Path, reference: str) -> None:
     """Write the archive of an image, called `reference` (NAME:TAG), of one layer: a tar archive of its file system."""
     manifest = [{"Config": "config.json", "RepoTags": [reference], "Layers": [LAYER]}]
     with tarfile.open(target, "w") as archive:
-        _add(archive, "config.json", of_one_layer(sha256_of(layer), CONFIG))
+        _add(archive, "config.json", of_layers([sha256_of(layer)], CONFIG))
         archive.add(layer, arcname=LAYER)
         _add(archive, "manifest.json", manifest)
 

@@ -67,5 +67,5 @@ def test_a_layout_is_written_into_an_empty_folder(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     made = tmp_path / "layer.tar"
     layer.write(made, files={}, links={}, directories={})
-    assert write_layout(tmp_path / "out", made, Image(tags={}, user="65535:65535")).startswith("sha256:")
+    assert write_layout(tmp_path / "out", [made], {"User": "65535:65535"}).startswith("sha256:")
     assert not made.exists()
