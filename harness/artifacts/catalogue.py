@@ -104,7 +104,7 @@ class Program(Recipes):
 class Image(_Strict):
     """One OCI image: a layer of Debian packages of a suite (when there are any) below a layer with our files."""
 
-    tags: Literal["kubernetes", "sources"] | dict[str, str]
+    tags: Literal["kubernetes"] | dict[str, str]
     files: dict[str, str] = {}
     debian: list[str] = []
     suite: str = SUITE
@@ -116,20 +116,25 @@ class Image(_Strict):
 
 
 class Wheels(_Strict):
-    """Python packages for the image's Python of a version: a lock beside this file, and paths that are left out."""
+    """Python packages for the image's Python of a version: a lock beside this file, and paths that are left out.
+
+    Of `compiled` folders the sources are left out: code that is generated, and large.
+    """
 
     version: str
     lock: str
     without: list[str] = []
+    compiled: list[str] = []
 
 
 class LayeredImage(Image):
     """The image of vmatrix itself, of layers that are made and kept one by one.
 
-    `without` are patterns of Debian's paths that are left out, `joined` maps a file to the pattern of its parts, and
-    `users` gives users of no rights their number.
+    Its one tag names the vmatrix that runs. `without` are patterns of Debian's paths that are left out, `joined` maps a
+    file to the pattern of its parts, and `users` gives users of no rights their number.
     """
 
+    tags: Literal["kubernetes"] | dict[str, str] = {}
     python: Wheels
     without: list[str] = []
     joined: dict[str, str] = {}

@@ -48,8 +48,8 @@ def list_(source: SourceOption = Source.AUTO) -> None:
 
 def sources(store: Store, name: str, version: str) -> str:
     """Return the sources that an artifact can come from."""
-    if name.startswith(entries.IMAGE_PREFIX):
-        return "image"
+    if name.startswith((entries.IMAGE_PREFIX, entries.LAYER_PREFIX)):
+        return store.recipe(Ref(name, version)).source
     if store.source is not Source.AUTO:
         return str(store.source)
     has_release = store.catalogue.program(name).recipes(version).release is not None

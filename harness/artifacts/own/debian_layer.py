@@ -57,13 +57,13 @@ class DebianLayer:
             debian.unpack(self.image.debian, base, log, self.image.suite, self.limits.packages)
             tree.unpack(base, root, wanted=tree.read)
             tree.remove(root, self.image.without)
-            self._finish(root)
+            self.finish(root)
             stdlib = PYTHON.format(self.image.python.version)
             bytecode.compile_all(root, [(root / stdlib, f"/{stdlib}")], log)
             tree.pack(root, target / LAYER)
         return {"digest": f"sha256:{sha256_of(target / LAYER)}"}
 
-    def _finish(self, root: Path) -> None:
+    def finish(self, root: Path) -> None:
         """Make what the scripts of packages would make."""
         for path, mode in FOLDERS.items():
             (root / path[1:]).mkdir(parents=True, exist_ok=True)
@@ -78,5 +78,6 @@ class DebianLayer:
             (root / path[1:]).parent.mkdir(parents=True, exist_ok=True)
             (root / path[1:]).write_bytes(b"".join(parts))
         for path, destination in self.image.links.items():
+            (root / path[1:]).parent.mkdir(parents=True, exist_ok=True)
             (root / path[1:]).unlink(missing_ok=True)
             (root / path[1:]).symlink_to(destination)

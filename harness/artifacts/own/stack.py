@@ -68,7 +68,7 @@ class Stack:
             tree.pack(root, made)
             kept = [_linked(path, Path(temporary) / f"{number}.tar") for number, path in enumerate(layers)]
             size = sum(path.stat().st_size for path in (*kept, made))
-            digest = write_layout(target, [*kept, made], _config(self.image))
+            digest = write_layout(target, [*kept, made], _config(self.image, self.ref.version))
         if sources.digest(sources.ours()) != sources.our_digest():
             raise InfraError(f"{self.ref} was changed while its image was made", hint="do it again")
         return {"digest": digest, "size": size}
@@ -92,8 +92,8 @@ def _linked(layer: Path, target: Path) -> Path:
     return target
 
 
-def _config(image: LayeredImage) -> dict[str, Any]:
-    environment = {"PATH": PATH, "HOME": HOME, "LANG": "C.UTF-8"}
+def _config(image: LayeredImage, revision: str) -> dict[str, Any]:
+    environment = {"PATH": PATH, "HOME": HOME, "LANG": "C.UTF-8", "VMATRIX_REVISION": revision}
     return {
         "Env": [f"{name}={value}" for name, value in environment.items()],
         "WorkingDir": HOME,

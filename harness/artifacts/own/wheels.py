@@ -18,7 +18,7 @@ from harness.errors import BadInput
 GLIBC = 40  # 2.40: the newest manylinux that Debian 13, with glibc 2.41, fits
 OLDEST = 17  # manylinux2014, the oldest of the platforms of today's wheels
 INSTALLER = ("INSTALLER", "REQUESTED", "direct_url.json")  # what the installer writes about itself
-SCRIPT = "#!/usr/bin/python3\nimport sys\n\nfrom {module} import {first}\n\nsys.exit({name}())\n"
+SCRIPT = "#!/usr/local/bin/python3\nimport sys\n\nfrom {module} import {first}\n\nsys.exit({name}())\n"
 
 
 def install(lock: Path, python: str, target: Path, log: Path, seconds: float) -> None:
