@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.cell import ways
 from harness.cell.found import CellSelector, Found, find
 from harness.cell.launchers import launcher_address
 from harness.cell.machines import SSH_PORT
@@ -21,6 +20,7 @@ from harness.kube.forwarder import forwarding
 from harness.kube.portforward import open_tunnel
 from harness.kube.resources import VM, VMI
 from harness.kube.tunnels import Tunnels, leave
+from harness.machines import ways
 from harness.model import ANNOTATION_USER, LABEL_MACHINE, Machine, PlannedMachine
 from harness.rundir import AttemptDir, RunDir
 

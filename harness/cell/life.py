@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.cell import diagnose, provision, ways
+from harness.cell import diagnose, provision
 from harness.cell.found import CellSelector
 from harness.cell.place import selector_of
 from harness.cell.product.protocol import PhaseOutcome, PhaseRun
@@ -22,7 +22,7 @@ from harness.errors import BadInput, InfraError, InfraRetriable, ProductError, V
 from harness.kube.client import Cluster
 from harness.kube.forwarder import Forwarder
 from harness.kube.tunnels import Tunnels
-from harness.machines import inventory
+from harness.machines import inventory, ways
 from harness.model import Cell, Environment, GuestCluster, Phase
 from harness.until import Deadline
 

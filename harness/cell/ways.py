@@ -1,17 +1,13 @@
-"""The way to a cell's machines through the infra cluster's API: recorded with the cell, used for the guest's API."""
+"""The way to a cell's machines through the infra cluster's API, recorded with the cell."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-
-import yaml
 
 from harness.cell.place import Place
 from harness.cell.site import Site
 from harness.errors import HarnessBug
-from harness.files import write_atomically
 from harness.kube.tunnels import Tunnels
 from harness.model import Machine
 from harness.rundir import AttemptDir
@@ -33,15 +29,3 @@ def record(site: Site, place: Place, machines: Sequence[Machine], files: Attempt
         files.tunnels
     )
     return [replace(machine, tunnels=files.tunnels) for machine in machines]
-
-
-def through(kubeconfig: Path, url: str, copy: Path) -> Path:
-    """Write a copy of a guest's kubeconfig whose requests go through a proxy; return its path.
-
-    Server and certificates stay as they are: who reads it sees the same cluster.
-    """
-    content = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))
-    for entry in content.get("clusters") or []:
-        entry["cluster"]["proxy-url"] = url
-    write_atomically(copy, yaml.safe_dump(content, sort_keys=False), mode=0o600)
-    return copy

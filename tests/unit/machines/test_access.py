@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.cell.ways import through
 from harness.errors import Blame, InfraRetriable, ProductError
 from harness.infra.kubeconfig import within
 from harness.kube.tunnels import Tunnels, note
@@ -17,6 +16,7 @@ from harness.machines.access import ssh_command, ssh_options
 from harness.machines.inventory import inventory
 from harness.machines.runner.connections import blamed
 from harness.machines.runner.playbook_output import failure_of
+from harness.machines.ways import through
 from harness.model import Cell, Environment, Machine, PlannedMachine
 from harness.proc import Completed
 
