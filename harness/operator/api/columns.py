@@ -46,6 +46,7 @@ MACHINE_SET_COLUMNS: Columns = (
     column("Ready", ".status.ready", "integer"),
     AGE,
     column("Execution", ".status.executions", wide=True),
+    column("Waits", _condition("MachinesClaimed", "message"), wide=True),
 )
 MACHINE_COLUMNS: Columns = (
     column("Phase", ".status.phase"),
@@ -58,5 +59,7 @@ MACHINE_COLUMNS: Columns = (
     column("OS", ".status.facts.os", wide=True),
     column("CPUs", ".status.facts.cpus", "integer", wide=True),
     column("MiB", ".status.facts.memoryMiB", "integer", wide=True),
-    column("Reason", _condition("Reachable", "message"), wide=True),
+    column("Login", _condition("Reachable", "message"), wide=True),
+    column("Empty", _condition("Empty", "message"), wide=True),
+    column("Node", _condition("NodeReady", "message"), wide=True),
 )

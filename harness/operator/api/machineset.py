@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from harness.operator.api.base import ApiModel, StatusModel
+from harness.operator.api.conditions import Condition, conditions
 from harness.operator.api.metadata import Metadata
 from harness.operator.api.sets import WantedSet
 
@@ -18,6 +19,7 @@ class MachineSetStatus(StatusModel):
     deployed: int = Field(default=0, description="How many are deployed.")
     ready: int = Field(default=0, description="How many are ready nodes or members.")
     executions: str | None = Field(default=None, description="The executor that works on them, or the last one.")
+    conditions: tuple[Condition, ...] = conditions("MachinesClaimed.")
 
 
 class MachineSet(ApiModel):

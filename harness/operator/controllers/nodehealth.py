@@ -1,0 +1,113 @@
+"""Machines as nodes: watches the Nodes of each guest cluster, and writes of each Machine what its node says.
+
+A watch costs the infra cluster's API one connection in minutes where machines are reached through it, and nothing
+elsewhere. Lists in turns would cost one each.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from functools import partial
+
+from harness.errors import VmatrixError
+from harness.kube.client import Json
+from harness.kube.informer import Key, key_of, labels_of
+from harness.kube.objects import dig
+from harness.kube.reconcile import Controller
+from harness.kube.resources import NODE
+from harness.operator.api.resources import CLUSTER, GROUP, MACHINE
+from harness.operator.context import OperatorContext
+from harness.operator.controllers.guest_access import GuestAccess
+from harness.operator.controllers.guest_nodes import GuestNodes, GuestView
+from harness.operator.controllers.machine_node import as_node, hostname, no_node
+from harness.operator.controllers.machine_phase import has_node
+from harness.operator.controllers.private import PrivateFiles
+
+log = logging.getLogger(__name__)
+MACHINE_LABEL = f"{GROUP}/machine"  # of a guest's Node
+LABEL_LENGTH = 63
+NOT_ASKED = GuestView()
+
+
+class NodeHealth:
+    """Keeps a watch of each guest that was deployed, and the nodes of Machines as they are seen there."""
+
+    def __init__(self, context: OperatorContext, access: GuestAccess) -> None:
+        self._cluster = context.cluster
+        self._access = access
+        self._machines = context.informers.of(MACHINE)
+        self._clusters = context.informers.of(CLUSTER)
+        self._guests: dict[Key, GuestNodes] = {}
+        self.guests = Controller("nodehealth-guests", self.watch, workers=1)
+        self.controller = Controller("nodehealth", self.reconcile)
+        self._clusters.subscribe(lambda _, cluster: self.guests.queue.add(key_of(cluster)))
+        self._machines.subscribe(lambda _, machine: self.controller.queue.add(key_of(machine)))
+        context.on_stop(self._stop)
+
+    def watch(self, key: Key) -> float | None:
+        """Begin or end the watch of one Cluster's guest."""
+        deployed = bool(dig(self._clusters.get(*key), "status", "applied", "machines"))
+        guest = self._guests.get(key)
+        if deployed and guest is None:
+            guest = GuestNodes("/".join(key), partial(self._access.open, key), partial(self._look_at_all, key))
+            self._guests[key] = guest
+            guest.start()
+        elif guest is not None and not deployed:
+            self._guests.pop(key).stop()
+        self._look_at_all(key)
+        return None
+
+    def _look_at_all(self, key: Key) -> None:
+        for machine in self._machines.list(key[0]):
+            if dig(machine, "spec", "claim", "cluster") == key[1]:
+                self.controller.queue.add(key_of(machine))
+
+    def reconcile(self, key: Key) -> float | None:
+        """Look at one Machine."""
+        machine = self._machines.get(*key)
+        if machine is None:
+            return None
+        status = self._as_node(machine)
+        patch = {
+            name: value for name, value in status.items() if (dig(machine, "status", name) or None) != (value or None)
+        }
+        if patch:
+            body = {"metadata": {"resourceVersion": machine["metadata"]["resourceVersion"]}, "status": patch}
+            self._machines.observe(self._cluster.merge(MACHINE, key[1], body, key[0], subresource="status"))
+        return None
+
+    def _as_node(self, machine: Json) -> Json:
+        namespace, name = key_of(machine)
+        cluster = self._clusters.get(namespace, dig(machine, "spec", "claim", "cluster") or "")
+        deployed = name in (dig(cluster, "status", "applied", "machines") or ())
+        if cluster is None or not deployed or not has_node(dig(machine, "status", "roles") or ()):
+            return no_node(machine)
+        guest = self._guests.get(key_of(cluster))
+        view = guest.view if guest is not None else NOT_ASKED
+        label(machine, view)
+        return as_node(machine, view, datetime.now(UTC))
+
+    def _stop(self) -> None:
+        for guest in self._guests.values():
+            guest.stop()
+
+
+def label(machine: Json, view: GuestView) -> None:
+    """Write on a guest's Node which Machine it is, where that is not there."""
+    name, node = machine["metadata"]["name"], view.nodes.get(hostname(machine))
+    if node is None or view.guest is None or len(name) > LABEL_LENGTH or labels_of(node).get(MACHINE_LABEL) == name:
+        return
+    try:
+        view.guest.merge(NODE, node["metadata"]["name"], {"metadata": {"labels": {MACHINE_LABEL: name}}})
+    except VmatrixError as error:  # a guest in trouble: its next word brings the next try
+        log.debug("node of machine %s was not labelled: %s", name, error)
+
+
+def start(context: OperatorContext) -> None:
+    """Hand the controllers of nodes' health to the manager."""
+    files = PrivateFiles()
+    context.on_stop(files.close)
+    health = NodeHealth(context, GuestAccess(context, files))
+    context.run(health.guests)
+    context.run(health.controller)

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.operator.controllers.machine_choice import Claimant, chosen_by, claimable, oldest_first, shortage
+from tests.unit.operator.controllers.objects import CLAIM, condition, idle, machine
+
+Json = dict[str, Any]
+US = Claimant("two", "cp", "uid-of-two")
+POOL = {"pool": {"selector": {"matchLabels": {"rack": "a"}}}}
+
+
+def test_a_machine_is_chosen_by_all_labels_or_by_name() -> None:
+    assert chosen_by(POOL, idle())
+    assert not chosen_by({"pool": {"selector": {"matchLabels": {"rack": "a", "disk": "fast"}}}}, idle())
+    assert chosen_by({"pool": {}}, idle())
+    assert chosen_by({"names": ["m-0"]}, idle("m-0"))
+    assert not chosen_by({"names": ["m-0"]}, idle("m-1"))
+
+
+def test_the_oldest_is_first_and_names_decide_between_equals() -> None:
+    machines = [idle("b"), idle("c"), idle("a", made="2026-01-02T00:00:00Z")]
+    assert [m["metadata"]["name"] for m in oldest_first(machines)] == ["b", "c", "a"]
+
+
+def unclaimable() -> dict[str, Json]:
+    """Return Machines that cannot be claimed, by why."""
+    going, older, pending = idle(), idle(), idle()
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    older["metadata"]["generation"] = 2
+    pending["status"]["phase"] = "Pending"
+    twin = idle()
+    twin["status"]["conditions"][1] = condition("Empty", "False", "DuplicateMachineID")
+    return {
+        "claimed": idle(claim=CLAIM),
+        "being deleted": going,
+        "edited since it was looked at": older,
+        "not judged yet": pending,
+        "not distinct": twin,
+        "new": machine(),
+    }
+
+
+@pytest.mark.parametrize("why", unclaimable())
+def test_a_machine_cannot_be_claimed(why: str) -> None:
+    assert claimable(idle())
+    assert not claimable(unclaimable()[why])
+
+
+def test_a_machine_that_a_cluster_has_something_on_cannot_be_claimed() -> None:
+    assert not claimable(idle("m-0"), frozenset({"m-0"}))
+
+
+def test_who_waits_is_told_how_many_are_missing_and_why() -> None:
+    down = machine("m-2")
+    down["status"]["phase"] = "Unreachable"
+    machines = [idle("m-0", claim=US.json()), idle("m-1", claim=CLAIM), down, machine("m-3"), idle("m-9")]
+    machines[-1]["metadata"]["labels"] = {}
+    assert shortage(1, POOL, machines, US) == (
+        "waiting for 1 more machine with labels rack=a: 3 exist, 1 is Pending (m-3), 1 is Unreachable (m-2), "
+        "1 is claimed by cluster one (m-1)"
+    )
+
+
+def test_who_waits_for_names_is_told_which_are_not_there() -> None:
+    assert shortage(2, {"names": ["m-0", "m-7"]}, [idle("m-0", claim=CLAIM)], US) == (
+        "waiting for 2 more machines of m-0, m-7: 1 exists, 1 is claimed by cluster one (m-0), m-7 not found"
+    )
+
+
+def test_an_empty_pool_is_told() -> None:
+    assert shortage(3, {"pool": {}}, [], US) == "waiting for 3 more machines: 0 exist"
+
+
+def test_many_machines_are_told_in_few_words() -> None:
+    many = [idle(f"m-{number}", claim=CLAIM) for number in range(9)]
+    assert shortage(1, POOL, many, US).endswith(
+        "9 exist, 9 are claimed by cluster one (m-0, m-1, m-2, m-3, m-4 and 4 more)"
+    )
