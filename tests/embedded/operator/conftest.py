@@ -21,9 +21,12 @@ from harness.kube.resources import CRD, NAMESPACE, Resource
 from harness.operator.api.crds import crds
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext, OperatorOptions
+from harness.operator.controllers import machine
 from harness.operator.process import start, stop
 from harness.operator.registry import chosen
 from harness.until import Deadline, NotYet, until
+from tests.embedded.operator.declared import Declared
+from tests.embedded.operator.logins import PlayedLogins
 from tests.embedded.operator.played import WAIT_SECONDS, PlayedKubelet
 from tests.embedded.operator.recorded import RecordedCluster
 
@@ -86,3 +89,17 @@ def manager(infra: EmbeddedProvider, api: Cluster, namespace: str) -> Iterator[S
     yield begin
     for context in started:
         stop(context)
+
+
+@pytest.fixture
+def logins(monkeypatch: pytest.MonkeyPatch) -> PlayedLogins:
+    """Return played logins, with which controllers of Machines that start from now on log in."""
+    played = PlayedLogins()
+    monkeypatch.setattr(machine, "ssh_probe", lambda _: played)
+    return played
+
+
+@pytest.fixture
+def declared(api: Cluster, namespace: str) -> Declared:
+    """Return the objects of the test's namespace."""
+    return Declared(api, namespace)

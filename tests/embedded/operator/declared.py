@@ -1,0 +1,110 @@
+"""Objects of the operator's kinds as people and other controllers write them, and what is waited for in them."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.kube.client import Cluster, Json
+from harness.kube.objects import condition, dig, now, owner_reference
+from harness.kube.resources import SECRET, Resource
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, MACHINE, MACHINE_SET
+from harness.until import Deadline, NotYet, until
+from tests.embedded.operator.played import INTERVAL, WAIT_SECONDS
+from tests.unit.operator.api import objects
+
+POOL = {"rack": "a"}
+
+
+@dataclass(frozen=True)
+class Declared:
+    """The objects of one namespace."""
+
+    api: Cluster
+    namespace: str
+
+    def key(self, private_key: Path | str, name: str = "keys") -> None:
+        """Make the Secret of a private key, given as a file or as its text."""
+        content = private_key.read_bytes() if isinstance(private_key, Path) else private_key.encode()
+        data = {"ssh-privatekey": base64.b64encode(content).decode()}
+        self.api.create(SECRET, SECRET.manifest(name, self.namespace, labels={}, data=data))
+
+    def machine(self, name: str, **spec: Any) -> Json:
+        """Make a Machine of the pool."""
+        body = objects.machine(name, self.namespace, **spec)
+        body["metadata"]["labels"] = dict(POOL)
+        return self.api.create(MACHINE, body)
+
+    def deployment(self, name: str, *sets: Json, **spec: Any) -> Json:
+        """Make a ClusterDeployment, and what other controllers derive from it: its MachineSets and its Cluster."""
+        body = objects.deployment(*sets, name=name, namespace=self.namespace, **spec)
+        made = self.api.create(CLUSTER_DEPLOYMENT, body)
+        labels = {CLUSTER_LABEL: name}
+        for wanted in body["spec"]["machineSets"]:
+            child = MACHINE_SET.manifest(f"{name}-{wanted['name']}", self.namespace, labels=labels, spec=wanted)
+            self._own(MACHINE_SET, child, made)
+        self._own(CLUSTER, CLUSTER.manifest(name, self.namespace, labels=labels), made)
+        return made
+
+    def _own(self, kind: Resource, child: Json, owner: Json) -> None:
+        child["metadata"]["ownerReferences"] = [owner_reference(owner, CLUSTER_DEPLOYMENT)]
+        self.api.create(kind, child)
+
+    def works(self, cluster: str, operation: str, *machines: str) -> None:
+        """Let an operation run on machines."""
+        running = {"sequence": 1, "operation": operation, "attempt": 1, "machines": list(machines), "started": now()}
+        self._status(cluster, {"operation": running, "sequence": 1})
+
+    def worked(self, cluster: str, operation: str, *machines: str, outcome: str = "succeeded") -> None:
+        """Let an operation end; these are the cluster's machines afterwards."""
+        past = {"sequence": 1, "operation": operation, "attempt": 1, "outcome": outcome, "ended": now()}
+        applied = {"digest": "d", "version": "1.36.3", "machines": list(machines)} if machines else None
+        self._status(cluster, {"operation": None, "applied": applied, "history": [past]})
+
+    def _status(self, cluster: str, status: Json) -> None:
+        self.api.merge(CLUSTER, cluster, {"status": status}, self.namespace, subresource="status")
+
+    def get(self, name: str, kind: Resource = MACHINE) -> Json:
+        """Return an object that is there."""
+        found = self.api.get(kind, name, self.namespace)
+        assert found is not None, f"{kind.kind} {name} is gone"
+        return found
+
+    def wait(self, name: str, wanted: Callable[[Json], bool], what: str, kind: Resource = MACHINE) -> Json:
+        """Return an object once it is as wanted."""
+
+        def probe() -> Json | NotYet:
+            found = self.get(name, kind)
+            return found if wanted(found) else NotYet(f"claim {dig(found, 'spec', 'claim')}, {found.get('status')}")
+
+        what = f"{kind.kind} {name} to be {what}"
+        return until(probe, deadline=Deadline.after(WAIT_SECONDS), what=what, interval=INTERVAL)
+
+    def phase(self, name: str, phase: str) -> Json:
+        """Return a Machine once it is in a phase."""
+        return self.wait(name, lambda found: dig(found, "status", "phase") == phase, phase)
+
+    def reason(self, name: str, kind: str, reason: str) -> Json:
+        """Return a Machine's condition once it has a reason."""
+        found = self.wait(name, lambda one: (condition(one, kind) or {}).get("reason") == reason, f"{kind}: {reason}")
+        said = condition(found, kind)
+        assert said is not None
+        return said
+
+    def gone(self, name: str, kind: Resource = MACHINE) -> None:
+        """Wait until an object is gone."""
+        what = f"{kind.kind} {name} to be gone"
+
+        def probe() -> bool | NotYet:
+            found = self.api.get(kind, name, self.namespace)
+            return True if found is None else NotYet(f"it has {found['metadata'].get('finalizers')}")
+
+        until(probe, deadline=Deadline.after(WAIT_SECONDS), what=what, interval=INTERVAL)
+
+    def claimed(self, cluster: str) -> Sequence[str]:
+        """Return the names of the Machines that a cluster has claimed."""
+        found = self.api.list(MACHINE, self.namespace).items
+        return sorted(m["metadata"]["name"] for m in found if dig(m, "spec", "claim", "cluster") == cluster)

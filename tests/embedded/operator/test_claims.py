@@ -1,0 +1,265 @@
+"""Who gets which Machines, who has to wait and why, and when claims are given up; on a real API server."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from harness.infra.embedded.provider import EmbeddedProvider
+from harness.kube.client import Cluster, Json
+from harness.kube.failures import Unreachable
+from harness.kube.objects import condition, dig
+from harness.kube.resources import POD
+from harness.operator.api.resources import CLUSTER_DEPLOYMENT, CLUSTER_LABEL, MACHINE, MACHINE_SET
+from harness.operator.context import OperatorContext
+from harness.operator.controllers.machineset import MachineSetController
+from harness.operator.controllers.machineset_status import CLAIMED
+from tests.embedded.operator.conftest import StartManager
+from tests.embedded.operator.declared import Declared
+from tests.embedded.operator.logins import PlayedLogins, bare
+from tests.embedded.operator.played import WAIT_SECONDS
+from tests.embedded.operator.recorded import Asked, RecordedCluster
+from tests.unit.operator.api.objects import wanted_set
+
+ALL = ("machine", "machineset", "claims")
+pytestmark = pytest.mark.usefixtures("logins")
+
+
+def pool(replicas: int, name: str = "cp") -> Json:
+    return wanted_set(name, "control-plane", "worker", replicas=replicas)
+
+
+def idle(declared: Declared, *names: str) -> None:
+    """Make Machines of one pool and wait until they are idle."""
+    for name in names:
+        declared.machine(name)
+    for name in names:
+        declared.phase(name, "Idle")
+
+
+def counts(declared: Declared, name: str, claimed: int) -> Json:
+    """Return a MachineSet once so many machines are claimed."""
+    return declared.wait(
+        name, lambda found: dig(found, "status", "claimed") == claimed, f"{claimed} claimed", MACHINE_SET
+    )
+
+
+def patches(asked: Asked, name: str) -> bool:
+    """Tell whether a request is to change a Machine's spec."""
+    return asked.method == "PATCH" and asked.path.endswith(f"/machines/{name}")
+
+
+def test_as_many_machines_are_claimed_as_are_wanted(declared: Declared, manager: StartManager) -> None:
+    manager(*ALL)
+    idle(declared, "m-0", "m-1", "m-2")
+    deployment = declared.deployment("one", pool(2))
+    found = counts(declared, "one-cp", 2)
+    assert (condition(found, CLAIMED) or {})["status"] == "True"
+    assert declared.claimed("one") == ["m-0", "m-1"]
+    claim = {"cluster": "one", "set": "cp", "uid": deployment["metadata"]["uid"]}
+    assert declared.phase("m-0", "Claimed")["spec"]["claim"] == claim
+    assert declared.get("m-0")["status"]["roles"] == ["control-plane", "worker"]
+    assert dig(declared.get("m-2"), "status", "phase") == "Idle"
+
+
+def test_a_pool_that_is_too_small_says_what_is_missing_and_why(
+    declared: Declared, manager: StartManager, logins: PlayedLogins
+) -> None:
+    logins.answers["m-2"] = bare("m-2", "/var/lib/kubelet/config.yaml")
+    manager(*ALL)
+    idle(declared, "m-0", "m-1")
+    declared.machine("m-2")
+    declared.phase("m-2", "Failed")
+    declared.deployment("one", pool(1))
+    counts(declared, "one-cp", 1)
+    declared.deployment("two", pool(2))
+    said = (
+        "waiting for 1 more machine with labels rack=a: 2 exist, 1 is Failed (m-2), 1 is claimed by cluster one (m-0)"
+    )
+
+    def says(found: Json) -> bool:
+        return (condition(found, CLAIMED) or {}).get("message") == said
+
+    found = declared.wait("two-cp", says, "waiting", MACHINE_SET)
+    assert (found["status"]["wanted"], found["status"]["claimed"]) == (2, 1)
+    idle(declared, "m-3")
+    counts(declared, "two-cp", 2)
+    assert declared.claimed("two") == ["m-1", "m-3"]
+
+
+def test_named_machines_are_claimed_and_no_others(declared: Declared, manager: StartManager) -> None:
+    manager(*ALL)
+    idle(declared, "m-0", "m-1")
+    declared.deployment("one", wanted_set("cp", "control-plane", replicas=2, names=["m-1", "m-7"]))
+    found = counts(declared, "one-cp", 1)
+    said = "waiting for 1 more machine of m-1, m-7: m-7 not found"
+    assert (condition(found, CLAIMED) or {})["message"] == said
+    assert declared.claimed("one") == ["m-1"]
+
+
+def test_a_paused_cluster_claims_nothing_until_it_goes_on(declared: Declared, manager: StartManager) -> None:
+    manager(*ALL)
+    declared.deployment("one", pool(1), paused=True)
+    idle(declared, "m-0")
+    counts(declared, "one-cp", 0)
+    assert declared.claimed("one") == []
+    declared.api.merge(CLUSTER_DEPLOYMENT, "one", {"spec": {"paused": False}}, declared.namespace)
+    declared.phase("m-0", "Claimed")
+
+
+def test_a_machine_that_somebody_else_was_faster_with_is_not_taken_from_them(
+    infra: EmbeddedProvider, declared: Declared, manager: StartManager
+) -> None:
+    manager("machine")
+    idle(declared, "m-0", "m-1")
+    other = {"cluster": "other", "set": "cp", "uid": "u"}
+
+    def faster(asked: Asked) -> None:
+        if patches(asked, "m-0"):
+            declared.api.merge(MACHINE, "m-0", {"spec": {"claim": other}}, declared.namespace)
+
+    declared.deployment("one", pool(1))
+    manager("machineset", client=RecordedCluster.open(infra.kubeconfig(), before=faster))
+    counts(declared, "one-cp", 1)
+    assert declared.claimed("one") == ["m-1"]
+    assert declared.get("m-0")["spec"]["claim"] == other
+
+
+def test_a_claim_that_an_earlier_manager_made_last_counts(
+    infra: EmbeddedProvider, declared: Declared, manager: StartManager
+) -> None:
+    manager("machine")
+    idle(declared, "m-0", "m-1")
+    uid = declared.deployment("one", pool(1))["metadata"]["uid"]
+    own = {"cluster": "one", "set": "cp", "uid": uid}
+
+    def unseen(asked: Asked) -> None:
+        if patches(asked, "m-0"):
+            declared.api.merge(MACHINE, "m-0", {"spec": {"claim": own}}, declared.namespace)
+
+    manager("machineset", client=RecordedCluster.open(infra.kubeconfig(), before=unseen))
+    counts(declared, "one-cp", 1)
+    assert declared.claimed("one") == ["m-0"]
+
+
+def test_a_claim_whose_answer_was_lost_is_not_made_twice(
+    infra: EmbeddedProvider, declared: Declared, manager: StartManager
+) -> None:
+    manager("machine")
+    idle(declared, "m-0", "m-1")
+    lost: list[Asked] = []
+
+    def lose(asked: Asked) -> None:
+        if patches(asked, "m-0") and not lost:
+            lost.append(asked)
+            raise Unreachable("the answer was lost")
+
+    declared.deployment("one", pool(1))
+    manager("machineset", client=RecordedCluster.open(infra.kubeconfig(), after=lose))
+    counts(declared, "one-cp", 1)
+    assert (declared.claimed("one"), len(lost)) == (["m-0"], 1)
+
+
+def test_two_clusters_that_reach_for_one_machine_never_both_have_it(
+    infra: EmbeddedProvider, declared: Declared, manager: StartManager, namespace: str
+) -> None:
+    manager("machine")
+    idle(declared, "m-0")
+    meet = threading.Barrier(2)
+
+    def together(asked: Asked) -> None:
+        if patches(asked, "m-0"):
+            meet.wait(WAIT_SECONDS)
+
+    def claim_for(name: str) -> None:
+        client = RecordedCluster.open(infra.kubeconfig(), before=together)
+        context = OperatorContext.of(client, infra.kubeconfig(), namespace=namespace)
+        sets = MachineSetController(context)
+        context.informers.start()
+        context.informers.wait()
+        sets.reconcile((namespace, f"{name}-cp"))
+        context.informers.stop()
+
+    for name in ("one", "two"):
+        declared.deployment(name, pool(1))
+    threads = [threading.Thread(target=claim_for, args=(name,)) for name in ("one", "two")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT_SECONDS)
+    statuses = [declared.get(f"{name}-cp", MACHINE_SET)["status"] for name in ("one", "two")]
+    assert sorted(status["claimed"] for status in statuses) == [0, 1]
+    winner, loser = sorted(("one", "two"), key=lambda name: not declared.claimed(name))
+    said = (condition(declared.get(f"{loser}-cp", MACHINE_SET), CLAIMED) or {})["message"]
+    assert said.endswith(f"1 exists, 1 is claimed by cluster {winner} (m-0)")
+
+
+def test_machines_of_a_cluster_that_is_gone_are_looked_at_and_idle_again(
+    declared: Declared, manager: StartManager, logins: PlayedLogins
+) -> None:
+    manager(*ALL)
+    idle(declared, "m-0", "m-1")
+    declared.deployment("one", pool(2))
+    counts(declared, "one-cp", 2)
+    logins.answers["m-1"] = bare("m-1", "/var/lib/etcd/member/snap/db")
+    declared.api.delete(CLUSTER_DEPLOYMENT, "one", declared.namespace)
+    declared.phase("m-0", "Idle")
+    declared.phase("m-1", "Failed")
+    assert declared.claimed("one") == []
+    assert logins.asked.count("m-0") == 2
+
+
+def test_a_later_cluster_of_the_same_name_has_to_claim_anew(declared: Declared, manager: StartManager) -> None:
+    manager("machine", "machineset")
+    idle(declared, "m-0")
+    first = declared.deployment("one", pool(1))
+    counts(declared, "one-cp", 1)
+    declared.api.delete(CLUSTER_DEPLOYMENT, "one", declared.namespace)
+    declared.gone("one", CLUSTER_DEPLOYMENT)
+    declared.gone("one-cp", MACHINE_SET)
+    second = declared.deployment("one", pool(1))["metadata"]["uid"]
+    assert dig(declared.get("m-0"), "spec", "claim", "uid") == first["metadata"]["uid"] != second
+    manager("claims")
+    declared.wait("m-0", lambda found: dig(found, "spec", "claim", "uid") == second, "claimed anew")
+
+
+@pytest.mark.parametrize("change", ["fewer", "no set"])
+def test_what_a_set_does_not_want_any_more_is_released_unless_it_is_deployed(
+    declared: Declared, manager: StartManager, change: str
+) -> None:
+    manager(*ALL)
+    idle(declared, "m-0", "m-1", "m-2")
+    declared.deployment("one", pool(1), wanted_set("w", "worker", replicas=2))
+    counts(declared, "one-w", 2)
+    workers = [n for n in declared.claimed("one") if dig(declared.get(n), "spec", "claim", "set") == "w"]
+    declared.worked("one", "deploy", workers[1])
+    declared.phase(workers[1], "Deployed")
+    sets = [pool(1), *([wanted_set("w", "worker", replicas=0)] if change == "fewer" else [])]
+    declared.api.merge(CLUSTER_DEPLOYMENT, "one", {"spec": {"machineSets": sets}}, declared.namespace)
+    declared.phase(workers[0], "Idle")
+    assert dig(declared.get(workers[1]), "spec", "claim", "set") == "w"
+
+
+def test_a_claim_is_kept_while_an_executor_may_still_work_on_the_machine(
+    infra: EmbeddedProvider, declared: Declared, manager: StartManager, api: Cluster
+) -> None:
+    manager("machine", "machineset")
+    idle(declared, "m-0")
+    declared.deployment("one", pool(1))
+    counts(declared, "one-cp", 1)
+    spec = {"containers": [{"name": "executor", "image": "nothing:1"}], "nodeSelector": {"no": "where"}}
+    api.create(POD, POD.manifest("executor", declared.namespace, labels={CLUSTER_LABEL: "one"}, spec=spec))
+    declared.api.delete(CLUSTER_DEPLOYMENT, "one", declared.namespace)
+    declared.gone("one", CLUSTER_DEPLOYMENT)
+    looked = threading.Event()
+
+    def look(asked: Asked) -> None:
+        if asked.path.endswith("/pods"):
+            looked.set()
+
+    manager("claims", client=RecordedCluster.open(infra.kubeconfig(), after=look))
+    assert looked.wait(WAIT_SECONDS)
+    assert declared.claimed("one") == ["m-0"]
+    api.delete(POD, "executor", declared.namespace, grace=0)
+    declared.phase("m-0", "Idle")
