@@ -19,7 +19,7 @@ FILES = frozenset(
 PARTS = ("attempt-", "answers-", "kubeconfig.")  # beginnings of names that are put together
 FOLDERS = frozenset(("inventory", "logs", "checks", "kubeconfig"))  # words of everyday, but for behind a slash
 # Rooms that know nothing of runs: the same words name other things there.
-OTHER = ("artifacts", "embedded", "infra", "kube", "spec")
+OTHER = ("artifacts", "embedded", "infra", "kube", "operator", "spec")
 # File -> its own file of such a name: the report's folder, the cache's logs.
 OWN = {
     "report/output/files.py": "summary.md",
