@@ -6,7 +6,7 @@ inside itself, endless nesting). Does not know what the data means.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -88,24 +88,44 @@ def dotted(location: Location) -> str:
 
 def read(file: Path) -> tuple[Document, list[Problem]]:
     """Parse one YAML file; problems instead of exceptions, so that the errors of all files come at once."""
+    roots, problems = _roots(file, lambda text: [yaml.compose(text, Loader=LOADER)])
+    return _document(file, roots[0], problems) if roots else (Document(file, None, {}), problems)
+
+
+def read_all(file: Path) -> tuple[list[Document], list[Problem]]:
+    """Parse a YAML file of several documents, as kubectl reads them; those without content are left out."""
+    roots, problems = _roots(file, lambda text: list(yaml.compose_all(text, Loader=LOADER)))
+    found = [_document(file, root, []) for root in roots]
+    documents = [document for document, _ in found if document.content is not None]
+    return documents, [*problems, *(problem for _, wrong in found for problem in wrong)]
+
+
+def _document(file: Path, root: yaml.Node | None, problems: list[Problem]) -> tuple[Document, list[Problem]]:
+    reading = _Reading(file)
+    content = reading.value(root, ()) if root is not None else None
+    return Document(file, content, reading.lines), [*problems, *reading.problems]
+
+
+def _roots(
+    file: Path, compose: Callable[[str], list[yaml.Node | None]]
+) -> tuple[list[yaml.Node | None], list[Problem]]:
+    """Return the root of each document of a file; none of a file that cannot be read, and why."""
     try:
         text = file.read_text(encoding="utf-8")
         deep = _too_deep(text)
         if deep:
-            return _unreadable(file, f"malformed YAML: nested too deeply; at most {DEEPEST} levels are allowed", deep)
-        root = yaml.compose(text, Loader=LOADER)
+            said = f"malformed YAML: nested too deeply; at most {DEEPEST} levels are allowed"
+            return [], [Problem(file, deep, "", said)]
+        return compose(text), []
     except FileNotFoundError:
-        return _unreadable(file, "the file does not exist")
+        return [], [Problem(file, 1, "", "the file does not exist")]
     except (OSError, UnicodeDecodeError) as error:
-        return _unreadable(file, f"the file cannot be read as UTF-8 text: {error}")
+        return [], [Problem(file, 1, "", f"the file cannot be read as UTF-8 text: {error}")]
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         said = str(getattr(error, "problem", None) or error)
         line = min(mark.line, text.count("\n")) + 1 if mark else 1  # libyaml may point behind the last line
-        return _unreadable(file, f"malformed YAML: {' '.join(said.split())}", line)
-    reading = _Reading(file)
-    content = reading.value(root, ()) if root is not None else None
-    return Document(file, content, reading.lines), reading.problems
+        return [], [Problem(file, line, "", f"malformed YAML: {' '.join(said.split())}")]
 
 
 def _too_deep(text: str) -> int:
@@ -119,10 +139,6 @@ def _too_deep(text: str) -> int:
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
     return 0
-
-
-def _unreadable(file: Path, message: str, line: int = 1) -> tuple[Document, list[Problem]]:
-    return Document(file, None, {}), [Problem(file, line, "", message)]
 
 
 @dataclass

@@ -11,7 +11,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.spec.lines import LARGEST, read
+from harness.spec.lines import LARGEST, read, read_all
 from harness.spec.loader import FILES
 from tests.unit.spec.conftest import MATRIX, mistakes
 
@@ -179,3 +179,24 @@ def _changed(content: Any, draw: Callable[[st.SearchStrategy[Any]], Any]) -> Any
     else:
         made[key] = _changed(made[key], draw)
     return made
+
+
+def test_a_file_of_several_documents_keeps_the_lines_of_each(tmp_path: Path) -> None:
+    file = tmp_path / "objects.yml"
+    file.write_text("a: 1\n---\n# nothing\n---\nb:\n  c: 2\n", encoding="utf-8")
+    documents, problems = read_all(file)
+    assert [document.content for document in documents] == [{"a": 1}, {"b": {"c": 2}}]
+    assert documents[1].line_of(("b", "c")) == 6
+    assert problems == []
+
+
+def test_mistakes_of_all_documents_are_told(tmp_path: Path) -> None:
+    file = tmp_path / "objects.yml"
+    file.write_text("a: 1\na: 2\n---\nb: 1\nb: 2\n", encoding="utf-8")
+    assert [problem.line for problem in read_all(file)[1]] == [2, 5]
+
+
+def test_one_document_is_all_that_a_file_of_the_matrix_may_have(tmp_path: Path) -> None:
+    file = tmp_path / "axes.yml"
+    file.write_text("a: 1\n---\nb: 2\n", encoding="utf-8")
+    assert "but found another document" in str(read(file)[1][0])
