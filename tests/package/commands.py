@@ -43,10 +43,18 @@ WORK_ANYWHERE = (
     *("image build", "image list", "image prune"),
     *("infra up", "infra down", "infra status", "infra describe"),
     "gitlab note",
-    *("operator crds", "operator execute", "operator image"),
+    *("operator crds", "operator execute", "operator explain", "operator image", "operator releases"),
 )
 # Those of them that change nothing and end by themselves.
-LOOK_ANYWHERE = ("config", "version", "artifacts list", "image list", "schema axes --stdout", "operator crds")
+LOOK_ANYWHERE = (
+    "config",
+    "version",
+    "artifacts list",
+    "image list",
+    "schema axes --stdout",
+    "operator crds",
+    "operator releases",
+)
 JOB = {"CI_JOB_ID": "1", "CI_PIPELINE_SOURCE": "push"}
 
 

@@ -1,0 +1,60 @@
+"""Machines as they would be claimed: what the controllers would do, played for an explanation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from harness.operator.api.clusterdeployment import ClusterDeployment
+from harness.operator.api.machine import DeclaredMachine, DeclaredMachineSpec, KeyRef, MachineClaim
+from harness.operator.api.metadata import Metadata
+from harness.operator.api.sets import WantedSet
+from harness.operator.decide.observed import trouble_of
+
+FREE = ("Idle", None)  # phases; one in a file has none
+
+
+def claimed(cd: ClusterDeployment, machines: Sequence[DeclaredMachine]) -> tuple[DeclaredMachine, ...]:
+    """Return machines with those claimed that a cluster's sets would claim, the oldest first."""
+    found = {machine.metadata.name: machine for machine in machines}
+    order = sorted(machines, key=lambda one: (one.metadata.creation_timestamp or "", one.metadata.name))
+    for one in cd.spec.machine_sets:
+        have = sum(_claim(cd, one) == machine.spec.claim for machine in found.values())
+        free = [found[machine.metadata.name] for machine in order]
+        free = [machine for machine in free if _free(cd, machine) and _fits(one, machine)]
+        for machine in free[: max(one.replicas - have, 0)]:
+            found[machine.metadata.name] = _with_claim(machine, cd, one)
+    return tuple(found.values())
+
+
+def invented(cd: ClusterDeployment) -> tuple[DeclaredMachine, ...]:
+    """Return machines just as the sets ask for them."""
+    return tuple(_with_claim(_machine(name, cd), cd, one) for one in cd.spec.machine_sets for name in _names(one))
+
+
+def _names(one: WantedSet) -> Iterable[str]:
+    return one.machines.names or (f"{one.name}-{number}" for number in range(one.replicas))
+
+
+def _machine(name: str, cd: ClusterDeployment) -> DeclaredMachine:
+    spec = DeclaredMachineSpec(address="?", user="root", key_ref=KeyRef(name="none"))
+    return DeclaredMachine(metadata=Metadata(name=name, namespace=cd.metadata.namespace), spec=spec)
+
+
+def _with_claim(machine: DeclaredMachine, cd: ClusterDeployment, one: WantedSet) -> DeclaredMachine:
+    return machine.model_copy(update={"spec": machine.spec.model_copy(update={"claim": _claim(cd, one)})})
+
+
+def _claim(cd: ClusterDeployment, one: WantedSet) -> MachineClaim:
+    return MachineClaim.model_validate({"cluster": cd.metadata.name, "set": one.name, "uid": cd.metadata.uid})
+
+
+def _free(cd: ClusterDeployment, machine: DeclaredMachine) -> bool:
+    here = machine.metadata.namespace == cd.metadata.namespace
+    return here and machine.spec.claim is None and machine.status.phase in FREE and not trouble_of(machine)
+
+
+def _fits(one: WantedSet, machine: DeclaredMachine) -> bool:
+    """Tell whether a Machine is one of those that a set names or selects."""
+    if one.machines.pool is None:
+        return machine.metadata.name in (one.machines.names or ())
+    return one.machines.pool.selector.match_labels.items() <= machine.metadata.labels.items()

@@ -1,0 +1,103 @@
+"""What the operator would do for a file, and why: from the file alone, or compared with a cluster that is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from harness.errors import BadInput
+from harness.operator.api.cluster import PlannedStep
+from harness.operator.api.clusterdeployment import ClusterDeployment
+from harness.operator.api.rules import mistakes
+from harness.operator.decide.assumed import claimed, invented
+from harness.operator.decide.desired import Desired, desired
+from harness.operator.decide.live import LiveCluster, look
+from harness.operator.decide.observed import observed
+from harness.operator.decide.operations import next_operation, plan
+from harness.operator.decide.releases import load_releases
+from harness.operator.decide.verdicts import Operation, Verdict, Wait
+from harness.operator.decide.written import documents_of, judged, names_of
+from harness.spec.shape import unknown
+
+
+@dataclass(frozen=True)
+class Against:
+    """What a file is compared with: the cluster of a name. kubeconfig: None: as kubectl finds it."""
+
+    name: str
+    kubeconfig: Path | None = None
+
+
+@dataclass(frozen=True)
+class ClusterOutlook:
+    """What the operator would do for one ClusterDeployment. assumed: its machines are none that exist."""
+
+    desired: Desired
+    steps: tuple[PlannedStep, ...]
+    verdict: Verdict
+    assumed: bool
+
+    def json(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        one = self.desired
+        return {
+            "cluster": one.cluster,
+            "namespace": one.namespace,
+            "version": one.version,
+            "machines": [
+                {"machine": host.machine, "host": host.name, "address": host.address, "set": host.set_name}
+                for host in one.hosts
+            ],
+            "groups": {host.machine: list(host.groups) for host in one.hosts},
+            "assumed": self.assumed,
+            "variables": dict(one.variables),
+            "plan": [step.model_dump() for step in self.steps],
+            "now": now_of(self.verdict),
+        }
+
+
+def now_of(verdict: Verdict) -> dict[str, Any]:
+    """Return what happens now, as plain data."""
+    if isinstance(verdict, Operation):
+        return {"operation": verdict.name, "attempt": verdict.attempt}
+    if isinstance(verdict, Wait):
+        return {"waits": str(verdict.reason), "message": verdict.message, "again_seconds": verdict.again_seconds}
+    return {}
+
+
+def explain(file: Path, namespace: str, against: Against | None, now: datetime) -> list[ClusterOutlook]:
+    """Return what the operator would do for each ClusterDeployment of a file, or for the one that is compared.
+
+    Args:
+        namespace: of objects that name none.
+
+    Raises:
+        BadInput: what is wrong with the file, with the line of each mistake.
+    """
+    documents = documents_of(file, namespace)
+    if against is None:
+        written = judged(documents)
+        return [_outlook(cd, LiveCluster(None, None, written.machines), now) for cd in written.deployments]
+    names = names_of(documents)
+    if against.name not in names:
+        raise BadInput(
+            unknown("ClusterDeployment", against.name, names), hint=f"--against names the one of {file} to compare"
+        )
+    live = look(against.name, names[against.name], against.kubeconfig)
+    written = judged(documents, creating=live.new)
+    live = live.with_machines(written.machines)
+    return [_outlook(cd, live, now) for cd in written.deployments if cd.metadata.name == against.name]
+
+
+def _outlook(cd: ClusterDeployment, live: LiveCluster, now: datetime) -> ClusterOutlook:
+    """Return what would be done for a wish among machines, or among just those that it asks for if there are none."""
+    wished = live.wished(cd)
+    machines = claimed(wished, live.machines) if live.machines else invented(wished)
+    world = observed(live.state, machines, now)
+    known = load_releases()
+    around = [one.spec.address for one in machines if one.spec.claim is not None]
+    wrong = mistakes(wished, known.kubernetes, around, creating=live.new)
+    wanted = desired(wished, machines, known, world.applied, [mistake.text for mistake in wrong])
+    return ClusterOutlook(wanted, plan(wanted, world), next_operation(wanted, world), assumed=not live.machines)

@@ -1,0 +1,184 @@
+"""What the operator would do for a file: alone, and compared with a cluster that an API has."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from harness.errors import BadInput
+from harness.operator.decide.explain import Against, ClusterOutlook, explain
+from harness.operator.decide.observed import Observed
+from tests.unit.operator.api import objects
+from tests.unit.operator.decide.wishes import CP, MACHINES, NOW, UID, WORKERS, deployed, past, wish
+
+Json = dict[str, Any]
+Served = Callable[[Json], Path]
+BASE = "/apis/cluster.vmatrix.dev/v1alpha1/namespaces/default"
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    """Return what serves objects by their paths, and returns a kubeconfig of that API."""
+    answers: Json = {}
+
+    class Objects(BaseHTTPRequestHandler):
+        """Answers with the objects that it has."""
+
+        def do_GET(self) -> None:
+            found = answers.get(self.path.partition("?")[0])
+            self.send_response(200 if found is not None else 404)
+            self.end_headers()
+            status = {"kind": "Status", "reason": "NotFound", "message": "there is none"}
+            self.wfile.write(json.dumps(found if found is not None else status).encode())
+
+        def log_message(self, *_arguments: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Objects) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        path = tmp_path / "kubeconfig"
+        config = {
+            "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "users": [{"name": "u", "user": {}}],
+            "current-context": "c",
+        }
+        path.write_text(json.dumps(config), encoding="utf-8")
+
+        def serve(objects: Json) -> Path:
+            answers.update(objects)
+            return path
+
+        yield serve
+        server.shutdown()
+
+
+def written(folder: Path, *objects: Json) -> Path:
+    """Write objects into one file."""
+    file = folder / "guest.yml"
+    file.write_text(yaml.safe_dump_all(objects), encoding="utf-8")
+    return file
+
+
+def world(observed: Observed, **metadata: Any) -> Json:
+    """Return the objects of a cluster, by their paths."""
+    metadata = {"name": "guest", "namespace": "default", "uid": UID, **metadata}
+    status = {
+        "sequence": observed.sequence,
+        "applied": observed.applied.model_dump(by_alias=True) if observed.applied is not None else None,
+        "history": [one.model_dump(by_alias=True) for one in observed.history],
+    }
+    machines = [one.model_dump(by_alias=True, exclude_none=True) for one in MACHINES]
+    return {
+        f"{BASE}/clusterdeployments/guest": {"metadata": metadata},
+        f"{BASE}/clusters/guest": {"metadata": metadata, "status": status},
+        f"{BASE}/machines": {"items": machines, "metadata": {}},
+    }
+
+
+def only(found: list[ClusterOutlook]) -> ClusterOutlook:
+    """Return the one outlook."""
+    (one,) = found
+    return one
+
+
+def test_a_file_alone_is_deployed_on_machines_as_its_sets_ask(tmp_path: Path) -> None:
+    one = only(explain(written(tmp_path, objects.deployment(CP, WORKERS)), "default", None, NOW))
+    assert one.assumed
+    assert one.json()["now"] == {"operation": "deploy", "attempt": 1}
+    assert one.json()["plan"] == [
+        {
+            "operation": "deploy",
+            "why": "there is no cluster yet",
+            "disruptive": False,
+            "machines": ("cp-0", "w-0", "w-1"),
+        }
+    ]
+
+
+def test_machines_of_the_file_are_the_only_ones(tmp_path: Path) -> None:
+    machines = [objects.machine(name, address=f"192.0.2.{n}") for n, name in enumerate(("a", "b"), 1)]
+    for obj in machines:
+        obj["metadata"]["labels"] = {"rack": "a"}
+    one = only(explain(written(tmp_path, objects.deployment(CP, WORKERS), *machines), "default", None, NOW))
+    assert not one.assumed
+    assert one.json()["machines"] == [
+        {"machine": "a", "host": "a", "address": "192.0.2.1", "set": "cp"},
+        {"machine": "b", "host": "b", "address": "192.0.2.2", "set": "w"},
+    ]
+    assert one.json()["now"]["message"] == "set w has 1 of 2 machines: 1 missing"
+
+
+def test_a_network_that_has_a_machines_address_is_not_accepted(tmp_path: Path) -> None:
+    machine = objects.machine("a", address="10.243.0.9")
+    machine["metadata"]["labels"] = {"rack": "a"}
+    one = only(explain(written(tmp_path, objects.deployment(CP), machine), "default", None, NOW))
+    assert one.json()["now"]["waits"] == "NotAccepted"
+    assert "spec.network.pods" in one.json()["now"]["message"]
+
+
+def test_each_cluster_of_a_file_is_explained(tmp_path: Path) -> None:
+    file = written(tmp_path, objects.deployment(CP, name="a"), objects.deployment(CP, name="b", paused=True))
+    assert [one.json()["now"].get("waits") for one in explain(file, "default", None, NOW)] == [None, "Paused"]
+
+
+def test_a_file_is_compared_with_what_was_deployed(tmp_path: Path, served: Served) -> None:
+    against = Against("guest", served(world(deployed(wish()))))
+    same = only(explain(written(tmp_path, objects.deployment(CP, WORKERS)), "default", against, NOW))
+    assert (same.steps, same.json()["now"]) == ((), {})
+    other = objects.deployment(CP, WORKERS, version="1.36.1")
+    changed = only(explain(written(tmp_path, other), "default", against, NOW))
+    assert [(step.operation, step.why) for step in changed.steps] == [
+        ("upgrade", "spec.version: 1.36.3 -> 1.36.1 (NotSupportedYet)")
+    ]
+    assert changed.json()["now"]["waits"] == "NotSupportedYet"
+
+
+def test_a_failure_that_is_remembered_counts(tmp_path: Path, served: Served) -> None:
+    failed = Observed(NOW, 1, history=(past(wish()),))
+    file = written(tmp_path, objects.deployment(CP, WORKERS))
+    against = Against("guest", served(world(failed)))
+    assert only(explain(file, "default", against, NOW)).json()["now"]["waits"] == "Failed"
+    served(world(failed, annotations={"cluster.vmatrix.dev/retry": "1"}))
+    assert only(explain(file, "default", against, NOW)).json()["now"] == {"operation": "deploy", "attempt": 1}
+
+
+def test_a_cluster_that_is_being_deleted_is_reset(tmp_path: Path, served: Served) -> None:
+    objs = world(deployed(wish()), deletionTimestamp="2026-11-23T11:59:00Z")
+    one = only(
+        explain(written(tmp_path, objects.deployment(CP, WORKERS)), "default", Against("guest", served(objs)), NOW)
+    )
+    assert one.json()["now"] == {"operation": "reset", "attempt": 1}
+
+
+def test_a_cluster_that_is_not_there_yet_would_claim_from_the_pool(tmp_path: Path, served: Served) -> None:
+    idle = objects.machine("m-1", address="192.0.2.5")
+    idle["metadata"]["labels"] = {"rack": "a"}
+    idle["status"] = {"phase": "Idle"}
+    config = served({f"{BASE}/machines": {"items": [idle], "metadata": {}}})
+    one = only(explain(written(tmp_path, objects.deployment(CP)), "default", Against("guest", config), NOW))
+    assert (one.desired.machines, one.json()["now"]) == (("m-1",), {"operation": "deploy", "attempt": 1})
+
+
+def test_a_name_that_the_file_does_not_have_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="unknown ClusterDeployment 'gast'; did you mean 'guest'"):
+        explain(written(tmp_path, objects.deployment(CP)), "default", Against("gast"), NOW)
+
+
+def test_a_cluster_without_the_operators_kinds_is_refused(tmp_path: Path, served: Served) -> None:
+    with pytest.raises(BadInput, match="no kind Machine") as caught:
+        explain(written(tmp_path, objects.deployment(CP)), "default", Against("guest", served({})), NOW)
+    assert "vmatrix operator crds" in caught.value.hint
+
+
+def test_without_a_kubeconfig_there_is_nothing_to_compare_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    with pytest.raises(BadInput, match="there is no kubeconfig"):
+        explain(written(tmp_path, objects.deployment(CP)), "default", Against("guest"), NOW)
