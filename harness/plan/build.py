@@ -9,7 +9,7 @@ from harness.model import Cell
 from harness.plan.cells import make_cell
 from harness.plan.cover import completed, cover
 from harness.plan.goal import Goal, goal_of, tier_of
-from harness.plan.lock import Lock, digest, not_runnable, render, runnable
+from harness.plan.lock import Lock, PlannedTier, digests, headed, not_runnable, render, runnable
 from harness.plan.verify import Proof, verify
 from harness.spec.models import Spec
 
@@ -20,7 +20,8 @@ class TierPlan:
 
     pinned, planned: the cells.  absent: a sentence for each pinned cell that the infra cannot run.
     kept, new: ids of planned cells that the lock had, and had not.  dropped: ids that it had and the plan has not.
-    proof: what the cells cover; None for a tier of pinned cells only.  inputs: the digest for the lock.
+    proof: what the cells cover; None for a tier of pinned cells only.
+    inputs, later: the digests for the lock.  axes: those on which each of its lines has a value.
     """
 
     tier: str
@@ -34,6 +35,8 @@ class TierPlan:
     dropped: tuple[str, ...]
     proof: Proof | None
     inputs: str
+    later: str | None = None
+    axes: tuple[str, ...] = ()
 
     @property
     def cells(self) -> tuple[Cell, ...]:
@@ -62,6 +65,8 @@ def plan_tier(
         values += cover(goal, there=[*pinned, *values], seed=seed)
     cells = tuple(make_cell(spec, chosen) for chosen in (values if planning else ()))
     now = [cell.id for cell in cells]
+    axes = headed(spec, lock)
+    inputs, later = digests(spec, tier, infra, goal, axes)
     return TierPlan(
         tier=tier,
         infra=infra,
@@ -73,17 +78,21 @@ def plan_tier(
         new=tuple(c for c in now if c not in old),
         dropped=tuple(c for c in old if c not in now),
         proof=verify(goal, [*pinned, *values]) if planning else None,
-        inputs=digest(spec, tier, infra, goal),
+        inputs=inputs,
+        later=later,
+        axes=axes,
     )
 
 
 def lock_text(spec: Spec, plans: Sequence[TierPlan]) -> str:
     """Return the text of the lock that holds these plans; tiers of pinned cells only need none."""
-    planned: dict[str, dict[str, tuple[str, Sequence[Cell]]]] = {}
+    planned: dict[str, dict[str, PlannedTier]] = {}
     for plan in plans:
         if plan.proof is not None:
-            planned.setdefault(plan.infra, {})[plan.tier] = (plan.inputs, plan.planned)
-    return render([axis.name for axis in spec.axes], planned)
+            planned.setdefault(plan.infra, {})[plan.tier] = PlannedTier(plan.inputs, plan.later, plan.planned)
+    axes = next((plan.axes for plan in plans if plan.axes), tuple(axis.name for axis in spec.axes))
+    later = {axis.name: axis.default for axis in spec.axes if axis.name not in axes and axis.default is not None}
+    return render(axes, later, planned)
 
 
 def _staying(

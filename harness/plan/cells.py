@@ -11,7 +11,7 @@ from typing import Any
 from harness.errors import BadInput
 from harness.model import Cell, Phase, PlannedMachine
 from harness.spec.models import AxisValue, ScenarioPhase, Spec
-from harness.spec.models.axes import HASH_DIGITS, ID_LENGTH
+from harness.spec.models.axes import HASH_DIGITS, ID_LENGTH, counted
 from harness.spec.own_words import in_both
 from harness.spec.rules import earlier, words
 
@@ -26,7 +26,7 @@ def make_cell(spec: Spec, values: Mapping[str, str]) -> Cell:
         scenario=values["scenario"],
         phases=tuple(_phases(spec, chosen, machines)),
         machines=machines,
-        vars=in_both(spec.product.variables, _variables(spec, chosen)),
+        vars=in_both(spec.product_of(values).variables, _variables(spec, chosen)),
     )
 
 
@@ -40,17 +40,19 @@ def cell_id(spec: Spec, chosen: Mapping[str, AxisValue]) -> str:
     canonical = json.dumps({axis: value.id for axis, value in sorted(told.items())}, sort_keys=True)
     digits = hashlib.sha256(canonical.encode()).hexdigest()[:HASH_DIGITS]
     made = "-".join([*(value.short for value in told.values()), digits])
-    if len(made) > ID_LENGTH:
+    length = counted({axis: value.short for axis, value in told.items()})
+    if length > ID_LENGTH:
         raise BadInput(
-            f"the cell id {made} is {len(made)} characters long, the limit is {ID_LENGTH}",
+            f"the cell id {made} is {length} characters long, the limit is {ID_LENGTH}",
             hint="give the values shorter slugs in matrix/axes.yml",
         )
     return made
 
 
 def _variables(spec: Spec, chosen: Mapping[str, AxisValue], phase: str = "") -> dict[str, Any]:
-    known = spec.product.phases.get(phase)
-    given = (spec.product.vars, known.vars if known is not None else {}, *(value.vars for value in chosen.values()))
+    product = spec.product_of({axis: value.id for axis, value in chosen.items()})
+    known = product.phases.get(phase)
+    given = (product.vars, known.vars if known is not None else {}, *(value.vars for value in chosen.values()))
     return dict(item for variables in given for item in variables.items())
 
 
@@ -67,6 +69,7 @@ def _phases(spec: Spec, chosen: Mapping[str, AxisValue], machines: tuple[Planned
         removed = (*_last(staying, phase.remove), *_spare(staying, phase.remove_spare))
         added.update(phase.vars)
         values = {**chosen, **_before(spec, chosen, phase)}
+        ids = {axis: value.id for axis, value in values.items()}
         yield Phase(
             name=phase.phase,
             then=phase.then,
@@ -74,8 +77,8 @@ def _phases(spec: Spec, chosen: Mapping[str, AxisValue], machines: tuple[Planned
             machines=tuple(m.name for m in there if m.name not in held),
             removed=removed,
             lost=lost,
-            values={axis: value.id for axis, value in values.items()},
-            vars=in_both(spec.product.variables, {**_variables(spec, values, phase.phase), **added}),
+            values=ids,
+            vars=in_both(spec.product_of(ids).variables, {**_variables(spec, values, phase.phase), **added}),
             workload=phase.workload or "",
             data_of=_latest(phases[:number], phase.data_of),
         )

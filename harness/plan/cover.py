@@ -58,7 +58,7 @@ def cover(goal: Goal, *, there: Sequence[Mapping[str, str]] = (), seed: int = 0)
         return ()
     values = frozenset((a, v) for a, vs in field.domains.items() for v in vs) if goal.cover.each_value else frozenset()
     wanted = _Wanted(field, values)
-    if fixed and not wanted.missing(fixed):
+    if not wanted.missing(fixed) and _one_there(field, fixed):
         return ()
     shortest = _least(field)
     best: list[Row] | None = None
@@ -107,7 +107,7 @@ def _rows(field: Field, fixed: Sequence[Row], salt: str) -> Iterator[Row]:
     """Yield covertable's rows of classes on the axes that vary, those of the fixed cells left out."""
     varied = [axis for axis, classes in field.members.items() if len(classes) > 1]
     if not varied:
-        yield from [] if fixed else [{}]
+        yield from [] if _one_there(field, fixed) else [{}]
         return
     # a dot in a name would be a path to covertable
     keys = {axis: f"axis{number}" for number, axis in enumerate(varied)}
@@ -128,6 +128,13 @@ def _rows(field: Field, fixed: Sequence[Row], salt: str) -> Iterator[Row]:
             old[shape] -= 1
         else:
             yield {axis: row[keys[axis]] for axis in varied}
+
+
+def _one_there(field: Field, fixed: Sequence[Row]) -> bool:
+    """Tell whether a cell is there already: any, or where only one cell can be planned, that one."""
+    if field.possible or not all(len(values) == 1 for values in field.domains.values()):
+        return bool(fixed)
+    return any(all(cell.get(axis) in values for axis, values in field.domains.items()) for cell in fixed)
 
 
 def _rescue(wanted: _Wanted, cells: Sequence[Row]) -> Iterator[Domains]:
@@ -155,7 +162,7 @@ def _without_redundant(wanted: _Wanted, fixed: Sequence[Row], new: list[Row]) ->
     kept = []
     for cell in reversed(new):
         items = wanted.items(cell)
-        if all(times[item] > 1 for item in items) and len(fixed) + len(new) > 1:
+        if items and all(times[item] > 1 for item in items) and len(fixed) + len(new) > 1:
             times.subtract(items)
         else:
             kept.append(cell)

@@ -14,6 +14,7 @@ from harness.errors import BadInput
 from harness.spec import phases
 from harness.spec.crossref import unknown
 from harness.spec.models import Cover, Infra, Spec, Tier
+from harness.spec.models.axes import PRODUCT
 from harness.spec.rules import Rule, lacking, matching, rules
 
 LeftOutBy = Literal["infra", "product", "tier"]
@@ -83,7 +84,7 @@ def goal_of(spec: Spec, tier: str, infra: str) -> Goal:
     return Goal(
         values={axis.name: tuple(v.id for v in axis.values if (axis.name, v.id) not in gone) for axis in spec.axes},
         classes={axis.name: {v.id: v.class_ for v in axis.values} for axis in spec.axes},
-        rules=rules(spec),
+        rules=(*rules(spec), *_playable(spec)),
         cover=wanted.cover if wanted.cover is not None else Cover(strength=1),
         left_out=left_out,
         machines={name: sum(m.count for m in topology.machines) for name, topology in spec.topologies.items()},
@@ -107,7 +108,7 @@ def infra_of(spec: Spec, infra: str) -> Infra:
 
 def nowhere(spec: Spec, infra: str) -> Iterator[LeftOut]:
     """Yield the values that no cell can have on an infra profile, pinned or planned."""
-    return chain(needing(spec, infra), unplayed(spec))
+    return chain(needing(spec, infra), unplayed(spec), others(spec))
 
 
 def needing(spec: Spec, infra: str) -> Iterator[LeftOut]:
@@ -128,6 +129,22 @@ def unplayed(spec: Spec) -> Iterator[LeftOut]:
             words = f"phase{'s' if len(missing) > 1 else ''} {' and '.join(missing)}"
             why = f"needs the {words}, which {spec.product.name} does not have"
             yield LeftOut("scenario", value.id, why, "product")
+
+
+def _playable(spec: Spec) -> Iterator[Rule]:
+    """Yield, for each product beside product.yml that lacks phases, a rule that keeps it to the scenarios it has."""
+    scenarios = [value.id for value in spec.axis("scenario").values]
+    for value, product in spec.products.items():
+        has = frozenset(name for name in scenarios if not phases.lacking(spec, name, product))
+        if len(has) < len(scenarios):
+            why = f"{product.name} does not have the phases of other scenarios"
+            yield Rule({PRODUCT: frozenset({value})}, {"scenario": has}, why)
+
+
+def others(spec: Spec) -> Iterator[LeftOut]:
+    """Yield the values that stand for products which are none of this project."""
+    why = f"is another product, and this project has one of its own, {spec.product.name}"
+    return (LeftOut(PRODUCT, value, why, "product") for value in spec.absent_products())
 
 
 def _elsewhere(spec: Spec, name: str, tier: Tier) -> Iterator[LeftOut]:

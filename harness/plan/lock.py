@@ -1,20 +1,22 @@
 """matrix/plan.lock.yml: the planned cells of each tier on each infra profile, written once and kept.
 
-The lock remembers what a tier was planned from; when that has changed since, it is stale and says so. Does not plan
-(build), does not prove (verify), and does not say what a tier's cells are (tiers).
+The lock remembers what a tier was planned from; when that has changed since, it is stale and says so. An axis that
+comes later and has a default changes no line of it: cells name only other values on it (`also`), and a tier that has
+such cells remembers what they came from beside the rest (`later`). Does not plan (build), does not prove (verify), and
+does not say what a tier's cells are (tiers).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import StringConstraints
+from pydantic import Field, StringConstraints
 
 from harness.errors import BadInput
 from harness.model import Cell
@@ -22,10 +24,11 @@ from harness.paths import MATRIX, packaged_dir
 from harness.plan.cells import make_cell
 from harness.plan.goal import Goal, goal_of, infra_of, nowhere, tier_of
 from harness.spec import lines
-from harness.spec.base import Model, Name
+from harness.spec.base import NAME, Model, Name
 from harness.spec.crossref import unknown
 from harness.spec.loader import refuse, validate
 from harness.spec.models import Spec
+from harness.spec.rules import Rule
 
 FILE = "plan.lock.yml"
 WRITE = "run `vmatrix plan --write` and commit what it changes"
@@ -35,24 +38,48 @@ HEAD = """\
 """
 
 
-class LockedCell(Model):
-    """One planned cell: its id, and a value id on every axis, in the order of the file's `axes`."""
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
-    id: Name
+
+@dataclass(frozen=True)
+class PlannedTier:
+    """What is to be locked of one tier on one infra profile: its planned cells, and the digests of its inputs."""
+
+    inputs: str
+    later: str | None
+    cells: Sequence[Cell]
+
+
+class LockedCell(Model):
+    """One planned cell: its id, and its values.
+
+    values: a value id on every axis, in the order of the file's `axes`.  also: those on later axes that are no default.
+    """
+
+    id: Annotated[str, StringConstraints(pattern=NAME)]
     values: tuple[Name, ...]
+    also: dict[Name, Name] = Field(default_factory=dict)
 
 
 class LockedTier(Model):
-    """The planned cells of one tier on one infra profile, and a digest of what they were planned from."""
+    """The planned cells of one tier on one infra profile, and digests of what they were planned from.
 
-    inputs: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+    inputs: all of it but the later axes.  later: all of it; None where later axes have nothing but their defaults.
+    """
+
+    inputs: Digest
+    later: Digest | None = None
     cells: tuple[LockedCell, ...] = ()
 
 
 class LockFile(Model):
-    """matrix/plan.lock.yml: the axes' names, and the tiers by infra profile."""
+    """matrix/plan.lock.yml: the axes' names, and the tiers by infra profile.
+
+    later: axes that came later, with the default that cells have on them.
+    """
 
     axes: tuple[Name, ...]
+    later: dict[Name, Name] = Field(default_factory=dict)
     plan: dict[Name, dict[Name, LockedTier]]
 
 
@@ -66,6 +93,7 @@ class Lock:
     document: lines.Document
     own: bool = True
     axes: tuple[str, ...] = ()
+    later: Mapping[str, str] = field(default_factory=dict)
     plan: Mapping[str, Mapping[str, LockedTier]] = field(default_factory=dict)
 
     def tier(self, infra: str, tier: str) -> LockedTier | None:
@@ -76,7 +104,9 @@ class Lock:
         """Return the values of a tier's locked cells by axis, by the cells' ids."""
         found = self.tier(infra, tier)
         cells = found.cells if found is not None else ()
-        return {cell.id: dict(zip(self.axes, cell.values, strict=True)) for cell in cells}
+        return {
+            cell.id: {**self.later, **dict(zip(self.axes, cell.values, strict=True)), **cell.also} for cell in cells
+        }
 
 
 def load_lock(directory: Path) -> Lock:
@@ -98,12 +128,12 @@ def load_lock(directory: Path) -> Lock:
         raise refuse(problems)
     # what is wrong with a plan is to be put right in the project
     document = document if file == own else lines.Document(own, document.content, {})
-    return Lock(document, file == own, parsed.axes, parsed.plan)
+    return Lock(document, file == own, parsed.axes, parsed.later, parsed.plan)
 
 
 def _misfits(lock: LockFile, document: lines.Document) -> Iterator[lines.Problem]:
     """Yield what makes the lock unreadable whatever the matrix says."""
-    if len(set(lock.axes)) < len(lock.axes):
+    if len({*lock.axes, *lock.later}) < len(lock.axes) + len(lock.later):
         yield document.problem(("axes",), "duplicate axis")
     for infra, tiers in lock.plan.items():
         for tier, locked_tier in tiers.items():
@@ -115,6 +145,8 @@ def _misfits(lock: LockFile, document: lines.Document) -> Iterator[lines.Problem
                         f"{len(cell.values)} values for {len(lock.axes)} axes; one for each of {', '.join(lock.axes)}"
                     )
                     yield document.problem((*at, "values"), said)
+                for axis in (axis for axis in cell.also if axis not in lock.later):
+                    yield document.problem((*at, "also", axis), unknown("later axis", axis, lock.later))
                 if cell.id in seen:
                     yield document.problem((*at, "id"), f"duplicate cell {cell.id}")
                 seen.add(cell.id)
@@ -162,9 +194,9 @@ def locked(spec: Spec, tier: str, infra: str, lock: Lock) -> tuple[Mapping[str, 
 def current(spec: Spec, tier: str, infra: str, lock: Lock, goal: Goal) -> bool:
     """Tell whether a tier was planned from what the matrix says now."""
     found = lock.tier(infra, tier)
-    if found is None or set(lock.axes) != set(goal.values):
+    if found is None or {*lock.axes, *lock.later} != set(goal.values):
         return False
-    return found.inputs == digest(spec, tier, infra, goal)
+    return (found.inputs, found.later) == digests(spec, tier, infra, goal, lock.axes)
 
 
 def _mistake(spec: Spec, goal: Goal, name: str, values: Mapping[str, str]) -> str | None:
@@ -179,14 +211,54 @@ def _mistake(spec: Spec, goal: Goal, name: str, values: Mapping[str, str]) -> st
     return None if made == name else f"these values belong to {made}, not to {name}"
 
 
-def digest(spec: Spec, tier: str, infra: str, goal: Goal) -> str:
-    """Return a SHA-256 of all that a tier's plan depends on: values, classes, rules, demands; not labels or reasons."""
+def headed(spec: Spec, lock: Lock | None) -> tuple[str, ...]:
+    """Return the axes on which every line of the lock has a value: all but those with a default that came later."""
+    known = lock.axes if lock is not None else ()
+    return tuple(axis.name for axis in spec.axes if not known or axis.default is None or axis.name in known)
+
+
+def digests(spec: Spec, tier: str, infra: str, goal: Goal, axes: Sequence[str]) -> tuple[str, str | None]:
+    """Return the digest of a tier's inputs on some axes; and that on all, None where the others have but defaults.
+
+    Values, classes, rules and demands count; labels and reasons do not.
+    """
+    pinned = runnable(spec, tier, infra)
+    later = {axis: default for axis, default in goal.defaults.items() if axis not in axes}
+    narrow = {axis: frozenset({default}) for axis, default in later.items()}
+    usual = [cell for cell in pinned if all(cell[axis] == default for axis, default in later.items())]
+    more = len(usual) < len(pinned) or any(goal.values[axis] != (default,) for axis, default in later.items())
+    return (
+        _digest(spec, goal, [r for rule in goal.rules if (r := _on(rule, narrow)) is not None], usual, later),
+        _digest(spec, goal, goal.rules, pinned, {}) if more else None,
+    )
+
+
+def _on(rule: Rule, narrow: Mapping[str, frozenset[str]]) -> Rule | None:
+    """Return what a rule says where some axes have one value; None where it says nothing."""
+    if any(not wanted & rule.when.get(axis, wanted) for axis, wanted in narrow.items()):
+        return None
+    then = {a: ids for a, ids in rule.then.items() if a not in narrow or not narrow[a] <= ids}
+    when = {a: ids for a, ids in rule.when.items() if a not in narrow}
+    return replace(rule, when=when, then=then) if then else None
+
+
+def _digest(
+    spec: Spec,
+    goal: Goal,
+    rules: Sequence[Rule],
+    pinned: Sequence[Mapping[str, str]],
+    without: Collection[str],
+) -> str:
     inputs: dict[str, Any] = {
-        "axes": [[axis.name, axis.default, [[v.id, v.short, v.class_] for v in axis.values]] for axis in spec.axes],
-        "allowed": [[axis, list(values)] for axis, values in goal.values.items()],
-        "rules": [[_sets(rule.when), _sets(rule.then)] for rule in goal.rules],
+        "axes": [
+            [axis.name, axis.default, [[v.id, v.short, v.class_] for v in axis.values]]
+            for axis in spec.axes
+            if axis.name not in without
+        ],
+        "allowed": [[axis, list(values)] for axis, values in goal.values.items() if axis not in without],
+        "rules": [[_sets(rule.when), _sets(rule.then)] for rule in rules],
         "cover": goal.cover.model_dump(mode="json"),
-        "pinned": [dict(cell) for cell in runnable(spec, tier, infra)],
+        "pinned": [{axis: value for axis, value in cell.items() if axis not in without} for cell in pinned],
     }
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
 
@@ -202,15 +274,24 @@ class _Dumper(yaml.SafeDumper):
         super().increase_indent(flow, False)
 
 
-def render(axes: Sequence[str], plan: Mapping[str, Mapping[str, tuple[str, Sequence[Cell]]]]) -> str:
-    """Return the lock's text; `plan` has, by infra profile and tier, the digest of the inputs and the planned cells."""
+def render(axes: Sequence[str], later: Mapping[str, str], plan: Mapping[str, Mapping[str, PlannedTier]]) -> str:
+    """Return the lock's text; `later` has the axes that are not in `axes`, with their defaults."""
     content = {
         infra: {
-            tier: {"inputs": inputs, "cells": [{"id": c.id, "values": [c.values[a] for a in axes]} for c in cells]}
-            for tier, (inputs, cells) in tiers.items()
+            tier: {
+                "inputs": planned.inputs,
+                **({"later": planned.later} if planned.later is not None else {}),
+                "cells": [_cell(cell, axes, later) for cell in planned.cells],
+            }
+            for tier, planned in tiers.items()
         }
         for infra, tiers in plan.items()
     }
-    whole = {"axes": list(axes), "plan": content}
+    whole = {"axes": list(axes), **({"later": dict(later)} if later else {}), "plan": content}
     text: str = yaml.dump(whole, Dumper=_Dumper, default_flow_style=None, width=float("inf"), sort_keys=False)
     return HEAD + text
+
+
+def _cell(cell: Cell, axes: Sequence[str], later: Mapping[str, str]) -> dict[str, Any]:
+    also = {axis: cell.values[axis] for axis, default in later.items() if cell.values[axis] != default}
+    return {"id": cell.id, "values": [cell.values[a] for a in axes], **({"also": also} if also else {})}

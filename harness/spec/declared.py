@@ -79,11 +79,12 @@ def condition(content: Any) -> Condition | None:
 
 @dataclass(frozen=True)
 class DeclaredAxis:
-    """The values of an axis, their classes, and the words of their `before`."""
+    """The values of an axis, their classes, the words of their `before`, and its default."""
 
     values: tuple[str, ...]
     classes: tuple[str, ...]
     words: tuple[str, ...]
+    default: str | None = None
 
     def unknown_in(self, wanted: Condition) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
         """Return each word of a condition that is not declared: what it should be, the word, what there is."""
@@ -148,6 +149,7 @@ def _axes(content: Any) -> dict[str, DeclaredAxis]:
                     values=tuple(word for _, word in texts(axis, "values", EACH, "id")),
                     classes=tuple(dict.fromkeys(word for _, word in texts(axis, "values", EACH, "class"))),
                     words=tuple(dict.fromkeys(str(at[-1]) for at, _ in find(axis, "values", EACH, "before", EACH))),
+                    default=field(axis, "default"),
                 ),
             )
     return found

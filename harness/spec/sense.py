@@ -5,7 +5,7 @@ Every judgement is made over all infra profiles: what one of them can run is pos
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -14,7 +14,7 @@ from harness.spec.declared import EACH, find, parsed
 from harness.spec.feasible import conflict, feasible
 from harness.spec.lines import Document, Finding, Problem, below
 from harness.spec.models import Space, Tier
-from harness.spec.models.axes import HASH_DIGITS, ID_LENGTH
+from harness.spec.models.axes import ID_LENGTH, completed, counted
 from harness.spec.rules import Rule, lacking, matching, possible, rules
 
 Narrow = Mapping[str, frozenset[str]]
@@ -74,28 +74,26 @@ def _axes(known: Possibilities) -> Iterator[Finding]:
     longest = _too_long(known)
     if longest:
         slugs = ", ".join(f"{axis} {slug}" for axis, slug in longest.items() if slug)
-        said = f"a cell's id can be {_length(longest.values())} characters long, the limit is {ID_LENGTH}"
+        said = f"a cell's id can be {counted(longest)} characters long, the limit is {ID_LENGTH}"
         yield ("axes",), f"{said}; use shorter slugs than {slugs}"
-
-
-def _length(slugs: Iterable[str]) -> int:
-    return sum(len(slug) + 1 for slug in slugs if slug) + HASH_DIGITS
 
 
 def _too_long(known: Possibilities) -> dict[str, str]:
     """Return the slugs by axis of a cell that can be and whose id is too long, the longest one; nothing without one."""
     axes = known.space.axes
     by_length: list[dict[int, str]] = [{len(axis.in_ids(v)): axis.in_ids(v) for v in axis.values} for axis in axes]
-    tried = sorted(product(*(kinds.values() for kinds in by_length)), key=_length, reverse=True)
-    for slugs in tried:
-        if _length(slugs) <= ID_LENGTH:
+    found = (
+        dict(zip((axis.name for axis in axes), slugs, strict=True)) for slugs in product(*map(dict.values, by_length))
+    )
+    for slugs in sorted(found, key=counted, reverse=True):
+        if counted(slugs) <= ID_LENGTH:
             break
         narrow = {
-            axis.name: frozenset(v.id for v in axis.values if len(axis.in_ids(v)) == len(slug))
-            for axis, slug in zip(axes, slugs, strict=True)
+            axis.name: frozenset(v.id for v in axis.values if len(axis.in_ids(v)) == len(slugs[axis.name]))
+            for axis in axes
         }
         if not known.why_not(narrow):
-            return {axis.name: slug for axis, slug in zip(axes, slugs, strict=True)}
+            return slugs
     return {}
 
 
@@ -141,13 +139,14 @@ def _tier(known: Possibilities, tier: Tier) -> Iterator[Finding]:
         why = known.why_not(narrow)
         if why and all(narrow.values()):
             yield ("where",), f"no cell can be planned: {why}; allow more values"
+    pinned = tuple(completed(known.space.axes, cell) for cell in tier.pinned)
     for infra, can in known.by_infra.items():
-        there = [cell for cell in tier.pinned if all(cell.get(axis) in ids for axis, ids in can.items())]
+        there = [cell for cell in pinned if all(cell.get(axis) in ids for axis, ids in can.items())]
         if len(there) > tier.budget.cells:
             remedy = "raise it, or pin fewer"
             yield ("pinned",), f"{len(there)} cells for {infra}, the tier's budget is {tier.budget.cells}; {remedy}"
     first: dict[tuple[tuple[str, str], ...], int] = {}
-    for p, cell in enumerate(tier.pinned):
+    for p, cell in enumerate(pinned):
         if set(cell) != set(values) or any(cell[axis] not in ids for axis, ids in values.items()):
             continue  # said by crossref
         at = ("pinned", p)

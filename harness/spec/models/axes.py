@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from datetime import date
 
 from pydantic import Field, model_validator
@@ -11,6 +12,8 @@ from harness.spec.base import Feature, Model, Name, Slug, Text, Variables
 
 ID_LENGTH = 40  # of a cell: namespaces are "vmatrix-" + id + attempt and must stay under 63 characters
 HASH_DIGITS = 6  # at the end of a cell's id
+PRODUCT_LETTERS = 2  # of a product's slug that do not count: such cells have no shared namespace, with longer names
+PRODUCT = "product"  # the axis whose values may be products of their own
 
 
 class Extension(Model):
@@ -51,6 +54,7 @@ class AxisValue(Model):
     support: the dates between which its makers support it.
     needs: what the infra cluster must offer (matrix/infras.yml).
     before: by a word (`patch`, `minor`), the value of the same axis that an upgrade to this one starts from.
+    product: on the axis `product`, the file in matrix/ of what is tested in place of product.yml.
     """
 
     id: Name
@@ -63,6 +67,7 @@ class AxisValue(Model):
     support: Support | None = None
     needs: tuple[Feature, ...] = ()
     before: dict[Name, Name] = Field(default_factory=dict)
+    product: Text | None = None
 
     @property
     def short(self) -> str:
@@ -86,3 +91,15 @@ class Axis(Model):
     def in_ids(self, value: AxisValue) -> str:
         """Return what stands in cell ids for a value of this axis, nothing for the default."""
         return "" if value.id == self.default else value.short
+
+
+def completed(axes: Iterable[Axis], cell: Mapping[str, str]) -> dict[str, str]:
+    """Return the values of a cell with the default of every axis that it does not name."""
+    return {**{axis.name: axis.default for axis in axes if axis.default is not None}, **cell}
+
+
+def counted(slugs: Mapping[str, str]) -> int:
+    """Return how long the id of a cell is with these slugs by axis, as far as the limit is about it."""
+    room = PRODUCT_LETTERS + 1
+    own = slugs.get(PRODUCT, "")
+    return sum(len(slug) + 1 for slug in slugs.values() if slug) + HASH_DIGITS - (min(len(own) + 1, room) if own else 0)

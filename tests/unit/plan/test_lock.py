@@ -13,7 +13,7 @@ from harness.errors import BadInput
 from harness.plan.lock import FILE, Lock, load_lock, not_runnable
 from harness.plan.tiers import all_tier_cells, tier_cells
 from harness.spec import Spec, load_spec
-from tests.unit.plan.planned import edit
+from tests.unit.plan.planned import edit, write
 from tests.unit.plan.planned import locked_matrix as matrix
 from tests.unit.plan.small import plan_all
 
@@ -190,3 +190,50 @@ def test_unknown_tiers_and_infras_name_the_nearest(matrix: Path) -> None:
         tier_cells(spec, "nigtly", "embedded")
     with pytest.raises(BadInput, match="unknown infra profile 'embeded'; did you mean 'embedded'"):
         tier_cells(spec, "nightly", "embeded")
+
+
+LATER = """\
+  - name: product
+    label: Product
+    default: playbooks
+    values:
+      - {id: playbooks, slug: pb, label: playbooks, class: playbooks}
+      - {id: other, slug: o, label: something else, class: other}
+"""
+
+
+def test_an_axis_with_a_default_that_comes_later_only_adds_lines(matrix: Path) -> None:
+    before = (matrix / FILE).read_text().splitlines()
+    (matrix / "axes.yml").write_text((matrix / "axes.yml").read_text() + LATER)
+    write(matrix)
+    after = (matrix / FILE).read_text().splitlines()
+    rest = iter(after)
+    assert all(line in rest for line in before), "a line that was there has changed or moved"
+    assert any("also: {product: other}" in line for line in after)
+    lock, spec = load_lock(matrix), load_spec(matrix)
+    for infra in spec.infras:
+        for tier in spec.tiers:
+            assert all("product" in cell for cell in lock.cells(infra, tier).values())
+            tier_cells(spec, tier, infra, lock)  # neither stale nor wrong
+
+
+def test_a_tier_that_keeps_to_the_default_does_not_notice_a_later_axis(matrix: Path) -> None:
+    (matrix / "axes.yml").write_text((matrix / "axes.yml").read_text() + LATER)
+    edit(matrix / "tiers.yml", "    cover:", "    where: {product: playbooks}\n    cover:")
+    write(matrix)
+    changed = load_lock(matrix)
+    first = next(iter(changed.plan["kubevirt"]))
+    assert changed.plan["kubevirt"][first].later is None
+
+
+def test_a_later_axis_that_changes_makes_the_plans_stale_that_use_it(matrix: Path) -> None:
+    (matrix / "axes.yml").write_text((matrix / "axes.yml").read_text() + LATER)
+    write(matrix)
+    edit(matrix / "axes.yml", "class: other}", "class: third}")
+    assert "is out of date" in refused(matrix).summary
+
+
+def test_a_cell_with_a_value_on_an_unknown_later_axis_is_refused(matrix: Path) -> None:
+    edit(matrix / FILE, "          values: ", "          also: {colour: red}\n          values: ")
+    with pytest.raises(BadInput, match=r"also\.colour: unknown later axis 'colour'"):
+        load_lock(matrix)
