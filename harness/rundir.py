@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 RESULTS, SUMMARY, JUNIT, HISTORY = "results.jsonl", "summary.md", "junit.xml", "history.jsonl"
-KEY, KUBECONFIG, SNAPSHOT = "id_ed25519", "kubeconfig", "etcd-snapshot.db"
+KEY, KUBECONFIG, SNAPSHOT, APPLIED = "id_ed25519", "kubeconfig", "etcd-snapshot.db", "applied.yml"
 # Globs, in an attempt's directory: a run's directory is what people pass around.
-SECRETS = (KEY, KUBECONFIG, f"{KUBECONFIG}.*", SNAPSHOT)
+SECRETS = (KEY, KUBECONFIG, f"{KUBECONFIG}.*", SNAPSHOT, APPLIED)
 LATER_ATTEMPT = re.compile(r"attempt-\d+")
 
 
@@ -73,6 +73,7 @@ class AttemptDir:
     ssh_config = _Below("inventory", "ssh_config")
     variables_json = _Below("inventory", "variables.json")
     phase_environment = _Below("inventory", "phase.env")
+    applied = _Below(APPLIED)  # of a declared product, by the phase that was run last; with machines' keys
     tunnels = _Below("tunnels.json")  # connections to machines through the infra cluster's API; missing without
     logs = _Below("logs")  # everything that explains the outcome
     tunnels_log = _Below("logs", "tunnels.log")  # such connections that were lost

@@ -136,7 +136,7 @@ class Life:
         files = self.attempt.files
         kubeconfig = files.kubeconfig
         variables = variables_of(self.site, environment, phase)
-        inventory.write(environment, variables, self.site.spec.product)
+        inventory.write(environment, variables, self.site.product_of(self.cell))
         timeouts = self.site.timeouts
         wanted = PhaseRun(
             phase=phase,
@@ -146,8 +146,9 @@ class Life:
             timeout=timeouts.phase_later if index else timeouts.phase_deploy,
             log=files.log(self.cell.stage(index)),
             on_task=self.on_task,
+            outer=self.site.outer,
         )
-        outcome = self.site.product.run(wanted)
+        outcome = self.site.kind_of(self.cell).run(wanted)
         self._refuse_nothing_done(outcome, wanted)
         if phase.cluster:
             self._refuse_no_kubeconfig(outcome, wanted)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness.cell.manifests import BRIDGE, GOLDEN_NAMESPACE, GoldenImage
 from harness.cell.product.kinds import kind_of
-from harness.cell.product.protocol import ProductKind
+from harness.cell.product.protocol import OuterCluster, ProductKind
 from harness.kube.client import Cluster
-from harness.model import Access, Mirror
-from harness.spec.models import Spec, Timeouts
+from harness.model import Access, Cell, Mirror
+from harness.spec.models import Product, Spec, Timeouts
 from harness.spec.project import TEMPLATES
 
 
@@ -28,6 +28,7 @@ class Site:
     namespace: the one that all cells share; without it each cell has one of its own.
     binding: of machines to the pod network.
     isolated: whether each cell gets a NetworkPolicy; it allows egress_networks and ingress_networks (CIDRs), too.
+    controller_images: those that declared products have asked for, by name, as pods of the infra cluster pull them.
     timeout_scale: the factor that `timeouts` are stretched by already; the product gets it too.
     """
 
@@ -50,16 +51,25 @@ class Site:
     ingress_networks: tuple[str, ...] = ()
     timeout_scale: float = 1.0
     product_vars: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda _: {}
+    controller_images: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def images_namespace(self) -> str:
         """Return the namespace of the golden images: the shared one, where only that may be touched."""
         return self.namespace if self.namespace is not None else GOLDEN_NAMESPACE
 
+    def product_of(self, cell: Cell) -> Product:
+        """Return what is tested in a cell."""
+        return self.spec.product_of(cell.values)
+
+    def kind_of(self, cell: Cell) -> ProductKind:
+        """Return how the phases of a cell's product are run."""
+        return kind_of(self.product_of(cell), self.project)
+
     @property
-    def product(self) -> ProductKind:
-        """Return how the product's phases are run."""
-        return kind_of(self.spec.product, self.project)
+    def outer(self) -> OuterCluster:
+        """Return the infra cluster as products see it whose phases are edits of objects in it."""
+        return OuterCluster(self.cluster, self.mirror, self.timeouts, self.controller_images)
 
     @property
     def templates(self) -> Path:

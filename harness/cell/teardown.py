@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
+from harness.cell import declared_kinds
 from harness.cell.found import CellSelector, Found, find
 from harness.errors import Leaked
 from harness.kube.client import ApiFailure, Cluster, Json, Unreachable
@@ -75,7 +76,10 @@ def remove(cluster: Cluster, cell: Found, *, deadline: Deadline) -> None:
 
     def gone() -> bool | NotYet:
         found = cluster.get(NAMESPACE, namespace)
-        return True if found is None else NotYet(f"phase {found['status'].get('phase')}")
+        if found is None:
+            return True
+        declared_kinds.let_go(cluster, namespace)
+        return NotYet(f"phase {found['status'].get('phase')}")
 
     until(
         gone,
@@ -140,4 +144,5 @@ def describe(cluster: Cluster, namespace: str, selector: str) -> str:
         for obj in items(cluster, resource, namespace, selector):
             meta = obj["metadata"]
             lines.append(f"{resource.kind} {meta['name']}: finalizers {', '.join(meta.get('finalizers') or ['none'])}")
+    lines += [] if selector else declared_kinds.described(cluster, namespace)
     return "\n".join(lines)

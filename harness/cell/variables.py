@@ -32,7 +32,7 @@ def variables_of(site: Site, environment: Environment, phase: Phase) -> dict[str
         "cluster_etcd_snapshot_path": str(environment.files.snapshot),
         "cluster_hosts": [{"name": m.name, "address": m.address} for m in environment.machines],
     }
-    return translated(site.spec.product.variables, phase.vars, made)
+    return translated(site.product_of(environment.cell).variables, phase.vars, made)
 
 
 def _sources(site: Site) -> dict[str, str]:

@@ -26,7 +26,7 @@ def inspection_without_api(guest: GuestCluster, cells: Cells, timeouts: Timeouts
     from harness.session.witness import inspection_options
     from harness.validate.inspection import Inspection
 
-    leaves = cells.site.spec.product.cluster
+    leaves = cells.site.product_of(guest.environment.cell).cluster
     return Inspection(guest, leaves, ssh_options=inspection_options(guest.environment), timeouts=timeouts)
 
 
@@ -74,7 +74,7 @@ def inventory(guest: GuestCluster, cells: Cells) -> Inventory:
     from harness.machines.inventory import inventory as plain
 
     environment = guest.environment
-    return Inventory.of(environment, plain(environment, cells.plan.project.spec.product), guest.expected)
+    return Inventory.of(environment, plain(environment, cells.site.product_of(environment.cell)), guest.expected)
 
 
 @pytest.fixture(scope="module")

@@ -48,7 +48,8 @@ def judged(item: pytest.Item) -> Generator[None, object, object]:
 
 def checks_of(item: pytest.Item) -> ProductChecks:
     """Return which checks judge the product."""
-    return item.config.stash[PLAN].project.spec.product.checks
+    spec, cell = item.config.stash[PLAN].project.spec, cell_of(item)
+    return spec.product_of(cell.values if cell is not None else {}).checks
 
 
 def _is_check(item: pytest.Item) -> bool:

@@ -7,11 +7,13 @@ from contextlib import suppress
 from typing import Any
 
 from harness import paths
-from harness.artifacts.catalogue import Catalogue
+from harness.artifacts import refs
+from harness.artifacts.catalogue import IMAGE_PREFIX, Catalogue
 from harness.artifacts.catalogue import load as load_catalogue
 from harness.artifacts.download import ABSENT, trouble
 from harness.artifacts.product.offer import Offer, Trees
 from harness.artifacts.product.tree import FOLDER, SUMS
+from harness.artifacts.recipe import Ref
 from harness.artifacts.store import Store
 from harness.errors import BadInput
 from harness.model import Cell, Mirror
@@ -35,6 +37,18 @@ def offer_of(project: Project, cells: Sequence[Cell], catalogue: Catalogue | Non
     return Offer.of(catalogue or load_catalogue(), product, project.directory, moments, _probes)
 
 
+def controllers(project: Project, cells: Sequence[Cell], catalogue: Catalogue | None = None) -> dict[str, Ref]:
+    """Return the images that the cells' declared products ask for, by the names that they use.
+
+    Raises:
+        BadInput: vmatrix has no such image.
+    """
+    known = catalogue or load_catalogue()
+    asked = [project.spec.product_of(cell.values).declared for cell in cells]
+    names = dict.fromkeys(name for options in asked if options is not None for name in options.images)
+    return {name: refs.newest(known, f"{IMAGE_PREFIX}{name}") for name in names}
+
+
 def refuse_unusable(project: Project, cells: Sequence[Cell]) -> None:
     """Refuse what a product asks for and cannot have, before a run begins; what lies in sources, once these are there.
 
@@ -45,6 +59,7 @@ def refuse_unusable(project: Project, cells: Sequence[Cell]) -> None:
     where = product_sources.folder(given["sources"], project.directory)
     if where is None or where.is_dir() or not product_sources.marked(given["artifacts"]):
         offer_of(project, cells)
+        controllers(project, cells)
 
 
 def _probes(given: Mapping[str, Any]) -> Sequence[str]:

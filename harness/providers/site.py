@@ -9,7 +9,7 @@ from harness.artifacts import refs
 from harness.artifacts.disk import catalogue, fetch
 from harness.artifacts.disk.cache import ImageCache
 from harness.artifacts.download import trouble
-from harness.artifacts.recipe import LIMITS, ArtifactLimits, ArtifactPhase, Event, Progress, Source
+from harness.artifacts.recipe import LIMITS, ArtifactLimits, ArtifactPhase, Event, Progress, Ref, Source
 from harness.artifacts.store import Store
 from harness.cell.manifests import GoldenImage
 from harness.cell.product import kinds
@@ -68,17 +68,20 @@ def open_site(project: Project, cells: Sequence[Cell], *, progress: OnProgress) 
     """
     settings = project.settings
     timeouts = project.timeouts
-    kinds.prepare(project, progress)
+    kinds.prepare(project, cells, progress)
     definition, store, tell = registry.of(settings), store_of(settings, timeouts), spoken(progress)
     offer = offered.offer_of(project, cells, store.catalogue)
-    opening = Opening(settings, project.product, store, offer.images, offer.uploads, tell, progress, timeouts=timeouts)
+    controllers = offered.controllers(project, cells, store.catalogue)
+    images = tuple(dict.fromkeys((*offer.images, *controllers.values())))
+    opening = Opening(settings, project.product, store, images, offer.uploads, tell, progress, timeouts=timeouts)
     provider = definition.open(replace(opening, needs=needed(project.spec, cells)))
     raise_if_any(definition.lacking(cells))
     below = refs.host(store.catalogue, definition.control_plane) if definition.control_plane else ()
-    store.ensure((*below, *offer.programs, *offer.images), tell)
+    store.ensure((*below, *offer.programs, *images), tell)
     found = offered.publish(offer, store)
     provider.up()
-    return _site(project, provider, progress, offered.told(offer, found, store, definition, provider.mirror()))
+    told = offered.told(offer, found, store, definition, provider.mirror())
+    return _site(project, provider, progress, told, controllers)
 
 
 def join_site(project: Project, cells: Sequence[Cell]) -> Site:
@@ -88,10 +91,17 @@ def join_site(project: Project, cells: Sequence[Cell]) -> Site:
     offer = offered.offer_of(project, cells, store.catalogue)
     provider = definition.open(Opening(settings, project.product, store))
     told = offered.told(offer, offered.publish(offer, store), store, definition, provider.mirror())
-    return _site(project, provider, lambda _: None, told)
+    controllers = offered.controllers(project, cells, store.catalogue)
+    return _site(project, provider, lambda _: None, told, controllers)
 
 
-def _site(project: Project, provider: Provider, progress: OnProgress, told: offered.ProductVariables) -> Site:
+def _site(
+    project: Project,
+    provider: Provider,
+    progress: OnProgress,
+    told: offered.ProductVariables,
+    controllers: Mapping[str, Ref],
+) -> Site:
     settings, patience, limits = project.settings, Patience.of(project.timeouts), ArtifactLimits.of(project.timeouts)
     return Site(
         cluster=Cluster.from_kubeconfig(provider.kubeconfig(), context=settings.context, patience=patience),
@@ -100,6 +110,7 @@ def _site(project: Project, provider: Provider, progress: OnProgress, told: offe
         mirror=provider.mirror(),
         guest_vars=provider.guest_vars(),
         product_vars=told,
+        controller_images={n: f"{provider.mirror().registry}/{n}:{ref.version}" for n, ref in controllers.items()},
         image=lambda name: golden_image(settings, name, provider.mirror(), progress=progress, limits=limits),
         storage_class=settings.storage_class,
         access=settings.access or provider.access(),

@@ -66,7 +66,7 @@ def explained(spec: Spec, infra: str, one: Selected, durations: Durations) -> di
         "phases": [_phase(spec, cell, index, environment) for index in range(len(cell.phases))],
         "checks": {tier: _checks(spec, tier) for tier in one.tiers},
         "variables": dict(cell.vars),
-        "inventory": inventory.inventory(environment, spec.product),
+        "inventory": inventory.inventory(environment, spec.product_of(cell.values)),
         "manifests": example_manifests(cell),
     }
 
@@ -123,11 +123,12 @@ def _reasons(spec: Spec, infra: str, one: Selected) -> Iterator[tuple[str, Any]]
 
 def _phase(spec: Spec, cell: Cell, index: int, environment: Environment) -> dict[str, Any]:
     phase: Phase = cell.phases[index]
-    program = spec.product.phases[phase.name].program
+    product = spec.product_of(cell.values)
+    program = product.phases[phase.name].program
     return {
         "phase": cell.stage(index),
-        **({"program": str(Path(spec.product.directory) / program)} if program is not None else {}),
-        "command": kind_of(spec.product, Path()).command(phase.name, environment),
+        **({"program": str(Path(product.directory) / program)} if program is not None else {}),
+        "command": kind_of(product, Path()).command(phase.name, environment),
         "machines": list(phase.machines),
         **({"loses": list(phase.lost)} if phase.lost else {}),
         **({"removes": list(phase.removed)} if phase.removed else {}),

@@ -14,7 +14,7 @@ def witness_of(life: Life) -> Witness:
         cell=life.cell,
         registry=life.site.mirror.registry,
         timeouts=life.site.timeouts,
-        leaves=life.site.spec.product.cluster,
+        leaves=life.site.product_of(life.cell).cluster,
         ssh_options=inspection_options,
         ssh_command=lambda environment, machine: [*DIES_WITH_US, *ssh_command(machine, environment.private_key)],
         step=life.steps.step,

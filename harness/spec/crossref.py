@@ -23,12 +23,15 @@ LASTING = ("topology", "os", "scenario")  # what a cell's machines are made of s
 GROUPS = ("control_plane", "etcd", "node")
 
 
-def check(documents: Mapping[str, Document], directory: Path) -> list[Problem]:
+def check(
+    documents: Mapping[str, Document], directory: Path, products: Mapping[str, Document] | None = None
+) -> list[Problem]:
     """Return every broken reference and duplicate of a matrix.
 
     Args:
         documents: by file name, all of them; one that could not be read has no content.
         directory: of the matrix; the product's playbooks and the suites are looked for beside it.
+        products: those beside product.yml.
     """
     known = declared(documents)
     suites = tuple(suites_of(directory.parent))
@@ -36,22 +39,28 @@ def check(documents: Mapping[str, Document], directory: Path) -> list[Problem]:
         "axes.yml": _axes(documents["axes.yml"].content, known),
         "topologies.yml": _topologies(documents["topologies.yml"].content),
         "scenarios.yml": _scenarios(documents["scenarios.yml"].content, known),
-        "product.yml": chain(
-            product_kinds.check(
-                documents["product.yml"].content, directory.parent, documents["topologies.yml"].content
-            ),
-            left_out.check(documents["product.yml"].content, directory.parent),
-            own_words.check(documents["product.yml"].content),
-            phases.of_product(documents["product.yml"].content, documents["scenarios.yml"].content),
-            product_files.check(documents["product.yml"].content, directory.parent),
-        ),
+        "product.yml": _product(documents["product.yml"].content, directory, documents),
         "constraints.yml": _constraints(documents["constraints.yml"].content, known),
         "tiers.yml": _tiers(documents["tiers.yml"].content, known, suites),
         "quarantine.yml": _quarantine(documents["quarantine.yml"].content, suites),
     }
     problems = [documents[name].problem(at, message) for name, all_ in found.items() for at, message in all_]
     problems += [documents["tiers.yml"].problem((), message) for message in misnamed(directory.parent)]
+    for document in (products or {}).values():
+        whole = {**documents, "product.yml": document}
+        problems += [document.problem(*found) for found in _product(document.content, directory, whole)]
+        problems += required.check(whole)
     return [*problems, *required.check(documents)]
+
+
+def _product(content: Any, directory: Path, documents: Mapping[str, Document]) -> Iterator[Finding]:
+    return chain(
+        product_kinds.check(content, directory.parent, documents["topologies.yml"].content),
+        left_out.check(content, directory.parent),
+        own_words.check(content),
+        phases.of_product(content, documents["scenarios.yml"].content),
+        product_files.check(content, directory.parent),
+    )
 
 
 def _axes(content: Any, known: Declared) -> Iterator[Finding]:
@@ -225,9 +234,10 @@ def _pinned(cell: Any, axes: Mapping[str, DeclaredAxis]) -> Iterator[Finding]:
         yield from _known(at, "axis", axis, axes)
         if axis in axes:
             yield from _known(at, f"value of axis {axis}", value, axes[axis].values)
-    missing = [axis for axis in axes if isinstance(cell, Mapping) and axis not in cell]
+    needed = [axis for axis, known in axes.items() if known.default is None]
+    missing = [axis for axis in needed if isinstance(cell, Mapping) and axis not in cell]
     if missing:
-        yield (), f"missing values for {', '.join(missing)}; a pinned cell has one on every axis"
+        yield (), f"missing values for {', '.join(missing)}; a pinned cell has one on every axis without a default"
 
 
 def _quarantine(content: Any, suites: tuple[str, ...]) -> Iterator[Finding]:

@@ -68,9 +68,10 @@ def same(one: Path, other: Path) -> bool:
 def _anchored(document: Document, name: str) -> Document:
     """Return a document in which the paths that come from the package lead there."""
     content = document.content
-    for steps in PATHS.get(name, ()):
+    other = name not in PATHS and "/" in name  # a product beside product.yml, whose templates lie in matrix/
+    for steps in PATHS["product.yml"] if other else PATHS.get(name, ()):
         for at, path in texts(content, *steps):
-            if is_packaged(document.place_of(at)[0]) and not path.startswith(IN_PROJECTS):
+            if is_packaged(document.place_of(at)[0]) and (other or not path.startswith(IN_PROJECTS)):
                 content = _with(content, at, str(packaged_dir() / path))
     return replace(document, content=content)
 

@@ -11,9 +11,10 @@ from pydantic import BaseModel
 
 from harness.errors import BadInput
 from harness.paths import packaged_dir
-from harness.spec import crossref, dates, layers, lines, sense
+from harness.spec import crossref, dates, layers, lines, products, sense
 from harness.spec.models import FILES as FILES
-from harness.spec.models import Space, Spec, Timeouts
+from harness.spec.models import Product, Space, Spec, Timeouts
+from harness.spec.models.axes import completed
 from harness.spec.shape import validate as validate
 
 M = TypeVar("M", bound=BaseModel)
@@ -40,14 +41,32 @@ def load_spec(directory: Path, *, today: date | None = None) -> Spec:
             if parsed is not None:
                 parts.update(dict(parsed))
         problems += found
-    problems += crossref.check(documents, directory)
+    others, found = products.read(directory, documents)
+    parts["products"], wrong = _products(others)
+    problems += [*found, *wrong, *crossref.check(documents, directory, others)]
     space = _space(parts, {problem.file.name for problem in problems})
     if space is not None:
         problems += sense.check(space, documents)
     problems += dates.check(documents, today if today is not None else datetime.now(UTC).date())
     if problems:
         raise refuse(problems, own=directory)
+    parts["tiers"] = {
+        name: tier.model_copy(update={"pinned": tuple(completed(parts["axes"], cell) for cell in tier.pinned)})
+        for name, tier in parts["tiers"].items()
+    }
     return Spec(**{name: part for name, part in parts.items() if name in Spec.model_fields})
+
+
+def _products(documents: Mapping[str, lines.Document]) -> tuple[dict[str, Product], list[lines.Problem]]:
+    """Return the products beside product.yml by the values of the axis, and what is wrong with their files."""
+    made: dict[str, Product] = {}
+    problems: list[lines.Problem] = []
+    for value, document in documents.items():
+        parsed, wrong = validate(document, FILES["product.yml"])
+        problems += wrong
+        if parsed is not None:
+            made[value] = dict(parsed)["product"]
+    return made, problems
 
 
 def load_timeouts(directory: Path) -> Timeouts:

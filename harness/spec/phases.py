@@ -13,16 +13,16 @@ from harness.paths import MATRIX, packaged_dir
 from harness.spec import lines
 from harness.spec.declared import EACH, find, texts
 from harness.spec.lines import Finding
-from harness.spec.models import Spec
+from harness.spec.models import Product, Spec
 from harness.spec.shape import nearest, shown, unknown
 
 FIRST = "deploy"  # of every scenario
 
 
-def lacking(spec: Spec, scenario: str) -> tuple[str, ...]:
-    """Return the phases of a scenario that the product does not have, each once."""
-    phases = (phase.phase for phase in spec.scenarios[scenario].phases)
-    return tuple(dict.fromkeys(phase for phase in phases if phase not in spec.product.phases))
+def lacking(spec: Spec, scenario: str, product: Product | None = None) -> tuple[str, ...]:
+    """Return the phases of a scenario that a product, by default that of product.yml, does not have, each once."""
+    has = (product if product is not None else spec.product).phases
+    return tuple(dict.fromkeys(p.phase for p in spec.scenarios[scenario].phases if p.phase not in has))
 
 
 def of_scenarios(content: Any, product: tuple[str, ...] | None) -> Iterator[Finding]:

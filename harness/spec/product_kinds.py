@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.spec import ansible_kind, command_kind, product_sources
+from harness.spec import ansible_kind, command_kind, declared_kind, product_sources
 from harness.spec.ansible_kind import is_there
 from harness.spec.declared import EACH, find, texts
 from harness.spec.lines import Finding, below
 
-DEFAULT = "ansible"
+DEFAULT, DECLARED = "ansible", "declared"
+OPTIONS = (DEFAULT, DECLARED)  # the kinds with options in a key of that name
 GROUPS = ("control_plane", "etcd", "node")
 RESERVED = ("all", "ungrouped")  # Ansible's own groups
 
@@ -55,11 +56,11 @@ def _files(product: Any, directory: Path, topologies: Any, sources: Path | None)
         if kind in KINDS and isinstance(phase, Mapping) and not product_sources.marked(phase):
             found += below(where, _ways(phase, directory, kind))
     marked = any(product_sources.marked(part) for _, part in find(product, "phases"))
-    if kind != DEFAULT:
-        found += (
-            (at, f"belongs to kind {DEFAULT}; this product is of kind {kind}") for at, _ in find(product, DEFAULT)
-        )
-    elif not any(product_sources.marked(part) for _, part in find(product, DEFAULT)):
+    for other in (name for name in OPTIONS if name != kind):
+        found += ((at, f"belongs to kind {other}; this product is of kind {kind}") for at, _ in find(product, other))
+    if kind == DECLARED:
+        found += declared_kind.options(product, directory)
+    elif kind == DEFAULT and not any(product_sources.marked(part) for _, part in find(product, DEFAULT)):
         found += ansible_kind.options(product, directory)
     yield from found
     if kind == DEFAULT and not found and not marked:
@@ -119,4 +120,5 @@ class Way:
 KINDS: Mapping[str, Way] = {
     "ansible": Way("playbook", ("args",), ansible_kind.playbook),
     "command": Way("command", ("working_directory", "environment"), command_kind.program),
+    "declared": Way("apply", ("delete",), declared_kind.edit),
 }

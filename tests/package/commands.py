@@ -43,8 +43,7 @@ WORK_ANYWHERE = (
     *("image build", "image list", "image prune"),
     *("infra up", "infra down", "infra status", "infra describe"),
     "gitlab note",
-    *("operator crds", "operator execute", "operator explain", "operator image", "operator log"),
-    *("operator releases", "operator run"),
+    *("operator crds", "operator execute", "operator explain", "operator image", "operator releases"),
 )
 # Those of them that change nothing and end by themselves.
 LOOK_ANYWHERE = (

@@ -51,6 +51,7 @@ QUESTIONS = {
     "Where is the covering array proved?": ("harness/plan/verify.py", "verify"),
     "Where are cells selected by what changed?": ("harness/plan/changed.py", "effects"),
     "Where is a kind of product added?": ("harness/cell/product/kinds.py", "kind_of"),
+    "Where are a product's objects applied and waited for?": ("harness/cell/product/declared.py", "DeclaredProduct"),
     "Where is a playbook run and its failure explained?": ("harness/machines/runner/playbook.py", "run_playbook"),
     "Where is a product's program run, and what is it told?": ("harness/cell/product/command.py", "run_command"),
     "Where is a leaked cell deleted?": ("harness/cell/teardown.py", "reap"),

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from harness.cell.product import sources
 from harness.cell.product.commands import Commands
+from harness.cell.product.declared import DeclaredProduct
 from harness.cell.product.playbooks import Playbooks
 from harness.cell.product.protocol import ProductKind, Tell
+from harness.errors import BadInput
+from harness.model import Cell
 from harness.paths import MATRIX
 from harness.spec.loader import load_spec
-from harness.spec.models import Product
+from harness.spec.models import Product, Spec
 from harness.spec.product_sources import located
 from harness.spec.project import Project
 
-KINDS: dict[str, Callable[[Product, Path], ProductKind]] = {"ansible": Playbooks, "command": Commands}
+KINDS: dict[str, Callable[[Product, Path], ProductKind]] = {
+    "ansible": Playbooks,
+    "command": Commands,
+    "declared": DeclaredProduct,
+}
 
 
 def kind_of(product: Product, project: Path) -> ProductKind:
@@ -27,13 +34,33 @@ def kind_of(product: Product, project: Path) -> ProductKind:
     return KINDS[product.kind](located(product, project), project)
 
 
-def prepare(project: Project, tell: Tell) -> None:
-    """Have a product's sources and everything that its phases run with, before any machine exists.
+def prepare(project: Project, cells: Sequence[Cell], tell: Tell) -> None:
+    """Have the products' sources and everything that the cells' phases run with, before any machine exists.
 
     Raises:
         BadInput: something of it cannot be had; or the sources, fetched just now, lack what product.yml names.
     """
-    product = project.spec.product
-    if sources.fetch(product, project.directory, tell, project.timeouts):
+    if sources.fetch(project.spec.product, project.directory, tell, project.timeouts):
         load_spec(project.directory / MATRIX)
-    kind_of(product, project.directory).prepare(tell, project.timeouts)
+    for product in products_of(project.spec, cells):
+        kind_of(product, project.directory).prepare(tell, project.timeouts)
+
+
+def products_of(spec: Spec, cells: Sequence[Cell]) -> list[Product]:
+    """Return what is tested in some cells, each product once."""
+    found = [spec.product_of(cell.values) for cell in cells]
+    return [product for number, product in enumerate(found) if product not in found[:number]]
+
+
+def refuse_shared(spec: Spec, cells: Sequence[Cell], namespace: str | None) -> None:
+    """Refuse declared products in a namespace that cells share: controllers there would see each other's objects.
+
+    Raises:
+        BadInput: a cell's product is one.
+    """
+    for product in products_of(spec, cells) if namespace is not None else ():
+        if product.kind == "declared":
+            raise BadInput(
+                f"{product.name} has controllers in each cell's namespace, and --namespace makes cells share one",
+                hint="leave the setting `namespace` out, or choose cells of another product",
+            )

@@ -7,15 +7,29 @@ not. That there is a kubeconfig afterwards, and what the cluster is like, others
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from harness.model import Environment, Phase
+from harness.kube.client import Cluster
+from harness.model import Environment, Mirror, Phase
 from harness.spec.models import Timeouts
 
 Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class OuterCluster:
+    """The infra cluster, for products whose phases are edits of objects in it.
+
+    images: container images that the product asked for, by name, as pods in it pull them.
+    """
+
+    cluster: Cluster
+    mirror: Mirror
+    timeouts: Timeouts
+    images: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -28,6 +42,7 @@ class PhaseRun:
     timeout: seconds for the whole phase.
     log: where everything goes that explains the outcome: what was called, and all that it said.
     on_task: told what is under way, in the product's own words.
+    outer: the infra cluster; None where there is none, so that nothing can be applied.
     """
 
     phase: Phase
@@ -37,6 +52,7 @@ class PhaseRun:
     timeout: float
     log: Path
     on_task: Tell
+    outer: OuterCluster | None = None
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,12 @@ from harness.spec.models.ansible import AnsibleOptions, Sources
 from harness.spec.models.leaves import ClusterLeaves, ProductChecks
 from harness.spec.models.product_artifacts import ProductArtifacts
 from harness.spec.models.product_command import CommandPhase
+from harness.spec.models.product_declared import DeclaredOptions, DeclaredPhase
 
-Kind = Literal["ansible", "command"]
+Kind = Literal["ansible", "command", "declared"]
 
 
-class ProductPhase(CommandPhase):
+class ProductPhase(CommandPhase, DeclaredPhase):
     """How a phase is run.
 
     playbook: with kind `ansible`, the playbook, relative to the product's directory.
@@ -35,8 +36,8 @@ class ProductPhase(CommandPhase):
     @property
     def program(self) -> str | None:
         """Return the file that is run, relative to the product's directory; None where it is no file of the product."""
-        if self.playbook is not None or self.command is None:
-            return self.playbook
+        if self.command is None:
+            return self.playbook if self.playbook is not None else self.apply
         program = self.command[0]
         return program if "/" in program else None
 
@@ -45,11 +46,12 @@ class Product(Model):
     """The deployment code under test, and how its phases are run.
 
     name: its name, in reports.
-    kind: what a phase is: a playbook (`ansible`) or any program (`command`).
+    kind: what a phase is: a playbook (`ansible`), any program (`command`), or objects that are applied (`declared`).
     directory: its folder, relative to the project.
     sources: sources outside of the project; `{sources}` in paths of this file is their folder.
     groups: the product's own names of the groups of topologies, one or several each, or `[]` for none.
     ansible: with kind `ansible`, which Ansible runs the playbooks, and how.
+    declared: with kind `declared`, what is applied, and how it is seen that this has worked.
     requires: variables that every cell must give the product, by `vars` here or of the values of an axis.
     phases: how each phase is run; scenarios with other phases are left out of the plan.
     vars: variables for every phase of every cell, below those of the values.
@@ -66,6 +68,7 @@ class Product(Model):
     artifacts: ProductArtifacts | None = None
     groups: dict[Group, GroupNames] = Field(default_factory=dict)
     ansible: AnsibleOptions | None = None
+    declared: DeclaredOptions | None = None
     requires: tuple[Variable, ...] = ()
     phases: dict[Name, ProductPhase] = Field(min_length=1)
     vars: Variables = Field(default_factory=dict)

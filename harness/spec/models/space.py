@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints
 
 from harness.spec.base import CHECK, Condition, Feature, Model, Name, Text, Url
-from harness.spec.models.axes import Axis, AxisValue
+from harness.spec.models.axes import PRODUCT, Axis, AxisValue
 from harness.spec.models.network_plugins import NetworkPlugin
 from harness.spec.models.product import Product
 from harness.spec.models.scenarios import Scenario
@@ -87,10 +88,23 @@ class Space(Model):
 
 
 class Spec(Space):
-    """All of matrix/, loaded and cross-checked."""
+    """All of matrix/, loaded and cross-checked.
+
+    product: what is tested.  products: what is tested in its place, by values of the axis `product`.
+    """
 
     tiers: dict[Name, Tier]
     timeouts: Timeouts
     product: Product
+    products: dict[Name, Product] = Field(default_factory=dict)
     quarantine: tuple[QuarantineEntry, ...] = ()
     network_plugins: dict[Name, NetworkPlugin] = Field(default_factory=dict)
+
+    def product_of(self, values: Mapping[str, str]) -> Product:
+        """Return what is tested in a cell, by its value on every axis."""
+        return self.products.get(values.get(PRODUCT, ""), self.product)
+
+    def absent_products(self) -> tuple[str, ...]:
+        """Return the values of the axis `product` whose products are none of this project."""
+        values = (value for axis in self.axes if axis.name == PRODUCT for value in axis.values)
+        return tuple(value.id for value in values if value.product is not None and value.id not in self.products)

@@ -45,6 +45,10 @@ class Timeouts(Model):
         default=1800.0,
         description="One installation of the packages, collections or roles that product.yml names (seconds).",
     )
+    controllers: Seconds = Field(
+        default=120.0,
+        description="Until what a declared product installs is served and available (seconds).",
+    )
     phase_deploy: Seconds = Field(description="One run of the product's phase `deploy` (seconds).")
     phase_later: Seconds = Field(description="One run of a later phase (seconds).")
     settle: Seconds = Field(description="From the end of a phase until nodes and add-ons are ready (seconds).")

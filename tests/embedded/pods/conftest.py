@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from harness.artifacts.recipe import silent
 from harness.artifacts.store import Store
 from harness.infra.embedded.provider import EmbeddedProvider
+from harness.providers.embedded import embedded_provider
 from harness.providers.on_host import KUBERNETES
-from tests.embedded.conftest import running
+from tests.embedded.conftest import PREFIX
 from tests.embedded.kubevirt.conftest import image, machines, namespace, part
 
 __all__ = ["image", "machines", "namespace", "part"]
@@ -21,8 +24,12 @@ Kubectl = Callable[..., str]
 @pytest.fixture(scope="session")
 def infra() -> Iterator[EmbeddedProvider]:
     """Return a running embedded infrastructure that runs pods."""
-    with running("-pods", pods=True) as provider:
+    provider = embedded_provider(f"{PREFIX}{os.getpid()}-pods", Store(), progress=silent, pods=True)
+    try:
+        provider.up()
         yield provider
+    finally:
+        provider.down()
 
 
 @pytest.fixture(scope="session")

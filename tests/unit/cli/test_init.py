@@ -76,7 +76,7 @@ def test_the_packaged_playbooks_in_another_folder(work: Path) -> None:
         ("init", "nothing says what to begin with"),
         ("init --packaged --playbooks deploy", "--packaged excludes"),
         ("init --packaged --from playbooks", "--packaged excludes"),
-        ("init --product declared", "come with vmatrix's operator, which does not exist yet"),
+        ("init --product declared", "nothing is written for a product of kind declared"),
         ("init --product ansibel", "unknown kind of product 'ansibel'; did you mean 'ansible'"),
         ("init --from plybooks", "unknown beginning 'plybooks'; did you mean 'playbooks'"),
         ("init --product command --from playbooks", "--from playbooks makes a product of kind ansible"),

@@ -23,7 +23,7 @@ def test_every_glob_of_the_shipped_matrix_finds_a_file() -> None:
     spec = load_spec(project / "matrix")
     files = [
         str(p.relative_to(project))
-        for top in ("playbooks", "vm-templates", "matrix")
+        for top in ("playbooks", "vm-templates", "matrix", "harness", "deploy")
         for p in (project / top).rglob("*")
     ]
     globs = {glob for axis in spec.axes for value in axis.values for glob in value.paths}

@@ -42,7 +42,7 @@ KINDS = {
     ),
     "a list in place of a mapping": (
         *("product.yml", "{playbook: cluster.yml}", "[cluster.yml]"),
-        "product.phases.deploy: expected a mapping with the keys command, working_directory, environment, pla",
+        "product.phases.deploy: expected a mapping with the keys apply, delete, command, working_directory, en",
     ),
     "a word in place of a list": (
         *("tiers.yml", "suites: [nodes, network]", "suites: nodes"),
@@ -143,7 +143,7 @@ KINDS = {
     ),
     "a product of no known kind": (
         *("product.yml", "directory:", "kind: anisble\n  directory:"),
-        "product.kind: Input should be 'ansible' or 'command', got 'anisble'",
+        "product.kind: Input should be 'ansible', 'command' or 'declared', got 'anisble'",
     ),
     "a program for playbooks": (
         *("product.yml", "{playbook: cluster.yml}", "{command: [./x]}"),

@@ -74,7 +74,7 @@ def test_a_changed_machine_counts_whatever_the_program_says(
 
 
 def test_a_product_of_programs_needs_no_preparation_and_says_how_it_is_run(life: Life, phased: Phased) -> None:
-    kind = life.site.product
+    kind = life.site.kind_of(life.cell)
     kind.prepare(lambda _: pytest.fail("nothing takes a while"), TIMEOUTS)
     folder = phased.folder / "deploy"
     variables = Path(phased.folder / "one" / "inventory" / "phase.env")

@@ -1,0 +1,161 @@
+"""A product of kind `declared`: each phase is an edit of objects in the infra cluster, which a controller acts on."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness.cell.product.declared_install import apply_all, install_controllers, install_kinds
+from harness.cell.product.declared_objects import given, objects
+from harness.cell.product.declared_pods import jobs, keep_controllers, keep_logs
+from harness.cell.product.declared_wait import Watched
+from harness.cell.product.protocol import OuterCluster, PhaseOutcome, PhaseRun, Tell
+from harness.errors import HarnessBug, ProductError, VmatrixError
+from harness.files import write_atomically
+from harness.kube.client import Json
+from harness.kube.resources import SECRET
+from harness.model import Environment
+from harness.paths import project_dir
+from harness.proc import pasteable
+from harness.spec.models import Product, Timeouts
+from harness.spec.models.product_declared import DeclaredOptions, Manifests
+from harness.until import Deadline
+
+
+@dataclass(frozen=True)
+class DeclaredProduct:
+    """Templates in a folder, and what product.yml says of the objects that come of them."""
+
+    product: Product
+    project: Path
+
+    def prepare(self, tell: Tell, timeouts: Timeouts) -> None:
+        """Have everything: that the templates are there was checked when product.yml was read."""
+
+    def command(self, phase: str, machines: Environment) -> str:
+        """Return the kubectl command of a phase; the file has what the phase that was run last has applied."""
+        edit, parts, target = self.product.phases[phase], list[str](), self._options.object
+        if edit.apply is not None:
+            file = pasteable([machines.files.applied])
+            parts.append(f"kubectl --namespace {machines.namespace} apply --server-side --filename {file}")
+        if edit.delete:
+            parts.append(f"kubectl --namespace {machines.namespace} delete {target.kind.lower()} {target.name}")
+        return " && ".join(parts)
+
+    def run(self, wanted: PhaseRun) -> PhaseOutcome:
+        """Install what is needed, edit the objects, and wait until the controllers are done."""
+        if wanted.outer is None:
+            raise HarnessBug("a declared phase has no infra cluster to apply its objects to")
+        phase = _DeclaredPhase(wanted, wanted.outer, self._options, self._directory)
+        wanted.log.parent.mkdir(parents=True, exist_ok=True)
+        wanted.log.touch()
+        phase.run(self.product.phases[wanted.phase.name].apply, self.product.phases[wanted.phase.name].delete)
+        return PhaseOutcome(f"{self._options.object.kind} {self._options.object.name}")
+
+    @property
+    def _options(self) -> DeclaredOptions:
+        if self.product.declared is None:
+            raise HarnessBug(f"{self.product.name} is of kind declared and says nothing of its objects")
+        return self.product.declared
+
+    @property
+    def _directory(self) -> Path:
+        project = self.project if self.project.is_absolute() else project_dir() / self.project
+        return project / self.product.directory
+
+
+@dataclass(frozen=True)
+class _DeclaredPhase:
+    """One phase of one cell."""
+
+    wanted: PhaseRun
+    outer: OuterCluster
+    options: DeclaredOptions
+    directory: Path
+
+    def run(self, template: str | None, delete: bool) -> None:
+        environment, cluster = self.wanted.environment, self.outer.cluster
+        namespace, log, deadline = environment.namespace, self.wanted.log, Deadline.after(self.wanted.timeout)
+        watched = Watched(self.outer, namespace, self.options, self.wanted.on_task)
+        selector = self.options.logs.jobs if self.options.logs is not None else None
+        before = jobs(cluster, namespace, selector) if selector is not None else {}
+        try:
+            self._install(namespace)
+            if template is not None:
+                self._apply(template, namespace, deadline)
+                watched.wait_done(deadline)
+            if delete:
+                self._delete(namespace)
+                watched.wait_gone(deadline)
+            if self.wanted.phase.cluster:
+                self._keep_kubeconfig(namespace)
+                self._compare(watched)
+        except VmatrixError as failure:
+            failure.paths = (*failure.paths, log)
+            keep_controllers(cluster, namespace, log)
+            raise
+        finally:
+            if selector is not None:
+                now = jobs(cluster, namespace, selector)
+                keep_logs(cluster, namespace, (name for uid, name in now.items() if uid not in before), log)
+
+    def _rendered(self, source: str | Manifests) -> list[Json]:
+        seconds = self.outer.timeouts.controllers
+        return objects(source, given(self.wanted, self.outer), self.directory, seconds)
+
+    def _install(self, namespace: str) -> None:
+        kinds = [obj for source in self.options.install.cluster for obj in self._rendered(source)]
+        install_kinds(self.outer, kinds)
+        self.wanted.on_task("controllers")
+        controllers = [obj for source in self.options.install.namespace for obj in self._rendered(source)]
+        install_controllers(self.outer, namespace, controllers, kinds)
+
+    def _apply(self, template: str, namespace: str, deadline: Deadline) -> None:
+        made = self._rendered(template)
+        file = self.wanted.environment.files.applied
+        file.parent.mkdir(parents=True, exist_ok=True)
+        text = yaml.safe_dump_all(made, sort_keys=False, width=200)
+        write_atomically(file, text, mode=0o600)  # keys of machines are among the objects
+        self._log(f"applied {file}: " + ", ".join(f"{obj['kind']} {obj['metadata']['name']}" for obj in made))
+        apply_all(self.outer.cluster, namespace, made, deadline)
+
+    def _delete(self, namespace: str) -> None:
+        target = self.options.object
+        watched = Watched(self.outer, namespace, self.options, self.wanted.on_task)
+        self._log(f"deleted {target.kind} {target.name}")
+        self.outer.cluster.delete(watched.resource_at(), target.name, namespace)
+
+    def _keep_kubeconfig(self, namespace: str) -> None:
+        place = self.options.kubeconfig
+        found = self.outer.cluster.get(SECRET, place.secret, namespace) or {}
+        held = (found.get("data") or {}).get(place.key)
+        if held is None:
+            said = f"Secret {place.secret} has no key {place.key}" if found else f"there is no Secret {place.secret}"
+            hint = "see `kubeconfig` of the product"
+            raise ProductError(f"{said}, where the guest's kubeconfig should be", hint=hint)
+        try:
+            text = base64.b64decode(held, validate=True).decode()
+        except (binascii.Error, UnicodeDecodeError) as error:
+            raise ProductError(f"key {place.key} of Secret {place.secret} is no text: {error}") from error
+        write_atomically(self.wanted.environment.files.kubeconfig, text, mode=0o600)
+
+    def _compare(self, watched: Watched) -> None:
+        """Hold what the objects say of the cluster to what the phase was to make of it."""
+        for variable, where in self.options.expected.items():
+            wanted: Any = self.wanted.variables.get(variable)
+            found = watched.value(where)
+            if wanted is not None and str(found) != str(wanted):
+                raise ProductError(
+                    f"{where.kind or self.options.object.kind} says {found!r} at {where.path}, and {variable} is "
+                    f"{wanted!r}",
+                    hint="the objects' status does not tell what the cell asked for",
+                )
+
+    def _log(self, line: str) -> None:
+        with self.wanted.log.open("a", encoding="utf-8") as log:
+            log.write(line + "\n")

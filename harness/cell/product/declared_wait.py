@@ -1,0 +1,139 @@
+"""Wait for the object of a declared product: until it is done, has failed, or is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.cell.product.declared_pods import PodWatch
+from harness.cell.product.protocol import OuterCluster, Tell
+from harness.errors import HarnessBug, InfraError, ProductError, VmatrixError
+from harness.kube.client import Json
+from harness.kube.discovery import resource_of
+from harness.kube.objects import condition, dig, is_condition
+from harness.kube.resources import Resource
+from harness.spec.jsonpath import value_at
+from harness.spec.models.product_declared import DeclaredOptions, InObject
+from harness.until import Deadline, NotYet, TimedOut, until
+
+LOOKS_SECONDS = 1.0  # between looks: progress is shown about so often
+
+
+@dataclass
+class Watched:
+    """The object of one cell, and what its product's file says of it."""
+
+    outer: OuterCluster
+    namespace: str
+    options: DeclaredOptions
+    on_task: Tell
+
+    def wait_done(self, deadline: Deadline) -> Json:
+        """Return the object once it is done.
+
+        Raises:
+            ProductError, InfraError, HarnessBug: it has failed, or time is up; by its record or by its pods.
+        """
+        resource, watch = self.resource_at(), PodWatch(self.outer, self.namespace)
+        name, done = self.options.object.name, self.options.done
+
+        def look() -> Json | NotYet:
+            found = self.outer.cluster.get(resource, name, self.namespace)
+            if found is None:
+                return NotYet("the object is not there")
+            self.on_task(self._progress(found))
+            self._refuse_failed(found)
+            watch.refuse_broken()
+            if not _observed(found, done.condition, done.observed):
+                return NotYet("no controller has seen the last edit")
+            if is_condition(found, done.condition, "True") and not any(
+                is_condition(found, gone, "True") for gone in done.gone
+            ):
+                return found
+            return NotYet(_said(found, done.condition))
+
+        made: Json = self._until(look, f"{self._what} to be {done.condition}", watch, deadline)
+        return made
+
+    def wait_gone(self, deadline: Deadline) -> None:
+        """Wait until the deleted object is gone; raises as `wait_done`."""
+        resource, watch = self.resource_at(), PodWatch(self.outer, self.namespace)
+
+        def look() -> bool | NotYet:
+            found = self.outer.cluster.get(resource, self.options.object.name, self.namespace)
+            if found is None:
+                return True
+            self.on_task(self._progress(found))
+            self._refuse_failed(found)
+            watch.refuse_broken()
+            held = ", ".join(found["metadata"].get("finalizers") or [])
+            return NotYet(f"held by {held}" if held else "it is still there")
+
+        self._until(look, f"{self._what} to be gone", watch, deadline)
+
+    def value(self, where: InObject, found: Json | None = None) -> Any:
+        """Return the value at a place in an object, None where there is none."""
+        own = self.options.object
+        if found is None or where.kind is not None or where.name is not None:
+            resource = self.resource_at(where)
+            found = self.outer.cluster.get(resource, where.name or own.name, self.namespace)
+        return value_at(found, where.path)
+
+    @property
+    def _what(self) -> str:
+        return f"{self.options.object.kind} {self.options.object.name}"
+
+    def resource_at(self, where: InObject | None = None) -> Resource:
+        """Return how the object's kind is served, or that of another place."""
+        own = self.options.object
+        version = (where.apiVersion if where is not None else None) or own.apiVersion
+        kind = (where.kind if where is not None else None) or own.kind
+        found = resource_of(self.outer.cluster, version, kind)
+        if found is None:
+            raise ProductError(
+                f"the infra cluster does not serve {version} {kind}", hint="is it in `install` of the product?"
+            )
+        return found
+
+    def _until(self, look: Any, what: str, watch: PodWatch, deadline: Deadline) -> Any:
+        try:
+            return until(look, deadline=deadline, what=what, interval=LOOKS_SECONDS, slowest=LOOKS_SECONDS)
+        except TimedOut as late:
+            raise watch.verdict(late.summary, late.detail) from late
+
+    def _progress(self, found: Json) -> str:
+        at = self.value(self.options.progress, found) if self.options.progress is not None else None
+        if isinstance(at, Mapping):
+            at = " / ".join(str(at[key]) for key in ("play", "task") if at.get(key))
+        return str(at or _said(found, self.options.done.condition))
+
+    def _refuse_failed(self, found: Json) -> None:
+        failed = self.options.failed
+        if not is_condition(found, failed.condition, "True") or not _observed(found, failed.condition, True):
+            return
+        record = self.value(failed.record, found) if failed.record is not None else None
+        raise failure(f"{self._what} is {failed.condition}", _said(found, failed.condition), record)
+
+
+def failure(what: str, message: str, record: Any) -> VmatrixError:
+    """Return the error of a failed phase: by the record that the product keeps of it, where that says whose fault."""
+    known = record if isinstance(record, Mapping) else {}
+    where = " on ".join(str(known[key]) for key in ("task", "host") if known.get(key))
+    said = ": ".join(part for part in (what, where, str(known.get("summary") or message)) if part)
+    blame = {"infra": InfraError, "harness": HarnessBug}.get(str(known.get("blame", "")), ProductError)
+    return blame(said, hint=str(known.get("hint") or "the phase's log has the details"), detail=message)
+
+
+def _observed(found: Json, kind: str, wanted: bool) -> bool:
+    """Tell whether a controller has seen the object as it is now."""
+    if not wanted:
+        return True
+    seen = [dig(found, "status", "observedGeneration"), (condition(found, kind) or {}).get("observedGeneration")]
+    told = [number for number in seen if number is not None]
+    return bool(told) and all(number >= found["metadata"].get("generation", 0) for number in told)
+
+
+def _said(found: Json, kind: str) -> str:
+    known = condition(found, kind)
+    return f"{kind}: {known.get('message') or known.get('reason') or known['status']}" if known else f"no {kind} yet"

@@ -1,0 +1,143 @@
+"""The keys of a product of kind `declared`: phases that are edits of objects, which a controller acts on."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, StringConstraints
+
+from harness.spec.base import Model, Text, Variable
+from harness.spec.jsonpath import steps
+
+KIND = r"^[A-Z][A-Za-z0-9]*$"
+
+
+def _readable(path: str) -> str:
+    steps(path)
+    return path
+
+
+Path = Annotated[Text, AfterValidator(_readable)]
+Kind = Annotated[str, StringConstraints(pattern=KIND)]
+
+
+class Manifests(Model):
+    """Objects that a program prints as YAML.
+
+    command: the program and its arguments, each of them a template.
+    """
+
+    command: tuple[Text, ...] = Field(min_length=1)
+
+
+class Install(Model):
+    """What must be there before a phase can be applied: files or templates (*.j2) of objects, or programs.
+
+    cluster: once per infra cluster, such as CustomResourceDefinitions; what another revision added there stays.
+    namespace: in the namespace of each cell, such as the controllers.
+    """
+
+    cluster: tuple[Text | Manifests, ...] = ()
+    namespace: tuple[Text | Manifests, ...] = ()
+
+
+class DeclaredObject(Model):
+    """The object that phases edit.
+
+    apiVersion, kind, name: as in the object itself.
+    """
+
+    apiVersion: Text  # noqa: N815 - as in every object
+    kind: Kind
+    name: Text
+
+
+class InObject(Model):
+    """A place in an object: of the object that phases edit, or of another one in its namespace.
+
+    apiVersion, kind, name: of that other one; what is not said is as in the object that phases edit.
+    path: the way to a value, such as {.status.history[0]}; a negative number counts from the end.
+    """
+
+    apiVersion: Text | None = None  # noqa: N815 - as in every object
+    kind: Kind | None = None
+    name: Text | None = None
+    path: Path
+
+
+class DoneWhen(Model):
+    """When a phase is over.
+
+    condition: the type of the object's condition that is then True.
+    observed: whether its observedGeneration must have come up with what was applied.
+    gone: types of conditions that must not be True.
+    """
+
+    condition: Text
+    observed: bool = True
+    gone: tuple[Text, ...] = ()
+
+
+class FailedWhen(Model):
+    """When a phase has failed.
+
+    condition: the type of the object's condition that is then True.
+    record: a mapping with any of blame (product, infra, harness), task, host, summary, hint.
+    """
+
+    condition: Text
+    record: InObject | None = None
+
+
+class SecretKey(Model):
+    """A key of a Secret in the cell's namespace.
+
+    secret: its name.  key: the key.
+    """
+
+    secret: Text
+    key: Text = "value"
+
+
+class JobLogs(Model):
+    """Whose logs become part of the phase's log.
+
+    jobs: a label selector of Jobs.
+    """
+
+    jobs: Text
+
+
+class DeclaredOptions(Model):
+    """With kind `declared`, what is applied, and how it is seen that this has worked.
+
+    images: artifacts that are container images; the run pushes them into the registry for the controllers.
+    install: what must be there before.  object: the object that phases edit.
+    done: when a phase is over.  failed: when it has failed.
+    progress: what is under way: a text, or a mapping with `play` and `task`; without it the condition's message.
+    kubeconfig: the Secret with the guest cluster's kubeconfig.  logs: what else belongs into the phase's log.
+    expected: variables whose values the objects must have after each phase that leaves a cluster.
+    """
+
+    images: tuple[Text, ...] = ()
+    install: Install = Install()
+    object: DeclaredObject
+    done: DoneWhen
+    failed: FailedWhen
+    progress: InObject | None = None
+    kubeconfig: SecretKey
+    logs: JobLogs | None = None
+    expected: dict[Variable, InObject] = Field(default_factory=dict)
+
+
+class DeclaredPhase(Model):
+    """A phase that is an edit of objects."""
+
+    apply: Text | None = Field(
+        default=None,
+        description="With kind `declared`: the template of the objects that are applied, in the product's directory.",
+    )
+    delete: bool = Field(
+        default=False,
+        description="With kind `declared`: delete the object, after what `apply` says, and wait until it is gone.",
+    )
