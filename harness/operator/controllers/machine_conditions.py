@@ -34,7 +34,7 @@ def _empty(facts: ProbedFacts, moment: datetime, generation: int | None) -> Json
     if not facts.traces:
         return new(EMPTY, True, BARE, "nothing of a cluster is on the machine", moment, generation)
     message = f"the machine is or was part of a cluster: {', '.join(facts.traces)} is there; reset it"
-    return new(EMPTY, False, NOT_EMPTY, f"{message}, or install it anew", moment, generation)
+    return new(EMPTY, False, NOT_EMPTY, f"{message}, or install it again", moment, generation)
 
 
 def distinct(machine: Json, twin: Json | None, moment: datetime) -> list[Json]:
