@@ -65,9 +65,9 @@ def first_of_twins(machine: Json, others: Iterable[Json]) -> Json | None:
     return first if first is not None and _precedence(first) < _precedence(machine) else None
 
 
-def _precedence(machine: Json) -> tuple[bool, str, str]:
+def _precedence(machine: Json) -> tuple[bool, str, str, str]:
     meta = machine["metadata"]
-    return not dig(machine, "spec", "claim"), meta.get("creationTimestamp", ""), meta["uid"]
+    return not dig(machine, "spec", "claim"), meta.get("creationTimestamp", ""), meta["namespace"], meta["name"]
 
 
 def steady(conditions: Sequence[Json], wanted: Iterable[Json]) -> list[Json]:

@@ -61,6 +61,8 @@ class StatusOfMachines:
                     if not failure.conflict:
                         raise
                 machine = self._cluster.get(MACHINE, key[1], key[0])
+                if machine is not None:
+                    self._world.machines.observe(machine)
             return machine
 
     def wanted(self, machine: Json, outcome: Outcome | None) -> Json:

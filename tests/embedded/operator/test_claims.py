@@ -83,7 +83,7 @@ def test_a_pool_that_is_too_small_says_what_is_missing_and_why(
 
     found = declared.wait("two-cp", says, "waiting", MACHINE_SET)
     assert (found["status"]["wanted"], found["status"]["claimed"]) == (2, 1)
-    idle(declared, "m-3")
+    declared.machine("m-3")
     counts(declared, "two-cp", 2)
     assert declared.claimed("two") == ["m-1", "m-3"]
 

@@ -15,6 +15,8 @@ from tests.embedded.operator.logins import PlayedLogins, bare
 from tests.embedded.operator.recorded import Asked, RecordedCluster
 from tests.unit.operator.api.objects import wanted_set
 
+pytestmark = pytest.mark.usefixtures("logins")
+
 
 def test_a_bare_machine_is_idle_and_says_what_it_is(declared: Declared, manager: StartManager) -> None:
     manager("machine")
