@@ -94,6 +94,15 @@ class Declared:
         assert said is not None
         return said
 
+    def said(self, name: str, event: str) -> None:
+        """Wait until there is an event about an object that begins so."""
+
+        def probe() -> bool | NotYet:
+            found = self.api.events_of(self.namespace, name)
+            return any(one.startswith(event) for one in found) or NotYet(f"there are {found}")
+
+        until(probe, deadline=Deadline.after(WAIT_SECONDS), what=f"the event {event!r}", interval=INTERVAL)
+
     def gone(self, name: str, kind: Resource = MACHINE) -> None:
         """Wait until an object is gone."""
         what = f"{kind.kind} {name} to be gone"

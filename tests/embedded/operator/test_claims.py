@@ -52,15 +52,15 @@ def patches(asked: Asked, name: str) -> bool:
 
 def test_as_many_machines_are_claimed_as_are_wanted(declared: Declared, manager: StartManager) -> None:
     manager(*ALL)
-    idle(declared, "m-0", "m-1", "m-2")
-    deployment = declared.deployment("one", pool(2))
-    found = counts(declared, "one-cp", 2)
+    idle(declared, "m-0", "m-1", "m-2", "m-3")
+    deployment = declared.deployment("one", pool(3))
+    found = counts(declared, "one-cp", 3)
     assert (condition(found, CLAIMED) or {})["status"] == "True"
-    assert declared.claimed("one") == ["m-0", "m-1"]
+    assert declared.claimed("one") == ["m-0", "m-1", "m-2"]
     claim = {"cluster": "one", "set": "cp", "uid": deployment["metadata"]["uid"]}
     assert declared.phase("m-0", "Claimed")["spec"]["claim"] == claim
     assert declared.get("m-0")["status"]["roles"] == ["control-plane", "worker"]
-    assert dig(declared.get("m-2"), "status", "phase") == "Idle"
+    assert dig(declared.get("m-3"), "status", "phase") == "Idle"
 
 
 def test_a_pool_that_is_too_small_says_what_is_missing_and_why(
@@ -73,27 +73,28 @@ def test_a_pool_that_is_too_small_says_what_is_missing_and_why(
     declared.phase("m-2", "Failed")
     declared.deployment("one", pool(1))
     counts(declared, "one-cp", 1)
-    declared.deployment("two", pool(2))
+    declared.deployment("two", pool(3))
     said = (
-        "waiting for 1 more machine with labels rack=a: 2 exist, 1 is Failed (m-2), 1 is claimed by cluster one (m-0)"
+        "waiting for 2 more machines with labels rack=a: 2 exist, 1 is Failed (m-2), 1 is claimed by cluster one (m-0)"
     )
 
     def says(found: Json) -> bool:
         return (condition(found, CLAIMED) or {}).get("message") == said
 
     found = declared.wait("two-cp", says, "waiting", MACHINE_SET)
-    assert (found["status"]["wanted"], found["status"]["claimed"]) == (2, 1)
-    declared.machine("m-3")
-    counts(declared, "two-cp", 2)
-    assert declared.claimed("two") == ["m-1", "m-3"]
+    assert (found["status"]["wanted"], found["status"]["claimed"]) == (3, 1)
+    for name in ("m-3", "m-4"):
+        declared.machine(name)
+    counts(declared, "two-cp", 3)
+    assert declared.claimed("two") == ["m-1", "m-3", "m-4"]
 
 
 def test_named_machines_are_claimed_and_no_others(declared: Declared, manager: StartManager) -> None:
     manager(*ALL)
     idle(declared, "m-0", "m-1")
-    declared.deployment("one", wanted_set("cp", "control-plane", replicas=2, names=["m-1", "m-7"]))
+    declared.deployment("one", wanted_set("cp", "control-plane", replicas=3, names=["m-1", "m-7", "m-8"]))
     found = counts(declared, "one-cp", 1)
-    said = "waiting for 1 more machine of m-1, m-7: m-7 not found"
+    said = "waiting for 2 more machines of m-1, m-7, m-8: m-7, m-8 not found"
     assert (condition(found, CLAIMED) or {})["message"] == said
     assert declared.claimed("one") == ["m-1"]
 
@@ -199,9 +200,9 @@ def test_machines_of_a_cluster_that_is_gone_are_looked_at_and_idle_again(
     declared: Declared, manager: StartManager, logins: PlayedLogins
 ) -> None:
     manager(*ALL)
-    idle(declared, "m-0", "m-1")
-    declared.deployment("one", pool(2))
-    counts(declared, "one-cp", 2)
+    idle(declared, "m-0", "m-1", "m-2")
+    declared.deployment("one", pool(3))
+    counts(declared, "one-cp", 3)
     logins.answers["m-1"] = bare("m-1", "/var/lib/etcd/member/snap/db")
     declared.api.delete(CLUSTER_DEPLOYMENT, "one", declared.namespace)
     declared.phase("m-0", "Idle")

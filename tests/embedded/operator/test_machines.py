@@ -7,6 +7,9 @@ import pytest
 from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.objects import condition, dig, now
 from harness.operator.api.resources import MACHINE, MACHINE_SET
+from harness.operator.context import OperatorContext
+from harness.operator.controllers.machine_status import StatusOfMachines
+from harness.operator.controllers.machine_world import MachineWorld
 from harness.operator.controllers.probe import ProbeTrouble, TroubleReason
 from harness.operator.process import stop
 from tests.embedded.operator.conftest import StartManager
@@ -56,8 +59,7 @@ def test_a_machine_that_cannot_be_used_says_why(
         "observedGeneration": 1,
         "lastTransitionTime": dig(condition(found, "Reachable"), "lastTransitionTime"),
     }
-    events = declared.api.events_of(declared.namespace, "m-0")
-    assert events == [f"Warning {reason}: what went wrong; what to do"]
+    declared.said("m-0", f"Warning {reason}: what went wrong; what to do")
 
 
 def test_a_machine_that_is_a_node_already_is_refused(
@@ -119,6 +121,19 @@ def test_of_two_machines_with_one_machine_id_found_at_once_one_is_idle(
     declared.phase("m-0", "Idle")
 
 
+def test_of_two_machines_with_one_machine_id_the_second_is_refused_before_any_watch_tells(
+    infra: EmbeddedProvider, declared: Declared, namespace: str
+) -> None:
+    context = OperatorContext.of(declared.api, infra.kubeconfig(), namespace=namespace)
+    world = MachineWorld(context)
+    status = StatusOfMachines(context, world)
+    for name in ("m-0", "m-1"):
+        made = declared.machine(name)
+        world.machines.observe(made)
+        status.settle((namespace, name), bare("same"), made)
+    assert [dig(declared.get(name), "status", "phase") for name in ("m-0", "m-1")] == ["Idle", "Failed"]
+
+
 def test_what_was_found_by_an_earlier_spec_does_not_count(
     declared: Declared, manager: StartManager, logins: PlayedLogins
 ) -> None:
@@ -156,12 +171,12 @@ def test_a_manager_that_starts_anew_neither_logs_in_nor_writes(
     infra: EmbeddedProvider, declared: Declared, manager: StartManager, logins: PlayedLogins
 ) -> None:
     first = manager("machine", "machineset", "claims")
-    for name in ("m-0", "m-1", "m-2"):
+    for name in ("m-0", "m-1"):
         declared.machine(name)
-    declared.deployment("one", wanted_set("cp", "control-plane", replicas=2))
-    for name, phase in (("m-0", "Claimed"), ("m-1", "Claimed"), ("m-2", "Idle")):
-        declared.phase(name, phase)
-    declared.wait("one-cp", lambda found: dig(found, "status", "claimed") == 2, "whole", MACHINE_SET)
+        declared.phase(name, "Idle")
+    declared.deployment("one", wanted_set("cp", "control-plane"))
+    declared.phase("m-0", "Claimed")
+    declared.wait("one-cp", lambda found: dig(found, "status", "claimed") == 1, "whole", MACHINE_SET)
     stop(first)
     logins.asked.clear()
     client = RecordedCluster.open(infra.kubeconfig())

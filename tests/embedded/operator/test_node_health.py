@@ -151,8 +151,9 @@ def test_a_kubeconfig_that_comes_late_is_found(
 ) -> None:
     node(api, host, "True")
     deploy(declared, manager, host)
-    said = declared.reason("m-0", "NodeReady", "ApiUnreachable")
-    assert (said["status"], "there is no Secret one-kubeconfig" in said["message"]) == ("Unknown", True)
+    why = "there is no Secret one-kubeconfig"
+    found = declared.wait("m-0", lambda one: why in (condition(one, "NodeReady") or {}).get("message", ""), why)
+    assert node_ready(found) == "Unknown"
     declared.phase("m-0", "Deployed")
     request.getfixturevalue("guest")
     declared.phase("m-0", "Ready")
