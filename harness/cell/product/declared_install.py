@@ -14,7 +14,7 @@ from harness.errors import BadInput, ProductError
 from harness.kube.client import Cluster, Json
 from harness.kube.discovery import named, resource_of
 from harness.kube.objects import dig, is_condition
-from harness.kube.resources import CRD, DEPLOYMENT, Resource
+from harness.kube.resources import CRD, DEPLOYMENT, NAMESPACE, Resource
 from harness.until import Deadline, NotYet, TimedOut, until
 
 DIGEST = "vmatrix.dev/digest"
@@ -44,13 +44,20 @@ def install_kinds(outer: OuterCluster, objects: Sequence[Json]) -> None:
 def install_controllers(outer: OuterCluster, namespace: str, objects: Sequence[Json], kinds: Sequence[Json]) -> None:
     """Have a cell's controllers in its namespace, and note there which kinds they may leave finalizers on.
 
+    What is in no namespace is shared by all cells, but for what has the namespace in its name: that goes with it.
+
     Raises:
-        BadInput: an object of them is not one of a namespace.
+        BadInput: an object of them is in another namespace.
         ProductError, InfraError, HarnessBug: they do not become available; whose fault that is.
     """
     cluster, deadline = outer.cluster, Deadline.after(outer.timeouts.controllers)
-    declared_kinds.note(cluster, namespace, [obj["metadata"]["name"] for obj in kinds if obj["kind"] == CRD.kind])
-    apply_all(cluster, namespace, objects, deadline)
+    names = {obj["metadata"]["name"] for obj in (*kinds, *objects) if obj["kind"] == CRD.kind}
+    declared_kinds.note(cluster, namespace, sorted(names))
+    within = {id(obj): _served(cluster, obj, deadline).namespaced for obj in objects}
+    shared = [obj for obj in objects if not within[id(obj)] and namespace not in obj["metadata"]["name"]]
+    install_kinds(outer, shared)
+    _apply_with(cluster, namespace, [o for o in objects if not within[id(o)] and o not in shared], deadline)
+    apply_all(cluster, namespace, [obj for obj in objects if within[id(obj)]], deadline)
     watch = PodWatch(outer, namespace)
     for obj in (o for o in objects if o["kind"] == DEPLOYMENT.kind):
         _wait_available(cluster, namespace, obj["metadata"]["name"], watch, deadline)
@@ -64,6 +71,17 @@ def apply_all(cluster: Cluster, namespace: str, objects: Sequence[Json], deadlin
         if not resource.namespaced or where != namespace:
             raise BadInput(f"{named(obj)} is not in the cell's namespace {namespace}", hint=NAMESPACED)
         cluster.apply(resource, {**obj, "metadata": {**obj["metadata"], "namespace": namespace}})
+
+
+def _apply_with(cluster: Cluster, namespace: str, objects: Sequence[Json], deadline: Deadline) -> None:
+    """Apply objects that are in no namespace, and that the garbage collector takes away with one."""
+    found = cluster.get(NAMESPACE, namespace)
+    owners = (
+        [{"apiVersion": "v1", "kind": "Namespace", "name": namespace, "uid": found["metadata"]["uid"]}] if found else []
+    )
+    for obj in objects:
+        meta = {**obj["metadata"], "ownerReferences": owners}
+        cluster.apply(_served(cluster, obj, deadline), {**obj, "metadata": meta})
 
 
 def _served(cluster: Cluster, obj: Json, deadline: Deadline) -> Resource:
