@@ -13,6 +13,7 @@ GUEST = ("kubeadm", "kubelet", "kubectl")
 TESTING = ("e2e.test", "ginkgo")
 RUNTIME = ("containerd", "runc", "cni-plugins")
 SERVING = ("crane", "registry")
+BUSYBOX = "e2e-test-images/busybox"
 PLUGIN = "cluster_network_plugin"
 KUBERNETES_IMAGES = (*CONTROL_PLANE, "kube-proxy")
 
@@ -27,10 +28,11 @@ def host(catalogue: Catalogue, version: str) -> tuple[Ref, ...]:
 
 
 def pods(catalogue: Catalogue, version: str) -> tuple[Ref, ...]:
-    """Return what the machine runs from that runs the embedded infra cluster's own pods: programs, then an image."""
+    """Return what the machine runs from that runs the embedded infra cluster's own pods: programs, then images."""
     runtime = tuple(newest(catalogue, name) for name in RUNTIME)
     pause = Ref(f"{IMAGE_PREFIX}pause", str(catalogue.release(version).images["pause"]))
-    return (*runtime, Ref("kubelet", version), Ref("kube-proxy", version), pause)
+    storage = tuple(newest(catalogue, IMAGE_PREFIX + name) for name in ("local-path-provisioner", BUSYBOX))
+    return (*runtime, Ref("kubelet", version), Ref("kube-proxy", version), pause, *storage)
 
 
 def for_kubernetes(catalogue: Catalogue, version: str, variables: Mapping[str, Any] | None = None) -> tuple[Ref, ...]:

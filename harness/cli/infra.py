@@ -51,7 +51,7 @@ class UpOptions:
     ] = None
     pods: Annotated[
         bool | None,
-        typer.Option("--pods", help="Run ordinary pods as well, on a real kubelet, for provider embedded."),
+        typer.Option("--pods", help="Run ordinary pods as well, on a real kubelet; provider kind always does."),
     ] = None
 
 
@@ -161,6 +161,7 @@ def show(name: str, seen: InstanceStatus, facts: Mapping[str, str], provider: st
     if seen.programs:
         out.print(f"  {'disk used':12} {seen.disk_mib} MiB")
         out.print(f"  {'KubeVirt':12} {seen.kubevirt or 'unknown'}, CDI {seen.cdi or 'unknown'}")
+        out.print(f"  {'pods':12} {f'on node {seen.pods}' if seen.pods else 'off (vmatrix infra up --pods)'}")
         out.print(_programs(seen))
     for line in seen.problems:
         out.print(f"  problem: {line}", markup=False)

@@ -78,7 +78,7 @@ class Api:
         return self.opened.api.call_api(*serialized, _request_timeout=limits)
 
     def stream(self, path: str, query: Mapping[str, str]) -> Iterator[bytes]:
-        """Yield the lines of an answer as they come, until the server ends it.
+        """Yield the lines of an answer as they come, empty ones too, until the server ends it.
 
         Raises:
             ApiFailure: the API refused.  Unreachable: nobody answered, or no longer.
@@ -100,4 +100,4 @@ def _lines(answer: Any) -> Iterator[bytes]:
     rest = b""
     for chunk in answer.stream(amt=None, decode_content=False):
         *whole, rest = (rest + chunk).split(b"\n")
-        yield from (line for line in whole if line)
+        yield from whole

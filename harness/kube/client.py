@@ -153,7 +153,7 @@ class Cluster(Api):
             **({"labelSelector": labels} if labels else {}),
         }
         path = resource.path(namespace)
-        for line in self.stream(path, query):
+        for line in filter(None, self.stream(path, query)):
             yield _event(line, f"{self.server}{path}")
 
     def pod_log(self, namespace: str, name: str, *, container: str, tail: int | None = None) -> str:
@@ -161,6 +161,12 @@ class Cluster(Api):
         query = {"container": container, **({"tailLines": str(tail)} if tail is not None else {})}
         answer = self.request("GET", f"/api/v1/namespaces/{namespace}/pods/{name}/log", query=query)
         return answer if isinstance(answer, str) else json.dumps(answer or "")
+
+    def follow_pod_log(self, namespace: str, name: str, *, container: str) -> Iterator[str]:
+        """Yield the whole lines of a container's log, as they come, until it has ended or is silent for too long."""
+        query = {"container": container, "follow": "true"}
+        for line in self.stream(f"/api/v1/namespaces/{namespace}/pods/{name}/log", query):
+            yield line.decode("utf-8", "replace")
 
     def events_of(self, namespace: str, name: str) -> Sequence[str]:
         """Return the events about an object as lines, oldest first."""

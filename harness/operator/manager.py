@@ -18,13 +18,16 @@ from harness.errors import BadInput
 from harness.kube.client import Cluster
 from harness.kube.in_cluster import in_cluster_kubeconfig, own_namespace
 from harness.kube.leader import LEASE_SECONDS, Leadership, LeaseTimes
+from harness.operator.api.older import REMEDY, crds_older
 from harness.operator.context import OperatorContext, OperatorOptions
 from harness.operator.health import Health, serve_health
 from harness.operator.process import start, stop
 from harness.operator.registry import NAMES, Part, chosen
+from harness.until import Deadline, until
 
 log = logging.getLogger(__name__)
 LEASE_NAME = "vmatrix-operator"
+API_SECONDS = 30.0  # an API server that is being replaced is back by then
 HEALTH_PORT = 8081  # as most operators': nobody has to know another
 
 
@@ -48,8 +51,8 @@ def run(settings: ManagerSettings, environment: Mapping[str, str] = os.environ) 
     """Work, or wait for the Lease to work, until SIGTERM or SIGINT.
 
     Raises:
-        BadInput: what was given cannot be used.  InfraError: the API does not answer or refuses, or the definitions
-        are older than this manager.  LeadershipLost: another manager works.
+        BadInput: what was given cannot be used, or definitions are older than this manager.
+        InfraError: the API does not answer or refuses.  LeadershipLost: another manager works.
     """
     parts = chosen(settings.controllers)
     with tempfile.TemporaryDirectory(prefix="vmatrix-operator-") as folder:
@@ -69,6 +72,7 @@ def run(settings: ManagerSettings, environment: Mapping[str, str] = os.environ) 
 
 def _work(context: OperatorContext, parts: tuple[Part, ...], leadership: Leadership, working: threading.Event) -> None:
     """Wait for the Lease, and have the controllers work for as long as it is this process's."""
+    _check_definitions(context)
     log.info("waiting for %s", leadership.where)
     if not leadership.acquire(context.stopping):
         return
@@ -80,6 +84,19 @@ def _work(context: OperatorContext, parts: tuple[Part, ...], leadership: Leaders
         if stop(context):  # else a look may still be under way: the Lease ends by itself
             leadership.release()
         log.info("stopped; executors go on by themselves")
+
+
+def _check_definitions(context: OperatorContext) -> None:
+    """Refuse definitions that would drop what this manager writes.
+
+    Raises:
+        BadInput: some are missing or older.  TimedOut: the API does not answer.
+    """
+    deadline = Deadline.after(API_SECONDS * context.options.stretch)
+    what = "the definitions of the operator's kinds"
+    older = until(lambda: (crds_older(context.cluster),), deadline=deadline, what=what)[0]
+    if older:
+        raise BadInput(older[0], detail="\n".join(older[1:]), hint=REMEDY)
 
 
 def kubeconfig_of(settings: ManagerSettings, environment: Mapping[str, str], folder: Path) -> Path:

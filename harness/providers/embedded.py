@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from harness.artifacts import refs
+from harness.artifacts.catalogue import IMAGE_PREFIX
 from harness.artifacts.disk import catalogue
 from harness.artifacts.disk.build import Say
 from harness.artifacts.disk.cache import ImageCache
@@ -19,7 +20,7 @@ from harness.infra.embedded.provider import NAME, EmbeddedProvider
 from harness.infra.findings import Finding
 from harness.infra.host import preflight, record
 from harness.infra.host.layout import layout_of
-from harness.infra.pods.machine import PAUSE, BootDisk
+from harness.infra.pods.machine import BootDisk
 from harness.paths import MATRIX, packaged_dir
 from harness.providers.definition import Opening
 from harness.providers.on_host import KUBERNETES, OnHost, supplied
@@ -81,11 +82,11 @@ def embedded_provider(
     if not pods:
         supply = Supply(KUBERNETES, images, store, progress, uploads)
         return EmbeddedProvider(supplied(layout_of(name, NAME), supply, needed, timeouts))
-    *programs, pause = refs.pods(store.catalogue, KUBERNETES)
-    published = tuple(dict.fromkeys((*images, pause)))
-    supply = Supply(KUBERNETES, published, store, progress, uploads)
-    config = supplied(layout_of(name, NAME), supply, (*needed, *programs, pause), timeouts)
-    versions = {**{ref.name: ref.version for ref in programs}, PAUSE: pause.version}
+    of_pods = refs.pods(store.catalogue, KUBERNETES)
+    own = tuple(ref for ref in of_pods if ref.name.startswith(IMAGE_PREFIX))
+    supply = Supply(KUBERNETES, tuple(dict.fromkeys((*images, *own))), store, progress, uploads)
+    config = supplied(layout_of(name, NAME), supply, (*needed, *of_pods), timeouts)
+    versions = {ref.name.removeprefix(IMAGE_PREFIX): ref.version for ref in of_pods}
     disk = partial(_boot_disk, say)
 
     def prepare() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,9 +25,20 @@ PREFIX = "pytest-"
 Instances = Callable[[str], EmbeddedProvider]
 
 
-def provider_of(name: str) -> EmbeddedProvider:
-    """Return an instance by name; guests' images are not published in it."""
-    return embedded_provider(name, Store(), progress=silent)
+def provider_of(name: str, *, pods: bool = False) -> EmbeddedProvider:
+    """Return an instance by name; guests' images are not published in it. `pods`: whether it runs pods of its own."""
+    return embedded_provider(name, Store(), progress=silent, pods=pods)
+
+
+@contextmanager
+def running(suffix: str = "", *, pods: bool = False) -> Iterator[EmbeddedProvider]:
+    """Run an instance of this session, and take it down."""
+    provider = provider_of(f"{PREFIX}{os.getpid()}{suffix}", pods=pods)
+    try:
+        provider.up()
+        yield provider
+    finally:
+        provider.down()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -46,12 +58,8 @@ def _sweep_orphans() -> None:
 @pytest.fixture(scope="session")
 def infra() -> Iterator[EmbeddedProvider]:
     """Return a running embedded infrastructure."""
-    provider = provider_of(f"{PREFIX}{os.getpid()}")
-    try:
-        provider.up()
+    with running() as provider:
         yield provider
-    finally:
-        provider.down()
 
 
 @pytest.fixture(scope="session")

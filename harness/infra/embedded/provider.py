@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from harness.errors import VmatrixError
 from harness.infra.embedded import control_plane
 from harness.infra.findings import Finding
 from harness.infra.host import guests, preflight, services, way
 from harness.infra.host.addresses import PORTS, address_of, mirror_of
 from harness.infra.host.config import HostConfig
 from harness.infra.host.instance import Occupant
+from harness.infra.host.layout import Layout
 from harness.infra.host.program import HostProgram
-from harness.infra.host.status import InstanceStatus
-from harness.infra.pods import join
+from harness.infra.host.status import InstanceStatus, with_problems
+from harness.infra.pods import apart, join
 from harness.infra.pods.machine import BootDisk, PodsMachine
 from harness.kube.client import Cluster
 from harness.model import Access
@@ -65,9 +68,8 @@ class EmbeddedProvider(Occupant):
         """Have the infra cluster run pods of its own."""
         self.host.has_pods()
         layout, server, seconds = self.layout, control_plane.server_of(index), self.host.config.up_seconds
-        machine = PodsMachine(
-            layout.pods_node, server, mirror_of(index), disk, versions=self._pods_versions, pki=layout.pki
-        )
+        versions, mirror = self._pods_versions, mirror_of(index)
+        machine = PodsMachine(layout.pods_node, server, mirror, disk, versions, layout.pki, host=layout.node)
         join.ensure(Cluster.from_kubeconfig(layout.kubeconfig), machine, seconds=seconds)
 
     def findings(self) -> list[Finding]:
@@ -83,8 +85,11 @@ class EmbeddedProvider(Occupant):
         self.host.remove()
 
     def status(self) -> InstanceStatus:
-        """Look at the instance."""
-        return self.host.status(self)
+        """Look at the instance, the Node that runs pods included where it has one."""
+        seen, found = self.host.status(self), self.host.record
+        if found is None or not found.pods:
+            return seen
+        return _with_pods(seen, self.layout)
 
     def access(self) -> Access:
         """Return that machines are reached at their addresses: they live on this host."""
@@ -106,3 +111,11 @@ class EmbeddedProvider(Occupant):
             *control_plane.programs(self.layout, index, config.binaries, config.api_flags),
             services.kubevirt(config, index, after=("kube-apiserver",)),
         )
+
+
+def _with_pods(seen: InstanceStatus, layout: Layout) -> InstanceStatus:
+    try:
+        problem = apart.problem(Cluster.from_kubeconfig(layout.kubeconfig), layout.pods_node)
+    except VmatrixError:
+        return seen  # that the API cannot be asked is said already
+    return with_problems(replace(seen, pods=layout.pods_node), [problem] if problem else [])

@@ -141,6 +141,7 @@ def _make_authority(folder: Path, name: str) -> None:
         _builder(subject, subject, key)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .add_extension(_usage(authority=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
     _store(issued(folder, name), key, builder.sign(key, hashes.SHA256()))
 
@@ -160,6 +161,8 @@ def _make_leaf(folder: Path, leaf: Leaf, addresses: Sequence[str], names: Sequen
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(authority=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
+        # OpenSSL's strict checks, which are Python's default since 3.13, want to know whose key signed it
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
     )
     if leaf.server:
         covered: list[x509.GeneralName] = [x509.IPAddress(ipaddress.ip_address(a)) for a in addresses]

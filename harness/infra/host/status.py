@@ -56,6 +56,7 @@ class SeenMachine:
 class InstanceStatus:
     """An instance at a glance.
 
+    pods: the Node that runs ordinary pods, "" where none does.
     problems: what is wrong besides programs: with KubeVirt and CDI, as the API tells.
     leftovers: filled when it is not up: what of it is on the host all the same.
     """
@@ -64,6 +65,7 @@ class InstanceStatus:
     programs: tuple[ProgramStatus, ...] = ()
     kubevirt: str = ""
     cdi: str = ""
+    pods: str = ""
     machines: tuple[SeenMachine, ...] = ()
     disk_mib: int = 0
     leftovers: tuple[str, ...] = ()
@@ -83,7 +85,7 @@ def look(layout: Layout, programs: Sequence[HostProgram]) -> InstanceStatus:
     state = State.BROKEN if any(program.problem for program in seen) else State.UP
     answered = _api(layout)
     found = InstanceStatus(
-        state, seen, answered.kubevirt, answered.cdi, answered.machines, disk_mib=_disk_mib(layout.root)
+        state, seen, answered.kubevirt, answered.cdi, machines=answered.machines, disk_mib=_disk_mib(layout.root)
     )
     return with_problems(found, answered.problems)
 

@@ -13,6 +13,7 @@ from harness.model import LABEL_MANAGED, MANAGED_BY
 Json = dict[str, Any]
 LABELS = {LABEL_MANAGED: MANAGED_BY}
 SEED_NAME = f"{NAME}-seed"
+CERTIFICATES = "vmatrix.dev/certificates"  # annotation of the seed: the digest of the certificates in it
 
 
 def namespace() -> Json:
@@ -22,9 +23,11 @@ def namespace() -> Json:
     return made
 
 
-def seed(user_data: str) -> Json:
-    """Return the Secret with what the machine is told at its first boot."""
-    return SECRET.manifest(SEED_NAME, NAMESPACE_NAME, labels=LABELS, stringData={"userdata": user_data})
+def seed(user_data: str, certificates: str) -> Json:
+    """Return the Secret with what the machine is told at its first boot; `certificates`: the digest of those in it."""
+    made = SECRET.manifest(SEED_NAME, NAMESPACE_NAME, labels=LABELS, stringData={"userdata": user_data})
+    made["metadata"]["annotations"] = {CERTIFICATES: certificates}
+    return made
 
 
 def disk(machine: PodsMachine) -> Json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import shlex
 from collections.abc import Mapping
 from importlib.resources import files
@@ -13,7 +14,7 @@ import yaml
 
 from harness.embedded.node.placement import RUNS_PODS
 from harness.infra.host.guests import guest_vars
-from harness.infra.pods.machine import PAUSE, POD_NETWORK, PROGRAMS, PodsMachine
+from harness.infra.pods.machine import CPUS, MEMORY_MIB, OWN_MIB, PAUSE, POD_NETWORK, PROGRAMS, PodsMachine
 
 KUBERNETES = "/etc/kubernetes"
 UNITS = ("containerd", "kubelet", "kube-proxy")
@@ -47,7 +48,7 @@ def _files(machine: PodsMachine) -> dict[str, str]:
         f"{KUBERNETES}/start-pods.sh": _own("start-pods.sh"),
         "/etc/cni/net.d/10-pods.conflist": json.dumps(_network()),
         "/etc/containerd/config.toml": _own("containerd.toml").format(
-            pause=f"{registry}/{PAUSE}:{machine.versions[PAUSE]}",
+            pause=machine.image(PAUSE),
             restrict=str(guest["cluster_containerd_restrict_oom_score_adj"]).lower(),
             systemd=str(guest["cluster_containerd_systemd_cgroup"]).lower(),
         ),
@@ -69,6 +70,7 @@ def _unit(name: str, node: str) -> str:
             f"--config={KUBERNETES}/kubelet.yaml",
             f"--kubeconfig={KUBERNETES}/kubelet.kubeconfig",
             f"--hostname-override={node}",
+            "--node-ip=${ADDRESS}",  # from the script
             f"--node-labels={RUNS_PODS}=true",
         ],
         "kube-proxy": [f"--config={KUBERNETES}/kube-proxy.yaml", f"--hostname-override={node}"],
@@ -108,8 +110,20 @@ def _kubelet(of_guests: Mapping[str, Any]) -> dict[str, Any]:
         "serverTLSBootstrap": True,
         "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
         "resolvConf": "/etc/resolv.conf",
+        "serializeImagePulls": False,
+        "systemReserved": _not_for_pods(),
         **of_guests,
     }
+
+
+def _not_for_pods() -> dict[str, str]:
+    """Return what the machine's pods may not request of what its kubelet sees: the processors and memory of this host.
+
+    Without it, the scheduler would give the machine pods for all of them.
+    """
+    pages, cpus = os.sysconf("SC_PHYS_PAGES"), os.cpu_count() or CPUS
+    memory_kib = pages * os.sysconf("SC_PAGE_SIZE") // 1024 - (MEMORY_MIB - OWN_MIB) * 1024
+    return {"memory": f"{max(memory_kib, OWN_MIB * 1024)}Ki", "cpu": str(max(cpus - CPUS, 0))}
 
 
 def _proxy(of_guests: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$", max_length=
 NOT_A_NETWORK = "not a network in CIDR notation"
 IS_NETWORK = "isCIDR(self.{0}) && cidr(self.{0}).masked() == cidr(self.{0})"
 OVERLAP = Cel(
-    "!isCIDR(self.pods) || !isCIDR(self.services) || "
+    f"!({IS_NETWORK.format('pods')}) || !({IS_NETWORK.format('services')}) || "
     "!(cidr(self.pods).containsCIDR(cidr(self.services)) || cidr(self.services).containsCIDR(cidr(self.pods)))",
     "the networks of pods and services overlap",
     "choose two networks that have no address in common",

@@ -20,11 +20,13 @@ Broken = Iterator[tuple[str, Cel]]  # path of the model, and the rule of the mod
 
 
 def network_of(text: str) -> IPv4Network | IPv6Network | None:
-    """Read a network in CIDR notation, None when it is none."""
+    """Read a network in CIDR notation, None when it is none, or one in a form that the API server does not read."""
     try:
-        return ip_network(text)
+        found = ip_network(text)
     except ValueError:
         return None
+    mapped = isinstance(found, IPv6Network) and found.network_address.ipv4_mapped is not None
+    return None if mapped or re.search("/0[0-9]", text) else found
 
 
 def broken(cd: ClusterDeployment, *, creating: bool) -> Broken:

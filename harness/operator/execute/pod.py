@@ -11,6 +11,7 @@ from harness.kube.failures import Json
 from harness.kube.in_cluster import ACCOUNT
 from harness.operator.execute.inputs import Execution, executor_name
 
+CONTAINER = "executor"
 USER = 65532  # the image's /etc/passwd names it: ssh refuses a user without a name
 INPUTS, TEMPORARY = "/var/run/vmatrix/operation", "/tmp"  # noqa: S108 - the pod's own
 REPORT = "/dev/termination-log"
@@ -49,7 +50,7 @@ def pod_template(execution: Execution) -> Json:
 
 def _container(execution: Execution) -> Json:
     return {
-        "name": "executor",
+        "name": CONTAINER,
         "image": execution.image,
         "imagePullPolicy": "IfNotPresent",
         "command": ["vmatrix"],

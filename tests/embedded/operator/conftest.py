@@ -29,6 +29,7 @@ from tests.embedded.operator.declared import Declared
 from tests.embedded.operator.logins import PlayedLogins
 from tests.embedded.operator.played import WAIT_SECONDS, PlayedKubelet
 from tests.embedded.operator.recorded import RecordedCluster
+from tests.embedded.operator.world import MINE, OPTIONS, World
 
 KINDS = (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET, MACHINE)
 StartManager = Callable[..., OperatorContext]
@@ -72,6 +73,12 @@ def kubelet(api: Cluster, namespace: str) -> PlayedKubelet:
 
 
 @pytest.fixture
+def client(infra: EmbeddedProvider) -> RecordedCluster:
+    """Return a client whose requests are the test's to watch and to disturb."""
+    return RecordedCluster.open(infra.kubeconfig())
+
+
+@pytest.fixture
 def manager(infra: EmbeddedProvider, api: Cluster, namespace: str) -> Iterator[StartManager]:
     """Return what starts managers of the test's namespace; all of them are stopped after the test.
 
@@ -103,3 +110,15 @@ def logins(monkeypatch: pytest.MonkeyPatch) -> PlayedLogins:
 def declared(api: Cluster, namespace: str) -> Declared:
     """Return the objects of the test's namespace."""
     return Declared(api, namespace)
+
+
+@pytest.fixture
+def world(api: Cluster, namespace: str, kubelet: PlayedKubelet) -> World:
+    """Return the test's namespace, for one declared cluster."""
+    return World(api, namespace, kubelet)
+
+
+@pytest.fixture
+def operator(manager: StartManager) -> OperatorContext:
+    """Return a running manager with the controllers that need no machine."""
+    return manager(*MINE, options=OPTIONS)

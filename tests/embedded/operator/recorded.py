@@ -41,7 +41,7 @@ class RecordedCluster(Cluster):
     """A client of a real API.
 
     Attributes: asked (requests so far, watches aside), before and after (called around each request; what they raise
-    the caller gets).
+    the caller gets), broken (how many watches were broken).
     """
 
     def __init__(self, opened: Opened, before: Hook = nothing, after: Hook = nothing) -> None:
@@ -49,6 +49,8 @@ class RecordedCluster(Cluster):
         self.asked: list[Asked] = []
         self.before = before
         self.after = after
+        self.broken = 0
+        self._breaks: Callable[[], Exception] | None = None
         self._lock = threading.Lock()
 
     @staticmethod
@@ -72,6 +74,14 @@ class RecordedCluster(Cluster):
         return answer
 
     def stream(self, path: str, query: Mapping[str, str]) -> Iterator[bytes]:
-        """Watch; the hooks are asked before it begins, as for any request."""
+        """Watch; a watch that is to break does so after its first event."""
         self.before(Asked("WATCH", path))
-        yield from super().stream(path, query)
+        for line in super().stream(path, query):
+            yield line
+            if self._breaks is not None:
+                self.broken += 1
+                raise self._breaks()
+
+    def break_watches(self, failure: Callable[[], Exception]) -> None:
+        """Break every watch after its first event."""
+        self._breaks = failure

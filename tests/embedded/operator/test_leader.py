@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster, Json
 from harness.kube.failures import ApiFailure, Unreachable
 from harness.kube.leader import Leadership, LeadershipLost, LeaseTimes
@@ -30,21 +29,15 @@ class Clock:
 
 
 @pytest.fixture
-def cluster_of(infra: EmbeddedProvider) -> RecordedCluster:
-    """Return a client of the test's own."""
-    return RecordedCluster.open(infra.kubeconfig())
-
-
-@pytest.fixture
 def clock() -> Clock:
     """Return the clock of the process that waits."""
     return Clock()
 
 
 @pytest.fixture
-def one(cluster_of: RecordedCluster, namespace: str) -> Leadership:
+def one(client: RecordedCluster, namespace: str) -> Leadership:
     """Return the process that comes first; its requests are the test's to refuse."""
-    return Leadership(cluster_of, namespace, NAME, "one", times=PROMPT)
+    return Leadership(client, namespace, NAME, "one", times=PROMPT)
 
 
 @pytest.fixture
@@ -110,20 +103,20 @@ def test_who_was_replaced_learns_it_at_the_next_renewal(one: Leadership, two: Le
     assert lost.value.exit_code != 0
 
 
-def test_who_cannot_renew_gives_up_before_another_takes_over(namespace: str, cluster_of: RecordedCluster) -> None:
-    one = Leadership(cluster_of, namespace, NAME, "one", times=BRIEF)
+def test_who_cannot_renew_gives_up_before_another_takes_over(namespace: str, client: RecordedCluster) -> None:
+    one = Leadership(client, namespace, NAME, "one", times=BRIEF)
     assert one.attempt()
 
     def cut(_: Asked) -> None:
         raise Unreachable("cut off")
 
-    cluster_of.before = cut
+    client.before = cut
     with pytest.raises(LeadershipLost, match=r"could not be renewed for 0\.1 s.*cut off"):
         one.keep(threading.Event())
 
 
 def test_an_answer_that_was_lost_costs_nothing(
-    one: Leadership, cluster_of: RecordedCluster, api: Cluster, namespace: str
+    one: Leadership, client: RecordedCluster, api: Cluster, namespace: str
 ) -> None:
     assert one.attempt()
     left = ["the first"]
@@ -133,7 +126,7 @@ def test_an_answer_that_was_lost_costs_nothing(
             left.clear()
             raise Unreachable("the answer was lost")
 
-    cluster_of.after = lose
+    client.after = lose
     one.renew()
     before = lease(api, namespace)["metadata"]["resourceVersion"]
     one.renew()
@@ -164,17 +157,15 @@ def test_a_lease_that_is_deleted_is_made_anew_by_its_holder_or_another(
         one.renew()
 
 
-def test_of_two_at_the_same_moment_one_is_refused(
-    one: Leadership, two: Leadership, cluster_of: RecordedCluster
-) -> None:
+def test_of_two_at_the_same_moment_one_is_refused(one: Leadership, two: Leadership, client: RecordedCluster) -> None:
     other: list[bool] = []
 
     def overtake(asked: Asked) -> None:
         if asked.writes:
-            cluster_of.before = lambda _: None
+            client.before = lambda _: None
             other.append(two.attempt())
 
-    cluster_of.before = overtake
+    client.before = overtake
     assert [one.attempt(), *other] == [False, True]
 
 
@@ -185,10 +176,10 @@ def test_waiting_ends_when_the_process_is_to_end(one: Leadership, two: Leadershi
     assert one.acquire(stopping) is False
 
 
-def test_a_refusal_that_does_not_pass_is_told(one: Leadership, cluster_of: RecordedCluster) -> None:
+def test_a_refusal_that_does_not_pass_is_told(one: Leadership, client: RecordedCluster) -> None:
     def refuse(_: Asked) -> None:
         raise ApiFailure(403, "Forbidden", "leases are forbidden", [], request="GET")
 
-    cluster_of.before = refuse
+    client.before = refuse
     with pytest.raises(ApiFailure, match="forbidden"):
         one.acquire(threading.Event())

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from harness.artifacts.recipe import silent
 from harness.artifacts.store import Store
 from harness.infra.embedded.provider import EmbeddedProvider
-from harness.providers.embedded import embedded_provider
 from harness.providers.on_host import KUBERNETES
-from tests.embedded.conftest import PREFIX
+from tests.embedded.conftest import running
 from tests.embedded.kubevirt.conftest import image, machines, namespace, part
 
 __all__ = ["image", "machines", "namespace", "part"]
@@ -24,12 +21,8 @@ Kubectl = Callable[..., str]
 @pytest.fixture(scope="session")
 def infra() -> Iterator[EmbeddedProvider]:
     """Return a running embedded infrastructure that runs pods."""
-    provider = embedded_provider(f"{PREFIX}{os.getpid()}-pods", Store(), progress=silent, pods=True)
-    try:
-        provider.up()
+    with running("-pods", pods=True) as provider:
         yield provider
-    finally:
-        provider.down()
 
 
 @pytest.fixture(scope="session")

@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+import base64
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 import yaml
+from cryptography import x509
 
+from harness.embedded.cdi.classes import default_class
 from harness.embedded.node.placement import MACHINES_ONLY
+from harness.embedded.operands import STORAGE_CLASS as STORAGE_CLASS_OF_MACHINES
 from harness.infra.embedded.provider import EmbeddedProvider
+from harness.infra.host import pki
 from harness.infra.host.record import load
-from harness.infra.pods import join
+from harness.infra.pods import apart
+from harness.infra.pods.claims import CLASS
 from harness.infra.pods.machine import NAME, NAMESPACE_NAME
+from harness.infra.pods.objects import SEED_NAME
 from harness.kube.client import Cluster
 from harness.kube.objects import dig
-from harness.kube.resources import CONFIG_MAP, NODE, POD, SECRET, VMI, Resource
+from harness.kube.resources import (
+    CONFIG_MAP,
+    NAMESPACE,
+    NODE,
+    POD,
+    PV,
+    PVC,
+    SECRET,
+    STORAGE_CLASS,
+    STORAGE_PROFILE,
+    VMI,
+    Resource,
+)
 from harness.until import Deadline, NotYet, until
 from tests.contract.machines import Machines
 from tests.embedded.kubevirt.part import Part
@@ -47,8 +67,12 @@ def words(cluster: Cluster, namespace: str) -> str:
     return namespace
 
 
-def job(namespace: str, command: str) -> str:
+def job(namespace: str, command: str, volume: Json | None = None) -> str:
     template = {"spec": pod_spec(command, restartPolicy="Never")}
+    if volume is not None:
+        template["spec"]["volumes"].append(volume)
+        (container,) = template["spec"]["containers"]
+        container["volumeMounts"].append({"name": volume["name"], "mountPath": f"/{volume['name']}"})
     body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "look", "namespace": namespace}}
     return yaml.safe_dump({**body, "spec": {"backoffLimit": 0, "template": template}})
 
@@ -85,6 +109,42 @@ def test_one_enters_a_deployments_pod_and_follows_its_log(kubectl: Kubectl, word
     assert kubectl("logs", "-n", words, "deployment/d").strip() == "begun"
 
 
+def test_a_log_is_followed_to_the_end_of_its_pod(kubectl: Kubectl, words: str) -> None:
+    said = "echo first; until test -e /tmp/go; do sleep 0.1; done; echo last"
+    kubectl("apply", "-f-", text=job(words, said))
+    kubectl("wait", "-n", words, "pod", "-ljob-name=look", "--for=condition=Ready", "--timeout=100s")
+    with ThreadPoolExecutor(1) as pool:
+        followed = pool.submit(kubectl, "logs", "-f", "-n", words, "job/look")
+        kubectl("exec", "-n", words, "job/look", "--", "touch", "/tmp/go")
+        assert followed.result().split() == ["first", "last"]
+
+
+def test_a_claim_outlives_its_pod_and_its_folder_goes_with_it(
+    infra: EmbeddedProvider, cluster: Cluster, kubectl: Kubectl, words: str
+) -> None:
+    spec = {"storageClassName": CLASS, "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    cluster.create(PVC, PVC.manifest("kept", words, labels={}, spec=spec))
+    claim = {"name": "kept", "persistentVolumeClaim": {"claimName": "kept"}}
+    for command in ("echo 1 > /kept/file", "cat /kept/file"):
+        kubectl("apply", "-f-", text=job(words, command, claim))
+        kubectl("wait", "-n", words, "job/look", "--for=condition=Complete", "--timeout=100s")
+        printed = kubectl("logs", "-n", words, "job/look")
+        kubectl("delete", "-n", words, "job/look", "--wait")
+    assert printed.strip() == "1"
+    (volume,) = [v for v in cluster.list(PV).items if v["spec"]["storageClassName"] == CLASS]
+    named = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"][0]["matchExpressions"][0]["values"]
+    assert named == [infra.layout.pods_node]
+    cluster.delete(PVC, "kept", words)
+    wait_for(lambda: cluster.get(PV, volume["metadata"]["name"]) is None, "the volume to be gone")
+
+
+def test_the_class_of_claims_is_not_the_machines(cluster: Cluster) -> None:
+    classes = cluster.list(STORAGE_CLASS).items
+    assert CLASS in {found["metadata"]["name"] for found in classes}
+    assert default_class(classes) == STORAGE_CLASS_OF_MACHINES
+    assert CLASS not in {found["metadata"]["name"] for found in cluster.list(STORAGE_PROFILE).items}
+
+
 def test_a_machine_beside_them_comes_to_this_host(
     infra: EmbeddedProvider, cluster: Cluster, machines: Machines, namespace: str
 ) -> None:
@@ -114,21 +174,48 @@ def test_no_machine_but_theirs_reaches_the_api(
     kubectl("wait", "-n", words, "job/look", "--for=condition=Complete", "--timeout=100s")
 
 
+def uid_of_the_machine(cluster: Cluster) -> str:
+    found = cluster.get(VMI, NAME, NAMESPACE_NAME)
+    assert found is not None
+    return str(found["metadata"]["uid"])
+
+
 def test_a_machine_that_died_is_made_anew(infra: EmbeddedProvider, cluster: Cluster, part: Part) -> None:
-    before = cluster.get(VMI, NAME, NAMESPACE_NAME)
-    assert before is not None
-    part.kill_machine(before["metadata"]["uid"])
+    before = uid_of_the_machine(cluster)
+    part.kill_machine(before)
     wait_for(lambda: dig(cluster.get(VMI, NAME, NAMESPACE_NAME), "status", "phase") == "Failed", "the machine to end")
     infra.up()
-    after = cluster.get(VMI, NAME, NAMESPACE_NAME)
-    assert after is not None
-    assert after["metadata"]["uid"] != before["metadata"]["uid"]
-    assert join.ready(cluster.get(NODE, infra.layout.pods_node))
+    assert uid_of_the_machine(cluster) != before
+    assert apart.ready(cluster.get(NODE, infra.layout.pods_node))
 
 
-def test_without_them_this_hosts_node_is_as_before(infra: EmbeddedProvider, cluster: Cluster) -> None:
+def test_renewed_certificates_reach_the_machine(infra: EmbeddedProvider, cluster: Cluster, kubectl: Kubectl) -> None:
+    before = uid_of_the_machine(cluster)
+    infra.up()
+    assert uid_of_the_machine(cluster) == before, "nothing was renewed"
+    old = pki.issued(infra.layout.pki, "pods-kubelet")
+    serial = x509.load_pem_x509_certificate(old.certificate.read_bytes()).serial_number
+    old.certificate.unlink()
+    infra.up()
+    assert uid_of_the_machine(cluster) != before
+    told = kubectl("get", "secret", "-n", NAMESPACE_NAME, SEED_NAME, "-ojsonpath={.data.userdata}")
+    new = pki.issued(infra.layout.pki, "pods-kubelet").certificate.read_bytes()
+    assert x509.load_pem_x509_certificate(new).serial_number != serial
+    assert base64.b64encode(new).decode() in base64.b64decode(told).decode()
+    assert kubectl("get", "--raw", f"/api/v1/nodes/{infra.layout.pods_node}/proxy/healthz") == "ok"
+
+
+def test_without_them_this_hosts_node_is_as_before(infra: EmbeddedProvider, cluster: Cluster, kubectl: Kubectl) -> None:
     wait_for(lambda: MACHINES_ONLY["key"] in taints(cluster, infra), "the taint to be there")
-    join.remove(cluster, infra.layout.pods_node, Deadline.after(WAIT_SECONDS))
+    cluster.delete(NAMESPACE, NAMESPACE_NAME)
+
+    def gone() -> bool:
+        for pod in cluster.list(POD, NAMESPACE_NAME, labels="app=claims").items:
+            cluster.delete(POD, pod["metadata"]["name"], NAMESPACE_NAME, grace=0)  # its kubelet is gone
+        return cluster.get(NAMESPACE, NAMESPACE_NAME) is None
+
+    wait_for(gone, "the machine to be gone")
+    cluster.delete(NODE, infra.layout.pods_node)
     wait_for(lambda: MACHINES_ONLY["key"] not in taints(cluster, infra), "the taint to be gone")
     infra.up()
     wait_for(lambda: MACHINES_ONLY["key"] in taints(cluster, infra), "the taint to be back")

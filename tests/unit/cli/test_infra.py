@@ -87,6 +87,12 @@ def test_a_broken_program_and_its_log_are_shown(capsys: pytest.CaptureFixture[st
     assert "to repair it: vmatrix infra up --name unit" in shown
 
 
+@pytest.mark.parametrize(("node", "said"), [("", "off (vmatrix infra up --pods)"), ("n-pods", "on node n-pods")])
+def test_it_is_told_whether_pods_run(node: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    infra.show("unit", InstanceStatus(State.UP, (ProgramStatus("etcd", 7, 61, 44, ""),), pods=node), {})
+    assert f"pods         {said}" in capsys.readouterr().out
+
+
 def test_problems_are_shown_with_their_remedy(capsys: pytest.CaptureFixture[str]) -> None:
     problem = "the installation of KubeVirt and CDI did not come to its end"
     seen = InstanceStatus(State.BROKEN, (ProgramStatus("mirror", 7, 61, 44, ""),), problems=(problem,))

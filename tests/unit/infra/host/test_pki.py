@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,15 @@ def test_every_certificate_loads_with_its_key_and_comes_from_its_authority(folde
         ssl.create_default_context().load_cert_chain(files.certificate, files.key)
         issuer = x509.load_pem_x509_certificate(pki.issued(folder, leaf.issuer).certificate.read_bytes())
         x509.load_pem_x509_certificate(files.certificate.read_bytes()).verify_directly_issued_by(issuer)
+
+
+@pytest.mark.parametrize("authority", [pki.CA, pki.FRONT_PROXY_CA])
+def test_every_certificate_passes_strict_checks(folder: Path, authority: str) -> None:
+    signed = [leaf.stem for leaf in pki.leaves("n") if leaf.issuer == authority]
+    files = [str(pki.issued(folder, stem).certificate) for stem in (authority, *signed)]
+    argv = ["openssl", "verify", "-x509_strict", "-CAfile", files[0], *files]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_keys_are_readable_by_their_owner_alone(folder: Path) -> None:

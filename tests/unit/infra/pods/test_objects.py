@@ -28,4 +28,6 @@ def test_its_disk_is_checked_and_its_host_name_is_its_nodes() -> None:
 
 
 def test_what_it_is_told_is_a_secret() -> None:
-    assert objects.seed("#cloud-config\n")["kind"] == "Secret"
+    made = objects.seed("#cloud-config\n", "ab")
+    assert made["kind"] == "Secret"
+    assert made["metadata"]["annotations"] == {"vmatrix.dev/certificates": "ab"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import subprocess
 import tomllib
 from pathlib import Path
@@ -14,7 +15,7 @@ import yaml
 
 from harness.infra.host import pki
 from harness.infra.pods import seed
-from harness.infra.pods.machine import PAUSE, PROGRAMS, BootDisk, PodsMachine
+from harness.infra.pods.machine import CPUS, MEMORY_MIB, OWN_MIB, PAUSE, PROGRAMS, BootDisk, PodsMachine
 from harness.model import Mirror
 
 MIRROR = Mirror(http="http://10.213.0.1:8080", registry="10.213.0.1:5000")
@@ -93,3 +94,14 @@ def test_the_kubelet_lets_only_the_api_in_and_says_that_it_runs_pods(told: dict[
     unit = written(told, "/etc/systemd/system/kubelet.service")
     assert "--hostname-override=vmatrix-a-pods" in unit
     assert "--node-labels=vmatrix.dev/runs-pods=true" in unit
+    # asked for by name, its address would cost seconds of DNS at each report of the Node
+    assert "--node-ip=${ADDRESS}" in unit
+    assert "EnvironmentFile=-/run/pods.env" in unit
+    assert "/run/pods.env" in written(told, "/etc/kubernetes/start-pods.sh")
+
+
+def test_pods_get_the_machines_memory_and_not_the_hosts(told: dict[str, Any]) -> None:
+    reserved = yaml.safe_load(written(told, "/etc/kubernetes/kubelet.yaml"))["systemReserved"]
+    seen_kib = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 1024
+    assert seen_kib - int(reserved["memory"].removesuffix("Ki")) <= (MEMORY_MIB - OWN_MIB) * 1024
+    assert (os.cpu_count() or 0) - int(reserved["cpu"]) <= CPUS

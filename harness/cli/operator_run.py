@@ -1,0 +1,66 @@
+"""`vmatrix operator run`: the manager."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.errors import BadInput
+from harness.operator.context import OperatorOptions
+from harness.operator.manager import HEALTH_PORT, ManagerSettings
+from harness.operator.manager import run as run_manager
+from harness.operator.registry import NAMES
+
+SHORTEST_LEASE = 1.0  # second: an API server writes it as whole seconds
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(run)
+
+
+def run(
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH", help="Kubeconfig of the cluster; default: $KUBECONFIG, else the pod's service account."
+        ),
+    ] = None,
+    namespace: Annotated[
+        str | None, typer.Option(metavar="NAMESPACE", help="The only namespace to look at; default: all of them.")
+    ] = None,
+    executor_image: Annotated[
+        str,
+        typer.Option(
+            metavar="IMAGE",
+            envvar="VMATRIX_EXECUTOR_IMAGE",
+            help="Image of executors whose object names none.",
+        ),
+    ] = "",
+    controllers: Annotated[
+        str, typer.Option(metavar="NAMES", help=f"Controllers to run, with commas between; default: {','.join(NAMES)}.")
+    ] = "",
+    health_port: Annotated[
+        int, typer.Option(metavar="PORT", min=0, max=65535, help="Port of /healthz, /readyz and /metrics; 0: any.")
+    ] = HEALTH_PORT,
+    lease_seconds: Annotated[
+        float, typer.Option(metavar="SECONDS", help="After so long without a sign of life another manager takes over.")
+    ] = ManagerSettings.lease_seconds,
+    timeout_scale: Annotated[float, typer.Option(metavar="FACTOR", help="Factor for all waits.")] = 1.0,
+) -> None:
+    """Run the operator until SIGTERM: make, change and reset clusters as their ClusterDeployments say.
+
+    Of several managers one works and the others wait. Operations are run by Jobs, which go on without the manager.
+    """
+    if lease_seconds < SHORTEST_LEASE:
+        raise BadInput(f"--lease-seconds {lease_seconds:g} is too short", hint=f"use at least {SHORTEST_LEASE:g}")
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stdout, format="%(asctime)s %(levelname)s %(threadName)s %(message)s"
+    )
+    options = OperatorOptions(executor_image=executor_image, stretch=timeout_scale)
+    names = tuple(name.strip() for name in controllers.split(",") if name.strip())
+    run_manager(ManagerSettings(kubeconfig, namespace, names, options, health_port, lease_seconds))

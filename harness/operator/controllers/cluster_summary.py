@@ -1,0 +1,145 @@
+"""The status of a ClusterDeployment: what a person wants to know, from everything that is known; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from harness.kube.client import Json
+from harness.kube.objects import dig
+from harness.operator.api.conditions import (
+    ACCEPTED,
+    CONTROL_PLANE_READY,
+    DEGRADED,
+    MACHINES_READY,
+    PROGRESSING,
+    READY,
+    new,
+    with_conditions,
+)
+from harness.operator.api.machine import DeclaredMachine
+from harness.operator.api.sets import CONTROL_PLANE
+from harness.operator.controllers.cluster_view import DeclaredView
+from harness.operator.decide.verdicts import Nothing, Operation, Wait, WaitReason
+
+Said = tuple[bool | None, str, str]  # a condition's status, reason and message
+BY_ITSELF = frozenset({WaitReason.RETRY_LATER})  # a wait after which something is done
+NO_HELP = frozenset({WaitReason.FAILED, WaitReason.NOT_SUPPORTED_YET})  # a wait that only a person ends
+API_PORT = 6443
+
+
+def status_of(view: DeclaredView, obstacle: tuple[str, str] | None, sets: Sequence[Json], moment: datetime) -> Json:
+    """Return the status that a ClusterDeployment should have.
+
+    Args:
+        obstacle: reason and message of what keeps its executor from running, if anything does.
+        sets: its MachineSets.  moment: when conditions that change have changed.
+    """
+    meta, old = view.deployment["metadata"], view.deployment.get("status") or {}
+    said = _conditions(view, obstacle, sets)
+    generation = meta.get("generation")
+    wanted = [new(kind, *words, moment, generation) for kind, words in said.items()]
+    applied = view.observed.applied
+    status: Json = {
+        "observedGeneration": generation,
+        "version": applied.version if applied is not None else None,
+        "machines": f"{sum(map(_ready, view.machines))}/{_wanted(view)}",
+        "endpoint": _endpoint(view) if applied is not None else None,
+        "conditions": with_conditions(old.get("conditions") or [], *wanted),
+    }
+    return {name: value for name, value in status.items() if value is not None}
+
+
+def _conditions(view: DeclaredView, obstacle: tuple[str, str] | None, sets: Sequence[Json]) -> dict[str, Said]:
+    machines, planes = _machines(view, sets), _control_planes(view)
+    progressing = _progressing(view, obstacle)
+    return {
+        ACCEPTED: (False, "InvalidSpec", "; ".join(view.mistakes)) if view.mistakes else (True, "Accepted", ""),
+        PROGRESSING: progressing,
+        DEGRADED: _degraded(view),
+        MACHINES_READY: machines,
+        CONTROL_PLANE_READY: planes,
+        READY: _ready_at_all(view, progressing, machines, planes),
+    }
+
+
+def _progressing(view: DeclaredView, obstacle: tuple[str, str] | None) -> Said:
+    running, verdict = view.observed.running, view.verdict
+    if running is not None:
+        message = f"{running.operation} runs as Job {running.job}"
+        return (
+            (True, obstacle[0], f"{message}: {obstacle[1]}") if obstacle else (True, _word(running.operation), message)
+        )
+    if isinstance(verdict, Operation):
+        return True, _word(verdict.name), f"{verdict.name} begins: {verdict.why}"
+    if isinstance(verdict, Wait):
+        return verdict.reason in BY_ITSELF, str(verdict.reason), verdict.message
+    return False, "UpToDate", "there is nothing to do"
+
+
+def _degraded(view: DeclaredView) -> Said:
+    verdict = view.verdict
+    if isinstance(verdict, Wait) and verdict.reason in NO_HELP:
+        return True, str(verdict.reason), verdict.message
+    return False, "AsExpected", ""
+
+
+def _machines(view: DeclaredView, sets: Sequence[Json]) -> Said:
+    ready, wanted = sum(map(_ready, view.machines)), _wanted(view)
+    if ready >= wanted and ready == len(view.machines):
+        return True, "AllReady", f"{ready} of {wanted} machines are ready"
+    lacking = [c["message"] for one in sets for c in _unmet(one)]
+    others = [f"{m.metadata.name} is {m.status.phase or 'Pending'}" for m in view.machines if not _ready(m)]
+    return False, "WaitingForMachines", "; ".join((f"{ready} of {wanted} machines are ready", *lacking, *others))
+
+
+def _unmet(one: Json) -> list[Json]:
+    return [c for c in dig(one, "status", "conditions") or [] if c["status"] == "False" and c.get("message")]
+
+
+def _control_planes(view: DeclaredView) -> Said:
+    planes = [machine for machine in view.machines if CONTROL_PLANE in _roles(view, machine)]
+    late = [machine.metadata.name for machine in planes if not _ready(machine)]
+    if view.observed.applied is None:
+        return False, "NotDeployed", "there is no cluster yet"
+    if late or not planes:
+        return False, "NotReady", f"not ready: {', '.join(late) or 'there is no control plane'}"
+    return True, "AllReady", ""
+
+
+def _ready_at_all(view: DeclaredView, progressing: Said, machines: Said, planes: Said) -> Said:
+    if not isinstance(view.verdict, Nothing) or view.observed.applied is None:
+        return False, progressing[1], progressing[2]
+    if dig(view.deployment, "metadata", "deletionTimestamp"):
+        return False, "Deleting", "it is being deleted"
+    for said in (planes, machines):
+        if not said[0]:
+            return False, said[1], said[2]
+    return True, "Ready", ""
+
+
+def _ready(machine: DeclaredMachine) -> bool:
+    return machine.status.phase == "Ready"
+
+
+def _wanted(view: DeclaredView) -> int:
+    return sum(one.replicas for one in view.wish.spec.machine_sets) if view.wish is not None else 0
+
+
+def _roles(view: DeclaredView, machine: DeclaredMachine) -> Sequence[str]:
+    sets = view.wish.spec.machine_sets if view.wish is not None else ()
+    claim = machine.spec.claim
+    return next((one.roles for one in sets if claim is not None and one.name == claim.set_name), ())
+
+
+def _endpoint(view: DeclaredView) -> str | None:
+    """Return the URL of the first control plane's API server: there is no load balancer in front of all."""
+    hosts = view.desired.hosts if view.desired is not None else ()
+    first = next((host.address for host in hosts if "control_plane" in host.groups), None)
+    address = f"[{first}]" if first is not None and ":" in first else first
+    return f"https://{address}:{API_PORT}" if address else None
+
+
+def _word(operation: str) -> str:
+    """Return an operation's name as a condition's reason: RemoveNode for remove-node."""
+    return "".join(part.capitalize() for part in operation.split("-"))

@@ -1,0 +1,121 @@
+"""Everything that is known of one cluster at a moment, and what follows from it: read from local copies, never kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from harness.kube.client import Json
+from harness.kube.informer import Key, labels_of
+from harness.kube.objects import controller_of, deleting, dig
+from harness.kube.resources import JOB, POD
+from harness.operator.api.cluster import DeclaredCluster
+from harness.operator.api.clusterdeployment import ClusterDeployment
+from harness.operator.api.machine import DeclaredMachine
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, MACHINE, MACHINE_SET
+from harness.operator.api.rules import SpecMistake, read
+from harness.operator.context import OperatorContext
+from harness.operator.decide.desired import Desired, desired
+from harness.operator.decide.observed import Observed, observed
+from harness.operator.decide.operations import next_operation
+from harness.operator.decide.releases import load_releases
+from harness.operator.decide.verdicts import Verdict, Wait, WaitReason
+
+NO_IMAGE = SpecMistake(
+    "spec.playbooks.image", "no image of the executor is known", "set it, or start the manager with --executor-image"
+)
+
+
+@dataclass(frozen=True)
+class DeclaredView:
+    """One cluster. wish: None where the object has not even the form of one.  cluster: None before there is one."""
+
+    deployment: Json
+    wish: ClusterDeployment | None
+    mistakes: tuple[str, ...]
+    cluster: Json | None
+    machines: tuple[DeclaredMachine, ...]
+    desired: Desired | None
+    observed: Observed
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Workable:
+    """A cluster for which operations can be decided: there is a Cluster, and its wish has the form of one."""
+
+    deployment: Json
+    wish: ClusterDeployment
+    cluster: Json
+    desired: Desired
+    observed: Observed
+    verdict: Verdict
+
+    @property
+    def namespace(self) -> str:
+        """Return its namespace."""
+        return self.desired.namespace
+
+    @staticmethod
+    def of(view: DeclaredView | None) -> Workable | None:
+        """Return the cluster of a view; None where there is none, or it is being deleted."""
+        if view is None or view.cluster is None or deleting(view.cluster) or view.wish is None or view.desired is None:
+            return None
+        return Workable(view.deployment, view.wish, view.cluster, view.desired, view.observed, view.verdict)
+
+
+class ClusterLooks:
+    """Looks at clusters in the local copies of one manager."""
+
+    def __init__(self, context: OperatorContext) -> None:
+        self.deployments = context.informers.of(CLUSTER_DEPLOYMENT)
+        self.clusters = context.informers.of(CLUSTER)
+        self.sets = context.informers.of(MACHINE_SET)
+        self.machines = context.informers.of(MACHINE)
+        self.jobs = context.informers.of(JOB, labels=CLUSTER_LABEL)
+        self.pods = context.informers.of(POD, labels=CLUSTER_LABEL)
+        self._image = context.options.executor_image
+
+    def view(self, key: Key) -> DeclaredView | None:
+        """Look at one cluster; None when there is no ClusterDeployment of the name."""
+        deployment, found = self.deployments.get(*key), self.clusters.get(*key)
+        if deployment is None:
+            return None
+        return self.seen(deployment, found if found is not None and owned_by(found, deployment) else None)
+
+    def seen(self, deployment: Json, cluster: Json | None) -> DeclaredView:
+        """Look at a ClusterDeployment with its Cluster; the Machines are those of the local copy."""
+        machines = self._claimed(deployment)
+        state = DeclaredCluster.model_validate(cluster) if cluster is not None else None
+        addresses = [_network(machine.spec.address) for machine in machines]
+        fresh = state is None or not state.status.sequence
+        wish, found = read(deployment, load_releases().kubernetes, addresses, creating=fresh)
+        if wish is not None and not (wish.spec.playbooks.image or self._image):
+            found = [*found, NO_IMAGE]
+        mistakes = tuple(mistake.text for mistake in found)
+        world = observed(state, machines, datetime.now(UTC))
+        if wish is None:
+            verdict: Verdict = Wait(WaitReason.NOT_ACCEPTED, "; ".join(mistakes))
+            return DeclaredView(deployment, None, mistakes, cluster, machines, None, world, verdict)
+        wanted = desired(wish, machines, load_releases(), world.applied, mistakes)
+        verdict = next_operation(wanted, world)
+        return DeclaredView(deployment, wish, mistakes, cluster, machines, wanted, world, verdict)
+
+    def pods_of(self, namespace: str, job: str) -> list[Json]:
+        """Return the pods of a Job, the latest first."""
+        found = [pod for pod in self.pods.list(namespace) if labels_of(pod).get("batch.kubernetes.io/job-name") == job]
+        return sorted(found, key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)
+
+    def _claimed(self, deployment: Json) -> tuple[DeclaredMachine, ...]:
+        namespace, uid = deployment["metadata"]["namespace"], deployment["metadata"]["uid"]
+        found = [m for m in self.machines.list(namespace) if dig(m, "spec", "claim", "uid") == uid]
+        return tuple(DeclaredMachine.model_validate(machine) for machine in found)
+
+
+def owned_by(child: Json, owner: Json) -> bool:
+    """Tell whether an object is this very owner's, and not that of an earlier one of the same name."""
+    return bool((controller_of(child) or {}).get("uid") == owner["metadata"]["uid"])
+
+
+def _network(address: str) -> str:
+    return f"{address}/{128 if ':' in address else 32}"

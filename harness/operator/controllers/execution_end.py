@@ -1,0 +1,100 @@
+"""How an executor's Job ended, as an entry of the history: with the Job's own times, whoever looked when; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from harness.errors import Blame
+from harness.kube.client import Json
+from harness.kube.objects import condition, dig, is_condition
+from harness.operator.api.cluster import HISTORY_LENGTH
+from harness.operator.execute.inputs import RESET, log_name
+from harness.operator.execute.pod_end import of_pod
+from harness.operator.execute.termination import Outcome, Termination
+
+COMPLETE, FAILED = "Complete", "Failed"
+SUCCEEDED: Outcome = "succeeded"
+SEE_LOG = "`vmatrix operator log` shows its output"
+
+
+def has_ended(job: Json) -> bool:
+    """Tell whether a Job has ended and none of its pods lives any more."""
+    return is_condition(job, COMPLETE, "True") or is_condition(job, FAILED, "True")
+
+
+def ended_at(job: Json) -> str | None:
+    """Return when a Job ended, by its own account."""
+    failed = condition(job, FAILED) or {}
+    return dig(job, "status", "completionTime") or failed.get("lastTransitionTime")
+
+
+def termination_of(job: Json, pods: Sequence[Json], kept: Callable[[], Termination | None]) -> Termination:
+    """Return how a Job ended: in its program's own words where there are some, else in its pod's or its own.
+
+    Args:
+        pods: of the Job, as far as they are there, the latest first.
+        kept: returns what the program left beside its log.
+    """
+    told = next((said for pod in pods if (said := _message(pod)) is not None), None) or kept()
+    if told is not None:
+        return told
+    if is_condition(job, COMPLETE, "True"):
+        return Termination(SUCCEEDED)
+    reason = (condition(job, FAILED) or {}).get("reason")
+    if reason == "DeadlineExceeded":
+        seconds = dig(job, "spec", "activeDeadlineSeconds")
+        summary = f"the operation did not end within {seconds} s"
+        hint = f"raise spec.jobs.deadlineSeconds, or see what it waited for: {SEE_LOG}"
+        return Termination("failed", blame=Blame.PRODUCT, summary=summary, hint=hint)
+    return of_pod(pods[0] if pods else None)
+
+
+def deleted() -> Termination:
+    """Return the end of an operation whose Job somebody deleted."""
+    summary, hint = "somebody deleted the Job before it ended", "the operation is repeated; pause it with spec.paused"
+    return Termination("interrupted", blame=Blame.USER, summary=summary, hint=hint)
+
+
+def past(operation: Json, end: Termination, started: str | None, ended: str | None) -> Json:
+    """Return the entry of the history; `started` and `ended` are the Job's."""
+    said = {name: getattr(end, name) for name in ("outcome", "blame", "play", "task", "host", "summary", "hint")}
+    same = {name: operation.get(name) for name in ("sequence", "attempt", "operation", "why", "digest")}
+    made = {**same, **said, "started": started, "ended": ended, "log": log_name(operation["job"])}
+    return {name: value for name, value in made.items() if value not in (None, "")}
+
+
+def after(status: Json, entry: Json) -> Json:
+    """Return a Cluster's status once its operation has ended."""
+    operation = status["operation"]
+    made = {**status, "history": [entry, *history_of(status)][:HISTORY_LENGTH]}
+    del made["operation"]
+    if entry["outcome"] == SUCCEEDED:
+        made["applied"] = None if operation["operation"] == RESET else operation.get("applies")
+    return {name: value for name, value in made.items() if value is not None}
+
+
+def history_of(status: Json) -> list[Json]:
+    """Return the operations that ended, the latest first."""
+    return status.get("history") or []
+
+
+def forgotten(status: Json) -> list[str]:
+    """Return the logs of the operations for which the next end leaves no room in the history."""
+    return [entry["log"] for entry in history_of(status)[HISTORY_LENGTH - 1 :] if entry.get("log")]
+
+
+def _message(pod: Json) -> Termination | None:
+    statuses = dig(pod, "status", "containerStatuses") or []
+    messages = [dig(status, "state", "terminated", "message") for status in statuses]
+    return next((said for text in messages if (said := Termination.parse(text or "")) is not None), None)
+
+
+def told(operation: Json, entry: Json) -> str:
+    """Return the end of an operation in one line for people."""
+    if entry["outcome"] == SUCCEEDED:
+        return f"{operation['operation']} succeeded (Job {operation['job']})"
+    where = f" at task {entry['task']!r}" if entry.get("task") else ""
+    where += f" on {entry['host']}" if entry.get("host") else ""
+    blame = f" ({entry['blame']} to blame)" if entry.get("blame") else ""
+    said = entry.get("summary", entry["outcome"])
+    return f"{operation['operation']} failed{where}{blame}: {said} (Job {operation['job']})"

@@ -1,0 +1,132 @@
+"""Executors: how far their Jobs are, how they ended, and what is kept of them.
+
+Nothing depends on having been there when a Job ended: the operation stands in the Cluster's status until its end does.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from harness.kube.client import Json
+from harness.kube.informer import Key, key_of, labels_of
+from harness.kube.objects import deleting, dig, now, phase
+from harness.kube.owners import follow_children
+from harness.kube.reconcile import Controller
+from harness.kube.resources import CONFIG_MAP, JOB, POD
+from harness.operator.api.resources import CLUSTER, CLUSTER_LABEL
+from harness.operator.context import OperatorContext
+from harness.operator.controllers import execution_end as end_of
+from harness.operator.controllers.cluster_view import ClusterLooks, owned_by
+from harness.operator.controllers.execution_tidying import surplus
+from harness.operator.controllers.kubeconfig_secret import hand_out, take_back
+from harness.operator.execute.inputs import RESET
+from harness.operator.execute.logs import read
+from harness.operator.execute.progress import progress_of
+from harness.operator.execute.termination import Termination
+
+COMPONENT = "executions"
+ENDED = frozenset({"Succeeded", "Failed"})
+AGAIN_SECONDS = 1.0  # pacing: while pods of a Job that is gone end, which takes them half a minute
+
+
+class Executions:
+    """Follows the Jobs of operations."""
+
+    def __init__(self, context: OperatorContext) -> None:
+        self._context = context
+        self._cluster = context.cluster
+        self._looks = looks = ClusterLooks(context)
+        self.controller = Controller("executions", self.reconcile)
+        queue = self.controller.queue
+        looks.clusters.subscribe(lambda _, obj: queue.add(key_of(obj)))
+        follow_children(looks.jobs, CLUSTER, queue)
+        looks.pods.subscribe(lambda _, pod: queue.add((key_of(pod)[0], labels_of(pod)[CLUSTER_LABEL])))
+
+    def reconcile(self, key: Key) -> float | None:
+        """Look at one cluster; do one thing."""
+        cluster = self._looks.clusters.get(*key)
+        if cluster is None or deleting(cluster):
+            return None
+        operation = dig(cluster, "status", "operation")
+        if operation is None:
+            self._tidy(cluster)
+            return None
+        job = self._looks.jobs.get(key[0], operation["job"])
+        if job is None or not owned_by(job, cluster):
+            return self._without_job(cluster, operation) if operation.get("started") else None
+        if end_of.has_ended(job):
+            self._end(cluster, operation, job)
+        else:
+            self._follow(cluster, operation, job)
+        return None
+
+    def _follow(self, cluster: Json, operation: Json, job: Json) -> None:
+        """Write where an executor is, if it is somewhere else."""
+        play, task = progress_of(job)
+        wanted = {"started": dig(job, "status", "startTime"), "play": play, "task": task}
+        changes = {name: value for name, value in wanted.items() if value and operation.get(name) != value}
+        if changes:
+            self._write(cluster, {**cluster["status"], "operation": {**operation, **changes}})
+
+    def _without_job(self, cluster: Json, operation: Json) -> float | None:
+        """Write the end of an operation whose Job is gone, once nothing of it lives."""
+        namespace, job = cluster["metadata"]["namespace"], operation["job"]
+        if self._cluster.get(JOB, job, namespace) is not None:  # the local copy will have it soon
+            return AGAIN_SECONDS
+        pods = self._cluster.list(POD, namespace, labels=f"batch.kubernetes.io/job-name={job}").items
+        if any(phase(pod) not in ENDED for pod in pods):
+            return AGAIN_SECONDS
+        end = self._kept(cluster, job) or end_of.deleted()
+        self._over(cluster, operation, end, end_of.past(operation, end, operation["started"], now()))
+        return None
+
+    def _end(self, cluster: Json, operation: Json, job: Json) -> None:
+        """Write the end of an operation."""
+        namespace, name = key_of(job)
+        pods = self._looks.pods_of(namespace, name)
+        end = end_of.termination_of(job, pods, partial(self._kept, cluster, name))
+        entry = end_of.past(operation, end, dig(job, "status", "startTime"), end_of.ended_at(job))
+        self._over(cluster, operation, end, entry)
+
+    def _kept(self, cluster: Json, job: str) -> Termination | None:
+        """Return what the program said beside its log: all that there is once its pod is gone."""
+        kept = read(self._cluster, cluster["metadata"]["namespace"], job)
+        return kept.termination if kept is not None else None
+
+    def _over(self, cluster: Json, operation: Json, end: Termination, entry: Json) -> None:
+        """Hand out or take back the kubeconfig, then move the operation into the history, then tell."""
+        if end.outcome == end_of.SUCCEEDED:
+            take_back(self._cluster, cluster) if operation["operation"] == RESET else hand_out(self._cluster, cluster)
+        self._write(cluster, end_of.after(cluster["status"], entry))
+        for log in end_of.forgotten(cluster["status"]):
+            self._cluster.delete(CONFIG_MAP, log, cluster["metadata"]["namespace"])
+        self._context.metrics.operation_ended(operation["operation"], end.outcome)
+        deployment = self._looks.deployments.get(*key_of(cluster))
+        if deployment is not None:
+            good = end.outcome == end_of.SUCCEEDED
+            say = self._context.events.normal if good else self._context.events.warning
+            reason = "OperationSucceeded" if good else "OperationFailed"
+            say(deployment, reason, end_of.told(operation, entry), component=COMPONENT)
+
+    def _tidy(self, cluster: Json) -> None:
+        """Keep the kubeconfig handed out; delete Jobs, with their inputs, that the object's policy does not keep."""
+        if dig(cluster, "status", "applied"):
+            hand_out(self._cluster, cluster)
+        deployment = self._looks.deployments.get(*key_of(cluster))
+        policy = dig(deployment, "spec", "jobs") or {}
+        namespace = cluster["metadata"]["namespace"]
+        jobs = [job for job in self._looks.jobs.list(namespace) if owned_by(job, cluster)]
+        keep = {"keep_failed": policy.get("keepFailed", 3), "keep_succeeded": policy.get("keepSucceeded", 1)}
+        for job in surplus(jobs, **keep):
+            self._cluster.delete(CONFIG_MAP, job["metadata"]["name"], namespace)
+            self._cluster.delete(JOB, job["metadata"]["name"], namespace)
+
+    def _write(self, cluster: Json, status: Json) -> None:
+        """Write the Cluster's status, unless somebody else has changed it since."""
+        body = {**cluster, "status": status}
+        self._looks.clusters.observe(self._cluster.replace(CLUSTER, body, subresource="status"))
+
+
+def start(context: OperatorContext) -> None:
+    """Hand the controller to the manager."""
+    context.run(Executions(context).controller)
