@@ -1,0 +1,49 @@
+"""`vmatrix operator manifests`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from harness.errors import BadInput
+from harness.files import write_atomically
+from harness.operator import manifests as made
+from harness.paths import packaged_dir
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(manifests)
+
+
+def manifests(
+    namespace: Annotated[
+        str | None,
+        typer.Option(metavar="NAMESPACE", help=f"Namespace of the operator and its clusters; default: {made.NAMESPACE}."),
+    ] = None,
+    image: Annotated[
+        str | None, typer.Option(metavar="IMAGE", help="What `vmatrix operator image` has pushed; needed.")
+    ] = None,
+    apart: Annotated[
+        bool, typer.Option("--apart", help="A Deployment and an account for each controller.")
+    ] = False,
+    all_namespaces: Annotated[
+        bool, typer.Option("--all-namespaces", help="Look at all namespaces, by cluster roles.")
+    ] = False,
+    write: Annotated[bool, typer.Option("--write", help="Write deploy/operator instead of printing.")] = False,
+) -> None:
+    """Print all that runs the operator in a cluster, for `kubectl apply --server-side -f -`."""
+    if write:
+        if namespace or image or apart or all_namespaces:
+            raise BadInput("--write writes deploy/operator as it is committed, without other options")
+        for name, text in made.committed().items():
+            path = packaged_dir() / "deploy" / "operator" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, text)
+            typer.echo(path)
+        return
+    if not image:
+        raise BadInput("no image: executors and managers need one", hint="vmatrix operator image --push REGISTRY, --image")
+    wanted = made.Installation(namespace or made.NAMESPACE, image, apart=apart, everywhere=all_namespaces)
+    typer.echo(made.text(wanted.objects()), nl=False)

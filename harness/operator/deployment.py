@@ -1,0 +1,84 @@
+"""The manager's Deployment: what `vmatrix operator run` is given in a pod.
+
+It passes Pod Security `restricted`. It needs no cluster DNS: the API server's address is in its environment.
+https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.kube.failures import Json
+from harness.kube.resources import DEPLOYMENT
+from harness.operator.execute.pod import TEMPORARY, USER
+from harness.operator.manager import HEALTH_PORT
+from harness.operator.roles import LABELS
+
+PART = "app.kubernetes.io/component"
+GRACE_SECONDS = 30  # from SIGTERM to SIGKILL: process.END_SECONDS, and what Python takes
+PROBE_SECONDS = 10  # between two looks; a manager that sees nothing any more is started anew after three
+FIRST_SECONDS = 5  # between two looks until it is ready
+# Twice what two hundred clusters take; an idle one has a third of it.
+RESOURCES = {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "768Mi"}}
+
+
+def deployment(name: str, namespace: str, image: str, *, controllers: Sequence[str], everywhere: bool) -> Json:
+    """Return the Deployment of a manager, which has a service account of its name.
+
+    Args:
+        controllers: those that it runs; all of them for none.
+        everywhere: whether it looks at all namespaces, not at its own alone.
+    """
+    labels = {**LABELS, PART: name}
+    words = [] if everywhere else ["--namespace=$(POD_NAMESPACE)"]
+    words += [f"--controllers={','.join(controllers)}"] if controllers else []
+    pod = {
+        "serviceAccountName": name,
+        "enableServiceLinks": False,
+        "dnsPolicy": "Default",
+        "terminationGracePeriodSeconds": GRACE_SECONDS,
+        "nodeSelector": {"kubernetes.io/os": "linux"},
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER,
+            "runAsGroup": USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [_container(image, words)],
+        "volumes": [{"name": "temporary", "emptyDir": {}}],
+    }
+    spec = {
+        "replicas": 1,
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": pod},
+    }
+    return DEPLOYMENT.manifest(name, namespace, labels=LABELS, spec=spec)
+
+
+def _container(image: str, words: list[str]) -> Json:
+    own = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}
+    return {
+        "name": "manager",
+        "image": image,
+        "command": ["vmatrix"],
+        "args": ["operator", "run", *words],
+        "env": [
+            {"name": "HOME", "value": TEMPORARY},
+            *({"name": key, "valueFrom": {"fieldRef": {"fieldPath": path}}} for key, path in own.items()),
+        ],
+        "ports": [{"name": "health", "containerPort": HEALTH_PORT}],
+        "livenessProbe": {"httpGet": {"path": "/healthz", "port": "health"}, "periodSeconds": PROBE_SECONDS},
+        "startupProbe": {
+            "httpGet": {"path": "/healthz", "port": "health"},
+            "periodSeconds": FIRST_SECONDS,
+            "failureThreshold": 24,  # two minutes: the first start on a busy node reads the whole image
+        },
+        "readinessProbe": {"httpGet": {"path": "/readyz", "port": "health"}, "periodSeconds": FIRST_SECONDS},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "resources": RESOURCES,
+        "volumeMounts": [{"name": "temporary", "mountPath": TEMPORARY}],
+    }

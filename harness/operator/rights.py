@@ -1,0 +1,111 @@
+"""The rights of the operator, controller by controller: the one list, as data.
+
+deploy/operator has them as roles, and a test reads in a real API server's audit log that every one is used and none is
+missing. What a controller watches, it lists and watches (`registry`); everything else is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from harness.infra.cluster.rights import Right
+from harness.kube.portforward import PORT_FORWARD
+from harness.kube.resources import (
+    CONFIG_MAP,
+    CRD,
+    EVENT,
+    JOB,
+    LEASE,
+    POD,
+    ROLE,
+    ROLE_BINDING,
+    SECRET,
+    SERVICE_ACCOUNT,
+)
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, GROUP, MACHINE, MACHINE_SET
+from harness.operator.registry import Part
+
+WATCH = ("list", "watch")
+STATUS, FINALIZERS = "status", "finalizers"
+_BESIDE_EXECUTORS = "executors get it, and nobody gives what he does not have"
+_TUNNEL = Right(PORT_FORWARD, ("get",), "machines that are instances are reached through the API", "portforward")
+
+# Of every manager, in its own namespace.
+MANAGER = (
+    Right(LEASE, ("create", "get", "update"), "of several managers one works"),
+    Right(POD, ("get",), "executors have the image of the manager's own pod"),
+)
+# Of every manager, everywhere.
+DEFINITIONS = (
+    Right(
+        CRD,
+        ("get",),
+        "a manager does not work with definitions that are older than itself",
+        names=tuple(f"{kind.plural}.{GROUP}" for kind in (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET, MACHINE)),
+    ),
+)
+# Of every controller.
+EVENTS = (Right(EVENT, ("create", "patch"), "events say what was done"),)
+# Of the executors: what the role of each allows, of its own objects only (`execute.objects`).
+EXECUTOR = (
+    Right(SECRET, ("get", "update"), "what playbooks keep of a cluster", inside=True),
+    Right(CONFIG_MAP, ("get", "update"), "the log is kept", inside=True),
+    Right(JOB, ("patch",), "its play and task are told", inside=True),
+    Right(PORT_FORWARD, ("get",), "machines are reached through the API", "portforward", inside=True),
+)
+OWN: Mapping[str, tuple[Right, ...]] = {
+    "clusterdeployment": (
+        Right(CLUSTER, ("create", "get"), "one with each ClusterDeployment"),
+        Right(MACHINE_SET, ("create", "delete", "get", "update"), "one for each set"),
+        Right(CLUSTER_DEPLOYMENT, ("update",), "conditions", STATUS),
+        Right(CLUSTER_DEPLOYMENT, ("patch",), "a finalizer until the machines are reset"),
+        Right(CLUSTER_DEPLOYMENT, ("update",), "it owns what it makes", FINALIZERS, inside=True),
+    ),
+    "machineset": (
+        Right(MACHINE, ("get", "patch"), "claims"),
+        Right(MACHINE_SET, ("patch",), "counts and conditions", STATUS),
+    ),
+    "claims": (
+        Right(CLUSTER_DEPLOYMENT, ("get",), "a claim is given up when its cluster is gone"),
+        Right(CLUSTER, ("get",), "a claim is given up when its cluster is gone"),
+        Right(POD, ("list",), "no executor may run then"),
+        Right(MACHINE, ("patch",), "claims are given up"),
+    ),
+    "machine": (
+        Right(SECRET, ("get",), "a machine's key opens it"),
+        Right(MACHINE, ("get", "patch"), "a finalizer while a cluster is on it"),
+        Right(MACHINE, ("patch",), "what it is", STATUS),
+        _TUNNEL,
+    ),
+    "nodehealth": (
+        Right(SECRET, ("get",), "a cluster's kubeconfig opens its API"),
+        Right(MACHINE, ("patch",), "its Node", STATUS),
+        _TUNNEL,
+    ),
+    "clusterinstall": (
+        Right(CLUSTER, ("update",), "plan and operation", STATUS),
+        Right(CLUSTER, ("update",), "it owns what an operation needs", FINALIZERS, inside=True),
+        Right(MACHINE, ("get",), "an operation's machines are looked at once more"),
+        Right(POD, ("list",), "no pod of an earlier Job of the name may live"),
+        Right(SERVICE_ACCOUNT, ("create", "get"), "executors have an account"),
+        Right(ROLE, ("create", "get", "patch"), "it names the present Job"),
+        Right(ROLE_BINDING, ("create", "get"), "executors have that role"),
+        Right(SECRET, ("create", "get"), "what playbooks keep of a cluster"),
+        Right(CONFIG_MAP, ("create", "delete", "get"), "inputs and log of an operation"),
+        Right(JOB, ("create", "get"), "operations are Jobs"),
+        *EXECUTOR,
+    ),
+    "executions": (
+        Right(CLUSTER, ("update",), "history and what is applied", STATUS),
+        Right(JOB, ("delete", "get"), "Jobs that are not kept"),
+        Right(POD, ("list",), "how an executor ended"),
+        Right(CONFIG_MAP, ("delete", "get"), "logs, and inputs that are not kept"),
+        Right(SECRET, ("create", "delete", "get", "patch"), "CLUSTER-kubeconfig"),
+    ),
+}
+
+
+def rights_of(part: Part) -> tuple[Right, ...]:
+    """Return everything that a controller may do in the namespaces that it looks at."""
+    watched = (Right(kind, WATCH, f"{part.name} watches it") for kind in part.watches)
+    return (*watched, *OWN[part.name], *EVENTS)
