@@ -37,6 +37,8 @@ def list_(source: SourceOption = Source.AUTO) -> None:
     """List artifacts, their sources, and which of them are cached."""
     store = Store(source=source)
     table = Table("name", "version", "source", "state", "size", box=None)
+    for column in table.columns[:2]:
+        column.no_wrap = True  # what somebody copies, on a narrow terminal as well
     for name in store.catalogue.names():
         for version in store.catalogue.versions(name):
             found = store.cached(Ref(name, version))

@@ -6,7 +6,14 @@ from typing import Annotated
 
 import typer
 
-from harness.cli import operator_execute, operator_explain, operator_image, operator_log, operator_run
+from harness.cli import (
+    operator_execute,
+    operator_explain,
+    operator_image,
+    operator_log,
+    operator_manifests,
+    operator_run,
+)
 from harness.files import write_atomically
 from harness.operator.api.crds import files
 from harness.operator.api.page import with_fields
@@ -35,5 +42,5 @@ def crds(
         typer.echo(path)
 
 
-for command in (operator_execute, operator_explain, operator_image, operator_log, operator_run):
+for command in (operator_execute, operator_explain, operator_image, operator_log, operator_manifests, operator_run):
     command.register(app)

@@ -20,14 +20,14 @@ def register(app: typer.Typer) -> None:
 def manifests(
     namespace: Annotated[
         str | None,
-        typer.Option(metavar="NAMESPACE", help=f"Namespace of the operator and its clusters; default: {made.NAMESPACE}."),
+        typer.Option(
+            metavar="NAMESPACE", help=f"Namespace of the operator and its clusters; default: {made.NAMESPACE}."
+        ),
     ] = None,
     image: Annotated[
         str | None, typer.Option(metavar="IMAGE", help="What `vmatrix operator image` has pushed; needed.")
     ] = None,
-    apart: Annotated[
-        bool, typer.Option("--apart", help="A Deployment and an account for each controller.")
-    ] = False,
+    apart: Annotated[bool, typer.Option("--apart", help="A Deployment and an account for each controller.")] = False,
     all_namespaces: Annotated[
         bool, typer.Option("--all-namespaces", help="Look at all namespaces, by cluster roles.")
     ] = False,
@@ -44,6 +44,8 @@ def manifests(
             typer.echo(path)
         return
     if not image:
-        raise BadInput("no image: executors and managers need one", hint="vmatrix operator image --push REGISTRY, --image")
+        raise BadInput(
+            "no image: executors and managers need one", hint="vmatrix operator image --push REGISTRY, --image"
+        )
     wanted = made.Installation(namespace or made.NAMESPACE, image, apart=apart, everywhere=all_namespaces)
     typer.echo(made.text(wanted.objects()), nl=False)

@@ -11,7 +11,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.errors import BadInput
@@ -21,6 +21,7 @@ from harness.kube.leader import LEASE_SECONDS, Leadership, LeaseTimes
 from harness.operator.api.older import REMEDY, crds_older
 from harness.operator.context import OperatorContext, OperatorOptions
 from harness.operator.health import Health, serve_health
+from harness.operator.own_image import own_image
 from harness.operator.process import start, stop
 from harness.operator.registry import NAMES, Part, chosen
 from harness.until import Deadline, until
@@ -57,9 +58,11 @@ def run(settings: ManagerSettings, environment: Mapping[str, str] = os.environ) 
     parts = chosen(settings.controllers)
     with tempfile.TemporaryDirectory(prefix="vmatrix-operator-") as folder:
         kubeconfig = kubeconfig_of(settings, environment, Path(folder))
-        context = OperatorContext.of(
-            Cluster.from_kubeconfig(kubeconfig), kubeconfig, namespace=settings.namespace, options=settings.options
-        )
+        cluster = Cluster.from_kubeconfig(kubeconfig)
+        options = settings.options
+        if not options.executor_image:
+            options = replace(options, executor_image=own_image(cluster, environment))
+        context = OperatorContext.of(cluster, kubeconfig, namespace=settings.namespace, options=options)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: context.stopping.set())
         home = settings.namespace or own_namespace(environment) or "default"

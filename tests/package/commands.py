@@ -43,7 +43,7 @@ WORK_ANYWHERE = (
     *("image build", "image list", "image prune"),
     *("infra up", "infra down", "infra status", "infra describe"),
     "gitlab note",
-    *("operator crds", "operator execute", "operator explain", "operator image", "operator log"),
+    *("operator crds", "operator execute", "operator explain", "operator image", "operator manifests", "operator log"),
     *("operator releases", "operator run"),
 )
 # Those of them that change nothing and end by themselves.
