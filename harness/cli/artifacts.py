@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
 from harness.artifacts import catalogue as entries
@@ -26,6 +27,7 @@ from harness.spec.settings import load_settings
 
 app = typer.Typer(no_args_is_help=True, help="Build, download, cache and serve binaries and container images.")
 out = Console()
+WIDEST = 200  # columns of a table, wherever it is printed
 
 SourceOption = Annotated[
     Source, typer.Option(help="Source of binaries; `auto`: download, or build if the release sites do not answer.")
@@ -37,15 +39,15 @@ def list_(source: SourceOption = Source.AUTO) -> None:
     """List artifacts, their sources, and which of them are cached."""
     store = Store(source=source)
     table = Table("name", "version", "source", "state", "size", box=None)
-    for column in table.columns[:2]:
-        column.no_wrap = True  # what somebody copies, on a narrow terminal as well
     for name in store.catalogue.names():
         for version in store.catalogue.versions(name):
             found = store.cached(Ref(name, version))
             how = found.source if found is not None else sources(store, name, version)
             size = f"{found.size / 1e6:.0f} MB" if found is not None else ""
             table.add_row(name, version, how, "cached" if found is not None else "not cached", size)
-    out.print(table)
+    wide = Console(width=WIDEST)
+    needed = Measurement.get(wide, wide.options, table).maximum
+    Console(width=max(out.width, needed)).print(table)  # whole on a narrow terminal as well: names are to be copied
 
 
 def sources(store: Store, name: str, version: str) -> str:
