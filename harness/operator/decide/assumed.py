@@ -10,8 +10,6 @@ from harness.operator.api.metadata import Metadata
 from harness.operator.api.sets import WantedSet
 from harness.operator.decide.observed import trouble_of
 
-FREE = ("Idle", None)  # phases; one in a file has none
-
 
 def claimed(cd: ClusterDeployment, machines: Sequence[DeclaredMachine]) -> tuple[DeclaredMachine, ...]:
     """Return machines with those claimed that a cluster's sets would claim, the oldest first."""
@@ -49,8 +47,10 @@ def _claim(cd: ClusterDeployment, one: WantedSet) -> MachineClaim:
 
 
 def _free(cd: ClusterDeployment, machine: DeclaredMachine) -> bool:
-    here = machine.metadata.namespace == cd.metadata.namespace
-    return here and machine.spec.claim is None and machine.status.phase in FREE and not trouble_of(machine)
+    """Tell whether a Machine may be claimed: it is idle, or in a file, where nobody has looked at it."""
+    here = machine.metadata.namespace == cd.metadata.namespace and machine.spec.claim is None
+    idle = machine.status.phase == "Idle" or (machine.status.phase is None and not machine.metadata.uid)
+    return here and idle and not trouble_of(machine)
 
 
 def _fits(one: WantedSet, machine: DeclaredMachine) -> bool:

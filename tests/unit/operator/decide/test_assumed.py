@@ -48,6 +48,11 @@ def test_machines_that_are_not_idle_are_left_alone() -> None:
     assert sets_of(claimed(wish(ANY), [given(state.lower(), phase=state) for state in states])) == {"idle": "w"}
 
 
+def test_a_machine_that_exists_and_was_not_looked_at_yet_is_left_alone() -> None:
+    fresh = given("m-1").model_copy(update={"metadata": given("m-1").metadata.model_copy(update={"uid": "4f"})})
+    assert sets_of(claimed(wish(ANY), [fresh])) == {}
+
+
 def test_machines_of_another_namespace_are_left_alone() -> None:
     other = given("m-1").model_copy(
         update={"metadata": given("m-1").metadata.model_copy(update={"namespace": "elsewhere"})}
