@@ -56,6 +56,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="where importers reach this host (default: the instance's address, or the way to the API's host)",
     )
     parser.addoption("--image", help="the image of matrix/images.yml that machines boot (default: one that fits)")
+    parser.addoption("--pods", action="store_true", help="have the tests' own embedded instance run pods as well")
     parser.addoption("--mirror", help="URL of a mirror that serves built images, for use with --kubeconfig")
     parser.addoption("--registry", help="address of a registry that serves images, for use with --kubeconfig")
 
@@ -68,6 +69,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Refuse an address at which importers cannot reach this host, before anything is made."""
     given: str | None = session.config.getoption("--kubeconfig")
+    if given is not None and session.config.getoption("--pods"):
+        raise pytest.UsageError("--pods is for an instance of the tests' own, not for the cluster of --kubeconfig")
     if given is not None and not session.config.getoption("collectonly"):
         try:
             host_address(Path(given), session.config.getoption("--host-address"))
@@ -83,7 +86,8 @@ def infra(request: pytest.FixtureRequest) -> Iterator[Infra]:
     image: str | None = request.config.getoption("--image")
     http, registry = (request.config.getoption(name) or "" for name in ("--mirror", "--registry"))
     mirror = Mirror(http=http, registry=registry)
-    with existing(Path(given), image, mirror) if given is not None else embedded(image) as reached:
+    pods: bool = request.config.getoption("--pods")
+    with existing(Path(given), image, mirror) if given is not None else embedded(image, pods=pods) as reached:
         admin = Cluster.from_kubeconfig(reached.kubeconfig, patience=limits.patience())
         here = host_address(reached.kubeconfig, address)
         yield Infra(admin, reached.kubeconfig, here, reached.boot_image, reached.mirror)

@@ -36,8 +36,9 @@ def _image(name: str, mirror: Mirror) -> Callable[[], GoldenImage]:
     return lambda: providers.golden_image(Settings(), name, mirror, progress=lambda _line: None, limits=artifacts())
 
 
-def _provider(name: str) -> EmbeddedProvider:
-    return embedded_provider(name, Store(limits=artifacts()), progress=lambda _event: None, timeouts=timeouts())
+def _provider(name: str, *, pods: bool = False) -> EmbeddedProvider:
+    store = Store(limits=artifacts())
+    return embedded_provider(name, store, progress=lambda _event: None, timeouts=timeouts(), pods=pods)
 
 
 def orphans() -> list[str]:
@@ -55,11 +56,14 @@ def existing(kubeconfig: Path, image: str | None, mirror: Mirror) -> Iterator[Re
 
 
 @contextmanager
-def embedded(image: str | None) -> Iterator[Reached]:
-    """Bring an embedded infrastructure up, and take it down at the end; first those of sessions that were killed."""
+def embedded(image: str | None, *, pods: bool = False) -> Iterator[Reached]:
+    """Bring an embedded infrastructure up, and take it down at the end; first those of sessions that were killed.
+
+    pods: whether it runs pods of its own, which no machine and no disk may notice.
+    """
     for name in orphans():
         _provider(name).down()
-    provider = _provider(f"{PREFIX}{os.getpid()}")
+    provider = _provider(f"{PREFIX}{os.getpid()}", pods=pods)
     try:
         provider.up()
         mirror = provider.mirror()

@@ -70,7 +70,7 @@ def storage_of(cluster: Cluster, binding: str) -> Iterator[Storage]:
 
 
 def consumer(namespace: str, claim: str) -> Json:
-    """Return a pod that uses a claim, as a machine does."""
+    """Return a pod that uses a claim, as a machine does, and on a node for machines."""
     return {
         "apiVersion": POD.api_version,
         "kind": POD.kind,
@@ -78,6 +78,8 @@ def consumer(namespace: str, claim: str) -> Json:
         "spec": {
             "containers": [{"name": "use", "image": PAUSE, "volumeMounts": [{"name": "disk", "mountPath": "/disk"}]}],
             "volumes": [{"name": "disk", "persistentVolumeClaim": {"claimName": claim}}],
+            "nodeSelector": {"kubevirt.io/schedulable": "true"},
+            "tolerations": [{"operator": "Exists"}],
             "terminationGracePeriodSeconds": 0,
         },
     }

@@ -166,6 +166,7 @@ def _hog(cluster: Cluster, namespace: str, share: float) -> tuple[Json, int]:
     spec = {
         "containers": [container],
         "nodeSelector": {HOSTNAME: node["metadata"]["labels"][HOSTNAME]},
+        "tolerations": [{"operator": "Exists"}],  # the node may be for machines only
         "terminationGracePeriodSeconds": 0,
     }
     meta = {"name": "hog", "namespace": namespace}

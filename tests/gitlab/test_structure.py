@@ -18,7 +18,7 @@ from tests.unit.gitlab.pipelines import TEMPLATE, cell_jobs, written
 LINT = {"lint", "type", "unit", "lowest", "package", "pipelines", "web"}
 MATRIX = {"plan", "smoke", "matrix", "report"}
 NIGHT = {
-    *("artifacts", "bootable", "chaos", "contract", "embedded", "kind"),
+    *("artifacts", "bootable", "chaos", "contract", "contract with pods", "embedded", "kind"),
     *("package smoke", "pipelines with cells", "products", "smoke lowest", "tutorial"),
 }
 NEEDS: dict[str, list[str] | None] = {  # None: by stages, after everything before
