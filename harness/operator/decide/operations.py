@@ -67,14 +67,14 @@ def _begin(duty: Duty, due: Due, desired: Desired, observed: Observed) -> Verdic
 def _operation(duty: Duty, due: Due, desired: Desired, observed: Observed) -> Operation:
     """Return the operation, as the next attempt where it only repeats what just failed."""
     failed = last_failure(duty.operation, desired, observed)
-    repeats = failed is not None and failed is observed.history[0]
+    repeats = failed is not None and failed is observed.history[0] and failed.sequence == observed.sequence
     return Operation(
         name=duty.operation,
         entry=duty.entry,
         why=due.why,
         disruptive=duty.disruptive,
         machines=due.machines,
-        sequence=observed.history[0].sequence if repeats else observed.sequence + 1,
+        sequence=observed.sequence if repeats else observed.sequence + 1,
         attempt=failed.attempt + 1 if failed is not None else 1,
         digest=desired.digest,
         applies=applied_by(duty, desired),

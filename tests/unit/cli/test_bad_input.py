@@ -261,3 +261,19 @@ def test_usage_errors_point_to_the_help(call: Call, words: str) -> None:
     assert "Usage: vmatrix" in ended.stderr
     assert "--help" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ('  version: "1.36.9"', "guest.yml:5: spec.version: Kubernetes 1.36.9 is no release that is known: use 1.34.4"),
+        ("  vershun: 1", "guest.yml:5: spec.vershun: unknown field: remove it"),
+        ("  version: [", "guest.yml:"),
+    ],
+)
+def test_a_broken_cluster_deployment_is_refused_with_its_line(refused: Call, work: Path, line: str, says: str) -> None:
+    head = "apiVersion: cluster.vmatrix.dev/v1alpha1\nkind: ClusterDeployment\nmetadata: {name: guest}\nspec:\n"
+    sets = "\n  machineSets: [{name: cp, roles: [control-plane], machines: {pool: {}}}]\n"
+    source = "  source: {mirror: 'http://192.0.2.1', registry: '192.0.2.1:5000'}\n"
+    (work / "guest.yml").write_text(f"{head}{line}{sets}{source}", encoding="utf-8")
+    refused("operator", "explain", "-f", "guest.yml", code=2, says=says, hint="fix the lines above")

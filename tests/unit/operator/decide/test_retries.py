@@ -115,6 +115,12 @@ def test_a_retry_after_another_wish_has_a_number_of_its_own() -> None:
     assert (one.sequence, one.attempt) == (3, 2)
 
 
+def test_a_retry_after_an_operation_that_was_given_up_has_a_number_of_its_own() -> None:
+    world = Observed(NOW, sequence=2, history=(past(wish(), blame="infra", sequence=1, ago=86400),))
+    one = operation(next_operation(wish(), world))
+    assert (one.sequence, one.attempt) == (3, 2)
+
+
 def test_missing_machines_come_before_the_delay_and_before_a_failure() -> None:
     for blame in ("infra", "product"):
         world = replace(after(past(wish(), blame=blame)), trouble={"w-1": "no answer"})
