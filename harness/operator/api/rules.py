@@ -10,8 +10,6 @@ import json
 import re
 from collections.abc import Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import ValidationError
@@ -19,6 +17,7 @@ from pydantic import ValidationError
 from harness.kube.client import Json
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.defaults import defaulted
+from harness.operator.api.form import SpecMistake, mistakes_of_form, path_of
 from harness.operator.api.twins import broken, network_of
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -28,20 +27,6 @@ OPERATORS_OWN = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class SpecMistake:
-    """One mistake in an object: the field, what is wrong with it, and what to write instead."""
-
-    field: str
-    message: str
-    remedy: str
-
-    @property
-    def text(self) -> str:
-        """Return the mistake as the API server words it, and as `Accepted=False` shows it."""
-        return f"{self.field}: {self.message}: {self.remedy}"
-
-
 def read(
     obj: Json, releases: Collection[str], outer: Collection[str] = (), *, creating: bool = True
 ) -> tuple[ClusterDeployment | None, list[SpecMistake]]:
@@ -49,7 +34,7 @@ def read(
     try:
         cd = defaulted(obj)
     except ValidationError as error:
-        return None, _of_form(error)
+        return None, mistakes_of_form(error)
     return cd, mistakes(cd, releases, outer, creating=creating)
 
 
@@ -64,7 +49,7 @@ def mistakes(
         creating: nothing was deployed yet; some rules hold only then.
     """
     found = [
-        SpecMistake(_joined(path, rule.field), rule.message, rule.remedy)
+        SpecMistake(path_of(path, rule.field), rule.message, rule.remedy)
         for path, rule in broken(cd, creating=creating)
     ]
     return [*found, *_version(cd, releases), *_outer(cd, outer), *_twice(cd), *_variables(cd)]
@@ -117,38 +102,3 @@ def _variables(cd: ClusterDeployment) -> Iterator[SpecMistake]:
             yield SpecMistake("spec.variables", message, remedy)
         elif name in OPERATORS_OWN:
             yield SpecMistake(f"spec.variables.{name}", "the operator sets this variable itself", "remove it")
-
-
-def _of_form(error: ValidationError) -> list[SpecMistake]:
-    """Return what pydantic refuses; not what it says of a list because of the list's entries."""
-    errors: list[dict[str, Any]] = [dict(found) for found in error.errors(include_url=False)]
-    places = [found["loc"] for found in errors]
-    inner = [
-        found
-        for found in errors
-        if not any(len(place) > len(found["loc"]) and place[: len(found["loc"])] == found["loc"] for place in places)
-    ]
-    return [_in_words(found) for found in inner]
-
-
-def _in_words(error: dict[str, Any]) -> SpecMistake:
-    """Return one mistake in the words of the API server where it has some."""
-    field = _joined("", *error["loc"])
-    given, context = json.dumps(error.get("input"), default=str), error.get("ctx", {})
-    if error["type"] == "missing":
-        return SpecMistake(field, "Required value", "set it")
-    if error["type"] == "literal_error":
-        choices = ", ".join(f'"{word}"' for word in re.findall(r"'([^']*)'", context["expected"]))
-        return SpecMistake(field, f"Unsupported value: {given}", f"supported values: {choices}")
-    if error["type"] == "extra_forbidden":
-        return SpecMistake(field, "unknown field", "remove it, or correct its name")
-    if error["type"] == "string_pattern_mismatch":
-        return SpecMistake(field, f"Invalid value: {given}", f"{field} in body should match '{context['pattern']}'")
-    return SpecMistake(field, f"Invalid value: {given}", error["msg"])
-
-
-def _joined(path: str, *fields: str | int) -> str:
-    """Return the path of a field as the API server writes it: spec.machineSets[0].roles."""
-    for field in fields:
-        path += f"[{field}]" if isinstance(field, int) else f".{field.removeprefix('.')}" if field else ""
-    return path.removeprefix(".")

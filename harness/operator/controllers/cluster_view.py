@@ -11,9 +11,10 @@ from harness.kube.objects import controller_of, deleting, dig
 from harness.kube.resources import JOB, POD
 from harness.operator.api.cluster import DeclaredCluster
 from harness.operator.api.clusterdeployment import ClusterDeployment
+from harness.operator.api.form import SpecMistake
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, MACHINE, MACHINE_SET
-from harness.operator.api.rules import SpecMistake, read
+from harness.operator.api.rules import read
 from harness.operator.context import OperatorContext
 from harness.operator.decide.desired import Desired, desired
 from harness.operator.decide.observed import Observed, observed
