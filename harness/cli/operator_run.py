@@ -15,6 +15,7 @@ from harness.operator.manager import HEALTH_PORT, ManagerSettings
 from harness.operator.manager import run as run_manager
 from harness.operator.registry import NAMES
 
+WAYS = ("Auto", "Direct", "PortForward")
 SHORTEST_LEASE = 1.0  # second: an API server writes it as whole seconds
 
 
@@ -41,6 +42,10 @@ def run(
             help="Image of executors whose object names none.",
         ),
     ] = "",
+    access: Annotated[
+        str,
+        typer.Option(metavar="WAY", help="Way to machines of objects that say Auto: Auto, Direct or PortForward."),
+    ] = OperatorOptions.access,
     controllers: Annotated[
         str, typer.Option(metavar="NAMES", help=f"Controllers to run, with commas between; default: {','.join(NAMES)}.")
     ] = "",
@@ -58,9 +63,11 @@ def run(
     """
     if lease_seconds < SHORTEST_LEASE:
         raise BadInput(f"--lease-seconds {lease_seconds:g} is too short", hint=f"use at least {SHORTEST_LEASE:g}")
+    if access not in WAYS:
+        raise BadInput(f"--access {access} is no way to machines", hint=f"use {', '.join(WAYS)}")
     logging.basicConfig(
         level=logging.INFO, stream=sys.stdout, format="%(asctime)s %(levelname)s %(threadName)s %(message)s"
     )
-    options = OperatorOptions(executor_image=executor_image, stretch=timeout_scale)
+    options = OperatorOptions(executor_image=executor_image, access=access, stretch=timeout_scale)
     names = tuple(name.strip() for name in controllers.split(",") if name.strip())
     run_manager(ManagerSettings(kubeconfig, namespace, names, options, health_port, lease_seconds))

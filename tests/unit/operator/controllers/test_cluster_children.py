@@ -1,0 +1,26 @@
+"""What a ClusterDeployment owns."""
+
+from __future__ import annotations
+
+from harness.operator.api.defaults import defaulted
+from harness.operator.controllers.cluster_children import cluster_object, machine_sets
+from tests.unit.operator.controllers.looks import UID, declared
+
+
+def test_children_have_names_that_follow_and_an_owner_whose_deletion_they_do_not_hold() -> None:
+    body = declared()
+    children = [cluster_object(body), *machine_sets(body, defaulted(body))]
+    assert [(child["kind"], child["metadata"]["name"]) for child in children] == [
+        ("Cluster", "guest"),
+        ("MachineSet", "guest-cp"),
+    ]
+    for child in children:
+        (owner,) = child["metadata"]["ownerReferences"]
+        assert (owner["uid"], owner["controller"], owner["blockOwnerDeletion"]) == (UID, True, False)
+        assert child["metadata"]["labels"]["cluster.vmatrix.dev/cluster"] == "guest"
+
+
+def test_set_is_as_in_the_object_with_its_defaults() -> None:
+    body = declared()
+    (one,) = machine_sets(body, defaulted(body))
+    assert one["spec"] == body["spec"]["machineSets"][0]

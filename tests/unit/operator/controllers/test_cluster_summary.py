@@ -1,0 +1,116 @@
+"""The status of a ClusterDeployment."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from harness.kube.objects import condition
+from harness.operator.controllers.cluster_summary import status_of
+from harness.operator.controllers.cluster_view import DeclaredView
+from harness.operator.controllers.execution_inputs import begun
+from harness.operator.decide.verdicts import Operation
+from tests.unit.operator.controllers.looks import cluster, declared, given, seen
+
+Json = dict[str, Any]
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+LATER = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def summary(view: DeclaredView, obstacle: tuple[str, str] | None = None, *sets: Json) -> Json:
+    return status_of(view, obstacle, sets, NOW)
+
+
+def words(status: Json, kind: str) -> tuple[str, str]:
+    found = condition({"status": status}, kind) or {}
+    return found["status"], found["reason"]
+
+
+def running(body: Json, *machines: Json) -> Json:
+    """Return the status of a Cluster whose first operation runs."""
+    verdict = seen(body, None, *machines).verdict
+    assert isinstance(verdict, Operation)
+    current = begun("guest", verdict, "image:1").model_dump(mode="json", by_alias=True, exclude_none=True)
+    return {"sequence": 1, "operation": current}
+
+
+def deployed(body: Json, *machines: Json) -> Json:
+    """Return the status of a Cluster whose first operation has succeeded."""
+    current = running(body, *machines)["operation"]
+    past = {"sequence": 1, "operation": "deploy", "outcome": "succeeded", "digest": current["digest"]}
+    return {"sequence": 1, "applied": current["applies"], "history": [past]}
+
+
+def test_object_without_machines_waits() -> None:
+    lacking = {"status": {"conditions": [{"type": "MachinesClaimed", "status": "False", "message": "waiting for 1"}]}}
+    status = summary(seen(declared(), cluster()), None, lacking)
+    assert words(status, "Accepted") == ("True", "Accepted")
+    assert words(status, "Progressing") == ("False", "WaitingForMachines")
+    assert words(status, "MachinesReady") == ("False", "WaitingForMachines")
+    assert "waiting for 1" in (condition({"status": status}, "MachinesReady") or {})["message"]
+    assert words(status, "Ready") == ("False", "WaitingForMachines")
+    assert (status["observedGeneration"], status["machines"]) == (3, "0/1")
+
+
+def test_mistakes_are_told_and_nothing_is_ready() -> None:
+    status = summary(seen(declared(version="1.99.0"), None))
+    assert words(status, "Accepted") == ("False", "InvalidSpec")
+    assert words(status, "Progressing") == ("False", "NotAccepted")
+    assert words(status, "Degraded") == ("False", "AsExpected")
+    assert words(status, "Ready") == ("False", "NotAccepted")
+
+
+def test_operation_that_runs_is_told_with_its_job_and_what_keeps_it() -> None:
+    body = declared()
+    view = seen(body, cluster(**running(body, given("m-0"))), given("m-0", "Deploying"))
+    assert words(summary(view), "Progressing") == ("True", "Deploy")
+    kept = summary(view, ("NoNodeForPods", "0/1 nodes"))
+    assert words(kept, "Progressing") == ("True", "NoNodeForPods")
+    assert (condition({"status": kept}, "Progressing") or {})[
+        "message"
+    ] == "deploy runs as Job guest-1-deploy: 0/1 nodes"
+
+
+def test_cluster_is_ready_with_its_machines() -> None:
+    body = declared()
+    found = cluster(**deployed(body, given("m-0")))
+    waiting = summary(seen(body, found, given("m-0", "Deployed")))
+    assert words(waiting, "Progressing") == ("False", "UpToDate")
+    assert words(waiting, "Ready") == words(waiting, "ControlPlaneReady") == ("False", "NotReady")
+    status = summary(seen(body, found, given("m-0", "Ready")))
+    assert [words(status, kind) for kind in ("MachinesReady", "ControlPlaneReady", "Ready")] == [
+        ("True", "AllReady"),
+        ("True", "AllReady"),
+        ("True", "Ready"),
+    ]
+    assert (status["machines"], status["version"], status["endpoint"]) == ("1/1", "1.36.3", "https://192.0.2.10:6443")
+
+
+def test_edit_is_not_ready_before_it_was_looked_at() -> None:
+    body = declared()
+    found = cluster(**deployed(body, given("m-0")))
+    status = summary(seen(declared(version="1.35.4"), found, given("m-0", "Ready")))
+    assert words(status, "Ready")[0] == "False"
+
+
+def test_failure_degrades_only_once_nobody_tries_again() -> None:
+    body = declared()
+    digest = running(body, given("m-0"))["operation"]["digest"]
+    past = {
+        "sequence": 1,
+        "operation": "deploy",
+        "outcome": "failed",
+        "digest": digest,
+        "ended": "2999-01-01T00:00:00Z",
+    }
+    again = summary(seen(body, cluster(sequence=1, history=[{**past, "blame": "infra"}]), given("m-0")))
+    assert (words(again, "Progressing"), words(again, "Degraded")[0]) == (("True", "RetryLater"), "False")
+    never = summary(seen(body, cluster(sequence=1, history=[{**past, "blame": "product"}]), given("m-0")))
+    assert (words(never, "Progressing"), words(never, "Degraded")) == (("False", "Failed"), ("True", "Failed"))
+
+
+def test_times_change_only_with_what_a_condition_says() -> None:
+    body = declared()
+    first = summary(seen(body, cluster()))
+    again = status_of(seen({**body, "status": first}, cluster()), None, (), LATER)
+    assert again == first

@@ -1,0 +1,61 @@
+"""What is known of a cluster."""
+
+from __future__ import annotations
+
+from harness.operator.controllers.cluster_view import Workable, owned_by
+from harness.operator.decide.verdicts import Operation, Wait, WaitReason
+from tests.unit.operator.controllers.looks import UID, cluster, declared, given, looks, seen
+
+
+def test_machines_are_those_that_this_very_object_has_claimed() -> None:
+    view = seen(declared(), None, given("m-0"), given("m-1", uid="an-earlier-one's"))
+    assert [machine.metadata.name for machine in view.machines] == ["m-0"]
+    assert isinstance(view.verdict, Operation)
+    assert view.verdict.machines == ("m-0",)
+
+
+def test_what_is_no_cluster_deployment_waits_for_its_correction() -> None:
+    body = declared()
+    body["spec"]["machineSets"] = "none"
+    view = seen(body, cluster())
+    assert (view.wish, view.desired) == (None, None)
+    assert isinstance(view.verdict, Wait)
+    assert view.verdict.reason is WaitReason.NOT_ACCEPTED
+    assert Workable.of(view) is None
+
+
+def test_image_is_a_mistake_only_where_nobody_names_one() -> None:
+    assert "no image of the executor is known" in seen(declared(), None, image="").mistakes[0]
+    assert seen(declared(playbooks={"image": "own:1"}), None, image="").mistakes == ()
+    assert seen(declared(), None).mistakes == ()
+
+
+def test_networks_must_not_have_a_machine_in_them() -> None:
+    (mistake,) = seen(declared(network={"services": "192.0.2.0/24"}), None, given("m-0")).mistakes
+    assert mistake.startswith("spec.network.services: the network 192.0.2.0/24 overlaps 192.0.2.10/32")
+
+
+def test_operations_need_a_cluster_that_stays() -> None:
+    leaving = cluster()
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert Workable.of(seen(declared(), None)) is None
+    assert Workable.of(seen(declared(), leaving)) is None
+    found = Workable.of(seen(declared(), cluster()))
+    assert found is not None
+    assert found.namespace == "default"
+
+
+def test_pods_of_a_job_are_told_by_their_label_the_latest_first() -> None:
+    known = looks()
+    for name, moment, job in (("a", "1", "j"), ("b", "2", "j"), ("c", "3", "other")):
+        labels = {"batch.kubernetes.io/job-name": job}
+        meta = {"namespace": "n", "name": name, "creationTimestamp": moment, "labels": labels, "resourceVersion": "1"}
+        known.pods._store("ADDED", {"metadata": meta})
+    assert [pod["metadata"]["name"] for pod in known.pods_of("n", "j")] == ["b", "a"]
+
+
+def test_owner_is_told_by_its_uid() -> None:
+    child = {"metadata": {"ownerReferences": [{"uid": UID, "controller": True}]}}
+    assert owned_by(child, declared())
+    assert not owned_by(child, {"metadata": {"uid": "another"}})
+    assert not owned_by({"metadata": {}}, declared())

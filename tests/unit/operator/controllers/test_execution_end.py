@@ -1,0 +1,128 @@
+"""How a Job's end becomes an entry of the history."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.operator.controllers.execution_end import (
+    after,
+    deleted,
+    ended_at,
+    forgotten,
+    has_ended,
+    past,
+    termination_of,
+    told,
+)
+from harness.operator.execute.termination import Termination
+
+Json = dict[str, Any]
+START, END = "2026-01-01T00:00:00Z", "2026-01-01T00:10:00Z"
+OPERATION: Json = {"sequence": 3, "attempt": 2, "operation": "deploy", "why": "w", "digest": "d", "job": "g-3-deploy-2"}
+APPLIED: Json = {"digest": "d", "version": "1.36.3", "machines": ["m-0"]}
+GOOD, BAD = Termination("succeeded"), Termination("failed", blame="product", task="Join", host="m-0", summary="no")
+
+
+def job(kind: str = "", reason: str = "") -> Json:
+    condition = {"type": kind, "status": "True", "reason": reason, "lastTransitionTime": END}
+    complete = {"completionTime": END} if kind == "Complete" else {}
+    status = {"startTime": START, "conditions": [condition] if kind else [], **complete}
+    return {"metadata": {"name": OPERATION["job"]}, "spec": {"activeDeadlineSeconds": 60}, "status": status}
+
+
+def pod(message: str | None, reason: str = "Error") -> Json:
+    ended = {"exitCode": 1, "reason": reason, **({"message": message} if message is not None else {})}
+    return {"status": {"phase": "Failed", "containerStatuses": [{"state": {"terminated": ended}}]}}
+
+
+def nothing() -> None:
+    return None
+
+
+@pytest.mark.parametrize(
+    ("kind", "ended"), [("Complete", True), ("Failed", True), ("FailureTarget", False), ("", False)]
+)
+def test_job_has_ended_once_none_of_its_pods_lives(kind: str, ended: bool) -> None:
+    assert has_ended(job(kind)) is ended
+
+
+@pytest.mark.parametrize("kind", ["Complete", "Failed"])
+def test_end_is_when_the_job_says(kind: str) -> None:
+    assert ended_at(job(kind)) == END
+
+
+def test_programs_own_words_count_first() -> None:
+    assert termination_of(job("Failed"), [pod(None), pod(BAD.to_text())], nothing) == BAD
+    assert termination_of(job("Complete"), [], lambda: BAD) == BAD
+    assert termination_of(job("Failed", "DeadlineExceeded"), [pod(BAD.to_text())], nothing) == BAD
+
+
+def test_complete_job_without_words_has_succeeded() -> None:
+    assert termination_of(job("Complete"), [], nothing).outcome == "succeeded"
+
+
+def test_deadline_is_told_with_where_it_is_set() -> None:
+    found = termination_of(job("Failed", "DeadlineExceeded"), [pod(None)], nothing)
+    assert (found.outcome, found.blame) == ("failed", "product")
+    assert "did not end within 60 s" in found.summary
+    assert "spec.jobs.deadlineSeconds" in found.hint
+
+
+def test_pods_own_reason_is_the_last_resort() -> None:
+    found = termination_of(job("Failed"), [pod(None, "OOMKilled")], nothing)
+    assert (found.outcome, found.blame) == ("interrupted", "infra")
+    assert "OOMKilled" in found.summary
+    assert "gone" in termination_of(job("Failed"), [], nothing).summary
+
+
+def test_entry_has_who_and_where_and_nothing_empty() -> None:
+    assert past(OPERATION, BAD, START, END) == {
+        "sequence": 3,
+        "attempt": 2,
+        "operation": "deploy",
+        "why": "w",
+        "digest": "d",
+        "outcome": "failed",
+        "blame": "product",
+        "task": "Join",
+        "host": "m-0",
+        "summary": "no",
+        "started": START,
+        "ended": END,
+        "log": "g-3-deploy-2-log",
+    }
+
+
+def test_success_moves_what_the_operation_applies() -> None:
+    status = {"sequence": 3, "operation": {**OPERATION, "applies": APPLIED}, "history": [{"sequence": 2}]}
+    entry = past(OPERATION, GOOD, START, END)
+    assert after(status, entry) == {"sequence": 3, "applied": APPLIED, "history": [entry, {"sequence": 2}]}
+
+
+def test_failure_leaves_what_was_applied() -> None:
+    status = {"operation": {**OPERATION, "applies": {"digest": "new"}}, "applied": APPLIED}
+    assert after(status, past(OPERATION, BAD, START, END))["applied"] == APPLIED
+
+
+def test_nothing_is_applied_after_a_reset() -> None:
+    reset = {**OPERATION, "operation": "reset"}
+    assert "applied" not in after({"operation": reset, "applied": APPLIED}, past(reset, GOOD, START, END))
+
+
+def test_history_keeps_twenty_and_tells_whose_log_goes() -> None:
+    status: Json = {"operation": OPERATION, "history": [{"log": f"log-{number}"} for number in range(20)]}
+    assert forgotten(status) == ["log-19"]
+    assert len(after(status, past(OPERATION, BAD, START, END))["history"]) == 20
+    assert forgotten({"operation": OPERATION, "history": status["history"][:19]}) == []
+
+
+def test_end_is_told_in_one_line() -> None:
+    line = told(OPERATION, past(OPERATION, BAD, START, END))
+    assert line == "deploy failed at task 'Join' on m-0 (product to blame): no (Job g-3-deploy-2)"
+    assert told(OPERATION, past(OPERATION, GOOD, START, END)) == "deploy succeeded (Job g-3-deploy-2)"
+
+
+def test_deleted_job_is_a_persons() -> None:
+    assert (deleted().outcome, deleted().blame) == ("interrupted", "user")
