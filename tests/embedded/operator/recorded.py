@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 from harness.kube.api import RequestOptions
 from harness.kube.client import Cluster
@@ -19,10 +19,11 @@ WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 @dataclass(frozen=True)
 class Asked:
-    """One request: its method and its path."""
+    """One request: its method, its path and what it sent."""
 
     method: str
     path: str
+    body: Any = None
 
     @property
     def writes(self) -> bool:
@@ -65,7 +66,7 @@ class RecordedCluster(Cluster):
 
     def send(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Answer:
         """Send one request between the two hooks."""
-        asked = Asked(method, path)
+        asked = Asked(method, path, options.get("body"))
         self.before(asked)
         with self._lock:
             self.asked.append(asked)

@@ -1,0 +1,165 @@
+"""`vmatrix operator run` as a process: one of two works, SIGTERM ends it, and definitions must not be older."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from harness.infra.embedded.provider import EmbeddedProvider
+from harness.kube.client import Cluster
+from harness.kube.objects import dig
+from harness.kube.resources import CRD, LEASE
+from harness.until import NotYet
+from tests.embedded.operator.world import IMAGE, MINE, NAME, World
+
+DEPLOY = f"{NAME}-1-deploy"
+END_SECONDS = 60.0  # for a process of this host to end
+LEASE_SECONDS = "5"
+
+
+@dataclass
+class Running:
+    """A manager that runs."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def said(self) -> str:
+        """Return what it has printed."""
+        return self.log.read_text(encoding="utf-8")
+
+    def ask(self, path: str) -> str:
+        """Return an answer of its health port, "" before there is one."""
+        port = re.search(r"health on port (\d+)", self.said())
+        if port is None:
+            return ""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port[1]}{path}", timeout=END_SECONDS) as answer:
+                return str(answer.read().decode())
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.read().decode()
+        except OSError:
+            return ""
+
+    def works(self) -> bool | NotYet:
+        """Tell whether it is the one that works."""
+        assert self.process.poll() is None, self.said()
+        return "vmatrix_operator_leading 1" in self.ask("/metrics") or NotYet(self.said())
+
+    def waits(self) -> bool | NotYet:
+        """Tell whether it waits for another to end."""
+        assert self.process.poll() is None, self.said()
+        return "vmatrix_operator_leading 0" in self.ask("/metrics") or NotYet(self.said())
+
+    def end(self, number: signal.Signals) -> int:
+        """Send a signal; return the exit status."""
+        self.process.send_signal(number)
+        return self.process.wait(END_SECONDS)
+
+
+@pytest.fixture
+def begin(infra: EmbeddedProvider, namespace: str, tmp_path: Path) -> Iterator[Callable[..., Running]]:
+    """Return what starts managers of the test's namespace; none is left after the test."""
+    started: list[Running] = []
+
+    def starting(*more: str) -> Running:
+        log = tmp_path / f"manager-{len(started)}.log"
+        command = [sys.executable, "-c", "from harness.cli import main; main()", "operator", "run"]
+        options = ["--kubeconfig", str(infra.kubeconfig()), "--namespace", namespace, "--executor-image", IMAGE]
+        options += ["--controllers", ",".join(MINE), "--health-port", "0", "--lease-seconds", LEASE_SECONDS, *more]
+        with log.open("wb") as sink:
+            process = subprocess.Popen([*command, *options], stdout=sink, stderr=subprocess.STDOUT)
+        started.append(Running(process, log))
+        return started[-1]
+
+    yield starting
+    for one in started:
+        if one.process.poll() is None:
+            one.process.kill()
+        one.process.wait()
+
+
+def test_manager_works_from_the_object_to_the_job_and_ends_when_told(
+    world: World, begin: Callable[..., Running]
+) -> None:
+    manager = begin()
+    world.wait(manager.works, "the manager to work")
+    assert manager.ask("/healthz") == manager.ask("/readyz") == "ok\n"
+    world.declare()
+    world.succeed(DEPLOY)
+    world.history(1)
+    metrics = manager.ask("/metrics")
+    assert 'vmatrix_operator_operations_total{operation="deploy",outcome="succeeded"} 1' in metrics
+    assert 'vmatrix_operator_errors_total{controller="clusterinstall"} 0' in metrics
+    assert manager.end(signal.SIGTERM) == 0
+    names = [lease["metadata"]["name"] for lease in world.api.list(LEASE, world.namespace).items]
+    (name,) = names
+    assert dig(world.get(LEASE, name), "spec", "holderIdentity") in (None, "")
+
+
+def test_another_takes_over_what_a_killed_manager_has_begun(world: World, begin: Callable[..., Running]) -> None:
+    first = begin()
+    world.wait(first.works, "the first manager to work")
+    second = begin()
+    world.wait(second.waits, "the second manager to wait")
+    assert second.ask("/readyz") == "ok\n"
+    world.declare()
+    world.kubelet.run(DEPLOY)
+    assert first.end(signal.SIGKILL) == -signal.SIGKILL
+    world.succeed(DEPLOY)
+    world.wait(second.works, "the second manager to work")
+    assert [entry["attempt"] for entry in world.history(1)] == [1]
+    assert world.kubelet.jobs() == [DEPLOY]
+
+
+def test_manager_whose_lease_another_has_ends_with_an_error(world: World, begin: Callable[..., Running]) -> None:
+    manager = begin()
+    world.wait(manager.works, "the manager to work")
+    (lease,) = world.api.list(LEASE, world.namespace).items
+    spec = {"spec": {"holderIdentity": "another"}}
+    world.api.merge(LEASE, lease["metadata"]["name"], spec, world.namespace)
+    assert manager.process.wait(END_SECONDS) == 75
+    assert "is another's now" in manager.said()
+
+
+@pytest.fixture
+def older(api: Cluster) -> Iterator[str]:
+    """Have a definition without a field that this version writes; return its name."""
+    name = "machinesets.cluster.vmatrix.dev"
+    found = api.get(CRD, name)
+    assert found is not None
+    schema = found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
+    kept = schema.pop("claimed")
+    annotations = found["metadata"]["annotations"]
+    digest = annotations.pop("cluster.vmatrix.dev/schema")
+    changed = api.replace(CRD, found)
+    yield name
+    changed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["claimed"] = kept
+    changed["metadata"].setdefault("annotations", {})["cluster.vmatrix.dev/schema"] = digest
+    meta = (api.get(CRD, name) or {})["metadata"]
+    changed["metadata"]["resourceVersion"] = meta["resourceVersion"]
+    api.replace(CRD, changed)
+
+
+def test_definitions_that_are_older_are_refused_with_what_to_do(older: str, begin: Callable[..., Running]) -> None:
+    manager = begin()
+    assert manager.process.wait(END_SECONDS) == 2
+    said = manager.said()
+    assert f"the definition {older} is older than the operator, without status.claimed" in said
+    assert "vmatrix operator crds | kubectl apply --server-side -f -" in said
+
+
+def test_unknown_controller_is_refused(begin: Callable[..., Running]) -> None:
+    manager = begin("--controllers", "backups")
+    assert manager.process.wait(END_SECONDS) == 2
+    assert "no controller is named backups" in manager.said()
