@@ -95,7 +95,7 @@ class Queue:
 class Controller:
     """Runs one reconcile function over a queue with a few worker threads.
 
-    Attributes: reconciles, errors (how often it was called since the start, and how often it failed).
+    Attributes: reconciles, errors (how often it was called since the start, and how often it failed, conflicts aside).
     """
 
     def __init__(self, name: str, reconcile: Reconcile, *, workers: int = 2) -> None:
@@ -139,11 +139,11 @@ class Controller:
             self.queue.done(key)
 
     def _retry_delay(self, key: Key, error: Exception) -> float:
-        self.errors += 1
         count = self._failures[key] = self._failures.get(key, 0) + 1
         delay = min(LAST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0 ** (count - 1))
         if isinstance(error, ApiFailure) and error.conflict:
             return FIRST_RETRY_SECONDS
+        self.errors += 1
         expected = isinstance(error, VmatrixError)
         level, text = logging.WARNING if expected else logging.ERROR, "%s %s/%s failed, again in %.1f s: %s"
         log.log(level, text, self.name, *key, delay, error, exc_info=not expected)

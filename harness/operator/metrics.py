@@ -32,7 +32,9 @@ class Metrics:
         with self._lock:
             ended = sorted(self._ended.items())
         lines = [
-            *_family("leading", "gauge", "1 if this manager is the one that works", [("", int(leading))]),
+            *_family(
+                "leading", "gauge", "whether this manager works (1) or waits for its Lease (0)", [("", int(leading))]
+            ),
             *_family("reconciles_total", "counter", "looks at objects", [(_by(c), c.reconciles) for c in known]),
             *_family("errors_total", "counter", "looks that failed", [(_by(c), c.errors) for c in known]),
             *_family("queue_length", "gauge", "objects to look at", [(_by(c), len(c.queue)) for c in known]),

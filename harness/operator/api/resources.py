@@ -10,5 +10,6 @@ CLUSTER = Resource(GROUP, VERSION, "clusters", "Cluster")
 MACHINE_SET = Resource(GROUP, VERSION, "machinesets", "MachineSet")
 MACHINE = Resource(GROUP, VERSION, "machines", "Machine")
 CLUSTER_LABEL, OPERATION_LABEL = f"{GROUP}/cluster", f"{GROUP}/operation"
+UID_LABEL = f"{GROUP}/uid"  # of a ClusterDeployment, on its Cluster and its MachineSets
 RETRY_ANNOTATION = f"{GROUP}/retry"
 RESET_FINALIZER = f"{GROUP}/reset"

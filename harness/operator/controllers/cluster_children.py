@@ -1,6 +1,7 @@
-"""What a ClusterDeployment owns: a Cluster of its own name, and a MachineSet for each of its sets.
+"""What belongs to a ClusterDeployment: a Cluster of its own name, and a MachineSet for each of its sets.
 
-They do not block their owner's deletion: one in the foreground would take them before the machines were reset.
+Where a deletion has to wait for a reset, the Cluster has no owner: a deletion in the foreground would take it, and all
+that is known of the machines, before they were reset. The controller deletes it then.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ from harness.kube.objects import owner_reference
 from harness.kube.resources import Resource
 from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.clusterdeployment import ClusterDeployment
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, MACHINE_SET
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, MACHINE_SET, UID_LABEL
 
 
-def cluster_object(deployment: Json) -> Json:
+def cluster_object(deployment: Json, wish: ClusterDeployment) -> Json:
     """Return the Cluster."""
-    return _child(CLUSTER, deployment["metadata"]["name"], deployment)
+    made = _child(CLUSTER, deployment["metadata"]["name"], deployment)
+    if wish.spec.deletion.machines == "Reset":
+        made["metadata"]["ownerReferences"] = []
+    return made
 
 
 def machine_sets(deployment: Json, wish: ClusterDeployment) -> list[Json]:
@@ -32,7 +36,7 @@ def machine_sets(deployment: Json, wish: ClusterDeployment) -> list[Json]:
 
 def _child(kind: Resource, name: str, deployment: Json) -> Json:
     meta = deployment["metadata"]
-    made = kind.manifest(name, meta["namespace"], labels={CLUSTER_LABEL: meta["name"], LABEL_MANAGED: MANAGED_BY})
-    owner = {**owner_reference(deployment, CLUSTER_DEPLOYMENT), "blockOwnerDeletion": False}
-    made["metadata"]["ownerReferences"] = [owner]
+    labels = {CLUSTER_LABEL: meta["name"], UID_LABEL: meta["uid"], LABEL_MANAGED: MANAGED_BY}
+    made = kind.manifest(name, meta["namespace"], labels=labels)
+    made["metadata"]["ownerReferences"] = [owner_reference(deployment, CLUSTER_DEPLOYMENT)]
     return made

@@ -13,7 +13,7 @@ from harness.operator.api.cluster import DeclaredCluster
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.form import SpecMistake
 from harness.operator.api.machine import DeclaredMachine
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, MACHINE, MACHINE_SET
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, MACHINE, MACHINE_SET, UID_LABEL
 from harness.operator.api.rules import read
 from harness.operator.context import OperatorContext
 from harness.operator.decide.desired import Desired, desired
@@ -115,7 +115,8 @@ class ClusterLooks:
 
 def owned_by(child: Json, owner: Json) -> bool:
     """Tell whether an object is this very owner's, and not that of an earlier one of the same name."""
-    return bool((controller_of(child) or {}).get("uid") == owner["metadata"]["uid"])
+    uid = owner["metadata"]["uid"]
+    return uid in (labels_of(child).get(UID_LABEL), (controller_of(child) or {}).get("uid"))
 
 
 def _network(address: str) -> str:

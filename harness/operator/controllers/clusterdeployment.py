@@ -21,6 +21,7 @@ from harness.operator.api.resources import (
     CLUSTER_LABEL,
     MACHINE_SET,
     RESET_FINALIZER,
+    UID_LABEL,
 )
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.claimed import follow_claims
@@ -40,8 +41,8 @@ class ClusterDeploymentController:
         self.controller = Controller("clusterdeployment", self.reconcile)
         queue = self.controller.queue
         looks.deployments.subscribe(lambda _, obj: queue.add(key_of(obj)))
-        for children in (looks.clusters, looks.sets):
-            follow_children(children, CLUSTER_DEPLOYMENT, queue)
+        looks.clusters.subscribe(lambda _, obj: queue.add(key_of(obj)))
+        follow_children(looks.sets, CLUSTER_DEPLOYMENT, queue)
         follow_claims(looks.machines, queue)
         looks.pods.subscribe(lambda _, pod: queue.add((key_of(pod)[0], labels_of(pod)[CLUSTER_LABEL])))
 
@@ -49,6 +50,7 @@ class ClusterDeploymentController:
         """Look at one ClusterDeployment; change one thing."""
         view = self._looks.view(key)
         if view is None:
+            self._orphan(key)
             return None
         changed = self._finalizer(view) or (not deleting(view.deployment) and self._children(view))
         if not changed:
@@ -63,6 +65,8 @@ class ClusterDeploymentController:
         if has and self._needed(self._now(view), has=True):  # the local copy may be older than an operation
             return False
         meta = view.deployment["metadata"]
+        if has and deleting(view.deployment):
+            self._cluster.delete(CLUSTER, meta["name"], meta["namespace"])
         others = [one for one in meta.get("finalizers") or [] if one != RESET_FINALIZER]
         patch = {
             "resourceVersion": meta["resourceVersion"],
@@ -70,6 +74,19 @@ class ClusterDeploymentController:
         }
         self._merge(meta, {"metadata": patch})
         return True
+
+    def _orphan(self, key: Key) -> None:
+        """Delete the Cluster of an object that went without its finalizer: somebody has taken it off by hand."""
+        found = self._looks.clusters.get(*key)
+        if (
+            found is None
+            or deleting(found)
+            or UID_LABEL not in labels_of(found)
+            or found["metadata"].get("ownerReferences")
+        ):
+            return
+        if self._cluster.get(CLUSTER_DEPLOYMENT, key[1], key[0]) is None:
+            self._cluster.delete(CLUSTER, key[1], key[0])
 
     def _needed(self, view: DeclaredView, *, has: bool) -> bool:
         """Tell whether the deletion of the object has to wait for a reset."""
@@ -94,7 +111,9 @@ class ClusterDeploymentController:
         if view.wish is None or view.mistakes:
             return False
         wanted = machine_sets(view.deployment, view.wish)
-        changed = [self._ensure(CLUSTER, self._looks.clusters, view.deployment, cluster_object(view.deployment))]
+        changed = [
+            self._ensure(CLUSTER, self._looks.clusters, view.deployment, cluster_object(view.deployment, view.wish))
+        ]
         changed += [self._ensure(MACHINE_SET, self._looks.sets, view.deployment, one) for one in wanted]
         for one in self._surplus(view, wanted):
             changed.append(self._cluster.delete(MACHINE_SET, one["metadata"]["name"], one["metadata"]["namespace"]))
@@ -106,14 +125,19 @@ class ClusterDeploymentController:
             if self._cluster.create_if_absent(kind, body):
                 return True
             found = self._cluster.get(kind, body["metadata"]["name"], body["metadata"]["namespace"])
+        if found is not None and UID_LABEL in labels_of(found) and not owned_by(found, deployment):
+            self._cluster.delete(kind, body["metadata"]["name"], body["metadata"]["namespace"])
         if found is None or deleting(found) or not owned_by(found, deployment):
             raise InfraRetriable(
                 f"{kind.kind} {body['metadata']['name']} is another object's, or still being deleted",
                 hint="what an earlier ClusterDeployment of the name has left is deleted in the background",
             )
-        if found.get("spec") == body.get("spec"):
+        owners = body["metadata"]["ownerReferences"]
+        if found.get("spec") == body.get("spec") and (found["metadata"].get("ownerReferences") or []) == owners:
             return False
-        known.observe(self._cluster.replace(kind, {**found, "spec": body["spec"]}))
+        meta = {**found["metadata"], "ownerReferences": owners}
+        spec = {"spec": body["spec"]} if "spec" in body else {}
+        known.observe(self._cluster.replace(kind, {**found, "metadata": meta, **spec}))
         return True
 
     def _surplus(self, view: DeclaredView, wanted: list[Json]) -> list[Json]:

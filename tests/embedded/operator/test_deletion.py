@@ -74,6 +74,15 @@ def test_machines_that_are_left_are_not_reset(world: World, operator: OperatorCo
     assert RESET not in world.kubelet.jobs()
 
 
+def test_cluster_of_an_object_whose_finalizer_was_taken_off_goes_too(world: World, operator: OperatorContext) -> None:
+    world.deployed()
+    world.edit(paused=True)
+    world.delete()
+    world.api.merge(CLUSTER_DEPLOYMENT, NAME, {"metadata": {"finalizers": None}}, world.namespace)
+    world.gone(CLUSTER_DEPLOYMENT)
+    world.gone(CLUSTER)
+
+
 def test_reset_that_failed_keeps_the_object_until_machines_are_to_be_left(
     world: World, operator: OperatorContext
 ) -> None:

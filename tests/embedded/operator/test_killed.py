@@ -22,6 +22,8 @@ from tests.embedded.operator.conftest import StartManager
 from tests.embedded.operator.recorded import Asked, RecordedCluster
 from tests.embedded.operator.world import MINE, NAME, OPTIONS, SUCCEEDED, World
 
+# A thread that ends by Killed is what is played here.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 DEPLOY, RESET = f"{NAME}-1-deploy", f"{NAME}-2-reset"
 
 
@@ -44,7 +46,7 @@ class Point:
 
 
 def operation(name: str) -> Callable[[Asked], bool]:
-    return lambda asked: dig(asked.body, "status", "operation", "operation") == name
+    return lambda asked: dig(asked.body, "status", "operation", "operation") == name and not started(asked)
 
 
 def ended(count: int) -> Callable[[Asked], bool]:
@@ -60,11 +62,13 @@ def named(name: str) -> Callable[[Asked], bool]:
 
 
 STATUS, DEPLOYMENT = f"/clusters/{NAME}/status", f"/clusterdeployments/{NAME}"
-UNTIL_THE_JOB = (
+UNTIL_ITS_CHILDREN = (
     Point("before", "PATCH", DEPLOYMENT),
     Point("after", "PATCH", DEPLOYMENT),
     Point("after", "POST", "/clusters"),
     Point("after", "POST", "/machinesets"),
+)
+UNTIL_THE_JOB = (
     Point("before", "PUT", STATUS, operation("deploy")),
     Point("after", "PUT", STATUS, operation("deploy")),
     Point("after", "POST", "/configmaps", named(DEPLOY)),
@@ -81,9 +85,12 @@ UNTIL_THE_RESET = (
     Point("after", "PUT", STATUS, operation("reset")),
     Point("after", "POST", "/jobs"),
 )
-UNTIL_IT_IS_GONE = (
+UNTIL_THE_END_OF_THAT = (
     Point("before", "PUT", STATUS, ended(2)),
     Point("after", "PUT", STATUS, ended(2)),
+)
+UNTIL_IT_IS_GONE = (
+    Point("after", "DELETE", f"/clusters/{NAME}"),
     Point("before", "PATCH", DEPLOYMENT),
 )
 
@@ -141,7 +148,9 @@ def survivor(manager: StartManager) -> Callable[[], OperatorContext]:
 def test_whatever_kills_it_where_everything_is_done_once(
     world: World, lives: Callable[[tuple[Point, ...]], None], survivor: Callable[[], OperatorContext]
 ) -> None:
-    world.declare()
+    world.declare(paused=True)
+    lives(UNTIL_ITS_CHILDREN)
+    world.edit(paused=False)
     lives(UNTIL_THE_JOB)
     uid = world.kubelet.job(DEPLOY)["metadata"]["uid"]
     assert world.kubelet.jobs() == [DEPLOY]
@@ -154,8 +163,9 @@ def test_whatever_kills_it_where_everything_is_done_once(
     lives(UNTIL_THE_RESET)
     assert world.kubelet.jobs() == [DEPLOY, RESET]
     world.kubelet.end(RESET, message=SUCCEEDED)
-    lives(UNTIL_IT_IS_GONE)
+    lives(UNTIL_THE_END_OF_THAT)
     assert [entry["operation"] for entry in world.history(2)] == ["reset", "deploy"]
+    lives(UNTIL_IT_IS_GONE)
     survivor()
     world.gone(CLUSTER_DEPLOYMENT)
     world.gone(CLUSTER)
