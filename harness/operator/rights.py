@@ -55,10 +55,10 @@ EXECUTOR = (
 )
 OWN: Mapping[str, tuple[Right, ...]] = {
     "clusterdeployment": (
-        Right(CLUSTER, ("create", "get"), "one with each ClusterDeployment"),
+        Right(CLUSTER, ("create", "delete", "get", "update"), "one with each ClusterDeployment, until the reset"),
         Right(MACHINE_SET, ("create", "delete", "get", "update"), "one for each set"),
         Right(CLUSTER_DEPLOYMENT, ("update",), "conditions", STATUS),
-        Right(CLUSTER_DEPLOYMENT, ("patch",), "a finalizer until the machines are reset"),
+        Right(CLUSTER_DEPLOYMENT, ("get", "patch"), "a finalizer until the machines are reset"),
         Right(CLUSTER_DEPLOYMENT, ("update",), "it owns what it makes", FINALIZERS, inside=True),
     ),
     "machineset": (
