@@ -13,7 +13,7 @@ from harness.cell.teardown import describe
 from harness.errors import BadInput, HarnessBug, InfraError, Leaked, ProductError, VmatrixError
 from harness.kube.client import Json
 from harness.kube.ensure import ensure
-from harness.kube.resources import CRD, DEPLOYMENT, NAMESPACE, POD, SECRET
+from harness.kube.resources import CLUSTER_ROLE, CRD, DEPLOYMENT, NAMESPACE, POD, SECRET
 from harness.until import Deadline, NotYet, until
 from tests.embedded.product.conftest import DEFINITION, GUEST, SECONDS, Declarations
 
@@ -306,3 +306,25 @@ def test_finalizers_of_kinds_that_no_product_declared_are_left_alone(made_up: De
     with pytest.raises(Leaked):
         made_up.reap(2.0)
     made_up.cluster.merge(GUEST, "it", {"metadata": {"finalizers": None}}, made_up.namespace)
+
+
+def test_what_is_in_no_namespace_is_shared_or_goes_with_the_cell(made_up: Declarations) -> None:
+    roles = "rules: [{apiGroups: [made-up.example], resources: [guests], verbs: [get]}]\n"
+    role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: %s}\n" + roles
+    made_up.write("roles.yml.j2", "---\n".join((role % "made-up-shared", role % "made-up-{{ namespace }}")))
+    made_up.say(install={"cluster": ["guests.yml"], "namespace": ["roles.yml.j2"]})
+    admit(made_up)
+    made_up.control(ready)
+    made_up.run()
+    own = f"made-up-{made_up.namespace}"
+    found = made_up.cluster.get(CLUSTER_ROLE, own)
+    assert found is not None
+    made_up.stop()
+    made_up.reap(SECONDS)
+
+    def gone() -> bool | NotYet:
+        return made_up.cluster.get(CLUSTER_ROLE, own) is None or NotYet("it is there")
+
+    until(gone, deadline=Deadline.after(SECONDS), what="the cell's role to go", interval=0.1)
+    assert made_up.cluster.get(CLUSTER_ROLE, "made-up-shared") is not None
+    made_up.cluster.delete(CLUSTER_ROLE, "made-up-shared")
