@@ -167,6 +167,14 @@ def test_a_cluster_that_is_not_there_yet_would_claim_from_the_pool(tmp_path: Pat
     assert (one.desired.machines, one.json()["now"]) == (("m-1",), {"operation": "deploy", "attempt": 1})
 
 
+def test_what_only_a_new_cluster_must_not_be_is_no_mistake_of_one_that_is_there(tmp_path: Path, served: Served) -> None:
+    two = written(tmp_path, objects.deployment(objects.wanted_set("cp", "control-plane", replicas=2)))
+    there = only(explain(two, "default", Against("guest", served(world(deployed(wish())))), NOW))
+    assert there.json()["now"]["waits"] == "NotSupportedYet"
+    with pytest.raises(BadInput, match="two control planes would be two etcd members"):
+        explain(two, "default", None, NOW)
+
+
 def test_a_name_that_the_file_does_not_have_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="unknown ClusterDeployment 'gast'; did you mean 'guest'"):
         explain(written(tmp_path, objects.deployment(CP)), "default", Against("gast"), NOW)

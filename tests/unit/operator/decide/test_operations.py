@@ -166,6 +166,11 @@ def test_a_change_of_a_deployed_cluster_is_named_and_not_ignored(change: dict[st
     ]
 
 
+def test_versions_that_follow_kubernetes_are_not_named_beside_it() -> None:
+    (step,) = plan(wish(version="1.35.4"), deployed(wish()))
+    assert step.why == "spec.version: 1.36.3 -> 1.35.4 (NotSupportedYet)"
+
+
 def test_changes_that_no_operation_has_to_carry_out_need_nothing() -> None:
     for change in (
         {"jobs": {"retries": 5}},
