@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from harness.kube.client import Json
+from harness.kube.informer import labels_of
 from harness.kube.objects import controller_of, dig
+from harness.operator.api.resources import UID_LABEL
 
 RESET = "reset"
 SUCCEEDED = "succeeded"
@@ -65,5 +67,5 @@ def held(cluster: Json) -> frozenset[str]:
 
 def _same(claim: Json, cluster: Json) -> bool:
     """Tell whether a Cluster is the claim's, and not a later one of the same name."""
-    owner = controller_of(cluster)
-    return owner is None or not claim.get("uid") or owner["uid"] == claim["uid"]
+    known = {labels_of(cluster).get(UID_LABEL), (controller_of(cluster) or {}).get("uid")} - {None}
+    return not known or not claim.get("uid") or claim["uid"] in known

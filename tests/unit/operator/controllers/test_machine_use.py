@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from harness.operator.api.resources import UID_LABEL
 from harness.operator.controllers.machine_use import MachineUse, held, use_of
 from tests.unit.operator.controllers.objects import CLAIM, cluster, machine, past
 
@@ -38,6 +39,14 @@ CASES = {
 def test_the_use_of_a_claimed_machine_follows_its_cluster(case: str) -> None:
     found, wanted = CASES[case]
     assert use_of(machine(claim=CLAIM), found) is wanted
+
+
+def test_a_cluster_without_an_owner_is_known_by_its_label() -> None:
+    found = cluster("m-0")
+    del found["metadata"]["ownerReferences"]
+    for uid, use in (("another", MachineUse.CLAIMED), (CLAIM["uid"], MachineUse.DEPLOYED)):
+        found["metadata"]["labels"] = {UID_LABEL: uid}
+        assert use_of(machine(claim=CLAIM), found) is use
 
 
 def test_a_machine_without_a_claim_is_free_whatever_a_cluster_says() -> None:
