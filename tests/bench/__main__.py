@@ -20,7 +20,7 @@ from rich.console import Console
 
 from harness.cell.steps import flatten
 from harness.errors import BadInput, VmatrixError
-from tests.bench import cells, deploy, infra, machines, parallel, planning, products, report, schedule
+from tests.bench import cells, deploy, infra, machines, operator, parallel, planning, products, report, schedule
 from tests.bench.figures import Ledger, describe_host, show, stretch
 from tests.bench.ground import Ground, clear, lay, warm
 
@@ -30,6 +30,7 @@ MEASUREMENTS: dict[str, Callable[[Ground, Ledger, int], None]] = {
     "machines": machines.measure,
     "cell": cells.measure,
     "deploy": deploy.measure,
+    "operator": operator.measure,
     "parallel": parallel.measure,
     "products": products.measure,
 }
