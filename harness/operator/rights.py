@@ -45,7 +45,7 @@ DEFINITIONS = (
     ),
 )
 # Of every controller.
-EVENTS = (Right(EVENT, ("create", "patch"), "events say what was done"),)
+EVENTS = (Right(EVENT, ("create", "get", "patch"), "events say what was done, and how often"),)
 # Of the executors: what the role of each allows, of its own objects only (`execute.objects`).
 EXECUTOR = (
     Right(SECRET, ("get", "update"), "what playbooks keep of a cluster", inside=True),
