@@ -57,7 +57,7 @@ def render(child: Child, cells: Sequence[CellJob], *, nothing: str = "") -> dict
         "workflow": {"name": child.name, "rules": [{"if": '$CI_PIPELINE_SOURCE == "parent_pipeline"'}]},
         "stages": [CELLS, REPORT],
         "default": {
-            **({"image": child.image} if child.image else {}),
+            **({"image": {"name": child.image, "entrypoint": [""]}} if child.image else {}),
             **({"tags": [child.tag]} if child.tag else {}),
             "interruptible": bool(child.merge_request),
         },

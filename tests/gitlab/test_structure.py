@@ -22,7 +22,7 @@ NIGHT = {
     *("operator", "package smoke", "pipelines with cells", "products", "smoke lowest", "tutorial"),
 }
 NEEDS: dict[str, list[str] | None] = {  # None: by stages, after everything before
-    **{name: [] for name in LINT | NIGHT | {"plan", "reap"}},
+    **{name: [] for name in LINT | NIGHT | {"plan", "reap", "own image"}},
     "smoke": ["plan"],
     "matrix": ["plan", "smoke"],
     "report": None,
@@ -41,7 +41,7 @@ def merged(pristine: Checkout) -> dict[str, Any]:
 
 EVENTS: dict[str, tuple[dict[str, str], set[str]]] = {
     "merge request": (REQUEST, LINT | MATRIX),
-    "default branch": (PUSH | {"CI_COMMIT_BRANCH": "main"}, LINT | MATRIX | {"publish"}),
+    "default branch": (PUSH | {"CI_COMMIT_BRANCH": "main"}, LINT | MATRIX | {"publish", "own image"}),
     "night": (NIGHTLY, LINT | MATRIX | NIGHT | {"publish"}),
     "hourly": (REAP, {"reap"}),
     "branch without a merge request": (PUSH | {"CI_COMMIT_BRANCH": "feature"}, set()),

@@ -30,3 +30,25 @@ def test_a_job_works_on_its_checkout(tmp_path: Path, product: str) -> None:
     )
     assert done.stdout == f"{team}:{team / product if product else ''}", done.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["home", "team"], "nothing beside the checkout"
+
+
+def test_a_job_in_vmatrix_own_image_installs_nothing(tmp_path: Path) -> None:
+    (tmp_path / "team").mkdir()
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "vmatrix").write_text(
+        "#!/bin/sh\nprintf '%s:' \"$VMATRIX_PROJECT\"; git config safe.directory\n"
+    )
+    for name in ("apt-get", "python3"):
+        (tmp_path / "bin" / name).write_text("#!/bin/sh\necho called >&2; exit 9\n")
+    for program in (tmp_path / "bin").iterdir():
+        program.chmod(0o755)
+    given = {"CI_PROJECT_DIR": str(tmp_path / "team"), "VMATRIX_REVISION": "1-abc", "HOME": str(tmp_path)}
+    done = subprocess.run(
+        ["/bin/sh", "-euc", f". {packaged_dir()}/ci/prepare; vmatrix"],
+        env={"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", **given},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == (f"{tmp_path / 'team'}:*\n", "")
