@@ -137,3 +137,13 @@ def test_one_value_on_every_axis_is_one_cell() -> None:
     goal = goal_of(Cover(strength=2), a=axis("a", 1), b=axis("b", 1))
     assert cover(goal) == ({"a": "a0", "b": "b0"},)
     assert cover(goal, there=[{"a": "a0", "b": "b0"}]) == ()
+
+
+def test_the_only_cell_that_can_be_planned_is_planned_beside_another_that_is_pinned() -> None:
+    only = Goal({"a": ("a1",), "b": ("b0",)}, {"a": {"a0": "x", "a1": "y"}, "b": {"b0": "z"}}, (), Cover(strength=1))
+    goal = replace(only, cover=Cover(strength=1, each_value=False))
+    for each in (only, goal):
+        (made,) = cover(each, there=[{"a": "a0", "b": "b0"}])
+        assert made == {"a": "a1", "b": "b0"}
+        assert verify(each, [made]).complete
+        assert cover(each, there=[made]) == ()
