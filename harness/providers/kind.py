@@ -30,7 +30,7 @@ class KindDefinition(OnHost):
     """Provider `kind`."""
 
     name = NAME
-    choices = frozenset({"kubevirt", "kubernetes", "node_image", "releases", "kvm"})
+    choices = frozenset({"kubevirt", "kubernetes", "node_image", "releases", "kvm", "pods"})
 
     def instance(self, opening: Opening) -> KindProvider:
         """Return the kind instance that the settings name."""

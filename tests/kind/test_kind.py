@@ -19,11 +19,12 @@ from typing import Any
 import pytest
 
 from harness import paths, proc
+from harness.infra.cluster.nodes import MIB, free_for_machines, quantity
 from harness.infra.host.layout import layout_of
 from harness.infra.kind import engine as engines
 from harness.infra.kind.pod_network import PROXY_ARP
 from harness.kube import Cluster
-from harness.kube.resources import DEPLOYMENT, NAMESPACE, NODE, POD, SERVICE, STORAGE_CLASS
+from harness.kube.resources import DEPLOYMENT, JOB, NAMESPACE, NODE, POD, SERVICE, STORAGE_CLASS
 from harness.until import Deadline, NotYet, until
 from tests.kind.bridged import PORT, neighbours
 from tests.kind.commands import VMATRIX, containers, traces, vmatrix
@@ -34,6 +35,7 @@ DOWN_SECONDS = 300.0
 CONTRACT_SECONDS = 3600.0
 CELL_SECONDS = 3600.0
 READY_SECONDS = 180.0
+IMAGE = "e2e-test-images/agnhost:2.63.0"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -67,7 +69,11 @@ def test_a_cluster_comes_up_with_our_part_attached() -> None:
     cluster = Cluster.from_kubeconfig(Path(described()["kubeconfig"]))
     nodes = {n["metadata"]["name"]: n for n in cluster.list(NODE).items}
     assert set(nodes) == {f"vmatrix-{NAME}-control-plane", f"vmatrix-{NAME}"}
-    assert nodes[f"vmatrix-{NAME}-control-plane"]["spec"].get("unschedulable"), "machines' memory would count twice"
+    assert not nodes[f"vmatrix-{NAME}-control-plane"]["spec"].get("unschedulable"), "it runs pods"
+    (taint,) = nodes[f"vmatrix-{NAME}"]["spec"]["taints"]
+    assert taint["key"] == "vmatrix.dev/machines-only"
+    whole = quantity(nodes[f"vmatrix-{NAME}"]["status"]["allocatable"]["memory"]) / MIB
+    assert free_for_machines(cluster).memory_mib <= whole, "machines' memory would count twice"
     assert described()["kubevirt_from"] == "embedded"
 
 
@@ -86,6 +92,23 @@ def test_the_cluster_s_own_pods_stay_in_the_container_and_run() -> None:
     pods = until(running, deadline=Deadline.after(READY_SECONDS), what="the cluster's own pods are ready")
 
     assert {p["spec"]["nodeName"] for p in pods} == {f"vmatrix-{NAME}-control-plane"}
+
+
+def test_a_job_runs_in_the_container_with_an_image_of_the_instances_registry() -> None:
+    facts = described()
+    cluster = Cluster.from_kubeconfig(Path(facts["kubeconfig"]))
+    container = {"name": "c", "image": f"{facts['mirror']['registry']}/{IMAGE}", "command": ["sh", "-c", "echo ran"]}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    cluster.create(JOB, JOB.manifest("try", "default", labels={}, spec={"backoffLimit": 0, "template": template}))
+
+    def ended() -> dict[str, Any] | NotYet:
+        pods = cluster.list(POD, "default", labels="job-name=try").items
+        over = [pod for pod in pods if pod["status"].get("phase") in {"Succeeded", "Failed"}]
+        return over[0] if over else NotYet(f"its pods are {[pod['status'] for pod in pods]}")
+
+    pod = until(ended, deadline=Deadline.after(READY_SECONDS), what="the Job to end")
+    assert cluster.pod_log("default", pod["metadata"]["name"], container="c") == "ran\n"
+    assert pod["spec"]["nodeName"] == f"vmatrix-{NAME}-control-plane"
 
 
 def test_one_storage_class_is_the_default() -> None:

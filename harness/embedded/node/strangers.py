@@ -1,8 +1,8 @@
 """Pods on this host's Node that are neither machines' nor CDI's: nothing of them runs, so they go when they are to.
 
-The scheduler may bind any pod to the Node that stands for this host. On kind, under load, it was the one of CoreDNS
-that its Deployment was about to replace: it had found no node before the container's was cordoned. Only a node's
-kubelet lets a bound pod go; without one it would be deleted for ever.
+The scheduler may bind any pod to the Node that stands for this host, as long as that has no taint. On kind, under
+load, it was the one of CoreDNS that its Deployment was about to replace. Only a node's kubelet lets a bound pod go;
+without one it would be deleted for ever.
 """
 
 from __future__ import annotations

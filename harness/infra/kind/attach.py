@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from harness.embedded.node.placement import RUNS_PODS
 from harness.errors import InfraError
 from harness.files import write_atomically
 from harness.infra.host import pki
@@ -36,7 +37,6 @@ ACCOUNT = "vmatrix-kubevirt"
 NAMESPACE = "kube-system"
 TOKEN_SECONDS = 30.0  # the controller manager of a cluster that is ready makes it at once
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
-UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
@@ -107,10 +107,10 @@ def _token(cluster: Cluster) -> str:
 
 
 def keep_apart(cluster: Cluster, node: str) -> None:
-    """Keep the cluster's own pods on the node that is a container, and everybody else's off it.
+    """Keep pods on the node that is a container, and machines off it.
 
-    That node's memory and CPU are this host's: to count them twice would promise machines what is not there. And a pod
-    on the Node that stands for the host would wait for ever: only machines run there.
+    A pod on the Node that stands for the host would wait for ever: only machines run there. The cluster's own pods may
+    look for a node before that one has its taint, so they name theirs. Machines need a label that this node lacks.
     `node`: the name of the node that is a container.
     """
     for resource in (DEPLOYMENT, DAEMON_SET):
@@ -119,7 +119,7 @@ def keep_apart(cluster: Cluster, node: str) -> None:
             if patch is not None:
                 meta = found["metadata"]
                 cluster.merge(resource, meta["name"], patch, meta["namespace"])
-    cluster.merge(NODE, node, {"spec": {"unschedulable": True}})
+    cluster.merge(NODE, node, {"metadata": {"labels": {RUNS_PODS: "true"}}, "spec": {"unschedulable": None}})
     for found in cluster.list(STORAGE_CLASS).items:
         annotations = found["metadata"].get("annotations") or {}
         if annotations.get(DEFAULT_CLASS) == "true" and "vmatrix" not in str(found.get("provisioner")):
@@ -133,8 +133,7 @@ def _staying(workload: Mapping[str, Any]) -> Json | None:
     spec = workload["spec"]["template"]["spec"]
     if CONTROL_PLANE in (spec.get("nodeSelector") or {}):
         return None
-    tolerations = [*(spec.get("tolerations") or []), {"key": UNSCHEDULABLE, "operator": "Exists"}]
-    return {"spec": {"template": {"spec": {"nodeSelector": {CONTROL_PLANE: ""}, "tolerations": tolerations}}}}
+    return {"spec": {"template": {"spec": {"nodeSelector": {CONTROL_PLANE: ""}}}}}
 
 
 def _cluster(kubeconfig: Path) -> dict[str, Any]:

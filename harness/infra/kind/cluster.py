@@ -12,6 +12,7 @@ import yaml
 from harness import proc
 from harness.errors import InfraError
 from harness.infra.host.guests import HostKernel
+from harness.infra.kind import registry
 from harness.infra.kind.config import KindConfig, KindLimits
 from harness.infra.kind.engine import Engine
 from harness.until import Deadline, NotYet, until
@@ -82,8 +83,8 @@ def _kubeadm(node: Node, host: HostKernel) -> list[Mapping[str, Any]]:
 
 
 def _containerd(host: HostKernel) -> list[str]:
-    patches = []
     plugin = 'plugins."io.containerd.grpc.v1.cri"'
+    patches = [f'[{plugin}.registry]\n  config_path = "{registry.FOLDER}"\n']
     if not host.may_raise_limits:
         patches.append(f"[{plugin}]\n  restrict_oom_score_adj = true\n")
     if not host.unified_cgroups:

@@ -20,7 +20,7 @@ from harness.infra.host.config import HostConfig
 from harness.infra.host.instance import Occupant, infra_command
 from harness.infra.host.program import HostProgram
 from harness.infra.host.status import InstanceStatus, ProgramStatus, State, seen_process, with_problems
-from harness.infra.kind import attach, engine, host, installation, pod_network, record
+from harness.infra.kind import attach, engine, host, installation, pod_network, record, registry
 from harness.infra.kind.cluster import KindCluster, configuration, node_image
 from harness.infra.kind.config import KindConfig
 from harness.infra.kind.engine import Engine
@@ -29,6 +29,7 @@ from harness.infra.kind.record import Made
 from harness.infra.kind.releases import Releases, default_file
 from harness.infra.kind.releases import load as load_releases
 from harness.infra.kvm import choice, hiding
+from harness.infra.pods import apart
 from harness.kube import Cluster
 from harness.model import Access
 
@@ -88,6 +89,7 @@ class KindProvider(Occupant):
             record.save(self.layout, made)
             self._create(cluster)
             pod_network.answer_for_pods(cluster.engine, cluster.node)
+            registry.know(cluster.engine, cluster.node, mirror_of(index).registry)
             if made.kubevirt == "embedded":
                 attach.attach(Cluster.from_kubeconfig(self.layout.kubeconfig), cluster.node, self.layout, index)
             self._start(cluster, index)
@@ -132,6 +134,7 @@ class KindProvider(Occupant):
             self.kind.say("attaching KubeVirt and CDI")
             self.host.start(self.programs(index))
             way.require(index)
+            apart.wait_apart(Cluster.from_kubeconfig(self.layout.kubeconfig), self.layout.node)
         self.host.config.publish(mirror)
 
     def remove(self) -> None:
@@ -226,7 +229,8 @@ def _with_node(seen: InstanceStatus, cluster: KindCluster | None) -> InstanceSta
         problem = "no container engine is running" if cluster is None else "its container is not running"
         row = ProgramStatus(NODE, None, 0, 0, problem)
         return replace(seen, state=State.BROKEN, programs=(row, *seen.programs))
-    return replace(seen, programs=(ProgramStatus(NODE, pid, *seen_process(pid), ""), *seen.programs))
+    row = ProgramStatus(NODE, pid, *seen_process(pid), "")
+    return replace(seen, pods=cluster.node if cluster is not None else "", programs=(row, *seen.programs))
 
 
 def _with_remains(seen: InstanceStatus, cluster: KindCluster | None) -> InstanceStatus:

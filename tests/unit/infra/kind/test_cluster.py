@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from typing import Any
 
 import pytest
@@ -31,7 +32,8 @@ def test_a_published_node_on_a_modern_host_is_left_as_kind_makes_it() -> None:
 
     assert document["nodes"] == [{"role": "control-plane", "image": "kindest/node:v1.36.3"}]
     assert "disableDefaultCNI" not in document["networking"]
-    assert document["containerdConfigPatches"] == []
+    (patch,) = map(tomllib.loads, document["containerdConfigPatches"])
+    assert patch == {"plugins": {"io.containerd.grpc.v1.cri": {"registry": {"config_path": "/etc/containerd/certs.d"}}}}
     assert set(patches(document)) == {"KubeProxyConfiguration", "InitConfiguration"}
 
 

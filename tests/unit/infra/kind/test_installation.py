@@ -116,7 +116,7 @@ def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KindProvider:
     made = KindProvider.__new__(KindProvider)
     made.host, made.layout = HostInstance.__new__(HostInstance), layout
     made.host.layout = layout
-    node = type("Node", (), {"pid": lambda _: os.getpid()})()
+    node = type("Node", (), {"pid": lambda _: os.getpid(), "node": "n"})()
     monkeypatch.setattr(made, "_cluster_if_any", lambda: node)
 
     monkeypatch.setattr(made.host, "status", lambda _: status.look(layout, ()))
