@@ -20,7 +20,7 @@ from rich.console import Console
 
 from harness.cell.steps import flatten
 from harness.errors import BadInput, VmatrixError
-from tests.bench import cells, deploy, infra, machines, operator, parallel, planning, products, report, schedule
+from tests.bench import cells, deploy, infra, machines, operator, parallel, planning, pods, products, report, schedule
 from tests.bench.figures import Ledger, describe_host, show, stretch
 from tests.bench.ground import Ground, clear, lay, warm
 
@@ -99,6 +99,8 @@ def _measure(ground: Ground, ledger: Ledger, runs: int, only: Sequence[str]) -> 
     _attempt("artifacts", lambda: warm(ground), ledger)
     if "infra" in only:
         _attempt("infra", lambda: infra.measure(ground, ledger, runs), ledger)
+    if "pods" in only:
+        _attempt("pods", lambda: pods.measure(ground, ledger, runs), ledger)
     if not _attempt("infra for the cells", lambda: infra.command(ground, "up"), ledger):
         return
     for name in (n for n in MEASUREMENTS if n in only):
@@ -127,7 +129,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--name", default="bench", help="of the embedded infrastructure that is brought up for it")
     parser.add_argument("--runs", type=int, default=1, help="how often each thing is measured; the median counts")
     parser.add_argument("--json", type=Path, help="where the figures go; runs/bench-TIME.json without it")
-    every = (*COMPUTED, "infra", *MEASUREMENTS)
+    every = (*COMPUTED, "infra", "pods", *MEASUREMENTS)
     usual = [name for name in every if name not in ASKED]
     parser.add_argument("--only", nargs="+", choices=every, default=usual, help="measure nothing else")
     given = parser.parse_args()

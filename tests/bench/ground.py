@@ -79,7 +79,7 @@ def warm(ground: Ground) -> None:
     """Have every artifact and disk image in the cache, so that no figure holds a build or a download."""
     store = providers.store_of(ground.settings, ground.spec.timeouts)
     wanted = refs.for_cell(store.catalogue, ground.cell.vars, infra_version=KUBERNETES)
-    store.ensure(wanted, providers.spoken(ground.say))
+    store.ensure((*wanted, *refs.pods(store.catalogue, KUBERNETES)), providers.spoken(ground.say))
     images = catalogue.load(project_dir() / "matrix" / "images.yml")
     for name in dict.fromkeys(m.image for m in ground.cell.machines):
         ImageCache().ensure(images.find(name), ground.say)

@@ -40,13 +40,13 @@ def measure(ground: Ground, ledger: Ledger, runs: int) -> None:
             ledger.add(name, "s", samples[name], target=target, note=note)
 
 
-def command(ground: Ground, verb: str) -> float:
+def command(ground: Ground, verb: str, *options: str) -> float:
     """Run `vmatrix infra VERB` and return its seconds on the clock.
 
     Raises:
         InfraError: it failed.
     """
-    done = vmatrix("infra", verb, "--name", ground.settings.infra_name)
+    done = vmatrix("infra", verb, *options, "--name", ground.settings.infra_name)
     if done.returncode != 0:
         raise InfraError(
             f"`vmatrix infra {verb}` ended with status {done.returncode}", detail=done.stderr or done.stdout
