@@ -1,75 +1,36 @@
-"""The operator works under exactly its roles: each controller by an account of its own, in a life with every operation.
-
-Real kube-apiserver, kube-controller-manager and scheduler; executors' pods and most logins are played, as in
-tests/embedded/operator. What nobody can play without machines is named below, with its reason.
-"""
+"""deploy/operator on a real API server: kubectl applies it, and a manager starts and stops under exactly its rights."""
 
 from __future__ import annotations
 
-import base64
 import secrets
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import pytest
-import yaml
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
 from harness import proc
-from harness.kube.client import Json
-from harness.kube.objects import condition
-from harness.kube.resources import CONFIG_MAP, JOB, LEASE, NAMESPACE, POD, SECRET
+from harness.kube.resources import LEASE, NAMESPACE, POD, Resource
 from harness.operator import rights
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE_SET
-from harness.operator.context import OperatorContext
-from harness.operator.controllers import machine
-from harness.operator.controllers.machine_prober import Probe, ssh_probe
-from harness.operator.controllers.probe import Outcome
-from harness.operator.execute.inputs import state_name
 from harness.operator.manager import LEASE_NAME
 from harness.operator.manifests import Installation, text
-from harness.operator.process import start, stop
-from harness.operator.registry import NAMES, PARTS, chosen
-from harness.until import NotYet
-from tests.embedded.operator.declared import Declared
-from tests.embedded.operator.logins import PlayedLogins
-from tests.embedded.operator.played import PlayedKubelet
-from tests.embedded.operator.world import NAME, OPTIONS, SUCCEEDED, World, failed
-from tests.embedded.rights.audit import Ask, Witness, granted
+from harness.operator.registry import NAMES, PARTS
+from harness.until import Deadline, NotYet, until
+from tests.embedded.operator.played import WAIT_SECONDS, PlayedKubelet
+from tests.embedded.operator.world import World
+from tests.embedded.rights.audit import Ask, granted
 from tests.embedded.rights.conftest import DEPLOY, Ground
-from tests.unit.operator.api.objects import deployment, wanted_set
-
-# A guest that nobody answers for, as a kubeconfig.
-GUEST = {
-    "apiVersion": "v1",
-    "kind": "Config",
-    "clusters": [{"name": "guest", "cluster": {"server": "https://192.0.2.10:6443"}}],
-    "users": [{"name": "admin", "user": {"token": "none"}}],
-    "contexts": [{"name": "admin", "context": {"cluster": "guest", "user": "admin"}}],
-    "current-context": "admin",
-}
-REAL = "real"  # names of Machines that are logged in to for real: nothing answers there
-SEEN_AGAIN = {Ask("get", "", "events"), Ask("patch", "", "events")}  # of what happens twice
-# Asked in a race that no test can win on purpose: another's write, or a lost answer, between two looks.
-RACES: dict[str, set[Ask]] = {}
 
 
-@dataclass
-class Operator:
-    """An operator with an account for each controller, in a namespace with one declared cluster."""
+def watched(ground: Ground, kinds: Mapping[str, Iterable[Resource]], since: int) -> None:
+    """Wait until the log has the watches of users who have stopped: it has them once they ended."""
 
-    ground: Ground
-    world: World
-    contexts: list[OperatorContext]
-    since: int
+    def logged() -> bool | NotYet:
+        for user, wanted in kinds.items():
+            seen = {one.resource for one in ground.log.of(user, since).asked if one.verb == "watch"}
+            if missing := {kind.plural for kind in wanted} - seen:
+                return NotYet(f"no watch of {missing} by {user}")
+        return True
 
-    def seen(self, controller: str) -> Witness:
-        """Return what the audit log says of a controller."""
-        user = f"system:serviceaccount:{self.world.namespace}:vmatrix-operator-{controller}"
-        return self.ground.log.of(user, self.since)
+    until(logged, deadline=Deadline.after(WAIT_SECONDS), what="the ends of all watches", interval=0.2)
 
 
 def install(ground: Ground, **options: bool) -> str:
@@ -84,92 +45,6 @@ def install(ground: Ground, **options: bool) -> str:
     for kind in ("clusterdeployments", "clusters", "machinesets", "machines"):
         ground.kubectl("wait", "--for=condition=Established", f"crd/{kind}.cluster.vmatrix.dev", "--timeout=60s")
     return namespace
-
-
-@pytest.fixture
-def operator(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> Iterator[Operator]:
-    namespace = install(ground, apart=True)
-    played = PlayedLogins()
-
-    def mixed(context: OperatorContext) -> Probe:
-        logged_in = ssh_probe(context)
-
-        def probe(found: Json) -> Outcome:
-            return logged_in(found) if found["metadata"]["name"].startswith(REAL) else played(found)
-
-        return probe
-
-    monkeypatch.setattr(machine, "ssh_probe", mixed)
-    contexts = []
-    since = ground.log.size()
-    try:
-        for name in NAMES:
-            person = ground.account(namespace, f"vmatrix-operator-{name}")
-            context = OperatorContext.of(person.cluster, person.kubeconfig, namespace=namespace, options=OPTIONS)
-            contexts.append(context)
-            start(context, chosen([name]))
-        world = World(ground.admin, namespace, PlayedKubelet(ground.admin, namespace))
-        yield Operator(ground, world, contexts, since)
-    finally:
-        for context in contexts:
-            stop(context)
-
-
-def new_key() -> str:
-    """Return a private key that opens nothing."""
-    form = (serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption())
-    return Ed25519PrivateKey.generate().private_bytes(*form).decode()
-
-
-def live(operator: Operator) -> None:
-    """Have everything happen that happens to a cluster: claims, a failure, a deployment, an edit, health, a reset."""
-    world = operator.world
-    declared = Declared(world.api, world.namespace)
-    declared.key(new_key())
-    for number, name in enumerate(("m-0", f"{REAL}-instance")):  # both in instances that are not there
-        declared.machine(name, address=f"192.0.2.1{number}", through={"virtualMachineInstance": name})
-    declared.phase("m-0", "Idle")
-    sets = [wanted_set("cp", "control-plane", "worker"), wanted_set("more", "worker", replicas=0)]
-    body = deployment(*sets, name=NAME, namespace=world.namespace, jobs={"keepFailed": 0, "keepSucceeded": 0})
-    world.api.create(CLUSTER_DEPLOYMENT, body)
-    world.kubelet.job(f"{NAME}-1-deploy")
-    world.kubelet.end(f"{NAME}-1-deploy", exit_code=1, message=failed("product"))
-    world.history(1)
-    world.annotate(retry="1")
-    world.kubelet.job(f"{NAME}-2-deploy")
-    kept = base64.b64encode(yaml.safe_dump(GUEST).encode()).decode()
-    world.api.merge(SECRET, state_name(NAME), {"data": {"kubeconfig": kept}}, world.namespace)
-    world.kubelet.end(f"{NAME}-2-deploy", message=SUCCEEDED)
-    world.history(2)
-    world.gone(JOB, f"{NAME}-2-deploy")
-    world.gone(CONFIG_MAP, f"{NAME}-2-deploy")
-    world.wait(lambda: world.get(SECRET, f"{NAME}-kubeconfig") or NotYet("not yet"), "the kubeconfig")
-    declared.wait("m-0", lambda found: condition(found, "NodeReady") is not None, "looked at through its guest")
-    world.edit(machineSets=[{**sets[0], "roles": ["control-plane", "worker"]}])  # the other set goes
-    world.gone(MACHINE_SET, f"{NAME}-more")
-    world.delete()
-    world.kubelet.job(f"{NAME}-3-reset")
-    world.kubelet.end(f"{NAME}-3-reset", message=SUCCEEDED)
-    world.gone(CLUSTER_DEPLOYMENT)
-    world.gone(CLUSTER)
-    declared.phase("m-0", "Idle")
-
-
-def test_every_controller_uses_all_of_its_rights_and_needs_no_other(operator: Operator) -> None:
-    live(operator)
-    wrong = {}
-    for part in PARTS:
-        seen = operator.seen(part.name)
-        asked = {Ask(one.verb, one.group, one.resource) for one in seen.asked}
-        allowed = granted(rights.rights_of(part))
-        missing = sorted(f"{one.verb} {one.resource}" for one in asked - allowed)
-        idle = allowed - asked - SEEN_AGAIN - RACES.get(part.name, set())
-        unused = sorted(f"{one.verb} {one.resource}" for one in idle)
-        refused = sorted(f"{one.verb} {one.resource}" for one in seen.forbidden)
-        wrong[part.name] = {"missing": missing, "unused": unused, "refused": refused}
-    assert {name: found for name, found in wrong.items() if any(found.values())} == {}
-    spaces = {one.namespace for part in PARTS for one in operator.seen(part.name).asked}
-    assert spaces == {operator.world.namespace}
 
 
 def test_a_manager_uses_its_rights_besides_those_of_controllers_and_needs_no_other(
@@ -205,9 +80,10 @@ def test_a_manager_uses_its_rights_besides_those_of_controllers_and_needs_no_oth
         World(ground.admin, namespace, PlayedKubelet(ground.admin, namespace)).wait(renewed, "a renewed Lease")
     finally:
         manager.stop(grace=60)
+    watched(ground, {person.user: [kind for part in PARTS for kind in part.watches]}, since)
     seen = ground.log.of(person.user, since)
-    watched = {Ask(verb, kind.group, kind.plural) for part in PARTS for kind in part.watches for verb in rights.WATCH}
-    expected = granted((*rights.MANAGER, *rights.DEFINITIONS)) | watched
+    followed = {Ask(verb, kind.group, kind.plural) for part in PARTS for kind in part.watches for verb in rights.WATCH}
+    expected = granted((*rights.MANAGER, *rights.DEFINITIONS)) | followed
     asked = {Ask(one.verb, one.group, one.resource) for one in seen.asked}
     assert (sorted(asked - expected), sorted(expected - asked)) == ([], [])
     assert seen.forbidden == frozenset()
