@@ -1,7 +1,7 @@
 """The rights of the operator, controller by controller: the one list, as data.
 
-deploy/operator has them as roles, and a test reads in a real API server's audit log that every one is used and none is
-missing. What a controller watches, it lists and watches (`registry`); everything else is here.
+deploy/operator has them as roles. A test reads in a real API server's audit log that a manager without clusters uses
+its own and needs no other. What a controller watches, it lists and watches (`registry`); everything else is here.
 """
 
 from __future__ import annotations
