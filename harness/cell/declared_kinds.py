@@ -32,12 +32,17 @@ def let_go(cluster: Cluster, namespace: str) -> list[str]:
     return told
 
 
+def objects(cluster: Cluster, namespace: str) -> Iterator[Json]:
+    """Yield each such object."""
+    for resource in _kinds(cluster, namespace):
+        yield from _listed(cluster, resource, namespace)
+
+
 def described(cluster: Cluster, namespace: str) -> Iterator[str]:
     """Yield each such object with its finalizers."""
-    for resource in _kinds(cluster, namespace):
-        for obj in _listed(cluster, resource, namespace):
-            meta = obj["metadata"]
-            yield f"{resource.kind} {meta['name']}: finalizers {', '.join(meta.get('finalizers') or ['none'])}"
+    for obj in objects(cluster, namespace):
+        meta = obj["metadata"]
+        yield f"{obj['kind']} {meta['name']}: finalizers {', '.join(meta.get('finalizers') or ['none'])}"
 
 
 def _kinds(cluster: Cluster, namespace: str) -> Iterator[Resource]:

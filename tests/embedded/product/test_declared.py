@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from harness.cell.diagnose import collect
+from harness.cell.place import Place
 from harness.cell.teardown import describe
 from harness.errors import BadInput, HarnessBug, InfraError, Leaked, ProductError, VmatrixError
 from harness.kube.client import Json
@@ -290,6 +292,10 @@ def test_a_cell_goes_although_its_controllers_went_with_it(made_up: Declarations
     made_up.cluster.merge(GUEST, "it", held, made_up.namespace)
     made_up.stop()
     assert "Guest it: finalizers made-up.example/reset" in describe(made_up.cluster, made_up.namespace, "")
+    files, place = made_up.environment.files, Place(made_up.namespace)
+    collect(made_up.cluster, place, files, None, seconds=SECONDS)
+    kept = list(yaml.safe_load_all(files.objects.read_text()))
+    assert [obj["status"]["version"] for obj in kept if obj["kind"] == "Guest"] == ["1.36.3"]
     made_up.reap(SECONDS)
     assert made_up.cluster.get(NAMESPACE, made_up.namespace) is None
 
