@@ -70,7 +70,7 @@ class Lab:
         assert found is not None
         return {name: base64.b64decode(content) for name, content in (found.get("data") or {}).items()}
 
-    def start(self, made: Execution, plays: Plays, *, work: str = "work") -> Executor:
+    def start(self, made: Execution, plays: Plays, *, work: str = "work", with_playbook: bool = True) -> Executor:
         """Start an executor whose inputs are those in the operation's ConfigMap; its machine is this host."""
         found = self.api.get(CONFIG_MAP, made.job, self.namespace)
         assert found is not None
@@ -83,7 +83,8 @@ class Lab:
             {"name": name, "hosts": "all", "gather_facts": False, "tasks": tasks}
             for name, tasks in zip(("First", "Second"), plays, strict=False)
         ]
-        (playbooks / made.entry).write_text(yaml.safe_dump(content), encoding="utf-8")
+        if with_playbook:
+            (playbooks / made.entry).write_text(yaml.safe_dump(content), encoding="utf-8")
         words = ["--from", inputs, "--playbooks", playbooks, "--work", self.folder / work, "--report", report]
         words += ["--kubeconfig", self.kubeconfig()]
         argv = [Path(sys.executable).with_name("vmatrix"), "operator", "execute", *words]

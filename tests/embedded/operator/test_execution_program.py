@@ -153,3 +153,13 @@ def test_the_log_of_an_operation_is_shown_when_its_job_is_gone(lab: Lab) -> None
     show_log(lab.api, lab.namespace, NAME, 3, lines.append)
     assert any(line.startswith("TASK [Join]") for line in lines)
     assert lines[-2].startswith("failed: task [Join] failed on cp-0")
+
+
+def test_an_executor_that_could_not_begin_leaves_the_state_as_it_is(lab: Lab) -> None:
+    assert lab.run(lab.make(), [[KEEP], []]).process.returncode == 0
+    made = lab.make(sequence=4)
+    (lab.folder / "playbooks" / made.entry).unlink()
+    executor = lab.start(made, [[KEEP], []], work="another", with_playbook=False)
+    assert executor.wait() == 2
+    assert "there is no playbook" in executor.end.summary
+    assert lab.state() == KEPT
