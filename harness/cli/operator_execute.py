@@ -43,6 +43,8 @@ def execute(
     """Run one operation of the operator: its playbook, on its machines. Executors' pods run this; so may you."""
     if kubeconfig is not None and in_cluster:
         raise BadInput("--kubeconfig and --in-cluster exclude each other", hint="pass one of them")
+    if report is not None and not report.absolute().parent.is_dir():
+        raise BadInput(f"--report {report}: there is no folder {report.parent}", hint="create it first")
     options = ExecuteOptions(
         folder=folder.resolve(),
         work=(work or folder / "work").resolve(),

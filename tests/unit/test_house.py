@@ -61,6 +61,8 @@ QUESTIONS = {
         "ClusterDeploymentSpec",
     ),
     "Where is a ClusterDeployment judged?": ("harness/operator/api/rules.py", "mistakes"),
+    "Where is an operation's Job made?": ("harness/operator/execute/objects.py", "objects_of"),
+    "Where does an executor's pod run a playbook?": ("harness/operator/execute/operation_run.py", "OperationRun"),
 }
 # Folders of tests/unit about something else than a folder of harness/.
 ELSEWHERE = {"chaos", "ci", "contract", "playbooks"}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.errors import BadInput
 from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster
 from harness.kube.resources import JOB, SECRET
@@ -163,3 +164,12 @@ def test_an_executor_that_could_not_begin_leaves_the_state_as_it_is(lab: Lab) ->
     assert executor.wait() == 2
     assert "there is no playbook" in executor.end.summary
     assert lab.state() == KEPT
+
+
+def test_an_operation_that_nobody_knows_is_told_with_those_that_are(lab: Lab) -> None:
+    lab.make()
+    with pytest.raises(BadInput, match="nothing is known of operation 7 of cluster prod") as refused:
+        show_log(lab.api, lab.namespace, NAME, 7, print)
+    assert refused.value.hint == "known: 3"
+    with pytest.raises(BadInput, match="any operation of cluster other"):
+        show_log(lab.api, lab.namespace, "other", None, print)

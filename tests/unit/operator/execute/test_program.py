@@ -209,3 +209,18 @@ def test_only_a_pod_has_a_service_account(hand: Hand) -> None:
     )
     assert done.returncode == 2
     assert "this is no pod with a service account" in hand.end.summary
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--report", "nowhere/report"], "there is no folder nowhere"),
+        (["--kubeconfig", "k", "--in-cluster"], "exclude each other"),
+    ],
+)
+def test_options_that_cannot_be_used_are_refused_before_anything(words: list[str], said: str, hand: Hand) -> None:
+    hand.write([KEEP])
+    done = subprocess.run([*hand.argv, *words], capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert not hand.report.exists()
