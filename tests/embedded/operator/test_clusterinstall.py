@@ -30,6 +30,10 @@ def asked_by(context: OperatorContext) -> RecordedCluster:
     return context.cluster
 
 
+def looks_at_pods(context: OperatorContext) -> int:
+    return sum(asked.method == "GET" and asked.path.endswith("/pods") for asked in asked_by(context).asked)
+
+
 def too_old() -> Exception:
     return ApiFailure(410, "Expired", "too old resource version", [], request="WATCH")
 
@@ -261,7 +265,7 @@ def test_job_waits_for_living_pods_of_one_of_its_name(world: World, operator: Op
     spec = {"containers": [container], "nodeName": "nowhere", "terminationGracePeriodSeconds": 0}
     api.create(POD, POD.manifest("left", world.namespace, labels=labels, spec=spec))
     world.declare()
-    world.wait(lambda: world.status().get("operation") or NotYet("there is none"), "an operation")
+    world.wait(lambda: looks_at_pods(operator) > 1 or NotYet("once at most"), "a second look at pods")
     assert world.kubelet.jobs() == []
     api.delete(POD, "left", world.namespace, grace=0)
     world.kubelet.job(DEPLOY)
