@@ -30,8 +30,8 @@ def asked_by(context: OperatorContext) -> RecordedCluster:
     return context.cluster
 
 
-def looks_at_pods(context: OperatorContext) -> int:
-    return sum(asked.method == "GET" and asked.path.endswith("/pods") for asked in asked_by(context).asked)
+def looks_for(context: OperatorContext, job: str) -> int:
+    return sum(asked.method == "GET" and asked.path.endswith(f"{JOBS}/{job}") for asked in asked_by(context).asked)
 
 
 def too_old() -> Exception:
@@ -265,7 +265,7 @@ def test_job_waits_for_living_pods_of_one_of_its_name(world: World, operator: Op
     spec = {"containers": [container], "nodeName": "nowhere", "terminationGracePeriodSeconds": 0}
     api.create(POD, POD.manifest("left", world.namespace, labels=labels, spec=spec))
     world.declare()
-    world.wait(lambda: looks_at_pods(operator) > 1 or NotYet("once at most"), "a second look at pods")
+    world.wait(lambda: looks_for(operator, DEPLOY) > 1 or NotYet("once at most"), "a second try to make the Job")
     assert world.kubelet.jobs() == []
     api.delete(POD, "left", world.namespace, grace=0)
     world.kubelet.job(DEPLOY)
