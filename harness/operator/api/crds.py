@@ -90,7 +90,10 @@ def _selectable(paths: Sequence[str]) -> Json:
 
 
 class WithoutAnchors(yaml.SafeDumper):
-    """Writes what stands in several places in each of them."""
+    """Writes what stands in several places in each of them, and lists further in than their names."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, False)

@@ -25,7 +25,7 @@ SEEN = []
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config):
     product = SimpleNamespace(checks=CHECKS)
-    project = SimpleNamespace(spec=SimpleNamespace(product=product))
+    project = SimpleNamespace(spec=SimpleNamespace(product_of=lambda values: product))
     config.stash[PLAN] = SimpleNamespace(cells=(CELL,), suites=lambda: None, project=project)
     config.stash[CELLS] = SimpleNamespace(record_check=lambda cell, outcome: SEEN.append(outcome))
 

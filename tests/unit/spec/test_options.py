@@ -46,9 +46,17 @@ def test_former_flags_belong_to_options_and_are_none_themselves() -> None:
     assert len(former) == len(set(former)) >= 4
 
 
-# Options of the same name that are not the setting: which runs a report shows, which profile a plan is for, and where
-# `vmatrix artifacts serve` listens.
-OWN = {"infra_profile": {"report.py", "plan.py"}, "registry": {"artifacts.py"}}
+# Options of the same name that are not the setting: which runs a report shows, which profile a plan is for, where
+# `vmatrix artifacts serve` listens, and those of the operator, which knows no project and no settings.
+OPERATOR = {"operator_execute.py", "operator_explain.py", "operator_run.py"}
+OWN = {
+    "infra_profile": {"report.py", "plan.py"},
+    "registry": {"artifacts.py"},
+    "kubeconfig": OPERATOR,
+    "namespace": OPERATOR - {"operator_execute.py"} | {"operator_manifests.py"},
+    "access": {"operator_run.py"},
+    "timeout_scale": {"operator_run.py"},
+}
 
 
 @pytest.mark.parametrize("name", SETTINGS)
