@@ -53,7 +53,7 @@ OWN = {
     "infra_profile": {"report.py", "plan.py"},
     "registry": {"artifacts.py"},
     "kubeconfig": OPERATOR,
-    "namespace": OPERATOR - {"operator_execute.py"} | {"operator_manifests.py"},
+    "namespace": OPERATOR - {"operator_execute.py"} | {"operator_log.py", "operator_manifests.py"},
     "access": {"operator_run.py"},
     "timeout_scale": {"operator_run.py"},
 }
