@@ -44,7 +44,7 @@ PARTS = (
         "clusterdeployment",
         f"{ROOM}.clusterdeployment",
         (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET, MACHINE, JOB, POD),
-        (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET, EVENT),
+        (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET),
     ),
     Part(
         "machineset",
@@ -54,17 +54,17 @@ PARTS = (
     ),
     Part("claims", f"{ROOM}.claims", (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE), (MACHINE, EVENT)),
     Part("machine", f"{ROOM}.machine", (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET, MACHINE), (MACHINE, EVENT)),
-    Part("nodehealth", f"{ROOM}.nodehealth", (CLUSTER, MACHINE), (MACHINE, EVENT)),
+    Part("nodehealth", f"{ROOM}.nodehealth", (CLUSTER, MACHINE), (MACHINE,)),
     Part(
         "clusterinstall",
         f"{ROOM}.clusterinstall",
-        (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET, MACHINE, JOB),
+        (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET, MACHINE, JOB, POD),
         (CLUSTER, *EXECUTION, EVENT),
     ),
     Part(
         "executions",
         f"{ROOM}.executions",
-        (CLUSTER_DEPLOYMENT, CLUSTER, JOB, POD),
+        (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET, MACHINE, JOB, POD),
         (CLUSTER, JOB, CONFIG_MAP, SECRET, EVENT),
     ),
 )

@@ -1,7 +1,7 @@
 """The rights of the operator, controller by controller: the one list, as data.
 
-deploy/operator has them as roles. A test reads in a real API server's audit log that a manager without clusters uses
-its own and needs no other. What a controller watches, it lists and watches (`registry`); everything else is here.
+deploy/operator has them as roles, and a test reads in a real API server's audit log that every one is used and none is
+missing. What a controller watches, it lists and watches (`registry`); everything else is here.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ DEFINITIONS = (
         names=tuple(f"{kind.plural}.{GROUP}" for kind in (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET, MACHINE)),
     ),
 )
-# Of every controller.
+# Of controllers that write events.
 EVENTS = (Right(EVENT, ("create", "get", "patch"), "events say what was done, and how often"),)
 # Of the executors: what the role of each allows, of its own objects only (`execute.objects`).
 EXECUTOR = (
@@ -108,4 +108,4 @@ OWN: Mapping[str, tuple[Right, ...]] = {
 def rights_of(part: Part) -> tuple[Right, ...]:
     """Return everything that a controller may do in the namespaces that it looks at."""
     watched = (Right(kind, WATCH, f"{part.name} watches it") for kind in part.watches)
-    return (*watched, *OWN[part.name], *EVENTS)
+    return (*watched, *OWN[part.name], *(EVENTS if EVENT in part.writes else ()))

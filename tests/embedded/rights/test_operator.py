@@ -1,23 +1,87 @@
-"""deploy/operator on a real API server: kubectl applies it, and a manager starts and stops under exactly its rights."""
+"""The operator works under exactly its roles: each controller by an account of its own, in a life with every operation.
+
+Real kube-apiserver, kube-controller-manager and scheduler; executors' pods and most logins are played, as in
+tests/embedded/operator. What nobody can play without machines is named below, with its reason.
+"""
 
 from __future__ import annotations
 
+import base64
 import secrets
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+import yaml
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from harness import proc
-from harness.kube.resources import LEASE, NAMESPACE, POD, Resource
+from harness.kube.client import Json
+from harness.kube.failures import ApiFailure
+from harness.kube.objects import condition, dig
+from harness.kube.resources import CONFIG_MAP, JOB, LEASE, NAMESPACE, POD, SECRET, Resource
 from harness.operator import rights
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE_SET
+from harness.operator.context import OperatorContext
+from harness.operator.controllers import machine
+from harness.operator.controllers.machine_prober import Probe, ssh_probe
+from harness.operator.controllers.probe import Outcome
+from harness.operator.execute.inputs import state_name
 from harness.operator.manager import LEASE_NAME
 from harness.operator.manifests import Installation, text
-from harness.operator.registry import NAMES, PARTS
+from harness.operator.process import start, stop
+from harness.operator.registry import NAMES, PARTS, Part
 from harness.until import Deadline, NotYet, until
+from tests.embedded.operator.declared import Declared
+from tests.embedded.operator.logins import PlayedLogins
 from tests.embedded.operator.played import WAIT_SECONDS, PlayedKubelet
-from tests.embedded.operator.world import World
-from tests.embedded.rights.audit import Ask, granted
-from tests.embedded.rights.conftest import DEPLOY, Ground
+from tests.embedded.operator.world import NAME, OPTIONS, SUCCEEDED, World, failed
+from tests.embedded.rights.audit import Ask, Witness, granted
+from tests.embedded.rights.conftest import DEPLOY, Ground, Person
+from tests.unit.operator.api.objects import deployment, wanted_set
+
+# A guest that nobody answers for, as a kubeconfig.
+GUEST = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "clusters": [{"name": "guest", "cluster": {"server": "https://192.0.2.10:6443"}}],
+    "users": [{"name": "admin", "user": {"token": "none"}}],
+    "contexts": [{"name": "admin", "context": {"cluster": "guest", "user": "admin"}}],
+    "current-context": "admin",
+}
+REAL = "real"  # names of Machines that are logged in to for real: nothing answers there
+SEEN_AGAIN = {Ask("get", "", "events"), Ask("patch", "", "events")}  # of what happens twice
+GROUP = "cluster.vmatrix.dev"
+# What this life does not come to: another writer's change between two looks, a lost answer, an object that somebody
+# deletes by hand, a guest that answers. Each has its test in tests/embedded/operator, with an administrator's client.
+ELSEWHERE: dict[str, set[Ask]] = {
+    "clusterdeployment": {Ask("get", GROUP, "clusterdeployments"), Ask("update", GROUP, "clusters")},
+    "machineset": {Ask("get", GROUP, "machines")},
+    "machine": {Ask("get", GROUP, "machines")},
+    "clusterinstall": {Ask("delete", "", "configmaps"), Ask("get", "", "configmaps")},
+    "executions": {Ask("get", "", "configmaps"), Ask("get", "batch", "jobs"), Ask("patch", "", "secrets")},
+}
+
+
+@dataclass
+class Operator:
+    """An operator with an account for each controller, in a namespace with one declared cluster."""
+
+    ground: Ground
+    world: World
+    contexts: list[OperatorContext]
+    since: int
+
+    def seen(self, controller: str) -> Witness:
+        """Return what the audit log says of a controller."""
+        return self.ground.log.of(self.user(controller), self.since)
+
+    def user(self, controller: str) -> str:
+        """Return the name that the API knows a controller by."""
+        return f"system:serviceaccount:{self.world.namespace}:vmatrix-operator-{controller}"
 
 
 def watched(ground: Ground, kinds: Mapping[str, Iterable[Resource]], since: int) -> None:
@@ -45,6 +109,114 @@ def install(ground: Ground, **options: bool) -> str:
     for kind in ("clusterdeployments", "clusters", "machinesets", "machines"):
         ground.kubectl("wait", "--for=condition=Established", f"crd/{kind}.cluster.vmatrix.dev", "--timeout=60s")
     return namespace
+
+
+def settle(person: Person, part: Part, namespace: str) -> None:
+    """Wait until the API serves the kinds of a controller, and knows its rights: it takes a moment to hear of both."""
+
+    def listed() -> bool | NotYet:
+        for kind in part.watches:
+            try:
+                person.cluster.list(kind, namespace)
+            except ApiFailure as failure:
+                return NotYet(failure.summary)
+        return True
+
+    until(listed, deadline=Deadline.after(WAIT_SECONDS), what=f"rights of {part.name}", interval=0.1)
+
+
+@pytest.fixture
+def operator(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> Iterator[Operator]:
+    namespace = install(ground, apart=True)
+    played = PlayedLogins()
+
+    def mixed(context: OperatorContext) -> Probe:
+        logged_in = ssh_probe(context)
+
+        def probe(found: Json) -> Outcome:
+            return logged_in(found) if found["metadata"]["name"].startswith(REAL) else played(found)
+
+        return probe
+
+    monkeypatch.setattr(machine, "ssh_probe", mixed)
+    contexts = []
+    people = {part: ground.account(namespace, f"vmatrix-operator-{part.name}") for part in PARTS}
+    for part, person in people.items():
+        settle(person, part, namespace)
+    since = ground.log.size()
+    try:
+        for part, person in people.items():
+            context = OperatorContext.of(person.cluster, person.kubeconfig, namespace=namespace, options=OPTIONS)
+            contexts.append(context)
+            start(context, [part])
+        world = World(ground.admin, namespace, PlayedKubelet(ground.admin, namespace))
+        yield Operator(ground, world, contexts, since)
+    finally:
+        for context in contexts:
+            stop(context)
+
+
+def new_key() -> str:
+    """Return a private key that opens nothing."""
+    form = (serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption())
+    return Ed25519PrivateKey.generate().private_bytes(*form).decode()
+
+
+def live(operator: Operator) -> None:
+    """Have everything happen that happens to a cluster: claims, a failure, a deployment, an edit, health, a reset."""
+    world = operator.world
+    declared = Declared(world.api, world.namespace)
+    declared.key(new_key())
+    for number, name in enumerate(("m-0", f"{REAL}-instance")):  # both in instances that are not there
+        declared.machine(name, address=f"192.0.2.1{number}", through={"virtualMachineInstance": name})
+    declared.phase("m-0", "Idle")
+    sets = [wanted_set("cp", "control-plane", "worker"), wanted_set("more", "worker", replicas=0)]
+    body = deployment(*sets, name=NAME, namespace=world.namespace, jobs={"keepFailed": 0, "keepSucceeded": 0})
+    world.api.create(CLUSTER_DEPLOYMENT, body)
+    world.kubelet.job(f"{NAME}-1-deploy")
+    world.kubelet.end(f"{NAME}-1-deploy", exit_code=1, message=failed("product"))
+    world.history(1)
+    world.annotate(retry="1")
+    world.kubelet.job(f"{NAME}-2-deploy")
+    kept = base64.b64encode(yaml.safe_dump(GUEST).encode()).decode()
+    world.api.merge(SECRET, state_name(NAME), {"data": {"kubeconfig": kept}}, world.namespace)
+    world.kubelet.end(f"{NAME}-2-deploy", message=SUCCEEDED)
+    world.history(2)
+    world.gone(JOB, f"{NAME}-2-deploy")
+    world.gone(CONFIG_MAP, f"{NAME}-2-deploy")
+    world.wait(lambda: world.get(SECRET, f"{NAME}-kubeconfig") or NotYet("not yet"), "the kubeconfig")
+    declared.wait("m-0", lambda found: condition(found, "NodeReady") is not None, "looked at through its guest")
+    world.edit(machineSets=[sets[0], {**sets[1], "replicas": 1}])
+    declared.wait(f"{NAME}-more", lambda found: dig(found, "spec", "replicas") == 1, "larger", MACHINE_SET)
+    world.edit(version="1.2.3")
+    world.condition("Accepted", "False")
+    world.edit(version=body["spec"]["version"], machineSets=[sets[0]])  # the other set goes
+    world.condition("Accepted", "True")
+    world.gone(MACHINE_SET, f"{NAME}-more")
+    world.delete()
+    world.kubelet.job(f"{NAME}-3-reset")
+    world.kubelet.end(f"{NAME}-3-reset", message=SUCCEEDED)
+    world.gone(CLUSTER_DEPLOYMENT)
+    world.gone(CLUSTER)
+    declared.phase("m-0", "Idle")
+
+
+def test_every_controller_uses_all_of_its_rights_and_needs_no_other(operator: Operator) -> None:
+    live(operator)
+    for context in operator.contexts:
+        stop(context)
+    watched(operator.ground, {operator.user(part.name): part.watches for part in PARTS}, operator.since)
+    wrong: list[str] = []
+    for part in PARTS:
+        seen = operator.seen(part.name)
+        asked = {Ask(one.verb, one.group, one.resource) for one in seen.asked}
+        allowed = granted(rights.rights_of(part))
+        idle = allowed - asked - SEEN_AGAIN - ELSEWHERE.get(part.name, set())
+        for word, found in (("missing", asked - allowed), ("unused", idle), ("refused", seen.forbidden)):
+            wrong += [f"{part.name}: {word}: {one.verb} {one.resource}" for one in sorted(found)]
+    assert not wrong, "\n".join(wrong)
+    spaces = {one.namespace for part in PARTS for one in operator.seen(part.name).asked}
+    assert spaces == {operator.world.namespace}
 
 
 def test_a_manager_uses_its_rights_besides_those_of_controllers_and_needs_no_other(
