@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from harness.errors import BadInput
-from harness.operator.execute.program import ExecuteOptions
 from harness.operator.execute.program import execute as run_to_its_end
 from harness.paths import packaged_dir
 
@@ -45,12 +44,8 @@ def execute(
         raise BadInput("--kubeconfig and --in-cluster exclude each other", hint="pass one of them")
     if report is not None and not report.absolute().parent.is_dir():
         raise BadInput(f"--report {report}: there is no folder {report.parent}", hint="create it first")
-    options = ExecuteOptions(
-        folder=folder.resolve(),
-        work=(work or folder / "work").resolve(),
-        playbooks=(playbooks or packaged_dir() / "playbooks").resolve(),
-        report=report,
-        kubeconfig=kubeconfig,
-        in_cluster=in_cluster,
+    work = (work or folder / "work").resolve()
+    playbooks = (playbooks or packaged_dir() / "playbooks").resolve()
+    raise typer.Exit(
+        run_to_its_end(folder.resolve(), work, playbooks, report=report, kubeconfig=kubeconfig, in_cluster=in_cluster)
     )
-    raise typer.Exit(run_to_its_end(options))

@@ -1,7 +1,6 @@
 """The manager's Deployment: what `vmatrix operator run` is given in a pod.
 
 It passes Pod Security `restricted`. It needs no cluster DNS: the API server's address is in its environment.
-https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from collections.abc import Sequence
 
 from harness.kube.failures import Json
 from harness.kube.resources import DEPLOYMENT
+from harness.kube.restricted import container_security, pod_security
 from harness.operator.execute.pod import TEMPORARY, USER
 from harness.operator.manager import HEALTH_PORT
 from harness.operator.roles import LABELS
@@ -18,6 +18,7 @@ PART = "app.kubernetes.io/component"
 GRACE_SECONDS = 30  # from SIGTERM to SIGKILL: process.END_SECONDS, and what Python takes
 PROBE_SECONDS = 10  # between two looks; a manager that sees nothing any more is started anew after three
 FIRST_SECONDS = 5  # between two looks until it is ready
+STARTS = 24  # looks, two minutes: the first start on a busy node reads the whole image
 # Twice what two hundred clusters take; an idle one has a third of it.
 RESOURCES = {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "768Mi"}}
 
@@ -38,25 +39,18 @@ def deployment(name: str, namespace: str, image: str, *, controllers: Sequence[s
         "dnsPolicy": "Default",
         "terminationGracePeriodSeconds": GRACE_SECONDS,
         "nodeSelector": {"kubernetes.io/os": "linux"},
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": USER,
-            "runAsGroup": USER,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": pod_security(USER),
         "containers": [_container(image, words)],
         "volumes": [{"name": "temporary", "emptyDir": {}}],
     }
-    spec = {
-        "replicas": 1,
-        "selector": {"matchLabels": labels},
-        "template": {"metadata": {"labels": labels}, "spec": pod},
-    }
+    template = {"metadata": {"labels": labels}, "spec": pod}
+    spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
     return DEPLOYMENT.manifest(name, namespace, labels=LABELS, spec=spec)
 
 
 def _container(image: str, words: list[str]) -> Json:
     own = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}
+    lives = {"httpGet": {"path": "/healthz", "port": "health"}}
     return {
         "name": "manager",
         "image": image,
@@ -67,18 +61,10 @@ def _container(image: str, words: list[str]) -> Json:
             *({"name": key, "valueFrom": {"fieldRef": {"fieldPath": path}}} for key, path in own.items()),
         ],
         "ports": [{"name": "health", "containerPort": HEALTH_PORT}],
-        "livenessProbe": {"httpGet": {"path": "/healthz", "port": "health"}, "periodSeconds": PROBE_SECONDS},
-        "startupProbe": {
-            "httpGet": {"path": "/healthz", "port": "health"},
-            "periodSeconds": FIRST_SECONDS,
-            "failureThreshold": 24,  # two minutes: the first start on a busy node reads the whole image
-        },
+        "livenessProbe": {**lives, "periodSeconds": PROBE_SECONDS},
+        "startupProbe": {**lives, "periodSeconds": FIRST_SECONDS, "failureThreshold": STARTS},
         "readinessProbe": {"httpGet": {"path": "/readyz", "port": "health"}, "periodSeconds": FIRST_SECONDS},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": container_security(),
         "resources": RESOURCES,
         "volumeMounts": [{"name": "temporary", "mountPath": TEMPORARY}],
     }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from harness.operator.api.cluster import CurrentOperation
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.decide.desired import Desired
 from harness.operator.decide.duties import DUTIES
-from harness.operator.decide.hosts import Host
 from harness.operator.decide.verdicts import Operation
-from harness.operator.execute.inputs import Execution, ExecutionHost, ExecutionKey, job_name
+from harness.operator.execute.inputs import Execution, job_name
 
 DIRECT, AUTO = "Direct", "Auto"
 
@@ -35,6 +36,7 @@ def execution_of(operation: CurrentOperation, wish: ClusterDeployment, wanted: D
         access: how machines are reached where the object says Auto.
     """
     chosen = wish.spec.access if wish.spec.access != AUTO else access
+    hosts = wanted.hosts if chosen != DIRECT else tuple(replace(host, through="") for host in wanted.hosts)
     return Execution(
         cluster=wanted.cluster,
         namespace=wanted.namespace,
@@ -42,21 +44,9 @@ def execution_of(operation: CurrentOperation, wish: ClusterDeployment, wanted: D
         attempt=operation.attempt,
         operation=operation.operation,
         entry=next(duty.entry for duty in DUTIES if duty.operation == operation.operation),
-        hosts=tuple(_host(host, chosen) for host in wanted.hosts),
+        hosts=hosts,
         variables=wanted.variables,
         image=operation.image or "",
         deadline_seconds=wish.spec.jobs.deadline_seconds,
         digest=operation.digest or "",
-    )
-
-
-def _host(host: Host, access: str) -> ExecutionHost:
-    return ExecutionHost(
-        name=host.name,
-        address=host.address,
-        port=host.port,
-        user=host.user,
-        groups=host.groups,
-        key=ExecutionKey(host.key.name, host.key.key),
-        through="" if access == DIRECT else host.through,
     )

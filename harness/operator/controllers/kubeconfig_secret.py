@@ -10,8 +10,7 @@ from harness.kube.objects import dig, owner_reference
 from harness.kube.resources import SECRET
 from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.resources import CLUSTER, CLUSTER_LABEL
-from harness.operator.execute.inputs import state_name
-from harness.operator.execute.state import KUBECONFIG
+from harness.operator.execute.inputs import KUBECONFIG, state_name
 
 SECRET_TYPE, NAME_LABEL, KEY = "cluster.x-k8s.io/secret", "cluster.x-k8s.io/cluster-name", "value"
 

@@ -7,7 +7,7 @@ from importlib import metadata
 from pathlib import Path
 
 from harness.errors import Blame, InfraRetriable, VmatrixError
-from harness.machines.runner.playbook_events import TaskFailure, ended_by
+from harness.machines.runner.playbook_events import ended_by
 from harness.machines.runner.playbook_output import recap
 from harness.operator.execute.progress import PlayProgress
 from harness.operator.execute.termination import Termination
@@ -29,50 +29,38 @@ def revision() -> str:
     return os.environ.get(REVISION) or metadata.version("vmatrix")
 
 
-def success(output: str) -> Termination:
-    """Return the end of a playbook that printed this."""
-    return Termination("succeeded", recap=recap_of(output), revision=revision())
-
-
-def before_anything(error: VmatrixError) -> Termination:
-    """Return the end of an executor that could not read what it was given."""
-    return Termination("failed", error.blame, summary=error.summary, hint=error.hint, revision=revision())
-
-
-def failure(error: VmatrixError, at: PlayProgress, events: Path, output: str, log: str) -> Termination:
-    """Return the end of a playbook that failed.
+def end_of(error: VmatrixError | None, at: PlayProgress, events: Path, output: str, log: str) -> Termination:
+    """Return the end of a playbook; `error`: what it failed with.
 
     Args:
-        log: the command that shows the operation's log.
         at: where it was.  events: the failures that Ansible told; the first one says better where it was.
+        output: what it printed.  log: the command that shows the operation's log.
     """
+    done = {
+        one.host: f"ok={one.ok} changed={one.changed} unreachable={one.unreachable} failed={one.failed}"
+        for one in recap(output)
+    }
+    if error is None:
+        return Termination("succeeded", recap=done, revision=revision())
     ended = ended_by(events)
-    first = ended.first if ended is not None else TaskFailure(at.task, False, "", False, False, None, {}, at.play)
+    first = ended.first if ended is not None else None
     return Termination(
         outcome="interrupted" if isinstance(error, ExecutorInterrupted) else "failed",
         blame=error.blame,
-        play=first.play or at.play,
-        task=first.task,
-        host=first.host,
+        play=(first.play if first is not None else "") or at.play,
+        task=first.task if first is not None else at.task,
+        host=first.host if first is not None else "",
         summary=error.summary,
-        hint=_hint(error, first, log),
-        recap=recap_of(output),
+        hint=_hint(error, first is not None and first.unreachable, log),
+        recap=done,
         revision=revision(),
     )
 
 
-def recap_of(output: str) -> dict[str, str]:
-    """Return what was done on each host."""
-    return {
-        one.host: f"ok={one.ok} changed={one.changed} unreachable={one.unreachable} failed={one.failed}"
-        for one in recap(output)
-    }
-
-
-def _hint(error: VmatrixError, first: TaskFailure, log: str) -> str:
+def _hint(error: VmatrixError, unreachable: bool, log: str) -> str:
     """Return what to do next. Files that the error names lie in a pod that is gone: the log is kept elsewhere."""
     if isinstance(error, InfraRetriable):
         return REPEATED
-    if error.blame == Blame.INFRA and first.unreachable:
+    if error.blame == Blame.INFRA and unreachable:
         return ANSWER
     return f"`{log}` shows all that Ansible said" if error.paths else error.hint

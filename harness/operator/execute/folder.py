@@ -19,10 +19,11 @@ import yaml
 from harness.errors import BadInput
 from harness.kube.failures import Json
 from harness.machines.inventory import GROUPS
-from harness.operator.execute.inputs import Execution
+from harness.operator.execute.inputs import Execution, key_file
 
 HOSTS, VARIABLES, OPERATION = "hosts.yml", "extra-vars.yml", "operation.json"
 KEY_FILE = "ansible_ssh_private_key_file"
+WORDS = ("cluster", "namespace", "job", "sequence", "operation", "entry")  # of operation.json
 HINT = "`kubectl get configmap JOB -o yaml` shows these files of an operation; docs/operator.md explains them"
 
 
@@ -55,13 +56,13 @@ class OperationFolder:
         Raises:
             BadInput: a file is missing or does not say what it should.
         """
-        told, inventory = _mapping(path / OPERATION), _mapping(path / HOSTS)
+        told, inventory, variables = (_mapping(path / name) for name in (OPERATION, HOSTS, VARIABLES))
         hosts = (inventory.get("all") or {}).get("hosts")
         if not isinstance(hosts, dict) or not hosts:
             raise BadInput(f"{path / HOSTS}: all.hosts has no machine", hint=HINT)
         inventory["all"]["hosts"] = {name: dict(said or {}) for name, said in hosts.items()}
         try:
-            words = {key: str(told[key]) for key in ("cluster", "namespace", "job", "sequence", "operation", "entry")}
+            words = {key: str(told[key]) for key in WORDS}
             seconds, through = float(told["deadlineSeconds"]), dict(told.get("through") or {})
         except KeyError as missing:
             raise BadInput(f"{path / OPERATION}: {missing} is missing", hint=HINT) from missing
@@ -70,12 +71,7 @@ class OperationFolder:
         if strange := sorted(set(through) - set(hosts)):
             raise BadInput(f"{path / OPERATION}: through names {', '.join(strange)}, not in {HOSTS}", hint=HINT)
         return OperationFolder(
-            path,
-            **words,
-            deadline_seconds=seconds,
-            through=through,
-            inventory=inventory,
-            variables=_mapping(path / VARIABLES),
+            path, **words, deadline_seconds=seconds, through=through, inventory=inventory, variables=variables
         )
 
 
@@ -92,26 +88,15 @@ def _mapping(file: Path) -> dict[str, Any]:
 def files_of(execution: Execution) -> dict[str, str]:
     """Return the files of an operation's folder but for its keys."""
     groups: dict[str, dict[str, Json]] = {group: {"hosts": {}} for group in GROUPS}
+    hosts: dict[str, Json] = {}
     for host in execution.hosts:
+        where = {"ansible_host": host.address, "ansible_port": host.port, "ansible_user": host.user}
+        hosts[host.name] = {**where, KEY_FILE: key_file(host.key)}
         for group in host.groups:
             groups.setdefault(group, {"hosts": {}})["hosts"][host.name] = {}
-    hosts = {
-        host.name: {
-            "ansible_host": host.address,
-            "ansible_port": host.port,
-            "ansible_user": host.user,
-            KEY_FILE: host.key.file,
-        }
-        for host in execution.hosts
-    }
     operation = {
-        "cluster": execution.cluster,
-        "namespace": execution.namespace,
-        "job": execution.job,
-        "sequence": execution.sequence,
+        **{word: getattr(execution, word) for word in WORDS},
         "attempt": execution.attempt,
-        "operation": execution.operation,
-        "entry": execution.entry,
         "deadlineSeconds": execution.deadline_seconds,
         "digest": execution.digest,
         "through": {host.name: host.through for host in execution.hosts if host.through},

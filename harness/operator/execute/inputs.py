@@ -6,47 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.operator.api.machine import KeyRef
 from harness.operator.api.resources import CLUSTER_LABEL, GROUP, OPERATION_LABEL
+from harness.operator.decide.hosts import Host
 
 RESET = "reset"  # the operation after which nothing is kept of a cluster
+KUBECONFIG = "kubeconfig"  # the file that the playbooks are told to keep; all else that they keep is named after it
 SEQUENCE_LABEL, ATTEMPT_LABEL = f"{GROUP}/sequence", f"{GROUP}/attempt"
-
-
-@dataclass(frozen=True)
-class ExecutionKey:
-    """The private SSH key of a machine: a key of a Secret."""
-
-    name: str
-    key: str = "ssh-privatekey"
-
-    @property
-    def file(self) -> str:
-        """Return where the key lies below the folder of an operation's inputs."""
-        return f"keys/{self.name}/{self.key}"
-
-
-@dataclass(frozen=True)
-class ExecutionHost:
-    """A machine in the inventory of an operation.
-
-    name: in the inventory.  groups: of the inventory.
-    through: the VirtualMachineInstance whose ports KubeVirt forwards to it; "": it is reached at its address.
-    """
-
-    name: str
-    address: str
-    port: int
-    user: str
-    groups: tuple[str, ...]
-    key: ExecutionKey
-    through: str = ""
 
 
 @dataclass(frozen=True)
 class Execution:
     """One attempt at one operation.
 
-    entry: the playbook.  image: of the executor.  digest: of everything that is applied.
+    entry: the playbook.  hosts: reached at their addresses where they have no `through`.
+    image: of the executor.  digest: of everything that is applied.
     variables: of the playbooks, without the paths of files that they keep.
     deadline_seconds: for all of it, from the Job's start on.
     """
@@ -56,7 +30,7 @@ class Execution:
     sequence: int
     operation: str
     entry: str
-    hosts: tuple[ExecutionHost, ...]
+    hosts: tuple[Host, ...]
     image: str
     deadline_seconds: int
     digest: str
@@ -73,6 +47,11 @@ class Execution:
         """Return the labels of everything that is made for it."""
         numbers = {SEQUENCE_LABEL: str(self.sequence), ATTEMPT_LABEL: str(self.attempt)}
         return {CLUSTER_LABEL: self.cluster, OPERATION_LABEL: self.operation, **numbers}
+
+
+def key_file(key: KeyRef) -> str:
+    """Return where a machine's SSH key lies below the folder of an operation's inputs."""
+    return f"keys/{key.name}/{key.key}"
 
 
 def job_name(cluster: str, sequence: int, operation: str, attempt: int = 1) -> str:

@@ -25,7 +25,11 @@ def objects_of(execution: Execution, owner: Json) -> list[Json]:
     Args:
         owner: the Cluster; all of it goes with it.
     """
-    return [*_account(execution, owner), *_files(execution, owner), _job(execution, owner)]
+    objects = [*_account(execution), *_files(execution), _job(execution)]
+    for meta in (body["metadata"] for body in objects):
+        meta["labels"] = {CLUSTER_LABEL: execution.cluster, LABEL_MANAGED: MANAGED_BY, **meta["labels"]}
+        meta["ownerReferences"] = [owner_reference(owner, CLUSTER)]
+    return objects
 
 
 def make(cluster: Cluster, execution: Execution, owner: Json) -> None:
@@ -35,40 +39,27 @@ def make(cluster: Cluster, execution: Execution, owner: Json) -> None:
         InfraRetriable: something of the name is left of another Cluster, and not deleted yet.
     """
     for body in objects_of(execution, owner):
-        kind = KINDS[body["kind"]]
+        kind, name = KINDS[body["kind"]], body["metadata"]["name"]
         if kind in (SERVICE_ACCOUNT, ROLE, ROLE_BINDING):
             ensure(cluster, kind, body)
         elif not cluster.create_if_absent(kind, body):
-            _must_be_ours(cluster, kind, body)
+            found = cluster.get(kind, name, execution.namespace)
+            # The inputs and the state of another Cluster are about other machines.
+            if found is None or (controller_of(found) or {}).get("uid") != owner["metadata"]["uid"]:
+                raise InfraRetriable(
+                    f"{kind.kind} {name} is left of an earlier cluster of the same name",
+                    hint="it is deleted in the background; delete it yourself if it stays",
+                )
 
 
-def _must_be_ours(cluster: Cluster, kind: Resource, body: Json) -> None:
-    """Refuse what an earlier Cluster of the same name has left: its inputs and its state are about other machines."""
-    meta = body["metadata"]
-    found = cluster.get(kind, meta["name"], meta["namespace"])
-    if found is None or (controller_of(found) or {}).get("uid") != meta["ownerReferences"][0]["uid"]:
-        raise InfraRetriable(
-            f"{kind.kind} {meta['name']} is left of an earlier cluster of the same name",
-            hint="it is deleted in the background; delete it yourself if it stays",
-        )
-
-
-def _object(kind: Resource, name: str, execution: Execution, owner: Json, **content: object) -> Json:
-    """Return an object that goes with its cluster."""
-    labels = {CLUSTER_LABEL: execution.cluster, LABEL_MANAGED: MANAGED_BY}
-    made = kind.manifest(name, execution.namespace, labels=labels, **content)
-    made["metadata"]["ownerReferences"] = [owner_reference(owner, CLUSTER)]
-    return made
-
-
-def _account(execution: Execution, owner: Json) -> list[Json]:
-    name = executor_name(execution.cluster)
-    subject = {"kind": "ServiceAccount", "name": name, "namespace": execution.namespace}
+def _account(execution: Execution) -> list[Json]:
+    name, namespace = executor_name(execution.cluster), execution.namespace
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
     role = {"apiGroup": RBAC, "kind": "Role", "name": name}
     return [
-        _object(SERVICE_ACCOUNT, name, execution, owner, automountServiceAccountToken=False),
-        _object(ROLE, name, execution, owner, rules=rules_of(execution)),
-        _object(ROLE_BINDING, name, execution, owner, roleRef=role, subjects=[subject]),
+        SERVICE_ACCOUNT.manifest(name, namespace, labels={}, automountServiceAccountToken=False),
+        ROLE.manifest(name, namespace, labels={}, rules=rules_of(execution)),
+        ROLE_BINDING.manifest(name, namespace, labels={}, roleRef=role, subjects=[subject]),
     ]
 
 
@@ -88,17 +79,16 @@ def _rule(kind: Resource, verbs: list[str], names: list[str], subresource: str =
     return {"apiGroups": [kind.group], "resources": resources, "verbs": verbs, "resourceNames": names}
 
 
-def _files(execution: Execution, owner: Json) -> list[Json]:
-    state = _object(SECRET, state_name(execution.cluster), execution, owner, type="Opaque")
-    inputs = _object(CONFIG_MAP, execution.job, execution, owner, data=files_of(execution), immutable=True)
-    log = _object(CONFIG_MAP, log_name(execution.job), execution, owner)
-    state["metadata"]["labels"][KEEPS_LABEL] = "state"
-    inputs["metadata"]["labels"].update(execution.labels)
-    log["metadata"]["labels"].update({**execution.labels, KEEPS_LABEL: "log"})
-    return [state, inputs, log]
+def _files(execution: Execution) -> list[Json]:
+    job, namespace, labels = execution.job, execution.namespace, execution.labels
+    return [
+        SECRET.manifest(state_name(execution.cluster), namespace, labels={KEEPS_LABEL: "state"}, type="Opaque"),
+        CONFIG_MAP.manifest(job, namespace, labels=labels, data=files_of(execution), immutable=True),
+        CONFIG_MAP.manifest(log_name(job), namespace, labels={**labels, KEEPS_LABEL: "log"}),
+    ]
 
 
-def _job(execution: Execution, owner: Json) -> Json:
+def _job(execution: Execution) -> Json:
     """Return the Job. An evicted pod is made anew by the Job controller; every other end is its last."""
     evicted = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
     spec = {
@@ -110,6 +100,4 @@ def _job(execution: Execution, owner: Json) -> Json:
         "podReplacementPolicy": "Failed",  # never two at a time
         "template": pod_template(execution),
     }
-    job = _object(JOB, execution.job, execution, owner, spec=spec)
-    job["metadata"]["labels"].update(execution.labels)
-    return job
+    return JOB.manifest(execution.job, execution.namespace, labels=execution.labels, spec=spec)

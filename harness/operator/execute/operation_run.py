@@ -17,7 +17,6 @@ from harness.operator.execute.inputs import RESET
 from harness.operator.execute.own_objects import OwnObjects
 from harness.operator.execute.progress import PlayProgress
 from harness.operator.execute.secrets import scrubber_of
-from harness.operator.execute.state import files_in
 from harness.operator.execute.termination import Termination
 from harness.operator.execute.workplace import Workplace
 
@@ -55,13 +54,12 @@ class OperationRun:
         seconds = folder.deadline_seconds - self._own.elapsed()
         _show(f"{folder.operation} of {folder.cluster}: {folder.entry} of {ending.revision()}")
         self._progress.start()
-        listener = Listener(self._begin_play, self._begin_task, lambda line: _show(self._scrub(line)))
         run_playbook(
             given,
             self._playbook,
             timeout=max(seconds - END_SECONDS, seconds * LEAST_SHARE),
             log=place.log,
-            listener=listener,
+            listener=Listener(self._begin_play, self._begin_task, lambda line: _show(self._scrub(line))),
             grace=GRACE_SECONDS,
         )
 
@@ -73,13 +71,15 @@ class OperationRun:
         """
         self._progress.stop()
         close_connections(control_directory(self._folder.job, self._folder.namespace))
-        error = self._keep_state(error)
+        if self._restored:
+            try:
+                self._keep(nothing=error is None and self._folder.operation == RESET)
+            except VmatrixError as failure:
+                _show(f"what the playbook keeps could not be written: {failure.summary}")
+                error = error or failure
         output = self._place.log.read_text(encoding="utf-8", errors="replace") if self._place.log.is_file() else ""
-        if error is None:
-            end = ending.success(output)
-        else:
-            log = f"vmatrix operator log {self._folder.cluster} {self._folder.sequence}"
-            end = ending.failure(error, self._progress, self._place.events, output, log)
+        log = f"vmatrix operator log {self._folder.cluster} {self._folder.sequence}"
+        end = ending.end_of(error, self._progress, self._place.events, output, log)
         end = replace(end, summary=self._scrub(end.summary))
         said = "\n".join(line for line in (f"{end.outcome}: {end.summary}".rstrip(": "), end.hint) if line)
         _show(said)
@@ -97,38 +97,27 @@ class OperationRun:
         self._place.log.unlink(missing_ok=True)
         self._own.restore(self._place.state)
         self._restored = True
-        self._learn()
-
-    def _learn(self) -> None:
-        """Have credentials masked that are kept now."""
-        self._scrub = scrubber_of(self._folder.variables, files_in(self._place.state))
+        self._scrub = scrubber_of(self._folder.variables, self._place.kept())
 
     def _begin_play(self, name: str) -> None:
         """Say it; keep what the play before has left, if that can be done: the end is another chance."""
         self._progress.play, self._progress.task = name, ""
-        self._learn()
         try:
-            self._own.save(files_in(self._place.state))
+            self._keep()
         except VmatrixError as failure:
             _show(f"what the playbook keeps could not be written yet: {failure.summary}")
 
     def _begin_task(self, name: str) -> None:
         self._progress.task = name
 
-    def _keep_state(self, error: VmatrixError | None) -> VmatrixError | None:
-        """Keep what the playbook has left; nothing is left of a cluster that was reset."""
-        if not self._restored:
-            return error
-        if error is None and self._folder.operation == RESET:
-            for name in files_in(self._place.state):
+    def _keep(self, *, nothing: bool = False) -> None:
+        """Keep what the playbook has left, masked from now on; `nothing`: of a cluster that was reset."""
+        if nothing:
+            for name in self._place.kept():
                 (self._place.state / name).unlink()
-        self._learn()
-        try:
-            self._own.save(files_in(self._place.state))
-        except VmatrixError as failure:
-            _show(f"what the playbook keeps could not be written: {failure.summary}")
-            return error or failure
-        return error
+        kept = self._place.kept()
+        self._scrub = scrubber_of(self._folder.variables, kept)
+        self._own.save(kept)
 
 
 def _show(text: str) -> None:

@@ -1,35 +1,28 @@
-"""The objects of the API that an executor may touch; by hand there may be no API, and nothing of this is done."""
+"""The objects of the API that an executor may touch; by hand there may be no API, and nothing of this is done.
+
+What playbooks keep of a cluster "on the controller" is in a Secret while no executor runs: the kubeconfig, how machines
+join, the CA and the client of an external etcd, the access of drains. A playbook that finds none of it makes it anew
+from the control plane; an etcd that lost its first member cannot.
+"""
 
 from __future__ import annotations
 
-import os
+import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.errors import BadInput
+from harness.errors import InfraRetriable
+from harness.files import write_atomically
 from harness.kube.client import ApiFailure, Cluster
-from harness.kube.in_cluster import in_cluster_kubeconfig
+from harness.kube.failures import Json
 from harness.kube.objects import dig, parse_time
-from harness.kube.patience import PATIENT
+from harness.kube.resources import SECRET
 from harness.operator.execute import logs, progress
 from harness.operator.execute.folder import OperationFolder
 from harness.operator.execute.inputs import state_name
-from harness.operator.execute.state import StateSecret
 from harness.operator.execute.termination import Termination
-
-
-def kubeconfig_of_pod(target: Path) -> Path:
-    """Write a kubeconfig of the pod's service account.
-
-    Raises:
-        BadInput: this is no pod, or it has no token.
-    """
-    found = in_cluster_kubeconfig(target, os.environ)
-    if found is None:
-        raise BadInput("this is no pod with a service account", hint="pass --kubeconfig FILE instead of --in-cluster")
-    return found
 
 
 @dataclass(frozen=True)
@@ -39,27 +32,35 @@ class OwnObjects:
     folder: OperationFolder
     cluster: Cluster | None
 
-    @staticmethod
-    def open(folder: OperationFolder, kubeconfig: Path | None) -> OwnObjects:
-        """Open the API that a kubeconfig leads to, if there is one."""
-        found = Cluster.from_kubeconfig(kubeconfig, patience=PATIENT) if kubeconfig is not None else None
-        return OwnObjects(folder, found)
-
-    @property
-    def _state(self) -> StateSecret | None:
-        if self.cluster is None:
-            return None
-        return StateSecret(self.cluster, self.folder.namespace, state_name(self.folder.cluster))
-
     def restore(self, target: Path) -> None:
-        """Write what is kept of the cluster into a folder."""
-        if (state := self._state) is not None:
-            state.restore(target)
+        """Write what is kept of the cluster into a folder.
+
+        Raises:
+            InfraRetriable: there is no such Secret.
+        """
+        if self.cluster is not None:
+            for name, content in (self._state(self.cluster).get("data") or {}).items():
+                write_atomically(target / name, base64.b64decode(content), mode=0o600)
 
     def save(self, files: Mapping[str, bytes]) -> None:
-        """Keep these files of the cluster and no others."""
-        if (state := self._state) is not None:
-            state.save(files)
+        """Keep these files of the cluster and no others; write nothing where they are kept already.
+
+        Raises:
+            InfraRetriable: there is no such Secret.  ApiFailure, Unreachable: it could not be written.
+        """
+        if self.cluster is None:
+            return
+        wanted = {name: base64.b64encode(content).decode() for name, content in sorted(files.items())}
+        for last in (False, True):
+            found = self._state(self.cluster)
+            if (found.get("data") or {}) == wanted:
+                return
+            try:
+                self.cluster.replace(SECRET, {**found, "data": wanted})
+                return
+            except ApiFailure as failure:
+                if last or not failure.conflict:
+                    raise
 
     def annotate(self, value: str) -> None:
         """Say where the operation is."""
@@ -86,3 +87,13 @@ class OwnObjects:
         """Keep the log of the operation, and how it ended."""
         if self.cluster is not None:
             logs.write(self.cluster, self.folder.namespace, self.folder.job, text, end)
+
+    def _state(self, cluster: Cluster) -> Json:
+        name = state_name(self.folder.cluster)
+        found = cluster.get(SECRET, name, self.folder.namespace)
+        if found is None:
+            raise InfraRetriable(
+                f"Secret {name}, which keeps what the playbooks need of the cluster, is gone",
+                hint="the operation is repeated, and the Secret made anew",
+            )
+        return found

@@ -2,14 +2,14 @@
 
 It passes Pod Security `restricted`. Its root is read-only: Ansible and ssh write below /tmp alone. A Secret's files
 belong to root, so the pod's group may read them; ssh takes no key that others may read, so the program copies it.
-https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
 """
 
 from __future__ import annotations
 
 from harness.kube.failures import Json
 from harness.kube.in_cluster import ACCOUNT
-from harness.operator.execute.inputs import Execution, executor_name
+from harness.kube.restricted import container_security, pod_security
+from harness.operator.execute.inputs import Execution, executor_name, key_file
 
 CONTAINER = "executor"
 USER = 65532  # the image's /etc/passwd names it: ssh refuses a user without a name
@@ -24,6 +24,8 @@ OWNER_ONLY, MAY_READ = 0o400, 0o444
 
 def pod_template(execution: Execution) -> Json:
     """Return the template of the pods of an execution's Job."""
+    sources = {"inputs": _inputs(execution), "account": _account()}
+    projected = [{"name": name, "projected": {"defaultMode": MAY_READ, "sources": of}} for name, of in sources.items()]
     return {
         "metadata": {"labels": execution.labels},
         "spec": {
@@ -34,37 +36,29 @@ def pod_template(execution: Execution) -> Json:
             "terminationGracePeriodSeconds": GRACE_SECONDS,
             "nodeSelector": {"kubernetes.io/os": "linux"},
             "dnsPolicy": "Default",  # there may be no cluster DNS; nothing here needs one
-            "securityContext": {
-                "runAsNonRoot": True,
-                "runAsUser": USER,
-                "runAsGroup": USER,
-                "fsGroup": USER,
-                "fsGroupChangePolicy": "OnRootMismatch",
-                "seccompProfile": {"type": "RuntimeDefault"},
-            },
+            "securityContext": {**pod_security(USER), "fsGroup": USER, "fsGroupChangePolicy": "OnRootMismatch"},
             "containers": [_container(execution)],
-            "volumes": [_inputs(execution), _account(), _temporary()],
+            "volumes": [*projected, {"name": "temporary", "emptyDir": {"sizeLimit": "1Gi"}}],
         },
     }
 
 
 def _container(execution: Execution) -> Json:
+    words = ["operator", "execute", "--from", INPUTS, "--work", f"{TEMPORARY}/work", "--report", REPORT, "--in-cluster"]
+    # Ansible has a process for each machine, which shares about half of its memory.
+    processes = min(len(execution.hosts), FORKS)
     return {
         "name": CONTAINER,
         "image": execution.image,
         "imagePullPolicy": "IfNotPresent",
         "command": ["vmatrix"],
-        "args": [
-            *("operator", "execute", "--from", INPUTS),
-            *("--work", f"{TEMPORARY}/work", "--report", REPORT, "--in-cluster"),
-        ],
+        "args": words,
         "env": [{"name": "HOME", "value": TEMPORARY}],
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
+        "securityContext": container_security(),
+        "resources": {
+            "requests": {"cpu": "100m", "memory": f"{128 + 16 * processes}Mi"},
+            "limits": {"memory": f"{512 + 64 * processes}Mi"},
         },
-        "resources": _resources(len(execution.hosts)),
         "terminationMessagePath": REPORT,
         "terminationMessagePolicy": "File",
         "volumeMounts": [
@@ -75,34 +69,21 @@ def _container(execution: Execution) -> Json:
     }
 
 
-def _resources(machines: int) -> Json:
-    """Return what a pod needs: Ansible has a process for each machine, which shares about half of its memory."""
-    processes = min(machines, FORKS)
-    requests = {"cpu": "100m", "memory": f"{128 + 16 * processes}Mi"}
-    return {"requests": requests, "limits": {"memory": f"{512 + 64 * processes}Mi"}}
-
-
-def _inputs(execution: Execution) -> Json:
-    """Return the volume with the operation's files and each machine's key, once."""
-    keys = sorted({host.key for host in execution.hosts}, key=lambda key: key.file)
+def _inputs(execution: Execution) -> list[Json]:
+    """Return the operation's files and each machine's key, once."""
+    keys = {key_file(host.key): host.key for host in execution.hosts}
     secrets = [
-        {"secret": {"name": key.name, "items": [{"key": key.key, "path": key.file, "mode": OWNER_ONLY}]}}
-        for key in keys
+        {"secret": {"name": key.name, "items": [{"key": key.key, "path": path, "mode": OWNER_ONLY}]}}
+        for path, key in sorted(keys.items())
     ]
-    sources = [{"configMap": {"name": execution.job}}, *secrets]
-    return {"name": "inputs", "projected": {"defaultMode": MAY_READ, "sources": sources}}
+    return [{"configMap": {"name": execution.job}}, *secrets]
 
 
-def _account() -> Json:
-    """Return the volume with a token of an hour, where programs in pods look for one."""
+def _account() -> list[Json]:
+    """Return a token of an hour and what belongs to it, as programs in pods look for them."""
     namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
-    sources: list[Json] = [
+    return [
         {"serviceAccountToken": {"path": "token", "expirationSeconds": TOKEN_SECONDS}},
         {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
         {"downwardAPI": {"items": [namespace]}},
     ]
-    return {"name": "account", "projected": {"defaultMode": MAY_READ, "sources": sources}}
-
-
-def _temporary() -> Json:
-    return {"name": "temporary", "emptyDir": {"sizeLimit": "1Gi"}}

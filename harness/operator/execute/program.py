@@ -5,66 +5,72 @@ It begins anew with the same playbook, whatever ended an earlier executor: playb
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import EXIT_OK, HarnessBug, VmatrixError
+from harness.errors import EXIT_OK, BadInput, HarnessBug, VmatrixError
+from harness.kube.client import Cluster
+from harness.kube.in_cluster import in_cluster_kubeconfig
+from harness.kube.patience import PATIENT
 from harness.operator.execute import ending
 from harness.operator.execute.folder import OperationFolder
 from harness.operator.execute.operation_run import OperationRun
-from harness.operator.execute.own_objects import OwnObjects, kubeconfig_of_pod
-
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
-
-@dataclass(frozen=True)
-class ExecuteOptions:
-    """What an executor is told.
-
-    folder: of the inputs.  work: for files of its own.  playbooks: where the entry is.
-    report: the file that gets the termination message.
-    kubeconfig: of the infra cluster; None: there is no API, or this is a pod of that cluster (`in_cluster`).
-    """
-
-    folder: Path
-    work: Path
-    playbooks: Path
-    report: Path | None = None
-    kubeconfig: Path | None = None
-    in_cluster: bool = False
+from harness.operator.execute.own_objects import OwnObjects
+from harness.operator.execute.termination import Termination
 
 
 class _ToldToEnd(BaseException):
     """A signal came; nothing on the way may take it for an error of its own."""
 
 
-def execute(options: ExecuteOptions) -> int:
+def execute(
+    folder: Path,
+    work: Path,
+    playbooks: Path,
+    *,
+    report: Path | None = None,
+    kubeconfig: Path | None = None,
+    in_cluster: bool = False,
+) -> int:
     """Run an operation to its end; return the exit status.
 
     SIGTERM and SIGINT end it early, but not what is done at its end. A container's first process would not be ended by
     them without handlers.
+
+    Args:
+        folder: of the inputs.  work: for files of its own.  playbooks: where the entry is.
+        report: the file that gets the termination message.
+        kubeconfig: of the infra cluster; None: there is no API, or this is a pod of that cluster (`in_cluster`).
     """
     runs: list[OperationRun] = []
 
     def run() -> None:
-        folder = OperationFolder.load(options.folder)
-        kubeconfig = kubeconfig_of_pod(options.work / "api") if options.in_cluster else options.kubeconfig
-        runs.append(OperationRun(folder, options.playbooks, options.work, OwnObjects.open(folder, kubeconfig)))
-        runs[0].run(kubeconfig)
+        given = OperationFolder.load(folder)
+        path = _kubeconfig_of_pod(work / "api") if in_cluster else kubeconfig
+        cluster = Cluster.from_kubeconfig(path, patience=PATIENT) if path is not None else None
+        runs.append(OperationRun(given, playbooks, work, OwnObjects(given, cluster)))
+        runs[0].run(path)
 
     error = _error_of(run)
     if runs:
         end, error = runs[0].finish(error)
     elif error is not None:
-        end = ending.before_anything(error)
+        end = Termination("failed", error.blame, summary=error.summary, hint=error.hint, revision=ending.revision())
         sys.stderr.write(f"{error.summary}\n{error.hint}\n")
-    if options.report is not None:
-        options.report.write_text(end.to_text(), encoding="utf-8")  # a pod's is mounted: nothing can take its place
+    if report is not None:
+        report.write_text(end.to_text(), encoding="utf-8")  # a pod's is mounted: nothing can take its place
     return EXIT_OK if error is None else error.exit_code
+
+
+def _kubeconfig_of_pod(target: Path) -> Path:
+    found = in_cluster_kubeconfig(target, os.environ)
+    if found is None:
+        raise BadInput("this is no pod with a service account", hint="pass --kubeconfig FILE instead of --in-cluster")
+    return found
 
 
 def _error_of(run: Callable[[], None]) -> VmatrixError | None:
@@ -77,7 +83,7 @@ def _error_of(run: Callable[[], None]) -> VmatrixError | None:
             heard = True
             raise _ToldToEnd
 
-    for number in SIGNALS:
+    for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, leave)
     try:
         run()

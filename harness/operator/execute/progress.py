@@ -30,12 +30,10 @@ class PlayProgress:
     play: str = ""
     task: str = ""
     _ended: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Begin to tell."""
-        self._thread = threading.Thread(target=self._tell, name="progress", daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._tell, name="progress", daemon=True).start()
 
     def stop(self) -> None:
         """Tell no more. What a request under way does is of no interest then."""

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Literal, get_args
+from dataclasses import asdict, dataclass, field, replace
+from typing import Literal
+
+from pydantic import TypeAdapter, ValidationError
 
 Outcome = Literal["succeeded", "failed", "interrupted"]
 MOST_BYTES = 4096  # of a container's message; a kubelet cuts what is longer
@@ -53,16 +55,12 @@ class Termination:
     def parse(text: str) -> Termination | None:
         """Read a message; None where it is none: the program was killed, or is another one."""
         try:
-            said = json.loads(text)
-        except ValueError:
+            return MESSAGE.validate_json(text)
+        except ValidationError:
             return None
-        if not isinstance(said, dict) or said.get("outcome") not in get_args(Outcome):
-            return None
-        known = {one.name for one in fields(Termination)} - {"recap"}
-        words = {key: str(value) for key, value in said.items() if key in known}
-        recap = said.get("recap")
-        hosts = {str(key): str(value) for key, value in recap.items()} if isinstance(recap, dict) else {}
-        return Termination(**words, recap=hosts)  # type: ignore[arg-type] # outcome is one of them
+
+
+MESSAGE = TypeAdapter(Termination)
 
 
 def clipped(text: str, most: int) -> str:

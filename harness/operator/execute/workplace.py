@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,31 +14,20 @@ from harness.kube.tunnels import Tunnels
 from harness.machines.access import control_directory, ssh_options
 from harness.machines.runner.given import PlaybookInputs
 from harness.operator.execute.folder import KEY_FILE, OperationFolder
-from harness.operator.execute.state import KUBECONFIG
+from harness.operator.execute.inputs import KUBECONFIG
 
 SSH_PORT = 22  # where an inventory names none
 
 
-@dataclass(frozen=True)
 class Workplace:
-    """The folder of one run of an executor."""
+    """The folder of one run of an executor.
 
-    path: Path
+    state: the folder of what the playbooks keep.  log: all that Ansible prints.  events: the playbook's failures.
+    """
 
-    @property
-    def state(self) -> Path:
-        """Return the folder of what the playbooks keep."""
-        return self.path / "state"
-
-    @property
-    def log(self) -> Path:
-        """Return the file of everything that Ansible prints."""
-        return self.path / "ansible.log"
-
-    @property
-    def events(self) -> Path:
-        """Return the file of the playbook's failures."""
-        return self.path / "failures.jsonl"
+    def __init__(self, path: Path) -> None:
+        self.path, self.state = path, path / "state"
+        self.log, self.events = path / "ansible.log", path / "failures.jsonl"
 
     def prepare(self, folder: OperationFolder, kubeconfig: Path | None) -> PlaybookInputs:
         """Write all files; return what the playbook is given.
@@ -52,13 +40,17 @@ class Workplace:
         """
         for made in (self.path, self.state, self.path / "keys"):
             made.mkdir(mode=0o700, parents=True, exist_ok=True)
-        hosts, variables = self.path / "hosts.yml", self.path / "extra-vars.yml"
         tunnels = self._tunnels(folder, kubeconfig)
         for name, said in folder.hosts.items():
             if KEY_FILE in said:
                 self._with_key(name, said, folder, tunnels if name in folder.through else None)
+        kept = {
+            "cluster_kubeconfig_path": str(self.state / KUBECONFIG),
+            "cluster_etcd_snapshot_path": str(self.path / "etcd-snapshot.db"),
+        }
+        hosts, variables = self.path / "hosts.yml", self.path / "extra-vars.yml"
         write_atomically(hosts, yaml.safe_dump(folder.inventory, sort_keys=False, width=200))
-        write_atomically(variables, yaml.safe_dump(self.variables(folder), width=200), mode=0o600)
+        write_atomically(variables, yaml.safe_dump({**folder.variables, **kept}, width=200), mode=0o600)
         return PlaybookInputs(
             hosts=hosts,
             variables=variables,
@@ -69,11 +61,10 @@ class Workplace:
             tunnels=tunnels,
         )
 
-    def variables(self, folder: OperationFolder) -> dict[str, Any]:
-        """Return the operation's variables with the paths of what the playbooks keep."""
-        snapshot = str(self.path / "etcd-snapshot.db")
-        own = {"cluster_kubeconfig_path": str(self.state / KUBECONFIG), "cluster_etcd_snapshot_path": snapshot}
-        return {**folder.variables, **own}
+    def kept(self) -> dict[str, bytes]:
+        """Return what the playbooks have kept, by the file's name."""
+        found = (path for path in sorted(self.state.iterdir()) if path.is_file() and path.name.startswith(KUBECONFIG))
+        return {path.name: path.read_bytes() for path in found}
 
     def _with_key(self, name: str, said: dict[str, Any], folder: OperationFolder, tunnels: Path | None) -> None:
         """Have a machine reached with a copy of its key that nobody else can read: ssh refuses any other."""

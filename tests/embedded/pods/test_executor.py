@@ -15,10 +15,12 @@ from harness.kube.ensure import ensure
 from harness.kube.objects import is_condition, phase
 from harness.kube.resources import CRD, JOB, NAMESPACE, POD, SECRET
 from harness.operator.api.crds import crds
+from harness.operator.api.machine import KeyRef
 from harness.operator.api.resources import CLUSTER
+from harness.operator.decide.hosts import Host
 from harness.operator.execute import logs
 from harness.operator.execute.follow import show_log
-from harness.operator.execute.inputs import Execution, ExecutionHost, ExecutionKey
+from harness.operator.execute.inputs import Execution
 from harness.operator.execute.objects import make
 from harness.operator.execute.pod_end import of_pod
 from harness.operator.execute.termination import Termination
@@ -58,8 +60,8 @@ def owner(cluster: Cluster, namespace: str) -> dict[str, Any]:
 
 def operation(namespace: str, image: str, sequence: int, address: str, through: str) -> Execution:
     """Return an operation that readies a machine for Ansible."""
-    key = ExecutionKey("machines-ssh")
-    host = ExecutionHost("vm", address, 22, "debian", ("control_plane", "node"), key, through)
+    key = KeyRef(name="machines-ssh")
+    host = Host("vm", "vm", "all", ("control_plane", "node"), address, 22, "debian", key, through)
     return Execution(
         NAME, namespace, sequence, "deploy", "bootstrap-os.yml", (host,), image, DEADLINE_SECONDS, "digest"
     )

@@ -9,10 +9,10 @@ from harness.kube.portforward import PORT_FORWARD
 from harness.kube.resources import CONFIG_MAP, JOB, SECRET
 from harness.operator import rights
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE_SET
-from harness.operator.execute.inputs import Execution, ExecutionHost, ExecutionKey
 from harness.operator.execute.objects import rules_of
 from harness.operator.registry import NAMES, PARTS
 from harness.operator.roles import rules
+from tests.unit.operator.execute.operations import execution, host
 
 
 def verbs(found: tuple[Right, ...]) -> dict[str, set[str]]:
@@ -57,12 +57,10 @@ def test_a_status_has_its_writers_and_no_other(kind: object, writers: set[str]) 
 
 def test_whoever_makes_executors_has_all_that_they_get() -> None:
     """The API refuses a role with more than its maker has."""
-    key = ExecutionKey("keys", "ssh-privatekey")
-    host = ExecutionHost("m-0", "10.0.0.1", 22, "root", ("node",), key, "instance")
-    execution = Execution("guest", "ns", 1, "deploy", "cluster.yml", (host,), "image", 60, "digest")
+    made = execution(hosts=(host("m-0", through="instance"),))
     (install,) = [part for part in PARTS if part.name == "clusterinstall"]
     mine = verbs(rights.rights_of(install))
-    wanted = rules_of(execution)
+    wanted = rules_of(made)
     assert len(wanted) == 4
     for rule in wanted:
         (group,), (about,) = rule["apiGroups"], rule["resources"]

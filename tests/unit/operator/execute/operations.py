@@ -9,17 +9,18 @@ from typing import Any
 
 import yaml
 
+from harness.operator.api.machine import KeyRef
+from harness.operator.decide.hosts import Host
 from harness.operator.execute.folder import HOSTS, KEY_FILE, files_of
-from harness.operator.execute.inputs import Execution, ExecutionHost, ExecutionKey
+from harness.operator.execute.inputs import Execution, key_file
 
 OWNER = {"metadata": {"name": "prod", "uid": "5d7c0c5e-0000-4000-8000-000000000001"}}
 
 
-def host(name: str, address: str = "10.9.9.2", *groups: str, through: str = "") -> ExecutionHost:
+def host(name: str, address: str = "10.9.9.2", *groups: str, through: str = "") -> Host:
     """Return a machine; with a key of its own."""
-    return ExecutionHost(
-        name, address, 22, "debian", groups or ("control_plane",), ExecutionKey(f"{name}-ssh"), through
-    )
+    key = KeyRef(name=f"{name}-ssh")
+    return Host(name, f"machine-{name}", "set", groups or ("control_plane",), address, 22, "debian", key, through)
 
 
 def execution(**changes: Any) -> Execution:
@@ -53,7 +54,7 @@ def write_folder(path: Path, made: Execution, *, local: bool = False) -> Path:
         (path / HOSTS).write_text(yaml.safe_dump(inventory), encoding="utf-8")
     else:
         for one in made.hosts:
-            key = path / one.key.file
+            key = path / key_file(one.key)
             key.parent.mkdir(parents=True, exist_ok=True)
             key.write_text(f"key of {one.name}\n", encoding="utf-8")
             key.chmod(0o440)

@@ -32,12 +32,12 @@ def at(play: str, task: str) -> PlayProgress:
 
 def test_a_failure_is_told_where_it_was_and_not_where_others_had_come(tmp_path: Path) -> None:
     path = events(tmp_path / "events", "failed")
-    end = ending.failure(ProductError("no", paths=[LOG]), at("Nodes", "Join"), path, "", SHOW)
+    end = ending.end_of(ProductError("no", paths=[LOG]), at("Nodes", "Join"), path, "", SHOW)
     assert (end.play, end.task, end.host) == ("Etcd", "Start", "cp-0")
 
 
 def test_an_end_without_a_failure_is_told_with_the_last_that_began(tmp_path: Path) -> None:
-    end = ending.failure(ending.ExecutorInterrupted(), at("Nodes", "Join"), tmp_path / "none", "", SHOW)
+    end = ending.end_of(ending.ExecutorInterrupted(), at("Nodes", "Join"), tmp_path / "none", "", SHOW)
     assert (end.outcome, end.play, end.task, end.host) == ("interrupted", "Nodes", "Join", "")
 
 
@@ -51,13 +51,14 @@ def test_an_end_without_a_failure_is_told_with_the_last_that_began(tmp_path: Pat
     ],
 )
 def test_a_hint_leads_to_what_is_there_still(error: VmatrixError, event: str, hint: str, tmp_path: Path) -> None:
-    found = ending.failure(error, at("", ""), events(tmp_path / "events", event), "", SHOW)
+    found = ending.end_of(error, at("", ""), events(tmp_path / "events", event), "", SHOW)
     assert found.hint == hint
     assert found.blame == error.blame
 
 
-def test_an_image_names_its_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_names_its_commit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    output = "cp-0 : ok=1 changed=0 unreachable=0 failed=0"
     monkeypatch.setenv(ending.REVISION, "v1-7-gabc")
-    assert ending.success("cp-0 : ok=1 changed=0 unreachable=0 failed=0").revision == "v1-7-gabc"
+    assert ending.end_of(None, at("", ""), tmp_path, output, SHOW).revision == "v1-7-gabc"
     monkeypatch.delenv(ending.REVISION)
     assert ending.revision()

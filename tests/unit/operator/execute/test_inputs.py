@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.operator.execute.inputs import ExecutionKey, log_name
+from harness.operator.api.machine import KeyRef
+from harness.operator.execute.inputs import key_file, log_name
 from tests.unit.operator.execute.operations import execution
 
 
@@ -17,5 +18,5 @@ def test_an_attempt_has_one_name(attempt: int, name: str) -> None:
 
 
 def test_keys_of_two_secrets_do_not_share_a_file() -> None:
-    assert ExecutionKey("a", "id").file == "keys/a/id"
-    assert ExecutionKey("a", "id").file != ExecutionKey("b", "id").file
+    assert key_file(KeyRef(name="a", key="id")) == "keys/a/id"
+    assert key_file(KeyRef(name="a", key="id")) != key_file(KeyRef(name="b", key="id"))
