@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,8 @@ from harness.errors import BadInput, InfraError, InfraRetriable, ProductError, V
 from harness.kube.client import Cluster
 from harness.kube.forwarder import Forwarder
 from harness.kube.tunnels import Tunnels
-from harness.machines import inventory, ways
+from harness.machines import folders, inventory, ways
+from harness.machines.access import close_connections, control_directory
 from harness.model import Cell, Environment, GuestCluster, Phase
 from harness.until import Deadline
 
@@ -48,6 +50,7 @@ class Life:
     sightings: tuple[Sighting, ...] = ()  # of the machines as they came up
     checks_failed: list[str] = field(default_factory=list)
     _forwarder: Forwarder | None = None
+    _held: ExitStack = field(default_factory=ExitStack)  # its folder on this host
 
     @property
     def cell(self) -> Cell:
@@ -72,9 +75,16 @@ class Life:
         return self.environment
 
     def _provision(self) -> Environment:
+        owner = folders.Owner(str(self.site.kubeconfig), time.time() + self.site.expiry_hours * 3600)
+        self._held.enter_context(folders.held(self._folder, owner))
         made: Environment = self._step("provision", lambda: provision.provision(self.site, self.attempt, self.steps))
         self.sightings = sight(self.site.cluster, self.attempt.place, made.machines)
         return made
+
+    @property
+    def _folder(self) -> Path:
+        """Return the cell's folder of SSH sockets on this host."""
+        return control_directory(self.attempt.run, self.cell.id)
 
     def _start_over(self) -> None:
         """Go on in a fresh namespace; the first attempt's traces stay in the report and in its directory."""
@@ -232,6 +242,8 @@ class Life:
         with self.steps.step("teardown"):
             selection = CellSelector(run=self.attempt.run, cell=self.cell.id, namespace=self.site.namespace)
             reap(self.site.cluster, selection, seconds=self.site.timeouts.teardown)
+            close_connections(self._folder)  # also of a cell that has nothing in the infra cluster
+            self._held.close()
         self.attempt.files.remove_secrets()  # they open nothing any more
         self.torn_down = True
 

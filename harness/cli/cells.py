@@ -19,6 +19,7 @@ from harness.cell.labels import is_label_value, own_project
 from harness.cli.options import CLUSTER, AsJson, Given, settings_of, takes
 from harness.cli.output import folding, wide_console
 from harness.errors import BadInput
+from harness.machines import folders
 from harness.paths import project_dir
 from harness.plan.goal import nowhere
 from harness.plan.lock import not_runnable
@@ -197,6 +198,7 @@ def reap(
         )
     else:
         gone = teardown.reap(cluster, selection, seconds=seconds, on_gone=_print_deleted)
+    folders.sweep()
     out.print(f"{len(gone)} {'cell' if len(gone) == 1 else 'cells'} deleted" if gone else "no cells to delete")
 
 

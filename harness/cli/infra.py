@@ -80,7 +80,7 @@ def up(given: Given, options: UpOptions, name: InstanceName = "default") -> None
 @takes("provider")
 def down(given: Given, name: InstanceName = "default") -> None:
     """Delete an instance and all its machines."""
-    _instance(providers.holder(name, given["provider"]), name).down()
+    providers.take_down(_instance(providers.holder(name, given["provider"]), name))
     out.print(f"infra {name} is down")
 
 

@@ -72,7 +72,7 @@ def _infra_down(context: JobContext) -> VmatrixError | None:
         return None
     try:
         settings = context.project.settings
-        providers.of(settings).instance(Opening(settings)).down()
+        providers.take_down(providers.of(settings).instance(Opening(settings)))
     except (Leaked, InfraError) as error:
         return error
     return None
@@ -98,7 +98,7 @@ def reap(context: JobContext, *, console: Console) -> None:
         oldest = settings.expiry_hours * 3600 + timeouts.job_prepare + timeouts.admission
         names = provider.stale_instances(PREFIX, oldest)
         for name in names:
-            provider.instance(Opening(settings.model_copy(update={"infra_name": name}))).down()
+            providers.take_down(provider.instance(Opening(settings.model_copy(update={"infra_name": name}))))
             console.print(f"gone: infra {name}", markup=False)
         console.print(f"{len(names)} embedded infrastructures removed", markup=False)
         return

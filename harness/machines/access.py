@@ -28,6 +28,7 @@ DIES_WITH_US = ("setpriv", "--pdeathsig", "TERM")
 CLOUD_INIT_RECOVERABLE = 2  # `cloud-init status`: done, with warnings
 ALIVE_SECONDS = 3.0  # between looks at a machine's instance while there is no login
 KNOCK_SECONDS = 2.0  # for a connection to a machine's SSH port, tried again until the deadline
+PREFIX = "vmx-"  # of the names of cells' folders
 CLOSE_SECONDS = 10.0  # for an SSH master on this host to end
 
 
@@ -37,7 +38,7 @@ def control_directory(run_id: str, cell: str) -> Path:
     Deterministic, so that the reaper finds it; short, because a socket's path has at most 107 bytes (unix(7)).
     """
     digest = hashlib.sha256(f"{run_id}/{cell}".encode()).hexdigest()[:8]
-    return Path(tempfile.gettempdir()) / f"vmx-{digest}"
+    return Path(tempfile.gettempdir()) / f"{PREFIX}{digest}"
 
 
 def ssh_options(

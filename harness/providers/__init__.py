@@ -10,7 +10,7 @@ from harness.infra.kubeconfig import NAME as KUBECONFIG
 from harness.providers.definition import Definition, InstanceProvider, Opening
 from harness.providers.kubeconfig import use_of
 from harness.providers.offered import offer_of, refuse_unusable
-from harness.providers.on_host import KUBERNETES
+from harness.providers.on_host import KUBERNETES, take_down
 from harness.providers.registry import holder, named, names, of
 from harness.providers.site import (
     golden_image,
@@ -48,6 +48,7 @@ __all__ = [
     "refuse_unusable",
     "spoken",
     "store_of",
+    "take_down",
     "trial_of",
     "use_of",
 ]

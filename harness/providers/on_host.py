@@ -15,6 +15,7 @@ from harness.infra.host import room
 from harness.infra.host.config import UP_SECONDS, HostConfig
 from harness.infra.host.instance import not_up
 from harness.infra.host.layout import Layout, instances_dir, layout_of
+from harness.machines import folders
 from harness.model import Cell
 from harness.providers.definition import MOST_WORKERS, Definition, InstanceProvider, Opening
 from harness.spec.models import Timeouts
@@ -62,6 +63,17 @@ class OnHost(Definition):
         """Return the names with a prefix of the instances that were not changed for so long."""
         folders = instances_dir(self.name).glob(f"{prefix}*/")
         return sorted(folder.name for folder in folders if time.time() - folder.stat().st_mtime > seconds)
+
+
+def take_down(instance: InstanceProvider) -> None:
+    """Remove an instance, and what its cells have on this host of runs that were killed.
+
+    Raises:
+        Leaked: something could not be removed; the rest was.
+    """
+    kubeconfig = instance.kubeconfig().resolve()
+    instance.down()
+    folders.sweep(kubeconfig)
 
 
 def supplied(layout: Layout, supply: Supply, needed: Sequence[Ref], timeouts: Timeouts | None) -> HostConfig:

@@ -24,6 +24,7 @@ from harness.cell.site import Site
 from harness.cell.steps import describe
 from harness.cell.teardown import reap
 from harness.errors import EXIT_OK, BadInput, Leaked, VmatrixError
+from harness.machines import folders
 from harness.model import Cell
 from harness.record import Recorder
 from harness.report import interruption, outputs, records, terminal
@@ -112,6 +113,7 @@ class Run:
             ),
         )
         self.live = Live(self.console, gitlab=in_gitlab(), parallel=self.parallel > 1, cells=len(plan.cells))
+        folders.sweep()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
         self._site = providers.open_site(plan.project, plan.cells, progress=self.live.on_progress)

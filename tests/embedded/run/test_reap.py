@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Iterator
@@ -12,10 +13,15 @@ import pytest
 from harness.cell.found import CellSelector, find
 from harness.cell.labels import namespace_name
 from harness.cell.teardown import reap
+from harness.infra.host import processes as programs
 from harness.kube import Cluster
 from harness.kube.resources import NAMESPACE
+from harness.machines.access import control_directory
 from harness.model import LABEL_ATTEMPT, LABEL_CELL, LABEL_EXPIRES, LABEL_MANAGED, LABEL_RUN, MANAGED_BY, Cell
-from tests.embedded.run.conftest import TEARDOWN_SECONDS, Nothing, Start
+from harness.proc import Service
+from tests.embedded.conftest import Instances
+from tests.embedded.run import runs
+from tests.embedded.run.conftest import TEARDOWN_SECONDS, Nothing, Start, processes
 from tests.embedded.run.runs import vmatrix
 
 HOUR = 3600
@@ -79,3 +85,24 @@ def test_a_killed_run_is_seen_and_taken_away_with_a_kubeconfig(
     assert (reaped.code, reaped.stdout.splitlines()[-1]) == (0, "1 cell deleted"), reaped.stderr
     nothing_left(run)
     assert vmatrix("status", *kubeconfig_options, cwd=tmp_path).stdout == "no cells in the infra cluster\n"
+
+
+def test_an_infra_cluster_that_died_takes_the_folders_of_a_killed_run_with_it(
+    instances: Instances, single: Cell, tmp_path: Path
+) -> None:
+    infra = instances("died")
+    infra.up()
+    run = runs.start(tmp_path, "tdied1", infra.layout.name)
+    control = control_directory(run.id, single.id)
+    run.wait_for("step-start", "provision", "login")
+    runs.wait_until(control.is_dir, "the folder is there")
+    run.send(signal.SIGKILL)
+    assert run.end().code == 137
+    for name in programs.recorded(infra.layout):
+        service = Service.load(infra.layout.pidfile(name))
+        assert service is not None
+        os.killpg(service.pid, signal.SIGKILL)
+    down = vmatrix("infra", "down", "--name", infra.layout.name, cwd=tmp_path)
+    assert down.code == 0, down.stderr
+    assert not control.exists()
+    assert processes(str(control)) == []
