@@ -106,8 +106,16 @@ class Definition(ABC):
         which = ["--provider", self.name] if self.name != _default("provider") else []
         return [*which, *(word for name, v in changed.items() for word in ("--" + name.replace("_", "-"), str(v)))]
 
-    def most_cells(self, cells: Sequence[Cell]) -> int:
-        """Return how many of the cells could run at once at most, before anything is known of the infra cluster."""
+    def pods_mib(self, settings: Settings, needs: frozenset[Feature]) -> int:
+        """Return the memory in MiB of a machine that runs pods, if this host has to start one for these needs."""
+        return 0
+
+    def most_cells(self, cells: Sequence[Cell], pods_mib: int) -> int:
+        """Return how many of the cells could run at once at most, before anything is known of the infra cluster.
+
+        Args:
+            pods_mib: what a machine that runs pods takes of this host besides.
+        """
         return MOST_WORKERS
 
     @abstractmethod
@@ -118,8 +126,12 @@ class Definition(ABC):
             BadInput: a setting that the provider needs is missing, or a kubeconfig cannot be used.
         """
 
-    def lacking(self, cells: Sequence[Cell]) -> list[Finding]:
-        """Return why the largest of the cells cannot run, where that is known before anything starts."""
+    def lacking(self, cells: Sequence[Cell], pods_mib: int) -> list[Finding]:
+        """Return why the largest of the cells cannot run, where that is known before anything starts.
+
+        Args:
+            pods_mib: what a machine that runs pods takes of this host besides.
+        """
         return []
 
     def machines_like(self, settings: Settings) -> str:

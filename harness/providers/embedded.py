@@ -18,17 +18,19 @@ from harness.artifacts.supply import Supply
 from harness.infra.cluster.checks import Use
 from harness.infra.embedded.provider import NAME, EmbeddedProvider
 from harness.infra.findings import Finding
-from harness.infra.host import preflight, record
+from harness.infra.host import preflight, processes, record, room, services
 from harness.infra.host.layout import layout_of
-from harness.infra.pods.machine import BootDisk
+from harness.infra.pods.machine import MEMORY_MIB, BootDisk
 from harness.paths import MATRIX, packaged_dir
 from harness.providers.definition import Opening
 from harness.providers.on_host import KUBERNETES, OnHost, supplied
+from harness.spec.base import Feature
 from harness.spec.models import Timeouts
 from harness.spec.project import TEMPLATES
 from harness.spec.settings import Settings
 
 PODS_IMAGE = "debian-13"
+PODS: Feature = "pods"
 
 
 class EmbeddedDefinition(OnHost):
@@ -37,12 +39,12 @@ class EmbeddedDefinition(OnHost):
     name = NAME
     control_plane = KUBERNETES
     per_job = True
-    choices = frozenset({"pods"})
+    choices = frozenset({PODS})
 
     def instance(self, opening: Opening) -> EmbeddedProvider:
         """Return the embedded infrastructure that the settings name."""
         made = record.load(layout_of(opening.settings.infra_name, NAME))
-        wanted = "pods" in opening.needs or bool(opening.choices.get("pods"))
+        wanted = PODS in opening.needs or bool(opening.choices.get(PODS))
         return embedded_provider(
             opening.settings.infra_name,
             opening.store,
@@ -56,8 +58,22 @@ class EmbeddedDefinition(OnHost):
 
     def check(self, settings: Settings, memory_mib: int | None, use: Callable[[], Use]) -> tuple[str, list[Finding]]:
         """Look at this host."""
-        memory = preflight.CONTROL_PLANE_MIB + (memory_mib or 0)
-        return "this host", preflight.check_host(memory_mib=memory)
+        memory, pods_mib = preflight.CONTROL_PLANE_MIB + (memory_mib or 0), self.pods_mib(settings, frozenset())
+        found = preflight.check_host(memory_mib=memory, pods_mib=pods_mib)
+        more = 0 if pods_mib else self.pods_mib(settings, frozenset({PODS}))
+        return "this host", [*found, *room.advise_pods(memory, more)]
+
+    def pods_mib(self, settings: Settings, needs: frozenset[Feature]) -> int:
+        """Return the memory of the machine that runs pods: all that its pods may come to use, unless it runs already.
+
+        What it uses then is not available any more, and the infra cluster counts what it may use.
+        """
+        layout = layout_of(settings.infra_name, NAME)
+        made = record.load(layout)
+        has = made is not None and made.pods
+        if has and made is not None and made.usable and processes.runs(layout, services.KUBEVIRT):
+            return 0
+        return MEMORY_MIB if has or PODS in needs else 0
 
 
 def embedded_provider(

@@ -40,16 +40,16 @@ class OnHost(Definition):
             raise not_up(self.name, settings.infra_name, BadInput)
         return path, None
 
-    def most_cells(self, cells: Sequence[Cell]) -> int:
+    def most_cells(self, cells: Sequence[Cell], pods_mib: int) -> int:
         """Return how many of the smallest cells fit into this host's free memory."""
         smallest = min(sum(m.memory_mib for m in cell.machines) for cell in cells)
-        return max(1, min(MOST_WORKERS, room.memory_available_mib() // smallest))
+        return max(1, min(MOST_WORKERS, (room.memory_available_mib() - pods_mib) // smallest))
 
-    def lacking(self, cells: Sequence[Cell]) -> list[Finding]:
+    def lacking(self, cells: Sequence[Cell], pods_mib: int) -> list[Finding]:
         """Look whether this host has the memory and the disk space for the largest of the cells."""
         largest = max(sum(m.memory_mib for m in cell.machines) for cell in cells)
         most = max(len(cell.machines) for cell in cells)
-        return [*room.check_memory(largest), *room.check_disks(paths.state_dir(), most)]
+        return [*room.check_memory(largest, pods_mib=pods_mib), *room.check_disks(paths.state_dir(), most)]
 
     def refuse_unusable(self, settings: Settings) -> None:
         """Refuse a name that no instance can have."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from harness.embedded.node.placement import MACHINES_ONLY
 from harness.infra.cluster.nodes import ENDED, MIB, SCHEDULABLE, quantity, usable
+from harness.infra.pods.machine import NAMESPACE_NAME
 from harness.kube import ApiFailure, Cluster
 from harness.kube.client import Json
 from harness.kube.resources import NODE, POD, RESOURCE_QUOTA
@@ -33,7 +34,7 @@ LASTING_OWNERS = frozenset({"DaemonSet", "Node"})  # whose pods stay on a node w
 class Bound:
     """A pod that counts: its node ("" while it has none), what it asks for, whose cell's machine it is ("" of none).
 
-    lasting: it stays on its node for as long as the node does.
+    lasting: it stays on its node for as long as the node does; as the machine that runs the infra cluster's own pods.
     """
 
     node: str
@@ -143,7 +144,8 @@ def _bound(pod: Json) -> Bound:
         request=request_of(pod["spec"]),
         run=labels.get(LABEL_RUN, "") if machine else "",
         cell=labels.get(LABEL_CELL, "") if machine else "",
-        lasting=any(owner.get("kind") in LASTING_OWNERS for owner in meta.get("ownerReferences") or []),
+        lasting=meta.get("namespace") == NAMESPACE_NAME
+        or any(owner.get("kind") in LASTING_OWNERS for owner in meta.get("ownerReferences") or []),
     )
 
 

@@ -20,6 +20,7 @@ from harness.plan import make_cell
 from harness.rundir import RunDir
 from harness.schedule import shards
 from harness.session.choice import LAST, choose, failures, find_run
+from harness.spec.needs import needed
 from harness.spec.options import RunRequest
 from harness.spec.project import Project
 from harness.spec.settings import load_settings
@@ -65,7 +66,10 @@ class RunPlan:
 
     def most_at_once(self) -> int:
         """Return how many workers are worth starting: admission decides how many of them have a cell at a time."""
-        return max(1, min(len(self.cells), providers.of(self.project.settings).most_cells(self.cells)))
+        settings = self.project.settings
+        provider = providers.of(settings)
+        pods_mib = provider.pods_mib(settings, needed(self.project.spec, self.cells))
+        return max(1, min(len(self.cells), provider.most_cells(self.cells, pods_mib)))
 
     def suites(self) -> frozenset[str] | None:
         """Return the suites of the tier, None (all) without a tier."""

@@ -17,7 +17,7 @@ from harness.infra.host.layout import Layout
 from harness.infra.host.program import HostProgram
 from harness.infra.host.status import InstanceStatus, with_problems
 from harness.infra.pods import apart, join
-from harness.infra.pods.machine import BootDisk, PodsMachine
+from harness.infra.pods.machine import MEMORY_MIB, BootDisk, PodsMachine
 from harness.kube.client import Cluster
 from harness.model import Access
 
@@ -76,7 +76,8 @@ class EmbeddedProvider(Occupant):
         """Return what this host lacks to start those programs of the instance that do not run."""
         found = self.host.record
         if found is None:
-            return preflight.check_host(needs_build=not self.host.config.prepared())
+            pods_mib = MEMORY_MIB if self.runs_pods else 0
+            return preflight.check_host(needs_build=not self.host.config.prepared(), pods_mib=pods_mib)
         dead = [name for name in self.host.dead(self.programs(found.index)) if name in PORTS]
         return preflight.check_host(address=address_of(found.index), programs=dead, needs_build=False)
 

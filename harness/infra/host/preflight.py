@@ -32,6 +32,7 @@ def check_host(
     address: str | None = None,
     programs: Collection[str] = tuple(addresses.PORTS),
     memory_mib: int = CONTROL_PLANE_MIB,
+    pods_mib: int = 0,
     state: Path | None = None,
     cache: Path | None = None,
     needs_build: bool = True,
@@ -42,6 +43,7 @@ def check_host(
         address: the address whose ports must be free; None when the instance will get a fresh one.
         programs: those that will be started, whose ports must be free.
         memory_mib: the memory that must be free.
+        pods_mib: the same for a machine that runs pods, besides.
         state, cache: folders whose file systems need room; by default those of vmatrix.
         needs_build: whether the artifacts have to be made first, which takes more room.
     """
@@ -53,7 +55,7 @@ def check_host(
         *check_programs(needs_build=needs_build),
         *check_inotify(),
         *check_ports({name: addresses.PORTS[name] for name in programs}, address),
-        *room.check_memory(memory_mib),
+        *room.check_memory(memory_mib, pods_mib=pods_mib),
         *room.check_disk(state, STATE_GIB, "machines' disks are stored there"),
         *(room.check_disk(cache, CACHE_GIB, "binaries and images are built there") if needs_build else []),
     ]

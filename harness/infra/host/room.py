@@ -17,16 +17,32 @@ def memory_available_mib(meminfo: Path = Path("/proc/meminfo")) -> int:
     return int(fields["MemAvailable"].split()[0]) // 1024
 
 
-def check_memory(needed_mib: int, meminfo: Path = Path("/proc/meminfo")) -> list[Finding]:
-    """Require memory (MiB) that is free or can be freed at once."""
+def check_memory(needed_mib: int, meminfo: Path = Path("/proc/meminfo"), *, pods_mib: int = 0) -> list[Finding]:
+    """Require memory (MiB) that is free or can be freed at once. `pods_mib`: for a machine that runs pods, besides."""
     available = memory_available_mib(meminfo)
-    if available >= needed_mib:
+    if available >= needed_mib + pods_mib:
         return []
+    of_pods = f", {pods_mib} of them for the machine that runs pods" if pods_mib else ""
     return [
         Finding(
             f"{available} MiB of memory are available",
-            f"{needed_mib} MiB are needed",
+            f"{needed_mib + pods_mib} MiB are needed{of_pods}",
             "stop other programs, choose a smaller topology, or add memory",
+        )
+    ]
+
+
+def advise_pods(needed_mib: int, pods_mib: int, meminfo: Path = Path("/proc/meminfo")) -> list[Finding]:
+    """Tell that memory suffices for what is needed (MiB), but not for a machine that runs pods besides."""
+    available = memory_available_mib(meminfo)
+    if not needed_mib <= available < needed_mib + pods_mib:
+        return []
+    return [
+        Finding(
+            f"{available} MiB of memory are available; with pods {needed_mib + pods_mib} MiB are needed",
+            f"cells with `needs: [pods]`, such as the operator's, start a machine of {pods_mib} MiB that runs pods",
+            "stop other programs or add memory, or leave such cells out",
+            fatal=False,
         )
     ]
 

@@ -6,14 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from harness.infra.host import record
+from harness.infra.host import processes, record, room
 from harness.infra.host.layout import layout_of
 from harness.infra.host.record import InstanceRecord
+from harness.infra.pods.machine import MEMORY_MIB
+from harness.model import Cell, PlannedMachine
 from harness.providers import Opening, named
 from harness.providers.embedded import EmbeddedDefinition
+from harness.spec.base import Feature
 from harness.spec.settings import Settings
 
 SETTINGS = Settings(infra_name="of-a-test")
+PODS: frozenset[Feature] = frozenset({"pods"})
 
 
 @pytest.fixture
@@ -35,3 +39,40 @@ def test_one_that_runs_them_is_repaired_with_them(embedded: EmbeddedDefinition) 
     layout = layout_of(SETTINGS.infra_name, embedded.name)
     record.save(layout, InstanceRecord(SETTINGS.infra_name, 0, "", record.boot_id(), pods=True))
     assert embedded.instance(Opening(SETTINGS)).runs_pods
+
+
+def made_with_pods(embedded: EmbeddedDefinition) -> None:
+    layout = layout_of(SETTINGS.infra_name, embedded.name)
+    record.save(layout, InstanceRecord(SETTINGS.infra_name, 0, "", record.boot_id(), pods=True))
+
+
+def test_the_machine_that_runs_pods_is_counted_until_it_runs(
+    embedded: EmbeddedDefinition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert embedded.pods_mib(SETTINGS, frozenset()) == 0
+    assert embedded.pods_mib(SETTINGS, PODS) == MEMORY_MIB
+    made_with_pods(embedded)
+    assert embedded.pods_mib(SETTINGS, frozenset()) == MEMORY_MIB, "it is to be started with the instance"
+    monkeypatch.setattr(processes, "runs", lambda *_: True)
+    assert embedded.pods_mib(SETTINGS, PODS) == 0, "what it uses is not free any more, and its limit is the Node's"
+
+
+def test_it_takes_memory_from_cells(embedded: EmbeddedDefinition, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = PlannedMachine("cp-0", ("control_plane",), 1, 1024, 10, "i")
+    cell = Cell("c", {}, "fresh", (), (machine,), {})
+    monkeypatch.setattr(room, "memory_available_mib", lambda *_: 4096)
+    assert (embedded.most_cells([cell], 0), embedded.most_cells([cell], 1536)) == (4, 2)
+    memory = [f.why for f in embedded.lacking([cell], 4096) if "memory" in f.what]
+    assert memory == ["5120 MiB are needed, 4096 of them for the machine that runs pods"]
+    assert not [f for f in embedded.lacking([cell], 1536) if "memory" in f.what]
+
+
+def test_doctor_names_it(embedded: EmbeddedDefinition, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "memory_available_mib", lambda *_: 2048)
+    _, found = embedded.check(SETTINGS, None, pytest.fail)
+    assert [f.fatal for f in found if "pods" in f.why] == [False]
+    made_with_pods(embedded)
+    _, found = embedded.check(SETTINGS, None, pytest.fail)
+    assert [(f.fatal, f.why) for f in found if "pods" in f.why] == [
+        (True, "3072 MiB are needed, 1536 of them for the machine that runs pods")
+    ]

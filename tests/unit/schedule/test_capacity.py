@@ -92,6 +92,13 @@ def test_pods_that_belong_to_their_node_never_go(owner: str, lasting: bool) -> N
     assert _bound(pod({}, owner)).lasting is lasting
 
 
+def test_the_machine_that_runs_the_clusters_pods_never_goes() -> None:
+    launcher = pod({"kubevirt.io": "virt-launcher"}, "VirtualMachineInstance")
+    assert not _bound(launcher).lasting
+    launcher["metadata"]["namespace"] = "vmatrix-pods"
+    assert _bound(launcher).lasting, "a cell that fits only without it can never begin"
+
+
 def test_free_is_less_all_pods_and_empty_is_less_the_lasting_ones() -> None:
     lasting = Bound("a", PodRequest(100, 100), lasting=True)
     seen = survey([node("a", 1000), node("b", 500)], lasting, bound("c", 300), bound("c", 50, ""), bound("c", 9, "x"))

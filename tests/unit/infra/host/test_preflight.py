@@ -91,6 +91,25 @@ def test_too_little_memory_says_how_much_there_is(tmp_path: Path) -> None:
     assert room.check_memory(1024, meminfo) == []
 
 
+def test_the_machine_that_runs_pods_is_counted_and_named(tmp_path: Path) -> None:
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text("MemTotal:       4096000 kB\nMemAvailable:   2097152 kB\n", encoding="utf-8")
+    (finding,) = room.check_memory(1024, meminfo, pods_mib=1536)
+    assert finding.why == "2560 MiB are needed, 1536 of them for the machine that runs pods"
+    assert room.check_memory(512, meminfo, pods_mib=1536) == []
+
+
+def test_that_there_is_room_without_pods_only_is_advice(tmp_path: Path) -> None:
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text("MemTotal:       4096000 kB\nMemAvailable:   2097152 kB\n", encoding="utf-8")
+    (finding,) = room.advise_pods(1024, 1536, meminfo)
+    assert not finding.fatal
+    assert finding.what == "2048 MiB of memory are available; with pods 2560 MiB are needed"
+    assert "a machine of 1536 MiB that runs pods" in finding.why
+    assert room.advise_pods(512, 1536, meminfo) == []
+    assert room.advise_pods(4096, 1536, meminfo) == [], "that it is too little without pods is said already"
+
+
 def test_few_inotify_instances_are_advice_only(tmp_path: Path) -> None:
     setting = tmp_path / "max_user_instances"
     setting.write_text("128\n", encoding="utf-8")
