@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ class Site:
     binding: of machines to the pod network.
     isolated: whether each cell gets a NetworkPolicy; it allows egress_networks and ingress_networks (CIDRs), too.
     controller_images: those that declared products have asked for, by name, as pods of the infra cluster pull them.
+    held: what the run uses of this host's cache, which nobody removes meanwhile.
     timeout_scale: the factor that `timeouts` are stretched by already; the product gets it too.
     """
 
@@ -52,6 +54,7 @@ class Site:
     timeout_scale: float = 1.0
     product_vars: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda _: {}
     controller_images: Mapping[str, str] = field(default_factory=dict)
+    held: ExitStack = field(default_factory=ExitStack)
 
     @property
     def images_namespace(self) -> str:

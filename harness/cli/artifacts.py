@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -17,9 +18,10 @@ from harness.artifacts.recipe import ArtifactLimits, Ref, Source
 from harness.artifacts.serving import serving
 from harness.artifacts.store import Store
 from harness.artifacts.supply import Supply
+from harness.cell.product import prune as products
 from harness.cli.artifacts_progress import showing
 from harness.errors import BadInput
-from harness.paths import PACKAGED, cache_dir, settings_dir
+from harness.paths import PACKAGED, cache_dir, enclosing_project, named_project, settings_dir
 from harness.providers import offer_of
 from harness.session.choice import choose
 from harness.spec.project import Project, timeouts_of
@@ -98,14 +100,18 @@ def module(
 def prune_(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be removed; remove nothing.")] = False,
 ) -> None:
-    """Remove artifacts that the catalogue no longer declares, and leftovers of killed builds."""
+    """Remove artifacts that the catalogue no longer declares, what no project's product uses, and killed builds."""
     freed = 0
-    for folder in prune.stale(Store()):
-        if not dry_run and not prune.remove(folder):
-            out.print(f"{folder.ref} {folder.directory.name}: in use, kept", highlight=False)
+    outside = enclosing_project() is None and named_project() is None
+    project = None if outside else Project.load(load_settings(settings_dir()).settings)
+    former = [(f"{one.ref} {one.directory.name}", one.size, partial(prune.remove, one)) for one in prune.stale(Store())]
+    unused = [(one.name, one.size, partial(products.remove, one)) for one in products.stale(project)]
+    for name, size, remove in (*former, *unused):
+        if not dry_run and not remove():
+            out.print(f"{name}: in use, kept", highlight=False)
             continue
-        freed += folder.size
-        out.print(f"{folder.ref} {folder.directory.name}: {folder.size / 1e6:.0f} MB", highlight=False)
+        freed += size
+        out.print(f"{name}: {size / 1e6:.0f} MB", highlight=False)
     out.print(f"{freed / 1e6:.0f} MB {'would be freed' if dry_run else 'freed'}", highlight=False)
 
 

@@ -68,7 +68,7 @@ def open_site(project: Project, cells: Sequence[Cell], *, progress: OnProgress) 
     """
     settings = project.settings
     timeouts = project.timeouts
-    kinds.prepare(project, cells, progress)
+    held = kinds.prepare(project, cells, progress)
     definition, store, tell = registry.of(settings), store_of(settings, timeouts), spoken(progress)
     offer = offered.offer_of(project, cells, store.catalogue)
     controllers = offered.controllers(project, cells, store.catalogue)
@@ -82,7 +82,7 @@ def open_site(project: Project, cells: Sequence[Cell], *, progress: OnProgress) 
     found = offered.publish(offer, store)
     provider.up()
     told = offered.told(offer, found, store, definition, provider.mirror())
-    return _site(project, provider, progress, told, controllers)
+    return replace(_site(project, provider, progress, told, controllers), held=held)
 
 
 def join_site(project: Project, cells: Sequence[Cell]) -> Site:

@@ -6,14 +6,16 @@ cannot be moved, by the one process that holds its lock. What a killed process l
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from harness.artifacts.workdir import hold
+from harness.artifacts.workdir import LOCK, hold
 from harness.cell.product.protocol import Tell
 from harness.errors import BadInput
 from harness.files import write_atomically
@@ -27,18 +29,53 @@ DRAWN = re.compile("[\u00d7\u2500-\u257f\u25b6]+")  # lines and arrows that uv d
 MOST_WORDS = 400  # characters of it in a summary
 
 
+def root() -> Path:
+    """Return the folder of all entries, which lie in a folder for each kind."""
+    return cache_dir() / "product"
+
+
 def entry(kind: str, *parts: str | bytes) -> Path:
     """Return the folder in the cache of what follows from some content and from this interpreter."""
     digest = hashlib.sha256()
     for part in (*parts, sys.version, sys.base_prefix):
         content = part if isinstance(part, bytes) else part.encode()
         digest.update(hashlib.sha256(content).digest())
-    return cache_dir() / "product" / kind / digest.hexdigest()[:16]
+    return root() / kind / digest.hexdigest()[:16]
 
 
 def finished(folder: Path) -> bool:
     """Tell whether an entry is there as a whole."""
     return (folder / FINISHED).is_file()
+
+
+@contextmanager
+def used(folders: Sequence[Path], project: Path) -> Iterator[bool]:
+    """Keep entries from being pruned, for as long as this process lives; yield whether all of them are there.
+
+    Args:
+        project: who uses them, which is written down in each.
+    """
+    with ExitStack() as held:
+        for folder in folders:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            lock = held.enter_context(lock_of(folder).open("a"))
+            fcntl.flock(lock, fcntl.LOCK_SH)
+        there = all(finished(folder) for folder in folders)
+        for folder in folders if there else ():
+            if project.absolute() not in projects_of(folder):
+                with (folder / FINISHED).open("a", encoding="utf-8") as mark:
+                    mark.write(f"{project.absolute()}\n")
+        yield there
+
+
+def projects_of(folder: Path) -> frozenset[Path]:
+    """Return the projects that have used a finished entry, as far as that was written down."""
+    return frozenset(map(Path, (folder / FINISHED).read_text(encoding="utf-8").splitlines()))
+
+
+def lock_of(folder: Path) -> Path:
+    """Return the lock of an entry: whoever makes or removes it holds it alone, whoever uses it shares it."""
+    return folder.with_name(f"{LOCK}{folder.name}")
 
 
 def ensure(folder: Path, make: Callable[[], None], *, what: str, tell: Tell) -> bool:

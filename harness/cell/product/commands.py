@@ -22,6 +22,10 @@ class Commands:
     def prepare(self, tell: Tell, timeouts: Timeouts) -> None:
         """Have everything: that the programs are there was checked when product.yml was read."""
 
+    def entries(self) -> tuple[Path, ...]:
+        """Return that nothing of the cache is used."""
+        return ()
+
     def command(self, phase: str, machines: Environment) -> str:
         """Return the program of a phase with what it needs around it; the phase that was run last left that there."""
         return by_hand(machines.files.phase_environment, self._folder(phase), self._argv(phase))

@@ -37,6 +37,10 @@ class DeclaredProduct:
     def prepare(self, tell: Tell, timeouts: Timeouts) -> None:
         """Have everything: that the templates are there was checked when product.yml was read."""
 
+    def entries(self) -> tuple[Path, ...]:
+        """Return that nothing of the cache is used."""
+        return ()
+
     def command(self, phase: str, machines: Environment) -> str:
         """Return the kubectl command of a phase; the file has what the phase that was run last has applied."""
         edit, parts, target = self.product.phases[phase], list[str](), self._options.object

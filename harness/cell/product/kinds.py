@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
-from harness.cell.product import sources
+from harness.cell.product import cached, sources
 from harness.cell.product.commands import Commands
 from harness.cell.product.declared import DeclaredProduct
 from harness.cell.product.playbooks import Playbooks
@@ -34,12 +35,31 @@ def kind_of(product: Product, project: Path) -> ProductKind:
     return KINDS[product.kind](located(product, project), project)
 
 
-def prepare(project: Project, cells: Sequence[Cell], tell: Tell) -> None:
+def prepare(project: Project, cells: Sequence[Cell], tell: Tell) -> ExitStack:
     """Have the products' sources and everything that the cells' phases run with, before any machine exists.
+
+    Returns:
+        What keeps that from being pruned, until it is closed or this process ends.
 
     Raises:
         BadInput: something of it cannot be had; or the sources, fetched just now, lack what product.yml names.
     """
+    while True:
+        _prepare(project, cells, tell)
+        products = products_of(project.spec, cells)
+        with ExitStack() as held:
+            if held.enter_context(cached.used(entries_of(project, products), project.directory)):
+                return held.pop_all()
+
+
+def entries_of(project: Project, products: Sequence[Product]) -> tuple[Path, ...]:
+    """Return the entries of the cache that products use. Raises BadInput when that cannot be told."""
+    fetched = sources.entry_of(project.spec.product, project.directory)
+    made = (entry for product in products for entry in kind_of(product, project.directory).entries())
+    return tuple(dict.fromkeys((*((fetched,) if fetched is not None else ()), *made)))
+
+
+def _prepare(project: Project, cells: Sequence[Cell], tell: Tell) -> None:
     if sources.fetch(project.spec.product, project.directory, tell, project.timeouts):
         load_spec(project.directory / MATRIX)
     for product in products_of(project.spec, cells):

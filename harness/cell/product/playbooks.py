@@ -44,6 +44,15 @@ class Playbooks:
         if options.requirements is not None:
             galaxy.ensure(self._path(options.requirements), self._offline, self._programs, tell, seconds)
 
+    def entries(self) -> tuple[Path, ...]:
+        """Return the environment, and the folder of collections and roles."""
+        options, found = self._options, list[Path]()
+        if options.install is not None:
+            found.append(environment.folder_of(self._path(options.install)))
+        if options.requirements is not None:
+            found.append(galaxy.folder_of(self._path(options.requirements), self._offline, self._programs))
+        return tuple(found)
+
     def command(self, phase: str, machines: Environment) -> str:
         """Return the ansible-playbook command of a phase."""
         playbook, call = self._playbook(phase), self._call(phase)

@@ -81,6 +81,9 @@ class ProductKind(Protocol):
             BadInput: something of the product's cannot be had or used.
         """
 
+    def entries(self) -> tuple[Path, ...]:
+        """Return the entries of the cache that phases run with. Raises BadInput when that cannot be told."""
+
     def command(self, phase: str, machines: Environment) -> str:
         """Return what a person types to run a phase of a cell by hand, or does where there is nothing to type."""
 

@@ -40,17 +40,23 @@ class Revision:
         return f"{self.name}, {of}{commit}"
 
 
+def entry_of(product: Product, project: Path) -> Path | None:
+    """Return the folder in the cache of a product's sources; None where they come from elsewhere."""
+    sources = product.sources
+    if sources is None or sources.git is None or sources.revision is None:
+        return None
+    folder = product_sources.folder(sources.model_dump(), project)
+    return folder if folder == product_sources.cached(sources.git, sources.revision) else None
+
+
 def fetch(product: Product, project: Path, tell: Tell, timeouts: Timeouts) -> bool:
     """Have a product's sources; tell whether they were fetched now.
 
     Raises:
         BadInput: there is no such revision, or the repository cannot be reached.
     """
-    sources = product.sources
-    folder = product_sources.folder(sources.model_dump(), project) if sources is not None else None
+    sources, folder = product.sources, entry_of(product, project)
     if sources is None or folder is None or sources.git is None or sources.revision is None:
-        return False
-    if folder != product_sources.cached(sources.git, sources.revision):
         return False
     git, revision = sources.git, sources.revision
     what = f"fetching {git} at {revision}"
