@@ -30,11 +30,13 @@ def register(app: typer.Typer) -> None:
 def init(
     directory: Annotated[Path, typer.Argument(metavar="DIRECTORY", help="Folder of the project.")] = Path(),
     product: Annotated[
-        str | None, typer.Option(metavar="KIND", help="Kind of the product: `ansible` or `command`.")
+        str | None, typer.Option(metavar="KIND", help="Kind of the product: `ansible`, `command` or `declared`.")
     ] = None,
     begin: Annotated[
         str | None,
-        typer.Option("--from", metavar="WHAT", help="Your `playbooks`, or an example: `kubespray` or `script`."),
+        typer.Option(
+            "--from", metavar="WHAT", help="Your `playbooks`, or an example: `kubespray`, `operator` or `script`."
+        ),
     ] = None,
     playbooks: Annotated[
         str | None, typer.Option(metavar="FOLDER", help="Folder of your playbooks, relative to the project.")

@@ -13,8 +13,7 @@ from harness.spec.shape import unknown
 from harness.spec.usual_names import FIRST
 
 PLAYBOOKS, PACKAGED, NO_PIPELINE = "playbooks", "packaged", "none"
-KINDS = {"ansible": PLAYBOOKS, "command": "script"}  # what a product of a kind begins with
-BY_HAND = "declared"  # the kind that cannot be guessed from a folder of files
+KINDS = {"ansible": PLAYBOOKS, "command": "script", "declared": "operator"}  # what a product of a kind begins with
 
 
 def starts() -> tuple[str, ...]:
@@ -31,10 +30,6 @@ def start_of(product: str | None, begin: str | None, *, own: bool, packaged: boo
     Raises:
         BadInput: an unknown word, or options that exclude each other.
     """
-    if product == BY_HAND:
-        hint = f"docs/declared.md has one to begin with; or --product {' or '.join(KINDS)}"
-        said = f"nothing is written for a product of kind {BY_HAND}: its objects are your controllers'"
-        raise BadInput(said, hint=hint)
     if product is not None and product not in KINDS:
         raise BadInput(unknown("kind of product", product, KINDS), hint="--product KIND")
     if begin is not None and begin not in starts():

@@ -17,6 +17,7 @@ from harness.spec.usual_names import PHASES
 ABOUT = {
     PLAYBOOKS: "your own playbooks",
     "kubespray": "kubespray, called by an adapter of thin playbooks",
+    "operator": "declared objects that vmatrix's operator acts on",
     "script": "a shell script that calls kubeadm",
     PACKAGED: "vmatrix's own playbooks",
 }

@@ -10,12 +10,15 @@ import yaml
 from typer.testing import CliRunner
 
 from harness.cli import app
+from harness.plan.cells import make_cell
 from harness.plan.changed import effects
 from harness.spec import load_spec
+from harness.spec.needs import needed
 from tests.unit.pages import ROOT
 
 SCRIPT = ROOT / "examples" / "script"
 KUBESPRAY = ROOT / "examples" / "kubespray"
+OPERATOR = ROOT / "examples" / "operator"
 
 
 def test_the_scripts_phases_are_those_that_it_knows() -> None:
@@ -76,3 +79,22 @@ def test_kubesprays_adapter_imports_its_playbooks_and_has_no_roles() -> None:
     assert {phase.playbook for phase in product.phases.values()} <= {
         file.name for file in (KUBESPRAY / "adapter").glob("*.yml")
     }
+
+
+def test_the_operators_example_asks_of_it_what_vmatrixs_own_matrix_does() -> None:
+    ours, shipped = load_spec(OPERATOR / "matrix").product, load_spec(ROOT / "matrix")
+    assert ours.declared == shipped.products["operator"].declared
+    assert ours.phases == shipped.products["operator"].phases
+    assert (ours.vars, ours.cluster) == (shipped.product.vars, shipped.product.cluster)
+    template = ROOT / "matrix" / "products" / "operator" / "cluster.yml.j2"
+    assert (OPERATOR / "objects" / "cluster.yml.j2").read_text() == template.read_text()
+
+
+def test_the_operators_cells_have_its_phases_and_a_place_for_its_pods() -> None:
+    spec = load_spec(OPERATOR / "matrix")
+    cells = [make_cell(spec, pinned) for pinned in spec.tiers["clusters"].pinned]
+    assert [[cell.stage(n) for n in range(len(cell.phases))] for cell in cells] == [
+        ["deploy"],
+        ["deploy", "reset", "deploy-2"],
+    ]
+    assert all("pods" in needed(spec, [cell]) for cell in cells)

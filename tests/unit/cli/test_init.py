@@ -76,7 +76,7 @@ def test_the_packaged_playbooks_in_another_folder(work: Path) -> None:
         ("init", "nothing says what to begin with"),
         ("init --packaged --playbooks deploy", "--packaged excludes"),
         ("init --packaged --from playbooks", "--packaged excludes"),
-        ("init --product declared", "nothing is written for a product of kind declared"),
+        ("init --product declared --playbooks deploy", "--playbooks and --phase exclude --product declared"),
         ("init --product ansibel", "unknown kind of product 'ansibel'; did you mean 'ansible'"),
         ("init --from plybooks", "unknown beginning 'plybooks'; did you mean 'playbooks'"),
         ("init --product command --from playbooks", "--from playbooks makes a product of kind ansible"),
@@ -100,6 +100,18 @@ def test_bad_input_is_one_message_and_writes_nothing(
     assert message in said.err
     assert said.err.count("hint: ") == 1
     assert sorted(work.rglob("*")) == before
+
+
+def test_a_declared_product_begins_with_the_operator(work: Path) -> None:
+    said = call("init --product declared ours")
+    assert said.code == 0, said
+    assert (work / "ours" / "objects" / "cluster.yml.j2").is_file()
+    assert call("--project ours list --tier clusters").code == 0
+    told = call("--project ours explain *-reset-*")
+    assert told.code == 0, told
+    assert "kubectl --namespace" in told.out
+    assert "delete clusterdeployment guest" in told.out
+    assert call("--project ours plan --tier clusters").code == 0
 
 
 def test_files_that_are_there_are_kept(work: Path) -> None:

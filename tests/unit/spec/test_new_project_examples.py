@@ -81,5 +81,6 @@ def test_each_file_of_an_example_fits_the_schema_that_it_names(name: str, new: b
 
 
 def test_the_examples_that_the_help_names_ship() -> None:
-    assert SHIPPED == ["kubespray", "script"]
-    assert {name: packaged.kind_of(name) for name in SHIPPED} == {"kubespray": "ansible", "script": "command"}
+    assert SHIPPED == ["kubespray", "operator", "script"]
+    kinds = {"kubespray": "ansible", "operator": "declared", "script": "command"}
+    assert {name: packaged.kind_of(name) for name in SHIPPED} == kinds
