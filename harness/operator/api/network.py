@@ -35,12 +35,17 @@ PODS_CIDR, SERVICES_CIDR = (
     )
     for field, example in (("pods", "10.243.0.0/16"), ("services", "10.95.0.0/16"))
 )
-NO_MIRROR, NO_REGISTRY = (
-    Cel(f"self.type != 'Mirror' || has(self.{field})", f"type Mirror needs {field}", remedy, f".{field}")
-    for field, remedy in (
-        ("mirror", "set it to the URL below which the mirror serves bin/NAME/VERSION/FILE"),
-        ("registry", "set it to HOST:PORT of the registry that has the images"),
-    )
+NO_MIRROR = Cel(
+    "self.type != 'Mirror' || has(self.mirror)",
+    "type Mirror needs mirror",
+    "set it to the URL below which the mirror serves bin/NAME/VERSION/FILE",
+    ".mirror",
+)
+NO_REGISTRY = Cel(
+    "has(self.registry)",
+    "machines need a registry, with either type",
+    "set it to HOST:PORT, with a path if there is one, below which the images are",
+    ".registry",
 )
 
 
@@ -74,13 +79,13 @@ class ArtifactSource(ApiModel):
 
     cel: ClassVar[tuple[Cel, ...]] = (NO_MIRROR, NO_REGISTRY)
     type: Literal["Mirror", "Upstream"] = Field(
-        default="Mirror", description="Mirror: only from the mirror; Upstream: from the makers' sites."
+        default="Mirror", description="Mirror: only from the mirror; Upstream: binaries from the makers' sites."
     )
     mirror: MirrorUrl | None = Field(
         default=None, description="URL of the mirror of binaries; required for type Mirror."
     )
     registry: Registry | None = Field(
-        default=None, description="HOST:PORT of the registry of images; required for type Mirror."
+        default=None, description="HOST:PORT of the registry of images, with a path if there is one; required."
     )
     checksums: dict[str, Sha256] = Field(
         default_factory=dict,

@@ -18,6 +18,7 @@ from harness.kube.client import Json
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.defaults import defaulted
 from harness.operator.api.form import SpecMistake, mistakes_of_form, path_of
+from harness.operator.api.makers_images import unnamed_images
 from harness.operator.api.twins import broken, network_of
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -52,7 +53,7 @@ def mistakes(
         SpecMistake(path_of(path, rule.field), rule.message, rule.remedy)
         for path, rule in broken(cd, creating=creating)
     ]
-    return [*found, *_version(cd, releases), *_outer(cd, outer), *_twice(cd), *_variables(cd)]
+    return [*found, *_version(cd, releases), *_outer(cd, outer), *_twice(cd), *_variables(cd), *unnamed_images(cd)]
 
 
 def _version(cd: ClusterDeployment, releases: Collection[str]) -> Iterator[SpecMistake]:

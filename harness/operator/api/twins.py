@@ -54,11 +54,10 @@ def _network(cd: ClusterDeployment) -> Broken:
 
 
 def _source(cd: ClusterDeployment) -> Broken:
-    if cd.spec.source.type == "Mirror":
-        if cd.spec.source.mirror is None:
-            yield "spec.source", network.NO_MIRROR
-        if cd.spec.source.registry is None:
-            yield "spec.source", network.NO_REGISTRY
+    if cd.spec.source.type == "Mirror" and cd.spec.source.mirror is None:
+        yield "spec.source", network.NO_MIRROR
+    if cd.spec.source.registry is None:
+        yield "spec.source", network.NO_REGISTRY
 
 
 def _flags(cd: ClusterDeployment) -> Broken:

@@ -73,7 +73,7 @@ def test_both_judge_all_roles_and_numbers_of_two_sets_alike(
 
 @pytest.mark.parametrize("pods", NETWORKS)
 def test_both_judge_pairs_of_networks_alike(api: Cluster, namespace: str, pods: str) -> None:
-    source = {"type": "Upstream", "registry": "registry.k8s.io"}
+    source = {"type": "Upstream", "registry": "registry.example/k8s"}
     objects = (deployment(network={"pods": pods, "services": other}, source=source) for other in NETWORKS)
     wrong, _ = differences(api, namespace, objects)
     assert not wrong, "\n".join(wrong)

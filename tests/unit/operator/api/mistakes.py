@@ -9,7 +9,13 @@ from tests.unit.operator.api.objects import deployment, wanted_set
 Json = dict[str, Any]
 CP = wanted_set("cp", "control-plane")
 # What only the rules of the operator tell: a definition knows no table of releases, and compares no names of sets.
-JUDGED = {"unknown version", "a machine in two sets", "name of a variable", "variable of the operator"}
+JUDGED = {
+    "unknown version",
+    "a machine in two sets",
+    "name of a variable",
+    "variable of the operator",
+    "an image without a name",
+}
 # case -> the object, the field, and words of the mistake or of its remedy
 BAD: dict[str, tuple[Json, str, str]] = {
     "unknown version": (deployment(version="1.36.9"), "spec.version", "use 1.34.4, 1.35.4, 1.36.1, 1.36.3"),
@@ -90,7 +96,20 @@ BAD: dict[str, tuple[Json, str, str]] = {
     "no registry": (
         deployment(source={"mirror": "http://mirror"}),
         "spec.source.registry",
-        "type Mirror needs registry",
+        "machines need a registry, with either type",
+    ),
+    "no registry upstream": (
+        deployment(source={"type": "Upstream"}),
+        "spec.source.registry",
+        "set it to HOST:PORT, with a path if there is one",
+    ),
+    "an image without a name": (
+        deployment(
+            source={"type": "Upstream", "registry": "registry.k8s.io"},
+            variables={"cluster_coredns_image": "registry.k8s.io/coredns/coredns:v1.14.2"},
+        ),
+        "spec.variables.cluster_network_plugin_image",
+        "registry.k8s.io has no image of the name",
     ),
     "no source of artifacts": (
         {**deployment(), "spec": {k: v for k, v in deployment()["spec"].items() if k != "source"}},

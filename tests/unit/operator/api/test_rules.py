@@ -25,7 +25,7 @@ def test_a_mistake_is_told_with_its_field_and_its_remedy(case: str) -> None:
         deployment(wanted_set("cp", "control-plane", "etcd", "worker", replicas=3)),
         deployment(wanted_set("cp", "control-plane", replicas=2), wanted_set("e", "etcd", replicas=3)),
         deployment(wanted_set("cp", "control-plane", replicas=2, names=["a", "b"]), wanted_set("e", "etcd")),
-        deployment(source={"type": "Upstream"}),
+        deployment(source={"type": "Upstream", "registry": "registry.example/k8s"}),
         deployment(network={"pods": "fd00:1::/64", "services": "fd00:2::/112"}),
     ],
 )
@@ -71,4 +71,21 @@ def test_the_mirror_and_the_registry_are_outside_of_the_networks_of_the_cluster(
 
 def test_a_mirror_is_not_needed_upstream() -> None:
     assert SOURCE["type"] == "Mirror"
-    assert read(deployment(source={"type": "Upstream", "registry": "registry.k8s.io"}), RELEASES)[1] == []
+    assert read(deployment(source={"type": "Upstream", "registry": "registry.example/k8s"}), RELEASES)[1] == []
+
+
+def test_images_that_their_makers_name_otherwise_are_named() -> None:
+    source = {"type": "Upstream", "registry": "registry.k8s.io"}
+    addons = [{"name": "metrics-server"}, {"name": "local-path-provisioner"}]
+    (_, found) = read(deployment(source=source, network={"plugin": "routes"}, addons=addons), RELEASES)
+    lacking = [mistake.field.removeprefix("spec.variables.") for mistake in found]
+    assert lacking == [
+        "cluster_coredns_image",
+        "cluster_metrics_server_image",
+        "cluster_local_path_provisioner_image",
+        "cluster_busybox_image",
+    ]
+    named = dict.fromkeys(lacking, "registry.example/x:v1")
+    assert (
+        read(deployment(source=source, network={"plugin": "routes"}, addons=addons, variables=named), RELEASES)[1] == []
+    )
