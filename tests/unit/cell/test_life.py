@@ -95,6 +95,9 @@ class Edited:
     def prepare(self, tell: Tell, timeouts: Timeouts) -> None:
         """Need nothing."""
 
+    def entries(self) -> tuple[Path, ...]:
+        return ()
+
     def command(self, phase: str, machines: Environment) -> str:
         """Name what a person does."""
         return f"kubectl apply -f {phase}.yml"
