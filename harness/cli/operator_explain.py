@@ -15,8 +15,7 @@ from harness.errors import BadInput
 from harness.files import write_atomically
 from harness.operator.decide.explain import Against, ClusterOutlook
 from harness.operator.decide.explain import explain as outlooks
-from harness.operator.decide.releases import FILE, load_releases
-from harness.operator.decide.releases_file import as_text, made
+from harness.operator.decide.releases import FILE, as_text, load_releases, of_matrix
 from harness.operator.decide.verdicts import Operation, Wait
 
 out = wide_console()
@@ -66,7 +65,7 @@ def releases(
 ) -> None:
     """Print the Kubernetes versions that the operator knows, and the versions of what belongs to each."""
     if write:
-        write_atomically(FILE, as_text(made()))
+        write_atomically(FILE, as_text(of_matrix()))
         out.print(str(FILE), markup=False)
         return
     known = load_releases()

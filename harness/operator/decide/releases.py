@@ -1,7 +1,8 @@
 """Which versions belong together: those of the matrix, as a table that ships with the operator.
 
 The table lies beside this module and not in matrix/: an operator knows what was tested when it was made, whatever a
-project makes of the matrix, and an image needs no matrix for it. `releases_file` writes it.
+project makes of the matrix, and an image needs no matrix for it. `vmatrix operator releases --write` writes it, and a
+unit test holds it to the matrix.
 """
 
 from __future__ import annotations
@@ -10,10 +11,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import yaml
 
+from harness.paths import MATRIX, packaged_dir
+from harness.spec.loader import load_layered
+from harness.spec.models import FILES, Axis
+
 FILE = Path(__file__).with_name("releases.yml")
+HEAD = "# Made from matrix/axes.yml by `vmatrix operator releases --write`; do not edit.\n"
+KUBERNETES = "kubernetes"  # the axis of which each value is a release, and what its own version is called
 
 
 @dataclass(frozen=True)
@@ -40,8 +48,9 @@ class KnownReleases:
         """
         if _numbers(running) >= _numbers(wanted):
             return ()
+        major, minor = _numbers(running)[:2]
         way = [wanted]
-        while _minor(way[0]) > _next_minor(running):
+        while _numbers(way[0])[:2] > (major, minor + 1):
             if way[0] not in self.minors:
                 return ()
             way.insert(0, self.minors[way[0]])
@@ -54,6 +63,23 @@ def load_releases() -> KnownReleases:
     return KnownReleases(**yaml.safe_load(FILE.read_text(encoding="utf-8")))
 
 
+def of_matrix() -> KnownReleases:
+    """Return the table that the packaged matrix gives. Values of an axis are ordered from old to new."""
+    axes: tuple[Axis, ...] = dict(load_layered(packaged_dir() / MATRIX, "axes.yml", FILES["axes.yml"]))["axes"]
+    releases = next(axis for axis in axes if axis.name == KUBERNETES).values
+    others = (value for axis in axes if axis.name != KUBERNETES for value in axis.values)
+    return KnownReleases(
+        {one.id: _versions(one.vars) for one in releases},
+        {one.id: one.before["minor"] for one in releases if "minor" in one.before},
+        {name: version for value in others for name, version in _versions(value.vars).items()},
+    )
+
+
+def as_text(table: KnownReleases) -> str:
+    """Return the table as the file has it."""
+    return HEAD + yaml.safe_dump(vars(table), sort_keys=False)
+
+
 def component(variable: str) -> str:
     """Return the component whose version a variable is: cni-plugins for cluster_cni_plugins_version."""
     return variable.removeprefix("cluster_").removesuffix("_version").replace("_", "-")
@@ -64,14 +90,12 @@ def variable(component: str) -> str:
     return f"cluster_{component.replace('-', '_')}_version"
 
 
+def _versions(variables: Mapping[str, Any]) -> dict[str, str]:
+    """Return the versions of components that are among variables of the playbooks, but for Kubernetes' own."""
+    versions = (name for name in variables if name.startswith("cluster_") and name.endswith("_version"))
+    made = {component(name): str(variables[name]) for name in versions}
+    return {name: version for name, version in made.items() if name != KUBERNETES}
+
+
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
-
-
-def _minor(version: str) -> tuple[int, ...]:
-    return _numbers(version)[:2]
-
-
-def _next_minor(version: str) -> tuple[int, ...]:
-    major, minor = _minor(version)
-    return major, minor + 1

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
-from harness.operator.decide.releases import KnownReleases, component, load_releases, variable
+from harness.operator.decide.releases import (
+    FILE,
+    KnownReleases,
+    as_text,
+    component,
+    load_releases,
+    of_matrix,
+    variable,
+)
+from harness.paths import packaged_dir
 
 TABLE = KnownReleases(
     kubernetes={"1.34.4": {"etcd": "3.6.5"}, "1.35.4": {"etcd": "3.6.6"}, "1.36.3": {"etcd": "3.6.8"}},
@@ -47,3 +57,18 @@ def test_the_table_that_ships_knows_every_component_of_every_release() -> None:
 def test_a_component_and_its_variable_lead_to_each_other() -> None:
     assert variable("cni-plugins") == "cluster_cni_plugins_version"
     assert component("cluster_cni_plugins_version") == "cni-plugins"
+
+
+def test_the_file_is_what_the_matrix_gives() -> None:
+    wanted = as_text(of_matrix())
+    assert FILE.read_text(encoding="utf-8") == wanted, "run `vmatrix operator releases --write`"
+
+
+def test_the_file_has_every_release_of_the_matrix_and_its_latest_components() -> None:
+    axes = yaml.safe_load((packaged_dir() / "matrix" / "axes.yml").read_text(encoding="utf-8"))["axes"]
+    values = {axis["name"]: axis["values"] for axis in axes}
+    table = load_releases()
+    assert list(table.kubernetes) == [value["id"] for value in values["kubernetes"]]
+    for value in values["kubernetes"]:
+        assert table.kubernetes[value["id"]]["etcd"] == value["vars"]["cluster_etcd_version"]
+    assert table.defaults["containerd"] == values["runtime"][-1]["vars"]["cluster_containerd_version"]
