@@ -9,8 +9,8 @@ from typing import Any
 from harness.operator.api.cluster import AppliedState
 from harness.operator.api.sets import WantedSet
 from harness.operator.decide.desired import Desired
-from harness.operator.decide.fields import HOSTS, Part, in_part, path_of
 from harness.operator.decide.releases import variable
+from harness.operator.decide.variables import HOSTS, Part, in_part, path_of
 
 LONGEST = 40  # characters of a value that a reason repeats
 FOLLOWING = tuple(map(variable, ("etcd", "coredns", "pause")))  # versions that change with Kubernetes' own

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -11,11 +13,11 @@ from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import RETRY_ANNOTATION
 from harness.operator.api.sets import WantedSet
-from harness.operator.decide.canonical import digest_of
-from harness.operator.decide.fields import PARTS, in_part
 from harness.operator.decide.hosts import Host, hosts_of
 from harness.operator.decide.releases import KnownReleases
-from harness.operator.decide.variables import variables_of, versions_of
+from harness.operator.decide.variables import PARTS, in_part, variables_of, versions_of
+
+DIGITS = 16  # of a digest: 64 bits tell a cluster's few inputs apart, and a person can compare them
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Desired:
     """A wish, complete enough to be carried out.
 
     hosts: the claimed machines, in the inventory's order.  sets: what machines are wanted.
-    variables: of the playbooks, but for those that only the executor knows (`fields.OF_THE_EXECUTOR`).
+    variables: of the playbooks, but for those that only the executor knows (`variables.OF_THE_EXECUTOR`).
     digests: of each part of the cluster.  digest: of all that an operation is given; a failure is remembered by it.
     refused: what is wrong with the object; nothing is deployed while there is anything.
     deleting: somebody deleted the object.  reset: its machines are to be reset then.
@@ -67,6 +69,14 @@ def desired(
     variables = variables_of(cd, versions_of(cd, releases, applied), inventory)
     parts: dict[str, Any] = {part: in_part(variables, part) for part in PARTS}
     parts["machines"] = [(host.name, host.address, host.groups) for host in hosts]
+    inputs = {  # all that decides how an operation ends, as far as the objects tell, and what asks for it again
+        "variables": variables,
+        "hosts": [{**asdict(host), "key": host.key.model_dump()} for host in hosts],
+        "image": cd.spec.playbooks.image,
+        "access": cd.spec.access,
+        "deadline": cd.spec.jobs.deadline_seconds,
+        "retry": cd.metadata.annotations.get(RETRY_ANNOTATION),
+    }
     return Desired(
         cluster=cd.metadata.name,
         namespace=cd.metadata.namespace,
@@ -75,7 +85,7 @@ def desired(
         sets=cd.spec.machine_sets,
         variables=variables,
         digests={part: digest_of(content) for part, content in parts.items()},
-        digest=digest_of(_inputs(cd, hosts, variables)),
+        digest=digest_of(inputs),
         paused=cd.spec.paused,
         deleting=cd.metadata.deletion_timestamp is not None,
         reset=cd.spec.deletion.machines == "Reset",
@@ -84,13 +94,16 @@ def desired(
     )
 
 
-def _inputs(cd: ClusterDeployment, hosts: Sequence[Host], variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all that decides how an operation ends, as far as the objects tell, and what asks for it again."""
-    return {
-        "variables": variables,
-        "hosts": [{**asdict(host), "key": host.key.model_dump()} for host in hosts],
-        "image": cd.spec.playbooks.image,
-        "access": cd.spec.access,
-        "deadline": cd.spec.jobs.deadline_seconds,
-        "retry": cd.metadata.annotations.get(RETRY_ANNOTATION),
-    }
+def digest_of(content: Any) -> str:
+    """Return the digest of plain data, over its canonical JSON: keys in order, no spaces, 2.0 as 2."""
+    text = json.dumps(_plain(content), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+
+
+def _plain(content: Any) -> Any:
+    """Return plain data with whole numbers as an API server writes them, whatever a file has."""
+    if isinstance(content, Mapping):
+        return {key: _plain(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_plain(value) for value in content]
+    return int(content) if isinstance(content, float) and content.is_integer() else content

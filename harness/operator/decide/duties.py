@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from harness.operator.api.cluster import AppliedState
 from harness.operator.decide.changes import Due, differing, joining, leaving, settings
 from harness.operator.decide.desired import Desired
-from harness.operator.decide.fields import Part
 from harness.operator.decide.holds import Hold, machines_missing
 from harness.operator.decide.observed import RESET, Observed
+from harness.operator.decide.variables import Part
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The variables of the playbooks that a ClusterDeployment stands for.
+"""The variables of the playbooks that a ClusterDeployment stands for; docs/playbooks.md has every variable.
 
 `spec.variables` wins over all fields; where both have a mapping, these are merged, so that settings which machines need
 and settings which a person wants go side by side. Versions that the spec does not name come from the release table.
@@ -7,18 +7,85 @@ and settings which a person wants go side by side. Versions that the spec does n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from harness.operator.api.cluster import AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.rules import OPERATORS_OWN
-from harness.operator.decide.fields import HOSTS, SETTINGS
 from harness.operator.decide.releases import KnownReleases, variable
 from harness.spec.merged import merged
 
+Part = Literal["version", "settings", "machines", "addons"]
+PARTS: tuple[Part, ...] = ("version", "settings", "machines", "addons")
+HOSTS = "cluster_hosts"
+# Places in the executor's pod, which its program adds to the variables.
+OF_THE_EXECUTOR = ("cluster_kubeconfig_path", "cluster_etcd_snapshot_path")
+
+
+@dataclass(frozen=True)
+class SpecField:
+    """A field of the spec, the variable that it becomes, and the part of the cluster that it changes.
+
+    part: None where a change needs no operation, and the next one uses the new value.
+    """
+
+    path: str
+    variable: str
+    part: Part | None = "settings"
+
+
+# Fields whose value is the variable's.
+SETTINGS = (
+    SpecField("version", "cluster_kubernetes_version", "version"),
+    SpecField("runtime.name", "cluster_container_runtime"),
+    SpecField("runtime.config", "cluster_containerd_config"),
+    SpecField("network.plugin", "cluster_network_plugin"),
+    SpecField("network.pods", "cluster_pod_cidr"),
+    SpecField("network.services", "cluster_service_cidr"),
+    SpecField("network.dnsDomain", "cluster_dns_domain"),
+    SpecField("network.vxlan.port", "cluster_vxlan_port"),
+    SpecField("network.vxlan.mtu", "cluster_vxlan_mtu"),
+    SpecField("etcd.extraArgs", "cluster_etcd_extra_args"),
+    SpecField("kubernetes.apiServer.extraArgs", "cluster_apiserver_extra_args"),
+    SpecField("kubernetes.controllerManager.extraArgs", "cluster_controller_manager_extra_args"),
+    SpecField("kubernetes.scheduler.extraArgs", "cluster_scheduler_extra_args"),
+    SpecField("kubernetes.kubelet.config", "cluster_kubelet_config"),
+    SpecField("kubernetes.kubeProxy.mode", "cluster_kube_proxy_mode"),
+    SpecField("kubernetes.kubeProxy.config", "cluster_kube_proxy_config"),
+    SpecField("source.type", "cluster_artifact_source"),
+    SpecField("source.mirror", "cluster_mirror_url"),
+    SpecField("source.registry", "cluster_image_registry"),
+    SpecField("source.checksums", "cluster_checksums", None),
+)
+# Versions, which the release table has where the spec does not.
+COMPONENTS = ("etcd", "coredns", "pause", "runc", "cni-plugins", "flannel")
+ADDONS = ("metrics-server", "local-path-provisioner")
+VERSIONS = (
+    SpecField("runtime.version", variable("containerd"), "version"),
+    *(SpecField(f"components.{name}", variable(name), "version") for name in COMPONENTS),
+    *(SpecField(f"addons[{name}].version", variable(name), "addons") for name in ADDONS),
+)
+_KNOWN = {field.variable: field for field in (*SETTINGS, *VERSIONS, SpecField("machineSets", HOSTS, "machines"))}
+
+
+def part_of(name: str) -> Part | None:
+    """Return the part of the cluster that a variable changes; None where it changes none by itself."""
+    return _KNOWN[name].part if name in _KNOWN else "settings"
+
+
+def path_of(name: str) -> str:
+    """Return the field that a variable comes from."""
+    return f"spec.{_KNOWN[name].path}" if name in _KNOWN else f"spec.variables.{name}"
+
+
+def in_part(variables: Mapping[str, Any], part: Part) -> dict[str, Any]:
+    """Return those variables that change a part of the cluster."""
+    return {name: value for name, value in variables.items() if part_of(name) == part}
+
 
 def variables_of(cd: ClusterDeployment, versions: Mapping[str, str], hosts: list[dict[str, str]]) -> dict[str, Any]:
-    """Return the variables of a cluster, but for those that only the executor knows (`fields.OF_THE_EXECUTOR`).
+    """Return the variables of a cluster, but for those that only the executor knows (OF_THE_EXECUTOR).
 
     Args:
         versions: of its components and add-ons, by name.  hosts: its machines, as `cluster_hosts` has them.

@@ -11,8 +11,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.operator.decide.canonical import digest_of
-from harness.operator.decide.desired import Desired
+from harness.operator.decide.desired import Desired, digest_of
 from harness.operator.decide.effects import begun, ended
 from harness.operator.decide.observed import Observed
 from harness.operator.decide.operations import next_operation, plan

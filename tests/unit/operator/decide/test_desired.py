@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.operator.decide.canonical import digest_of
+from harness.operator.decide.desired import digest_of
 
 
 def test_a_whole_number_is_the_same_with_and_without_a_point() -> None:
