@@ -13,10 +13,11 @@ from harness.cli.options import AsJson
 from harness.cli.output import folding, wide_console
 from harness.errors import BadInput
 from harness.files import write_atomically
+from harness.operator.api.cluster import CurrentOperation
 from harness.operator.decide.explain import Against, ClusterOutlook
 from harness.operator.decide.explain import explain as outlooks
 from harness.operator.decide.releases import FILE, as_text, load_releases, of_matrix
-from harness.operator.decide.verdicts import Operation, Wait
+from harness.operator.decide.waits import Wait
 
 out = wide_console()
 
@@ -98,8 +99,8 @@ def _show(one: ClusterOutlook) -> None:
 
 
 def _now(one: ClusterOutlook) -> str:
-    if isinstance(one.verdict, Operation):
-        return f"{one.verdict.name} begins"
+    if isinstance(one.verdict, CurrentOperation):
+        return f"{one.verdict.operation} begins"
     if isinstance(one.verdict, Wait):
         later = one.verdict.again_seconds
         again = f" (again in {later:.0f} s)" if later is not None else ""

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from harness.kube.client import Json
 from harness.kube.objects import dig
+from harness.operator.api.cluster import CurrentOperation
 from harness.operator.api.conditions import (
     ACCEPTED,
     CONTROL_PLANE_READY,
@@ -20,7 +21,8 @@ from harness.operator.api.conditions import (
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.sets import CONTROL_PLANE
 from harness.operator.controllers.cluster_view import DeclaredView
-from harness.operator.decide.verdicts import Nothing, Operation, Wait, WaitReason
+from harness.operator.decide.operations import Nothing
+from harness.operator.decide.waits import Wait, WaitReason
 
 Said = tuple[bool | None, str, str]  # a condition's status, reason and message
 BY_ITSELF = frozenset({WaitReason.RETRY_LATER})  # a wait after which something is done
@@ -70,8 +72,8 @@ def _progressing(view: DeclaredView, obstacle: tuple[str, str] | None) -> Said:
         return (
             (True, obstacle[0], f"{message}: {obstacle[1]}") if obstacle else (True, _word(running.operation), message)
         )
-    if isinstance(verdict, Operation):
-        return True, _word(verdict.name), f"{verdict.name} begins: {verdict.why}"
+    if isinstance(verdict, CurrentOperation):
+        return True, _word(verdict.operation), f"{verdict.operation} begins: {verdict.why}"
     if isinstance(verdict, Wait):
         return verdict.reason in BY_ITSELF, str(verdict.reason), verdict.message
     return False, "UpToDate", "there is nothing to do"

@@ -18,9 +18,9 @@ from harness.operator.api.rules import read
 from harness.operator.context import OperatorContext
 from harness.operator.decide.desired import Desired, desired
 from harness.operator.decide.observed import Observed, observed
-from harness.operator.decide.operations import next_operation
+from harness.operator.decide.operations import Verdict, next_operation
 from harness.operator.decide.releases import load_releases
-from harness.operator.decide.verdicts import Verdict, Wait, WaitReason
+from harness.operator.decide.waits import Wait, WaitReason
 
 NO_IMAGE = SpecMistake(
     "spec.playbooks.image", "no image of the executor is known", "set it, or start the manager with --executor-image"

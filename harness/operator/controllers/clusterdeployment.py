@@ -29,7 +29,7 @@ from harness.operator.controllers.cluster_children import cluster_object, machin
 from harness.operator.controllers.cluster_summary import status_of
 from harness.operator.controllers.cluster_view import ClusterLooks, DeclaredView, owned_by
 from harness.operator.controllers.obstacles import obstacle_of
-from harness.operator.decide.verdicts import Nothing
+from harness.operator.decide.operations import Nothing
 
 
 class ClusterDeploymentController:

@@ -18,7 +18,7 @@ from harness.operator.controllers.cluster_view import ClusterLooks, Workable
 from harness.operator.controllers.execution_inputs import begun
 from harness.operator.controllers.execution_start import Beginning, ExecutionStart
 from harness.operator.decide.operations import plan
-from harness.operator.decide.verdicts import Operation, Wait
+from harness.operator.decide.waits import Wait
 
 AGAIN_SECONDS = 1.0  # pacing: while pods of a Job that is gone end, which takes them half a minute
 
@@ -46,7 +46,7 @@ class ClusterInstall:
         running, verdict = found.observed.running, found.verdict
         if running is not None and self._not_made(found, running):
             return self._make(found, running)
-        if isinstance(verdict, Operation) and self._guarded(found):
+        if isinstance(verdict, CurrentOperation) and self._guarded(found):
             state = begun(found.desired.cluster, verdict, found.wish.spec.playbooks.image or self._image)
             self._write(found.cluster, sequence=verdict.sequence, operation=_json(state), plan=self._steps(found))
             return 0.0

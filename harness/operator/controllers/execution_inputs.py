@@ -7,26 +7,16 @@ from dataclasses import replace
 from harness.operator.api.cluster import CurrentOperation
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.decide.desired import Desired
-from harness.operator.decide.duties import DUTIES
-from harness.operator.decide.verdicts import Operation
+from harness.operator.decide.operations import DUTIES
 from harness.operator.execute.inputs import Execution, job_name
 
 DIRECT, AUTO = "Direct", "Auto"
 
 
-def begun(cluster: str, operation: Operation, image: str) -> CurrentOperation:
-    """Return an operation as it stands in a Cluster's status before there is a Job of it."""
-    return CurrentOperation(
-        sequence=operation.sequence,
-        operation=operation.name,
-        attempt=operation.attempt,
-        why=operation.why,
-        machines=operation.machines,
-        job=job_name(cluster, operation.sequence, operation.name, operation.attempt),
-        image=image,
-        digest=operation.digest,
-        applies=operation.applies,
-    )
+def begun(cluster: str, operation: CurrentOperation, image: str) -> CurrentOperation:
+    """Return a decided operation as it stands in a Cluster's status before there is a Job of it."""
+    job = job_name(cluster, operation.sequence, operation.operation, operation.attempt)
+    return operation.model_copy(update={"job": job, "image": image})
 
 
 def execution_of(operation: CurrentOperation, wish: ClusterDeployment, wanted: Desired, access: str) -> Execution:

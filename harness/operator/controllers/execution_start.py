@@ -18,7 +18,6 @@ from harness.operator.context import OperatorContext
 from harness.operator.controllers.cluster_view import Workable, owned_by
 from harness.operator.controllers.execution_inputs import execution_of
 from harness.operator.decide.operations import next_operation
-from harness.operator.decide.verdicts import Operation
 from harness.operator.execute.inputs import log_name
 from harness.operator.execute.objects import make
 
@@ -72,7 +71,8 @@ class ExecutionStart:
     def _wanted(self, found: Workable, running: CurrentOperation) -> bool:
         """Tell whether the same would be decided now, and all machines are this cluster's as the API has them."""
         again = next_operation(found.desired, replace(found.observed, running=None))
-        if not isinstance(again, Operation) or (again.name, again.digest) != (running.operation, running.digest):
+        same = (running.operation, running.digest)
+        if not isinstance(again, CurrentOperation) or (again.operation, again.digest) != same:
             return False
         uid = found.deployment["metadata"]["uid"]
         machines = [self._cluster.get(MACHINE, name, found.namespace) for name in found.desired.machines]

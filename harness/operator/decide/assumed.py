@@ -13,15 +13,13 @@ from harness.operator.decide.observed import trouble_of
 
 def claimed(cd: ClusterDeployment, machines: Sequence[DeclaredMachine]) -> tuple[DeclaredMachine, ...]:
     """Return machines with those claimed that a cluster's sets would claim, the oldest first."""
-    found = {machine.metadata.name: machine for machine in machines}
-    order = sorted(machines, key=lambda one: (one.metadata.creation_timestamp or "", one.metadata.name))
+    found = sorted(machines, key=lambda one: (one.metadata.creation_timestamp or "", one.metadata.name))
     for one in cd.spec.machine_sets:
-        have = sum(_claim(cd, one) == machine.spec.claim for machine in found.values())
-        free = [found[machine.metadata.name] for machine in order]
-        free = [machine for machine in free if _free(cd, machine) and _fits(one, machine)]
-        for machine in free[: max(one.replicas - have, 0)]:
-            found[machine.metadata.name] = _with_claim(machine, cd, one)
-    return tuple(found.values())
+        lacking = one.replicas - sum(machine.spec.claim == _claim(cd, one) for machine in found)
+        free = [number for number, machine in enumerate(found) if _free(cd, one, machine)]
+        for number in free[: max(lacking, 0)]:
+            found[number] = _with_claim(found[number], cd, one)
+    return tuple(found)
 
 
 def invented(cd: ClusterDeployment) -> tuple[DeclaredMachine, ...]:
@@ -46,15 +44,9 @@ def _claim(cd: ClusterDeployment, one: WantedSet) -> MachineClaim:
     return MachineClaim.model_validate({"cluster": cd.metadata.name, "set": one.name, "uid": cd.metadata.uid})
 
 
-def _free(cd: ClusterDeployment, machine: DeclaredMachine) -> bool:
-    """Tell whether a Machine may be claimed: it is idle, or in a file, where nobody has looked at it."""
-    here = machine.metadata.namespace == cd.metadata.namespace and machine.spec.claim is None
-    idle = machine.status.phase == "Idle" or (machine.status.phase is None and not machine.metadata.uid)
-    return here and idle and not trouble_of(machine)
-
-
-def _fits(one: WantedSet, machine: DeclaredMachine) -> bool:
-    """Tell whether a Machine is one of those that a set names or selects."""
-    if one.machines.pool is None:
-        return machine.metadata.name in (one.machines.names or ())
-    return one.machines.pool.selector.match_labels.items() <= machine.metadata.labels.items()
+def _free(cd: ClusterDeployment, one: WantedSet, machine: DeclaredMachine) -> bool:
+    """Tell whether a set may claim a Machine: it is idle, or in a file, where nobody has looked at it."""
+    meta, phase = machine.metadata, machine.status.phase
+    here = meta.namespace == cd.metadata.namespace and machine.spec.claim is None
+    idle = phase == "Idle" or (phase is None and not meta.uid)
+    return here and idle and not trouble_of(machine) and one.machines.takes(meta.name, meta.labels)

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import BadInput
-from harness.operator.api.cluster import PlannedStep
+from harness.operator.api.cluster import CurrentOperation, PlannedStep
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.rules import mistakes
 from harness.operator.decide.assumed import claimed, invented
 from harness.operator.decide.desired import Desired, desired
 from harness.operator.decide.live import LiveCluster, look
 from harness.operator.decide.observed import observed
-from harness.operator.decide.operations import next_operation, plan
+from harness.operator.decide.operations import Verdict, next_operation, plan
 from harness.operator.decide.releases import load_releases
-from harness.operator.decide.verdicts import Operation, Verdict, Wait
+from harness.operator.decide.waits import Wait
 from harness.operator.decide.written import documents_of, judged, names_of
 from harness.spec.shape import unknown
 
@@ -54,14 +54,13 @@ class ClusterOutlook:
             "assumed": self.assumed,
             "variables": dict(one.variables),
             "plan": [step.model_dump() for step in self.steps],
-            "now": now_of(self.verdict),
+            "now": _now(self.verdict),
         }
 
 
-def now_of(verdict: Verdict) -> dict[str, Any]:
-    """Return what happens now, as plain data."""
-    if isinstance(verdict, Operation):
-        return {"operation": verdict.name, "attempt": verdict.attempt}
+def _now(verdict: Verdict) -> dict[str, Any]:
+    if isinstance(verdict, CurrentOperation):
+        return {"operation": verdict.operation, "attempt": verdict.attempt}
     if isinstance(verdict, Wait):
         return {"waits": str(verdict.reason), "message": verdict.message, "again_seconds": verdict.again_seconds}
     return {}
@@ -77,18 +76,18 @@ def explain(file: Path, namespace: str, against: Against | None, now: datetime) 
         BadInput: what is wrong with the file, with the line of each mistake.
     """
     documents = documents_of(file, namespace)
-    if against is None:
-        written = judged(documents)
-        return [_outlook(cd, LiveCluster(None, None, written.machines), now) for cd in written.deployments]
     names = names_of(documents)
-    if against.name not in names:
-        raise BadInput(
-            unknown("ClusterDeployment", against.name, names), hint=f"--against names the one of {file} to compare"
-        )
-    live = look(against.name, names[against.name], against.kubeconfig)
+    live = LiveCluster()
+    if against is not None:
+        if against.name not in names:
+            said = unknown("ClusterDeployment", against.name, names)
+            raise BadInput(said, hint=f"--against names the one of {file} to compare")
+        live = look(against.name, names[against.name], against.kubeconfig)
     written = judged(documents, creating=live.new)
     live = live.with_machines(written.machines)
-    return [_outlook(cd, live, now) for cd in written.deployments if cd.metadata.name == against.name]
+    return [
+        _outlook(cd, live, now) for cd in written.deployments if against is None or cd.metadata.name == against.name
+    ]
 
 
 def _outlook(cd: ClusterDeployment, live: LiveCluster, now: datetime) -> ClusterOutlook:

@@ -24,9 +24,9 @@ class LiveCluster:
     metadata: of the ClusterDeployment, None where there is none.  state: its Cluster.  machines: of its namespace.
     """
 
-    metadata: Metadata | None
-    state: DeclaredCluster | None
-    machines: tuple[DeclaredMachine, ...]
+    metadata: Metadata | None = None
+    state: DeclaredCluster | None = None
+    machines: tuple[DeclaredMachine, ...] = ()
 
     @property
     def new(self) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from harness.operator.api.cluster import AppliedState, CurrentOperation, DeclaredCluster, PastOperation
+from harness.kube.objects import stamp
+from harness.operator.api.cluster import HISTORY_LENGTH, AppliedState, CurrentOperation, DeclaredCluster, PastOperation
 from harness.operator.api.conditions import REACHABLE
 from harness.operator.api.machine import DeclaredMachine
 
@@ -53,3 +54,20 @@ def trouble_of(machine: DeclaredMachine) -> str:
         return "it is being deleted"
     found = next((c for c in machine.status.conditions if c.type == REACHABLE), None)
     return found.message or found.reason if found is not None and found.status != "True" else ""
+
+
+def begun(observed: Observed, operation: CurrentOperation) -> Observed:
+    """Return what is observed once an operation has begun."""
+    running = operation.model_copy(update={"started": stamp(observed.now)})
+    return replace(observed, sequence=operation.sequence, running=running)
+
+
+def ended(observed: Observed, outcome: str = SUCCEEDED, blame: str | None = None) -> Observed:
+    """Return what is observed once the operation that runs has ended. A failed one leaves what was applied before."""
+    current = observed.running
+    if current is None:
+        return observed
+    moment = stamp(observed.now)
+    past = PastOperation(**current.model_dump(), outcome=outcome, blame=blame, ended=moment)
+    applied = current.applies if outcome == SUCCEEDED else observed.applied
+    return replace(observed, running=None, applied=applied, history=(past, *observed.history)[:HISTORY_LENGTH])

@@ -2,38 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 
-from harness.operator.api.cluster import PlannedStep
-from harness.operator.decide.changes import Due
+from harness.operator.api.cluster import AppliedState, CurrentOperation, PlannedStep
+from harness.operator.decide.changes import Due, differing, joining, leaving, settings
 from harness.operator.decide.desired import Desired
-from harness.operator.decide.duties import DUTIES, Duty, applied_by
-from harness.operator.decide.effects import ended
-from harness.operator.decide.holds import Hold, not_accepted, paused, running
-from harness.operator.decide.observed import Observed
+from harness.operator.decide.observed import RESET, Observed, ended
 from harness.operator.decide.retries import held_back, last_failure
-from harness.operator.decide.verdicts import Nothing, Operation, Verdict, Wait, WaitReason
+from harness.operator.decide.waits import Hold, Wait, WaitReason, machines_missing, not_accepted, paused, running
 
 HOLDS: tuple[Hold, ...] = (paused, running, not_accepted)
 UNSUPPORTED = "this operator deploys and resets, it does not change a cluster yet: put these fields back"
 
 
+@dataclass(frozen=True)
+class Duty:
+    """One kind of operation.
+
+    operation: its name.  entry: the playbook.  disruptive: running machines restart or leave.
+    change: what there is to do for a cluster that stays, if anything.
+    holds: what it waits for, besides what all operations wait for.
+    supported: this operator carries it out; otherwise it only says what would have to be done.
+    """
+
+    operation: str
+    entry: str
+    disruptive: bool
+    change: Callable[[Desired, AppliedState], Due | None] = lambda desired, applied: None
+    holds: tuple[Hold, ...] = ()
+    supported: bool = True
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """There is nothing to do."""
+
+
+Verdict = CurrentOperation | Wait | Nothing
+RESETS = Duty(RESET, "reset.yml", True)
+DEPLOYS = Duty("deploy", "cluster.yml", False, holds=(machines_missing,))
+DUTIES = (  # in the order in which they are done
+    RESETS,
+    DEPLOYS,
+    Duty("remove-node", "remove-node.yml", True, leaving, supported=False),
+    Duty("upgrade", "upgrade.yml", True, partial(differing, part="version"), supported=False),
+    Duty("scale", "scale.yml", False, joining, supported=False),
+    Duty("reconfigure", "reconfigure.yml", True, settings, supported=False),
+    Duty("addons", "addons.yml", False, partial(differing, part="addons"), supported=False),
+)
+
+
 def next_operation(desired: Desired, observed: Observed) -> Verdict:
-    """Return what happens next: the first hold or duty that applies decides."""
-    for hold in HOLDS:
-        wait = hold(desired, observed)
-        if wait is not None:
-            return wait
-    first = next(_due(desired, observed), None)
-    return _begin(*first, desired, observed) if first is not None else Nothing()
+    """Return what happens next, the first hold or duty that applies decides: an operation that begins now, or why not.
+
+    The operation has no Job, image and start yet.
+    """
+    if wait := _first(HOLDS, desired, observed):
+        return wait
+    due = list(_due(desired, observed))
+    if not due:
+        return Nothing()
+    duty, first = due[0]
+    if not duty.supported:
+        wanted = "; ".join(f"{duty.operation}: {one.why}" for duty, one in due)
+        return Wait(WaitReason.NOT_SUPPORTED_YET, f"{UNSUPPORTED}: {wanted}")
+    held = _first(duty.holds, desired, observed) or held_back(duty.operation, desired, observed)
+    return held or _operation(duty, first, desired, observed)
 
 
 def plan(desired: Desired, observed: Observed) -> tuple[PlannedStep, ...]:
     """Return all that is to do, in order, whatever it waits for; after the end of what runs now."""
     if not_accepted(desired, observed) is not None:
         return ()
-    if observed.running is not None:
-        observed = ended(observed)
     return tuple(
         PlannedStep(
             operation=duty.operation,
@@ -41,41 +83,43 @@ def plan(desired: Desired, observed: Observed) -> tuple[PlannedStep, ...]:
             disruptive=duty.disruptive,
             machines=due.machines,
         )
-        for duty, due in _due(desired, observed)
+        for duty, due in _due(desired, ended(observed))
     )
+
+
+def _first(holds: tuple[Hold, ...], desired: Desired, observed: Observed) -> Wait | None:
+    return next((wait for hold in holds if (wait := hold(desired, observed)) is not None), None)
 
 
 def _due(desired: Desired, observed: Observed) -> Iterator[tuple[Duty, Due]]:
     """Yield what is to do, in order."""
-    for duty in DUTIES:
-        due = duty.due(desired, observed)
-        if due is not None:
-            yield duty, due
+    applied = observed.applied
+    if desired.deleting:
+        if desired.reset and observed.touched and desired.machines:
+            yield RESETS, Due("the ClusterDeployment is being deleted", desired.machines)
+    elif applied is None:
+        yield DEPLOYS, Due("there is no cluster yet", desired.machines)
+    else:
+        yield from ((duty, due) for duty in DUTIES if (due := duty.change(desired, applied)) is not None)
 
 
-def _begin(duty: Duty, due: Due, desired: Desired, observed: Observed) -> Verdict:
-    if not duty.supported:
-        wanted = "; ".join(f"{duty.operation}: {due.why}" for duty, due in _due(desired, observed))
-        return Wait(WaitReason.NOT_SUPPORTED_YET, f"{UNSUPPORTED}: {wanted}")
-    for hold in duty.holds:
-        wait = hold(desired, observed)
-        if wait is not None:
-            return wait
-    return held_back(duty.operation, desired, observed) or _operation(duty, due, desired, observed)
-
-
-def _operation(duty: Duty, due: Due, desired: Desired, observed: Observed) -> Operation:
+def _operation(duty: Duty, due: Due, desired: Desired, observed: Observed) -> CurrentOperation:
     """Return the operation, as the next attempt where it only repeats what just failed."""
     failed = last_failure(duty.operation, desired, observed)
     repeats = failed is not None and failed is observed.history[0] and failed.sequence == observed.sequence
-    return Operation(
-        name=duty.operation,
-        entry=duty.entry,
+    applies = AppliedState(
+        digest=desired.digest,
+        version=desired.version,
+        machines=desired.machines,
+        digests=dict(desired.digests),
+        variables=dict(desired.variables),
+    )
+    return CurrentOperation(
+        operation=duty.operation,
         why=due.why,
-        disruptive=duty.disruptive,
         machines=due.machines,
         sequence=observed.sequence if repeats else observed.sequence + 1,
         attempt=failed.attempt + 1 if failed is not None else 1,
         digest=desired.digest,
-        applies=applied_by(duty, desired),
+        applies=None if duty is RESETS else applies,
     )

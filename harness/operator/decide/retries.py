@@ -7,15 +7,13 @@ times.
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from harness.errors import Blame
 from harness.kube.objects import parse_time
 from harness.operator.api.cluster import PastOperation
 from harness.operator.api.resources import RETRY_ANNOTATION
 from harness.operator.decide.desired import Desired
 from harness.operator.decide.observed import INTERRUPTED, RESET, SUCCEEDED, Observed
-from harness.operator.decide.verdicts import Wait, WaitReason
+from harness.operator.decide.waits import Wait, WaitReason
 
 FIRST_SECONDS = 30  # policy: what restarts, such as an API server or an SSH server, is back by then
 LONGEST_SECONDS = 600  # policy: a person who repairs something does not wait longer for the next try
@@ -37,7 +35,9 @@ def held_back(operation: str, desired: Desired, observed: Observed) -> Wait | No
     passing = last.blame == Blame.INFRA or last.outcome == INTERRUPTED
     if not passing or last.attempt > desired.retries:
         return Wait(WaitReason.FAILED, _failed(last))
-    left = _left(last, observed)
+    wait = delay_seconds(last.attempt)
+    since = (observed.now - parse_time(last.ended)).total_seconds() if last.ended is not None else wait
+    left = min(wait - since, wait)  # a clock that was set back makes it no longer
     if left <= 0:
         return None
     said = f"{operation} failed, {_cause(last)}; attempt {last.attempt + 1} of {desired.retries + 1} follows"
@@ -47,15 +47,6 @@ def held_back(operation: str, desired: Desired, observed: Observed) -> Wait | No
 def delay_seconds(attempt: int) -> int:
     """Return how long to wait after an attempt: twice as long each time."""
     return int(min(FIRST_SECONDS * 2 ** (min(attempt, 10) - 1), LONGEST_SECONDS))
-
-
-def _left(last: PastOperation, observed: Observed) -> float:
-    """Return how many seconds of the delay are left; a clock that was set back makes it no longer."""
-    wait = delay_seconds(last.attempt)
-    if last.ended is None:
-        return 0
-    since = observed.now - parse_time(last.ended)
-    return min((timedelta(seconds=wait) - since).total_seconds(), wait)
 
 
 def _failed(last: PastOperation) -> str:

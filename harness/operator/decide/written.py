@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
 
 from harness.errors import BadInput
 from harness.operator.api.clusterdeployment import ClusterDeployment
@@ -15,12 +13,11 @@ from harness.operator.api.machine import NO_ADDRESS, DeclaredMachine
 from harness.operator.api.resources import CLUSTER_DEPLOYMENT, GROUP, MACHINE
 from harness.operator.api.rules import read
 from harness.operator.decide.releases import load_releases
-from harness.spec.lines import Document, Location, Problem, read_all
+from harness.spec.lines import Document, Location, Problem, dotted, read_all
 from harness.spec.loader import refuse
 from harness.spec.shape import unknown, validate
 
 KINDS = (CLUSTER_DEPLOYMENT.kind, MACHINE.kind)
-STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")  # one of a path such as spec.machineSets[0].roles
 
 
 @dataclass(frozen=True)
@@ -123,13 +120,5 @@ def _kind(document: Document) -> str:
 
 def _location(document: Document, field: str) -> Location:
     """Return the place of a field, as far as the document has it."""
-    here: Any = document.content
-    found: list[str | int] = []
-    for key, number in STEP.findall(field):
-        step = int(number) if number else key
-        try:
-            here = here[step]
-        except (KeyError, IndexError, TypeError):
-            break
-        found.append(step)
-    return tuple(found)
+    above = (at for at in document.lines if f"{field}.".startswith((f"{dotted(at)}.", f"{dotted(at)}[")))
+    return max(above, key=len, default=())

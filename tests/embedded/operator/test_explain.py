@@ -13,16 +13,14 @@ from typer.testing import CliRunner
 from harness.cli import app
 from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.objects import dig
-from harness.operator.api.cluster import DeclaredCluster
+from harness.operator.api.cluster import CurrentOperation, DeclaredCluster
 from harness.operator.api.defaults import defaulted
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE
 from harness.operator.decide.desired import desired
-from harness.operator.decide.effects import begun
-from harness.operator.decide.observed import Observed, observed
+from harness.operator.decide.observed import Observed, begun, observed
 from harness.operator.decide.operations import next_operation
 from harness.operator.decide.releases import load_releases
-from harness.operator.decide.verdicts import Operation
 from tests.embedded.operator.declared import Declared
 from tests.unit.operator.api import objects
 
@@ -60,7 +58,7 @@ def test_a_file_is_compared_with_what_the_api_has(declared: Declared, infra: Emb
 def deploy(declared: Declared) -> None:
     """Write into the Cluster what controllers write when a deployment begins, and when it has succeeded."""
     operation = next_operation(*seen(declared))
-    assert isinstance(operation, Operation)
+    assert isinstance(operation, CurrentOperation)
     current = begun(Observed(datetime.now(UTC)), operation).running
     assert current is not None
     write(declared, {"operation": current.model_dump(by_alias=True), "sequence": operation.sequence})

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from harness.kube.objects import condition
+from harness.operator.api.cluster import CurrentOperation
 from harness.operator.controllers.cluster_summary import status_of
 from harness.operator.controllers.cluster_view import DeclaredView
 from harness.operator.controllers.execution_inputs import begun
-from harness.operator.decide.verdicts import Operation
 from tests.unit.operator.controllers.looks import cluster, declared, given, seen
 
 Json = dict[str, Any]
@@ -29,7 +29,7 @@ def words(status: Json, kind: str) -> tuple[str, str]:
 def running(body: Json, *machines: Json) -> Json:
     """Return the status of a Cluster whose first operation runs."""
     verdict = seen(body, None, *machines).verdict
-    assert isinstance(verdict, Operation)
+    assert isinstance(verdict, CurrentOperation)
     current = begun("guest", verdict, "image:1").model_dump(mode="json", by_alias=True, exclude_none=True)
     return {"sequence": 1, "operation": current}
 

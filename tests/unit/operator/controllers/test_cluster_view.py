@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from harness.operator.api.cluster import CurrentOperation
 from harness.operator.controllers.cluster_view import Workable, owned_by
-from harness.operator.decide.verdicts import Operation, Wait, WaitReason
+from harness.operator.decide.waits import Wait, WaitReason
 from tests.unit.operator.controllers.looks import UID, cluster, declared, given, looks, seen
 
 
 def test_machines_are_those_that_this_very_object_has_claimed() -> None:
     view = seen(declared(), None, given("m-0"), given("m-1", uid="an-earlier-one's"))
     assert [machine.metadata.name for machine in view.machines] == ["m-0"]
-    assert isinstance(view.verdict, Operation)
+    assert isinstance(view.verdict, CurrentOperation)
     assert view.verdict.machines == ("m-0",)
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from harness.operator.api.cluster import CurrentOperation
 from harness.operator.controllers.cluster_view import Workable
 from harness.operator.controllers.execution_inputs import begun, execution_of
-from harness.operator.decide.verdicts import Operation
 from tests.unit.operator.controllers.looks import cluster, declared, given, seen
 
 
-def workable(**spec: object) -> tuple[Workable, Operation]:
+def workable(**spec: object) -> tuple[Workable, CurrentOperation]:
     found = Workable.of(seen(declared(**spec), cluster(), given("m-0")))
     assert found is not None
-    assert isinstance(found.verdict, Operation)
+    assert isinstance(found.verdict, CurrentOperation)
     return found, found.verdict
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from harness.operator.api.cluster import DeclaredCluster
 from harness.operator.api.machine import DeclaredMachine
-from harness.operator.decide.effects import begun, ended
-from harness.operator.decide.observed import Observed, observed
+from harness.operator.decide.observed import Observed, begun, ended, observed
 from harness.operator.decide.operations import next_operation
 from tests.unit.operator.decide.wishes import NOW, claimed, deployed, operation, past, wish
 

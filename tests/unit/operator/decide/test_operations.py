@@ -7,20 +7,23 @@ from typing import Any
 
 import pytest
 
-from harness.operator.decide.duties import DUTIES
-from harness.operator.decide.effects import begun, ended
-from harness.operator.decide.observed import Observed
-from harness.operator.decide.operations import next_operation, plan
-from harness.operator.decide.verdicts import Nothing
+from harness.operator.api.cluster import CurrentOperation
+from harness.operator.decide.observed import Observed, begun, ended
+from harness.operator.decide.operations import DUTIES, Duty, Nothing, next_operation, plan
 from tests.unit.operator.api import objects
 from tests.unit.operator.decide.wishes import CP, MACHINES, NOW, WORKERS, claimed, deployed, operation, past, wait, wish
 
 FRESH = Observed(NOW)
 
 
+def duty(one: CurrentOperation) -> Duty:
+    """Return the kind of an operation."""
+    return next(duty for duty in DUTIES if duty.operation == one.operation)
+
+
 def test_a_wish_with_all_its_machines_is_deployed() -> None:
     one = operation(next_operation(wish(), FRESH))
-    assert (one.name, one.entry, one.disruptive) == ("deploy", "cluster.yml", False)
+    assert (one.operation, duty(one).entry, duty(one).disruptive) == ("deploy", "cluster.yml", False)
     assert (one.machines, one.sequence, one.attempt) == (("cp-0", "w-1", "w-2"), 1, 1)
     assert one.why == "there is no cluster yet"
     assert one.applies is not None
@@ -68,7 +71,7 @@ def test_an_object_with_mistakes_waits_for_their_correction() -> None:
 
 def test_mistakes_in_an_object_do_not_keep_it_from_being_deleted() -> None:
     one = wish(refused=("wrong",), deleted=True)
-    assert operation(next_operation(one, deployed(wish()))).name == "reset"
+    assert operation(next_operation(one, deployed(wish()))).operation == "reset"
 
 
 def test_missing_machines_are_counted_by_set() -> None:
@@ -110,14 +113,15 @@ def test_a_machine_that_somebody_else_has_is_no_host(other: Any) -> None:
 def test_a_deleted_cluster_is_reset_and_then_nothing_is_left_to_do() -> None:
     one = wish(deleted=True)
     found = operation(next_operation(one, deployed(wish())))
-    assert (found.name, found.entry, found.disruptive, found.applies) == ("reset", "reset.yml", True, None)
+    assert (found.operation, duty(found).entry, duty(found).disruptive) == ("reset", "reset.yml", True)
+    assert found.applies is None
     assert (found.machines, found.sequence) == (("cp-0", "w-1", "w-2"), 2)
     assert next_operation(one, ended(begun(deployed(wish()), found))) == Nothing()
 
 
 def test_machines_of_a_deployment_that_failed_are_reset_too() -> None:
     one = wish(deleted=True)
-    assert operation(next_operation(one, Observed(NOW, 1, history=(past(wish()),)))).name == "reset"
+    assert operation(next_operation(one, Observed(NOW, 1, history=(past(wish()),)))).operation == "reset"
 
 
 def test_a_reset_takes_machines_of_sets_that_the_object_has_lost() -> None:

@@ -11,12 +11,12 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from harness.operator.api.cluster import CurrentOperation
 from harness.operator.decide.desired import Desired, digest_of
-from harness.operator.decide.effects import begun, ended
-from harness.operator.decide.observed import Observed
-from harness.operator.decide.operations import next_operation, plan
+from harness.operator.decide.observed import Observed, begun, ended
+from harness.operator.decide.operations import Nothing, Verdict, next_operation, plan
 from harness.operator.decide.retries import LONGEST_SECONDS
-from harness.operator.decide.verdicts import Nothing, Operation, Verdict, Wait
+from harness.operator.decide.waits import Wait
 from tests.unit.operator.api.objects import wanted_set
 from tests.unit.operator.decide.wishes import NOW, claimed, past, wish
 
@@ -88,38 +88,40 @@ def worlds(draw: st.DrawFn, one: Desired) -> Observed:
     trouble = draw(st.dictionaries(st.sampled_from(["m-1", "m-2"]), st.just("no answer"), max_size=1))
     world = Observed(NOW, len(history), None, applied, history, trouble)
     verdict = next_operation(replace(one, paused=False), world)
-    return begun(world, verdict) if isinstance(verdict, Operation) and draw(st.booleans()) else world
+    return begun(world, verdict) if isinstance(verdict, CurrentOperation) and draw(st.booleans()) else world
 
 
 def begun_of(one: Desired) -> Any:
     """Return what a wish applies, if it could be deployed."""
     verdict = next_operation(one, Observed(NOW))
-    return verdict.applies if isinstance(verdict, Operation) else None
+    return verdict.applies if isinstance(verdict, CurrentOperation) else None
 
 
 both = wishes().flatmap(lambda one: st.tuples(st.just(one), worlds(one)))
 
 
-def lived(one: Desired, world: Observed, blames: Sequence[str] = ()) -> tuple[list[Operation], Verdict, Observed]:
+def lived(
+    one: Desired, world: Observed, blames: Sequence[str] = ()
+) -> tuple[list[CurrentOperation], Verdict, Observed]:
     """Return what begins, one after the other, until nothing more happens by itself; the last verdict, and the world.
 
     blames: of the operations that fail, in order; those after them succeed.
     """
-    begins: list[Operation] = []
+    begins: list[CurrentOperation] = []
     left = iter(blames)
     for _ in range(STEPS):
         if world.running is not None:
             blame = next(left, None)
             world = ended(world, "succeeded" if blame is None else "failed", blame)
         verdict = next_operation(one, world)
-        if isinstance(verdict, Operation):
+        if isinstance(verdict, CurrentOperation):
             begins.append(verdict)
             world = begun(world, verdict)
         elif isinstance(verdict, Wait) and verdict.again_seconds is not None:
             world = replace(world, now=world.now + timedelta(seconds=verdict.again_seconds))
         else:
             return begins, verdict, world
-    raise AssertionError(f"no end after {STEPS} steps: {[one.name for one in begins]}")
+    raise AssertionError(f"no end after {STEPS} steps: {[one.operation for one in begins]}")
 
 
 @many
@@ -139,9 +141,9 @@ def test_operations_that_succeed_lead_to_nothing_more_to_do(pair: tuple[Desired,
 @given(wishes(complete=True))
 def test_a_wish_with_all_its_machines_comes_true_in_one_operation(one: Desired) -> None:
     (deploy,), verdict, world = lived(one, Observed(NOW))
-    assert (deploy.name, verdict) == ("deploy", Nothing())
+    assert (deploy.operation, verdict) == ("deploy", Nothing())
     (reset,), verdict, world = lived(replace(one, deleting=True, reset=True), world)
-    assert (reset.name, verdict, world.applied) == ("reset", Nothing(), None)
+    assert (reset.operation, verdict, world.applied) == ("reset", Nothing(), None)
 
 
 @many
@@ -165,7 +167,7 @@ def test_never_two_operations_at_once(pair: tuple[Desired, Observed]) -> None:
     if world.running is not None:
         assert isinstance(verdict, Wait)
         assert verdict.reason in {"OperationRunning", "Paused"}
-    elif isinstance(verdict, Operation):
+    elif isinstance(verdict, CurrentOperation):
         after = next_operation(one, begun(world, verdict))
         assert isinstance(after, Wait)
 
@@ -175,12 +177,12 @@ def test_never_two_operations_at_once(pair: tuple[Desired, Observed]) -> None:
 def test_only_claimed_machines_are_touched_and_reset_only_follows_a_deletion(pair: tuple[Desired, Observed]) -> None:
     one, world = pair
     verdict = next_operation(one, world)
-    if isinstance(verdict, Operation):
+    if isinstance(verdict, CurrentOperation):
         assert set(verdict.machines) <= set(one.machines)
         assert not [name for name in verdict.machines if name.startswith(FOREIGN)]
         assert verdict.machines
-        assert (verdict.name == "reset") == one.deleting
-        if verdict.name == "deploy":
+        assert (verdict.operation == "reset") == one.deleting
+        if verdict.operation == "deploy":
             wanted = {found.name: found.replicas for found in one.sets}
             have = [host.set_name for host in one.hosts]
             assert {name: have.count(name) for name in {*have, *wanted}} == wanted
@@ -193,9 +195,10 @@ def test_only_claimed_machines_are_touched_and_reset_only_follows_a_deletion(pai
 def test_a_number_is_never_used_twice(pair: tuple[Desired, Observed]) -> None:
     one, world = pair
     verdict = next_operation(one, world)
-    if isinstance(verdict, Operation):
+    if isinstance(verdict, CurrentOperation):
         assert all(
-            (verdict.sequence, verdict.attempt) != (found.sequence, found.attempt) or found.operation != verdict.name
+            (verdict.sequence, verdict.attempt) != (found.sequence, found.attempt)
+            or found.operation != verdict.operation
             for found in world.history
         )
 
@@ -208,7 +211,7 @@ def test_a_delay_is_short_and_runs_out(pair: tuple[Desired, Observed]) -> None:
     if isinstance(verdict, Wait) and verdict.again_seconds is not None:
         assert 0 < verdict.again_seconds <= LONGEST_SECONDS
         later = replace(world, now=world.now + timedelta(seconds=verdict.again_seconds))
-        assert isinstance(next_operation(one, later), Operation)
+        assert isinstance(next_operation(one, later), CurrentOperation)
 
 
 plain = st.recursive(

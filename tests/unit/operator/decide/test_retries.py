@@ -49,7 +49,7 @@ def test_only_the_infrastructures_failures_are_tried_again_by_themselves(blame: 
 )
 def test_other_inputs_begin_anew(change: dict[str, Any]) -> None:
     one = operation(next_operation(wish(**change), after(past(wish()))))
-    assert (one.name, one.sequence, one.attempt) == ("deploy", 2, 1)
+    assert (one.operation, one.sequence, one.attempt) == ("deploy", 2, 1)
 
 
 def test_another_machine_or_another_login_is_another_input() -> None:

@@ -6,14 +6,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from harness.kube.objects import stamp
-from harness.operator.api.cluster import AppliedState, PastOperation
+from harness.operator.api.cluster import AppliedState, CurrentOperation, PastOperation
 from harness.operator.api.defaults import defaulted
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.decide.desired import Desired, desired
 from harness.operator.decide.observed import Observed
-from harness.operator.decide.operations import next_operation
+from harness.operator.decide.operations import Verdict, next_operation
 from harness.operator.decide.releases import load_releases
-from harness.operator.decide.verdicts import Operation, Verdict, Wait
+from harness.operator.decide.waits import Wait
 from tests.unit.operator.api import objects
 
 NOW = datetime(2026, 11, 23, 12, 0, 0, tzinfo=UTC)
@@ -67,9 +67,9 @@ def past(one: Desired, name: str = "deploy", *, ago: float = 0, **fields: Any) -
     return PastOperation(operation=name, **given)
 
 
-def operation(verdict: Verdict) -> Operation:
+def operation(verdict: Verdict) -> CurrentOperation:
     """Return a verdict that has to be an operation."""
-    assert isinstance(verdict, Operation), verdict
+    assert isinstance(verdict, CurrentOperation), verdict
     return verdict
 
 

@@ -3,11 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
 
 from harness.operator.api.sets import WantedSet
 from harness.operator.decide.desired import Desired
 from harness.operator.decide.observed import Observed
-from harness.operator.decide.verdicts import Wait, WaitReason
+
+
+class WaitReason(StrEnum):
+    """Why nothing begins although something may be to do. docs/operator.md explains each."""
+
+    PAUSED = "Paused"
+    OPERATION_RUNNING = "OperationRunning"
+    NOT_ACCEPTED = "NotAccepted"
+    WAITING_FOR_MACHINES = "WaitingForMachines"
+    RETRY_LATER = "RetryLater"
+    FAILED = "Failed"
+    NOT_SUPPORTED_YET = "NotSupportedYet"
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Nothing begins now.
+
+    message: what is waited for and, where a person must act, how.
+    again_seconds: when to decide again, None where only a change of an object can make a difference.
+    """
+
+    reason: WaitReason
+    message: str
+    again_seconds: float | None = None
+
 
 Hold = Callable[[Desired, Observed], Wait | None]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from harness.operator.decide.duties import DUTIES
+from harness.operator.decide.operations import DUTIES
 from harness.operator.decide.retries import FIRST_SECONDS, LONGEST_SECONDS
-from harness.operator.decide.verdicts import WaitReason
+from harness.operator.decide.waits import WaitReason
 from tests.unit.pages import ROOT
 
 PAGE = (ROOT / "docs" / "operator.md").read_text(encoding="utf-8")
