@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 from harness.kube.client import Cluster
 from harness.kube.failures import Answer, ApiFailure, Json, Unreachable, failure_of
+from harness.kube.objects import deleting, dig
 from harness.kube.resources import Resource
 from harness.until import grown
 
@@ -74,6 +75,29 @@ class Informer:
             known = self._objects.get(key)
             if revision_of(known) < version and (known is not None or version > self._seen):
                 self._objects[key] = obj
+
+    def merge(self, obj: Json, patch: Json, *, subresource: str | None = None) -> Json:
+        """Merge a patch into an object as it was seen, and take in the answer.
+
+        Raises:
+            ApiFailure: above all a conflict: somebody has changed the object since.
+        """
+        meta = {"resourceVersion": obj["metadata"]["resourceVersion"], **patch.get("metadata", {})}
+        namespace, name = key_of(obj)
+        body = {**patch, "metadata": meta}
+        written = self._cluster.merge(self.resource, name, body, namespace, subresource=subresource)
+        if not deleting(written) or written["metadata"].get("finalizers"):  # else it is the last word of what is gone
+            self.observe(written)
+        return written
+
+    def merge_status(self, obj: Json, status: Json) -> Json:
+        """Give keys of an object's status other values, where they have others; return the object. Raises: as merge."""
+        patch = {name: value for name, value in status.items() if dig(obj, "status", name) != value}
+        return self.merge(obj, {"status": patch}, subresource="status") if patch else obj
+
+    def replace_status(self, obj: Json, status: Json) -> None:
+        """Give an object as it was seen another status as a whole. Raises: as merge."""
+        self.observe(self._cluster.replace(self.resource, {**obj, "status": status}, subresource="status"))
 
     def start(self) -> None:
         """Start watching on a daemon thread; `synced` is set after the first list."""

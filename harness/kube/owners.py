@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.kube.client import Json
-from harness.kube.informer import Informer, Key
+from harness.kube.informer import Informer, Key, key_of
 from harness.kube.objects import controller_of
 from harness.kube.reconcile import Queue
 from harness.kube.resources import Resource
@@ -18,6 +18,11 @@ def owner_key(obj: Json, owner: Resource) -> Key | None:
     if (group if slash else "") != owner.group:
         return None
     return (obj["metadata"].get("namespace", "") if owner.namespaced else "", str(reference["name"]))
+
+
+def follow(objects: Informer, queue: Queue) -> None:
+    """Have every change of an object put it into a queue; call it before the informers start."""
+    objects.subscribe(lambda _, obj: queue.add(key_of(obj)))
 
 
 def follow_children(children: Informer, owner: Resource, queue: Queue) -> None:

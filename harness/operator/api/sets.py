@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
@@ -66,12 +65,6 @@ class MachineSource(ApiModel):
     names: tuple[ObjectName, ...] | None = listed(
         "These Machines, by name.", default=None, min_length=1, max_length=200
     )
-
-    def takes(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Tell whether a Machine with this name and these labels is one of them."""
-        if self.pool is None:
-            return name in (self.names or ())
-        return self.pool.selector.match_labels.items() <= labels.items()
 
 
 class WantedSet(ApiModel):

@@ -1,4 +1,4 @@
-"""From a Machine to the clusters that it concerns: the one that has claimed it, and the one that had."""
+"""Between Machines and the clusters that they concern: the one that has claimed them, and the one that had."""
 
 from __future__ import annotations
 
@@ -6,6 +6,21 @@ from harness.kube.client import Json
 from harness.kube.informer import Informer, Key, key_of
 from harness.kube.objects import dig
 from harness.kube.reconcile import Queue
+
+
+def claimed_by(machines: Informer, cluster: Key) -> list[Json]:
+    """Return the Machines whose claim names a cluster."""
+    return [machine for machine in machines.list(cluster[0]) if dig(machine, "spec", "claim", "cluster") == cluster[1]]
+
+
+def follow_clusters(clusters: Informer, machines: Informer, queue: Queue) -> None:
+    """Have every change of what bears a cluster's name put the cluster's Machines into a queue; before the start."""
+
+    def changed(_: str, obj: Json) -> None:
+        for machine in claimed_by(machines, key_of(obj)):
+            queue.add(key_of(machine))
+
+    clusters.subscribe(changed)
 
 
 def follow_claims(machines: Informer, queue: Queue) -> None:

@@ -6,16 +6,19 @@ is asked of the API again before a claim is given up.
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Iterable
 
 from harness.kube.client import Json
-from harness.kube.informer import Key, key_of
-from harness.kube.objects import dig
+from harness.kube.informer import Key
+from harness.kube.objects import deleting, dig, phase
+from harness.kube.owners import follow
 from harness.kube.reconcile import Controller
 from harness.kube.resources import POD
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, MACHINE
 from harness.operator.context import OperatorContext
-from harness.operator.controllers.machine_needless import needless
+from harness.operator.controllers.claimed import follow_clusters
+from harness.operator.controllers.machine_choice import oldest_first
+from harness.operator.controllers.machine_phase import use_of
 
 COMPONENT = "claims-controller"
 ENDED = frozenset({"Succeeded", "Failed"})
@@ -27,20 +30,14 @@ class ClaimsController:
 
     def __init__(self, context: OperatorContext) -> None:
         self._cluster = context.cluster
+        self._events = context.events
         self._machines = context.informers.of(MACHINE)
         self._deployments = context.informers.of(CLUSTER_DEPLOYMENT)
         self._clusters = context.informers.of(CLUSTER)
-        self._say = partial(context.events.normal, component=COMPONENT)
         self.controller = Controller("claims", self.reconcile, workers=1)
-        self._machines.subscribe(lambda _, machine: self.controller.queue.add(key_of(machine)))
+        follow(self._machines, self.controller.queue)
         for informer in (self._clusters, self._deployments):
-            informer.subscribe(self._cluster_changed)
-
-    def _cluster_changed(self, _: str, cluster: Json) -> None:
-        namespace, name = key_of(cluster)
-        for machine in self._machines.list(namespace):
-            if dig(machine, "spec", "claim", "cluster") == name:
-                self.controller.queue.add(key_of(machine))
+            follow_clusters(informer, self._machines, self.controller.queue)
 
     def reconcile(self, key: Key) -> float | None:
         """Look at one Machine."""
@@ -58,16 +55,41 @@ class ClaimsController:
             return None
         if now[0] is None and self._executor_runs(key[0], name):
             return AGAIN_SECONDS
-        patch = {"metadata": {"resourceVersion": machine["metadata"]["resourceVersion"]}, "spec": {"claim": None}}
-        written = self._cluster.merge(MACHINE, key[1], patch, key[0])
-        self._machines.observe(written)
-        self._say(written, "Released", why)
+        written = self._machines.merge(machine, {"spec": {"claim": None}})
+        self._events.normal(written, "Released", why, component=COMPONENT)
         return None
 
     def _executor_runs(self, namespace: str, name: str) -> bool:
         """Tell whether a pod of a cluster that is gone may still be changing its machines."""
         pods = self._cluster.list(POD, namespace, labels=f"{CLUSTER_LABEL}={name}").items
-        return any(dig(pod, "status", "phase") not in ENDED for pod in pods)
+        return any(phase(pod) not in ENDED for pod in pods)
+
+
+def needless(machine: Json, deployment: Json | None, cluster: Json | None, machines: Iterable[Json]) -> str:
+    """Return why a claim can be given up, "" when it cannot.
+
+    Args:
+        deployment, cluster: what the claim names, as far as it is there.
+        machines: those of the namespace.
+    """
+    claim = machine["spec"]["claim"]
+    name, set_name = claim["cluster"], claim["set"]
+    if deployment is None:
+        return f"cluster {name} is gone"
+    if claim.get("uid") and claim["uid"] != deployment["metadata"]["uid"]:
+        return f"cluster {name} is gone, and another one has its name"
+    if deleting(deployment) or dig(deployment, "spec", "paused") or use_of(machine, cluster).holds:
+        return ""
+    wanted = next((s for s in dig(deployment, "spec", "machineSets") or [] if s["name"] == set_name), None)
+    if wanted is None:
+        return f"cluster {name} has no set {set_name} any more"
+    names = dig(wanted, "machines", "names")
+    if names and machine["metadata"]["name"] not in names:
+        return f"set {set_name} of cluster {name} does not name it any more"
+    own = [m for m in oldest_first(machines) if dig(m, "spec", "claim") == claim]
+    own.sort(key=lambda m: not use_of(m, cluster).holds)
+    kept = [m["metadata"]["name"] for m in own[: wanted.get("replicas", 1)]]
+    return "" if machine["metadata"]["name"] in kept else f"set {set_name} of cluster {name} wants fewer machines"
 
 
 def start(context: OperatorContext) -> None:

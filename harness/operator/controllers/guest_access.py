@@ -7,18 +7,19 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from harness.errors import InfraError
+from harness.files import write_atomically
 from harness.kube.client import Cluster
 from harness.kube.forwarder import forwarding
 from harness.kube.informer import Key
 from harness.kube.objects import dig
 from harness.kube.resources import SECRET
+from harness.machines.private import PrivateFiles
 from harness.machines.ways import through
 from harness.operator.api.resources import MACHINE
 from harness.operator.context import OperatorContext
-from harness.operator.controllers.private import PrivateFiles, write_private
-from harness.operator.controllers.probe_way import infra_api
-
-CONTENT = "value"  # of Cluster API's Secrets
+from harness.operator.controllers.claimed import claimed_by
+from harness.operator.controllers.kubeconfig_secret import KEY, secret_name
+from harness.operator.controllers.probe import InfraApi
 
 
 class NoKubeconfig(InfraError):
@@ -28,11 +29,13 @@ class NoKubeconfig(InfraError):
 class GuestAccess:
     """Opens guest clusters."""
 
-    def __init__(self, context: OperatorContext, files: PrivateFiles) -> None:
-        self._context = context
-        self._files = files
-        self._api = infra_api(context)
+    def __init__(self, context: OperatorContext) -> None:
+        self._cluster = context.cluster
+        self._stretch = context.options.stretch
+        self._api = InfraApi.of(context)
         self._machines = context.informers.of(MACHINE)
+        self._files = PrivateFiles()
+        context.on_stop(self._files.close)
 
     @contextmanager
     def open(self, key: Key) -> Iterator[Cluster]:
@@ -41,27 +44,18 @@ class GuestAccess:
         Raises:
             NoKubeconfig: see there.  BadInput: the kubeconfig cannot be used.
         """
-        content = self._kubeconfig(key)
-        instances = self._instances(key)
-        with ExitStack() as held, self._files.use() as folder:
-            path = write_private(folder / "kubeconfig", content)
-            if instances and self._api is not None:
-                tunnels = self._api.tunnels(key[0], instances, self._context.options.stretch)
-                path = through(path, held.enter_context(forwarding(tunnels)).url, folder / "proxied")
-            guest = Cluster.from_kubeconfig(path)
-            path.unlink()  # it was read, and holds a key
-            (folder / "kubeconfig").unlink(missing_ok=True)
-            yield guest
-
-    def _kubeconfig(self, key: Key) -> bytes:
-        namespace, name = key[0], f"{key[1]}-kubeconfig"
-        encoded = dig(self._context.cluster.get(SECRET, name, namespace), "data", CONTENT)
+        name = secret_name(key[1])
+        encoded = dig(self._cluster.get(SECRET, name, key[0]), "data", KEY)
         if not encoded:
-            raise NoKubeconfig(f"there is no Secret {name} with a kubeconfig as {CONTENT}")
-        return base64.b64decode(encoded)
-
-    def _instances(self, key: Key) -> dict[str, str]:
-        """Return the instances of a cluster's machines by address, of those that are reached through the API."""
-        instance = "virtualMachineInstance"
-        own = (m for m in self._machines.list(key[0]) if dig(m, "spec", "claim", "cluster") == key[1])
-        return {m["spec"]["address"]: m["spec"]["through"][instance] for m in own if dig(m, "spec", "through")}
+            raise NoKubeconfig(f"there is no Secret {name} with a kubeconfig as {KEY}")
+        own = (m["spec"] for m in claimed_by(self._machines, key) if dig(m, "spec", "through"))
+        instances = {spec["address"]: spec["through"]["virtualMachineInstance"] for spec in own}
+        with ExitStack() as held:
+            with self._files.use() as folder:  # which holds a key, only until it was read
+                path = folder / "kubeconfig"
+                write_atomically(path, base64.b64decode(encoded), mode=0o600)
+                if instances and self._api is not None:
+                    tunnels = self._api.tunnels(key[0], instances, self._stretch)
+                    path = through(path, held.enter_context(forwarding(tunnels)).url, folder / "proxied")
+                guest = Cluster.from_kubeconfig(path)
+            yield guest

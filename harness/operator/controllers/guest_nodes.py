@@ -34,25 +34,19 @@ class GuestNodes:
     """Lists and watches on a thread of its own, and tells when something changed.
 
     A break is followed by a list, not by more of the same watch: nodes are few, and an answer is a sign of life.
+
+    Attributes: view (what is known now).
     """
 
     def __init__(self, name: str, connect: Connect, changed: Callable[[], None]) -> None:
+        self.view = GuestView()
         self._name = name
         self._connect = connect
         self._changed = changed
-        self._view = GuestView()
         self._failing_since: float | None = None
         self._failures = 0
         self._stopping = threading.Event()
-
-    @property
-    def view(self) -> GuestView:
-        """Return what is known now."""
-        return self._view
-
-    def start(self) -> None:
-        """Begin, on a daemon thread."""
-        threading.Thread(target=self._run, name=f"guest-{self._name}", daemon=True).start()
+        threading.Thread(target=self._run, name=f"guest-{name}", daemon=True).start()
 
     def stop(self) -> None:
         """Tell nothing more; the connection ends at its next event or time-out."""
@@ -71,12 +65,16 @@ class GuestNodes:
         """List, and watch until the watch ends."""
         listing = guest.list(NODE)
         self._failing_since, self._failures = None, 0
-        self._see(GuestView({node["metadata"]["name"]: node for node in listing.items}, guest, ""))
+        nodes = {node["metadata"]["name"]: node for node in listing.items}
+        self._see(GuestView(nodes, guest, ""))
         for kind, node in guest.watch(NODE, resource_version=listing.resource_version):
             if kind == "ERROR" or self._stopping.is_set():
                 return
             if kind != "BOOKMARK":
-                self._see(GuestView(_with(self._view.nodes, kind, node), guest, ""))
+                name = node["metadata"]["name"]
+                others = {known: found for known, found in nodes.items() if known != name}
+                nodes = others if kind == "DELETED" else {**others, name: node}
+                self._see(GuestView(nodes, guest, ""))
 
     def _failed(self, why: str) -> None:
         """Wait before the next try; say that the guest does not answer once that has lasted."""
@@ -84,18 +82,12 @@ class GuestNodes:
         self._failures += 1
         if self._failing_since is None:
             self._failing_since = now
-        if not self._view.nodes or now - self._failing_since >= SILENT_SECONDS:
+        if not self.view.nodes or now - self._failing_since >= SILENT_SECONDS:
             log.debug("guest %s does not answer: %s", self._name, why)
             self._see(GuestView(trouble=why))
         self._stopping.wait(grown(FIRST_RETRY_SECONDS, self._failures, LAST_RETRY_SECONDS))
 
     def _see(self, view: GuestView) -> None:
-        if view != self._view and not self._stopping.is_set():
-            self._view = view
+        if view != self.view and not self._stopping.is_set():
+            self.view = view
             self._changed()
-
-
-def _with(nodes: Mapping[str, Json], kind: str, node: Json) -> Mapping[str, Json]:
-    name = node["metadata"]["name"]
-    rest = {known: found for known, found in nodes.items() if known != name}
-    return rest if kind == "DELETED" else {**rest, name: node}

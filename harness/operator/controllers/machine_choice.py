@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from harness.kube.client import Json
 from harness.kube.informer import labels_of
-from harness.kube.objects import deleting, dig, is_condition
+from harness.kube.objects import controller_of, deleting, dig, is_condition
 from harness.operator.api.conditions import EMPTY, REACHABLE
 from harness.operator.controllers.machine_phase import IDLE, current
 
@@ -17,27 +17,37 @@ NAMED = 5  # so many names of a kind are told, of more only how many there are
 
 @dataclass(frozen=True)
 class Claimant:
-    """Who claims: a set of a ClusterDeployment, and the ClusterDeployment's UID."""
+    """Who claims: a set of a ClusterDeployment as its MachineSet has it, and the ClusterDeployment's name and UID."""
 
+    wanted: Json
     cluster: str
-    set_name: str
     uid: str
+
+    @staticmethod
+    def of(machine_set: Json) -> Claimant:
+        """Return whom a MachineSet claims for."""
+        owner = controller_of(machine_set) or {}
+        return Claimant(machine_set["spec"], owner.get("name", ""), owner.get("uid", ""))
+
+    @property
+    def replicas(self) -> int:
+        """Return how many Machines the set wants."""
+        return int(self.wanted.get("replicas", 1))
 
     def json(self) -> Json:
         """Return the claim as in a Machine's spec."""
-        return {"cluster": self.cluster, "set": self.set_name, "uid": self.uid}
+        return {"cluster": self.cluster, "set": self.wanted["name"], "uid": self.uid}
 
     def has(self, machine: Json) -> bool:
         """Tell whether a Machine is claimed by this set."""
         return bool(dig(machine, "spec", "claim") == self.json())
 
-
-def chosen_by(source: Json, machine: Json) -> bool:
-    """Tell whether a Machine is one of those that a set's `machines` names or selects."""
-    if source.get("names"):
-        return machine["metadata"]["name"] in source["names"]
-    wanted = dig(source, "pool", "selector", "matchLabels") or {}
-    return bool(wanted.items() <= labels_of(machine).items())
+    def chooses(self, machine: Json) -> bool:
+        """Tell whether a Machine is one of those that the set names or selects."""
+        if names := dig(self.wanted, "machines", "names"):
+            return machine["metadata"]["name"] in names
+        labels = dig(self.wanted, "machines", "pool", "selector", "matchLabels") or {}
+        return bool(labels.items() <= labels_of(machine).items())
 
 
 def claimable(machine: Json, held: Collection[str] = ()) -> bool:
@@ -58,30 +68,28 @@ def oldest_first(machines: Iterable[Json]) -> list[Json]:
     return sorted(machines, key=lambda m: (m["metadata"].get("creationTimestamp", ""), m["metadata"]["name"]))
 
 
-def shortage(missing: int, source: Json, machines: Sequence[Json], claimant: Claimant) -> str:
+def shortage(missing: int, claimant: Claimant, machines: Sequence[Json]) -> str:
     """Return how many Machines a set waits for, and why each that there is is none of them.
 
     Args:
         machines: those of the namespace.
     """
-    names = source.get("names") or []
-    labels = dig(source, "pool", "selector", "matchLabels") or {}
-    others = [m for m in machines if chosen_by(source, m) and not claimant.has(m)]
-    of = f" of {', '.join(names)}" if names else f" with labels {_pairs(labels)}" if labels else ""
-    words = [f"{len(group)} {'is' if len(group) == 1 else 'are'} {state}" for state, group in _states(others).items()]
-    absent = sorted(set(names) - {m["metadata"]["name"] for m in machines})
-    words += [f"{', '.join(absent)} not found"] if absent else []
-    there = f"{len(others)} {'exists' if len(others) == 1 else 'exist'}" if others or not names else ""
-    seen = ", ".join(filter(None, (there, *words)))
-    return f"waiting for {missing} more machine{'' if missing == 1 else 's'}{of}: {seen}"
-
-
-def _states(machines: Iterable[Json]) -> dict[str, list[str]]:
-    """Return the names of Machines by the state that they are in, in words."""
+    names = dig(claimant.wanted, "machines", "names") or []
+    labels = dig(claimant.wanted, "machines", "pool", "selector", "matchLabels") or {}
+    others = [m for m in machines if claimant.chooses(m) and not claimant.has(m)]
+    pairs = ",".join(f"{name}={value}" for name, value in sorted(labels.items()))
+    of = f" of {', '.join(names)}" if names else f" with labels {pairs}" if labels else ""
     states: dict[str, list[str]] = defaultdict(list)
-    for machine in machines:
+    for machine in others:
         states[_state(machine)].append(machine["metadata"]["name"])
-    return {f"{state} ({_some(names)})": names for state, names in sorted(states.items())}
+    there = f"{len(others)} {'exists' if len(others) == 1 else 'exist'}" if others or not names else ""
+    words = [
+        f"{len(group)} {'is' if len(group) == 1 else 'are'} {state} ({_some(group)})"
+        for state, group in sorted(states.items())
+    ]
+    absent = sorted(set(names) - {m["metadata"]["name"] for m in machines})
+    seen = ", ".join(filter(None, (there, *words, f"{', '.join(absent)} not found" if absent else "")))
+    return f"waiting for {missing} more machine{'' if missing == 1 else 's'}{of}: {seen}"
 
 
 def _state(machine: Json) -> str:
@@ -94,7 +102,3 @@ def _state(machine: Json) -> str:
 def _some(names: Sequence[str]) -> str:
     more = len(names) - NAMED
     return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-def _pairs(labels: Json) -> str:
-    return ",".join(f"{name}={value}" for name, value in sorted(labels.items()))

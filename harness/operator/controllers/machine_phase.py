@@ -1,14 +1,39 @@
-"""A Machine's phase: derived at every look from its use, its conditions and its node, never moved along."""
+"""What a Machine is used for now, and the phase that follows: derived at every look, never remembered or moved along.
+
+The use follows from its claim and from what its cluster says of itself, the phase from its conditions and its node too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from enum import StrEnum
 
 from harness.kube.client import Json
-from harness.kube.objects import condition, is_condition
+from harness.kube.informer import labels_of
+from harness.kube.objects import condition, controller_of, dig, is_condition
 from harness.operator.api.conditions import EMPTY, NODE_READY, REACHABLE
-from harness.operator.controllers.machine_use import MachineUse
+from harness.operator.api.resources import UID_LABEL
 from harness.operator.controllers.probe import TroubleReason
+from harness.operator.decide.observed import RESET, SUCCEEDED
+
+IDLE = "Idle"
+
+
+class MachineUse(StrEnum):
+    """What a Machine is used for."""
+
+    FREE = "free"
+    CLAIMED = "claimed"  # by a cluster that nothing was done for yet on this machine
+    JOINING = "joining"  # an operation makes it a part of its cluster
+    DEPLOYED = "deployed"
+    LEAVING = "leaving"  # an operation takes it out of its cluster
+    BROKEN = "broken"  # an operation failed and may have left anything on it
+
+    @property
+    def holds(self) -> bool:
+        """Tell whether something is, or may be, on the machine that has to be undone."""
+        return self not in {MachineUse.FREE, MachineUse.CLAIMED}
+
 
 OF_USE = {
     MachineUse.CLAIMED: "Claimed",
@@ -16,14 +41,46 @@ OF_USE = {
     MachineUse.LEAVING: "Removing",
     MachineUse.BROKEN: "Failed",
 }
-IDLE = "Idle"
+
+
+def use_of(machine: Json, cluster: Json | None) -> MachineUse:
+    """Return what a Machine is used for.
+
+    Args:
+        cluster: the Cluster that its claim names, None when there is none.
+    """
+    claim = dig(machine, "spec", "claim")
+    if not claim:
+        return MachineUse.FREE
+    if cluster is None or not _same(claim, cluster):
+        return MachineUse.CLAIMED
+    name, operation = machine["metadata"]["name"], dig(cluster, "status", "operation")
+    applied = name in (dig(cluster, "status", "applied", "machines") or ())
+    if operation and name in _concerned(operation, cluster, default=(name,)):
+        leaving = operation.get("operation") == RESET
+        return MachineUse.LEAVING if leaving else MachineUse.DEPLOYED if applied else MachineUse.JOINING
+    last = next(iter(dig(cluster, "status", "history") or ()), None)
+    if last is not None and last.get("outcome") != SUCCEEDED and (not applied or last.get("operation") == RESET):
+        return MachineUse.BROKEN
+    return MachineUse.DEPLOYED if applied else MachineUse.CLAIMED
+
+
+def held(cluster: Json) -> frozenset[str]:
+    """Return the names of the Machines that a Cluster has something on, whoever has claimed them."""
+    operation = dig(cluster, "status", "operation")
+    working = _concerned(operation, cluster, default=()) if operation else ()
+    return frozenset((*working, *(dig(cluster, "status", "applied", "machines") or ())))
 
 
 def phase_of(machine: Json, use: MachineUse, roles: Collection[str]) -> str:
     """Return the phase of a Machine with its conditions as they are to be written."""
     if use is MachineUse.FREE:
         return _of_free(machine)
-    return OF_USE.get(use) or _of_deployed(machine, roles)
+    if use in OF_USE:
+        return OF_USE[use]
+    if not has_node(roles) or is_condition(machine, NODE_READY, "True"):
+        return "Ready"
+    return "NotReady" if is_condition(machine, NODE_READY, "False") else "Deployed"
 
 
 def current(machine: Json, kind: str) -> Json | None:
@@ -47,7 +104,13 @@ def _of_free(machine: Json) -> str:
     return IDLE if empty["status"] == "True" else "Failed"
 
 
-def _of_deployed(machine: Json, roles: Collection[str]) -> str:
-    if not has_node(roles) or is_condition(machine, NODE_READY, "True"):
-        return "Ready"
-    return "NotReady" if is_condition(machine, NODE_READY, "False") else "Deployed"
+def _concerned(operation: Json, cluster: Json, *, default: Sequence[str]) -> Sequence[str]:
+    """Return the machines that an operation works on; those of the cluster for one that names none."""
+    named: Sequence[str] = operation.get("machines") or dig(operation, "applies", "machines") or ()
+    return named or dig(cluster, "status", "applied", "machines") or default
+
+
+def _same(claim: Json, cluster: Json) -> bool:
+    """Tell whether a Cluster is the claim's, and not a later one of the same name."""
+    known = {labels_of(cluster).get(UID_LABEL), (controller_of(cluster) or {}).get("uid")} - {None}
+    return not known or not claim.get("uid") or claim["uid"] in known

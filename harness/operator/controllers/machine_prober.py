@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from harness.kube.client import Json
-from harness.kube.informer import Key, key_of
+from harness.kube.informer import Key
 from harness.kube.objects import deleting, dig, is_condition
+from harness.kube.owners import follow
 from harness.kube.reconcile import Controller
 from harness.kube.resources import SECRET
+from harness.machines.private import PrivateFiles
+from harness.machines.probe_program import ProbedFacts
 from harness.operator.api.conditions import EMPTY, REACHABLE
+from harness.operator.api.machine import DeclaredMachine
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.machine_phase import current
 from harness.operator.controllers.machine_status import StatusOfMachines
 from harness.operator.controllers.machine_times import ProbeTimes
-from harness.operator.controllers.machine_world import MachineWorld
-from harness.operator.controllers.private import PrivateFiles
-from harness.operator.controllers.probe import Outcome, ProbeTrouble, TroubleReason, ask
-from harness.operator.controllers.probe_key import KeyUnusable, key_of_secret
-from harness.operator.controllers.probe_program import ProbedFacts
-from harness.operator.controllers.probe_way import infra_api, way_to
+from harness.operator.controllers.probe import InfraApi, MachineLogin, Outcome, ProbeTrouble
+from harness.operator.controllers.probe_key import key_of_secret
 
 WORKERS = 6  # each waits for one machine, half a minute at most
 Probe = Callable[[Json], Outcome]
@@ -28,19 +28,16 @@ Probe = Callable[[Json], Outcome]
 class MachineProber:
     """Probes free Machines."""
 
-    def __init__(
-        self, world: MachineWorld, status: StatusOfMachines, probe: Probe, times: ProbeTimes | None = None
-    ) -> None:
-        self._world = world
+    def __init__(self, status: StatusOfMachines, probe: Probe) -> None:
         self._status = status
         self._probe = probe
-        self._times = times or ProbeTimes()
+        self._times = ProbeTimes()
         self.controller = Controller("machine-probe", self.reconcile, workers=WORKERS)
-        world.machines.subscribe(lambda _, machine: self.controller.queue.add(key_of(machine)))
+        follow(status.machines, self.controller.queue)
 
     def reconcile(self, key: Key) -> float | None:
         """Look at one Machine; return the seconds until the next look at it."""
-        machine = self._world.machines.get(*key)
+        machine = self._status.machines.get(*key)
         if machine is None or deleting(machine) or dig(machine, "spec", "claim"):
             self._times.forget(key)
             return None
@@ -60,16 +57,14 @@ def ssh_probe(context: OperatorContext) -> Probe:
     """Return the probe that logs in by SSH with the key of the Machine's Secret."""
     files = PrivateFiles()
     context.on_stop(files.close)
-    api = infra_api(context)
 
-    def probe(machine: Json) -> Outcome:
-        reference = machine["spec"]["keyRef"]
-        name, key = reference["name"], reference.get("key") or "ssh-privatekey"
-        try:
-            content = key_of_secret(context.cluster.get(SECRET, name, machine["metadata"]["namespace"]), name, key)
-        except KeyUnusable as unusable:
-            reason = TroubleReason.KEY_MISSING if unusable.missing else TroubleReason.INVALID_KEY
-            return ProbeTrouble(reason, unusable.message)
-        return ask(way_to(machine, api), content, files, stretch=context.options.stretch)
+    def probe(found: Json) -> Outcome:
+        machine = DeclaredMachine.model_validate(found)
+        reference = machine.spec.key_ref
+        secret = context.cluster.get(SECRET, reference.name, machine.metadata.namespace)
+        key = key_of_secret(secret, reference)
+        if isinstance(key, ProbeTrouble):
+            return key
+        return MachineLogin(machine, InfraApi.of(context), context.options.stretch).ask(key, files)
 
     return probe

@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import threading
 from datetime import UTC, datetime
-from functools import partial
 
 from harness.kube.client import ApiFailure, Json
-from harness.kube.informer import Key
-from harness.kube.objects import dig
+from harness.kube.informer import Key, key_of
+from harness.kube.objects import deleting, dig
+from harness.machines.probe_program import ProbedFacts
 from harness.operator.api.conditions import EMPTY, REACHABLE, with_conditions
-from harness.operator.api.resources import MACHINE
+from harness.operator.api.resources import CLUSTER, MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext
-from harness.operator.controllers.machine_conditions import distinct, facts_json, found, steady
-from harness.operator.controllers.machine_phase import current, phase_of
-from harness.operator.controllers.machine_use import MachineUse, use_of
-from harness.operator.controllers.machine_world import MachineWorld
+from harness.operator.controllers.machine_conditions import distinct, facts_json, first_of_twins, found, steady
+from harness.operator.controllers.machine_phase import MachineUse, current, phase_of, use_of
 from harness.operator.controllers.probe import Outcome
-from harness.operator.controllers.probe_program import ProbedFacts
 
 COMPONENT = "machine-controller"
 TRIES = 5  # of a write that meets other writers'
@@ -32,43 +29,56 @@ class StatusOfMachines:
     So of two machines with the same machine-id that are found at the same moment, one finds the other.
     """
 
-    def __init__(self, context: OperatorContext, world: MachineWorld) -> None:
+    def __init__(self, context: OperatorContext) -> None:
+        self.machines = context.informers.of(MACHINE)
+        self._clusters = context.informers.of(CLUSTER)
+        self._sets = context.informers.of(MACHINE_SET)
         self._cluster = context.cluster
-        self._warn = partial(context.events.warning, component=COMPONENT)
-        self._world = world
+        self._events = context.events
         self._writing = threading.Lock()
+        self._ids: dict[Key, str] = {}
+        self._indexing = threading.Lock()
+        self.machines.subscribe(self._index)
 
-    def settle(self, key: Key, outcome: Outcome | None = None, probed: Json | None = None) -> Json | None:
-        """Bring a Machine's status to what it has to be; return the Machine, None if it is gone.
+    def same_id(self, machine: Json) -> list[Key]:
+        """Return the other Machines with a Machine's machine-id."""
+        wanted, own = _id_of(machine), key_of(machine)
+        with self._indexing:
+            return [key for key, known in self._ids.items() if known and known == wanted and key != own]
+
+    def use(self, machine: Json) -> MachineUse:
+        """Return what a Machine is used for."""
+        name = dig(machine, "spec", "claim", "cluster")
+        return use_of(machine, self._clusters.get(key_of(machine)[0], name) if name else None)
+
+    def settle(self, key: Key, outcome: Outcome | None = None, probed: Json | None = None) -> None:
+        """Bring a Machine's status to what it has to be.
 
         Args:
             outcome: what a probe just found out, of the spec in `probed`; no longer told where that has changed.
         """
         with self._writing:
-            machine = self._world.machines.get(*key)
+            machine = self.machines.get(*key)
             for _ in range(TRIES):
                 if machine is None:
-                    return None
-                status = self.wanted(machine, outcome if _same_spec(machine, probed) else None)
-                patch = {name: value for name, value in status.items() if dig(machine, "status", name) != value}
-                if not patch:
-                    return machine
+                    return
                 try:
-                    return self._write(machine, patch)
+                    self._write(machine, self._wanted(machine, outcome if _same_spec(machine, probed) else None))
                 except ApiFailure as failure:
                     if failure.not_found:
-                        return None
+                        return
                     if not failure.conflict:
                         raise
+                else:
+                    return
                 machine = self._cluster.get(MACHINE, key[1], key[0])
                 if machine is not None:
-                    self._world.machines.observe(machine)
-            return machine
+                    self.machines.observe(machine)
 
-    def wanted(self, machine: Json, outcome: Outcome | None) -> Json:
+    def _wanted(self, machine: Json, outcome: Outcome | None) -> Json:
         """Return the keys of the status with what they have to be."""
         moment = datetime.now(UTC)
-        use, roles = use_of(machine, self._world.cluster(machine)), self._world.roles(machine)
+        use, roles = self.use(machine), self._roles(machine)
         status = dict(machine.get("status") or {})
         if outcome is not None and use is MachineUse.FREE:
             status["conditions"] = steady(status.get("conditions") or [], found(machine, outcome, moment))
@@ -76,27 +86,41 @@ class StatusOfMachines:
                 status["facts"] = facts_json(outcome)
         changed = {**machine, "status": status}
         if use is MachineUse.FREE:
-            other = distinct(changed, self._world.twin(changed), moment)
-            status["conditions"] = with_conditions(status.get("conditions") or [], *other)
+            others = (self.machines.get(*key) for key in self.same_id(changed))
+            twin = first_of_twins(changed, [other for other in others if other is not None and not deleting(other)])
+            status["conditions"] = with_conditions(status.get("conditions") or [], *distinct(changed, twin, moment))
         status["phase"], status["roles"] = phase_of(changed, use, roles), roles
         return {name: status[name] for name in ("phase", "roles", "facts", "conditions") if name in status}
 
-    def _write(self, machine: Json, patch: Json) -> Json:
-        meta = machine["metadata"]
-        body = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "status": patch}
-        written = self._cluster.merge(MACHINE, meta["name"], body, meta["namespace"], subresource="status")
-        self._world.machines.observe(written)
-        self._world.index("MODIFIED", written)
-        if dig(machine, "status", "phase") != patch.get("phase", ""):
-            self._tell(written)
-        return written
-
-    def _tell(self, machine: Json) -> None:
-        """Write an event about a Machine that cannot be used."""
-        for kind in (REACHABLE, EMPTY):
-            trouble = current(machine, kind)
+    def _write(self, machine: Json, status: Json) -> None:
+        """Write a status where it is another one; events say why a Machine cannot be used."""
+        written = self.machines.merge_status(machine, status)
+        if written is machine:
+            return
+        self._index("MODIFIED", written)
+        for trouble in (current(written, kind) for kind in (REACHABLE, EMPTY)):
             if trouble is not None and trouble["status"] == "False":
-                self._warn(machine, trouble["reason"], trouble["message"])
+                self._events.warning(written, trouble["reason"], trouble["message"], component=COMPONENT)
+
+    def _roles(self, machine: Json) -> list[str]:
+        """Return what a Machine is in its cluster; what it was told last, where its set is gone already."""
+        claim = dig(machine, "spec", "claim")
+        if not claim:
+            return []
+        of_set = self._sets.get(machine["metadata"]["namespace"], f"{claim['cluster']}-{claim['set']}")
+        return list(dig(of_set, "spec", "roles") or dig(machine, "status", "roles") or [])
+
+    def _index(self, event: str, machine: Json) -> None:
+        """Take in a Machine's machine-id as it was written or watched."""
+        with self._indexing:
+            if event == "DELETED":
+                self._ids.pop(key_of(machine), None)
+            else:
+                self._ids[key_of(machine)] = _id_of(machine)
+
+
+def _id_of(machine: Json) -> str:
+    return dig(machine, "status", "facts", "machineID") or ""
 
 
 def _same_spec(machine: Json, probed: Json | None) -> bool:

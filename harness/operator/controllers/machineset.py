@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import partial
 
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of
-from harness.kube.objects import controller_of, deleting, dig
+from harness.kube.objects import deleting, dig
+from harness.kube.owners import follow
 from harness.kube.reconcile import Controller
+from harness.operator.api.conditions import new, with_conditions
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext
-from harness.operator.controllers.machine_choice import Claimant, chosen_by, claimable, oldest_first
-from harness.operator.controllers.machine_use import held
-from harness.operator.controllers.machineset_status import status_of
+from harness.operator.controllers.machine_choice import Claimant, claimable, oldest_first, shortage
+from harness.operator.controllers.machine_phase import held
 
 COMPONENT = "machineset-controller"
+CLAIMED = "MachinesClaimed"
+DEPLOYED = frozenset({"Deployed", "Ready", "NotReady"})
 
 
 class MachineSetController:
@@ -23,29 +26,29 @@ class MachineSetController:
 
     def __init__(self, context: OperatorContext) -> None:
         self._cluster = context.cluster
+        self._events = context.events
         self._sets = context.informers.of(MACHINE_SET)
         self._machines = context.informers.of(MACHINE)
         self._clusters = context.informers.of(CLUSTER)
         self._deployments = context.informers.of(CLUSTER_DEPLOYMENT)
-        self._say = partial(context.events.normal, component=COMPONENT)
         self.controller = Controller("machineset", self.reconcile, workers=1)
-        self._sets.subscribe(lambda _, found: self.controller.queue.add(key_of(found)))
+        follow(self._sets, self.controller.queue)
         self._machines.subscribe(self._machine_changed)
         for informer in (self._clusters, self._deployments):
             informer.subscribe(self._cluster_changed)
 
     def _machine_changed(self, _: str, machine: Json) -> None:
         """Look at the set that has claimed a Machine, and at those that wait for one such as this."""
-        namespace, _name = key_of(machine)
-        for found in self._sets.list(namespace):
-            waits = (dig(found, "status", "claimed") or 0) < found["spec"].get("replicas", 1)
-            if claimant_of(found).has(machine) or (waits and chosen_by(found["spec"]["machines"], machine)):
+        for found in self._sets.list(machine["metadata"]["namespace"]):
+            claimant = Claimant.of(found)
+            waits = (dig(found, "status", "claimed") or 0) < claimant.replicas
+            if claimant.has(machine) or (waits and claimant.chooses(machine)):
                 self.controller.queue.add(key_of(found))
 
     def _cluster_changed(self, _: str, cluster: Json) -> None:
         namespace, name = key_of(cluster)
         for found in self._sets.list(namespace):
-            if claimant_of(found).cluster == name:
+            if Claimant.of(found).cluster == name:
                 self.controller.queue.add(key_of(found))
 
     def reconcile(self, key: Key) -> float | None:
@@ -53,59 +56,82 @@ class MachineSetController:
         machine_set = self._sets.get(*key)
         if machine_set is None or deleting(machine_set):
             return None
-        claimant = claimant_of(machine_set)
-        if self._may_claim(machine_set, claimant):
-            self._claim(machine_set, claimant)
+        claimant = Claimant.of(machine_set)
+        deployment = self._deployments.get(key[0], claimant.cluster)
+        if deployment is not None and may_claim(claimant, deployment):
+            self._claim(key[0], claimant)
         cluster = self._clusters.get(key[0], claimant.cluster)
         machines = oldest_first(self._machines.list(key[0]))
-        status = status_of(machine_set, claimant, machines, cluster, datetime.now(UTC))
-        patch = {name: value for name, value in status.items() if dig(machine_set, "status", name) != value}
-        if patch:
-            body = {"metadata": {"resourceVersion": machine_set["metadata"]["resourceVersion"]}, "status": patch}
-            self._sets.observe(self._cluster.merge(MACHINE_SET, key[1], body, key[0], subresource="status"))
+        self._sets.merge_status(machine_set, status_of(machine_set, machines, cluster, datetime.now(UTC)))
         return None
 
-    def _may_claim(self, machine_set: Json, claimant: Claimant) -> bool:
-        """Tell whether the set's ClusterDeployment is still there, the same, and not paused."""
-        deployment = self._deployments.get(machine_set["metadata"]["namespace"], claimant.cluster)
-        if deployment is None or deleting(deployment) or dig(deployment, "spec", "paused"):
-            return False
-        return bool(deployment["metadata"]["uid"] == claimant.uid)
-
-    def _claim(self, machine_set: Json, claimant: Claimant) -> None:
+    def _claim(self, namespace: str, claimant: Claimant) -> None:
         """Claim Machines, oldest first; one that somebody changed meanwhile is read anew, and the next one is taken."""
-        namespace, spec = machine_set["metadata"]["namespace"], machine_set["spec"]
         machines = oldest_first(self._machines.list(namespace))
-        missing = spec.get("replicas", 1) - sum(claimant.has(m) for m in machines)
+        missing = claimant.replicas - sum(claimant.has(m) for m in machines)
         used = frozenset().union(*map(held, self._clusters.list(namespace)))
         for machine in machines:
             if missing <= 0:
                 return
-            if chosen_by(spec["machines"], machine) and claimable(machine, used):
+            if claimant.chooses(machine) and claimable(machine, used):
                 missing -= self._claimed(machine, claimant)
 
     def _claimed(self, machine: Json, claimant: Claimant) -> bool:
         """Claim a Machine as it was seen; return whether it is the set's now."""
-        meta = machine["metadata"]
-        patch = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "spec": {"claim": claimant.json()}}
         try:
-            claimed = self._cluster.merge(MACHINE, meta["name"], patch, meta["namespace"])
+            claimed = self._machines.merge(machine, {"spec": {"claim": claimant.json()}})
         except ApiFailure as failure:
             if not failure.conflict and not failure.not_found:
                 raise
-            now = self._cluster.get(MACHINE, meta["name"], meta["namespace"])
+            namespace, name = key_of(machine)
+            now = self._cluster.get(MACHINE, name, namespace)
             if now is not None:
                 self._machines.observe(now)
             return claimant.has(now or {})
-        self._machines.observe(claimed)
-        self._say(claimed, "Claimed", f"claimed by set {claimant.set_name} of cluster {claimant.cluster}")
+        text = f"claimed by set {claimant.wanted['name']} of cluster {claimant.cluster}"
+        self._events.normal(claimed, "Claimed", text, component=COMPONENT)
         return True
 
 
-def claimant_of(machine_set: Json) -> Claimant:
-    """Return whom a MachineSet claims for."""
-    owner = controller_of(machine_set) or {}
-    return Claimant(owner.get("name", ""), machine_set["spec"]["name"], owner.get("uid", ""))
+def may_claim(claimant: Claimant, deployment: Json) -> bool:
+    """Tell whether a set's ClusterDeployment is the same still, stays, and is not paused."""
+    same = deployment["metadata"]["uid"] == claimant.uid
+    return same and not deleting(deployment) and not dig(deployment, "spec", "paused")
+
+
+def status_of(machine_set: Json, machines: Sequence[Json], cluster: Json | None, moment: datetime) -> Json:
+    """Return a MachineSet's status.
+
+    Args:
+        machines: those of the namespace.
+        cluster: the Cluster, None where there is none yet.
+    """
+    claimant, generation = Claimant.of(machine_set), machine_set["metadata"].get("generation")
+    wanted, own = claimant.replicas, [m for m in machines if claimant.has(m)]
+    phases = [dig(m, "status", "phase") for m in own]
+    if len(own) < wanted:
+        message = shortage(wanted - len(own), claimant, machines)
+        condition = new(CLAIMED, False, "TooFewMachines", message, moment, generation)
+    else:
+        condition = new(CLAIMED, True, "Claimed", f"{len(own)} of {wanted} claimed", moment, generation)
+    return {
+        "observedGeneration": generation,
+        "wanted": wanted,
+        "claimed": len(own),
+        "deployed": sum(phase in DEPLOYED for phase in phases),
+        "ready": phases.count("Ready"),
+        "executions": executions(cluster),
+        "conditions": with_conditions(dig(machine_set, "status", "conditions") or [], condition),
+    }
+
+
+def executions(cluster: Json | None) -> str | None:
+    """Return the Job that works on a cluster's machines, or what became of the last one."""
+    running = dig(cluster, "status", "operation")
+    if running:
+        return str(running.get("job") or running["operation"])
+    last = next(iter(dig(cluster, "status", "history") or ()), None)
+    return f"{last['operation']} {last['sequence']}: {last['outcome']}" if last else None
 
 
 def start(context: OperatorContext) -> None:

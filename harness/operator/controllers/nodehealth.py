@@ -14,15 +14,16 @@ from harness.errors import VmatrixError
 from harness.kube.client import Json
 from harness.kube.informer import Key, key_of, labels_of
 from harness.kube.objects import dig
+from harness.kube.owners import follow
 from harness.kube.reconcile import Controller
 from harness.kube.resources import NODE
 from harness.operator.api.resources import CLUSTER, GROUP, MACHINE
 from harness.operator.context import OperatorContext
+from harness.operator.controllers.claimed import claimed_by
 from harness.operator.controllers.guest_access import GuestAccess
 from harness.operator.controllers.guest_nodes import GuestNodes, GuestView
-from harness.operator.controllers.machine_node import as_node, hostname, no_node
+from harness.operator.controllers.machine_conditions import as_node, hostname, no_node
 from harness.operator.controllers.machine_phase import has_node
-from harness.operator.controllers.private import PrivateFiles
 
 log = logging.getLogger(__name__)
 MACHINE_LABEL = f"{GROUP}/machine"  # of a guest's Node
@@ -33,48 +34,37 @@ NOT_ASKED = GuestView()
 class NodeHealth:
     """Keeps a watch of each guest that was deployed, and the nodes of Machines as they are seen there."""
 
-    def __init__(self, context: OperatorContext, access: GuestAccess) -> None:
-        self._cluster = context.cluster
-        self._access = access
+    def __init__(self, context: OperatorContext) -> None:
+        self._access = GuestAccess(context)
         self._machines = context.informers.of(MACHINE)
         self._clusters = context.informers.of(CLUSTER)
         self._guests: dict[Key, GuestNodes] = {}
         self.guests = Controller("nodehealth-guests", self.watch, workers=1)
         self.controller = Controller("nodehealth", self.reconcile)
-        self._clusters.subscribe(lambda _, cluster: self.guests.queue.add(key_of(cluster)))
-        self._machines.subscribe(lambda _, machine: self.controller.queue.add(key_of(machine)))
+        follow(self._clusters, self.guests.queue)
+        follow(self._machines, self.controller.queue)
         context.on_stop(self._stop)
 
     def watch(self, key: Key) -> float | None:
         """Begin or end the watch of one Cluster's guest."""
         deployed = bool(dig(self._clusters.get(*key), "status", "applied", "machines"))
-        guest = self._guests.get(key)
-        if deployed and guest is None:
-            guest = GuestNodes("/".join(key), partial(self._access.open, key), partial(self._look_at_all, key))
-            self._guests[key] = guest
-            guest.start()
-        elif guest is not None and not deployed:
+        if deployed and key not in self._guests:
+            changed = partial(self._look_at_all, key)
+            self._guests[key] = GuestNodes("/".join(key), partial(self._access.open, key), changed)
+        elif not deployed and key in self._guests:
             self._guests.pop(key).stop()
         self._look_at_all(key)
         return None
 
     def _look_at_all(self, key: Key) -> None:
-        for machine in self._machines.list(key[0]):
-            if dig(machine, "spec", "claim", "cluster") == key[1]:
-                self.controller.queue.add(key_of(machine))
+        for machine in claimed_by(self._machines, key):
+            self.controller.queue.add(key_of(machine))
 
     def reconcile(self, key: Key) -> float | None:
         """Look at one Machine."""
         machine = self._machines.get(*key)
-        if machine is None:
-            return None
-        status = self._as_node(machine)
-        patch = {
-            name: value for name, value in status.items() if (dig(machine, "status", name) or None) != (value or None)
-        }
-        if patch:
-            body = {"metadata": {"resourceVersion": machine["metadata"]["resourceVersion"]}, "status": patch}
-            self._machines.observe(self._cluster.merge(MACHINE, key[1], body, key[0], subresource="status"))
+        if machine is not None:
+            self._machines.merge_status(machine, self._as_node(machine))
         return None
 
     def _as_node(self, machine: Json) -> Json:
@@ -106,8 +96,6 @@ def label(machine: Json, view: GuestView) -> None:
 
 def start(context: OperatorContext) -> None:
     """Hand the controllers of nodes' health to the manager."""
-    files = PrivateFiles()
-    context.on_stop(files.close)
-    health = NodeHealth(context, GuestAccess(context, files))
+    health = NodeHealth(context)
     context.run(health.guests)
     context.run(health.controller)

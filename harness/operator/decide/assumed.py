@@ -49,4 +49,8 @@ def _free(cd: ClusterDeployment, one: WantedSet, machine: DeclaredMachine) -> bo
     meta, phase = machine.metadata, machine.status.phase
     here = meta.namespace == cd.metadata.namespace and machine.spec.claim is None
     idle = phase == "Idle" or (phase is None and not meta.uid)
-    return here and idle and not trouble_of(machine) and one.machines.takes(meta.name, meta.labels)
+    if one.machines.pool is None:
+        fits = meta.name in (one.machines.names or ())
+    else:
+        fits = one.machines.pool.selector.match_labels.items() <= meta.labels.items()
+    return here and idle and fits and not trouble_of(machine)

@@ -16,9 +16,9 @@ from harness.kube.client import Cluster, Json
 from harness.kube.resources import NAMESPACE, SECRET, VM
 from harness.machines.access import close_connections
 from harness.machines.keys import make_key_pair
+from harness.machines.private import PREFIX
 from harness.model import Machine
 from harness.operator.api.resources import MACHINE
-from harness.operator.controllers.private import PREFIX
 from tests.contract.machines import Machines
 from tests.contract.storage import default_storage
 from tests.contract.volumes import wait_gone

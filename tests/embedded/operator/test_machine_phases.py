@@ -7,7 +7,7 @@ import pytest
 from harness.kube.client import ApiFailure, Json
 from harness.kube.objects import dig, now
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE
-from harness.operator.controllers.machine_hold import HOLD
+from harness.operator.controllers.machine import HOLD
 from harness.until import Deadline, NotYet, until
 from tests.embedded.operator.conftest import StartManager
 from tests.embedded.operator.declared import Declared

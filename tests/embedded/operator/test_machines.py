@@ -9,7 +9,6 @@ from harness.kube.objects import condition, dig, now
 from harness.operator.api.resources import MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.machine_status import StatusOfMachines
-from harness.operator.controllers.machine_world import MachineWorld
 from harness.operator.controllers.probe import ProbeTrouble, TroubleReason
 from harness.operator.process import stop
 from tests.embedded.operator.conftest import StartManager
@@ -125,11 +124,10 @@ def test_of_two_machines_with_one_machine_id_the_second_is_refused_before_any_wa
     infra: EmbeddedProvider, declared: Declared, namespace: str
 ) -> None:
     context = OperatorContext.of(declared.api, infra.kubeconfig(), namespace=namespace)
-    world = MachineWorld(context)
-    status = StatusOfMachines(context, world)
+    status = StatusOfMachines(context)
     for name in ("m-0", "m-1"):
         made = declared.machine(name)
-        world.machines.observe(made)
+        status.machines.observe(made)
         status.settle((namespace, name), bare("same"), made)
     assert [dig(declared.get(name), "status", "phase") for name in ("m-0", "m-1")] == ["Idle", "Failed"]
 

@@ -101,3 +101,40 @@ class Broken:
 
     def list(self, *_: object, **__: object) -> Listing:
         raise TypeError("a bug")
+
+
+class Written:
+    """A cluster that takes every write and remembers it; the answer is the object with its status, some versions on."""
+
+    def __init__(self, **metadata: Any) -> None:
+        self.metadata = metadata
+        self.took: list[Json] = []
+
+    def merge(self, _: Resource, name: str, body: Json, namespace: str, *, subresource: str | None) -> Json:
+        self.took.append({"of": (namespace, name, subresource), **body})
+        made = vmi(int(body["metadata"]["resourceVersion"]) + len(self.took), **body.get("status", {}))
+        return {**made, "metadata": made["metadata"] | self.metadata}
+
+
+def test_a_patch_names_the_version_that_was_seen_and_its_answer_is_seen_at_once() -> None:
+    cluster = Written()
+    found = Informer(cast(Cluster, cluster), VMI)
+    found.merge(vmi(5), {"metadata": {"labels": {"a": "b"}}})
+    found.merge_status(vmi(5, phase="old", other=1), {"phase": "new", "other": 1})
+    assert cluster.took == [
+        {"of": ("a", "x", None), "metadata": {"resourceVersion": "5", "labels": {"a": "b"}}},
+        {"of": ("a", "x", "status"), "metadata": {"resourceVersion": "5"}, "status": {"phase": "new"}},
+    ]
+    assert (found.get("a", "x") or {})["status"] == {"phase": "new"}
+
+
+def test_a_status_that_is_as_wanted_is_not_written() -> None:
+    cluster, same = Written(), vmi(5, phase="new")
+    assert Informer(cast(Cluster, cluster), VMI).merge_status(same, {"phase": "new", "node": None}) is same
+    assert cluster.took == []
+
+
+def test_the_last_word_of_an_object_that_is_gone_is_not_kept() -> None:
+    found = Informer(cast(Cluster, Written(deletionTimestamp="x")), VMI)
+    found.merge(vmi(5), {"metadata": {"finalizers": []}})
+    assert found.get("a", "x") is None

@@ -4,20 +4,27 @@ from typing import Any
 
 import pytest
 
-from harness.operator.controllers.machine_choice import Claimant, chosen_by, claimable, oldest_first, shortage
+from harness.operator.controllers.machine_choice import Claimant, claimable, oldest_first, shortage
 from tests.unit.operator.controllers.objects import CLAIM, condition, idle, machine
 
 Json = dict[str, Any]
-US = Claimant("two", "cp", "uid-of-two")
 POOL = {"pool": {"selector": {"matchLabels": {"rack": "a"}}}}
 
 
+def us(source: Json) -> Claimant:
+    """Return a set with machines from some source."""
+    return Claimant({"name": "cp", "machines": source}, "two", "uid-of-two")
+
+
+US = us(POOL)
+
+
 def test_a_machine_is_chosen_by_all_labels_or_by_name() -> None:
-    assert chosen_by(POOL, idle())
-    assert not chosen_by({"pool": {"selector": {"matchLabels": {"rack": "a", "disk": "fast"}}}}, idle())
-    assert chosen_by({"pool": {}}, idle())
-    assert chosen_by({"names": ["m-0"]}, idle("m-0"))
-    assert not chosen_by({"names": ["m-0"]}, idle("m-1"))
+    assert US.chooses(idle())
+    assert not us({"pool": {"selector": {"matchLabels": {"rack": "a", "disk": "fast"}}}}).chooses(idle())
+    assert us({"pool": {}}).chooses(idle())
+    assert us({"names": ["m-0"]}).chooses(idle("m-0"))
+    assert not us({"names": ["m-0"]}).chooses(idle("m-1"))
 
 
 def test_the_oldest_is_first_and_names_decide_between_equals() -> None:
@@ -58,24 +65,22 @@ def test_who_waits_is_told_how_many_are_missing_and_why() -> None:
     down["status"]["phase"] = "Unreachable"
     machines = [idle("m-0", claim=US.json()), idle("m-1", claim=CLAIM), down, machine("m-3"), idle("m-9")]
     machines[-1]["metadata"]["labels"] = {}
-    assert shortage(1, POOL, machines, US) == (
+    assert shortage(1, US, machines) == (
         "waiting for 1 more machine with labels rack=a: 3 exist, 1 is Pending (m-3), 1 is Unreachable (m-2), "
         "1 is claimed by cluster one (m-1)"
     )
 
 
 def test_who_waits_for_names_is_told_which_are_not_there() -> None:
-    assert shortage(2, {"names": ["m-0", "m-7"]}, [idle("m-0", claim=CLAIM)], US) == (
+    assert shortage(2, us({"names": ["m-0", "m-7"]}), [idle("m-0", claim=CLAIM)]) == (
         "waiting for 2 more machines of m-0, m-7: 1 exists, 1 is claimed by cluster one (m-0), m-7 not found"
     )
 
 
 def test_an_empty_pool_is_told() -> None:
-    assert shortage(3, {"pool": {}}, [], US) == "waiting for 3 more machines: 0 exist"
+    assert shortage(3, us({"pool": {}}), []) == "waiting for 3 more machines: 0 exist"
 
 
 def test_many_machines_are_told_in_few_words() -> None:
     many = [idle(f"m-{number}", claim=CLAIM) for number in range(9)]
-    assert shortage(1, POOL, many, US).endswith(
-        "9 exist, 9 are claimed by cluster one (m-0, m-1, m-2, m-3, m-4 and 4 more)"
-    )
+    assert shortage(1, US, many).endswith("9 exist, 9 are claimed by cluster one (m-0, m-1, m-2, m-3, m-4 and 4 more)")

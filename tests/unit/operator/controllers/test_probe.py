@@ -7,26 +7,27 @@ from typing import Any
 import pytest
 
 from harness.machines.keys import make_key_pair
-from harness.operator.controllers.private import PrivateFiles
-from harness.operator.controllers.probe import LAST_LINES, ProbeTrouble, TroubleReason, ask, judged
-from harness.operator.controllers.probe_way import InfraApi, LoginWay, way_to
+from harness.machines.private import PrivateFiles
+from harness.operator.api.machine import DeclaredMachine
+from harness.operator.controllers.probe import LAST_LINES, InfraApi, MachineLogin, ProbeTrouble, TroubleReason
 from harness.proc import Completed
 from tests.unit.operator.controllers.objects import machine
 
+API = InfraApi(Path("/kubeconfig"))
 THROUGH = {"virtualMachineInstance": "vm-0"}
 
 
-def way(**more: Any) -> LoginWay:
+def way(stretch: float = 1.0, api: InfraApi | None = API, **more: Any) -> MachineLogin:
     spec = {"address": "192.0.2.5", "user": "debian", **more}
-    return way_to(machine("m-0", **spec), InfraApi(Path("/kubeconfig")))
+    return MachineLogin(DeclaredMachine.model_validate(machine("m-0", **spec)), api, stretch)
 
 
 def ended(code: int, out: str = "", err: str = "") -> Completed:
     return Completed(("ssh",), code, out, err, 0.1)
 
 
-def trouble(done: Completed, over: LoginWay) -> ProbeTrouble:
-    said = judged(over, done)
+def trouble(done: Completed, over: MachineLogin) -> ProbeTrouble:
+    said = over.judged(done)
     assert isinstance(said, ProbeTrouble)
     return said
 
@@ -78,7 +79,7 @@ def test_of_many_words_the_last_are_told() -> None:
 def test_a_port_that_nobody_listens_at_is_told_and_the_key_is_gone(tmp_path: Path) -> None:
     make_key_pair(tmp_path / "key", comment="test")
     files = PrivateFiles(tmp_path)
-    found = ask(way(address="127.0.0.1", port=9), (tmp_path / "key").read_bytes(), files)
+    found = way(address="127.0.0.1", port=9).ask((tmp_path / "key").read_bytes(), files)
     assert isinstance(found, ProbeTrouble)
     assert found.reason is TroubleReason.UNREACHABLE
     assert "debian@127.0.0.1:9 cannot be reached directly" in found.message
@@ -92,14 +93,14 @@ def test_a_machine_that_says_nothing_is_given_up(tmp_path: Path, monkeypatch: py
     (tmp_path / "ssh").write_text("#!/bin/sh\nexec sleep 1000\n", encoding="utf-8")
     (tmp_path / "ssh").chmod(0o755)
     files = PrivateFiles(tmp_path)
-    found = ask(way(), b"key", files, stretch=0.01)
+    found = way(0.01).ask(b"key", files)
     assert isinstance(found, ProbeTrouble)
     assert "cannot be reached directly: no answer within" in found.message
     files.close()
 
 
 def test_the_way_through_the_api_is_written_down_for_ssh(tmp_path: Path) -> None:
-    found = way(through=THROUGH).machine(tmp_path, 2.0)
+    found = way(2.0, through=THROUGH).machine(tmp_path)
     assert found.tunnels is not None
     content = json.loads(found.tunnels.read_text(encoding="utf-8"))
     assert (content["namespace"], content["instances"]) == ("ns", {"192.0.2.5": "vm-0"})
@@ -107,6 +108,6 @@ def test_the_way_through_the_api_is_written_down_for_ssh(tmp_path: Path) -> None
 
 
 def test_a_manager_that_goes_directly_asks_no_api(tmp_path: Path) -> None:
-    found = way_to(machine("m-0", through=THROUGH), None)
-    assert found.machine(tmp_path, 1.0).tunnels is None
-    assert found.how == "directly"
+    found = way(api=None, through=THROUGH)
+    assert found.machine(tmp_path).tunnels is None
+    assert "cannot be reached directly" in trouble(ended(255), found).message

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import base64
-import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 
 from harness.machines.keys import make_key_pair
-from harness.operator.controllers.probe_key import KeyUnusable, key_of_secret
+from harness.operator.api.machine import KeyRef
+from harness.operator.controllers.probe import ProbeTrouble, TroubleReason
+from harness.operator.controllers.probe_key import key_of_secret
 from harness.proc import run
 
 PEM = serialization.PrivateFormat.TraditionalOpenSSL
@@ -20,6 +21,16 @@ def secret(**data: bytes) -> dict[str, Any]:
     return {"data": {name.replace("_", "-"): base64.b64encode(value).decode() for name, value in data.items()}}
 
 
+def usable(found: dict[str, Any] | None, key: str = "ssh-privatekey") -> bytes | ProbeTrouble:
+    return key_of_secret(found, KeyRef(name="keys", key=key))
+
+
+def trouble(found: dict[str, Any] | None) -> ProbeTrouble:
+    said = usable(found)
+    assert isinstance(said, ProbeTrouble)
+    return said
+
+
 def key_file(folder: Path) -> bytes:
     make_key_pair(folder / "key", comment="test")
     return (folder / "key").read_bytes()
@@ -27,10 +38,10 @@ def key_file(folder: Path) -> bytes:
 
 def test_a_key_is_taken_as_it_is_and_ends_its_last_line(tmp_path: Path) -> None:
     key = key_file(tmp_path)
-    assert key_of_secret(secret(ssh_privatekey=key), "keys", "ssh-privatekey") == key
-    assert key_of_secret(secret(ssh_privatekey=key.strip()), "keys", "ssh-privatekey") == key
+    assert usable(secret(ssh_privatekey=key)) == key
+    assert usable(secret(ssh_privatekey=key.strip())) == key
     rsa = generate_private_key(65537, 2048).private_bytes(serialization.Encoding.PEM, PEM, serialization.NoEncryption())
-    assert key_of_secret(secret(id=rsa), "keys", "id") == rsa
+    assert usable(secret(id=rsa), "id") == rsa
 
 
 @pytest.mark.parametrize(
@@ -42,9 +53,9 @@ def test_a_key_is_taken_as_it_is_and_ends_its_last_line(tmp_path: Path) -> None:
     ],
 )
 def test_a_key_that_is_not_there(found: dict[str, Any] | None, said: str) -> None:
-    with pytest.raises(KeyUnusable, match=re.escape(said)) as unusable:
-        key_of_secret(found, "keys", "ssh-privatekey")
-    assert unusable.value.missing
+    unusable = trouble(found)
+    assert unusable.reason is TroubleReason.KEY_MISSING
+    assert said in unusable.message
 
 
 @pytest.mark.parametrize(
@@ -56,14 +67,15 @@ def test_a_key_that_is_not_there(found: dict[str, Any] | None, said: str) -> Non
     ],
 )
 def test_a_key_that_ssh_cannot_use(content: bytes, said: str) -> None:
-    with pytest.raises(KeyUnusable, match=re.escape(said)) as unusable:
-        key_of_secret(secret(ssh_privatekey=content), "keys", "ssh-privatekey")
-    assert not unusable.value.missing
-    assert content.decode(errors="replace") not in unusable.value.message
+    unusable = trouble(secret(ssh_privatekey=content))
+    assert unusable.reason is TroubleReason.INVALID_KEY
+    assert said in unusable.message
+    assert content.decode(errors="replace") not in unusable.message
 
 
 def test_a_key_with_a_passphrase(tmp_path: Path) -> None:
     path = tmp_path / "key"
     run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "a phrase", "-f", path], timeout=60)
-    with pytest.raises(KeyUnusable, match="give a key without a passphrase"):
-        key_of_secret(secret(ssh_privatekey=path.read_bytes()), "keys", "ssh-privatekey")
+    unusable = trouble(secret(ssh_privatekey=path.read_bytes()))
+    assert unusable.reason is TroubleReason.INVALID_KEY
+    assert "give a key without a passphrase" in unusable.message

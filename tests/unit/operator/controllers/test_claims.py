@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from harness.operator.controllers.machine_needless import needless
+from harness.operator.controllers.claims import needless
 from tests.unit.operator.api import objects
 from tests.unit.operator.controllers.objects import CLAIM, UID, cluster, idle
 

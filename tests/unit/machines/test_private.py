@@ -6,16 +6,18 @@ import subprocess
 import sys
 from pathlib import Path
 
-from harness.operator.controllers.private import PREFIX, PrivateFiles, write_private
+from harness.files import write_atomically
+from harness.machines.private import PREFIX, PrivateFiles
 
 SECONDS = 60.0  # a busy host
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from harness.operator.controllers.private import PrivateFiles, write_private
+from harness.files import write_atomically
+from harness.machines.private import PrivateFiles
 files = PrivateFiles(Path(sys.argv[1]))
 with files.use() as folder:
-    write_private(folder / "key", b"secret")
+    write_atomically(folder / "key", b"secret", mode=0o600)
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -23,7 +25,8 @@ with files.use() as folder:
 def test_what_is_private_is_readable_by_its_owner_and_goes_after_its_use(tmp_path: Path) -> None:
     files = PrivateFiles(tmp_path)
     with files.use() as folder:
-        path = write_private(folder / "key", b"secret")
+        path = folder / "key"
+        write_atomically(path, b"secret", mode=0o600)
         assert path.read_bytes() == b"secret"
         assert path.stat().st_mode & 0o777 == 0o600
         assert files.folder.stat().st_mode & 0o777 == 0o700

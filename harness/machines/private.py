@@ -5,7 +5,6 @@ A process holds a lock on its folder's `lock`. Whoever starts takes away the fol
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -47,11 +46,3 @@ class PrivateFiles:
         """Take everything away; can be called twice."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self._held.close()
-
-
-def write_private(path: Path, content: bytes) -> Path:
-    """Write a new file that only its owner reads, from its first byte on; return its path."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
-    return path

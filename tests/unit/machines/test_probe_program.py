@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.operator.controllers import probe_program
-from harness.operator.controllers.probe_program import FOLDERS, ProbedFacts, command, facts_of
+from harness.machines import probe_program
+from harness.machines.probe_program import FOLDERS, ProbedFacts, command, facts_of
 
 SECONDS = 60.0  # a busy host
 

@@ -5,13 +5,12 @@ from typing import Any
 
 import pytest
 
-from harness.operator.controllers.machine_choice import Claimant
-from harness.operator.controllers.machineset_status import executions, status_of
+from harness.operator.controllers.machineset import executions, status_of
 from tests.unit.operator.api.objects import wanted_set
 from tests.unit.operator.controllers.objects import CLAIM, UID, cluster, idle, past
 
 Json = dict[str, Any]
-US = Claimant("one", "cp", UID)
+OWNER = {"name": "one", "uid": UID, "controller": True}
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
@@ -24,8 +23,9 @@ def claimed(name: str, phase: str) -> Json:
 def test_a_set_counts_its_machines() -> None:
     phases = ("Claimed", "Deploying", "Deployed", "Ready", "NotReady", "Failed")
     machines = [claimed(f"m-{number}", phase) for number, phase in enumerate(phases)]
-    body = {"metadata": {"generation": 3}, "spec": wanted_set("cp", "worker", replicas=7)}
-    status = status_of(body, US, [*machines, idle("m-9")], cluster(), NOON)
+    meta = {"generation": 3, "ownerReferences": [OWNER]}
+    body = {"metadata": meta, "spec": wanted_set("cp", "worker", replicas=7)}
+    status = status_of(body, [*machines, idle("m-9")], cluster(), NOON)
     assert {name: status[name] for name in ("wanted", "claimed", "deployed", "ready", "observedGeneration")} == {
         "wanted": 7,
         "claimed": 6,
