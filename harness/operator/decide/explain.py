@@ -85,9 +85,8 @@ def explain(file: Path, namespace: str, against: Against | None, now: datetime) 
         live = look(against.name, names[against.name], against.kubeconfig)
     written = judged(documents, creating=live.new)
     live = live.with_machines(written.machines)
-    return [
-        _outlook(cd, live, now) for cd in written.deployments if against is None or cd.metadata.name == against.name
-    ]
+    chosen = (cd for cd in written.deployments if against is None or cd.metadata.name == against.name)
+    return [_outlook(cd, live, now) for cd in chosen]
 
 
 def _outlook(cd: ClusterDeployment, live: LiveCluster, now: datetime) -> ClusterOutlook:
