@@ -10,18 +10,17 @@ from collections.abc import Iterable
 
 from harness.kube.client import Json
 from harness.kube.informer import Key
-from harness.kube.objects import deleting, dig, phase
+from harness.kube.objects import deleting, dig
 from harness.kube.owners import follow
 from harness.kube.reconcile import Controller
-from harness.kube.resources import POD
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, MACHINE
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.claimed import follow_clusters
+from harness.operator.controllers.cluster_view import still_run
 from harness.operator.controllers.machine_choice import oldest_first
 from harness.operator.controllers.machine_phase import use_of
 
 COMPONENT = "claims-controller"
-ENDED = frozenset({"Succeeded", "Failed"})
 AGAIN_SECONDS = 2.0  # while an executor of a deleted cluster ends: its pod has half a minute for that
 
 
@@ -53,16 +52,11 @@ class ClaimsController:
         why = needless(machine, *now, of_namespace)
         if not why:
             return None
-        if now[0] is None and self._executor_runs(key[0], name):
-            return AGAIN_SECONDS
+        if now[0] is None and still_run(self._cluster, key[0], f"{CLUSTER_LABEL}={name}"):
+            return AGAIN_SECONDS  # an executor of a cluster that is gone
         written = self._machines.merge(machine, {"spec": {"claim": None}})
         self._events.normal(written, "Released", why, component=COMPONENT)
         return None
-
-    def _executor_runs(self, namespace: str, name: str) -> bool:
-        """Tell whether a pod of a cluster that is gone may still be changing its machines."""
-        pods = self._cluster.list(POD, namespace, labels=f"{CLUSTER_LABEL}={name}").items
-        return any(phase(pod) not in ENDED for pod in pods)
 
 
 def needless(machine: Json, deployment: Json | None, cluster: Json | None, machines: Iterable[Json]) -> str:

@@ -1,17 +1,21 @@
 """What belongs to a ClusterDeployment: a Cluster of its own name, and a MachineSet for each of its sets.
 
 Where a deletion has to wait for a reset, the Cluster has no owner: a deletion in the foreground would take it, and all
-that is known of the machines, before they were reset. The controller deletes it then.
+that is known of the machines, before they were reset. The controller of ClusterDeployments deletes it then.
 """
 
 from __future__ import annotations
 
-from harness.kube.client import Json
-from harness.kube.objects import owner_reference
+from harness.errors import InfraRetriable
+from harness.kube.client import Cluster, Json
+from harness.kube.informer import Informer, key_of, labels_of
+from harness.kube.objects import deleting, owner_reference
+from harness.kube.owners import owner_key
 from harness.kube.resources import Resource
 from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, MACHINE_SET, UID_LABEL
+from harness.operator.controllers.cluster_view import owned_by
 
 
 def cluster_object(deployment: Json, wish: ClusterDeployment) -> Json:
@@ -34,9 +38,49 @@ def machine_sets(deployment: Json, wish: ClusterDeployment) -> list[Json]:
     ]
 
 
+def make_children(api: Cluster, clusters: Informer, sets: Informer, deployment: Json, wish: ClusterDeployment) -> bool:
+    """Make or correct what an object owns, and delete the sets that it lost; tell whether anything was to do.
+
+    Raises:
+        InfraRetriable: something of a name is another object's still.
+    """
+    wanted = machine_sets(deployment, wish)
+    changed = [_ensure(api, CLUSTER, clusters, deployment, cluster_object(deployment, wish))]
+    changed += [_ensure(api, MACHINE_SET, sets, deployment, one) for one in wanted]
+    mine, names = key_of(deployment), {one["metadata"]["name"] for one in wanted}
+    for one in sets.list(mine[0]):
+        lost = owner_key(one, CLUSTER_DEPLOYMENT) == mine and one["metadata"]["name"] not in names
+        if lost and owned_by(one, deployment) and not deleting(one):
+            changed.append(api.delete(MACHINE_SET, one["metadata"]["name"], mine[0]))
+    return any(changed)
+
+
 def _child(kind: Resource, name: str, deployment: Json) -> Json:
     meta = deployment["metadata"]
     labels = {CLUSTER_LABEL: meta["name"], UID_LABEL: meta["uid"], LABEL_MANAGED: MANAGED_BY}
     made = kind.manifest(name, meta["namespace"], labels=labels)
     made["metadata"]["ownerReferences"] = [owner_reference(deployment, CLUSTER_DEPLOYMENT)]
     return made
+
+
+def _ensure(api: Cluster, kind: Resource, known: Informer, deployment: Json, body: Json) -> bool:
+    namespace, name = key_of(body)
+    found = known.get(namespace, name)
+    if found is None:
+        if api.create_if_absent(kind, body):
+            return True
+        found = api.get(kind, name, namespace)
+    if found is not None and UID_LABEL in labels_of(found) and not owned_by(found, deployment):
+        api.delete(kind, name, namespace)
+    if found is None or deleting(found) or not owned_by(found, deployment):
+        raise InfraRetriable(
+            f"{kind.kind} {name} is another object's, or still being deleted",
+            hint="what an earlier ClusterDeployment of the name has left is deleted in the background",
+        )
+    owners = body["metadata"]["ownerReferences"]
+    if found.get("spec") == body.get("spec") and (found["metadata"].get("ownerReferences") or []) == owners:
+        return False
+    meta = {**found["metadata"], "ownerReferences": owners}
+    spec = {"spec": body["spec"]} if "spec" in body else {}
+    known.observe(api.replace(kind, {**found, "metadata": meta, **spec}))
+    return True

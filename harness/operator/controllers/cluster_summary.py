@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from harness.kube.client import Json
-from harness.kube.objects import dig
+from harness.kube.objects import condition, deleting, dig, phase
 from harness.operator.api.cluster import CurrentOperation
 from harness.operator.api.conditions import (
     ACCEPTED,
@@ -23,39 +23,24 @@ from harness.operator.api.sets import CONTROL_PLANE
 from harness.operator.controllers.cluster_view import DeclaredView
 from harness.operator.decide.operations import Nothing
 from harness.operator.decide.waits import Wait, WaitReason
+from harness.operator.execute.pod_end import waits_for
 
 Said = tuple[bool | None, str, str]  # a condition's status, reason and message
 BY_ITSELF = frozenset({WaitReason.RETRY_LATER})  # a wait after which something is done
 NO_HELP = frozenset({WaitReason.FAILED, WaitReason.NOT_SUPPORTED_YET})  # a wait that only a person ends
+NO_NODE, NO_IMAGE = "NoNodeForPods", "ImageNotPulled"
 API_PORT = 6443
 
 
-def status_of(view: DeclaredView, obstacle: tuple[str, str] | None, sets: Sequence[Json], moment: datetime) -> Json:
+def status_of(view: DeclaredView, pods: Sequence[Json], sets: Sequence[Json], moment: datetime) -> Json:
     """Return the status that a ClusterDeployment should have.
 
     Args:
-        obstacle: reason and message of what keeps its executor from running, if anything does.
+        pods: of the executor that runs, the latest first.
         sets: its MachineSets.  moment: when conditions that change have changed.
     """
-    meta, old = view.deployment["metadata"], view.deployment.get("status") or {}
-    said = _conditions(view, obstacle, sets)
-    generation = meta.get("generation")
-    wanted = [new(kind, *words, moment, generation) for kind, words in said.items()]
-    applied = view.observed.applied
-    status: Json = {
-        "observedGeneration": generation,
-        "version": applied.version if applied is not None else None,
-        "machines": f"{sum(map(_ready, view.machines))}/{_wanted(view)}",
-        "endpoint": _endpoint(view) if applied is not None else None,
-        "conditions": with_conditions(old.get("conditions") or [], *wanted),
-    }
-    return {name: value for name, value in status.items() if value is not None}
-
-
-def _conditions(view: DeclaredView, obstacle: tuple[str, str] | None, sets: Sequence[Json]) -> dict[str, Said]:
-    machines, planes = _machines(view, sets), _control_planes(view)
-    progressing = _progressing(view, obstacle)
-    return {
+    machines, planes, progressing = _machines(view, sets), _control_planes(view), _progressing(view, pods)
+    said = {
         ACCEPTED: (False, "InvalidSpec", "; ".join(view.mistakes)) if view.mistakes else (True, "Accepted", ""),
         PROGRESSING: progressing,
         DEGRADED: _degraded(view),
@@ -63,15 +48,37 @@ def _conditions(view: DeclaredView, obstacle: tuple[str, str] | None, sets: Sequ
         CONTROL_PLANE_READY: planes,
         READY: _ready_at_all(view, progressing, machines, planes),
     }
+    generation, applied = view.deployment["metadata"].get("generation"), view.observed.applied
+    wanted = [new(kind, *words, moment, generation) for kind, words in said.items()]
+    status: Json = {
+        "observedGeneration": generation,
+        "version": applied.version if applied is not None else None,
+        "machines": f"{sum(map(_ready, view.machines))}/{_wanted(view)}",
+        "endpoint": _endpoint(view) if applied is not None else None,
+        "conditions": with_conditions(dig(view.deployment, "status", "conditions") or [], *wanted),
+    }
+    return {name: value for name, value in status.items() if value is not None}
 
 
-def _progressing(view: DeclaredView, obstacle: tuple[str, str] | None) -> Said:
+def obstacle_of(pods: Sequence[Json]) -> tuple[str, str] | None:
+    """Return reason and message of what the living pod of an executor waits for that may never come; None: nothing."""
+    pod = next((pod for pod in pods if phase(pod) == "Pending" and not deleting(pod)), None)
+    if pod is None:
+        return None
+    scheduled = condition(pod, "PodScheduled") or {}
+    if (scheduled.get("status"), scheduled.get("reason")) == ("False", "Unschedulable"):
+        why = scheduled.get("message") or "the scheduler says no more"
+        return NO_NODE, f"no node can run the executor's pod: {why}"
+    waiting = waits_for(pod)
+    return (NO_IMAGE, f"the executor cannot start: {waiting}") if waiting else None
+
+
+def _progressing(view: DeclaredView, pods: Sequence[Json]) -> Said:
     running, verdict = view.observed.running, view.verdict
     if running is not None:
         message = f"{running.operation} runs as Job {running.job}"
-        return (
-            (True, obstacle[0], f"{message}: {obstacle[1]}") if obstacle else (True, _word(running.operation), message)
-        )
+        reason, why = obstacle_of(pods) or (_word(running.operation), "")
+        return True, reason, f"{message}: {why}" if why else message
     if isinstance(verdict, CurrentOperation):
         return True, _word(verdict.operation), f"{verdict.operation} begins: {verdict.why}"
     if isinstance(verdict, Wait):
@@ -90,13 +97,10 @@ def _machines(view: DeclaredView, sets: Sequence[Json]) -> Said:
     ready, wanted = sum(map(_ready, view.machines)), _wanted(view)
     if ready >= wanted and ready == len(view.machines):
         return True, "AllReady", f"{ready} of {wanted} machines are ready"
-    lacking = [c["message"] for one in sets for c in _unmet(one)]
+    found = [c for one in sets for c in dig(one, "status", "conditions") or []]
+    lacking = [c["message"] for c in found if c["status"] == "False" and c.get("message")]
     others = [f"{m.metadata.name} is {m.status.phase or 'Pending'}" for m in view.machines if not _ready(m)]
     return False, "WaitingForMachines", "; ".join((f"{ready} of {wanted} machines are ready", *lacking, *others))
-
-
-def _unmet(one: Json) -> list[Json]:
-    return [c for c in dig(one, "status", "conditions") or [] if c["status"] == "False" and c.get("message")]
 
 
 def _control_planes(view: DeclaredView) -> Said:
@@ -112,12 +116,9 @@ def _control_planes(view: DeclaredView) -> Said:
 def _ready_at_all(view: DeclaredView, progressing: Said, machines: Said, planes: Said) -> Said:
     if not isinstance(view.verdict, Nothing) or view.observed.applied is None:
         return False, progressing[1], progressing[2]
-    if dig(view.deployment, "metadata", "deletionTimestamp"):
+    if deleting(view.deployment):
         return False, "Deleting", "it is being deleted"
-    for said in (planes, machines):
-        if not said[0]:
-            return False, said[1], said[2]
-    return True, "Ready", ""
+    return next((said for said in (planes, machines) if not said[0]), (True, "Ready", ""))
 
 
 def _ready(machine: DeclaredMachine) -> bool:

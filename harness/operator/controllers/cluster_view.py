@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from harness.kube.client import Json
-from harness.kube.informer import Key, labels_of
-from harness.kube.objects import controller_of, deleting, dig
+from harness.kube.client import Cluster, Json
+from harness.kube.informer import Key, key_of, labels_of
+from harness.kube.objects import controller_of, deleting, dig, phase
 from harness.kube.resources import JOB, POD
 from harness.operator.api.cluster import DeclaredCluster
 from harness.operator.api.clusterdeployment import ClusterDeployment
@@ -40,29 +40,26 @@ class DeclaredView:
     observed: Observed
     verdict: Verdict
 
+    @property
+    def key(self) -> Key:
+        """Return its namespace and name."""
+        return key_of(self.deployment)
+
 
 @dataclass(frozen=True)
-class Workable:
+class Workable(DeclaredView):
     """A cluster for which operations can be decided: there is a Cluster, and its wish has the form of one."""
 
-    deployment: Json
     wish: ClusterDeployment
     cluster: Json
     desired: Desired
-    observed: Observed
-    verdict: Verdict
-
-    @property
-    def namespace(self) -> str:
-        """Return its namespace."""
-        return self.desired.namespace
 
     @staticmethod
     def of(view: DeclaredView | None) -> Workable | None:
         """Return the cluster of a view; None where there is none, or it is being deleted."""
         if view is None or view.cluster is None or deleting(view.cluster) or view.wish is None or view.desired is None:
             return None
-        return Workable(view.deployment, view.wish, view.cluster, view.desired, view.observed, view.verdict)
+        return Workable(**vars(view))
 
 
 class ClusterLooks:
@@ -88,7 +85,7 @@ class ClusterLooks:
         """Look at a ClusterDeployment with its Cluster; the Machines are those of the local copy."""
         machines = self._claimed(deployment)
         state = DeclaredCluster.model_validate(cluster) if cluster is not None else None
-        addresses = [_network(machine.spec.address) for machine in machines]
+        addresses = [f"{m.spec.address}/{128 if ':' in m.spec.address else 32}" for m in machines]
         fresh = state is None or not state.status.sequence
         wish, found = read(deployment, load_releases().kubernetes, addresses, creating=fresh)
         if wish is not None and not (wish.spec.playbooks.image or self._image):
@@ -119,5 +116,6 @@ def owned_by(child: Json, owner: Json) -> bool:
     return uid in (labels_of(child).get(UID_LABEL), (controller_of(child) or {}).get("uid"))
 
 
-def _network(address: str) -> str:
-    return f"{address}/{128 if ':' in address else 32}"
+def still_run(api: Cluster, namespace: str, labels: str) -> bool:
+    """Tell whether executors' pods with these labels, as the API has them, may still be changing machines."""
+    return any(phase(pod) not in {"Succeeded", "Failed"} for pod in api.list(POD, namespace, labels=labels).items)

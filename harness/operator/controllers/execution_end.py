@@ -1,12 +1,12 @@
-"""How an executor's Job ended, as an entry of the history: with the Job's own times, whoever looked when; pure."""
+"""How an executor's Job ended, as an entry of the history, with the Job's own times; and which Jobs are kept; pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from harness.errors import Blame
 from harness.kube.client import Json
-from harness.kube.objects import condition, dig, is_condition
+from harness.kube.objects import condition, deleting, dig, is_condition
 from harness.operator.api.cluster import HISTORY_LENGTH
 from harness.operator.execute.inputs import RESET, log_name
 from harness.operator.execute.pod_end import of_pod
@@ -35,7 +35,9 @@ def termination_of(job: Json, pods: Sequence[Json], kept: Callable[[], Terminati
         pods: of the Job, as far as they are there, the latest first.
         kept: returns what the program left beside its log.
     """
-    told = next((said for pod in pods if (said := _message(pod)) is not None), None) or kept()
+    statuses = (status for pod in pods for status in dig(pod, "status", "containerStatuses") or [])
+    messages = (dig(status, "state", "terminated", "message") for status in statuses)
+    told = next((said for text in messages if (said := Termination.parse(text or "")) is not None), None) or kept()
     if told is not None:
         return told
     if is_condition(job, COMPLETE, "True"):
@@ -66,27 +68,16 @@ def past(operation: Json, end: Termination, started: str | None, ended: str | No
 def after(status: Json, entry: Json) -> Json:
     """Return a Cluster's status once its operation has ended."""
     operation = status["operation"]
-    made = {**status, "history": [entry, *history_of(status)][:HISTORY_LENGTH]}
+    made = {**status, "history": [entry, *(status.get("history") or [])][:HISTORY_LENGTH]}
     del made["operation"]
     if entry["outcome"] == SUCCEEDED:
         made["applied"] = None if operation["operation"] == RESET else operation.get("applies")
     return {name: value for name, value in made.items() if value is not None}
 
 
-def history_of(status: Json) -> list[Json]:
-    """Return the operations that ended, the latest first."""
-    return status.get("history") or []
-
-
 def forgotten(status: Json) -> list[str]:
     """Return the logs of the operations for which the next end leaves no room in the history."""
-    return [entry["log"] for entry in history_of(status)[HISTORY_LENGTH - 1 :] if entry.get("log")]
-
-
-def _message(pod: Json) -> Termination | None:
-    statuses = dig(pod, "status", "containerStatuses") or []
-    messages = [dig(status, "state", "terminated", "message") for status in statuses]
-    return next((said for text in messages if (said := Termination.parse(text or "")) is not None), None)
+    return [entry["log"] for entry in (status.get("history") or [])[HISTORY_LENGTH - 1 :] if entry.get("log")]
 
 
 def told(operation: Json, entry: Json) -> str:
@@ -98,3 +89,16 @@ def told(operation: Json, entry: Json) -> str:
     blame = f" ({entry['blame']} to blame)" if entry.get("blame") else ""
     said = entry.get("summary", entry["outcome"])
     return f"{operation['operation']} failed{where}{blame}: {said} (Job {operation['job']})"
+
+
+def surplus(jobs: Iterable[Json], *, keep_failed: int, keep_succeeded: int) -> list[Json]:
+    """Return the Jobs to delete: of those that ended well and of the others, all but the latest few.
+
+    Args:
+        jobs: of one cluster that no operation runs of.
+    """
+    ended = [job for job in jobs if has_ended(job) and not deleting(job)]
+    ended.sort(key=lambda job: ended_at(job) or "", reverse=True)
+    good = [job for job in ended if is_condition(job, COMPLETE, "True")]
+    bad = [job for job in ended if not is_condition(job, COMPLETE, "True")]
+    return [*good[keep_succeeded:], *bad[keep_failed:]]

@@ -9,15 +9,14 @@ from functools import partial
 
 from harness.kube.client import Json
 from harness.kube.informer import Key, key_of, labels_of
-from harness.kube.objects import deleting, dig, now, phase
-from harness.kube.owners import follow_children
+from harness.kube.objects import deleting, dig, now
+from harness.kube.owners import follow, follow_children
 from harness.kube.reconcile import Controller
-from harness.kube.resources import CONFIG_MAP, JOB, POD
+from harness.kube.resources import CONFIG_MAP, JOB
 from harness.operator.api.resources import CLUSTER, CLUSTER_LABEL
 from harness.operator.context import OperatorContext
 from harness.operator.controllers import execution_end as end_of
-from harness.operator.controllers.cluster_view import ClusterLooks, owned_by
-from harness.operator.controllers.execution_tidying import surplus
+from harness.operator.controllers.cluster_view import ClusterLooks, owned_by, still_run
 from harness.operator.controllers.kubeconfig_secret import hand_out, take_back
 from harness.operator.execute.inputs import RESET
 from harness.operator.execute.logs import read
@@ -25,7 +24,6 @@ from harness.operator.execute.progress import progress_of
 from harness.operator.execute.termination import Termination
 
 COMPONENT = "executions"
-ENDED = frozenset({"Succeeded", "Failed"})
 AGAIN_SECONDS = 1.0  # pacing: while pods of a Job that is gone end, which takes them half a minute
 
 
@@ -38,7 +36,7 @@ class Executions:
         self._looks = looks = ClusterLooks(context)
         self.controller = Controller("executions", self.reconcile)
         queue = self.controller.queue
-        looks.clusters.subscribe(lambda _, obj: queue.add(key_of(obj)))
+        follow(looks.clusters, queue)
         follow_children(looks.jobs, CLUSTER, queue)
         looks.pods.subscribe(lambda _, pod: queue.add((key_of(pod)[0], labels_of(pod)[CLUSTER_LABEL])))
 
@@ -66,15 +64,15 @@ class Executions:
         wanted = {"started": dig(job, "status", "startTime"), "play": play, "task": task}
         changes = {name: value for name, value in wanted.items() if value and operation.get(name) != value}
         if changes:
-            self._write(cluster, {**cluster["status"], "operation": {**operation, **changes}})
+            status = {**cluster["status"], "operation": {**operation, **changes}}
+            self._looks.clusters.replace_status(cluster, status)
 
     def _without_job(self, cluster: Json, operation: Json) -> float | None:
         """Write the end of an operation whose Job is gone, once nothing of it lives."""
         namespace, job = cluster["metadata"]["namespace"], operation["job"]
         if self._cluster.get(JOB, job, namespace) is not None:  # the local copy will have it soon
             return AGAIN_SECONDS
-        pods = self._cluster.list(POD, namespace, labels=f"batch.kubernetes.io/job-name={job}").items
-        if any(phase(pod) not in ENDED for pod in pods):
+        if still_run(self._cluster, namespace, f"batch.kubernetes.io/job-name={job}"):
             return AGAIN_SECONDS
         end = self._kept(cluster, job) or end_of.deleted()
         self._over(cluster, operation, end, end_of.past(operation, end, operation["started"], now()))
@@ -97,7 +95,7 @@ class Executions:
         """Hand out or take back the kubeconfig, then move the operation into the history, then tell."""
         if end.outcome == end_of.SUCCEEDED:
             take_back(self._cluster, cluster) if operation["operation"] == RESET else hand_out(self._cluster, cluster)
-        self._write(cluster, end_of.after(cluster["status"], entry))
+        self._looks.clusters.replace_status(cluster, end_of.after(cluster["status"], entry))
         for log in end_of.forgotten(cluster["status"]):
             self._cluster.delete(CONFIG_MAP, log, cluster["metadata"]["namespace"])
         self._context.metrics.operation_ended(operation["operation"], end.outcome)
@@ -117,14 +115,9 @@ class Executions:
         namespace = cluster["metadata"]["namespace"]
         jobs = [job for job in self._looks.jobs.list(namespace) if owned_by(job, cluster)]
         keep = {"keep_failed": policy.get("keepFailed", 3), "keep_succeeded": policy.get("keepSucceeded", 1)}
-        for job in surplus(jobs, **keep):
+        for job in end_of.surplus(jobs, **keep):
             self._cluster.delete(CONFIG_MAP, job["metadata"]["name"], namespace)
             self._cluster.delete(JOB, job["metadata"]["name"], namespace)
-
-    def _write(self, cluster: Json, status: Json) -> None:
-        """Write the Cluster's status, unless somebody else has changed it since."""
-        body = {**cluster, "status": status}
-        self._looks.clusters.observe(self._cluster.replace(CLUSTER, body, subresource="status"))
 
 
 def start(context: OperatorContext) -> None:

@@ -43,7 +43,7 @@ def test_operations_need_a_cluster_that_stays() -> None:
     assert Workable.of(seen(declared(), leaving)) is None
     found = Workable.of(seen(declared(), cluster()))
     assert found is not None
-    assert found.namespace == "default"
+    assert found.key == ("default", "guest")
 
 
 def test_pods_of_a_job_are_told_by_their_label_the_latest_first() -> None:

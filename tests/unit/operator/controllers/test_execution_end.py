@@ -13,6 +13,7 @@ from harness.operator.controllers.execution_end import (
     forgotten,
     has_ended,
     past,
+    surplus,
     termination_of,
     told,
 )
@@ -126,3 +127,28 @@ def test_end_is_told_in_one_line() -> None:
 
 def test_deleted_job_is_a_persons() -> None:
     assert (deleted().outcome, deleted().blame) == ("interrupted", "user")
+
+
+def kept(name: str, kind: str, minute: int, **meta: Any) -> Json:
+    """Return a Job that is there after its operation."""
+    moment = f"2026-01-01T00:{minute:02}:00Z"
+    conditions = [{"type": kind, "status": "True", "lastTransitionTime": moment}] if kind else []
+    return {"metadata": {"name": name, **meta}, "status": {"conditions": conditions, "completionTime": moment}}
+
+
+def names(jobs: list[Json]) -> set[str]:
+    return {one["metadata"]["name"] for one in jobs}
+
+
+JOBS = [kept("a", "Failed", 1), kept("b", "Complete", 2), kept("c", "Failed", 3), kept("d", "Complete", 4)]
+
+
+def test_the_latest_of_each_end_are_kept() -> None:
+    assert names(surplus(JOBS, keep_failed=1, keep_succeeded=1)) == {"a", "b"}
+    assert surplus(JOBS, keep_failed=3, keep_succeeded=3) == []
+    assert names(surplus(JOBS, keep_failed=0, keep_succeeded=0)) == {"a", "b", "c", "d"}
+
+
+def test_what_runs_or_is_being_deleted_is_left_alone() -> None:
+    more = [kept("runs", "", 5), kept("goes", "Failed", 0, deletionTimestamp="2026-01-01T00:00:00Z")]
+    assert surplus(more, keep_failed=0, keep_succeeded=0) == []
