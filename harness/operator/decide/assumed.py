@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.machine import DeclaredMachine, DeclaredMachineSpec, KeyRef, MachineClaim
@@ -18,26 +18,21 @@ def claimed(cd: ClusterDeployment, machines: Sequence[DeclaredMachine]) -> tuple
         lacking = one.replicas - sum(machine.spec.claim == _claim(cd, one) for machine in found)
         free = [number for number, machine in enumerate(found) if _free(cd, one, machine)]
         for number in free[: max(lacking, 0)]:
-            found[number] = _with_claim(found[number], cd, one)
+            spec = found[number].spec.model_copy(update={"claim": _claim(cd, one)})
+            found[number] = found[number].model_copy(update={"spec": spec})
     return tuple(found)
 
 
 def invented(cd: ClusterDeployment) -> tuple[DeclaredMachine, ...]:
     """Return machines just as the sets ask for them."""
-    return tuple(_with_claim(_machine(name, cd), cd, one) for one in cd.spec.machine_sets for name in _names(one))
-
-
-def _names(one: WantedSet) -> Iterable[str]:
-    return one.machines.names or (f"{one.name}-{number}" for number in range(one.replicas))
-
-
-def _machine(name: str, cd: ClusterDeployment) -> DeclaredMachine:
-    spec = DeclaredMachineSpec(address="?", user="root", key_ref=KeyRef(name="none"))
-    return DeclaredMachine(metadata=Metadata(name=name, namespace=cd.metadata.namespace), spec=spec)
-
-
-def _with_claim(machine: DeclaredMachine, cd: ClusterDeployment, one: WantedSet) -> DeclaredMachine:
-    return machine.model_copy(update={"spec": machine.spec.model_copy(update={"claim": _claim(cd, one)})})
+    return tuple(
+        DeclaredMachine(
+            metadata=Metadata(name=name, namespace=cd.metadata.namespace),
+            spec=DeclaredMachineSpec(address="?", user="root", key_ref=KeyRef(name="none"), claim=_claim(cd, one)),
+        )
+        for one in cd.spec.machine_sets
+        for name in one.machines.names or (f"{one.name}-{number}" for number in range(one.replicas))
+    )
 
 
 def _claim(cd: ClusterDeployment, one: WantedSet) -> MachineClaim:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -83,19 +83,22 @@ def explain(file: Path, namespace: str, against: Against | None, now: datetime) 
             said = unknown("ClusterDeployment", against.name, names)
             raise BadInput(said, hint=f"--against names the one of {file} to compare")
         live = look(against.name, names[against.name], against.kubeconfig)
-    written = judged(documents, creating=live.new)
-    live = live.with_machines(written.machines)
-    chosen = (cd for cd in written.deployments if against is None or cd.metadata.name == against.name)
+    deployments, machines = judged(documents, creating=live.new)
+    there = {machine.metadata.name for machine in live.machines}
+    live = replace(live, machines=(*live.machines, *(one for one in machines if one.metadata.name not in there)))
+    chosen = (cd for cd in deployments if against is None or cd.metadata.name == against.name)
     return [_outlook(cd, live, now) for cd in chosen]
 
 
 def _outlook(cd: ClusterDeployment, live: LiveCluster, now: datetime) -> ClusterOutlook:
     """Return what would be done for a wish among machines, or among just those that it asks for if there are none."""
-    wished = live.wished(cd)
-    machines = claimed(wished, live.machines) if live.machines else invented(wished)
+    if live.metadata is not None:  # the object that is there, as it would be once the file is applied
+        annotations = {**live.metadata.annotations, **cd.metadata.annotations}
+        cd = cd.model_copy(update={"metadata": live.metadata.model_copy(update={"annotations": annotations})})
+    machines = claimed(cd, live.machines) if live.machines else invented(cd)
     world = observed(live.state, machines, now)
     known = load_releases()
     around = [one.spec.address for one in machines if one.spec.claim is not None]
-    wrong = mistakes(wished, known.kubernetes, around, creating=live.new)
-    wanted = desired(wished, machines, known, world.applied, [mistake.text for mistake in wrong])
+    wrong = mistakes(cd, known.kubernetes, around, creating=live.new)
+    wanted = desired(cd, machines, known, world.applied, [mistake.text for mistake in wrong])
     return ClusterOutlook(wanted, plan(wanted, world), next_operation(wanted, world), assumed=not live.machines)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import BadInput
 from harness.kube.client import Cluster
 from harness.kube.failures import ApiFailure
 from harness.operator.api.cluster import DeclaredCluster
-from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.metadata import Metadata
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE
@@ -33,18 +31,6 @@ class LiveCluster:
         """Tell whether nothing was begun for it yet."""
         return self.state is None or not self.state.status.sequence
 
-    def wished(self, cd: ClusterDeployment) -> ClusterDeployment:
-        """Return the wish of a file as it would be once it is applied: the object that is there, with its spec."""
-        if self.metadata is None:
-            return cd
-        annotations = {**self.metadata.annotations, **cd.metadata.annotations}
-        return cd.model_copy(update={"metadata": self.metadata.model_copy(update={"annotations": annotations})})
-
-    def with_machines(self, more: Iterable[DeclaredMachine]) -> LiveCluster:
-        """Return the same with further Machines; those that are there already stay as they are."""
-        there = {machine.metadata.name for machine in self.machines}
-        return replace(self, machines=(*self.machines, *(one for one in more if one.metadata.name not in there)))
-
 
 def look(name: str, namespace: str, kubeconfig: Path | None) -> LiveCluster:
     """Read a cluster.
@@ -55,7 +41,10 @@ def look(name: str, namespace: str, kubeconfig: Path | None) -> LiveCluster:
     Raises:
         BadInput: there is no kubeconfig, or the operator's kinds are not there.  InfraError: the API does not answer.
     """
-    api = Cluster.from_kubeconfig(kubeconfig or usual_kubeconfig())
+    path = kubeconfig or Path(os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config")
+    if kubeconfig is None and not path.is_file():
+        raise BadInput(f"there is no kubeconfig {path}", hint="pass --kubeconfig PATH")
+    api = Cluster.from_kubeconfig(path)
     try:
         machines = api.list(MACHINE, namespace).items
         found = api.get(CLUSTER_DEPLOYMENT, name, namespace)
@@ -70,11 +59,3 @@ def look(name: str, namespace: str, kubeconfig: Path | None) -> LiveCluster:
         DeclaredCluster.model_validate(state) if state is not None else None,
         tuple(DeclaredMachine.model_validate(machine) for machine in machines),
     )
-
-
-def usual_kubeconfig() -> Path:
-    """Return the kubeconfig that kubectl would use. Raises BadInput if there is none."""
-    path = Path(os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config")
-    if not path.is_file():
-        raise BadInput(f"there is no kubeconfig {path}", hint="pass --kubeconfig PATH")
-    return path

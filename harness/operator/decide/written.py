@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -18,14 +18,6 @@ from harness.spec.loader import refuse
 from harness.spec.shape import unknown, validate
 
 KINDS = (CLUSTER_DEPLOYMENT.kind, MACHINE.kind)
-
-
-@dataclass(frozen=True)
-class Written:
-    """What a file declares."""
-
-    deployments: tuple[ClusterDeployment, ...]
-    machines: tuple[DeclaredMachine, ...]
 
 
 def documents_of(file: Path, namespace: str = "default") -> list[Document]:
@@ -56,12 +48,16 @@ def names_of(documents: Sequence[Document]) -> dict[str, str]:
     return {str(one.get("name")): str(one["namespace"]) for one in found}
 
 
-def judged(documents: Sequence[Document], *, creating: bool = True) -> Written:
-    """Return what documents declare. Raises BadInput with every mistake: its line, its field and what to write.
+def judged(
+    documents: Sequence[Document], *, creating: bool = True
+) -> tuple[list[ClusterDeployment], list[DeclaredMachine]]:
+    """Return the ClusterDeployments and the Machines that documents declare.
+
+    Raises BadInput with every mistake: its line, its field and what to write.
 
     creating: nothing is deployed yet; some rules hold only then.
     """
-    deployments, machines, problems = [], [], list[Problem]()
+    deployments, machines, problems = list[ClusterDeployment](), list[DeclaredMachine](), list[Problem]()
     for document in documents:
         if _kind(document) == MACHINE.kind:
             machine, wrong = validate(document, DeclaredMachine)
@@ -76,7 +72,7 @@ def judged(documents: Sequence[Document], *, creating: bool = True) -> Written:
         ]
     if problems:
         raise refuse(problems)
-    return Written(tuple(deployments), tuple(machines))
+    return deployments, machines
 
 
 def _address(document: Document) -> Iterator[Problem]:

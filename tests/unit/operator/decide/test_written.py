@@ -40,17 +40,17 @@ def refused(folder: Path, text: str) -> str:
 def test_a_file_may_hold_objects_of_other_groups(tmp_path: Path) -> None:
     file = tmp_path / "guest.yml"
     file.write_text("---\n".join(("", SECRET, CD, MACHINE, "# nothing\n")), encoding="utf-8")
-    written = judged(documents_of(file))
-    assert [one.metadata.name for one in written.deployments] == ["guest"]
-    assert [one.metadata.name for one in written.machines] == ["m-0"]
+    deployments, machines = judged(documents_of(file))
+    assert [one.metadata.name for one in deployments] == ["guest"]
+    assert [one.metadata.name for one in machines] == ["m-0"]
 
 
 def test_objects_without_a_namespace_get_one(tmp_path: Path) -> None:
     file = tmp_path / "guest.yml"
     file.write_text(f"{CD}---\n{CD.replace('guest}', 'other, namespace: own}')}", encoding="utf-8")
     assert names_of(documents_of(file, "team")) == {"guest": "team", "other": "own"}
-    written = judged(documents_of(file, "team"))
-    assert [one.metadata.namespace for one in written.deployments] == ["team", "own"]
+    deployments, _ = judged(documents_of(file, "team"))
+    assert [one.metadata.namespace for one in deployments] == ["team", "own"]
 
 
 @pytest.mark.parametrize(
@@ -106,4 +106,4 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 def test_some_rules_hold_only_for_a_cluster_that_is_new(tmp_path: Path) -> None:
     two = CD.replace("name: cp,", "name: cp, replicas: 2,")
     assert "two control planes would be two etcd members" in refused(tmp_path, two)
-    assert judged(documents_of(tmp_path / "guest.yml"), creating=False).deployments
+    assert judged(documents_of(tmp_path / "guest.yml"), creating=False)[0]
