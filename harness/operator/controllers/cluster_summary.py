@@ -19,8 +19,9 @@ from harness.operator.api.conditions import (
     with_conditions,
 )
 from harness.operator.api.machine import DeclaredMachine
-from harness.operator.api.sets import CONTROL_PLANE
+from harness.operator.api.sets import CONTROL_PLANE, GROUPS
 from harness.operator.controllers.cluster_view import DeclaredView
+from harness.operator.decide.hosts import Host
 from harness.operator.decide.operations import Nothing
 from harness.operator.decide.waits import Wait, WaitReason
 from harness.operator.execute.pod_end import waits_for
@@ -104,10 +105,10 @@ def _machines(view: DeclaredView, sets: Sequence[Json]) -> Said:
 
 
 def _control_planes(view: DeclaredView) -> Said:
-    planes = [machine for machine in view.machines if CONTROL_PLANE in _roles(view, machine)]
-    late = [machine.metadata.name for machine in planes if not _ready(machine)]
     if view.observed.applied is None:
         return False, "NotDeployed", "there is no cluster yet"
+    ready, planes = {machine.metadata.name for machine in view.machines if _ready(machine)}, _planes(view)
+    late = [host.machine for host in planes if host.machine not in ready]
     if late or not planes:
         return False, "NotReady", f"not ready: {', '.join(late) or 'there is no control plane'}"
     return True, "AllReady", ""
@@ -129,16 +130,14 @@ def _wanted(view: DeclaredView) -> int:
     return sum(one.replicas for one in view.wish.spec.machine_sets) if view.wish is not None else 0
 
 
-def _roles(view: DeclaredView, machine: DeclaredMachine) -> Sequence[str]:
-    sets = view.wish.spec.machine_sets if view.wish is not None else ()
-    claim = machine.spec.claim
-    return next((one.roles for one in sets if claim is not None and one.name == claim.set_name), ())
+def _planes(view: DeclaredView) -> list[Host]:
+    hosts = view.desired.hosts if view.desired is not None else ()
+    return [host for host in hosts if GROUPS[CONTROL_PLANE] in host.groups]
 
 
 def _endpoint(view: DeclaredView) -> str | None:
     """Return the URL of the first control plane's API server: there is no load balancer in front of all."""
-    hosts = view.desired.hosts if view.desired is not None else ()
-    first = next((host.address for host in hosts if "control_plane" in host.groups), None)
+    first = next((host.address for host in _planes(view)), None)
     address = f"[{first}]" if first is not None and ":" in first else first
     return f"https://{address}:{API_PORT}" if address else None
 

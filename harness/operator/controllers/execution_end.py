@@ -8,7 +8,8 @@ from harness.errors import Blame
 from harness.kube.client import Json
 from harness.kube.objects import condition, deleting, dig, is_condition
 from harness.operator.api.cluster import HISTORY_LENGTH
-from harness.operator.execute.inputs import RESET, log_name
+from harness.operator.decide.observed import RESET
+from harness.operator.execute.inputs import log_name
 from harness.operator.execute.pod_end import of_pod
 from harness.operator.execute.termination import Outcome, Termination
 

@@ -18,7 +18,7 @@ from harness.operator.context import OperatorContext
 from harness.operator.controllers import execution_end as end_of
 from harness.operator.controllers.cluster_view import ClusterLooks, owned_by, still_run
 from harness.operator.controllers.kubeconfig_secret import hand_out, take_back
-from harness.operator.execute.inputs import RESET
+from harness.operator.decide.observed import RESET
 from harness.operator.execute.logs import read
 from harness.operator.execute.progress import progress_of
 from harness.operator.execute.termination import Termination

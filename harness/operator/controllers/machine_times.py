@@ -5,7 +5,6 @@ Intervals are not spread by chance: the same machines are looked at in the same 
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,39 +36,30 @@ class Looks:
 
 
 class ProbeTimes:
-    """When each Machine was looked at."""
+    """When each Machine was looked at. Whoever asks about a Machine is the only one who looks at it."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._looks: dict[Key, Looks] = {}
-        self._lock = threading.Lock()
 
     def note(self, key: Key, generation: int, *, fine: bool) -> None:
         """Say that a Machine was just looked at, and whether all was well."""
-        with self._lock:
-            last = self._looks.get(key)
-            again = last is not None and (last.generation, last.fine) == (generation, fine)
-            count = last.count + 1 if last is not None and again else 1
-            self._looks[key] = Looks(generation, fine, count, self._clock())
+        last = self._looks.get(key)
+        again = last is not None and (last.generation, last.fine) == (generation, fine)
+        self._looks[key] = Looks(generation, fine, last.count + 1 if last is not None and again else 1, self._clock())
 
     def left(self, key: Key, generation: int, *, fine: bool) -> float:
         """Return the seconds until the next look at a Machine whose present spec was looked at; 0: now.
 
         After a restart of the manager, what its object says counts as the first look.
         """
-        with self._lock:
-            known = self._looks.get(key)
-            if known is None or known.generation != generation:
-                known = self._looks[key] = Looks(generation, fine, 1, self._clock())
-            return max(0.0, known.at + pause(known, len(self._looks)) - self._clock())
+        if key not in self._looks or self._looks[key].generation != generation:
+            self.note(key, generation, fine=fine)
+        known = self._looks[key]
+        pace = FINE if known.fine else TROUBLE
+        grown = min(pace.first * 2.0 ** min(known.count - 1, 30), pace.longest)
+        return max(0.0, known.at + max(grown, len(self._looks) * pace.each) - self._clock())
 
     def forget(self, key: Key) -> None:
         """Drop a Machine that is gone or in use."""
-        with self._lock:
-            self._looks.pop(key, None)
-
-
-def pause(looks: Looks, machines: int) -> float:
-    """Return the seconds between the last look and the next one, with so many machines to look at."""
-    pace = FINE if looks.fine else TROUBLE
-    return max(min(pace.first * 2.0 ** min(looks.count - 1, 30), pace.longest), machines * pace.each)
+        self._looks.pop(key, None)
