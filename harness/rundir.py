@@ -98,6 +98,10 @@ class AttemptDir:
         """Return the file of a phase's failed tasks, as Ansible tells them: a line of JSON each."""
         return self.logs / f"{stage}-failures.jsonl"
 
+    def chaos(self, stage: str) -> Path:
+        """Return the file of all that happened in a phase whose programs were ended on request: lines of JSON."""
+        return self.logs / f"{stage}-chaos.jsonl"
+
     def result(self, stage: str) -> Path:
         """Return the file in which a phase's program says how it went."""
         return self.logs / f"{stage}-result.json"

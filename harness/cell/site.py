@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +13,7 @@ from harness.cell.product.kinds import kind_of
 from harness.cell.product.protocol import OuterCluster, ProductKind
 from harness.kube.client import Cluster
 from harness.model import Access, Cell, Mirror
+from harness.spec.chaos import Blow
 from harness.spec.models import Product, Spec, Timeouts
 from harness.spec.project import TEMPLATES
 
@@ -31,6 +32,7 @@ class Site:
     isolated: whether each cell gets a NetworkPolicy; it allows egress_networks and ingress_networks (CIDRs), too.
     controller_images: those that declared products have asked for, by name, as pods of the infra cluster pull them.
     held: what the run uses of this host's cache, which nobody removes meanwhile.
+    blows: which programs of declared products are ended while they work, and when.
     timeout_scale: the factor that `timeouts` are stretched by already; the product gets it too.
     """
 
@@ -55,6 +57,7 @@ class Site:
     product_vars: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda _: {}
     controller_images: Mapping[str, str] = field(default_factory=dict)
     held: ExitStack = field(default_factory=ExitStack)
+    blows: Sequence[Blow] = ()
 
     @property
     def images_namespace(self) -> str:
@@ -72,7 +75,7 @@ class Site:
     @property
     def outer(self) -> OuterCluster:
         """Return the infra cluster as products see it whose phases are edits of objects in it."""
-        return OuterCluster(self.cluster, self.mirror, self.timeouts, self.controller_images)
+        return OuterCluster(self.cluster, self.mirror, self.timeouts, self.controller_images, self.blows)
 
     @property
     def templates(self) -> Path:

@@ -64,6 +64,7 @@ class Definition(ABC):
         name: as in the setting `provider`.
         control_plane: the Kubernetes version of the programs that it runs on this host below the guests; "" for none.
         has_mirror: whether it runs the mirror and the registry of its guests, on this host.
+        on_host: whether pods of its infra clusters are processes of this host.
         per_job: whether each job of a pipeline can bring up its own.
         choices: the options of `vmatrix infra up` that it takes.
     """
@@ -71,6 +72,7 @@ class Definition(ABC):
     name: str
     control_plane = ""
     has_mirror = False
+    on_host = False
     per_job = False
     choices: frozenset[str] = frozenset()
 

@@ -28,6 +28,7 @@ class OnHost(Definition):
     """A provider whose infra clusters are instances on this host."""
 
     has_mirror = True
+    on_host = True
 
     def open(self, opening: Opening) -> InstanceProvider:
         """Return the instance that the settings name."""

@@ -22,6 +22,7 @@ from harness.model import Cell, Mirror
 from harness.paths import MATRIX
 from harness.providers import offered, registry
 from harness.providers.definition import Opening
+from harness.spec.chaos import blows
 from harness.spec.image_mirror import ImageMirror
 from harness.spec.models import Timeouts, UrlSource
 from harness.spec.needs import needed
@@ -112,6 +113,7 @@ def _site(
         guest_vars=provider.guest_vars(),
         product_vars=told,
         controller_images={n: f"{provider.mirror().registry}/{n}:{ref.version}" for n, ref in controllers.items()},
+        blows=blows(settings.chaos),
         image=lambda name: golden_image(settings, name, provider.mirror(), progress=progress, limits=limits),
         storage_class=settings.storage_class,
         access=settings.access or provider.access(),

@@ -12,7 +12,7 @@ from typing import Any
 
 from harness import providers
 from harness.cell.binding import refuse_masquerade
-from harness.cell.product.kinds import refuse_shared
+from harness.cell.product.kinds import refuse_chaos, refuse_shared
 from harness.errors import BadInput, NothingSelected
 from harness.model import Cell
 from harness.paths import settings_dir
@@ -102,6 +102,7 @@ def plan_run(request: RunRequest) -> RunPlan:
     made = _again(project, request) if request.rerun_failed is not None else _fresh(project, request)
     refuse_masquerade(sourced, made.cells)
     refuse_shared(project.spec, made.cells, project.settings.namespace)
+    refuse_chaos(project.spec, made.cells, project.settings.chaos, on_host=providers.of(project.settings).on_host)
     providers.of(project.settings).refuse_unusable(project.settings)
     providers.refuse_unusable(project, made.cells)
     return made

@@ -15,6 +15,7 @@ from harness.errors import BadInput
 from harness.paths import PRODUCT, PROJECT, SETTINGS, enclosing_project
 from harness.spec import lines, product_sources, renamed
 from harness.spec.base import Model, Name
+from harness.spec.chaos import checked
 from harness.spec.image_mirror import ImageMirror
 from harness.spec.loader import refuse, validate
 from harness.spec.phase_environment import is_ours
@@ -187,6 +188,11 @@ class Settings(Model):
     )
     max_machines: Annotated[int | None, LIMITS] = Field(
         default=None, gt=0, description="Maximum number of the run's machines at a time."
+    )
+    chaos: Annotated[str, AfterValidator(checked)] | None = Field(
+        default=None,
+        description="Programs of a declared product that are ended while it works: executor@TASK, manager@TASK or "
+        "eviction@TASK, with semicolons (docs/chaos.md).",
     )
     expiry_hours: float = Field(
         default=4.0, gt=0, le=168, description="Hours after which `vmatrix reap --expired` deletes a cell."

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from harness.cell.product.chaos import Chaos
 from harness.cell.product.declared_install import apply_all, install_controllers, install_kinds
 from harness.cell.product.declared_objects import given, objects
 from harness.cell.product.declared_pods import jobs, keep_controllers, keep_logs
@@ -90,12 +93,13 @@ class _DeclaredPhase:
         before = jobs(cluster, namespace, selector) if selector is not None else {}
         try:
             self._install(namespace)
-            if template is not None:
-                self._apply(template, namespace, deadline)
-                watched.wait_done(deadline)
-            if delete:
-                self._delete(namespace)
-                watched.wait_gone(deadline)
+            with self._disturbed(selector):
+                if template is not None:
+                    self._apply(template, namespace, deadline)
+                    watched.wait_done(deadline)
+                if delete:
+                    self._delete(namespace)
+                    watched.wait_gone(deadline)
             if self.wanted.phase.cluster:
                 self._keep_kubeconfig(namespace)
                 self._compare(watched)
@@ -107,6 +111,20 @@ class _DeclaredPhase:
             if selector is not None:
                 now = jobs(cluster, namespace, selector)
                 keep_logs(cluster, namespace, (name for uid, name in now.items() if uid not in before), log)
+
+    @contextmanager
+    def _disturbed(self, selector: str | None) -> Iterator[None]:
+        """Have programs ended on request while the phase goes on; say whether it stood that."""
+        blows = [blow for blow in self.outer.blows if blow.stage == self.wanted.stage]
+        if not blows or selector is None:
+            yield
+            return
+        environment = self.wanted.environment
+        record = environment.files.chaos(self.wanted.stage)
+        seconds = self.outer.timeouts.controllers
+        with Chaos(self.outer.cluster, environment.namespace, selector, blows, record, seconds) as chaos:
+            yield
+            chaos.judge()
 
     def _rendered(self, source: str | Manifests) -> list[Json]:
         seconds = self.outer.timeouts.controllers

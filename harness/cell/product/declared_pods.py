@@ -51,17 +51,22 @@ class PodWatch:
 
     def described(self) -> str:
         """Return each pod with its state."""
-        pods = _own(self.outer.cluster, self.namespace)
+        pods = own_pods(self.outer.cluster, self.namespace)
         return "\n".join(f"pod {p['metadata']['name']}: {dig(p, 'status', 'phase') or 'Pending'}" for p in pods)
 
     def _troubles(self) -> Iterator[VmatrixError]:
-        for pod in _own(self.outer.cluster, self.namespace):
+        for pod in own_pods(self.outer.cluster, self.namespace):
             yield from _trouble(pod)
 
 
-def _own(cluster: Cluster, namespace: str) -> list[Json]:
-    pods = cluster.list(POD, namespace).items
-    return [pod for pod in pods if not any(label in (pod["metadata"].get("labels") or {}) for label in MACHINES)]
+def own_pods(cluster: Cluster, namespace: str) -> list[Json]:
+    """Return the pods of a namespace that are the product's."""
+    return [pod for pod in cluster.list(POD, namespace).items if is_own(pod)]
+
+
+def is_own(pod: Json) -> bool:
+    """Tell whether a pod is the product's: no machine runs in it, and no import."""
+    return not any(label in (pod["metadata"].get("labels") or {}) for label in MACHINES)
 
 
 def _trouble(pod: Json) -> Iterator[VmatrixError]:
@@ -98,7 +103,7 @@ def keep_logs(cluster: Cluster, namespace: str, names: Iterator[str], log: Path)
 
 def keep_controllers(cluster: Cluster, namespace: str, log: Path) -> None:
     """Append the last lines of pods that belong to no Job to a phase's log."""
-    for pod in _own(cluster, namespace):
+    for pod in own_pods(cluster, namespace):
         if "batch.kubernetes.io/job-name" not in (pod["metadata"].get("labels") or {}):
             _append(cluster, pod, "controller", log, LINES)
 

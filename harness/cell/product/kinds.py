@@ -14,6 +14,7 @@ from harness.cell.product.protocol import ProductKind, Tell
 from harness.errors import BadInput
 from harness.model import Cell
 from harness.paths import MATRIX
+from harness.spec.chaos import refuse_unreachable
 from harness.spec.loader import load_spec
 from harness.spec.models import Product, Spec
 from harness.spec.product_sources import located
@@ -84,3 +85,18 @@ def refuse_shared(spec: Spec, cells: Sequence[Cell], namespace: str | None) -> N
                 f"{product.name} has controllers in each cell's namespace, and --namespace makes cells share one",
                 hint="leave the setting `namespace` out, or choose cells of another product",
             )
+
+
+def refuse_chaos(spec: Spec, cells: Sequence[Cell], chaos: str | None, *, on_host: bool) -> None:
+    """Refuse to end programs that no cell has.
+
+    Raises:
+        BadInput: see `refuse_unreachable`.
+    """
+    with_executors = [cell for cell in cells if _has_executors(spec.product_of(cell.values))]
+    stages = [cell.stage(index) for cell in with_executors for index in range(len(cell.phases))]
+    refuse_unreachable(chaos, stages, on_host=on_host)
+
+
+def _has_executors(product: Product) -> bool:
+    return product.declared is not None and product.declared.logs is not None

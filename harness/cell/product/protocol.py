@@ -7,13 +7,14 @@ not. That there is a kubeconfig afterwards, and what the cluster is like, others
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from harness.kube.client import Cluster
 from harness.model import Environment, Mirror, Phase
+from harness.spec.chaos import Blow
 from harness.spec.models import Timeouts
 
 Tell = Callable[[str], None]
@@ -24,12 +25,14 @@ class OuterCluster:
     """The infra cluster, for products whose phases are edits of objects in it.
 
     images: container images that the product asked for, by name, as pods in it pull them.
+    blows: which of the product's programs are ended while it works, and when.
     """
 
     cluster: Cluster
     mirror: Mirror
     timeouts: Timeouts
     images: Mapping[str, str]
+    blows: Sequence[Blow] = ()
 
 
 @dataclass(frozen=True)
