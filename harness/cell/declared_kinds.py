@@ -9,9 +9,11 @@ from collections.abc import Iterator
 
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.objects import dig
-from harness.kube.resources import CRD, NAMESPACE, Resource
+from harness.kube.resources import CRD, DEPLOYMENT, JOB, NAMESPACE, POD, REPLICA_SET, Resource
 from harness.model import LABEL_DOMAIN
 
+MACHINES = ("kubevirt.io", "cdi.kubevirt.io")  # labels of the pods in which machines and imports run
+GRACE_SECONDS = 1  # for a program whose objects go with it; 0 would take its pod away before it has ended
 DECLARED_KINDS = f"{LABEL_DOMAIN}/declared-kinds"  # annotation of a namespace: names of definitions, with commas
 
 
@@ -32,6 +34,38 @@ def let_go(cluster: Cluster, namespace: str) -> list[str]:
     return told
 
 
+def stop_programs(cluster: Cluster, namespace: str) -> bool:
+    """End the programs of declared products in a namespace at once; tell whether none of their pods is left.
+
+    A namespace that is deleted with such a pod in it stays for half of the time that the pod may take to end, however
+    soon it does: the namespace controller looks again only then. To be called until there is none: what made pods
+    makes them anew until it is gone itself. Whoever may not do this has the namespace take its time.
+    """
+    try:
+        return _annotation(cluster, namespace) is None or _stopped(cluster, namespace)
+    except ApiFailure as failure:
+        if failure.forbidden:
+            return True
+        raise
+
+
+def _stopped(cluster: Cluster, namespace: str) -> bool:
+    for kind in (DEPLOYMENT, REPLICA_SET, JOB):
+        for obj in _listed(cluster, kind, namespace):
+            if not obj["metadata"].get("deletionTimestamp"):
+                cluster.delete(kind, obj["metadata"]["name"], namespace)
+    pods = [pod for pod in _listed(cluster, POD, namespace) if is_own(pod)]
+    for pod in pods:
+        if pod["metadata"].get("deletionGracePeriodSeconds", GRACE_SECONDS + 1) > GRACE_SECONDS:
+            cluster.delete(POD, pod["metadata"]["name"], namespace, grace=GRACE_SECONDS)
+    return not pods
+
+
+def is_own(pod: Json) -> bool:
+    """Tell whether a pod is the product's: no machine runs in it, and no import."""
+    return not any(label in (pod["metadata"].get("labels") or {}) for label in MACHINES)
+
+
 def objects(cluster: Cluster, namespace: str) -> Iterator[Json]:
     """Yield each such object."""
     for resource in _kinds(cluster, namespace):
@@ -45,9 +79,13 @@ def described(cluster: Cluster, namespace: str) -> Iterator[str]:
         yield f"{obj['kind']} {meta['name']}: finalizers {', '.join(meta.get('finalizers') or ['none'])}"
 
 
+def _annotation(cluster: Cluster, namespace: str) -> str | None:
+    found: str | None = dig(cluster.get(NAMESPACE, namespace), "metadata", "annotations", DECLARED_KINDS)
+    return found
+
+
 def _kinds(cluster: Cluster, namespace: str) -> Iterator[Resource]:
-    said = dig(cluster.get(NAMESPACE, namespace), "metadata", "annotations", DECLARED_KINDS) or ""
-    for name in filter(None, said.split(",")):
+    for name in filter(None, (_annotation(cluster, namespace) or "").split(",")):
         found = cluster.get(CRD, name)
         if found is None or dig(found, "spec", "scope") != "Namespaced":
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 from harness.cell import declared_kinds
 from harness.cell.found import CellSelector, Found, find
@@ -14,6 +15,7 @@ from harness.machines.access import close_connections, control_directory
 from harness.until import Deadline, NotYet, TimedOut, until
 
 ORDER = (VM, VMI, DATA_VOLUME, PVC, POD)
+PROGRAMS_SECONDS = 15.0  # what a namespace takes that is deleted with a pod in it that may end within 30 s
 FIRST_LOOK_SECONDS, LAST_LOOK_SECONDS = 0.1, 2.0  # what goes soon is seen soon, what is slow costs few requests
 
 
@@ -63,6 +65,7 @@ def remove(cluster: Cluster, cell: Found, *, deadline: Deadline) -> None:
         TimedOut: it still exists; the detail names what remains and the namespace's own conditions.
     """
     namespace = cell.namespace
+    declared_kinds.stop_programs(cluster, namespace)  # they end while machines do
     destroy(cluster, namespace, cell.selector, deadline=deadline)
     for obj in items(cluster, DATA_VOLUME, namespace, cell.selector):
         cluster.delete(DATA_VOLUME, obj["metadata"]["name"], namespace)
@@ -72,6 +75,7 @@ def remove(cluster: Cluster, cell: Found, *, deadline: Deadline) -> None:
         kinds = (DATA_VOLUME, PVC, NETWORK_POLICY)
         _wait_until_gone(cluster, namespace, cell.selector, kinds, f"{cell.what} to be gone", deadline)
         return
+    _wait_until_stopped(cluster, namespace, deadline)
     cluster.delete(NAMESPACE, namespace)
 
     def gone() -> bool | NotYet:
@@ -100,6 +104,18 @@ def destroy(cluster: Cluster, namespace: str, selector: str, *, deadline: Deadli
     for vm in items(cluster, VM, namespace, selector):
         cluster.delete(VM, vm["metadata"]["name"], namespace, grace=0)
     _wait_until_gone(cluster, namespace, selector, (VM, VMI), f"the machines of {namespace} to be gone", deadline)
+
+
+def _wait_until_stopped(cluster: Cluster, namespace: str, deadline: Deadline) -> None:
+    """Wait until no program of a declared product is left in a namespace, or that would save no time any more."""
+    with suppress(TimedOut):
+        until(
+            lambda: declared_kinds.stop_programs(cluster, namespace) or NotYet("pods are left"),
+            deadline=Deadline.after(min(PROGRAMS_SECONDS, deadline.remaining())),
+            what=f"the controllers of {namespace} to be gone",
+            interval=FIRST_LOOK_SECONDS,
+            slowest=LAST_LOOK_SECONDS,
+        )
 
 
 def _wait_until_gone(

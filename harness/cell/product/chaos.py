@@ -59,6 +59,7 @@ class Chaos:
             BadInput: a task never began.  ProductError: two executors worked at a time, or a Job was made twice.
             HarnessBug: somebody else's error.
         """
+        self._seen.catch_up()
         self._over.set()
         until(
             lambda: not self._thread.is_alive() or NotYet("an executor's log has not ended"),

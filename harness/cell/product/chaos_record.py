@@ -10,10 +10,10 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from harness.cell.product.declared_pods import is_own
+from harness.cell.declared_kinds import is_own
 from harness.errors import ProductError
 from harness.kube.client import Cluster, Json
-from harness.kube.informer import Informer
+from harness.kube.informer import Informer, revision_of
 from harness.kube.objects import condition, dig, is_condition, phase
 from harness.kube.resources import JOB, POD
 from harness.spec.chaos import Blow
@@ -33,24 +33,32 @@ class ChaosRecord:
         self._lock = threading.Lock()
         self._before = frozenset[str]()
         self._latest: dict[str, Json] = {}  # each Job and each executor's pod as it was seen last, by uid
-        self._jobs = Informer(cluster, JOB, namespace=namespace, labels=selector)
-        self._pods = Informer(cluster, POD, namespace=namespace)
-        self._jobs.subscribe(lambda event, job: self._take(event, "Job", job))
-        self._pods.subscribe(lambda event, pod: self._take(event, "Pod", pod))
+        self._cluster, self._namespace = cluster, namespace
+        self._labels = {JOB: selector, POD: ""}
+        self._informers = [Informer(cluster, k, namespace=namespace, labels=v) for k, v in self._labels.items()]
+        for one in self._informers:
+            one.subscribe(partial(self._take, one.resource.kind))
 
     def start(self, seconds: float) -> None:
         """Begin to watch; what is there already is of another phase."""
         self._file.unlink(missing_ok=True)
         deadline = Deadline.after(seconds)
-        for informer in (self._jobs, self._pods):
+        for informer in self._informers:
             informer.start()
             until(partial(_synced, informer), deadline=deadline, what="the first list of Jobs and pods")
         self._before = frozenset(self._latest)
 
+    def catch_up(self) -> None:
+        """Look at what is there now, whatever the watches have brought so far."""
+        for resource, labels in self._labels.items():
+            for obj in self._cluster.list(resource, self._namespace, labels=labels).items:
+                if revision_of(obj) > revision_of(self._latest.get(obj["metadata"]["uid"])):
+                    self._take(resource.kind, "LISTED", obj)
+
     def stop(self) -> None:
         """Watch no more."""
-        self._jobs.stop()
-        self._pods.stop()
+        for informer in self._informers:
+            informer.stop()
 
     def executors(self) -> list[Json]:
         """Return the pods of the Jobs that are there, or were, in the order in which they began."""
@@ -92,7 +100,7 @@ class ChaosRecord:
         with self._lock:
             return [o for uid, o in self._latest.items() if o["kind"] == kind and uid not in self._before]
 
-    def _take(self, event: str, kind: str, obj: Json) -> None:
+    def _take(self, kind: str, event: str, obj: Json) -> None:
         if kind == "Pod" and not is_own(obj):
             return
         with self._lock:

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from harness.cell.declared_kinds import is_own
 from harness.cell.product.protocol import OuterCluster
 from harness.errors import HarnessBug, InfraError, ProductError, VmatrixError
 from harness.kube.client import Cluster, Json
 from harness.kube.objects import condition, dig
 from harness.kube.resources import JOB, POD
 
-MACHINES = ("kubevirt.io", "cdi.kubevirt.io")  # labels of the pods in which machines and imports run
 NOT_PULLED = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 CRASHES = 3  # of one container: whatever it waited for at first is there by then
 LINES = 200  # of a controller's log, in a failed phase's
@@ -62,11 +62,6 @@ class PodWatch:
 def own_pods(cluster: Cluster, namespace: str) -> list[Json]:
     """Return the pods of a namespace that are the product's."""
     return [pod for pod in cluster.list(POD, namespace).items if is_own(pod)]
-
-
-def is_own(pod: Json) -> bool:
-    """Tell whether a pod is the product's: no machine runs in it, and no import."""
-    return not any(label in (pod["metadata"].get("labels") or {}) for label in MACHINES)
 
 
 def _trouble(pod: Json) -> Iterator[VmatrixError]:

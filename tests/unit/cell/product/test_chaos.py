@@ -1,0 +1,158 @@
+"""Executors and managers are ended at the task that was named, once each; what follows is judged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from harness.cell.product.chaos import Chaos
+from harness.errors import BadInput, HarnessBug, ProductError
+from harness.infra.host import containers
+from harness.kube.client import Cluster
+from harness.spec.chaos import blows
+from harness.until import Deadline, NotYet, until
+from tests.unit.cell.product.executors import Played, job, pod
+
+SECONDS = 60.0  # against hanging
+INIT, JOIN = "TASK [control_plane : Initialise it] ****", "TASK [node : Join the cluster] ****"
+Begin = Callable[[str], Chaos]
+
+
+@pytest.fixture
+def played() -> Played:
+    """Return a cluster with a manager that runs."""
+    made = Played()
+    made.put("Pod", pod("", "manager", 0))
+    return made
+
+
+@pytest.fixture
+def begin(played: Played, tmp_path: Path) -> Begin:
+    """Return what begins to end programs as a setting says."""
+
+    def chaos(text: str) -> Chaos:
+        return Chaos(cast("Cluster", played), "ns", "a=b", blows(text), tmp_path / "chaos.jsonl", SECONDS)
+
+    return chaos
+
+
+@pytest.fixture
+def killed(monkeypatch: pytest.MonkeyPatch, played: Played) -> list[str]:
+    """Return the containers that are killed; an executor's Job and pod end with it, and the next attempt begins."""
+    found: list[str] = []
+
+    def kill(container: str) -> int:
+        found.append(container)
+        if container == "one-id":
+            played.put("Pod", pod("guest-1-deploy", "one", 1, 9))
+            played.put("Job", job("guest-1-deploy", 1, 10))
+            second(played)
+        return 4711
+
+    monkeypatch.setattr(containers, "kill", kill)
+    return found
+
+
+def first(played: Played) -> None:
+    """Have a first attempt under way."""
+    played.log["one"] = ["PLAY [x] ***", INIT, JOIN]
+    played.put("Job", job("guest-1-deploy", 1))
+    played.put("Pod", pod("guest-1-deploy", "one", 1))
+
+
+def second(played: Played, began: int = 11) -> None:
+    """Have a second attempt that succeeds."""
+    played.log["two"] = ["PLAY [x] ***", INIT, JOIN]
+    played.put("Pod", pod("guest-1-deploy-2", "two", began, 20))
+    played.put("Job", job("guest-1-deploy-2", began, 21, how="Complete"))
+
+
+def judged(chaos: Chaos, played: Played, *last: str) -> None:
+    """Judge once all attempts have been made, as after a phase."""
+    until(
+        lambda: set(last) <= played.names() or NotYet(f"there are {played.names()}"),
+        deadline=Deadline.after(SECONDS),
+        what="the last attempt",
+        interval=0.01,
+    )
+    chaos.judge()
+
+
+def test_each_program_is_ended_at_its_task_and_all_is_written_down(
+    played: Played, begin: Begin, killed: list[str], tmp_path: Path
+) -> None:
+    with begin("executor@Initialise it; manager@node : Join the cluster") as chaos:
+        first(played)
+        judged(chaos, played, "guest-1-deploy-2")
+    assert killed == ["one-id", "manager-id"]
+    lines = [json.loads(line) for line in (tmp_path / "chaos.jsonl").read_text().splitlines()]
+    struck = [(line["blow"], line["pod"], line["pid"]) for line in lines if line["event"] == "BLOW"]
+    assert struck == [
+        ("executor:deploy@Initialise it", "one", 4711),
+        ("manager:deploy@node : Join the cluster", "manager", 4711),
+    ]
+    ends = {line["name"]: line["ended"] for line in lines if line.get("kind") == "Job"}
+    assert ends == {"guest-1-deploy": "Failed", "guest-1-deploy-2": "Complete"}
+
+
+def test_an_executor_is_evicted_by_the_api(played: Played, begin: Begin, killed: list[str]) -> None:
+    with begin("eviction@Join the cluster") as chaos:
+        first(played)
+        played.put("Pod", pod("guest-1-deploy", "one", 1, 9))
+        played.put("Job", job("guest-1-deploy", 1, 10, how="Complete"))
+        chaos.judge()
+    assert played.posted == ["/api/v1/namespaces/ns/pods/one/eviction"]
+    assert killed == []
+
+
+def test_a_task_that_no_executor_begins_is_bad_input(played: Played, begin: Begin, killed: list[str]) -> None:
+    with begin("executor@Initialise it; executor@Reset it") as chaos:
+        first(played)
+        with pytest.raises(BadInput, match="executor:deploy@Reset it: no executor began that task"):
+            judged(chaos, played, "guest-1-deploy-2")
+    assert killed == ["one-id"]
+
+
+def test_what_was_there_before_the_phase_is_left_alone(played: Played, begin: Begin, killed: list[str]) -> None:
+    first(played)
+    played.put("Job", job("guest-1-deploy", 1, 10))
+    with pytest.raises(BadInput, match="no executor began that task"), begin("executor@Initialise it") as chaos:
+        chaos.judge()
+    assert killed == []
+
+
+def test_a_program_that_had_ended_already_is_said_to_have(
+    played: Played, begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(containers, "kill", lambda _: None)
+    with begin("executor@Join the cluster") as chaos:
+        first(played)
+        played.put("Job", job("guest-1-deploy", 1, 10, how="Complete"))
+        with pytest.raises(HarnessBug, match="pod one: it ended before it could be"):
+            chaos.judge()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ([("Job", job("guest-1-deploy", 12, 30, uid="twin"))], "Job guest-1-deploy was made twice"),
+        ([("Job", job("guest-1-deploy-3", 15, 30))], "guest-1-deploy-3 began before guest-1-deploy-2 had ended"),
+        ([("Pod", pod("guest-1-deploy-2", "three", 15, 19))], "three began before two had ended"),
+    ],
+)
+def test_two_at_a_time_and_twins_are_the_products_failure(
+    played: Played, begin: Begin, killed: list[str], more: list[tuple[str, Any]], said: str
+) -> None:
+    with begin("executor@Initialise it") as chaos:
+        for kind, obj in more:
+            if kind == "Pod":
+                played.log[obj["metadata"]["name"]] = []
+            played.put(kind, obj)
+        first(played)
+        with pytest.raises(ProductError, match=said):
+            judged(chaos, played, "guest-1-deploy-2")
+    assert killed
