@@ -126,7 +126,7 @@ class Chaos:
     def _strike(self, blow: Blow, executor: Json) -> None:
         name = executor["metadata"]["name"]
         if blow.part == "eviction":
-            self._seen.note(blow, name, None)
+            self._seen.note(blow, executor, None)
             meta = {"name": name, "namespace": self.namespace}
             body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": meta}
             self.cluster.request("POST", POD.path(self.namespace, name, "eviction"), body=body)
@@ -135,7 +135,7 @@ class Chaos:
             killed = containers.kill(_container(pod))
             if killed is None:
                 raise HarnessBug(f"the setting chaos: {blow.text} of pod {pod['metadata']['name']}: {LATE}", hint=HINT)
-            self._seen.note(blow, pod["metadata"]["name"], killed)
+            self._seen.note(blow, pod, killed)
 
     def _managers(self) -> list[Json]:
         found = [pod for pod in own_pods(self.cluster, self.namespace) if JOB_NAME not in _labels(pod) and alive(pod)]

@@ -31,6 +31,8 @@ class ChaosRecord:
     def __init__(self, cluster: Cluster, namespace: str, selector: str, file: Path) -> None:
         self._file = file
         self._lock = threading.Lock()
+        self._stopped = False
+        self._evicted: dict[str, str] = {}  # the Jobs of evicted pods
         self._before = frozenset[str]()
         self._latest: dict[str, Json] = {}  # each Job and each executor's pod as it was seen last, by uid
         self._cluster, self._namespace = cluster, namespace
@@ -59,6 +61,8 @@ class ChaosRecord:
         """Watch no more."""
         for informer in self._informers:
             informer.stop()
+        with self._lock:
+            self._stopped = True  # an informer tells one more event
 
     def executors(self) -> list[Json]:
         """Return the pods of the Jobs that are there, or were, in the order in which they began."""
@@ -71,15 +75,18 @@ class ChaosRecord:
         with self._lock:
             return alive(self._latest[pod["metadata"]["uid"]])
 
-    def note(self, blow: Blow, pod: str, pid: int | None) -> None:
+    def note(self, blow: Blow, pod: Json, pid: int | None) -> None:
         """Write down what is done to a pod: the process that was killed, None for an eviction."""
-        self._write({"event": "BLOW", "blow": blow.text, "pod": pod, "pid": pid})
+        name = str(pod["metadata"]["name"])
+        if pid is None:
+            self._evicted[name] = _job_of(pod)
+        self._write({"event": "BLOW", "blow": blow.text, "pod": name, "pid": pid})
 
     def judge(self, seconds: float) -> None:
         """Look whether executors worked one after the other, and each Job was made once.
 
         Raises:
-            ProductError: they did not, or one was.
+            ProductError: they did not, or one was; or nobody went on for an executor that was evicted.
         """
 
         def ended() -> bool | NotYet:
@@ -93,6 +100,11 @@ class ChaosRecord:
         if twins:
             raise ProductError(f"Job {twins[0]} was made twice", hint=HINT, paths=(self._file,))
         spans = [(job["metadata"]["name"], str(job["metadata"]["creationTimestamp"]), _ended(job)) for job in jobs]
+        for pod, of in self._evicted.items():
+            if not any(_job_of(each) == of and each["metadata"]["name"] != pod for each in self.executors()):
+                raise ProductError(
+                    f"{of} did not go on after its pod {pod} was evicted", hint=HINT, paths=(self._file,)
+                )
         for one, other in (*_overlapping(spans), *_overlapping(list(map(_span, self.executors())))):
             raise ProductError(f"{other} began before {one} had ended", hint=HINT, paths=(self._file,))
 
@@ -111,8 +123,10 @@ class ChaosRecord:
 
     def _write(self, said: Json) -> None:
         line = json.dumps({"at": datetime.now(UTC).isoformat(timespec="milliseconds"), **said})
-        with self._lock, self._file.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+        with self._lock:
+            if not self._stopped:
+                with self._file.open("a", encoding="utf-8") as file:
+                    file.write(line + "\n")
 
 
 def _synced(informer: Informer) -> bool | NotYet:

@@ -59,8 +59,13 @@ def deleted() -> Termination:
 
 
 def past(operation: Json, end: Termination, started: str | None, ended: str | None) -> Json:
-    """Return the entry of the history; `started` and `ended` are the Job's."""
+    """Return the entry of the history; `started` and `ended` are the Job's.
+
+    An executor that was killed has said where it was while it ran.
+    """
     said = {name: getattr(end, name) for name in ("outcome", "blame", "play", "task", "host", "summary", "hint")}
+    if end.outcome != SUCCEEDED and not (end.play or end.task):
+        said |= {name: operation.get(name) for name in ("play", "task")}
     same = {name: operation.get(name) for name in ("sequence", "attempt", "operation", "why", "digest")}
     made = {**same, **said, "started": started, "ended": ended, "log": log_name(operation["job"])}
     return {name: value for name, value in made.items() if value not in (None, "")}

@@ -103,7 +103,10 @@ def test_an_executor_is_evicted_by_the_api(played: Played, begin: Begin, killed:
     with begin("eviction@Join the cluster") as chaos:
         first(played)
         played.put("Pod", pod("guest-1-deploy", "one", 1, 9))
-        played.put("Job", job("guest-1-deploy", 1, 10, how="Complete"))
+        played.put("Job", job("guest-1-deploy", 1, 40, how="Complete"))
+        with pytest.raises(ProductError, match="guest-1-deploy did not go on after its pod one was evicted"):
+            chaos.judge()
+        played.put("Pod", pod("guest-1-deploy", "other", 19, 39))
         chaos.judge()
     assert played.posted == ["/api/v1/namespaces/ns/pods/one/eviction"]
     assert killed == []

@@ -152,3 +152,12 @@ def test_the_latest_of_each_end_are_kept() -> None:
 def test_what_runs_or_is_being_deleted_is_left_alone() -> None:
     more = [kept("runs", "", 5), kept("goes", "Failed", 0, deletionTimestamp="2026-01-01T00:00:00Z")]
     assert surplus(more, keep_failed=0, keep_succeeded=0) == []
+
+
+def test_an_executor_that_was_killed_was_at_the_task_that_it_told_last() -> None:
+    killed = Termination("interrupted", blame="infra", summary="killed")
+    at = {"play": "Join the nodes", "task": "node : Join the cluster"}
+    entry = past({**OPERATION, **at}, killed, START, END)
+    assert (entry["play"], entry["task"]) == ("Join the nodes", "node : Join the cluster")
+    assert "task" not in past(OPERATION | {"play": "", "task": ""}, killed, START, END)
+    assert "task" not in past({**OPERATION, **at}, GOOD, START, END)
