@@ -17,8 +17,9 @@ from harness.operator.roles import LABELS
 PART = "app.kubernetes.io/component"
 GRACE_SECONDS = 30  # from SIGTERM to SIGKILL: process.END_SECONDS, and what Python takes
 PROBE_SECONDS = 10  # between two looks; a manager that sees nothing any more is started anew after three
-FIRST_SECONDS = 5  # between two looks until it is ready
-STARTS = 24  # looks, two minutes: the first start on a busy node reads the whole image
+FIRST_SECONDS = 1  # between two looks until it answers: everything waits for it, and its first look follows at once
+READY_SECONDS = 5  # between two looks whether it is ready
+STARTS = 120  # looks, two minutes: the first start on a busy node reads the whole image
 # Twice what two hundred clusters take; an idle one has a third of it.
 RESOURCES = {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "768Mi"}}
 
@@ -63,7 +64,7 @@ def _container(image: str, words: list[str]) -> Json:
         "ports": [{"name": "health", "containerPort": HEALTH_PORT}],
         "livenessProbe": {**lives, "periodSeconds": PROBE_SECONDS},
         "startupProbe": {**lives, "periodSeconds": FIRST_SECONDS, "failureThreshold": STARTS},
-        "readinessProbe": {"httpGet": {"path": "/readyz", "port": "health"}, "periodSeconds": FIRST_SECONDS},
+        "readinessProbe": {"httpGet": {"path": "/readyz", "port": "health"}, "periodSeconds": READY_SECONDS},
         "securityContext": container_security(),
         "resources": RESOURCES,
         "volumeMounts": [{"name": "temporary", "mountPath": TEMPORARY}],

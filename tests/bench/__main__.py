@@ -20,17 +20,33 @@ from rich.console import Console
 
 from harness.cell.steps import flatten
 from harness.errors import BadInput, VmatrixError
-from tests.bench import cells, deploy, infra, machines, operator, parallel, planning, pods, products, report, schedule
+from tests.bench import (
+    cells,
+    deploy,
+    infra,
+    machines,
+    operator,
+    own_image,
+    parallel,
+    planning,
+    pods,
+    products,
+    report,
+    schedule,
+    through_operator,
+)
 from tests.bench.figures import Ledger, describe_host, show, stretch
 from tests.bench.ground import Ground, clear, lay, warm
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SHORTEST_TABLE = 160  # columns, so that a log file gets whole lines
 MEASUREMENTS: dict[str, Callable[[Ground, Ledger, int], None]] = {
+    "image": own_image.measure,
     "machines": machines.measure,
     "cell": cells.measure,
     "deploy": deploy.measure,
     "operator": operator.measure,
+    "through-operator": through_operator.measure,
     "parallel": parallel.measure,
     "products": products.measure,
 }

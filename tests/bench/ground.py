@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,11 +95,10 @@ def vmatrix(*words: str, on_line: Callable[[str], None] | None = None) -> Comple
     return run([program, *words], timeout=COMMAND_SECONDS, check=False, on_line=on_line)
 
 
-def open_site(ground: Ground) -> Site:
-    """Return the bench's infrastructure as cells see it."""
-    return providers.open_site(
-        Project(project_dir(), ground.spec, ground.settings), (ground.cell,), progress=ground.say
-    )
+def open_site(ground: Ground, cells: Sequence[Cell] = ()) -> Site:
+    """Return the bench's infrastructure as cells see it, with what these need of it; its own cell for none."""
+    project = Project(project_dir(), ground.spec, ground.settings)
+    return providers.open_site(project, tuple(cells) or (ground.cell,), progress=ground.say)
 
 
 def life(ground: Ground, site: Site, cell: Cell) -> Life:

@@ -65,11 +65,20 @@ def _import_golden(ground: Ground) -> float:
 
 def peak_mib(pid: int) -> float | None:
     """Return the most memory that a process ever had resident, None when it is gone (proc_pid_status(5), VmHWM)."""
+    return _memory_mib(pid, "VmHWM:")
+
+
+def resident_mib(pid: int) -> float | None:
+    """Return the memory that a process has resident now, None when it is gone (proc_pid_status(5), VmRSS)."""
+    return _memory_mib(pid, "VmRSS:")
+
+
+def _memory_mib(pid: int, field: str) -> float | None:
     try:
         lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:")), None)
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith(field)), None)
 
 
 def controllers(ground: Ground, ledger: Ledger) -> None:

@@ -6,7 +6,7 @@ import re
 import secrets
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -50,7 +50,7 @@ def measure(ground: Ground, ledger: Ledger, _: int) -> None:
             )
             ledger.add("- median", "s", edits, note="the same")
             ledger.add("operator, idle manager", "MiB", [_resident(manager)], target=120.0, note="VmRSS")
-        requests, writes = _idle(kubeconfig, name)
+        requests, writes = idle(kubeconfig, name, CONTROLLERS)
         ledger.add("operator, idle: requests a minute", "n", [requests], target=10.0, note="watches aside")
         ledger.add("- of them writes", "n", [writes], note="renewals of the Lease, and nothing else")
     finally:
@@ -93,13 +93,17 @@ def _edit(cluster: Cluster, namespace: str, number: int) -> float:
     return time.monotonic() - began
 
 
-def _idle(kubeconfig: Path, namespace: str) -> tuple[float, float]:
-    """Return how many requests, and how many writes, a manager makes in a minute that has nothing to do."""
+def idle(kubeconfig: Path, namespace: str, controllers: Sequence[str] = ()) -> tuple[float, float]:
+    """Return how many requests, and how many writes, a manager makes in a minute that has nothing to do.
+
+    Args:
+        controllers: those that it runs; all of them for none.
+    """
     client = RecordedCluster.open(kubeconfig)
     context = OperatorContext.of(client, kubeconfig, namespace=namespace, options=OperatorOptions(IMAGE))
     leadership = Leadership(client, namespace, LEASE_NAME, identity())
     leadership.acquire(context.stopping)
-    start(context, chosen(CONTROLLERS))
+    start(context, chosen(controllers))
     try:
         _until(lambda: not any(len(c.queue) for c in context.controllers) or NotYet("they look"), "controllers to rest")
         leadership.renew()

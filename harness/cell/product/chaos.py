@@ -12,7 +12,6 @@ from harness.cell.product.declared_pods import own_pods
 from harness.errors import BadInput, HarnessBug, VmatrixError
 from harness.infra.host import containers
 from harness.kube.client import Cluster, Json
-from harness.kube.objects import dig
 from harness.kube.resources import POD
 from harness.machines.runner.playbook_output import task_of
 from harness.spec.chaos import HINT, Blow
@@ -89,7 +88,7 @@ class Chaos:
         while True:
             last = self._over.is_set()  # what began before is looked at all the same
             for pod in self._seen.executors():
-                if pod["metadata"]["uid"] not in known and _container(pod):
+                if pod["metadata"]["uid"] not in known and containers.id_of(pod):
                     known.add(pod["metadata"]["uid"])
                     yield pod
             if last:
@@ -132,7 +131,7 @@ class Chaos:
             self.cluster.request("POST", POD.path(self.namespace, name, "eviction"), body=body)
             return
         for pod in [executor] if blow.part == "executor" else self._managers():
-            killed = containers.kill(_container(pod))
+            killed = containers.kill(containers.id_of(pod))
             if killed is None:
                 raise HarnessBug(f"the setting chaos: {blow.text} of pod {pod['metadata']['name']}: {LATE}", hint=HINT)
             self._seen.note(blow, pod, killed)
@@ -152,9 +151,3 @@ def _begins(line: str, task: str) -> bool:
 
 def _labels(pod: Json) -> Json:
     return pod["metadata"].get("labels") or {}
-
-
-def _container(pod: Json) -> str:
-    """Return the id of a pod's first container, "" before it has one."""
-    states = dig(pod, "status", "containerStatuses") or [{}]
-    return str(states[0].get("containerID") or "").rpartition("//")[2]
