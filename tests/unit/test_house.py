@@ -75,7 +75,6 @@ NO_MODULE = {
     "test_timeouts.py": "matrix/timeouts.yml",
     "cli/test_anywhere.py": "every command outside of a project",
     "cli/test_bad_input.py": "exit code 2 of every command",
-    "cli/test_commands.py": "help of every command",
     "cli/test_former_options.py": "options that have another name now",
     "infra/test_runner.py": "deploy/runner and deploy/quota",
     "infra/kind/test_runtime_for_kind.py": "the container runtime of tests/kind",
