@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from harness.errors import BadInput
 from harness.spec.chaos import Blow, blows, refuse_unreachable
 from harness.spec.settings import load_settings
+from tests.unit.pages import ROOT
 
 STAGES = ("deploy", "reset", "deploy-2")
 
@@ -41,3 +44,12 @@ def test_what_cannot_happen_in_a_run_is_refused() -> None:
     ):
         with pytest.raises(BadInput, match=said):
             refuse_unreachable(text, stages, on_host=on_host)
+
+
+def test_the_nightly_run_names_tasks_that_there_are() -> None:
+    commands = re.sub(r"\\\n\s*", "", (ROOT / "tox.ini").read_text(encoding="utf-8"))
+    named = {blow.task for text in re.findall(r'"VMATRIX_CHAOS=([^"]+)"', commands) for blow in blows(text)}
+    files = (ROOT / "playbooks" / "roles").glob("*/tasks/*.yml")
+    tasks = {task["name"] for file in files for task in yaml.safe_load(file.read_text(encoding="utf-8"))}
+    assert len(named) > 6
+    assert named <= tasks
