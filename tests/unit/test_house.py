@@ -61,6 +61,11 @@ QUESTIONS = {
         "ClusterDeploymentSpec",
     ),
     "Where is a ClusterDeployment judged?": ("harness/operator/api/rules.py", "mistakes"),
+    "Where is a declared cluster's next operation decided?": (
+        "harness/operator/decide/operations.py",
+        "next_operation",
+    ),
+    "Where does the phase of a Machine come from?": ("harness/operator/controllers/machine_phase.py", "phase_of"),
     "Where is an operation's Job made?": ("harness/operator/execute/objects.py", "objects_of"),
     "Where does an executor's pod run a playbook?": ("harness/operator/execute/operation_run.py", "OperationRun"),
 }
