@@ -84,7 +84,8 @@ def releases(
 def _show(one: ClusterOutlook) -> None:
     """Print what is to do for one cluster, with the reasons."""
     wanted = one.desired
-    out.print(f"ClusterDeployment {wanted.namespace}/{wanted.cluster}: Kubernetes {wanted.version}", markup=False)
+    meta = wanted.wish.metadata
+    out.print(f"ClusterDeployment {meta.namespace}/{meta.name}: Kubernetes {wanted.spec.version}", markup=False)
     machines = folding("machine", "address", "set", "groups")
     for host in wanted.hosts:
         machines.add_row(host.machine, host.address, host.set_name, " ".join(host.groups))

@@ -58,7 +58,7 @@ class ClusterInstall:
         steps = [_json(step) for step in plan(found.desired, found.observed)]
         if isinstance(verdict, CurrentOperation) and _guarded(found):
             image = found.wish.spec.playbooks.image or self._options.executor_image
-            state = begun(found.desired.cluster, verdict, image)
+            state = begun(key[1], verdict, image)
             self._write(found.cluster, sequence=verdict.sequence, operation=_json(state), plan=steps)
             return 0.0
         if steps != (dig(found.cluster, "status", "plan") or []):
@@ -83,7 +83,7 @@ class ClusterInstall:
         if still_run(self._cluster, namespace, f"batch.kubernetes.io/job-name={job}"):
             return AGAIN_SECONDS
         try:
-            make(self._cluster, execution_of(running, found.wish, found.desired, self._options.access), found.cluster)
+            make(self._cluster, execution_of(running, found.desired, self._options.access), found.cluster)
         except VmatrixError as error:
             text = f"{running.operation} cannot begin: {error.summary}"
             self._events.warning(found.deployment, "ExecutorNotMade", text, component=COMPONENT)
@@ -110,7 +110,8 @@ class ClusterInstall:
 
 def _guarded(found: Workable) -> bool:
     """Tell whether a deletion of the object would wait for a reset, where it has to."""
-    return not found.desired.reset or RESET_FINALIZER in (found.deployment["metadata"].get("finalizers") or [])
+    finalizers = found.deployment["metadata"].get("finalizers") or []
+    return found.wish.spec.deletion.machines != "Reset" or RESET_FINALIZER in finalizers
 
 
 def _json(model: StatusModel) -> Json:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from harness.operator.api.cluster import CurrentOperation
-from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.decide.desired import Desired
 from harness.operator.decide.operations import DUTIES
 from harness.operator.execute.inputs import Execution, job_name
@@ -19,17 +18,17 @@ def begun(cluster: str, operation: CurrentOperation, image: str) -> CurrentOpera
     return operation.model_copy(update={"job": job, "image": image})
 
 
-def execution_of(operation: CurrentOperation, wish: ClusterDeployment, wanted: Desired, access: str) -> Execution:
+def execution_of(operation: CurrentOperation, wanted: Desired, access: str) -> Execution:
     """Return what is executed.
 
     Args:
         access: how machines are reached where the object says Auto.
     """
-    chosen = wish.spec.access if wish.spec.access != AUTO else access
+    chosen = wanted.spec.access if wanted.spec.access != AUTO else access
     hosts = wanted.hosts if chosen != DIRECT else tuple(replace(host, through="") for host in wanted.hosts)
     return Execution(
-        cluster=wanted.cluster,
-        namespace=wanted.namespace,
+        cluster=wanted.wish.metadata.name,
+        namespace=wanted.wish.metadata.namespace,
         sequence=operation.sequence,
         attempt=operation.attempt,
         operation=operation.operation,
@@ -37,6 +36,6 @@ def execution_of(operation: CurrentOperation, wish: ClusterDeployment, wanted: D
         hosts=hosts,
         variables=wanted.variables,
         image=operation.image or "",
-        deadline_seconds=wish.spec.jobs.deadline_seconds,
+        deadline_seconds=wanted.spec.jobs.deadline_seconds,
         digest=operation.digest or "",
     )

@@ -51,7 +51,7 @@ def _addresses(variables: Mapping[str, Any]) -> dict[str, str]:
 
 def leaving(desired: Desired, applied: AppliedState) -> Due | None:
     """Return the machines of the cluster that are to leave, or are gone."""
-    wanted = {one.name: one for one in desired.sets}
+    wanted = {one.name: one for one in desired.spec.machine_sets}
     why: list[str] = []
     found: list[str] = []
     for name, members in _by_set(desired, applied).items():
@@ -67,7 +67,7 @@ def leaving(desired: Desired, applied: AppliedState) -> Due | None:
 def joining(desired: Desired, applied: AppliedState) -> Due | None:
     """Return what is to join: machines that are claimed, and how many more are wanted."""
     why = []
-    for one in desired.sets:
+    for one in desired.spec.machine_sets:
         members = _by_set(desired, applied).get(one.name, [])
         stay = len(members) - len(_surplus(one, members))
         if stay < one.replicas:

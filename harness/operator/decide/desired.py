@@ -9,10 +9,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from harness.operator.api.cluster import AppliedState
-from harness.operator.api.clusterdeployment import ClusterDeployment
+from harness.operator.api.clusterdeployment import ClusterDeployment, ClusterDeploymentSpec
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import RETRY_ANNOTATION
-from harness.operator.api.sets import WantedSet
 from harness.operator.decide.hosts import Host, hosts_of
 from harness.operator.decide.releases import KnownReleases
 from harness.operator.decide.variables import PARTS, in_part, variables_of, versions_of
@@ -24,26 +23,28 @@ DIGITS = 16  # of a digest: 64 bits tell a cluster's few inputs apart, and a per
 class Desired:
     """A wish, complete enough to be carried out.
 
-    hosts: the claimed machines, in the inventory's order.  sets: what machines are wanted.
+    wish: the object, with all defaults.  hosts: the claimed machines, in the inventory's order.
     variables: of the playbooks, but for those that only the executor knows (`variables.OF_THE_EXECUTOR`).
     digests: of each part of the cluster.  digest: of all that an operation is given; a failure is remembered by it.
     refused: what is wrong with the object; nothing is deployed while there is anything.
-    deleting: somebody deleted the object.  reset: its machines are to be reset then.
     """
 
-    cluster: str
-    namespace: str
-    version: str
+    wish: ClusterDeployment
     hosts: tuple[Host, ...]
-    sets: tuple[WantedSet, ...]
     variables: Mapping[str, Any]
     digests: Mapping[str, str]
     digest: str
-    paused: bool = False
-    deleting: bool = False
-    reset: bool = True
-    retries: int = 2
     refused: tuple[str, ...] = ()
+
+    @property
+    def spec(self) -> ClusterDeploymentSpec:
+        """Return the wanted cluster."""
+        return self.wish.spec
+
+    @property
+    def deleting(self) -> bool:
+        """Tell whether somebody deleted the object."""
+        return self.wish.metadata.deletion_timestamp is not None
 
     @property
     def machines(self) -> tuple[str, ...]:
@@ -77,21 +78,8 @@ def desired(
         "deadline": cd.spec.jobs.deadline_seconds,
         "retry": cd.metadata.annotations.get(RETRY_ANNOTATION),
     }
-    return Desired(
-        cluster=cd.metadata.name,
-        namespace=cd.metadata.namespace,
-        version=cd.spec.version,
-        hosts=hosts,
-        sets=cd.spec.machine_sets,
-        variables=variables,
-        digests={part: digest_of(content) for part, content in parts.items()},
-        digest=digest_of(inputs),
-        paused=cd.spec.paused,
-        deleting=cd.metadata.deletion_timestamp is not None,
-        reset=cd.spec.deletion.machines == "Reset",
-        retries=cd.spec.jobs.retries,
-        refused=tuple(refused),
-    )
+    digests = {part: digest_of(content) for part, content in parts.items()}
+    return Desired(cd, hosts, variables, digests, digest_of(inputs), tuple(refused))
 
 
 def digest_of(content: Any) -> str:

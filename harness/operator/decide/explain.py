@@ -43,9 +43,9 @@ class ClusterOutlook:
         """Return it as plain data."""
         one = self.desired
         return {
-            "cluster": one.cluster,
-            "namespace": one.namespace,
-            "version": one.version,
+            "cluster": one.wish.metadata.name,
+            "namespace": one.wish.metadata.namespace,
+            "version": one.spec.version,
             "machines": [
                 {"machine": host.machine, "host": host.name, "address": host.address, "set": host.set_name}
                 for host in one.hosts

@@ -95,7 +95,7 @@ def _due(desired: Desired, observed: Observed) -> Iterator[tuple[Duty, Due]]:
     """Yield what is to do, in order."""
     applied = observed.applied
     if desired.deleting:
-        if desired.reset and observed.touched and desired.machines:
+        if desired.spec.deletion.machines == "Reset" and observed.touched and desired.machines:
             yield RESETS, Due("the ClusterDeployment is being deleted", desired.machines)
     elif applied is None:
         yield DEPLOYS, Due("there is no cluster yet", desired.machines)
@@ -109,7 +109,7 @@ def _operation(duty: Duty, due: Due, desired: Desired, observed: Observed) -> Cu
     repeats = failed is not None and failed is observed.history[0] and failed.sequence == observed.sequence
     applies = AppliedState(
         digest=desired.digest,
-        version=desired.version,
+        version=desired.spec.version,
         machines=desired.machines,
         digests=dict(desired.digests),
         variables=dict(desired.variables),

@@ -33,14 +33,14 @@ def held_back(operation: str, desired: Desired, observed: Observed) -> Wait | No
     if last is None:
         return None
     passing = last.blame == Blame.INFRA or last.outcome == INTERRUPTED
-    if not passing or last.attempt > desired.retries:
+    if not passing or last.attempt > desired.spec.jobs.retries:
         return Wait(WaitReason.FAILED, _failed(last))
     wait = delay_seconds(last.attempt)
     since = (observed.now - parse_time(last.ended)).total_seconds() if last.ended is not None else wait
     left = min(wait - since, wait)  # a clock that was set back makes it no longer
     if left <= 0:
         return None
-    said = f"{operation} failed, {_cause(last)}; attempt {last.attempt + 1} of {desired.retries + 1} follows"
+    said = f"{operation} failed, {_cause(last)}; attempt {last.attempt + 1} of {desired.spec.jobs.retries + 1} follows"
     return Wait(WaitReason.RETRY_LATER, said, left)
 
 

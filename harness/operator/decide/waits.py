@@ -41,7 +41,7 @@ Hold = Callable[[Desired, Observed], Wait | None]
 
 def paused(desired: Desired, observed: Observed) -> Wait | None:
     """Wait while the object says so, even with its deletion."""
-    if not desired.paused:
+    if not desired.spec.paused:
         return None
     then = "; its deletion waits as well" if desired.deleting else ""
     return Wait(WaitReason.PAUSED, f"spec.paused is true{then}")
@@ -65,7 +65,7 @@ def not_accepted(desired: Desired, observed: Observed) -> Wait | None:
 
 def machines_missing(desired: Desired, observed: Observed) -> Wait | None:
     """Wait until each set has claimed as many machines as it wants, and all of them can be used."""
-    said = [text for one in desired.sets for text in _of_set(desired, one)]
+    said = [text for one in desired.spec.machine_sets for text in _of_set(desired, one)]
     lost = [host for host in desired.hosts if not host.groups]
     said += [f"machine {host.machine} still to leave: there is no set {host.set_name}" for host in lost]
     said += [f"machine {name}: {observed.trouble[name]}" for name in desired.machines if name in observed.trouble]

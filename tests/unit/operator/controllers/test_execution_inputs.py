@@ -26,7 +26,7 @@ def test_operation_is_written_down_with_its_job_and_without_a_start() -> None:
 
 def test_execution_is_what_the_status_says_with_the_machines_of_the_wish() -> None:
     found, verdict = workable(jobs={"deadlineSeconds": 120})
-    made = execution_of(begun("guest", verdict, "image:1"), found.wish, found.desired, "Auto")
+    made = execution_of(begun("guest", verdict, "image:1"), found.desired, "Auto")
     assert (made.job, made.entry, made.image, made.deadline_seconds) == (
         "guest-1-deploy",
         "cluster.yml",
@@ -45,5 +45,5 @@ def test_execution_is_what_the_status_says_with_the_machines_of_the_wish() -> No
 )
 def test_way_to_machines_is_the_objects_else_the_managers(access: str, default: str, through: str) -> None:
     found, verdict = workable(access=access)
-    made = execution_of(begun("guest", verdict, "image:1"), found.wish, found.desired, default)
+    made = execution_of(begun("guest", verdict, "image:1"), found.desired, default)
     assert [host.through for host in made.hosts] == [through]

@@ -11,7 +11,9 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from harness.kube.objects import stamp
 from harness.operator.api.cluster import CurrentOperation
+from harness.operator.api.clusterdeployment import DeletionPolicy
 from harness.operator.decide.desired import Desired, digest_of
 from harness.operator.decide.observed import Observed, begun, ended
 from harness.operator.decide.operations import Nothing, Verdict, next_operation, plan
@@ -83,12 +85,20 @@ def worlds(draw: st.DrawFn, one: Desired) -> Observed:
         )
         for number in range(draw(st.integers(0, 4)), 0, -1)
     )
-    ready = replace(draw(st.sampled_from(wanted)), deleting=False, paused=False, refused=())
+    ready = replace(but(draw(st.sampled_from(wanted)), deleted=None, paused=False), refused=())
     applied = begun_of(ready) if draw(st.booleans()) else None
     trouble = draw(st.dictionaries(st.sampled_from(["m-1", "m-2"]), st.just("no answer"), max_size=1))
     world = Observed(NOW, len(history), None, applied, history, trouble)
-    verdict = next_operation(replace(one, paused=False), world)
+    verdict = next_operation(but(one, paused=False), world)
     return begun(world, verdict) if isinstance(verdict, CurrentOperation) and draw(st.booleans()) else world
+
+
+def but(one: Desired, *, deleted: str | None = "as it is", **spec: Any) -> Desired:
+    """Return a wish with other fields of the spec, and deleted at another time or not at all, of the same digests."""
+    there = one.wish.metadata.deletion_timestamp
+    metadata = {"deletion_timestamp": there if deleted == "as it is" else deleted}
+    update = {"metadata": one.wish.metadata.model_copy(update=metadata), "spec": one.spec.model_copy(update=spec)}
+    return replace(one, wish=one.wish.model_copy(update=update))
 
 
 def begun_of(one: Desired) -> Any:
@@ -142,7 +152,7 @@ def test_operations_that_succeed_lead_to_nothing_more_to_do(pair: tuple[Desired,
 def test_a_wish_with_all_its_machines_comes_true_in_one_operation(one: Desired) -> None:
     (deploy,), verdict, world = lived(one, Observed(NOW))
     assert (deploy.operation, verdict) == ("deploy", Nothing())
-    (reset,), verdict, world = lived(replace(one, deleting=True, reset=True), world)
+    (reset,), verdict, world = lived(but(one, deleted=stamp(NOW), deletion=DeletionPolicy()), world)
     assert (reset.operation, verdict, world.applied) == ("reset", Nothing(), None)
 
 
@@ -151,7 +161,7 @@ def test_a_wish_with_all_its_machines_comes_true_in_one_operation(one: Desired) 
 def test_whatever_fails_ends_after_the_retries_and_begins_again_after_a_change(one: Desired, blames: list[str]) -> None:
     begins, verdict, world = lived(one, Observed(NOW), blames)
     final = blames.index("product") + 1 if "product" in blames else len(blames)
-    assert len(begins) == min(one.retries + 1, final)
+    assert len(begins) == min(one.spec.jobs.retries + 1, final)
     assert [(found.sequence, found.attempt) for found in begins] == [(1, n) for n in range(1, len(begins) + 1)]
     assert isinstance(verdict, Wait)
     assert verdict.reason == "Failed"
@@ -183,7 +193,7 @@ def test_only_claimed_machines_are_touched_and_reset_only_follows_a_deletion(pai
         assert verdict.machines
         assert (verdict.operation == "reset") == one.deleting
         if verdict.operation == "deploy":
-            wanted = {found.name: found.replicas for found in one.sets}
+            wanted = {found.name: found.replicas for found in one.spec.machine_sets}
             have = [host.set_name for host in one.hosts]
             assert {name: have.count(name) for name in {*have, *wanted}} == wanted
             assert not world.trouble.keys() & set(one.machines)
