@@ -18,7 +18,7 @@ from harness.errors import BadInput
 from harness.kube.client import Cluster
 from harness.kube.in_cluster import in_cluster_kubeconfig, own_namespace
 from harness.kube.leader import LEASE_SECONDS, Leadership, LeaseTimes
-from harness.operator.api.older import REMEDY, crds_older
+from harness.operator.api.crds import REMEDY, crds_older
 from harness.operator.context import OperatorContext, OperatorOptions
 from harness.operator.health import Health, serve_health
 from harness.operator.own_image import own_image

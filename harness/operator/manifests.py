@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import yaml
-
 from harness.kube.failures import Json
+from harness.kube.kinds.definition import as_yaml
 from harness.kube.resources import SERVICE_ACCOUNT
 from harness.operator import rights
 from harness.operator.api import crds
@@ -80,8 +79,7 @@ class Installation:
 
 def text(objects: Iterable[Json]) -> str:
     """Return objects as YAML documents."""
-    dumped = (yaml.dump(body, Dumper=crds.WithoutAnchors, sort_keys=False, width=110) for body in objects)
-    return "---\n".join(dumped)
+    return "---\n".join(map(as_yaml, objects))
 
 
 def kustomization() -> str:

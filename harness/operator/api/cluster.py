@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from harness.operator.api.base import ApiModel, FreeForm, Line, StatusModel
-from harness.operator.api.metadata import Metadata
+from harness.kube.kinds.models import ObjectModel, StatusModel
+from harness.operator.api.base import FreeForm, Line
 
 HISTORY_LENGTH = 20
 Moment = Annotated[str | None, Field(json_schema_extra={"format": "date-time"})]
@@ -83,12 +83,9 @@ class DeclaredClusterStatus(StatusModel):
     )
 
 
-class DeclaredCluster(ApiModel):
+class DeclaredCluster(ObjectModel):
     """What the operator does and did for the ClusterDeployment of the same name."""
 
-    api_version: str = ""
-    kind: str = ""
-    metadata: Metadata
     status: DeclaredClusterStatus = Field(
         default_factory=DeclaredClusterStatus, description="What is done, was done and is still to do."
     )

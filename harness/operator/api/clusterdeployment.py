@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 
-from harness.operator.api.base import ApiModel, Cel, FreeForm, KubernetesVersion, StatusModel, listed, part
-from harness.operator.api.components import (
-    ClusterAddon,
-    Components,
-    ContainerRuntime,
-    Flags,
-    KubernetesSettings,
-    configuration,
-)
+from harness.kube.kinds.cel import Cel
+from harness.kube.kinds.models import ApiModel, ObjectModel, StatusModel, listed, mapped, part
+from harness.operator.api.base import FreeForm, KubernetesVersion
+from harness.operator.api.components import ClusterAddon, Components, ContainerRuntime, Flags, KubernetesSettings
 from harness.operator.api.conditions import Condition, conditions
 from harness.operator.api.etcd_rules import ETCD_RULES
-from harness.operator.api.metadata import CLUSTER_NAME, Metadata
 from harness.operator.api.network import ArtifactSource, ClusterNetwork
 from harness.operator.api.sets import WantedSet
 
 ImageName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]*$", max_length=512)]
+
+NAME_LENGTH = 30  # CLUSTER-SEQUENCE-OPERATION-ATTEMPT names Jobs, whose names have at most 63 characters
+NAME_PATTERN = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
+CLUSTER_NAME = Cel(
+    f"self.metadata.name.size() <= {NAME_LENGTH} && self.metadata.name.matches('{NAME_PATTERN}')",
+    "the name is too long or has other letters than the names of its Jobs may have",
+    f"use at most {NAME_LENGTH} lower-case letters, digits and '-', a letter first",
+    ".metadata.name",
+    holds=lambda cd: len(cd.metadata.name) <= NAME_LENGTH and re.fullmatch(NAME_PATTERN, cd.metadata.name) is not None,
+)
 
 
 class ExecutorPlaybooks(ApiModel):
@@ -75,7 +80,7 @@ class ClusterDeploymentSpec(ApiModel):
         default="Auto",
         description="Direct, PortForward, or Auto: PortForward for Machines with spec.through, else Direct.",
     )
-    variables: FreeForm = configuration("Further variables of the playbooks; they win over all other fields.")
+    variables: FreeForm = mapped("Further variables of the playbooks; they win over all other fields.")
     playbooks: ExecutorPlaybooks = part(ExecutorPlaybooks, "Which playbooks the executor runs.")
     jobs: JobPolicy = part(JobPolicy, "How executors are run, and how many are kept.")
     deletion: DeletionPolicy = part(DeletionPolicy, "What the deletion of the object does.")
@@ -93,13 +98,10 @@ class ClusterDeploymentStatus(StatusModel):
     )
 
 
-class ClusterDeployment(ApiModel):
+class ClusterDeployment(ObjectModel):
     """The wish for one cluster: the operator makes it from Machines, changes it as the wish changes, and removes it."""
 
     cel: ClassVar[tuple[Cel, ...]] = (CLUSTER_NAME,)
-    api_version: str = ""
-    kind: str = ""
-    metadata: Metadata
     spec: ClusterDeploymentSpec = Field(description="The wanted cluster.")
     status: ClusterDeploymentStatus = Field(
         default_factory=ClusterDeploymentStatus, description="What became of the wish."

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from harness.operator.api.base import ApiModel, Arguments, Cel, ComponentVersion, FreeForm, part
+from harness.kube.kinds.cel import Cel
+from harness.kube.kinds.models import ApiModel, mapped, part
+from harness.operator.api.base import Arguments, ComponentVersion, FreeForm
 
 FLAG_PATTERN = r"^[a-z][a-z0-9-]*$"
 FLAGS = Cel(
@@ -14,18 +17,13 @@ FLAGS = Cel(
     "a flag has letters that no flag has",
     "write flags without dashes in front, with lower-case letters, digits and '-'",
     ".extraArgs",
+    holds=lambda flags: all(re.fullmatch(FLAG_PATTERN, flag) for flag in flags.extra_args),
 )
 
 
 def version_of(what: str) -> ComponentVersion | None:
     """Return the field of a version that the release table gives where it is not set."""
     made: ComponentVersion | None = Field(default=None, description=f"Version of {what}; default: the release table.")
-    return made
-
-
-def configuration(what: str) -> FreeForm:
-    """Return the field of free-form settings that are merged into a file."""
-    made: FreeForm = Field(default_factory=dict, description=what, json_schema_extra={"default": {}})
     return made
 
 
@@ -47,31 +45,27 @@ class ContainerRuntime(ApiModel):
 
     name: Literal["containerd"] = Field(default="containerd", description="Container runtime; there is one choice.")
     version: ComponentVersion | None = version_of("the container runtime")
-    config: FreeForm = configuration("Settings that are merged into the runtime's configuration file.")
+    config: FreeForm = mapped("Settings that are merged into the runtime's configuration file.")
 
 
 class Flags(ApiModel):
     """Further flags of one component."""
 
     cel: ClassVar[tuple[Cel, ...]] = (FLAGS,)
-    extra_args: Arguments = Field(
-        default_factory=dict,
-        description="Flags without dashes, and their values.",
-        json_schema_extra={"default": {}},
-    )
+    extra_args: Arguments = mapped("Flags without dashes, and their values.")
 
 
 class KubeletSettings(ApiModel):
     """Settings of the kubelets."""
 
-    config: FreeForm = configuration("Settings that are merged into KubeletConfiguration.")
+    config: FreeForm = mapped("Settings that are merged into KubeletConfiguration.")
 
 
 class KubeProxySettings(ApiModel):
     """Settings of kube-proxy."""
 
     mode: Literal["nftables", "iptables"] = Field(default="nftables", description="How kube-proxy writes its rules.")
-    config: FreeForm = configuration("Settings that are merged into KubeProxyConfiguration.")
+    config: FreeForm = mapped("Settings that are merged into KubeProxyConfiguration.")
 
 
 class KubernetesSettings(ApiModel):

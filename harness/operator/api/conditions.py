@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from harness.kube.client import Json
+from harness.kube.kinds.models import StatusModel, listed
 from harness.kube.objects import stamp
-from harness.operator.api.base import StatusModel, listed
 
 ACCEPTED, PROGRESSING, DEGRADED = "Accepted", "Progressing", "Degraded"
 MACHINES_READY, CONTROL_PLANE_READY, READY = "MachinesReady", "ControlPlaneReady", "Ready"

@@ -2,98 +2,86 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-import yaml
-from pydantic import BaseModel
-
-from harness.kube.client import Json
-from harness.kube.resources import CRD, Resource
-from harness.operator.api import columns
+from harness.kube.client import Cluster
+from harness.kube.failures import Json
+from harness.kube.kinds.definition import KindOfObject, as_yaml, column, condition_path, digest_annotation
+from harness.kube.kinds.older import older
 from harness.operator.api.cluster import DeclaredCluster
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.machine import DeclaredMachine
-from harness.operator.api.machineset import MachineSet
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, GROUP, MACHINE, MACHINE_SET
-from harness.operator.api.structural import structural
+from harness.operator.api.sets import MachineSet
 
-DIGEST = f"{GROUP}/schema"  # annotation: the digest of the definition's content
+DIGEST = digest_annotation(GROUP)
 HEADER = "# Written by `vmatrix operator crds --write` from harness/operator/api. Do not edit.\n"
+REMEDY = "apply those of this version: vmatrix operator crds | kubectl apply --server-side -f -"
+CATEGORY = "vmatrix"
 
-
-@dataclass(frozen=True)
-class KindOfObject:
-    """What a definition is made of: the model, its name in the API, columns, fields to select by."""
-
-    model: type[BaseModel]
-    resource: Resource
-    short: str
-    columns: columns.Columns
-    selectable: tuple[str, ...] = ()
-
-
+AGE = column("Age", ".metadata.creationTimestamp", "date")
+CLUSTER_DEPLOYMENT_COLUMNS = (
+    column("Version", ".status.version"),
+    column("Wanted", ".spec.version"),
+    column("Ready", condition_path("Ready")),
+    column("Machines", ".status.machines"),
+    column("Doing", condition_path("Progressing", "reason")),
+    AGE,
+    column("Reason", condition_path("Ready", "message"), wide=True),
+    column("API", ".status.endpoint", wide=True),
+)
+CLUSTER_COLUMNS = (
+    column("Operation", ".status.operation.operation"),
+    column("Attempt", ".status.operation.attempt", "integer"),
+    column("Play", ".status.operation.play"),
+    column("Last", ".status.history[0].operation"),
+    column("Outcome", ".status.history[0].outcome"),
+    AGE,
+    column("Task", ".status.operation.task", wide=True),
+    column("Job", ".status.operation.job", wide=True),
+    column("Summary", ".status.history[0].summary", wide=True),
+)
+MACHINE_SET_COLUMNS = (
+    column("Roles", ".spec.roles"),
+    column("Wanted", ".status.wanted", "integer"),
+    column("Claimed", ".status.claimed", "integer"),
+    column("Deployed", ".status.deployed", "integer"),
+    column("Ready", ".status.ready", "integer"),
+    AGE,
+    column("Execution", ".status.executions", wide=True),
+    column("Waits", condition_path("MachinesClaimed", "message"), wide=True),
+)
+MACHINE_COLUMNS = (
+    column("Phase", ".status.phase"),
+    column("Address", ".spec.address"),
+    column("Cluster", ".spec.claim.cluster"),
+    column("Set", ".spec.claim.set"),
+    column("Version", ".status.node.version"),
+    AGE,
+    column("Roles", ".status.roles", wide=True),
+    column("OS", ".status.facts.os", wide=True),
+    column("CPUs", ".status.facts.cpus", "integer", wide=True),
+    column("MiB", ".status.facts.memoryMiB", "integer", wide=True),
+    column("Login", condition_path("Reachable", "message"), wide=True),
+    column("Empty", condition_path("Empty", "message"), wide=True),
+    column("Node", condition_path("NodeReady", "message"), wide=True),
+)
 KINDS = (
-    KindOfObject(ClusterDeployment, CLUSTER_DEPLOYMENT, "vcd", columns.CLUSTER_DEPLOYMENT_COLUMNS),
-    KindOfObject(DeclaredCluster, CLUSTER, "vcl", columns.CLUSTER_COLUMNS),
-    KindOfObject(MachineSet, MACHINE_SET, "vms", columns.MACHINE_SET_COLUMNS),
-    KindOfObject(DeclaredMachine, MACHINE, "vma", columns.MACHINE_COLUMNS, (".spec.claim.cluster", ".status.phase")),
+    KindOfObject(ClusterDeployment, CLUSTER_DEPLOYMENT, "vcd", CATEGORY, CLUSTER_DEPLOYMENT_COLUMNS),
+    KindOfObject(DeclaredCluster, CLUSTER, "vcl", CATEGORY, CLUSTER_COLUMNS),
+    KindOfObject(MachineSet, MACHINE_SET, "vms", CATEGORY, MACHINE_SET_COLUMNS),
+    KindOfObject(DeclaredMachine, MACHINE, "vma", CATEGORY, MACHINE_COLUMNS, (".spec.claim.cluster", ".status.phase")),
 )
 
 
 def crds() -> list[Json]:
     """Return the definitions of all kinds."""
-    return [_definition(kind) for kind in KINDS]
+    return [kind.definition() for kind in KINDS]
 
 
 def files() -> dict[str, str]:
     """Return the definitions as files, text by name."""
-    return {
-        f"{body['metadata']['name'].partition('.')[0]}.yml": HEADER
-        + yaml.dump(body, Dumper=WithoutAnchors, sort_keys=False, width=110)
-        for body in crds()
-    }
+    return {f"{kind.resource.plural}.yml": HEADER + as_yaml(kind.definition()) for kind in KINDS}
 
 
-def _definition(kind: KindOfObject) -> Json:
-    resource = kind.resource
-    names = {
-        "kind": resource.kind,
-        "listKind": f"{resource.kind}List",
-        "plural": resource.plural,
-        "singular": resource.kind.lower(),
-        "shortNames": [kind.short],
-        "categories": ["vmatrix"],
-    }
-    version = {
-        "name": resource.version,
-        "served": True,
-        "storage": True,
-        "subresources": {"status": {}},
-        "additionalPrinterColumns": list(kind.columns),
-        **_selectable(kind.selectable),
-        "schema": {"openAPIV3Schema": structural(kind.model)},
-    }
-    spec = {"group": resource.group, "scope": "Namespaced", "names": names, "versions": [version]}
-    content = json.dumps(spec, sort_keys=True).encode()
-    meta = {
-        "name": f"{resource.plural}.{resource.group}",
-        "annotations": {DIGEST: hashlib.sha256(content).hexdigest()[:16]},
-    }
-    return {"apiVersion": CRD.api_version, "kind": CRD.kind, "metadata": meta, "spec": spec}
-
-
-def _selectable(paths: Sequence[str]) -> Json:
-    return {"selectableFields": [{"jsonPath": path} for path in paths]} if paths else {}
-
-
-class WithoutAnchors(yaml.SafeDumper):
-    """Writes what stands in several places in each of them, and lists further in than their names."""
-
-    def ignore_aliases(self, data: object) -> bool:
-        return True
-
-    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-        super().increase_indent(flow, False)
+def crds_older(cluster: Cluster) -> list[str]:
+    """Return a sentence for each definition that is missing or older than this version's. Raises ApiFailure."""
+    return [f"{words}: {REMEDY}" for words in older(cluster, crds())]

@@ -7,7 +7,10 @@ of sets with the role etcd alone. A new deployment refuses two members; a runnin
 
 from __future__ import annotations
 
-from harness.operator.api.base import Cel
+from typing import Any
+
+from harness.kube.kinds.cel import Cel
+from harness.operator.api.sets import CONTROL_PLANE, ETCD, WantedSet
 
 EXTERNAL = "'etcd' in s.roles && !('control-plane' in s.roles)"
 IS_EXTERNAL = f"self.machineSets.exists(s, {EXTERNAL})"
@@ -15,11 +18,30 @@ MEMBERS = f"self.machineSets.filter(s, {EXTERNAL}).map(s, s.replicas).sum()"
 CONTROL_PLANES = "self.machineSets.filter(s, 'control-plane' in s.roles).map(s, s.replicas).sum()"
 SETS = ".machineSets"
 
+
+def _external(spec: Any) -> list[WantedSet]:
+    return [one for one in spec.machine_sets if one.has(ETCD) and not one.has(CONTROL_PLANE)]
+
+
+def _members(spec: Any) -> int:
+    return sum(one.replicas for one in _external(spec))
+
+
+def _control_planes(spec: Any) -> int:
+    return sum(one.replicas for one in spec.machine_sets if one.has(CONTROL_PLANE))
+
+
+def _unmixed(spec: Any) -> bool:
+    both = any(one.has(ETCD) and one.has(CONTROL_PLANE) for one in spec.machine_sets)
+    return not both or all(one.has(ETCD) == one.has(CONTROL_PLANE) for one in spec.machine_sets)
+
+
 NO_CONTROL_PLANE = Cel(
     f"{CONTROL_PLANES} > 0",
     "no machine is a control plane",
     "give a set with at least one replica the role control-plane",
     SETS,
+    holds=lambda spec: _control_planes(spec) > 0,
 )
 MIXED = Cel(
     "!self.machineSets.exists(s, 'etcd' in s.roles && 'control-plane' in s.roles) || "
@@ -27,6 +49,7 @@ MIXED = Cel(
     "etcd is both stacked and external",
     "give the role etcd to all sets of control planes or to none of them",
     SETS,
+    holds=_unmixed,
 )
 TWO_STACKED = Cel(
     f"{IS_EXTERNAL} || {CONTROL_PLANES} != 2",
@@ -34,6 +57,7 @@ TWO_STACKED = Cel(
     "use one or three control planes, or add a set with the role etcd",
     SETS,
     creating=True,
+    holds=lambda spec: bool(_external(spec)) or _control_planes(spec) != 2,
 )
 TWO_MEMBERS = Cel(
     f"{MEMBERS} != 2",
@@ -41,12 +65,14 @@ TWO_MEMBERS = Cel(
     "use one or three machines with the role etcd",
     SETS,
     creating=True,
+    holds=lambda spec: _members(spec) != 2,
 )
 NO_MEMBER = Cel(
     f"!{IS_EXTERNAL} || {MEMBERS} > 0",
     "no machine is an etcd member",
     "give a set with the role etcd at least one replica",
     SETS,
+    holds=lambda spec: not _external(spec) or _members(spec) > 0,
 )
 SAME_PLACE = Cel(
     f"({IS_EXTERNAL}) == ({IS_EXTERNAL.replace('self', 'oldSelf')})",

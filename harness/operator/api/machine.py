@@ -6,9 +6,10 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 
-from harness.operator.api.base import ApiModel, Cel, Hostname, Line, ObjectName, StatusModel
+from harness.kube.kinds.cel import Cel
+from harness.kube.kinds.models import ApiModel, ObjectModel, StatusModel
+from harness.operator.api.base import Hostname, Line, ObjectName
 from harness.operator.api.conditions import Condition, conditions
-from harness.operator.api.metadata import MACHINE_NAME, Metadata
 from harness.operator.api.sets import MachineRole
 
 Phase = Literal[
@@ -18,6 +19,13 @@ Address = Annotated[str, StringConstraints(min_length=1, max_length=45)]
 LoginUser = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_-]{0,31}$", max_length=32)]
 SecretKey = Annotated[str, StringConstraints(pattern=r"^[-._a-zA-Z0-9]+$", max_length=253)]
 
+HOST_PATTERN = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+MACHINE_NAME = Cel(
+    f"has(self.spec.hostname) || (self.metadata.name.size() <= 63 && self.metadata.name.matches('{HOST_PATTERN}'))",
+    "the name is no hostname",
+    "set spec.hostname, or use at most 63 lower-case letters, digits and '-'",
+    ".metadata.name",
+)
 NO_ADDRESS = Cel(
     "isIP(self.address)",
     "the address is no IP address",
@@ -98,13 +106,10 @@ class DeclaredMachineStatus(StatusModel):
     conditions: tuple[Condition, ...] = conditions("Reachable, Empty, NodeReady.")
 
 
-class DeclaredMachine(ApiModel):
+class DeclaredMachine(ObjectModel):
     """One machine that is given to the operator: how to log in to it, who has claimed it, and how it is."""
 
     cel: ClassVar[tuple[Cel, ...]] = (MACHINE_NAME,)
-    api_version: str = ""
-    kind: str = ""
-    metadata: Metadata
     spec: DeclaredMachineSpec = Field(description="How to log in to the machine, and who has claimed it.")
     status: DeclaredMachineStatus = Field(default_factory=DeclaredMachineStatus, description="How the machine is.")
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from harness.kube.kinds.form import SpecMistake
 from harness.operator.api.clusterdeployment import ClusterDeployment
-from harness.operator.api.form import SpecMistake
 
 MAKERS = "registry.k8s.io"
 ADDONS = {

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 
-from harness.operator.api.base import ApiModel, Cel, part, unchanged
+from harness.kube.kinds.cel import Cel, unchanged
+from harness.kube.kinds.models import ApiModel, mapped, part
 
-NETWORK_PLUGINS = ("flannel", "routes")  # playbooks/group_vars/all/network_plugins.yml
 Cidr = Annotated[str, StringConstraints(pattern=r"^[0-9A-Fa-f.:]+/[0-9]{1,3}$", max_length=43)]
 Domain = Annotated[
     str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$", max_length=253)
@@ -17,7 +19,22 @@ MirrorUrl = Annotated[str, StringConstraints(pattern=r"^https?://[^\s/]+(/\S*)?$
 Registry = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9.\[\]:_-]+(/[a-z0-9._/-]+)?$", max_length=255)]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$", max_length=64)]
 
-NOT_A_NETWORK = "not a network in CIDR notation"
+
+def network_of(text: str) -> IPv4Network | IPv6Network | None:
+    """Read a network in CIDR notation, None when it is none, or one in a form that the API server does not read."""
+    try:
+        found = ip_network(text)
+    except ValueError:
+        return None
+    mapped_to_4 = isinstance(found, IPv6Network) and found.network_address.ipv4_mapped is not None
+    return None if mapped_to_4 or re.search("/0[0-9]", text) else found
+
+
+def _apart(network: ClusterNetwork) -> bool:
+    pods, services = network_of(network.pods), network_of(network.services)
+    return pods is None or services is None or not pods.overlaps(services)
+
+
 IS_NETWORK = "isCIDR(self.{0}) && cidr(self.{0}).masked() == cidr(self.{0})"
 OVERLAP = Cel(
     f"!({IS_NETWORK.format('pods')}) || !({IS_NETWORK.format('services')}) || "
@@ -25,27 +42,33 @@ OVERLAP = Cel(
     "the networks of pods and services overlap",
     "choose two networks that have no address in common",
     ".services",
+    holds=_apart,
 )
-PODS_CIDR, SERVICES_CIDR = (
-    Cel(
+
+
+def _is_network(field: str, example: str) -> Cel:
+    return Cel(
         IS_NETWORK.format(field),
-        NOT_A_NETWORK,
+        "not a network in CIDR notation",
         f"write one such as {example}",
         f".{field}",
+        holds=lambda network: network_of(getattr(network, field)) is not None,
     )
-    for field, example in (("pods", "10.243.0.0/16"), ("services", "10.95.0.0/16"))
-)
+
+
 NO_MIRROR = Cel(
     "self.type != 'Mirror' || has(self.mirror)",
     "type Mirror needs mirror",
     "set it to the URL below which the mirror serves bin/NAME/VERSION/FILE",
     ".mirror",
+    holds=lambda source: source.type != "Mirror" or source.mirror is not None,
 )
 NO_REGISTRY = Cel(
     "has(self.registry)",
     "machines need a registry, with either type",
     "set it to HOST:PORT, with a path if there is one, below which the images are",
     ".registry",
+    holds=lambda source: source.registry is not None,
 )
 
 
@@ -60,11 +83,12 @@ class ClusterNetwork(ApiModel):
     """Addresses and names inside of the cluster."""
 
     cel: ClassVar[tuple[Cel, ...]] = (
-        PODS_CIDR,
-        SERVICES_CIDR,
+        _is_network("pods", "10.243.0.0/16"),
+        _is_network("services", "10.95.0.0/16"),
         OVERLAP,
         *(unchanged(f".{name}") for name in ("plugin", "pods", "services", "dnsDomain")),
     )
+    # As in playbooks/group_vars/all/network_plugins.yml.
     plugin: Literal["flannel", "routes"] = Field(default="flannel", description="Network plugin; cannot change.")
     pods: Cidr = Field(default="10.243.0.0/16", description="Network of the pods, in CIDR notation; cannot change.")
     services: Cidr = Field(
@@ -87,9 +111,4 @@ class ArtifactSource(ApiModel):
     registry: Registry | None = Field(
         default=None, description="HOST:PORT of the registry of images, with a path if there is one; required."
     )
-    checksums: dict[str, Sha256] = Field(
-        default_factory=dict,
-        max_length=200,
-        description="SHA-256 of files on the mirror, by NAME/VERSION.",
-        json_schema_extra={"default": {}},
-    )
+    checksums: dict[str, Sha256] = mapped("SHA-256 of files on the mirror, by NAME/VERSION.", max_length=200)

@@ -14,12 +14,11 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
-from harness.kube.client import Json
+from harness.kube.failures import Json
+from harness.kube.kinds.form import SpecMistake, mistakes_of_form, path_of
 from harness.operator.api.clusterdeployment import ClusterDeployment
-from harness.operator.api.defaults import defaulted
-from harness.operator.api.form import SpecMistake, mistakes_of_form, path_of
 from harness.operator.api.makers_images import unnamed_images
-from harness.operator.api.twins import broken, network_of
+from harness.operator.api.network import network_of
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Variables that the operator sets, whatever spec.variables says.
@@ -33,7 +32,7 @@ def read(
 ) -> tuple[ClusterDeployment | None, list[SpecMistake]]:
     """Return the object with all defaults, None when it has another form, and what is wrong with it."""
     try:
-        cd = defaulted(obj)
+        cd = ClusterDeployment.model_validate(obj)
     except ValidationError as error:
         return None, mistakes_of_form(error)
     return cd, mistakes(cd, releases, outer, creating=creating)
@@ -50,8 +49,8 @@ def mistakes(
         creating: nothing was deployed yet; some rules hold only then.
     """
     found = [
-        SpecMistake(path_of(path, rule.field), rule.message, rule.remedy)
-        for path, rule in broken(cd, creating=creating)
+        SpecMistake(path_of(*path, rule.field), rule.message, rule.remedy)
+        for path, rule in cd.broken(creating=creating)
     ]
     return [*found, *_version(cd, releases), *_outer(cd, outer), *_twice(cd), *_variables(cd), *unnamed_images(cd)]
 

@@ -1,4 +1,4 @@
-"""The sets of machines of a declared cluster: their roles, how many, and where they come from."""
+"""The sets of machines of a declared cluster: their roles, how many, where they come from; and MachineSet."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 
-from harness.operator.api.base import ApiModel, Cel, ObjectName, ShortName, listed, part, unchanged
+from harness.kube.kinds.cel import Cel, unchanged
+from harness.kube.kinds.models import ApiModel, ObjectModel, StatusModel, listed, mapped, part
+from harness.operator.api.base import ObjectName, ShortName
+from harness.operator.api.conditions import Condition, conditions
 
 MachineRole = Literal["control-plane", "etcd", "worker"]
 CONTROL_PLANE: MachineRole = "control-plane"
@@ -19,6 +22,7 @@ ONE_SOURCE = Cel(
     "has(self.pool) != has(self.names)",
     "a set takes its machines from a pool or by their names",
     "set exactly one of pool and names",
+    holds=lambda source: (source.pool is None) != (source.names is None),
 )
 SAME_SOURCE = Cel(
     "has(self.pool) == has(oldSelf.pool)",
@@ -30,12 +34,14 @@ AS_MANY_AS_NAMES = Cel(
     "replicas is not the number of names",
     "set replicas to the number of machines in machines.names",
     ".replicas",
+    holds=lambda one: one.machines.names is None or one.replicas == len(one.machines.names),
 )
 ETCD_ALONE = Cel(
     "!('etcd' in self.roles && 'worker' in self.roles) || 'control-plane' in self.roles",
     "machines with the role etcd but not control-plane run only etcd",
     "remove the role worker, or add the role control-plane",
     ".roles",
+    holds=lambda one: not (one.has(ETCD) and one.has(WORKER)) or one.has(CONTROL_PLANE),
 )
 SAME_ROLES = unchanged(".roles", "add a set with the other roles and scale this one to 0")
 
@@ -43,12 +49,7 @@ SAME_ROLES = unchanged(".roles", "add a set with the other roles and scale this 
 class MachineSelector(ApiModel):
     """Which Machines."""
 
-    match_labels: dict[str, LabelValue] = Field(
-        default_factory=dict,
-        max_length=20,
-        description="Labels of the Machines; none: all of the namespace.",
-        json_schema_extra={"default": {}},
-    )
+    match_labels: dict[str, LabelValue] = mapped("Labels of the Machines; none: all of the namespace.", max_length=20)
 
 
 class MachinePool(ApiModel):
@@ -79,3 +80,22 @@ class WantedSet(ApiModel):
     def has(self, role: MachineRole) -> bool:
         """Tell whether its machines have a role."""
         return role in self.roles
+
+
+class MachineSetStatus(StatusModel):
+    """How far the set's machines are."""
+
+    observed_generation: int | None = Field(default=None, description="Generation that the status is about.")
+    wanted: int = Field(default=0, description="How many machines are wanted.")
+    claimed: int = Field(default=0, description="How many are claimed.")
+    deployed: int = Field(default=0, description="How many are deployed.")
+    ready: int = Field(default=0, description="How many are ready nodes or members.")
+    executions: str | None = Field(default=None, description="The executor that works on them, or the last one.")
+    conditions: tuple[Condition, ...] = conditions("MachinesClaimed.")
+
+
+class MachineSet(ObjectModel):
+    """One set of a ClusterDeployment's machines. Derived: edit the ClusterDeployment instead."""
+
+    spec: WantedSet = Field(description="The set, as in the ClusterDeployment.")
+    status: MachineSetStatus = Field(default_factory=MachineSetStatus, description="How far the set's machines are.")

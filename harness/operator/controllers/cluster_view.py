@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 
 from harness.kube.client import Cluster, Json
 from harness.kube.informer import Key, key_of, labels_of
+from harness.kube.kinds.form import SpecMistake
 from harness.kube.objects import controller_of, deleting, dig, phase
 from harness.kube.resources import JOB, POD
 from harness.operator.api.cluster import DeclaredCluster
 from harness.operator.api.clusterdeployment import ClusterDeployment
-from harness.operator.api.form import SpecMistake
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, MACHINE, MACHINE_SET, UID_LABEL
 from harness.operator.api.rules import read

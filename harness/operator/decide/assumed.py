@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from harness.kube.kinds.models import Metadata
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.machine import DeclaredMachine, DeclaredMachineSpec, KeyRef, MachineClaim
-from harness.operator.api.metadata import Metadata
 from harness.operator.api.sets import WantedSet
 from harness.operator.decide.observed import trouble_of
 

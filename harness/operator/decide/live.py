@@ -9,9 +9,9 @@ from pathlib import Path
 from harness.errors import BadInput
 from harness.kube.client import Cluster
 from harness.kube.failures import ApiFailure
+from harness.kube.kinds.models import Metadata
 from harness.operator.api.cluster import DeclaredCluster
 from harness.operator.api.machine import DeclaredMachine
-from harness.operator.api.metadata import Metadata
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE
 
 

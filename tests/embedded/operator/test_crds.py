@@ -13,16 +13,14 @@ from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import ApiFailure, Cluster
 from harness.kube.objects import condition, dig
 from harness.kube.resources import CRD, Resource
-from harness.operator.api.crds import DIGEST, crds
-from harness.operator.api.defaults import defaulted, filled
-from harness.operator.api.older import crds_older
+from harness.operator.api.crds import DIGEST, crds, crds_older
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE, MACHINE_SET
 from harness.operator.api.rules import read
 from harness.proc import run
 from harness.until import Deadline, NotYet, until
 from tests.embedded.operator.played import WAIT_SECONDS
 from tests.unit.operator.api.mistakes import BAD, JUDGED
-from tests.unit.operator.api.objects import RELEASES, deployment, machine, wanted_set
+from tests.unit.operator.api.objects import RELEASES, defaulted, deployment, filled, machine, wanted_set
 
 Json = dict[str, Any]
 Kubectl = Callable[..., str]

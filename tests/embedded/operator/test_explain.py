@@ -14,7 +14,6 @@ from harness.cli import app
 from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.objects import dig
 from harness.operator.api.cluster import CurrentOperation, DeclaredCluster
-from harness.operator.api.defaults import defaulted
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE
 from harness.operator.decide.desired import desired
@@ -23,6 +22,7 @@ from harness.operator.decide.operations import next_operation
 from harness.operator.decide.releases import load_releases
 from tests.embedded.operator.declared import Declared
 from tests.unit.operator.api import objects
+from tests.unit.operator.api.objects import defaulted
 
 SETS = (objects.wanted_set("cp", "control-plane", "worker"),)
 VARIABLES = {"cluster_timeout_scale": 2.0, "cluster_drain_timeout": 60, "cluster_kubelet_config": {"a": {"b": [1.5]}}}

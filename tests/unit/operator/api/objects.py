@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from harness.operator.api.clusterdeployment import ClusterDeployment
+
 Json = dict[str, Any]
 RELEASES = ("1.34.4", "1.35.4", "1.36.1", "1.36.3")
 SOURCE: Json = {"type": "Mirror", "mirror": "http://10.0.0.1:8080", "registry": "10.0.0.1:5000"}
@@ -45,3 +47,14 @@ def machine(name: str = "m-0", namespace: str = "default", **spec: Any) -> Json:
         "metadata": {"name": name, "namespace": namespace},
         "spec": {"address": "192.0.2.10", "user": "root", "keyRef": {"name": "keys"}, **spec},
     }
+
+
+def defaulted(obj: Json) -> ClusterDeployment:
+    """Return a ClusterDeployment with all defaults."""
+    return ClusterDeployment.model_validate(obj)
+
+
+def filled(cd: ClusterDeployment) -> Json:
+    """Return the spec as the API server stores it: with all defaults and without what is not set."""
+    made: Json = cd.spec.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return made

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import get_args
+
 import pytest
 
+from harness.kube.kinds.cel import Cel
+from harness.kube.kinds.models import ApiModel
+from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.rules import read
 from tests.unit.operator.api.mistakes import BAD, Json
 from tests.unit.operator.api.objects import RELEASES, SOURCE, deployment, wanted_set
@@ -89,3 +95,20 @@ def test_images_that_their_makers_name_otherwise_are_named() -> None:
     assert (
         read(deployment(source=source, network={"plugin": "routes"}, addons=addons, variables=named), RELEASES)[1] == []
     )
+
+
+def rules_in(model: type[ApiModel]) -> Iterator[Cel]:
+    """Yield the rules of a model and of all models inside of it."""
+    yield from model.cel
+    for field in model.model_fields.values():
+        kinds = (field.annotation, *get_args(field.annotation))
+        for inner in kinds:
+            if isinstance(inner, type) and issubclass(inner, ApiModel):
+                yield from rules_in(inner)
+
+
+def test_every_rule_of_the_definition_that_is_not_about_a_change_is_judged_here_too() -> None:
+    rules = list(rules_in(ClusterDeployment))
+    assert len(rules) > 15
+    assert [rule.message for rule in rules if rule.holds is None and "oldSelf" not in rule.rule] == []
+    assert [rule.message for rule in rules if rule.holds is not None and "oldSelf" in rule.rule] == []

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from harness.kube.client import Cluster
-from harness.operator.api.defaults import defaulted, filled
 from harness.operator.context import OperatorContext, OperatorOptions
 from harness.operator.controllers.cluster_view import ClusterLooks, DeclaredView
-from tests.unit.operator.api.objects import deployment, machine
+from tests.unit.operator.api.objects import defaulted, deployment, filled, machine
 
 Json = dict[str, Any]
 UID = "uid-of-guest"

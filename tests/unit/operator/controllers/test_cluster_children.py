@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.operator.api.defaults import defaulted
 from harness.operator.controllers.cluster_children import cluster_object, machine_sets
+from tests.unit.operator.api.objects import defaulted
 from tests.unit.operator.controllers.looks import UID, declared
 
 

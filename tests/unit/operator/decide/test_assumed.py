@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from harness.operator.api.clusterdeployment import ClusterDeployment
-from harness.operator.api.defaults import defaulted
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.decide.assumed import claimed, invented
-from tests.unit.operator.api.objects import deployment, machine, wanted_set
+from tests.unit.operator.api.objects import defaulted, deployment, machine, wanted_set
 
 CP = wanted_set("cp", "control-plane", pool={"selector": {"matchLabels": {"rack": "a"}}})
 ANY = wanted_set("w", "worker", replicas=2, pool={})

@@ -7,7 +7,6 @@ from typing import Any
 
 from harness.kube.objects import stamp
 from harness.operator.api.cluster import AppliedState, CurrentOperation, PastOperation
-from harness.operator.api.defaults import defaulted
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.decide.desired import Desired, desired
 from harness.operator.decide.observed import Observed
@@ -15,6 +14,7 @@ from harness.operator.decide.operations import Verdict, next_operation
 from harness.operator.decide.releases import load_releases
 from harness.operator.decide.waits import Wait
 from tests.unit.operator.api import objects
+from tests.unit.operator.api.objects import defaulted
 
 NOW = datetime(2026, 11, 23, 12, 0, 0, tzinfo=UTC)
 UID = "7d3a"

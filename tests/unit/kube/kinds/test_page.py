@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from harness.kube.kinds.page import BEGIN, END, with_fields
 from harness.operator.api.crds import crds
-from harness.operator.api.page import BEGIN, END, with_fields
 from tests.unit.pages import ROOT
 
 PAGE = (ROOT / "docs" / "operator.md").read_text(encoding="utf-8")
@@ -25,7 +25,7 @@ def leaves(schema: dict[str, Any]) -> Iterator[str]:
 
 
 def test_the_tables_are_those_of_the_definitions() -> None:
-    assert with_fields(PAGE) == PAGE, "run `vmatrix operator crds --write`"
+    assert with_fields(PAGE, crds()) == PAGE, "run `vmatrix operator crds --write`"
 
 
 @pytest.mark.parametrize("crd", crds(), ids=lambda crd: crd["spec"]["names"]["kind"])
@@ -41,11 +41,11 @@ def test_every_field_of_a_kind_is_in_its_tables(crd: dict[str, Any]) -> None:
 
 def test_what_stood_between_the_marks_is_replaced_and_the_rest_is_kept() -> None:
     begin = BEGIN.format("MachineSet")
-    made = with_fields(f"before\n{begin}old\n{END}\nafter\n")
+    made = with_fields(f"before\n{begin}old\n{END}\nafter\n", crds())
     assert made.startswith(f"before\n{begin}`spec`:\n")
     assert made.endswith(f"|\n{END}\nafter\n")
     assert "old\n" not in made
-    assert with_fields(made) == made
+    assert with_fields(made, crds()) == made
 
 
 def test_a_row_has_the_default_and_the_choices() -> None:

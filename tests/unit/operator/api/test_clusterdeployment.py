@@ -9,9 +9,8 @@ import yaml
 from pydantic import ValidationError
 
 from harness.operator.api.components import KubeProxySettings
-from harness.operator.api.defaults import defaulted, filled
 from harness.operator.api.network import ClusterNetwork
-from tests.unit.operator.api.objects import SOURCE, deployment, machine
+from tests.unit.operator.api.objects import SOURCE, defaulted, deployment, filled, machine
 from tests.unit.pages import ROOT
 
 VARIABLES = ROOT / "playbooks" / "group_vars" / "all"

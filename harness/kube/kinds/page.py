@@ -1,4 +1,4 @@
-"""The fields of all kinds as tables for docs/operator.md, made from the definitions.
+"""The fields of kinds as tables for a page of documentation, made from their definitions.
 
 A table's rows are what a person may write or read: every field with its default and its meaning. The fields of an
 object inside of the spec have a table of their own.
@@ -7,20 +7,19 @@ object inside of the spec have a table of their own.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from harness.kube.client import Json
-from harness.operator.api.base import Schema
-from harness.operator.api.crds import crds
+from harness.kube.failures import Json
+from harness.kube.kinds.cel import Schema
 
 BEGIN, END = "<!-- fields: {} -->\n", "<!-- end of fields -->"
 MOST_CHOICES = 4  # that fit into a line; the text around the table tells of more
 HEADS = {"spec": "| field | default | meaning |\n|---|---|---|", "status": "| field | meaning |\n|---|---|"}
 
 
-def with_fields(page: str) -> str:
+def with_fields(page: str, crds: Iterable[Json]) -> str:
     """Return a page with the tables between its marks made again from the definitions."""
-    for crd in crds():
+    for crd in crds:
         begin = BEGIN.format(crd["spec"]["names"]["kind"])
         before, found, after = page.partition(begin)
         if found:

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from harness.operator.api.defaults import defaulted
-from harness.operator.api.form import mistakes_of_form, path_of
-from tests.unit.operator.api.objects import deployment, wanted_set
+from harness.kube.kinds.form import mistakes_of_form, path_of
+from tests.unit.operator.api.objects import defaulted, deployment, wanted_set
 
 Json = dict[str, Any]
 
@@ -45,5 +44,5 @@ def test_an_object_without_a_spec_is_told_to_have_one(obj: Json) -> None:
 
 def test_paths_are_written_as_the_api_server_does() -> None:
     assert path_of("spec", "machineSets", 0, ".roles") == "spec.machineSets[0].roles"
-    assert path_of("", ".metadata.name") == "metadata.name"
-    assert path_of("spec.network", "") == "spec.network"
+    assert path_of(".metadata.name") == "metadata.name"
+    assert path_of("spec", "network", "") == "spec.network"

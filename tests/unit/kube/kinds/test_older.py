@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from harness.kube.kinds.older import lacking
 from harness.operator.api.crds import DIGEST, crds
-from harness.operator.api.older import lacking
 
 Json = dict[str, Any]
 OURS = crds()[0]

@@ -11,7 +11,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from harness.operator.api.base import VALIDATIONS, Schema
+from harness.kube.kinds.cel import Schema
+from harness.kube.kinds.models import VALIDATIONS
 
 KEPT = (
     *("type", "description", "default", "enum", "pattern", "format", "minimum", "maximum", "minLength", "maxLength"),

@@ -1,0 +1,97 @@
+"""What the models of kinds are made of: their base classes, and fields with what only a schema says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, JsonValue
+from pydantic.alias_generators import to_camel
+from pydantic_core import CoreSchema
+
+from harness.kube.kinds.cel import Cel, Schema
+
+VALIDATIONS = "x-kubernetes-validations"
+Place = tuple[str | int, ...]  # of a field inside of a model
+
+
+class ApiModel(BaseModel):
+    """Frozen, strict about unknown keys, with names in camelCase as in every Kubernetes API."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True, allow_inf_nan=False
+    )
+    cel: ClassVar[tuple[Cel, ...]] = ()
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> Schema:
+        """Return the JSON Schema with the rules in it."""
+        made = handler.resolve_ref_schema(handler(core))
+        if cls.cel:
+            made[VALIDATIONS] = [rule.schema() for rule in cls.cel]
+        return made
+
+    def broken(self, place: Place = (), *, creating: bool) -> Iterator[tuple[Place, Cel]]:
+        """Yield the rules that do not hold, of this model and of those inside of it, each with its model's place.
+
+        Args:
+            creating: whether rules for new objects count.
+        """
+        for rule in self.cel:
+            if rule.holds is not None and (creating or not rule.creating) and not rule.holds(self):
+                yield place, rule
+        for name, field in type(self).model_fields.items():
+            value, inside = getattr(self, name), (*place, field.alias or name)
+            parts = {(*inside, number): one for number, one in enumerate(value)} if isinstance(value, tuple) else {}
+            for where, one in {inside: value, **parts}.items():
+                if isinstance(one, ApiModel):
+                    yield from one.broken(where, creating=creating)
+
+
+class StatusModel(ApiModel):
+    """What controllers write; unknown keys are left out, because a newer manager may have written more."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class Metadata(StatusModel):
+    """Metadata as far as controllers decide by it."""
+
+    name: str
+    namespace: str = "default"
+    uid: str = ""
+    generation: int = 0
+    labels: dict[str, str] = Field(default_factory=dict)
+    annotations: dict[str, str] = Field(default_factory=dict)
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+
+
+class ObjectModel(ApiModel):
+    """A whole object of a kind."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: Metadata
+
+
+def part(model: type[BaseModel], description: str) -> Any:
+    """Return the field of an object with defaults of its own, all of which stand in the schema.
+
+    The API server checks a default by the rules of the object as it stands, before it fills in what is missing.
+    """
+    whole = model().model_dump(mode="json", by_alias=True, exclude_none=True)
+    return Field(default_factory=model, description=description, json_schema_extra={"default": whole})
+
+
+def listed(description: str, *, key: str | None = None, **limits: Any) -> Any:
+    """Return the field of a list: of objects by their `key`, or of different values without one."""
+    of_objects: dict[str, JsonValue] = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
+    return Field(
+        description=description, json_schema_extra=of_objects if key else {"x-kubernetes-list-type": "set"}, **limits
+    )
+
+
+def mapped(description: str, **limits: Any) -> Any:
+    """Return the field of a map that is empty by default, in the schema, too."""
+    return Field(default_factory=dict, description=description, json_schema_extra={"default": {}}, **limits)
