@@ -1,4 +1,4 @@
-"""A pod's own service account as a kubeconfig: what a job in a cluster has without anybody giving it one.
+"""What a program in a pod knows without being told: a kubeconfig of its service account, its namespace, its image.
 
 https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/#directly-accessing-the-rest-api
 """
@@ -10,9 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness.files import write_atomically
+from harness.kube.client import Cluster
 from harness.kube.failures import Json
+from harness.kube.objects import dig
+from harness.kube.resources import POD
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+POD_NAME, POD_NAMESPACE = "POD_NAME", "POD_NAMESPACE"  # from the downward API
 HOST, PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 
 
@@ -46,8 +50,20 @@ def own_namespace(environment: Mapping[str, str], account: Path = ACCOUNT) -> st
     """Return the namespace of the pod that this process runs in, "" outside of one."""
     if not environment.get(HOST):
         return ""
-    told, namespace = environment.get("POD_NAMESPACE", ""), account / "namespace"
+    told, namespace = environment.get(POD_NAMESPACE, ""), account / "namespace"
     return told or (namespace.read_text(encoding="utf-8").strip() if namespace.is_file() else "")
+
+
+def own_image(cluster: Cluster, environment: Mapping[str, str]) -> str:
+    """Return the image of the first container of this process's pod; "" outside of one.
+
+    A manifest cannot say it: whoever replaces the image of a Deployment, as kustomize does, replaces it in one place.
+    """
+    name, namespace = environment.get(POD_NAME, ""), environment.get(POD_NAMESPACE, "")
+    if not name or not namespace:
+        return ""
+    containers = dig(cluster.get(POD, name, namespace) or {}, "spec", "containers") or [{}]
+    return str(containers[0].get("image", ""))
 
 
 def config_of(cluster: Mapping[str, str], user: Mapping[str, str], *, namespace: str = "default") -> Json:

@@ -12,10 +12,11 @@ from harness.kube.resources import DEPLOYMENT
 from harness.kube.restricted import container_security, pod_security
 from harness.operator.execute.pod import TEMPORARY, USER
 from harness.operator.manager import HEALTH_PORT
-from harness.operator.roles import LABELS
 
+NAME = "vmatrix-operator"
+LABELS = {"app.kubernetes.io/name": NAME}
 PART = "app.kubernetes.io/component"
-GRACE_SECONDS = 30  # from SIGTERM to SIGKILL: process.END_SECONDS, and what Python takes
+GRACE_SECONDS = 30  # from SIGTERM to SIGKILL: registry.END_SECONDS, and what Python takes
 PROBE_SECONDS = 10  # between two looks; a manager that sees nothing any more is started anew after three
 FIRST_SECONDS = 1  # between two looks until it answers: everything waits for it, and its first look follows at once
 READY_SECONDS = 5  # between two looks whether it is ready

@@ -9,21 +9,18 @@ import signal
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.errors import BadInput
 from harness.kube.client import Cluster
-from harness.kube.in_cluster import in_cluster_kubeconfig, own_namespace
+from harness.kube.health import Health, health_served
+from harness.kube.in_cluster import in_cluster_kubeconfig, own_image, own_namespace
 from harness.kube.leader import LEASE_SECONDS, Leadership, LeaseTimes
 from harness.operator.api.crds import REMEDY, crds_older
 from harness.operator.context import OperatorContext, OperatorOptions
-from harness.operator.health import Health, serve_health
-from harness.operator.own_image import own_image
-from harness.operator.process import start, stop
-from harness.operator.registry import NAMES, Part, chosen
+from harness.operator.registry import NAMES, Part, chosen, start, stop
 from harness.until import Deadline, until
 
 log = logging.getLogger(__name__)
@@ -69,7 +66,9 @@ def run(settings: ManagerSettings, environment: Mapping[str, str] = os.environ) 
         times = LeaseTimes.lasting(settings.lease_seconds)
         leadership = Leadership(context.cluster, home, lease_name(parts), identity(), times=times)
         working = threading.Event()
-        with _healthy(context, settings.health_port, working):
+        hint = "choose another: --health-port"
+        with health_served(_health(context, working), settings.health_port, hint=hint) as port:
+            log.info("health on port %d", port)
             _work(context, parts, leadership, working)
 
 
@@ -129,9 +128,8 @@ def identity() -> str:
     return f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
 
 
-@contextmanager
-def _healthy(context: OperatorContext, port: int, working: threading.Event) -> Iterator[None]:
-    """Answer probes meanwhile. A manager that waits for the Lease is ready: it can take over."""
+def _health(context: OperatorContext, working: threading.Event) -> Health:
+    """Return what probes are told. A manager that waits for the Lease is ready: it can take over."""
 
     def ails() -> str:
         deaf = context.informers.deaf()
@@ -140,13 +138,4 @@ def _healthy(context: OperatorContext, port: int, working: threading.Event) -> I
     def waits() -> str:
         return "waiting for the first lists" if context.controllers and not working.is_set() else ""
 
-    def metrics() -> str:
-        return context.metrics.text(context.controllers, leading=working.is_set())
-
-    server = serve_health(Health(ails, waits, metrics), port)
-    log.info("health on port %d", server.server_address[1])
-    try:
-        yield
-    finally:
-        server.shutdown()
-        server.server_close()
+    return Health(ails, waits, lambda: context.metrics.text(context.controllers, leading=working.is_set()))

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from harness.infra.cluster.rights import Right
+from harness.infra.cluster.roles import binding, role
 from harness.kube.failures import Json
 from harness.kube.kinds.definition import as_yaml
 from harness.kube.resources import SERVICE_ACCOUNT
 from harness.operator import rights
 from harness.operator.api import crds
-from harness.operator.deployment import deployment
-from harness.operator.registry import PARTS, Part
-from harness.operator.roles import LABELS, NAME, binding, role
+from harness.operator.deployment import LABELS, NAME, deployment
+from harness.operator.registry import PARTS
 
 HEADER = "# Written by `vmatrix operator manifests --write` from harness/operator. Do not edit.\n"
 NAMESPACE, IMAGE = NAME, "vmatrix"  # in deploy/operator; kustomize replaces both
@@ -36,45 +37,34 @@ class Installation:
 
     def files(self) -> dict[str, list[Json]]:
         """Return the objects by the file that they are in, without the definitions."""
-        return {
-            "rbac/accounts.yml": [self._account(name) for name in self._accounts],
-            "rbac/manager.yml": self._manager(),
-            **{f"rbac/{part.name}.yml": self._controller(part) for part in PARTS},
-            "manager.yml": [self._deployment(name) for name in self._accounts],
+        # The managers by the names of their accounts, with the controllers that each runs; none: all.
+        managers = {f"{NAME}-{part.name}": (part.name,) for part in PARTS} if self.apart else {NAME: ()}
+        where = None if self.everywhere else self.namespace
+        made = {
+            "rbac/accounts.yml": [SERVICE_ACCOUNT.manifest(name, self.namespace, labels=LABELS) for name in managers],
+            "rbac/manager.yml": [
+                *self._granted("manager", rights.MANAGER, managers, self.namespace),
+                *self._granted("definitions", rights.DEFINITIONS, managers, None),
+            ],
         }
+        for part in PARTS:
+            accounts = [account for account, runs in managers.items() if part.name in runs or not runs]
+            made[f"rbac/{part.name}.yml"] = self._granted(part.name, rights.rights_of(part), accounts, where)
+        made["manager.yml"] = [
+            deployment(name, self.namespace, self.image, controllers=runs, everywhere=self.everywhere)
+            for name, runs in managers.items()
+        ]
+        return made
 
     def objects(self) -> list[Json]:
         """Return all objects in the order in which they are applied."""
         return [*crds.crds(), *(body for bodies in self.files().values() for body in bodies)]
 
-    @property
-    def _accounts(self) -> dict[str, tuple[str, ...]]:
-        """Return the managers by the names of their accounts, with the controllers that each runs (none: all)."""
-        return {_name(part.name): (part.name,) for part in PARTS} if self.apart else {NAME: ()}
-
-    def _account(self, name: str) -> Json:
-        return SERVICE_ACCOUNT.manifest(name, self.namespace, labels=LABELS)
-
-    def _deployment(self, name: str) -> Json:
-        controllers = self._accounts[name]
-        return deployment(name, self.namespace, self.image, controllers=controllers, everywhere=self.everywhere)
-
-    def _manager(self) -> list[Json]:
-        """Return what every manager may do: in its own namespace, and of definitions."""
-        definitions, own = _name("definitions"), _name("manager")
-        bound = definitions if self.namespace == NAMESPACE else f"{definitions}-{self.namespace}"
-        return [
-            role(own, rights.MANAGER, self.namespace),
-            binding(own, own, self._accounts, self.namespace, self.namespace),
-            role(definitions, rights.DEFINITIONS, None),
-            binding(bound, definitions, self._accounts, self.namespace, None),
-        ]
-
-    def _controller(self, part: Part) -> list[Json]:
-        name, where = _name(part.name), None if self.everywhere else self.namespace
-        accounts = [account for account, parts in self._accounts.items() if part.name in parts or not parts]
+    def _granted(self, about: str, given: Iterable[Right], accounts: Iterable[str], where: str | None) -> list[Json]:
+        """Return a role and its binding: in a namespace, or in all (None), where other operators may have theirs."""
+        name = f"{NAME}-{about}"
         bound = name if where or self.namespace == NAMESPACE else f"{name}-{self.namespace}"
-        return [role(name, rights.rights_of(part), where), binding(bound, name, accounts, self.namespace, where)]
+        return [role(name, given, where, LABELS), binding(bound, name, accounts, self.namespace, where, LABELS)]
 
 
 def text(objects: Iterable[Json]) -> str:
@@ -82,25 +72,15 @@ def text(objects: Iterable[Json]) -> str:
     return "---\n".join(map(as_yaml, objects))
 
 
-def kustomization() -> str:
-    """Return deploy/operator/kustomization.yaml: all files, in a namespace of their own."""
-    files = [*(f"crds/{name}" for name in crds.files()), "namespace.yml", *Installation().files()]
-    image = {"name": IMAGE, "newName": IMAGE, "newTag": "latest"}
-    body = {
+def committed() -> dict[str, str]:
+    """Return the files of deploy/operator besides the definitions, the namespace and the samples."""
+    files = Installation().files()
+    kustomization = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
         "namespace": NAMESPACE,
-        "resources": files,
-        "images": [image],
+        "resources": [*(f"crds/{name}" for name in crds.files()), "namespace.yml", *files],
+        "images": [{"name": IMAGE, "newName": IMAGE, "newTag": "latest"}],
     }
-    return text([body])
-
-
-def committed() -> dict[str, str]:
-    """Return the files of deploy/operator besides the definitions, the namespace and the samples."""
-    made = {name: HEADER + text(bodies) for name, bodies in Installation().files().items()}
-    return {**made, "kustomization.yaml": HEADER + kustomization()}
-
-
-def _name(part: str) -> str:
-    return f"{NAME}-{part}"
+    made = {**files, "kustomization.yaml": [kustomization]}
+    return {name: HEADER + text(bodies) for name, bodies in made.items()}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 
 from harness.kube.reconcile import Controller
 
@@ -28,31 +28,22 @@ class Metrics:
 
     def text(self, controllers: Iterable[Controller], *, leading: bool) -> str:
         """Return everything in Prometheus' text format; `leading`: whether this manager is the one that works."""
-        known = list(controllers)
+        known = {f'{{controller="{one.name}"}}': one for one in controllers}
         with self._lock:
-            ended = sorted(self._ended.items())
-        lines = [
-            *_family(
-                "leading", "gauge", "whether this manager works (1) or waits for its Lease (0)", [("", int(leading))]
-            ),
-            *_family("reconciles_total", "counter", "looks at objects", [(_by(c), c.reconciles) for c in known]),
-            *_family("errors_total", "counter", "looks that failed", [(_by(c), c.errors) for c in known]),
-            *_family("queue_length", "gauge", "objects to look at", [(_by(c), len(c.queue)) for c in known]),
-            *_family("operations_total", "counter", "operations that ended", [(_what(*k), n) for k, n in ended]),
-        ]
-        return "\n".join(lines) + "\n"
+            ended = {f'{{operation="{what}",outcome="{how}"}}': n for (what, how), n in sorted(self._ended.items())}
+        return "".join(
+            (
+                _family("leading gauge", "whether this manager works (1) or waits for its Lease (0)", {"": leading}),
+                _family("reconciles_total counter", "looks at objects", {by: c.reconciles for by, c in known.items()}),
+                _family("errors_total counter", "looks that failed", {by: c.errors for by, c in known.items()}),
+                _family("queue_length gauge", "objects to look at", {by: len(c.queue) for by, c in known.items()}),
+                _family("operations_total counter", "operations that ended", ended),
+            )
+        )
 
 
-def _family(name: str, kind: str, text: str, samples: Iterable[tuple[str, int]]) -> Iterator[str]:
-    yield f"# HELP {PREFIX}_{name} {text}"
-    yield f"# TYPE {PREFIX}_{name} {kind}"
-    for labels, value in samples:
-        yield f"{PREFIX}_{name}{labels} {value}"
-
-
-def _by(controller: Controller) -> str:
-    return f'{{controller="{controller.name}"}}'
-
-
-def _what(operation: str, outcome: str) -> str:
-    return f'{{operation="{operation}",outcome="{outcome}"}}'
+def _family(name_and_kind: str, text: str, samples: Mapping[str, int | bool]) -> str:
+    """Return the lines of one metric, whose samples are named by their labels."""
+    name = f"{PREFIX}_{name_and_kind.partition(' ')[0]}"
+    lines = [f"# HELP {name} {text}", f"# TYPE {PREFIX}_{name_and_kind}"]
+    return "\n".join([*lines, *(f"{name}{labels} {value:d}" for labels, value in samples.items())]) + "\n"

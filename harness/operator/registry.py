@@ -1,72 +1,47 @@
-"""The controllers of the operator as data: where each lies, what it watches, what it writes.
+"""The controllers of the operator as data: what each watches, what it writes; and how they start and end.
 
-`--controllers` chooses from these names. A name whose module is not there is a mistake in this list.
+`--controllers` chooses from these names. Each is the name of a module in harness/operator/controllers.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Protocol, cast
 
 from harness.errors import BadInput
 from harness.kube.resources import CONFIG_MAP, EVENT, JOB, POD, ROLE, ROLE_BINDING, SECRET, SERVICE_ACCOUNT, Resource
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext
+from harness.until import Deadline
 
-
-class ControllerModule(Protocol):
-    """What a controller's module has."""
-
-    def start(self, context: OperatorContext) -> None:
-        """Ask for informers, subscribe to them, and hand controllers to `context.run`."""
+log = logging.getLogger(__name__)
+END_SECONDS = 20.0  # for looks under way to end: of the 30 s that a pod has by default
 
 
 @dataclass(frozen=True)
 class Part:
-    """One controller: kinds that it watches through informers, kinds that it writes (their status included)."""
+    """One controller: kinds that it watches through informers, kinds that it writes (their status included).
+
+    Its module has `start(context)`, which asks for informers, subscribes to them, and hands controllers to the context.
+    """
 
     name: str
-    module: str
     watches: tuple[Resource, ...]
     writes: tuple[Resource, ...]
 
-    def load(self) -> ControllerModule:
-        """Return the controller's module."""
-        return cast(ControllerModule, import_module(self.module))
 
-
-ROOM = "harness.operator.controllers"
+OURS = (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET, MACHINE)
 EXECUTION = (SERVICE_ACCOUNT, ROLE, ROLE_BINDING, SECRET, CONFIG_MAP, JOB)
 PARTS = (
-    Part(
-        "clusterdeployment",
-        f"{ROOM}.clusterdeployment",
-        (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET, MACHINE, JOB, POD),
-        (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET),
-    ),
-    Part(
-        "machineset",
-        f"{ROOM}.machineset",
-        (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET, MACHINE),
-        (MACHINE_SET, MACHINE, EVENT),
-    ),
-    Part("claims", f"{ROOM}.claims", (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE), (MACHINE, EVENT)),
-    Part("machine", f"{ROOM}.machine", (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET, MACHINE), (MACHINE, EVENT)),
-    Part("nodehealth", f"{ROOM}.nodehealth", (CLUSTER, MACHINE), (MACHINE,)),
-    Part(
-        "clusterinstall",
-        f"{ROOM}.clusterinstall",
-        (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET, MACHINE, JOB, POD),
-        (CLUSTER, *EXECUTION, EVENT),
-    ),
-    Part(
-        "executions",
-        f"{ROOM}.executions",
-        (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET, MACHINE, JOB, POD),
-        (CLUSTER, JOB, CONFIG_MAP, SECRET, EVENT),
-    ),
+    Part("clusterdeployment", (*OURS, JOB, POD), (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET)),
+    Part("machineset", OURS, (MACHINE_SET, MACHINE, EVENT)),
+    Part("claims", (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE), (MACHINE, EVENT)),
+    Part("machine", OURS, (MACHINE, EVENT)),
+    Part("nodehealth", (CLUSTER, MACHINE), (MACHINE,)),
+    Part("clusterinstall", (*OURS, JOB, POD), (CLUSTER, *EXECUTION, EVENT)),
+    Part("executions", (*OURS, JOB, POD), (CLUSTER, JOB, CONFIG_MAP, SECRET, EVENT)),
 )
 NAMES = tuple(part.name for part in PARTS)
 
@@ -82,3 +57,36 @@ def chosen(names: Iterable[str] = ()) -> tuple[Part, ...]:
     if unknown:
         raise BadInput(f"no controller is named {', '.join(unknown)}", hint=f"there are: {', '.join(NAMES)}")
     return tuple(part for part in PARTS if part.name in wanted)
+
+
+def start(context: OperatorContext, parts: Iterable[Part]) -> None:
+    """Start controllers; return once each kind that they read had its first list, and they work.
+
+    Raises:
+        TimedOut: the API did not list a kind in time.
+    """
+    for part in parts:
+        import_module(f"harness.operator.controllers.{part.name}").start(context)
+    context.informers.start()
+    context.informers.wait(context.options.stretch)
+    for controller in context.controllers:
+        controller.start()
+    log.info("controllers work: %s", ", ".join(controller.name for controller in context.controllers))
+
+
+def stop(context: OperatorContext) -> bool:
+    """Let controllers end after what they are doing, and stop watching; tell whether all of them ended in time.
+
+    It can be called twice.
+    """
+    context.stopping.set()
+    for controller in context.controllers:
+        controller.stop()
+    while context.stoppers:
+        context.stoppers.pop()()
+    context.informers.stop()
+    deadline = Deadline.after(END_SECONDS)
+    late = [one.name for one in context.controllers if not one.join(deadline.remaining())]
+    if late:
+        log.warning("still at work after %.0f s: %s", END_SECONDS, ", ".join(late))
+    return not late

@@ -10,20 +10,9 @@ from collections.abc import Mapping
 
 from harness.infra.cluster.rights import Right
 from harness.kube.portforward import PORT_FORWARD
-from harness.kube.resources import (
-    CONFIG_MAP,
-    CRD,
-    EVENT,
-    JOB,
-    LEASE,
-    POD,
-    ROLE,
-    ROLE_BINDING,
-    SECRET,
-    SERVICE_ACCOUNT,
-)
+from harness.kube.resources import CONFIG_MAP, CRD, EVENT, JOB, LEASE, POD, ROLE, ROLE_BINDING, SECRET, SERVICE_ACCOUNT
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, GROUP, MACHINE, MACHINE_SET
-from harness.operator.registry import Part
+from harness.operator.registry import OURS, Part
 
 WATCH = ("list", "watch")
 STATUS, FINALIZERS = "status", "finalizers"
@@ -36,14 +25,8 @@ MANAGER = (
     Right(POD, ("get",), "executors have the image of the manager's own pod"),
 )
 # Of every manager, everywhere.
-DEFINITIONS = (
-    Right(
-        CRD,
-        ("get",),
-        "a manager does not work with definitions that are older than itself",
-        names=tuple(f"{kind.plural}.{GROUP}" for kind in (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET, MACHINE)),
-    ),
-)
+_OURS = tuple(f"{kind.plural}.{GROUP}" for kind in OURS)
+DEFINITIONS = (Right(CRD, ("get",), "a manager does not work with definitions older than itself", names=_OURS),)
 # Of controllers that write events.
 EVENTS = (Right(EVENT, ("create", "get", "patch"), "events say what was done, and how often"),)
 # Of the executors: what the role of each allows, of its own objects only (`execute.objects`).

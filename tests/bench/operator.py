@@ -19,8 +19,7 @@ from harness.operator.api.crds import crds
 from harness.operator.api.resources import CLUSTER_DEPLOYMENT, MACHINE
 from harness.operator.context import OperatorContext, OperatorOptions
 from harness.operator.manager import LEASE_NAME, identity
-from harness.operator.process import start, stop
-from harness.operator.registry import chosen
+from harness.operator.registry import chosen, start, stop
 from harness.until import Deadline, NotYet, until
 from tests.bench.figures import Ledger
 from tests.bench.ground import Ground

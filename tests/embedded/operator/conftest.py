@@ -22,8 +22,7 @@ from harness.operator.api.crds import crds
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext, OperatorOptions
 from harness.operator.controllers import machine
-from harness.operator.process import start, stop
-from harness.operator.registry import chosen
+from harness.operator.registry import chosen, start, stop
 from harness.until import Deadline, NotYet, until
 from tests.embedded.operator.declared import Declared
 from tests.embedded.operator.logins import PlayedLogins

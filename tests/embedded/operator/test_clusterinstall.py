@@ -15,7 +15,7 @@ from harness.kube.objects import dig
 from harness.kube.resources import CONFIG_MAP, POD
 from harness.operator.api.resources import CLUSTER, MACHINE
 from harness.operator.context import OperatorContext, OperatorOptions
-from harness.operator.process import stop
+from harness.operator.registry import stop
 from harness.until import NotYet
 from tests.embedded.operator.conftest import StartManager
 from tests.embedded.operator.recorded import Asked, RecordedCluster

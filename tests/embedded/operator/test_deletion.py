@@ -9,7 +9,7 @@ from harness.kube.objects import dig
 from harness.kube.resources import JOB, SECRET
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE
 from harness.operator.context import OperatorContext
-from harness.operator.process import stop
+from harness.operator.registry import stop
 from harness.until import NotYet
 from tests.embedded.operator.conftest import StartManager
 from tests.embedded.operator.world import MINE, NAME, OPTIONS, SUCCEEDED, World, failed

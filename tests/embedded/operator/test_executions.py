@@ -18,7 +18,7 @@ from harness.operator.controllers.execution_end import ended_at
 from harness.operator.execute import logs
 from harness.operator.execute.progress import annotate
 from harness.operator.execute.termination import Termination
-from harness.operator.process import stop
+from harness.operator.registry import stop
 from harness.until import NotYet
 from tests.embedded.operator.conftest import StartManager
 from tests.embedded.operator.world import KUBECONFIG, MINE, NAME, OPTIONS, SUCCEEDED, World, failed

@@ -10,7 +10,7 @@ from harness.operator.api.resources import MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.machine_status import StatusOfMachines
 from harness.operator.controllers.probe import ProbeTrouble, TroubleReason
-from harness.operator.process import stop
+from harness.operator.registry import stop
 from tests.embedded.operator.conftest import StartManager
 from tests.embedded.operator.declared import Declared
 from tests.embedded.operator.logins import PlayedLogins, bare

@@ -32,8 +32,7 @@ from harness.operator.controllers.probe import Outcome
 from harness.operator.execute.inputs import state_name
 from harness.operator.manager import LEASE_NAME
 from harness.operator.manifests import Installation, text
-from harness.operator.process import start, stop
-from harness.operator.registry import NAMES, PARTS, Part
+from harness.operator.registry import NAMES, PARTS, Part, start, stop
 from harness.until import Deadline, NotYet, until
 from tests.embedded.operator.declared import Declared
 from tests.embedded.operator.logins import PlayedLogins

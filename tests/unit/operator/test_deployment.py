@@ -6,7 +6,7 @@ from typing import Any
 
 from harness.operator.deployment import GRACE_SECONDS, deployment
 from harness.operator.manager import HEALTH_PORT
-from harness.operator.process import END_SECONDS
+from harness.operator.registry import END_SECONDS
 
 
 def pod(*controllers: str, everywhere: bool = False) -> dict[str, Any]:

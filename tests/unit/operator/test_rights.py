@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from harness.infra.cluster.rights import Right
+from harness.infra.cluster.roles import rules
 from harness.kube.portforward import PORT_FORWARD
 from harness.kube.resources import CONFIG_MAP, JOB, SECRET
 from harness.operator import rights
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE_SET
 from harness.operator.execute.objects import rules_of
 from harness.operator.registry import NAMES, PARTS
-from harness.operator.roles import rules
 from tests.unit.operator.execute.operations import execution, host
 
 

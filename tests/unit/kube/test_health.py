@@ -1,4 +1,4 @@
-"""What a manager answers to probes."""
+"""What a program in a pod answers to probes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from harness.errors import BadInput
-from harness.operator.health import Health, serve_health
+from harness.kube.health import Health, health_served
 
 SECONDS = 60.0
 
@@ -18,13 +18,8 @@ class Patient:
     """A process whose state the test decides."""
 
     def __init__(self) -> None:
-        self.trouble, self.waiting = "", ""
-        health = Health(lambda: self.trouble, lambda: self.waiting, lambda: "some_metric 1\n")
-        self.server = serve_health(health, 0, "127.0.0.1")
-
-    @property
-    def port(self) -> int:
-        return int(self.server.server_address[1])
+        self.trouble, self.waiting, self.port = "", "", 0
+        self.health = Health(lambda: self.trouble, lambda: self.waiting, lambda: "some_metric 1\n")
 
     def ask(self, path: str) -> tuple[int, str]:
         try:
@@ -38,9 +33,8 @@ class Patient:
 @pytest.fixture
 def patient() -> Iterator[Patient]:
     made = Patient()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
+    with health_served(made.health, 0, "127.0.0.1", hint="--another-port") as made.port:
+        yield made
 
 
 def test_process_that_works_is_healthy_and_ready(patient: Patient) -> None:
@@ -64,6 +58,7 @@ def test_metrics_are_plain_text_and_other_paths_are_not_there(patient: Patient) 
 
 
 def test_port_that_is_taken_is_refused(patient: Patient) -> None:
-    with pytest.raises(BadInput, match=f"cannot listen on port {patient.port}") as refused:
-        serve_health(Health(str, str, str), patient.port, "127.0.0.1")
-    assert "--health-port" in refused.value.hint
+    taken = health_served(Health(str, str, str), patient.port, "127.0.0.1", hint="--another-port")
+    with pytest.raises(BadInput, match=f"cannot listen on port {patient.port}") as refused, taken:
+        pass
+    assert "--another-port" in refused.value.hint

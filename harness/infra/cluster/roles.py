@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from harness.infra.cluster.rights import Right
 from harness.kube.failures import Json
-from harness.kube.resources import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, RBAC, ROLE, ROLE_BINDING, Resource
+from harness.kube.resources import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, RBAC, ROLE, ROLE_BINDING
 
-NAME = "vmatrix-operator"
-LABELS = {"app.kubernetes.io/name": NAME}
+Labels = Mapping[str, str]
 
 
 def rules(rights: Iterable[Right]) -> list[Json]:
@@ -29,26 +28,21 @@ def rules(rights: Iterable[Right]) -> list[Json]:
     ]
 
 
-def role(name: str, rights: Iterable[Right], namespace: str | None) -> Json:
+def role(name: str, rights: Iterable[Right], namespace: str | None, labels: Labels) -> Json:
     """Return a Role in a namespace, or a ClusterRole without one."""
-    return _object(ROLE if namespace else CLUSTER_ROLE, name, namespace, rules=rules(rights))
+    kind = ROLE if namespace else CLUSTER_ROLE
+    return kind.manifest(name, namespace or "", labels=labels, rules=rules(rights))
 
 
-def binding(name: str, role_name: str, accounts: Iterable[str], home: str, namespace: str | None) -> Json:
-    """Return the binding of a role to service accounts of the namespace `home`, of the role's own kind and name.
+def binding(
+    name: str, role_name: str, accounts: Iterable[str], home: str, namespace: str | None, labels: Labels
+) -> Json:
+    """Return the binding of a role to service accounts of the namespace `home`, of the role's own kind.
 
     Args:
         namespace: the role's; None for a ClusterRole.
     """
     kind, of = (ROLE_BINDING, ROLE) if namespace else (CLUSTER_ROLE_BINDING, CLUSTER_ROLE)
-    return _object(
-        kind,
-        name,
-        namespace,
-        roleRef={"apiGroup": RBAC, "kind": of.kind, "name": role_name},
-        subjects=[{"kind": "ServiceAccount", "name": account, "namespace": home} for account in accounts],
-    )
-
-
-def _object(kind: Resource, name: str, namespace: str | None, **content: object) -> Json:
-    return kind.manifest(name, namespace or "", labels=LABELS, **content)
+    to = {"apiGroup": RBAC, "kind": of.kind, "name": role_name}
+    subjects = [{"kind": "ServiceAccount", "name": account, "namespace": home} for account in accounts]
+    return kind.manifest(name, namespace or "", labels=labels, roleRef=to, subjects=subjects)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from harness.kube.client import Cluster
-from harness.operator.own_image import own_image
+from harness.kube.in_cluster import own_image
 
 
 class OnePod:

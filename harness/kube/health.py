@@ -1,9 +1,10 @@
-"""What a manager answers to whoever asks how it is: /healthz, /readyz, /metrics, over plain HTTP."""
+"""What a program in a pod answers to whoever asks how it is: /healthz, /readyz, /metrics, over plain HTTP."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,8 +23,12 @@ class Health:
     metrics: Callable[[], str]
 
 
-def serve_health(health: Health, port: int, host: str = "") -> ThreadingHTTPServer:
-    """Answer on a port (0: any free one) from a thread of its own, until `shutdown` and `server_close`.
+@contextmanager
+def health_served(health: Health, port: int, host: str = "", *, hint: str) -> Iterator[int]:
+    """Answer on a port (0: any free one) meanwhile, from a thread of its own; yield the port.
+
+    Args:
+        hint: how another port is chosen.
 
     Raises:
         BadInput: the port cannot be had.
@@ -56,9 +61,11 @@ def serve_health(health: Health, port: int, host: str = "") -> ThreadingHTTPServ
     try:
         server = ThreadingHTTPServer((host, port), Handler)
     except OSError as error:
-        raise BadInput(
-            f"cannot listen on port {port}: {error.strerror}", hint="choose another: --health-port"
-        ) from error
+        raise BadInput(f"cannot listen on port {port}: {error.strerror}", hint=hint) from error
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, name="health", daemon=True).start()
-    return server
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
