@@ -97,7 +97,7 @@ def with_condition(conditions: Sequence[Json], new: Json) -> list[Json]:
     if old is None:
         return [*conditions, new]
     if all(old.get(k) == new.get(k) for k in ("status", "reason", "message")):
-        new = old
+        new = {**old, **{key: value for key, value in new.items() if not key.endswith("Time")}}
     elif old.get("status") == new.get("status"):
         new = {**new, "lastTransitionTime": old.get("lastTransitionTime")}
     return [new if c["type"] == new["type"] else c for c in conditions]

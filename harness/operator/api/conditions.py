@@ -10,7 +10,7 @@ from pydantic import Field, StringConstraints
 
 from harness.kube.client import Json
 from harness.kube.kinds.models import StatusModel, listed
-from harness.kube.objects import stamp
+from harness.kube.objects import stamp, with_condition
 
 ACCEPTED, PROGRESSING, DEGRADED = "Accepted", "Progressing", "Degraded"
 MACHINES_READY, CONTROL_PLANE_READY, READY = "MachinesReady", "ControlPlaneReady", "Ready"
@@ -49,9 +49,7 @@ def new(kind: str, status: bool | None, reason: str, message: str, moment: datet
 
 def with_conditions(found: Sequence[Json], *wanted: Json) -> list[Json]:
     """Return conditions with some set: in their old places, new ones behind; the time stays while the status does."""
-    made = {c["type"]: c for c in found}
+    made = list(found)
     for one in wanted:
-        old = made.get(one["type"])
-        same = old is not None and old.get("status") == one["status"]
-        made[one["type"]] = {**one, "lastTransitionTime": old["lastTransitionTime"]} if old and same else one
-    return list(made.values())
+        made = with_condition(made, one)
+    return made
