@@ -15,9 +15,7 @@ from harness.cli import (
     operator_run,
 )
 from harness.files import write_atomically
-from harness.kube.kinds.page import with_fields
-from harness.operator.api.crds import crds as definitions
-from harness.operator.api.crds import files
+from harness.operator.api.crds import files, with_tables
 from harness.paths import packaged_dir
 
 app = typer.Typer(no_args_is_help=True, help="Clusters as declared objects: what the operator needs, does and did.")
@@ -37,7 +35,7 @@ def crds(
     folder, page = packaged_dir() / "deploy" / "operator" / "crds", packaged_dir() / "docs" / "operator.md"
     folder.mkdir(parents=True, exist_ok=True)
     texts = {folder / name: text for name, text in made.items()}
-    texts[page] = with_fields(page.read_text(encoding="utf-8"), definitions())
+    texts[page] = with_tables(page.read_text(encoding="utf-8"))
     for path, text in texts.items():
         write_atomically(path, text)
         typer.echo(path)

@@ -6,6 +6,7 @@ from harness.kube.client import Cluster
 from harness.kube.failures import Json
 from harness.kube.kinds.definition import KindOfObject, as_yaml, column, condition_path, digest_annotation
 from harness.kube.kinds.older import older
+from harness.kube.kinds.page import with_fields
 from harness.operator.api.cluster import DeclaredCluster
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.machine import DeclaredMachine
@@ -80,6 +81,11 @@ def crds() -> list[Json]:
 def files() -> dict[str, str]:
     """Return the definitions as files, text by name."""
     return {f"{kind.resource.plural}.yml": HEADER + as_yaml(kind.definition()) for kind in KINDS}
+
+
+def with_tables(page: str) -> str:
+    """Return a page of documentation with the tables of all fields between its marks."""
+    return with_fields(page, crds())
 
 
 def crds_older(cluster: Cluster) -> list[str]:
