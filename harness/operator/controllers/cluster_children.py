@@ -6,6 +6,8 @@ that is known of the machines, before they were reset. The controller of Cluster
 
 from __future__ import annotations
 
+import hashlib
+
 from harness.errors import InfraRetriable
 from harness.kube.client import Cluster, Json
 from harness.kube.informer import Informer, key_of, labels_of
@@ -26,12 +28,24 @@ def cluster_object(deployment: Json, wish: ClusterDeployment) -> Json:
     return made
 
 
+def set_name(cluster: str, wanted: str) -> str:
+    """Return the name of the MachineSet of a cluster's set.
+
+    Cluster `a-b` with set `c` and cluster `a` with set `b-c` must not meet. So a set with a hyphen gets a digest behind
+    it, which begins with a digit, as no set's name does. A name without one is read from its last hyphen.
+    """
+    if "-" not in wanted:
+        return f"{cluster}-{wanted}"
+    digest = hashlib.sha256(f"{cluster}/{wanted}".encode()).hexdigest()[:7]
+    return f"{cluster}-{wanted}-0{digest}"
+
+
 def machine_sets(deployment: Json, wish: ClusterDeployment) -> list[Json]:
     """Return the MachineSets, with their defaults as the API server fills them in."""
     name = deployment["metadata"]["name"]
     return [
         {
-            **_child(MACHINE_SET, f"{name}-{one.name}", deployment),
+            **_child(MACHINE_SET, set_name(name, one.name), deployment),
             "spec": one.model_dump(mode="json", by_alias=True, exclude_none=True),
         }
         for one in wish.spec.machine_sets

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from harness.operator.controllers.cluster_children import cluster_object, machine_sets
+import re
+from itertools import product
+
+from harness.operator.api.clusterdeployment import NAME_PATTERN
+from harness.operator.controllers.cluster_children import cluster_object, machine_sets, set_name
 from tests.unit.operator.api.objects import defaulted
 from tests.unit.operator.controllers.looks import UID, declared
 
@@ -30,3 +34,14 @@ def test_set_is_as_in_the_object_with_its_defaults() -> None:
     body = declared()
     (one,) = machine_sets(body, defaulted(body))
     assert one["spec"] == body["spec"]["machineSets"][0]
+
+
+def test_sets_of_all_clusters_have_names_of_their_own_and_most_have_the_plain_one() -> None:
+    words = ["".join(letters) for length in range(1, 6) for letters in product("a0-", repeat=length)]
+    clusters = [word for word in words if re.fullmatch(NAME_PATTERN, word)]
+    sets = [word for word in words if re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", word)]
+    names = {set_name(cluster, one) for cluster in clusters for one in sets}
+    assert len(names) == len(clusters) * len(sets)
+    assert (set_name("a-b", "c"), set_name("a", "b-c")) == ("a-b-c", "a-b-c-0b88f83c")
+    assert all(set_name(cluster, one) == f"{cluster}-{one}" for cluster in clusters for one in sets if "-" not in one)
+    assert len(set_name("c" * 30, "s-" + "s" * 18)) <= 63
