@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from harness.artifacts.own import push as pushing
+from harness.artifacts.own.push_errors import check_name
 from harness.artifacts.recipe import ArtifactLimits
 from harness.artifacts.store import FILES, Store
 from harness.cli.artifacts_progress import showing
@@ -41,6 +42,10 @@ def image(
     """Make vmatrix's own image, for the operator, its executors and pipelines; print its name, size and digest."""
     if (tag or insecure) and not push:
         raise BadInput("--tag and --insecure say how the image is pushed; --push says where")
+    if push:
+        check_name(push)
+    if push and bool(user) != bool(password):
+        raise BadInput(f"--{'user' if user else 'password'} is given alone", hint="give both --user and --password")
     store = Store(limits=ArtifactLimits.of(timeouts_of(load_settings(settings_dir()).settings)))
     with showing(Console(stderr=True)) as progress:
         made = pushing.made(store, progress)

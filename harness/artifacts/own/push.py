@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from harness import paths, proc
 from harness.artifacts import refs
 from harness.artifacts.catalogue import IMAGE_PREFIX
+from harness.artifacts.own.push_errors import check_name, explained
 from harness.artifacts.product.pushed import crane
 from harness.artifacts.publish import digest_in
 from harness.artifacts.recipe import Progress, Ref, silent
@@ -34,6 +35,12 @@ def ref(store: Store) -> Ref:
     return refs.newest(store.catalogue, IMAGE_PREFIX + REPOSITORY)
 
 
+def pushed_name(registry: str, store: Store) -> str:
+    """Return the name in a registry of the image of the vmatrix that runs. Raises BadInput if it is no registry."""
+    check_name(registry)
+    return f"{registry.rstrip('/')}/{REPOSITORY}:{ref(store).version}"
+
+
 def made(store: Store, progress: Progress = silent) -> Artifact:
     """Return the image, made first when it is not cached. Raises as `Store.obtain` does."""
     wanted = ref(store)
@@ -48,19 +55,23 @@ def push(image: Artifact, registry: str, tags: Sequence[str], store: Store, *, l
         insecure: plain HTTP, or a certificate that nobody vouches for.
 
     Raises:
-        InfraError: the registry does not answer or does not take it.
+        BadInput: the registry refuses the log-in, or speaks another way.
+        InfraError: it does not answer, or does not take the image.
     """
     words = ["--insecure"] if insecure else []
     with TemporaryDirectory() as folder:
-        environment = _logged_in(registry.partition("/")[0], login, Path(folder))
+        environment = logged_in(registry.partition("/")[0], login, Path(folder))
         for tag in tags:
             name = f"{registry}/{REPOSITORY}:{tag}"
-            with proc.failing_as_infra(f"{name} could not be pushed", hint="check its address, --user and --password"):
-                argv: list[str | Path] = [crane(store), "push", *words, image.directory / FILES, name]
+            argv: list[str | Path] = [crane(store), "push", *words, image.directory / FILES, name]
+            try:
                 proc.run(argv, timeout=store.limits.push, env=environment)
+            except proc.CommandFailed as failed:
+                raise explained(name, login.user, failed) from failed
 
 
-def _logged_in(host: str, login: Login, folder: Path) -> Mapping[str, str]:
+def logged_in(host: str, login: Login, folder: Path) -> Mapping[str, str]:
+    """Write a log-in at a host into a folder, as container tools keep it; return the variables that point to it."""
     if not login.user:
         return {}
     secret = base64.b64encode(f"{login.user}:{login.password}".encode()).decode()

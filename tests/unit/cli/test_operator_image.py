@@ -46,6 +46,20 @@ def test_it_is_pushed_with_the_pipelines_own_log_in(pushed: list[Any]) -> None:
     assert pushed == [("host/group", ["1-abc", "main"], pushing.Login("job", "token")), "published"]
 
 
+@pytest.mark.parametrize("words", [["--user", "me"], ["--password", "x"]])
+def test_half_a_log_in_is_refused(pushed: list[Any], words: list[str]) -> None:
+    job = {"CI_REGISTRY_USER": "", "CI_REGISTRY_PASSWORD": ""}
+    refused = CliRunner().invoke(app, ["operator", "image", "--push", "host", *words], env=job)
+    assert "is given alone" in str(refused.exception)
+    assert pushed == []
+
+
+def test_what_is_no_registry_is_refused_before_the_image_is_made(pushed: list[Any]) -> None:
+    refused = CliRunner().invoke(app, ["operator", "image", "--push", "https://host"])
+    assert str(refused.exception) == "https://host is no registry"
+    assert pushed == []
+
+
 @pytest.mark.parametrize("words", [["--tag", "main"], ["--insecure"]])
 def test_how_to_push_needs_where(pushed: list[Any], words: list[str]) -> None:
     refused = CliRunner().invoke(app, ["operator", "image", *words])
