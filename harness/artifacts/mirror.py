@@ -4,6 +4,7 @@
     GET /bin/NAME/VERSION/FILE            one file of an artifact
     GET /bin/NAME/VERSION/NAME.tar        all its files at top level, mode 0755, made while it is sent
     GET /images/FILE                      a disk image
+    GET /images/NAME.qcow2                the newest disk image of that name, for people
     GET /files/KEY/PATH                   a file of a product, as the index KEY in the cache says where it lies
 
 Whatever else is asked for is refused, and nothing that is sent is kept. No link leads out of the cache; what an index
@@ -30,6 +31,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 KEY = re.compile(r"[0-9a-f]{16}")
+DIGEST, DISK = re.compile(r"-[0-9a-f]{12}"), ".qcow2"  # how the file of a disk image ends, after its name
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 IDLE_SECONDS = 60.0  # without a byte from or to a guest
 UNREAD_BYTES = 65536  # of a body that is refused
@@ -60,7 +62,8 @@ def find(root: Path, url_path: str) -> Body | None:
         case ["healthz"]:
             return Body([b"ok\n"], 3)
         case ["images", name]:
-            return _file(root / "images" / name, root / "images")
+            images = root / "images"
+            return _file(images / name, images) or _newest(name.removesuffix(DISK), images)
         case ["bin", name, version, file]:
             artifacts = root / "artifacts"
             files = artifacts / name / version / "current" / "files"
@@ -95,6 +98,12 @@ def _inside(path: Path, root: Path) -> bool:
 
 def _file(path: Path, root: Path) -> Body | None:
     return Body([path], path.stat().st_size) if _inside(path, root) else None
+
+
+def _newest(name: str, images: Path) -> Body | None:
+    """Return the disk image of a name that was made last."""
+    found = [path for path in images.glob(f"{name}-*{DISK}") if DIGEST.fullmatch(path.stem.removeprefix(name))]
+    return _file(max(found, key=lambda path: path.stat().st_mtime_ns), images) if found else None
 
 
 def archive_of(folder: Path, root: Path) -> Body | None:

@@ -1,8 +1,10 @@
-"""`vmatrix infra up | down | status | describe | pin`."""
+"""`vmatrix infra up | down | status | describe | env | pin`."""
 
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -114,12 +116,27 @@ def describe(given: Given, name: InstanceName = "default", as_json: AsJson = Fal
     else:
         for key, value in {**facts, "state": str(seen.state)}.items():
             out.print(f"{key:14} {_text(value)}")
-    if seen.state is not State.UP:
-        raise InfraError(
-            f"instance {name!r} of provider {chosen.name} is {seen.state}",
-            detail="\n".join(seen.wrong()),
-            hint=f"repair it: {infra_command('up', name, chosen.name)}",
-        )
+    _require_up(seen, name, chosen)
+
+
+@app.command()
+@takes("provider")
+def env(given: Given, name: InstanceName = "default") -> None:
+    """Print variables for a shell, with kubectl on its path: eval "$(vmatrix infra env)".
+
+    MIRROR and REGISTRY are the addresses from which its machines and pods get files and images. GUEST_VARS is JSON:
+    the variables that playbooks need because of how its machines are made.
+    """
+    chosen = providers.holder(name, given["provider"])
+    infra = _instance(chosen, name)
+    _require_up(infra.status(), name, chosen)
+    found = {"KUBECONFIG": str(infra.kubeconfig()), "MIRROR": infra.mirror().http, "REGISTRY": infra.mirror().registry}
+    found["GUEST_VARS"] = json.dumps(dict(infra.guest_vars()))
+    for variable, value in found.items():
+        typer.echo(f"export {variable}={shlex.quote(value)}")
+    if shutil.which("kubectl") is None:
+        folder = providers.kubectl(Settings(infra_name=name)).parent
+        typer.echo(f'export PATH="$PATH":{shlex.quote(str(folder))}')
 
 
 @app.command()
@@ -131,6 +148,16 @@ def pin(given: Given) -> None:
         out.print(f"{checksum}  {url}")
         added += 1
     out.print("compare them with those that the projects publish" if added else "no checksums are missing")
+
+
+def _require_up(seen: InstanceStatus, name: str, provider: Definition) -> None:
+    """Raise InfraError for an instance that is broken or down."""
+    if seen.state is not State.UP:
+        raise InfraError(
+            f"instance {name!r} of provider {provider.name} is {seen.state}",
+            detail="\n".join(seen.wrong()),
+            hint=f"repair it: {infra_command('up', name, provider.name)}",
+        )
 
 
 def _instance(

@@ -18,6 +18,7 @@ from harness.operator.decide.explain import Against, ClusterOutlook
 from harness.operator.decide.explain import explain as outlooks
 from harness.operator.decide.releases import FILE, as_text, load_releases, of_matrix
 from harness.operator.decide.waits import Wait
+from harness.operator.usual import usual_namespace
 
 out = wide_console()
 
@@ -41,8 +42,9 @@ def explain(
         Path | None, typer.Option(metavar="PATH", help="Cluster that the operator works in; default: as kubectl's.")
     ] = None,
     namespace: Annotated[
-        str, typer.Option(metavar="NAMESPACE", help="Namespace of objects that name none.")
-    ] = "default",
+        str | None,
+        typer.Option(metavar="NAMESPACE", help="Namespace of objects that name none; default: as kubectl's."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print what the operator would do for a ClusterDeployment, and why, without doing it.
@@ -53,7 +55,7 @@ def explain(
         raise BadInput("--kubeconfig needs --against CLUSTER", hint="name the cluster to compare the file with")
     source = Path("/dev/stdin") if str(file) == "-" else file
     compared = Against(against, kubeconfig) if against is not None else None
-    found = outlooks(source, namespace, compared, datetime.now(UTC))
+    found = outlooks(source, namespace or usual_namespace(kubeconfig), compared, datetime.now(UTC))
     if as_json:
         out.print_json(json.dumps([one.json() for one in found]))
         return

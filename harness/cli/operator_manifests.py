@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from harness.artifacts.own import push as pushing
+from harness.artifacts.store import Store
 from harness.errors import BadInput
 from harness.files import write_atomically
 from harness.operator import manifests as made
@@ -25,7 +27,13 @@ def manifests(
         ),
     ] = None,
     image: Annotated[
-        str | None, typer.Option(metavar="IMAGE", help="What `vmatrix operator image` has pushed; needed.")
+        str | None, typer.Option(metavar="IMAGE", help="The image, REGISTRY/PATH/vmatrix:TAG; or --registry.")
+    ] = None,
+    registry: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST[:PORT][/PATH]", help="Take the image that `vmatrix operator image --push` puts there."
+        ),
     ] = None,
     apart: Annotated[bool, typer.Option("--apart", help="A Deployment and an account for each controller.")] = False,
     all_namespaces: Annotated[
@@ -35,7 +43,7 @@ def manifests(
 ) -> None:
     """Print all that runs the operator in a cluster, for `kubectl apply --server-side -f -`."""
     if write:
-        if namespace or image or apart or all_namespaces:
+        if namespace or image or registry or apart or all_namespaces:
             raise BadInput("--write writes deploy/operator as it is committed, without other options")
         for name, text in made.committed().items():
             path = packaged_dir() / "deploy" / "operator" / name
@@ -43,9 +51,11 @@ def manifests(
             write_atomically(path, text)
             typer.echo(path)
         return
-    if not image:
+    if bool(image) == bool(registry):
         raise BadInput(
-            "no image: executors and managers need one", hint="vmatrix operator image --push REGISTRY, --image"
+            "executors and managers need one image: pass --registry or --image, not both",
+            hint="vmatrix operator image --push REGISTRY, then --registry REGISTRY",
         )
-    wanted = made.Installation(namespace or made.NAMESPACE, image, apart=apart, everywhere=all_namespaces)
+    name = image or pushing.pushed_name(registry or "", Store())
+    wanted = made.Installation(namespace or made.NAMESPACE, name, apart=apart, everywhere=all_namespaces)
     typer.echo(made.text(wanted.objects()), nl=False)

@@ -41,7 +41,7 @@ WORK_ANYWHERE = (
     *("init", "config", "doctor", "version"),
     *("artifacts list", "artifacts build", "artifacts module", "artifacts prune", "artifacts serve"),
     *("image build", "image list", "image prune"),
-    *("infra up", "infra down", "infra status", "infra describe"),
+    *("infra up", "infra down", "infra status", "infra describe", "infra env"),
     "gitlab note",
     *("operator crds", "operator execute", "operator explain", "operator image", "operator manifests", "operator log"),
     *("operator releases", "operator run"),

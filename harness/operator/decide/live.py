@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import BadInput
-from harness.kube.client import Cluster
 from harness.kube.failures import ApiFailure
 from harness.kube.kinds.models import Metadata
 from harness.operator.api.cluster import DeclaredCluster
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE
+from harness.operator.usual import open_usual
 
 
 @dataclass(frozen=True)
@@ -41,10 +40,7 @@ def look(name: str, namespace: str, kubeconfig: Path | None) -> LiveCluster:
     Raises:
         BadInput: there is no kubeconfig, or the operator's kinds are not there.  InfraError: the API does not answer.
     """
-    path = kubeconfig or Path(os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config")
-    if kubeconfig is None and not path.is_file():
-        raise BadInput(f"there is no kubeconfig {path}", hint="pass --kubeconfig PATH")
-    api = Cluster.from_kubeconfig(path)
+    api = open_usual(kubeconfig)
     try:
         machines = api.list(MACHINE, namespace).items
         found = api.get(CLUSTER_DEPLOYMENT, name, namespace)

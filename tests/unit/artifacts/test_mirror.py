@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import io
+import os
 import socket
 import sys
 import tarfile
@@ -55,6 +56,18 @@ def ask(address: str, path: str, method: str = "GET") -> tuple[int, int, bytes]:
 
 def test_a_file_is_served_whole(address: str) -> None:
     assert ask(address, "/bin/containerd/2.4.2/containerd") == (200, 100_000, b"c" * 100_000)
+
+
+def test_a_disk_image_is_found_by_its_name_alone(address: str, cache: Path) -> None:
+    images = cache / "images"
+    (images / "debian-13-vm-0123456789ab.qcow2").write_bytes(b"another name")
+    (images / "debian-13-aaaaaaaaaaaa.qcow2").write_bytes(b"older")
+    os.utime(images / "debian-13-aaaaaaaaaaaa.qcow2", (1, 1))
+    (cache / "outside-0123456789ab.qcow2").write_bytes(b"secret")
+    (images / "outside-0123456789ab.qcow2").symlink_to(cache / "outside-0123456789ab.qcow2")
+    assert ask(address, "/images/debian-13.qcow2") == (200, 10, b"q" * 10)
+    for name in ("debian-12.qcow2", "debian.qcow2", "outside.qcow2", "..qcow2"):
+        assert ask(address, f"/images/{name}")[0] == 404
 
 
 def test_head_announces_and_sends_nothing(address: str) -> None:

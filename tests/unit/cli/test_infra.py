@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from harness import providers
+from harness import proc, providers
 from harness.cli import doctor, infra
 from harness.errors import EXIT_BAD_INPUT, EXIT_INFRA, EXIT_NOTHING_SELECTED, EXIT_OK, BadInput, InfraError
 from harness.infra.findings import Finding
@@ -129,6 +129,44 @@ def test_describe_of_half_an_instance_shows_it_and_fails(words: list[str], monke
     assert done.exception.exit_code == EXIT_INFRA
     assert done.exception.detail == "mirror: not started\nCDI is gone"
     assert done.exception.hint == "repair it: vmatrix infra up --name unit"
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_shell_gets_addresses_and_kubectl(there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Whole:
+        def kubeconfig(self) -> Path:
+            return tmp_path / "my config"
+
+        def guest_vars(self) -> dict[str, list[str]]:
+            return {"cluster_x": ["it's"]}
+
+        def mirror(self) -> Mirror:
+            return Mirror(http="http://m:8080", registry="m:5000")
+
+        def status(self) -> InstanceStatus:
+            return InstanceStatus(State.UP)
+
+    folder = tmp_path / "programs of others"
+    folder.mkdir()
+    (folder / "kubectl").write_text("#!/bin/sh\n")
+    (folder / "kubectl").chmod(0o755)
+    monkeypatch.setattr(infra, "_instance", lambda *_: Whole())
+    monkeypatch.setattr(providers, "kubectl", lambda _: folder / "kubectl")
+    monkeypatch.setenv("PATH", str(folder if there else tmp_path))
+    said = runner.invoke(app, ["infra", "env", "--name", "unit"]).stdout
+
+    shown = 'echo "$KUBECONFIG|$MIRROR|$REGISTRY|$GUEST_VARS|$(command -v kubectl)"'
+    told = proc.run(["/bin/sh", "-c", f"{said}{shown}"], timeout=10).stdout
+    told_vars = """{"cluster_x": ["it's"]}"""
+    assert told == f"{tmp_path}/my config|http://m:8080|m:5000|{told_vars}|{folder}/kubectl\n"
+    assert ("PATH=" in said) is not there
+
+
+def test_a_shell_gets_nothing_of_an_instance_that_is_down() -> None:
+    done = runner.invoke(app, ["infra", "env", "--name", "unit-none"])
+    assert done.stdout == ""
+    assert isinstance(done.exception, InfraError)
+    assert done.exception.hint == "repair it: vmatrix infra up --name unit-none"
 
 
 @pytest.mark.parametrize("option", ["--releases", "--file"])

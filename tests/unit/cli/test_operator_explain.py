@@ -18,6 +18,11 @@ from tests.unit.operator.api.objects import deployment, wanted_set
 runner = CliRunner()
 
 
+@pytest.fixture(autouse=True)
+def _no_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+
+
 def written(folder: Path, **spec: Any) -> str:
     """Write a ClusterDeployment and return its path."""
     sets = (wanted_set("cp", "control-plane", "worker"), wanted_set("w", "worker", replicas=2))
@@ -34,6 +39,18 @@ def test_what_is_to_do_is_printed_with_its_reason(tmp_path: Path) -> None:
     assert "1. deploy: there is no cluster yet" in lines
     assert "machines: cp-0, w-0, w-1" in lines
     assert "now: deploy begins" in lines
+
+
+def test_objects_without_a_namespace_are_in_that_of_kubectl(tmp_path: Path) -> None:
+    context = {"name": "c", "context": {"namespace": "clusters"}}
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump({"current-context": "c", "contexts": [context]}))
+    file = Path(written(tmp_path))
+    body = yaml.safe_load(file.read_text(encoding="utf-8"))
+    del body["metadata"]["namespace"]
+    file.write_text(yaml.safe_dump(body), encoding="utf-8")
+    words = ["operator", "explain", "-f", str(file)]
+    assert "ClusterDeployment clusters/guest:" in runner.invoke(app, words).stdout
+    assert "ClusterDeployment mine/guest:" in runner.invoke(app, [*words, "--namespace", "mine"]).stdout
 
 
 def test_a_wait_is_printed_with_its_reason(tmp_path: Path) -> None:

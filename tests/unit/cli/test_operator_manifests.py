@@ -7,19 +7,36 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from harness.artifacts.own import push
+from harness.artifacts.store import Store
 from harness.cli import app, operator_manifests
+from harness.errors import BadInput
 from harness.operator.manifests import committed
 
 
 def test_manifests_need_an_image_and_write_takes_nothing_else() -> None:
     refused = CliRunner().invoke(app, ["operator", "manifests"])
-    assert "no image" in str(refused.exception)
+    assert "need one image" in str(refused.exception)
     refused = CliRunner().invoke(app, ["operator", "manifests", "--write", "--apart"])
     assert "--write writes deploy/operator" in str(refused.exception)
     printed = CliRunner().invoke(app, ["operator", "manifests", "--namespace", "ns", "--image", "host/vmatrix:1"])
     assert printed.exit_code == 0
     assert "image: host/vmatrix:1\n" in printed.stdout
     assert printed.stdout.count("\nkind: CustomResourceDefinition\n") == 4
+
+
+def test_the_image_is_the_one_that_this_vmatrix_pushes() -> None:
+    words = ["operator", "manifests", "--namespace", "ns", "--registry", "host:5000/group/"]
+    printed = CliRunner().invoke(app, words)
+    assert printed.exit_code == 0, printed.output
+    assert f"image: host:5000/group/vmatrix:{push.ref(Store()).version}\n" in printed.stdout
+
+
+@pytest.mark.parametrize("words", [["--image", "a", "--registry", "b"], ["--registry", "https://b"], ["--image", ""]])
+def test_an_image_is_named_once_and_as_registries_take_it(words: list[str]) -> None:
+    refused = CliRunner().invoke(app, ["operator", "manifests", *words])
+    assert isinstance(refused.exception, BadInput)
+    assert refused.stdout == ""
 
 
 def test_what_is_committed_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
