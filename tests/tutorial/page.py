@@ -1,4 +1,4 @@
-"""docs/tutorial.md as what its reader does: files to write, commands to run, and what these print.
+"""A tutorial as what its reader does: files to write, commands to run, and what these print.
 
 A `sh` block is commands. A `console` block is commands after `$ `, each followed by its whole output, in which a line
 `...` stands for any lines. A block whose first line names a file is that file. `text` blocks are only read.
@@ -18,7 +18,8 @@ VARIES = (
     (re.compile(r"\b(?:\d+ min )?\d+(?:\.\d+)? s\b|\b\d+:\d\d:\d\d\b"), "TIME"),
     (re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)?\b"), "DATE"),
     (re.compile(r"(?<=runs/)[a-z0-9]{6}\b|(?<=--run )[a-z0-9]{6}\b"), "RUN"),
-    (re.compile(r"https?://[0-9.:]+"), "ADDRESS"),
+    (re.compile(r"https?://[0-9.:]+|(?<![\w.])\d+(?:\.\d+){3}(?::\d+)?(?![\w.])"), "ADDRESS"),
+    (re.compile(r"(?<=\s)\d+[smh](?:\d+[smh])?(?=\s|$)"), "AGE"),
     (re.compile(r"─+"), "─"),
     (re.compile(r"[ \t]+"), " "),
 )
@@ -60,6 +61,14 @@ def _commands(text: str) -> Iterator[Command]:
     for other in others:
         line, _, prints = other.partition("\n")
         yield Command(line, prints)
+
+
+def section(page: str, title: str) -> str:
+    """Return a section of a page. Raises ValueError if it has none of that title."""
+    _, found, rest = f"\n{page}".partition(f"\n## {title}\n")
+    if not found:
+        raise ValueError(f"the page has no section {title!r}")
+    return re.split(r"^## ", rest, maxsplit=1, flags=re.MULTILINE)[0]
 
 
 def fits(prints: str, seen: str) -> bool:
