@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 from harness.cell.life import Life
@@ -142,7 +141,7 @@ def _playbook(alive: Life, pod: Json) -> tuple[float, float]:
 
 
 def _seconds(text: str) -> float:
-    return parse_time(text).timestamp() if "." not in text else datetime.fromisoformat(text[:26] + "+00:00").timestamp()
+    return parse_time(text).timestamp()
 
 
 def _idle(ground: Ground, alive: Life) -> Idle:
