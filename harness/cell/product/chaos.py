@@ -11,7 +11,7 @@ from harness.cell.product.chaos_record import JOB_NAME, ChaosRecord, alive
 from harness.cell.product.declared_pods import own_pods
 from harness.errors import BadInput, HarnessBug, VmatrixError
 from harness.infra.host import containers
-from harness.kube.client import Cluster, Json
+from harness.kube.client import ApiFailure, Cluster, Json, Unreachable
 from harness.kube.resources import POD
 from harness.machines.runner.playbook_output import task_of
 from harness.spec.chaos import HINT, Blow
@@ -96,23 +96,32 @@ class Chaos:
             self._over.wait(LOOK_SECONDS)
 
     def _follow(self, pod: Json) -> None:
-        """Read an executor's log until it is struck, or has ended; a long silence ends no log."""
+        """Read an executor's log until it is struck, or has ended; a silence, or a broken connection, ends no log."""
         read = 0
         while True:
             ended = not self._seen.runs(pod)  # before its log is read: nothing comes after that
-            for number, line in enumerate(self._log(pod), 1):
-                if number <= read:
-                    continue
-                read = number
-                if self._done_all or not _begins(line, self.blows[len(self._done)].task):
-                    continue
-                blow = self.blows[len(self._done)]
-                self._strike(blow, pod)
-                self._done.append(blow)
-                if blow.part != "manager":
+            try:
+                for number, line in enumerate(self._log(pod), 1):
+                    if number > read:
+                        read = number
+                        if self._struck(line, pod):
+                            return
+            except (ApiFailure, Unreachable) as failure:
+                if not failure.passing:
+                    raise
+                self._over.wait(LOOK_SECONDS)
+            else:
+                if ended:
                     return
-            if ended or self._done_all:
-                return
+
+    def _struck(self, line: str, pod: Json) -> bool:
+        """Do what the next blow says if its task begins with a line; tell whether the log is of no interest then."""
+        blow = self.blows[len(self._done)]
+        if not _begins(line, blow.task):
+            return False
+        self._strike(blow, pod)
+        self._done.append(blow)
+        return self._done_all or blow.part != "manager"
 
     def _log(self, pod: Json) -> Iterator[str]:
         name, container = pod["metadata"]["name"], pod["spec"]["containers"][0]["name"]

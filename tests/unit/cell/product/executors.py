@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.kube.client import Json, Listing
+from harness.kube.client import Json, Listing, Unreachable
 from harness.kube.resources import Resource
 
 MOMENT = "2026-01-01T00:00:%02dZ"
@@ -18,6 +18,7 @@ class Played:
     """A cluster in which Jobs and pods come and change as it is told; `script` does so when a log has been read."""
 
     log: dict[str, list[str]] = field(default_factory=dict)
+    breaks: dict[str, int] = field(default_factory=dict)
     posted: list[str] = field(default_factory=list)
     _objects: dict[str, dict[str, Json]] = field(default_factory=lambda: {"Job": {}, "Pod": {}})
     _events: dict[str, queue.Queue[tuple[str, Json]]] = field(
@@ -47,7 +48,10 @@ class Played:
             yield self._events[resource.kind].get()
 
     def follow_pod_log(self, namespace: str, name: str, *, container: str) -> Iterator[str]:
-        """Yield a pod's lines."""
+        """Yield a pod's lines; a connection may break after some of them."""
+        if name in self.breaks:
+            yield from self.log[name][: self.breaks.pop(name)]
+            raise Unreachable("nothing came for long")
         yield from self.log[name]
 
     def request(self, method: str, path: str, **_: Any) -> Json:

@@ -99,6 +99,14 @@ def test_each_program_is_ended_at_its_task_and_all_is_written_down(
     assert ends == {"guest-1-deploy": "Failed", "guest-1-deploy-2": "Complete"}
 
 
+def test_a_log_that_is_silent_for_long_is_read_on(played: Played, begin: Begin, killed: list[str]) -> None:
+    played.breaks["one"] = 2
+    with begin("manager@Initialise it; executor@Join the cluster") as chaos:
+        first(played)
+        judged(chaos, played, "guest-1-deploy-2")
+    assert killed == ["manager-id", "one-id"]
+
+
 def test_an_executor_is_evicted_by_the_api(played: Played, begin: Begin, killed: list[str]) -> None:
     with begin("eviction@Join the cluster") as chaos:
         first(played)
