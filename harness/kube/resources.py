@@ -60,6 +60,7 @@ JOB = Resource("batch", "v1", "jobs", "Job")
 REPLICA_SET = Resource("apps", "v1", "replicasets", "ReplicaSet")
 DAEMON_SET = Resource("apps", "v1", "daemonsets", "DaemonSet")
 CONTROLLER_REVISION = Resource("apps", "v1", "controllerrevisions", "ControllerRevision")
+API_SERVICE = Resource("apiregistration.k8s.io", "v1", "apiservices", "APIService", namespaced=False)
 CRD = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False)
 VALIDATING_WEBHOOK = Resource(
     ADMISSION, "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", namespaced=False

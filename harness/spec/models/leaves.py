@@ -14,6 +14,7 @@ from harness.spec.base import CHECK, Model, Name, Text
 from harness.spec.models.network_plugins import Gateway, NamespacedName
 
 Folder = Annotated[str, StringConstraints(pattern=r"^/")]
+Subject = Annotated[str, StringConstraints(pattern=r"^((Group|User) \S+|ServiceAccount [^/\s]+/[^/\s]+)$")]
 Group = Literal["node", "control_plane"]
 Version = Literal["container_runtime", "runc", "cni_plugins", "etcd", "coredns", "network_plugin"]
 
@@ -71,6 +72,9 @@ class EtcdLeaves(Model):
         default=None,
         description="API servers use the member on their own machine, or every member; else either is right",
     )
+    unit: Text | None = Field(
+        default=None, description="systemd unit of an etcd that is no static pod; else that of the running process"
+    )
 
 
 class DnsLeaves(Model):
@@ -86,6 +90,9 @@ class DnsLeaves(Model):
         default=None,
         description="address that kubelets give to pods, or service for that of the Service; else that of the Service "
         "or a link-local address",
+    )
+    replicas: int | None = Field(
+        default=None, ge=1, description="pods of its Deployment; else as many as the Deployment asks for"
     )
 
 
@@ -103,6 +110,7 @@ class LocalApiLeaves(Model):
         default=None,
         description="haproxy's or nginx's file that lists the control planes; else that of a running haproxy",
     )
+    unit: Text | None = Field(default=None, description="systemd unit of the proxy; else it is not judged")
 
 
 class Tool(Model):
@@ -171,6 +179,14 @@ class ClusterLeaves(Model):
     )
     images_from_mirror: Literal[True] | None = Field(
         default=None, description="true: images of the cluster's own pods are named after the mirror; else not judged"
+    )
+    worker_label: Text | None = Field(
+        default=None, description="label that workers have and control planes do not; else not judged"
+    )
+    cluster_admins: tuple[Subject, ...] | None = Field(
+        default=None,
+        description="all that ClusterRoleBindings bind to cluster-admin, as `Group NAME`, `User NAME` or "
+        "`ServiceAccount NAMESPACE/NAME`; else only groups and accounts that stand for many must not be bound to it",
     )
     own_versions: tuple[Version, ...] = Field(
         default=(), description="versions that the product decides, whatever the cell's variables say: not judged"

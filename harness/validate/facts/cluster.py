@@ -12,7 +12,8 @@ from harness.kube.resources import DAEMON_SET, DEPLOYMENT, NODE, POD
 
 Json = dict[str, Any]
 DNS_LABEL = ("k8s-app", "kube-dns")  # of the DNS server's objects, whatever runs it (kubernetes.io, "Using CoreDNS")
-OF_OTHERS = re.compile(r"(default|vmatrix-.*|.*-\d+)$")  # namespaces of users, of checks, of conformance specs
+DEFAULT = "default"
+OF_CHECKS = re.compile(r"(vmatrix-.*|.*-\d+)$")  # namespaces of checks, of conformance specs
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,17 @@ class ClusterView:
         """Return the pods of the cluster's own namespaces."""
         return tuple(pod for pod in self.pods if self._own(pod["metadata"]["namespace"]))
 
+    @property
+    def lasting_pods(self) -> tuple[Json, ...]:
+        """Return the pods of all namespaces, but for those of checks (and `default`, where nobody says which count)."""
+        others = {DEFAULT} if self.namespaces is None else set()
+        spaces = ((pod, pod["metadata"]["namespace"]) for pod in self.pods)
+        return tuple(pod for pod, space in spaces if space not in others and OF_CHECKS.match(space) is None)
+
     def _own(self, namespace: str) -> bool:
-        return OF_OTHERS.match(namespace) is None if self.namespaces is None else namespace in self.namespaces
+        if self.namespaces is not None:
+            return namespace in self.namespaces
+        return namespace != DEFAULT and OF_CHECKS.match(namespace) is None
 
 
 def by_name(objects: Iterable[Json]) -> dict[str, Json]:

@@ -25,19 +25,22 @@ def unavailable_deployments(view: ClusterView, expected: ExpectedGuest) -> list[
         elif expected.leaves.add_ons is not None and place and view.find(view.deployments, *place) is not None:
             where = f"Deployment {'/'.join(place)}"
             unwanted += lasting([Mismatch(where, "not to exist: the cell does not ask for it", "it exists")])
-    parts = [_deployment(view, name, place) for name, place in places.items()]
+    replicas = {"CoreDNS": expected.leaves.dns.replicas}
+    parts = [_deployment(view, name, place, replicas.get(name)) for name, place in places.items()]
     if expected.leaves.add_ons is None:
         unwanted.append(unjudged("whether other add-ons exist", "product.yml does not say which there may be"))
     return together(*parts, unwanted)
 
 
-def _deployment(view: ClusterView, name: str, place: tuple[str, str] | None) -> list[Mismatch]:
+def _deployment(view: ClusterView, name: str, place: tuple[str, str] | None, said: int | None) -> list[Mismatch]:
     if place is None:
         return [unjudged(f"the Deployment of {name}", "product.yml does not name it, and none looks like it")]
     where, deployment = f"Deployment {'/'.join(place)}", view.find(view.deployments, *place)
     wanted = deployment["spec"].get("replicas", 1) if deployment is not None else 1
     counts = ("replicas", "updatedReplicas", "availableReplicas")
     found = _wrong_counts(where, deployment, counts, wanted)
+    if said is not None and deployment is not None:
+        found += lasting(differs(where, "replicas wanted", said, wanted))
     return found + lasting(differs(where, "any replica wanted", True, wanted > 0))
 
 

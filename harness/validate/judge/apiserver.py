@@ -4,22 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from harness.kube import Cluster
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.judge.mismatch import Mismatch, differs
-
-# What RBAC must refuse to whom (verb, group, resource). No default role grants any of this.
-FORBIDDEN = (
-    ("system:anonymous", "list", "", "secrets"),
-    ("system:anonymous", "create", "", "pods"),
-    ("system:serviceaccount:default:default", "list", "", "secrets"),
-    ("system:serviceaccount:default:default", "create", "rbac.authorization.k8s.io", "clusterrolebindings"),
-)
-REVIEWS = "/apis/authorization.k8s.io/v1"
 
 
 def wrong_version(api: Cluster, expected: ExpectedGuest) -> list[Mismatch]:
@@ -61,21 +51,3 @@ def admitted_strangers(nobody: Cluster) -> list[Mismatch]:
         if code not in (401, 403):
             found.append(Mismatch(f"GET {path} without credentials", "401 or 403", str(code)))
     return found
-
-
-def excessive_rights(api: Cluster) -> list[Mismatch]:
-    """Return what RBAC allows although it must not, and a refusal of the admin, which would make that prove nothing."""
-    found: list[Mismatch] = []
-    for user, verb, group, resource in FORBIDDEN:
-        attributes = {"verb": verb, "group": group, "resource": resource}
-        if _review(api, "", {"user": user, "resourceAttributes": attributes}):
-            found.append(Mismatch(user, f"no right to {verb} {resource}", "allowed"))
-    every = {"verb": "*", "resource": "*", "group": "*"}
-    return found + differs("the admin", "every right", True, _review(api, "Self", {"resourceAttributes": every}))
-
-
-def _review(api: Cluster, whose: str, spec: dict[str, Any]) -> bool:
-    """Return the answer to a SubjectAccessReview or a SelfSubjectAccessReview."""
-    kind = f"{whose}SubjectAccessReview"
-    body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
-    return bool(api.request("POST", f"{REVIEWS}/{kind.lower()}s", body=body)["status"]["allowed"])

@@ -75,7 +75,7 @@ def wrong_node_networks(view: ClusterView, expected: ExpectedGuest) -> list[Mism
 
 
 def wrong_roles(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
-    """Return nodes whose control-plane label or taints do not fit their role."""
+    """Return nodes whose labels of roles or taints do not fit their role."""
     nodes = by_name(view.nodes)
     labelled = {name for name, node in nodes.items() if CONTROL_PLANE_LABEL in node["metadata"].get("labels", {})}
 
@@ -91,5 +91,10 @@ def wrong_roles(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
     taint = expected.leaves.control_plane.taint
     found = same_set("the cluster", "control-plane nodes", expected.control_plane, labelled)
     found += on_every(expected.nodes, nodes, judge)
+    label = expected.leaves.worker_label
+    if label is not None:
+        workers = {name for name, node in nodes.items() if label in node["metadata"].get("labels", {})}
+        found += same_set("the cluster", f"nodes with the label {label}", expected.workers, workers)
     why = "product.yml does not say which there are"
+    found += [unjudged("the labels of workers", why)] if label is None else []
     return found if taint is not None else [*found, unjudged("the taints of control planes", why)]

@@ -16,10 +16,10 @@ RESTARTS = 2  # static pods restart once or twice while a control plane starts; 
 
 
 def unready_pods(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
-    """Return system pods that are not Running and ready or keep restarting, and static pods that are missing."""
+    """Return pods that are not Running and ready or keep restarting, and static pods that are missing."""
     found: list[Mismatch] = []
-    for pod in view.system_pods:
-        if expected.leaves.namespaces is None and _done(pod):
+    for pod in view.lasting_pods:
+        if _done(pod, expected):
             continue
         where = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         conditions = {c["type"]: c["status"] for c in pod["status"].get("conditions", [])}
@@ -28,12 +28,14 @@ def unready_pods(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
             continue
         found += differs(where, "phase", "Running", pod["status"].get("phase"))
         found += differs(where, "Ready", "True", conditions.get("Ready"))
-        for container in pod["status"].get("containerStatuses", []):
+        for container in _statuses(pod):
             waiting = (container.get("state", {}).get("waiting") or {}).get("reason")
             found += differs(f"{where} {container['name']}", "waiting", None, waiting)
             if container.get("restartCount", 0) > RESTARTS:
                 seen = str(container["restartCount"])  # which only grows
-                found.append(Mismatch(where, f"at most {RESTARTS} restarts", seen, lasting=True))
+                found.append(
+                    Mismatch(f"{where} {container['name']}", f"at most {RESTARTS} restarts", seen, lasting=True)
+                )
     if not view.system_pods:
         found.append(Mismatch("the cluster", "system pods", "none"))
     programs = static_by_view(view, expected)
@@ -44,10 +46,21 @@ def unready_pods(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
     return [*found, *([unjudged(f"static pods of {', '.join(unknown)}", why)] if unknown else [])]
 
 
-def _done(pod: Json) -> bool:
-    """Tell whether a pod did what its Job was for."""
+def _statuses(pod: Json) -> list[Json]:
+    """Return the statuses of a pod's containers; of those that run before the others only the ones that have not ended.
+
+    Their `waiting` says PodInitializing until it is their turn, which the pod's phase says already.
+    """
+    first = pod["status"].get("initContainerStatuses") or []
+    return [*(one for one in first if not one.get("ready")), *(pod["status"].get("containerStatuses") or [])]
+
+
+def _done(pod: Json, expected: ExpectedGuest) -> bool:
+    """Tell whether a pod did what its Job was for; a pod of a namespace that is not the cluster's, whatever made it."""
     owners = {owner.get("kind") for owner in pod["metadata"].get("ownerReferences", [])}
-    return pod["status"].get("phase") == "Succeeded" and "Job" in owners
+    own = expected.namespaces
+    free = "Job" in owners if own is None else pod["metadata"]["namespace"] not in own
+    return pod["status"].get("phase") == "Succeeded" and free
 
 
 def foreign_images(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:
@@ -58,12 +71,14 @@ def foreign_images(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]
     images = {
         (f"{pod['metadata']['namespace']}/{pod['metadata']['name']}", container["image"])
         for pod in view.system_pods
-        for container in [*pod["spec"].get("initContainers", []), *pod["spec"]["containers"]]
+        for container in [*pod["spec"].get("initContainers", []), *pod["spec"]["containers"], *_statuses(pod)]
+        if not container["image"].startswith("sha256:")  # of a status, where the runtime knows no name
     }
     if not images:
         return [Mismatch("kube-system", "pods", "none")]
     wanted = f"an image of {expected.registry}"
-    return [Mismatch(pod, wanted, image) for pod, image in sorted(images) if not image.startswith(expected.registry)]
+    prefix = f"{expected.registry}/"  # 10.0.0.1:50001 begins with 10.0.0.1:5000, too
+    return [Mismatch(pod, wanted, image) for pod, image in sorted(images) if not image.startswith(prefix)]
 
 
 def wrong_image_versions(view: ClusterView, expected: ExpectedGuest) -> list[Mismatch]:

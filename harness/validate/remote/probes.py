@@ -71,11 +71,11 @@ class Probes:
             return DialResult((), (f"the probe on {node} did not answer the API server's proxy in {seconds:.0f} s",))
         said = _decoded(answer.body)
         if answer.code != 200 or said is None:
-            return DialResult((), (f"{answer.code}: {_words(answer.body)}",))
+            return DialResult((), (f"{answer.code}: {words_of(answer.body)}",))
         return DialResult(tuple(said.get("responses") or ()), tuple(said.get("errors") or ()))
 
 
-def _words(body: Any) -> str:
+def words_of(body: Any) -> str:
     """Return the message of an error answer: that of a Status object, or the text itself."""
     return str(body.get("message", body) if isinstance(body, dict) else body).strip()[:300]
 

@@ -28,7 +28,8 @@ def view(change: Change = lambda _: None) -> ClusterView:
     """Return the recorded guest, changed."""
     raw = recorded()
     change(raw)
-    return ClusterView(*(tuple(raw[kind]) for kind in ("nodes", "pods", "daemon_sets", "deployments")))
+    kinds = (tuple(raw[kind]) for kind in ("nodes", "pods", "daemon_sets", "deployments"))
+    return ClusterView(*kinds, namespaces=guests.expected().namespaces)
 
 
 def named(objects: list[Json], start: str) -> Json:

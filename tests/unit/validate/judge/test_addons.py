@@ -10,6 +10,7 @@ from tests.unit.validate import guests
 from tests.unit.validate.views import (
     VERSIONS,
     Change,
+    Json,
     Judge,
     finds,
     named,
@@ -28,6 +29,12 @@ def coredns(change: Change) -> Change:
     return lambda raw: change(named(raw["deployments"], "coredns"))
 
 
+def scaled_down(deployment: Json) -> None:
+    """Let there be one, as the Deployment itself asks for: kubeadm's has two."""
+    deployment["spec"]["replicas"] = 1
+    deployment["status"].update(replicas=1, updatedReplicas=1, availableReplicas=1)
+
+
 JUDGES: tuple[Judge, ...] = (
     unavailable_deployments,
     unready_daemon_sets,
@@ -36,6 +43,7 @@ FAULTS: list[tuple[Judge, Change]] = [
     (unavailable_deployments, without("deployments", "coredns")),
     (unavailable_deployments, coredns(lambda d: d["status"].update(availableReplicas=1))),
     (unavailable_deployments, coredns(lambda d: d["spec"].update(replicas=0))),
+    (unavailable_deployments, coredns(scaled_down)),
     (unavailable_deployments, coredns(lambda d: d["metadata"].update(generation=9))),
     (unready_daemon_sets, without("daemon_sets", "kube-proxy")),
     (unready_daemon_sets, without("daemon_sets", "kube-flannel")),

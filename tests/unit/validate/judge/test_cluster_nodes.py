@@ -28,6 +28,8 @@ from tests.unit.validate.views import (
     without,
 )
 
+WORKER_LABEL = "node-role.kubernetes.io/worker"
+
 
 def node(change: Change) -> Change:
     return lambda raw: change(named(raw["nodes"], "w-0"))
@@ -70,6 +72,8 @@ FAULTS: list[tuple[Judge, Change]] = [
     ),
     (wrong_roles, lambda raw: named(raw["nodes"], "cp-0")["spec"].update(taints=[])),
     (wrong_roles, node(lambda n: n["spec"].update(taints=[{"key": "gpu", "effect": "NoSchedule"}]))),
+    (wrong_roles, node(lambda n: n["metadata"]["labels"].pop(WORKER_LABEL))),
+    (wrong_roles, lambda raw: named(raw["nodes"], "cp-0")["metadata"]["labels"].update({WORKER_LABEL: ""})),
 ]
 
 

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from harness.kube.client import Answer
 from harness.validate.judge import kubelets
 from tests.unit.validate import guests
+from tests.unit.validate.kept import KeptApi
 
 Json = dict[str, Any]
 SETTINGS: Json = {
@@ -46,3 +48,14 @@ def test_a_kubelet_with_another_setting_is_found(change: Json) -> None:
 def test_a_kubelet_that_does_not_tell_its_settings_is_found() -> None:
     found = kubelets.wrong_kubelet_settings({"cp-0": SETTINGS}, "10.95.0.10", guests.expected())
     assert [(finding.where, finding.seen) for finding in found] == [("w-0", "none")]
+
+
+def test_a_kubelet_that_the_api_server_does_not_reach_is_found_with_the_reason() -> None:
+    refused = Answer(502, {"message": "x509: certificate signed by unknown authority"}, ())
+    path = "/api/v1/nodes/{}/proxy/configz".format
+    api = KeptApi(answers={path("cp-0"): Answer(200, {"kubeletconfig": SETTINGS}, ()), path("w-0"): refused})
+    settings, silent = kubelets.asked_kubelets(api, guests.expected())
+    found = kubelets.wrong_kubelet_settings(settings, "10.95.0.10", guests.expected(), silent)
+    assert [str(one) for one in found] == [
+        "w-0 kubelet: expected its configuration; saw 502: x509: certificate signed by unknown authority"
+    ]

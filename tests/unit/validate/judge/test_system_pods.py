@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 from harness.validate.facts.addons import ADD_ONS
@@ -10,10 +12,12 @@ from tests.unit.validate import guests
 from tests.unit.validate.views import (
     VERSIONS,
     Change,
+    Json,
     Judge,
     condition,
     finds,
     image,
+    named,
     passes_a_well_guest_only,
     pod,
     view,
@@ -24,6 +28,25 @@ from tests.unit.validate.views import (
 
 def container(**fields: object) -> Change:
     return lambda obj: obj["status"]["containerStatuses"][0].update(fields)
+
+
+def elsewhere(namespace: str, **status: object) -> Change:
+    """Return a pod of another namespace, with a status of its container."""
+
+    def change(raw: Json) -> None:
+        made = copy.deepcopy(named(raw["pods"], "coredns"))
+        made["metadata"].update(namespace=namespace, name="other")
+        made["status"]["containerStatuses"][0].update(status)
+        raw["pods"].append(made)
+
+    return change
+
+
+def init_container(obj: Json) -> None:
+    waits = {"waiting": {"reason": "CrashLoopBackOff"}}
+    obj["status"]["initContainerStatuses"] = [
+        {"name": "install", "image": "10.222.0.1:5000/flannel:v1", "ready": False, "restartCount": 5, "state": waits}
+    ]
 
 
 JUDGES: tuple[Judge, ...] = (
@@ -37,6 +60,11 @@ FAULTS: list[tuple[Judge, Change]] = [
     (unready_pods, pod("kube-proxy", lambda p: condition(p, "Ready", "False"))),
     (unready_pods, pod("kube-proxy", container(restartCount=3))),
     (unready_pods, pod("kube-proxy", container(state={"waiting": {"reason": "CrashLoopBackOff"}}))),
+    (unready_pods, elsewhere("extra", restartCount=9)),
+    (unready_pods, elsewhere("default", state={"waiting": {"reason": "CrashLoopBackOff"}})),
+    (unready_pods, pod("kube-flannel", init_container)),
+    (foreign_images, pod("coredns", image("10.222.0.1:50001/coredns:v1.14.2"))),
+    (foreign_images, pod("coredns", container(image="registry.k8s.io/coredns/coredns:v1.14.2"))),
     (foreign_images, pod("coredns", image("registry.k8s.io/coredns/coredns:v1.14.2"))),
     (wrong_image_versions, pod("coredns", image("10.222.0.1:5000/coredns:v1.13.1"))),
     (wrong_image_versions, pod("etcd", image("10.222.0.1:5000/etcd:3.5.24-0"))),
@@ -69,3 +97,8 @@ def test_an_add_on_that_is_missing_is_found() -> None:
 def test_an_add_on_of_another_version_is_found() -> None:
     wanted = guests.expected(variables={**guests.VARIABLES, **VERSIONS, "cluster_metrics_server_version": "1.2.4"})
     assert [f.where for f in wrong_image_versions(view(with_add_ons), wanted)] == ["metrics-server"]
+
+
+def test_pods_of_checks_and_images_of_others_do_not_count() -> None:
+    assert unready_pods(view(elsewhere("vmatrix-probe", restartCount=9)), guests.expected()) == []
+    assert foreign_images(view(elsewhere("extra", image="example.org/own:1")), guests.expected()) == []

@@ -1,0 +1,103 @@
+"""What kubeadm keeps in a guest for the next upgrade and the next machine: it must be what the cell asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness.kube import Cluster
+from harness.kube.resources import CONFIG_MAP
+from harness.validate.facts.cluster import Json, value_at
+from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.judge.finding import unjudged
+from harness.validate.judge.mismatch import Mismatch, differs, on_every
+
+CLUSTER, KUBELET = "kube-system/kubeadm-config", "kube-system/kubelet-config"
+INFO = "kube-public/cluster-info"
+ZERO: tuple[Any, ...] = (None, "", 0, "0", "0s", {}, [])  # what kubeadm writes for "the kubelet's default"
+OF_THE_NODE = ("resolvConf", "kind", "apiVersion")  # kubeadm sets the first by what runs on each machine
+
+
+def settings_in(api: Cluster, place: str, key: str) -> Json | None:
+    """Return the YAML under a key of a ConfigMap (NAMESPACE/NAME), None where it has none."""
+    namespace, _, name = place.partition("/")
+    text = ((api.get(CONFIG_MAP, name, namespace) or {}).get("data") or {}).get(key)
+    read: Any = yaml.safe_load(text) if text is not None else None
+    return read if isinstance(read, dict) else None
+
+
+def wrong_cluster_settings(api: Cluster, kubeconfig: Path, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return where kubeadm-config and cluster-info are not those of this cluster and its cell.
+
+    Args:
+        kubeconfig: the admin's, which has the cluster's CA.
+    """
+    kept = settings_in(api, CLUSTER, "ClusterConfiguration")
+    if kept is None:
+        return _missing(CLUSTER, expected)
+    wanted = {
+        "kubernetesVersion": f"v{expected.kubernetes}",
+        "networking.podSubnet": expected.pod_cidr,
+        "networking.serviceSubnet": expected.service_cidr,
+        "networking.dnsDomain": expected.dns_domain,
+        "imageRepository": expected.registry if expected.leaves.images_from_mirror else "",
+    }
+    found = [
+        one for path, value in wanted.items() if value for one in differs(CLUSTER, path, value, value_at(kept, path))
+    ]
+    info = settings_in(api, INFO, "kubeconfig")
+    if info is None:
+        return [*found, *_missing(INFO, expected)]
+    told = info["clusters"][0]["cluster"]
+    own = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))["clusters"][0]["cluster"]
+    endpoint = kept.get("controlPlaneEndpoint")
+    found += differs(INFO, "server", f"https://{endpoint}", told.get("server")) if endpoint else []
+    same = told.get("certificate-authority-data") == own.get("certificate-authority-data")
+    return [*found, *([] if same else [Mismatch(INFO, "the CA of the admin's kubeconfig", "another CA, or none")])]
+
+
+def wrong_kubelet_template(
+    api: Cluster, running: Mapping[str, Mapping[str, Any]], dns_address: str, expected: ExpectedGuest
+) -> list[Mismatch]:
+    """Return where kubelet-config is not as the cell asks, or a running kubelet is configured otherwise.
+
+    Args:
+        running: the configuration that each kubelet reports, by node.  dns_address: what kubelets give to pods.
+    """
+    kept = settings_in(api, KUBELET, "kubelet")
+    if kept is None or expected.leaves.kubeadm is None:
+        return _missing(KUBELET, expected)
+    wanted = {"clusterDNS": [dns_address], "clusterDomain": expected.dns_domain, **expected.kubelet_config}
+    found = [one for path, value in wanted.items() for one in differs(KUBELET, path, value, value_at(kept, path))]
+
+    def judge(name: str, seen: Mapping[str, Any]) -> Iterator[Mismatch]:
+        for path, value in given(kept):
+            there = value_at(seen, path)
+            yield from differs(
+                f"{name} kubelet",
+                f"{path} as in {KUBELET}:",
+                value,
+                False if value is False and there is None else there,
+            )
+
+    return found + on_every(expected.nodes, running, judge)
+
+
+def given(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the settings that are not left to the kubelet's default, each with its path of keys, joined by dots."""
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from given(value, f"{above}{key}.")
+        elif not (value in ZERO and value is not False) and key not in OF_THE_NODE:
+            yield f"{above}{key}", value
+
+
+def _missing(place: str, expected: ExpectedGuest) -> list[Mismatch]:
+    if expected.leaves.kubeadm is not None:
+        return [Mismatch(f"ConfigMap {place}", "to exist", "none, or no settings in it")]
+    return [
+        unjudged(f"ConfigMap {place}", "product.yml does not say that kubeadm made the cluster (kubeadm)", whole=True)
+    ]

@@ -1,0 +1,62 @@
+"""What a guest's API shows as begun and never ended: requests, deletions, registrations; and credentials for ever."""
+
+from __future__ import annotations
+
+import base64
+from datetime import UTC, datetime, timedelta
+
+from harness.kube import Cluster
+from harness.kube.resources import API_SERVICE, CSR, NAMESPACE, SECRET
+from harness.validate.facts.cluster import OF_CHECKS, Json
+from harness.validate.judge.mismatch import Mismatch
+
+TOKEN_TYPE = "bootstrap.kubernetes.io/token"  # noqa: S105 - the name of a kind of Secret
+# kubeadm's default (kubeadm token create, --ttl), and for clocks that differ
+TOKEN_LIFE, CLOCKS = timedelta(hours=24), timedelta(minutes=10)
+
+
+def unfinished(api: Cluster) -> list[Mismatch]:
+    """Return certificate requests, namespaces and APIServices that wait for something."""
+    services = api.list(API_SERVICE).items
+    found = [_service(one) for one in services if _condition(one, "Available").get("status") != "True"]
+    found += [_request(one) for one in api.list(CSR).items if not one.get("status", {}).get("conditions")]
+    deleted = [one for one in api.list(NAMESPACE).items if "deletionTimestamp" in one["metadata"]]
+    found += [_namespace(one) for one in deleted if OF_CHECKS.match(one["metadata"]["name"]) is None]
+    return found if services else [*found, Mismatch("the API", "APIServices", "none")]
+
+
+def lasting_tokens(api: Cluster, now: datetime | None = None) -> list[Mismatch]:
+    """Return bootstrap tokens, which let any machine join, that do not expire within a day."""
+    latest = (now or datetime.now(UTC)) + TOKEN_LIFE + CLOCKS
+    secrets = [one for one in api.list(SECRET, fields=f"type={TOKEN_TYPE}").items if one.get("type") == TOKEN_TYPE]
+    found: list[Mismatch] = []
+    for secret in secrets:
+        where = f"Secret {secret['metadata']['namespace']}/{secret['metadata']['name']}"
+        ends = base64.b64decode((secret.get("data") or {}).get("expiration", "")).decode()
+        if not ends or datetime.fromisoformat(ends) > latest:
+            found.append(Mismatch(where, "a bootstrap token that expires within a day", ends or "no expiration"))
+    return found
+
+
+def _condition(obj: Json, kind: str) -> Json:
+    return next((one for one in obj.get("status", {}).get("conditions") or () if one["type"] == kind), {})
+
+
+def _service(obj: Json) -> Mismatch:
+    seen = _condition(obj, "Available")
+    return Mismatch(
+        f"APIService {obj['metadata']['name']}", "Available", f"{seen.get('reason')}: {seen.get('message')}"
+    )
+
+
+def _request(obj: Json) -> Mismatch:
+    spec = obj["spec"]
+    seen = f"pending, of {spec.get('username')} for {spec.get('signerName')}"
+    return Mismatch(f"CertificateSigningRequest {obj['metadata']['name']}", "approved or denied", seen)
+
+
+def _namespace(obj: Json) -> Mismatch:
+    words = [
+        f"{c['reason']}: {c['message']}" for c in obj.get("status", {}).get("conditions") or () if c["status"] == "True"
+    ]
+    return Mismatch(f"Namespace {obj['metadata']['name']}", "no deletion under way", "; ".join(words) or "Terminating")

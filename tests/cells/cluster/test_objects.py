@@ -1,0 +1,53 @@
+"""What the API keeps: nothing waits for ever, and what kubeadm keeps for later is what the cell asks for."""
+
+from __future__ import annotations
+
+from harness.kube import Cluster
+from harness.spec.models import Timeouts
+from harness.until import Deadline
+from harness.validate.inspection import Inspection
+from harness.validate.judge import kubeadm_settings, kubelets, unfinished
+from harness.validate.judge.mismatch import eventually, require
+
+
+def test_nothing_waits_for_ever(api: Cluster, timeouts: Timeouts) -> None:
+    require(
+        eventually(
+            lambda: unfinished.unfinished(api),
+            deadline=Deadline.after(timeouts.settle),
+            what="requests, deletions and APIServices to come to an end",
+        ),
+        claim="every APIService is available, no certificate request is pending, and no namespace is being deleted",
+        look="the condition's message; the Service behind the APIService; what is left in the namespace",
+        do="kubectl --kubeconfig kubeconfig get apiservices,csr,namespaces",
+    )
+
+
+def test_bootstrap_tokens_expire(api: Cluster) -> None:
+    require(
+        unfinished.lasting_tokens(api),
+        claim="every bootstrap token expires within a day",
+        look="how the deployment makes tokens: kubeadm token create --ttl",
+        do="kubectl --kubeconfig kubeconfig -n kube-system get secrets; kubeadm token list on a control plane",
+    )
+
+
+def test_kubeadm_keeps_the_settings_of_the_cell(inspection: Inspection) -> None:
+    require(
+        kubeadm_settings.wrong_cluster_settings(inspection.api, inspection.guest.kubeconfig, inspection.expected),
+        claim="kubeadm-config and cluster-info, which upgrades and joins read, are those of the cell",
+        look="what wrote the ConfigMaps: kubeadm init phase upload-config, kubeadm upgrade apply",
+        do="kubectl --kubeconfig kubeconfig -n kube-system get configmap kubeadm-config -o yaml",
+    )
+
+
+def test_running_kubelets_are_configured_as_kubeadm_keeps_it(inspection: Inspection) -> None:
+    expected = inspection.expected
+    running = kubelets.kubelet_configurations(inspection.api, expected)
+    address = kubelets.dns_address(inspection.api, expected)
+    require(
+        kubeadm_settings.wrong_kubelet_template(inspection.api, running, address, expected),
+        claim="kubelet-config, which the next machine gets, has the cell's settings, and every kubelet runs with them",
+        look="/var/lib/kubelet/config.yaml on the machine; was kubelet restarted after it changed?",
+        do="kubectl --kubeconfig kubeconfig -n kube-system get configmap kubelet-config -o yaml",
+    )

@@ -1,0 +1,104 @@
+"""What kubeadm keeps for the next upgrade and the next machine is compared with the cell and with what runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from harness.validate.judge.finding import Unjudged, real
+from harness.validate.judge.kubeadm_settings import wrong_cluster_settings, wrong_kubelet_template
+from harness.validate.judge.mismatch import Mismatch
+from tests.unit.validate import foreign, guests
+from tests.unit.validate.kept import KeptApi, Objects, named, recorded
+
+DNS = "10.95.0.10"
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> Path:
+    """The admin's kubeconfig, with the recorded cluster's CA."""
+    info = yaml.safe_load(named(recorded("objects.json")["configmaps"], "cluster-info")["data"]["kubeconfig"])
+    file = tmp_path / "kubeconfig"
+    file.write_text(json.dumps(info), encoding="utf-8")
+    return file
+
+
+def edited(name: str, old: str, new: str) -> Callable[[Objects], None]:
+    def change(objects: Objects) -> None:
+        data = named(objects["configmaps"], name)["data"]
+        (key,) = data
+        assert old in data[key]
+        data[key] = data[key].replace(old, new)
+
+    return change
+
+
+def gone(name: str) -> Callable[[Objects], None]:
+    return lambda objects: objects["configmaps"].remove(named(objects["configmaps"], name))
+
+
+def template(change: Callable[[Objects], None] = lambda _: None) -> list[Mismatch]:
+    return wrong_kubelet_template(KeptApi(change), recorded("kubelets.json"), DNS, guests.expected())
+
+
+def test_a_well_cluster_passes(kubeconfig: Path) -> None:
+    assert wrong_cluster_settings(KeptApi(), kubeconfig, guests.expected()) == []
+    assert template() == []
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (edited("kubeadm-config", "v1.36.3", "v1.35.4"), "kubernetesVersion 'v1.36.3'; saw 'v1.35.4'"),
+        (edited("kubeadm-config", "10.243.0.0/16", "10.244.0.0/16"), "networking.podSubnet"),
+        (edited("kubeadm-config", "10.95.0.0/16", "10.96.0.0/12"), "networking.serviceSubnet"),
+        (edited("kubeadm-config", "cluster.local", "other"), "networking.dnsDomain"),
+        (edited("kubeadm-config", "10.222.0.1:5000", "registry.example"), "imageRepository"),
+        (edited("kubeadm-config", "127.0.0.1:6445", "10.0.0.9:6443"), "server 'https://10.0.0.9:6443'"),
+        (edited("cluster-info", "127.0.0.1:6445", "10.0.0.9:6443"), "saw 'https://10.0.0.9:6443'"),
+        (edited("cluster-info", "certificate-authority-data: L", "certificate-authority-data: M"), "another CA"),
+        (gone("kubeadm-config"), "ConfigMap kube-system/kubeadm-config: expected to exist"),
+        (gone("cluster-info"), "ConfigMap kube-public/cluster-info: expected to exist"),
+    ],
+)
+def test_other_settings_of_the_cluster_are_found(
+    kubeconfig: Path, change: Callable[[Objects], None], words: str
+) -> None:
+    (found,) = wrong_cluster_settings(KeptApi(change), kubeconfig, guests.expected())
+    assert words in str(found)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (edited("kubelet-config", DNS, "10.96.0.10"), "clusterDNS ['10.95.0.10']; saw ['10.96.0.10']"),
+        (edited("kubelet-config", "cgroupDriver: cgroupfs", "cgroupDriver: systemd"), "cgroupDriver 'cgroupfs'"),
+        (edited("kubelet-config", "maxParallelImagePulls: 4", "maxParallelImagePulls: 9"), "w-0 kubelet"),
+        (edited("kubelet-config", "failCgroupV1: false", "failCgroupV1: true"), "failCgroupV1 False; saw True"),
+        (gone("kubelet-config"), "to exist"),
+    ],
+)
+def test_another_template_of_kubelets_is_found(change: Callable[[Objects], None], words: str) -> None:
+    assert any(words in str(one) for one in template(change))
+
+
+def test_a_kubelet_that_runs_with_other_settings_is_found() -> None:
+    running = recorded("kubelets.json")
+    running["w-0"]["serializeImagePulls"] = True
+    (found,) = wrong_kubelet_template(KeptApi(), running, DNS, guests.expected())
+    assert (found.where, found.seen) == ("w-0 kubelet", "True")
+
+
+def test_a_cluster_of_which_nothing_says_that_kubeadm_made_it_is_not_judged(kubeconfig: Path) -> None:
+    api, wanted = KeptApi(gone("kubeadm-config")), foreign.expected(foreign.UNSAID)
+    for found in (
+        wrong_cluster_settings(api, kubeconfig, wanted),
+        wrong_kubelet_template(KeptApi(), recorded("kubelets.json"), DNS, wanted),
+    ):
+        assert real(found) == []
+        assert isinstance(found[0], Unjudged)
+        assert found[0].whole

@@ -1,0 +1,81 @@
+"""Rights that a fresh cluster does not grant are found, whoever has them by whatever group."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.judge.rights import excessive_rights
+from tests.unit.validate import foreign, guests
+from tests.unit.validate.kept import Json, KeptApi, Objects, is_self
+
+
+def bound(kind: str, name: str, namespace: str = "") -> KeptApi:
+    """Return the API of a guest that binds somebody else to cluster-admin."""
+    subject = {"kind": kind, "name": name, **({"namespace": namespace} if namespace else {})}
+
+    def bind(objects: Objects) -> None:
+        role = {"kind": "ClusterRole", "name": "cluster-admin"}
+        objects["clusterrolebindings"].append({"metadata": {"name": "bad"}, "roleRef": role, "subjects": [subject]})
+
+    return KeptApi(bind)
+
+
+def test_a_fresh_cluster_passes_whatever_its_product_says() -> None:
+    assert excessive_rights(KeptApi(), guests.expected()) == []
+    assert excessive_rights(KeptApi(), foreign.expected(foreign.UNSAID)) == []
+
+
+@pytest.mark.parametrize(
+    "group", ["system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"]
+)
+def test_a_right_by_a_group_is_found(group: str) -> None:
+    def allowed(spec: Json) -> bool:
+        return is_self(spec) or group in spec["groups"]
+
+    found = excessive_rights(KeptApi(allowed=allowed), guests.expected())
+    assert "system:serviceaccount:kube-system:default: expected no right to list secrets; saw allowed" in map(
+        str, found
+    )
+
+
+def test_an_admin_who_may_not_do_all_is_found() -> None:
+    found = excessive_rights(KeptApi(allowed=lambda _: False), guests.expected())
+    assert [one.where for one in found] == ["the admin"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "namespace"),
+    [
+        ("Group", "system:serviceaccounts", ""),
+        ("Group", "system:authenticated", ""),
+        ("User", "system:anonymous", ""),
+        ("ServiceAccount", "default", "kube-system"),
+    ],
+)
+@pytest.mark.parametrize("wanted", [guests.expected(), foreign.expected(foreign.UNSAID)], ids=["ours", "unsaid"])
+def test_an_admin_who_stands_for_many_is_found(
+    kind: str, name: str, namespace: str, wanted: ExpectedGuest
+) -> None:
+    found = excessive_rights(bound(kind, name, namespace), wanted)
+    assert [one.where for one in found] == ["ClusterRoleBinding bad"]
+    assert name in found[0].seen
+
+
+def test_an_admin_of_its_own_is_wrong_only_where_the_product_names_all() -> None:
+    api = bound("ServiceAccount", "deployer", "tools")
+    assert [one.seen for one in excessive_rights(api, guests.expected())] == ["['ServiceAccount tools/deployer']"]
+    assert excessive_rights(api, foreign.expected(foreign.UNSAID)) == []
+
+
+def test_a_cluster_that_shows_no_admins_proves_nothing() -> None:
+    found = excessive_rights(KeptApi(lambda objects: objects["clusterrolebindings"].clear()), guests.expected())
+    assert [one.seen for one in found] == ["no such binding"]
+
+
+def test_an_admin_that_the_product_names_is_missed() -> None:
+    def unbind(objects: Objects) -> None:
+        objects["clusterrolebindings"][:] = [b for b in objects["clusterrolebindings"] if "admins" not in str(b)]
+
+    found = excessive_rights(KeptApi(unbind), guests.expected())
+    assert [one.seen for one in found] == ["no Group kubeadm:cluster-admins"]

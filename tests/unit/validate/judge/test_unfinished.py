@@ -1,0 +1,72 @@
+"""What waits for ever in a guest's API is found, and so are tokens that never expire."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+
+from harness.validate.judge.unfinished import lasting_tokens, unfinished
+from tests.unit.validate.kept import KeptApi, Objects, named
+
+RECORDED_AT = datetime(2026, 11, 23, 5, 40, tzinfo=UTC)
+
+
+def unavailable(objects: Objects) -> None:
+    named(objects["apiservices"], "v1.apps")["status"]["conditions"][0].update(status="False", message="no endpoints")
+
+
+def without_condition(objects: Objects) -> None:
+    named(objects["apiservices"], "v1.apps")["status"] = {}
+
+
+def deleted(name: str) -> Callable[[Objects], None]:
+    meta = {"name": name, "deletionTimestamp": "2026-11-23T05:00:00Z"}
+    return lambda objects: objects["namespaces"].append({"metadata": meta, "status": {"phase": "Terminating"}})
+
+
+def pending(objects: Objects) -> None:
+    objects["certificatesigningrequests"][0]["status"] = {}
+
+
+def test_a_well_cluster_passes() -> None:
+    assert unfinished(KeptApi()) == []
+    assert lasting_tokens(KeptApi(), RECORDED_AT) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "where", "words"),
+    [
+        (unavailable, "APIService v1.apps", "no endpoints"),
+        (without_condition, "APIService v1.apps", "None"),
+        (deleted("stuck"), "Namespace stuck", "Terminating"),
+        (pending, "CertificateSigningRequest", "pending, of system:"),
+    ],
+)
+def test_what_waits_for_ever_is_found(change: Callable[[Objects], None], where: str, words: str) -> None:
+    (found,) = unfinished(KeptApi(change))
+    assert found.where.startswith(where)
+    assert words in found.seen
+
+
+@pytest.mark.parametrize("name", ["vmatrix-probe", "deployment-1234"])
+def test_namespaces_of_checks_may_be_on_their_way_out(name: str) -> None:
+    assert unfinished(KeptApi(deleted(name))) == []
+
+
+def test_an_api_that_shows_no_service_proves_nothing() -> None:
+    assert unfinished(KeptApi(lambda objects: objects["apiservices"].clear()))
+
+
+@pytest.mark.parametrize(
+    ("expiration", "seen"), [("", "no expiration"), ("2036-11-23T05:40:00Z", "2036-11-23T05:40:00Z")]
+)
+def test_a_token_that_lasts_is_found(expiration: str, seen: str) -> None:
+    def change(objects: Objects) -> None:
+        objects["secrets"][0]["data"] = {"expiration": base64.b64encode(expiration.encode()).decode()}
+
+    (found,) = lasting_tokens(KeptApi(change), RECORDED_AT)
+    assert found.where.startswith("Secret kube-system/bootstrap-token-")
+    assert found.seen == seen
