@@ -25,6 +25,7 @@ from harness.model import Cell
 from harness.record import Recorder
 from harness.session.plan import RunPlan
 from harness.session.witness import witness_of
+from harness.until import TimedOut
 from harness.validate.phases.witness import Witness
 
 
@@ -125,14 +126,15 @@ class Cells:
     def record_check(self, cell: Cell, check: CheckOutcome) -> None:
         """Write a check's outcome down.
 
-        A failure is the blame of its error if that has one; the product's if the check asserted it, unless the machines
-        are not what they were; else of whoever wrote the check: the user, or the harness.
+        A failure is the blame of its error if that has one; the product's if the check asserted it or waited in vain
+        for something in the guest, unless the machines are not what they were; else of whoever wrote the check: the
+        user, or the harness.
         """
         life = self.life(cell)
         blame, detail = "", check.detail
         if check.outcome == "failed":
             blame = _blame(check).value
-            if check.asserted and (changed := life.machines_changed(_there(life))):
+            if _of_the_guest(check) and (changed := life.machines_changed(_there(life))):
                 blame = Blame.INFRA.value
                 detail = f"the infra cluster changed machines in the meantime: {changed}\n{detail}"
             life.checks_failed.append(f"{check.suite}: {check.name}")
@@ -186,8 +188,13 @@ class Cells:
         return " ".join(word for word in ("vmatrix login", options, cell.id, "MACHINE") if word)
 
 
+def _of_the_guest(check: CheckOutcome) -> bool:
+    """Tell whether a check found the failure in the guest: by its assertion, or because it waited there in vain."""
+    return check.asserted or isinstance(check.error, TimedOut)
+
+
 def _blame(check: CheckOutcome) -> Blame:
-    if check.asserted:
+    if _of_the_guest(check):
         return Blame.PRODUCT
     if check.own and not isinstance(check.error, VmatrixError | BaseExceptionGroup):
         return Blame.USER

@@ -69,8 +69,20 @@ class HttpAnswer:
 
 
 @dataclass(frozen=True)
+class ClockOffset:
+    """How far a machine's clock is ahead of the harness's, in seconds: not less than `least`, not more than `most`.
+
+    The program on the machine read its clock when it began and when it ended. It began after the harness had called it,
+    and ended before the harness had its answer; in between, the machine may have been as busy as it liked.
+    """
+
+    least: float
+    most: float
+
+
+@dataclass(frozen=True)
 class NodeFacts:
-    """The facts of one machine. `time` in seconds since the epoch, sizes in bytes.
+    """The facts of one machine. Sizes in bytes.
 
     manifests: file names of static pods.  routes: the gateway ("" when the network is on the link itself) by
     destination, a network or "default".  links: the kind (vxlan, bridge, veth, ...; "" for hardware and loopback) of
@@ -79,7 +91,7 @@ class NodeFacts:
     file for etcd, by the names of flags; None without one.
     """
 
-    time: float
+    clock: ClockOffset
     hostname: str
     machine_id: str
     versions: Mapping[str, str]
@@ -115,9 +127,12 @@ def version_in(text: str | None) -> str:
 
 
 def facts_of(raw: Mapping[str, Any]) -> NodeFacts:
-    """Read what on_node_facts.py printed. Raises ValueError, KeyError or TypeError when it is malformed."""
+    """Read what on_node_facts.py printed, and when, by the harness's clock, it was `called` and had `answered`.
+
+    Raises ValueError, KeyError or TypeError when it is malformed.
+    """
     return NodeFacts(
-        time=float(raw["time"]),
+        clock=ClockOffset(float(raw["ended"]) - raw["answered"], float(raw["began"]) - raw["called"]),
         hostname=raw["hostname"],
         machine_id=raw["machine_id"],
         versions={name: version_in(output) for name, output in raw["versions"].items()},

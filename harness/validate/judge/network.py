@@ -40,8 +40,10 @@ def wrong_answers(
     Args:
         part: whether it is enough that the answer contains what is wanted.
     """
-    found = differs("the check", "pairs dialled", len(asked), len(answers))
+    found = [*differs("the check", "pairs dialled", len(asked), len(answers)), *unasked_probes(answers)]
     for source, target in asked:
+        if (source, target) in answers and answers[source, target].unasked:
+            continue
         answer = answers.get((source, target), DialResult((), ("was not dialled",)))
         text = wanted(target)
         good = len(answer.responses) == 1 and (text in answer.responses[0] if part else text == answer.responses[0])
@@ -49,6 +51,13 @@ def wrong_answers(
             seen = "; ".join(_short(answer.errors, 200)) or repr(_short(answer.responses))
             found.append(Mismatch(f"{source} -> {target}", repr(_short((text,))), seen))
     return found
+
+
+def unasked_probes(answers: Mapping[Pair, DialResult]) -> list[Mismatch]:
+    """Return the probes that the API server does not reach, each once: what they would have got is not known."""
+    why = {source: answer.unasked for (source, _), answer in answers.items() if answer.unasked}
+    wanted = "an answer, without which nothing is known of what it reaches"
+    return [Mismatch(f"API server -> probe on {source}", wanted, seen) for source, seen in sorted(why.items())]
 
 
 def unreachable_pods(probes: Probes, expected: ExpectedGuest, *, protocol: str) -> list[Mismatch]:
@@ -85,8 +94,10 @@ def unserved(probes: Probes, expected: ExpectedGuest, host: str) -> list[Mismatc
         return probes.dial(node, to, SERVICE_PORT, "hostname", tries=tries) if first.responses else first
 
     answers = dial_all(asked, dial)
-    found = differs("the check", "backends", len(expected.nodes), len(backends))
+    found = [*differs("the check", "backends", len(expected.nodes), len(backends)), *unasked_probes(answers)]
     for (node, to), answer in answers.items():
+        if answer.unasked:
+            continue
         where = f"{node} -> {to}:{SERVICE_PORT}"
         found += differs(where, f"answers to {tries} requests from", backends, sorted(set(answer.responses)))
         found += differs(where, "errors", [], sorted(set(answer.errors)))
@@ -101,8 +112,11 @@ def closed_node_ports(probes: Probes, expected: ExpectedGuest) -> list[Mismatch]
         return probes.dial(source, expected.addresses[target], probes.node_port, "hostname")
 
     asked = pairs(expected)
-    found: list[Mismatch] = []
-    for (source, target), answer in dial_all(asked, dial).items():
+    answers = dial_all(asked, dial)
+    found = unasked_probes(answers)
+    for (source, target), answer in answers.items():
+        if answer.unasked:
+            continue
         if len(answer.responses) != 1 or answer.responses[0] not in backends:
             seen = "; ".join(answer.errors) or repr(answer.responses)
             where = f"{source} -> {expected.addresses[target]}:{probes.node_port} ({target})"

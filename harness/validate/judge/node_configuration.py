@@ -157,18 +157,19 @@ def confused_identities(facts: Facts, expected: ExpectedGuest, clock_margin: flo
     """Return machines with another's hostname, a shared machine-id (a clone that was not reset) or a wrong clock.
 
     Args:
-        clock_margin: seconds that clocks may differ; all machines are asked at once, and a busy one answers late.
+        clock_margin: seconds that a clock may differ from the harness's, beyond what a late answer explains.
     """
     ids = Counter(seen.machine_id for seen in facts.values())
-    earliest = min((seen.time for seen in facts.values()), default=0.0)
 
     def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
         yield from differs(name, "hostname", name, seen.hostname)
         if not seen.machine_id or ids[seen.machine_id] > 1:
             yield Mismatch(name, "a unique machine-id", repr(seen.machine_id))
-        if seen.time - earliest > clock_margin:
-            ahead = f"{seen.time - earliest:.0f} s ahead"
-            yield Mismatch(name, f"a clock within {clock_margin:.0f} s of the others", ahead)
+        clock = f"a clock within {clock_margin:.0f} s of this host's"
+        if seen.clock.least > clock_margin:
+            yield Mismatch(name, clock, f"at least {seen.clock.least:.0f} s ahead")
+        if seen.clock.most < -clock_margin:
+            yield Mismatch(name, clock, f"at least {-seen.clock.most:.0f} s behind")
 
     return on_every(expected.machines, facts, judge)
 

@@ -78,10 +78,25 @@ def processes(*names: str) -> list[dict[str, Any]]:
                 lines = (read(f"/proc/{entry}/cgroup") or "").splitlines()
                 group = max((line.split(":", 2)[-1] for line in lines), key=len, default="")
                 seen = {"pid": int(entry), "name": name, "argv": argv, "executable": executable, "cgroup": group}
-                found.append({**seen, "settings": settings(int(entry), name, argv)})
+                found.append({**seen, "parent": parent(int(entry)), "settings": settings(int(entry), name, argv)})
         except OSError:  # it ended meanwhile
             continue
-    return found
+    return found if names else without_forks(found)
+
+
+def parent(pid: int) -> int:
+    """Return the process that a process was started by (proc_pid_stat(5), field 4); 0 when it has ended."""
+    fields = (read(f"/proc/{pid}/stat") or "").rpartition(")")[2].split()
+    return int(fields[1]) if fields else 0
+
+
+def without_forks(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave out children of the same name: for a moment before it runs another program, a child looks like its parent.
+
+    None of PROCESSES starts a second one of itself.
+    """
+    names = {process["pid"]: process["name"] for process in found}
+    return [process for process in found if names.get(process["parent"]) != process["name"]]
 
 
 def settings(pid: int, name: str, argv: Sequence[str]) -> dict[str, str]:

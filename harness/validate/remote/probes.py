@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from harness.kube import Cluster
@@ -17,6 +18,7 @@ from harness.kube.resources import POD
 from harness.validate.remote.objects import HTTP_PORT
 
 NAME = "vmatrix-probe"
+PROXY_ERRORS = (500, 502, 503, 504)  # of the API server; a probe itself answers 200 or 400
 DIAL_SECONDS = 5  # agnhost gives up a request after that (test/images/agnhost/netexec/netexec.go)
 
 
@@ -31,10 +33,14 @@ class ProbePod:
 
 @dataclass(frozen=True)
 class DialResult:
-    """What a probe got: the answers in order, and the errors of requests that got none."""
+    """What a probe got: the answers in order, and the errors of requests that got none.
+
+    unasked: why the probe was not asked at all: the API server does not reach it, which says nothing of what it dials.
+    """
 
     responses: tuple[str, ...]
     errors: tuple[str, ...]
+    unasked: str = ""
 
 
 @dataclass(frozen=True)
@@ -56,8 +62,13 @@ class Probes:
     ) -> DialResult:
         """Let the probe on `node` request `request` from host:port, `tries` times on a new connection each.
 
-        A probe that the API server cannot reach is an error too: the network is what is being judged.
+        A request that the API server's proxy does not answer is made once more: a busy host answers late.
         """
+        once = partial(self._dial, node, host, port, request, protocol, tries)
+        first = once()
+        return once() if first.unasked else first
+
+    def _dial(self, node: str, host: str, port: int, request: str, protocol: str, tries: int) -> DialResult:
         source = self.dialling[node].name
         seconds = self.proxy_seconds + DIAL_SECONDS * tries
         try:
@@ -68,7 +79,9 @@ class Probes:
                 read_seconds=seconds,
             )
         except Unreachable:
-            return DialResult((), (f"the probe on {node} did not answer the API server's proxy in {seconds:.0f} s",))
+            return DialResult((), (), f"no answer of the API server's proxy in {seconds:.0f} s")
+        if answer.code in PROXY_ERRORS:
+            return DialResult((), (), f"{answer.code}: {words_of(answer.body)}")
         said = _decoded(answer.body)
         if answer.code != 200 or said is None:
             return DialResult((), (f"{answer.code}: {words_of(answer.body)}",))

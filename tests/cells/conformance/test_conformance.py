@@ -6,6 +6,7 @@ The specs of a cell run together, once; each spec is a separate item (see ../con
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -15,16 +16,24 @@ from harness.model import Mirror
 from harness.spec.models import Timeouts
 from harness.until import Deadline
 from harness.validate.conformance.ginkgo import Tools
-from harness.validate.conformance.run import run_specs, wait_for_clean_up
+from harness.validate.conformance.run import left_of_specs, run_specs
 from harness.validate.conformance.verdicts import SpecOutcome, SpecVerdict
 from harness.validate.inspection import Inspection
 
 
+@dataclass(frozen=True)
+class SpecRun:
+    """One run of the curated specs: the verdict of each, and why their pods are still there ("": they are gone)."""
+
+    verdicts: dict[str, SpecVerdict]
+    left: str
+
+
 @pytest.fixture(scope="session")
-def verdicts(
+def spec_run(
     inspection: Inspection, mirror: Mirror, artifact: Callable[[str, str], Path], timeouts: Timeouts
-) -> dict[str, SpecVerdict]:
-    """The verdict of every curated spec of the cell's minor, from one run."""
+) -> SpecRun:
+    """The verdict of every curated spec of the cell's minor, from one run, and what it left."""
     version = inspection.expected.kubernetes
     try:
         tools = Tools(*(artifact(program, version) / program for program in ("e2e.test", "ginkgo", "kubectl")))
@@ -38,20 +47,25 @@ def verdicts(
         directory=inspection.directory / "conformance",
         timeouts=timeouts,
     )
-    wait_for_clean_up(inspection.api, Deadline.after(timeouts.probe_remove))
-    return found
+    return SpecRun(found, left_of_specs(inspection.api, Deadline.after(timeouts.probe_remove)))
 
 
 def test_conformance(
     spec_name: str,
-    verdicts: dict[str, SpecVerdict],
+    spec_run: SpecRun,
     inspection: Inspection,
     record_property: Callable[[str, object], None],
 ) -> None:
-    verdict = verdicts[spec_name]
+    verdict = spec_run.verdicts[spec_name]
     record_property("seconds", round(verdict.seconds, 3))
     if verdict.outcome is SpecOutcome.NOT_RUN:
         pytest.skip(f"not run: {verdict.text}")
     if verdict.outcome is not SpecOutcome.PASSED:
         log = inspection.directory / "conformance" / "ginkgo.log"
         pytest.fail(f"{spec_name}\n{verdict.text}\nlook at: {log}", pytrace=False)
+
+
+def test_the_specs_pods_are_gone(spec_run: SpecRun) -> None:
+    if spec_run.left:
+        do = "kubectl --kubeconfig kubeconfig get pods -A -o wide; then describe the one that is left"
+        pytest.fail(f"the pods of the conformance specs are not gone: {spec_run.left}\ntype: {do}", pytrace=False)

@@ -16,6 +16,7 @@ from harness.artifacts.catalogue import Catalogue, load
 from harness.errors import BadInput, InfraError
 from harness.model import Cell
 from harness.session.cells import Cells, CheckOutcome
+from harness.until import TimedOut
 
 CELL = Cell("c", {}, "s", (), (), {})
 
@@ -56,6 +57,8 @@ def recorded(
         ("machine w-0 died: OOMKilled (exit code 137)", True, None, "infra"),
         ("", False, InfraError("no"), "infra"),
         ("", False, ValueError("x"), "harness"),
+        ("", False, TimedOut("two probe pods on each of cp-0, w-0 to be ready"), "product"),
+        ("machine w-0 died: OOMKilled (exit code 137)", False, TimedOut("probe pods to be ready"), "infra"),
     ],
 )
 def test_whose_fault_a_failed_check_is(

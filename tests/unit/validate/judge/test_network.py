@@ -85,7 +85,6 @@ def test_a_well_network_passes(judge: Judge) -> None:
         Answer(200, {}, ()),
         Answer(200, {"responses": ["another"]}, ()),
         Answer(400, "host and/or port param are invalid. lookup probe: no such host", ()),
-        Answer(503, {"kind": "Status", "message": "no route to host"}, ()),
         Answer(200, "not json", ()),
     ],
 )
@@ -95,17 +94,39 @@ def test_one_node_that_gets_no_right_answer_is_found(judge: Judge, answer: Answe
     assert all(finding.where.startswith("w-0 -> ") for finding in found)
 
 
+NO_ANSWER = Unreachable("GET /api/v1/namespaces: timed out")
+NO_ROUTE = Answer(503, {"kind": "Status", "message": "no route to host"}, ())
+
+
 @pytest.mark.parametrize("judge", JUDGES)
-def test_a_probe_that_the_api_server_cannot_reach_is_found_and_not_raised(judge: Judge) -> None:
+@pytest.mark.parametrize(("trouble", "words"), [(NO_ANSWER, "no answer"), (NO_ROUTE, "no route to host")])
+def test_a_probe_that_the_api_server_does_not_reach_is_found_once_and_blames_no_pair(
+    judge: Judge, trouble: Answer | Unreachable, words: str
+) -> None:
     def reply(source: str, query: Query) -> Answer:
         if source == "probe-w":
-            raise Unreachable("GET /api/v1/namespaces: timed out")
+            if isinstance(trouble, Unreachable):
+                raise trouble
+            return trouble
         return well(source, query)
 
-    found = judge(probes(reply))
-    assert found
-    assert all(finding.where.startswith("w-0 -> ") for finding in found)
-    assert any("probe on w-0" in finding.seen for finding in found)
+    (found,) = judge(probes(reply))
+    assert found.where == "API server -> probe on w-0"
+    assert words in found.seen
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+def test_an_answer_of_the_api_server_that_comes_at_the_second_time_is_enough(judge: Judge) -> None:
+    late: list[str] = []
+
+    def reply(source: str, query: Query) -> Answer:
+        asked = f"{source} {query}"
+        if asked in late:
+            return well(source, query)
+        late.append(asked)
+        raise NO_ANSWER
+
+    assert judge(probes(reply)) == []
 
 
 def test_every_ordered_pair_of_nodes_is_asked_once() -> None:

@@ -51,6 +51,11 @@ def without_kubelet_client(raw: Json) -> None:
     del raw["certificates"]["/var/lib/kubelet/pki/kubelet-client-current.pem"]
 
 
+def clock(ahead: float) -> Change:
+    """Return a machine whose clock is ahead of the harness's by so many seconds."""
+    return lambda raw: raw.update(began=raw["began"] + ahead, ended=raw["ended"] + ahead)
+
+
 JUDGES: tuple[Judge, ...] = (
     wrong_flags,
     wrong_kernel_settings,
@@ -84,7 +89,9 @@ FAULTS: list[tuple[Judge, Change]] = [
     (identities, put("hostname", "localhost")),
     (identities, put("machine_id", "")),
     (identities, lambda raw: raw.update(machine_id=guests.raw_facts("w-0")["machine_id"])),
-    (identities, lambda raw: raw.update(time=raw["time"] + 3600)),
+    (identities, clock(+3600)),
+    (identities, clock(-3600)),
+    (identities, clock(TIMEOUTS.clock_margin + 2)),
     (
         wrong_proxy_mode,
         lambda raw: raw["endpoints"].update({"kube-proxy mode": {"status": 200, "body": "iptables"}}),
@@ -101,3 +108,19 @@ def test_only_a_well_guest_passes(judge: Judge) -> None:
 @pytest.mark.parametrize(("judge", "fault"), FAULTS)
 def test_a_fault_is_found(judge: Judge, fault: Change) -> None:
     assert finds(judge, fault)
+
+
+def test_machines_that_answer_late_have_right_clocks() -> None:
+    """As on a host at load 80: a minute until the program runs on one machine, and one until its answer is here."""
+
+    def late(raw: Json) -> None:
+        raw.update(began=raw["began"] + 60, ended=raw["ended"] + 60, answered=raw["answered"] + 120)
+
+    assert identities(guests.facts(late), guests.expected()) == []
+
+
+def test_clocks_that_are_all_wrong_alike_are_found() -> None:
+    seen = {**guests.facts(clock(-90)), "w-0": guests.facts(clock(-90), of="w-0")["w-0"]}
+    found = identities(seen, guests.expected())
+    assert [one.where for one in found] == ["cp-0", "w-0"]
+    assert found[0].seen == "at least 89 s behind"

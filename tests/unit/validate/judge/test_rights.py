@@ -54,9 +54,7 @@ def test_an_admin_who_may_not_do_all_is_found() -> None:
     ],
 )
 @pytest.mark.parametrize("wanted", [guests.expected(), foreign.expected(foreign.UNSAID)], ids=["ours", "unsaid"])
-def test_an_admin_who_stands_for_many_is_found(
-    kind: str, name: str, namespace: str, wanted: ExpectedGuest
-) -> None:
+def test_an_admin_who_stands_for_many_is_found(kind: str, name: str, namespace: str, wanted: ExpectedGuest) -> None:
     found = excessive_rights(bound(kind, name, namespace), wanted)
     assert [one.where for one in found] == ["ClusterRoleBinding bad"]
     assert name in found[0].seen

@@ -126,3 +126,16 @@ def test_a_ca_without_key_usage_is_trusted_as_go_does(tmp_path: Path, monkeypatc
 def test_without_a_ca_nothing_is_trusted() -> None:
     with pytest.raises(OSError, match="cannot be read"):
         on_node.trusting(cadata="")
+
+
+def test_a_process_between_fork_and_exec_is_not_a_second_one() -> None:
+    own: dict[str, Any] = {"pid": 7, "name": "containerd", "parent": 1}
+    forked = {**own, "pid": 8, "parent": 7}
+    kubelet = {"pid": 9, "name": "kubelet", "parent": 7}
+    another = {**own, "pid": 10, "parent": 1}
+    assert on_node.without_forks([own, forked, kubelet, another]) == [own, kubelet, another]
+
+
+def test_a_processs_parent_is_known() -> None:
+    assert on_node.parent(os.getpid()) == os.getppid()
+    assert on_node.parent(2**30) == 0
