@@ -21,13 +21,14 @@ from harness.validate.conformance.curated import ConformanceList, load_curated
 from harness.validate.facts.cluster import ClusterView, view_of
 from harness.validate.facts.etcd import EtcdView
 from harness.validate.facts.expected import ExpectedGuest, expected_of
+from harness.validate.facts.files import MachineFiles
 from harness.validate.facts.node import NodeFacts
 from harness.validate.judge.addons import unavailable_deployments, unready_daemon_sets
 from harness.validate.judge.cluster_nodes import unready_nodes
 from harness.validate.judge.mismatch import Mismatch, eventually
 from harness.validate.judge.node_configuration import wrong_proxy_mode
 from harness.validate.judge.system_pods import unready_pods
-from harness.validate.remote.gather import gather_facts
+from harness.validate.remote.gather import gather_facts, gather_files
 from harness.validate.remote.hosts import open_hosts
 
 OK = 200
@@ -122,6 +123,12 @@ class Inspection:
         deadline = Deadline.after(self.timeouts.probe_follow)
         wrong = partial(wrong_proxy_mode, expected=self.expected)
         return follow(lambda: gather_facts(self.hosts, self.timeouts, self.expected), wrong, deadline)
+
+    @cached_property
+    def files(self) -> dict[str, MachineFiles]:
+        """Return every machine's files, gathered after the guest has settled."""
+        assert self.view is not None  # noqa: S101 - the view is what waits
+        return gather_files(self.hosts, self.timeouts, self.expected)
 
     @property
     def etcd(self) -> dict[str, EtcdView]:

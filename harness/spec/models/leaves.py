@@ -188,6 +188,15 @@ class ClusterLeaves(Model):
         description="all that ClusterRoleBindings bind to cluster-admin, as `Group NAME`, `User NAME` or "
         "`ServiceAccount NAMESPACE/NAME`; else only groups and accounts that stand for many must not be bound to it",
     )
+    open_ports: dict[Literal["node", "control_plane", "etcd"], tuple[int, ...]] | None = Field(
+        default=None,
+        description="TCP ports that programs of the cluster open to other machines, by group; else not judged",
+    )
+    boot_modules: tuple[Text, ...] | None = Field(
+        default=None,
+        description="kernel modules that modules-load.d names on nodes, where sysctl.d has the kernel settings; "
+        "else it is not judged what the next start of a machine sets",
+    )
     own_versions: tuple[Version, ...] = Field(
         default=(), description="versions that the product decides, whatever the cell's variables say: not judged"
     )

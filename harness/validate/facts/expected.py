@@ -12,6 +12,7 @@ from harness.spec.models import NetworkPlugin
 from harness.spec.models.leaves import ClusterLeaves, RunsAs
 from harness.spec.models.network_plugins import LOOK
 from harness.validate.facts.addons import ADD_ONS
+from harness.validate.facts.images import system_of
 from harness.validate.facts.network_plugins import plugin_named, plugins
 
 CONTROL_PLANE = "control_plane"
@@ -36,6 +37,7 @@ class ExpectedGuest:
     `machines` are all machines of the inventory; `nodes` those that are Kubernetes nodes (an external etcd's machines
     are not). `plugin_version` is empty for a network plugin that comes with the playbooks. `addons` are the versions of
     the optional add-ons that the cell asks for. What the cell's variables do not say, or the product decides, is "".
+    `systems`: ID and VERSION_ID of each machine's operating system, as its image has it; None where nobody says.
     `plugin`: what the network plugin leaves in a guest; None for one that nobody describes.
     `leaves`: what the product says that it leaves behind.
     """
@@ -47,6 +49,7 @@ class ExpectedGuest:
     workers: tuple[str, ...]
     etcd: tuple[str, ...]
     addresses: Mapping[str, str]
+    systems: Mapping[str, tuple[str, str] | None]
     kubernetes: str
     runtime: str
     runtime_version: str
@@ -140,6 +143,7 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
         workers=tuple(name for name in nodes if name not in control_plane),
         etcd=etcd or control_plane,
         addresses={m.name: m.address for m in environment.machines},
+        systems={m.name: system_of(m.planned.image) for m in environment.machines},
         kubernetes=_kubernetes(guest, text),
         runtime=runtime,
         runtime_version="" if own_runtime else _version(text, f"cluster_{runtime}_version"),

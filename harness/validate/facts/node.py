@@ -86,9 +86,10 @@ class NodeFacts:
 
     manifests: file names of static pods.  routes: the gateway ("" when the network is on the link itself) by
     destination, a network or "default".  links: the kind (vxlan, bridge, veth, ...; "" for hardware and loopback) of
-    every network interface, by name.  whose_certificates: paths, by whose certificate it is.
-    kubelet: what its files say (manifests, server, ca, kubeconfig).  environment: the ETCD_* variables of the product's
-    file for etcd, by the names of flags; None without one.
+    every network interface, by name.  mtus: theirs.  carriers: the interfaces that packets of tunnels leave by.
+    whose_certificates: paths, by whose certificate it is.  kubelet: what its files say (manifests, server, ca,
+    kubeconfig).  environment: the ETCD_* variables of the product's file for etcd, by the names of flags; None without
+    one.
     """
 
     clock: ClockOffset
@@ -109,6 +110,8 @@ class NodeFacts:
     nft_tables: tuple[str, ...]
     routes: Mapping[str, str]
     links: Mapping[str, str]
+    mtus: Mapping[str, int]
+    carriers: Mapping[str, str]
     endpoints: Mapping[str, HttpAnswer]
     etcd: EtcdView | None
     whose_certificates: Mapping[str, str] = field(default_factory=dict)
@@ -150,12 +153,18 @@ def facts_of(raw: Mapping[str, Any]) -> NodeFacts:
         nft_tables=tuple(raw["nft_tables"]),
         routes={route["dst"]: route.get("gateway", "") for route in raw["routes"]},
         links={link["ifname"]: link.get("linkinfo", {}).get("info_kind", "") for link in raw["links"]},
+        mtus={link["ifname"]: int(link["mtu"]) for link in raw["links"] if "mtu" in link},
+        carriers={link["ifname"]: _carrier(link) for link in raw["links"] if _carrier(link)},
         endpoints={name: HttpAnswer(int(a["status"]), a["body"]) for name, a in raw["endpoints"].items()},
         etcd=etcd_view_of(raw["etcd"]) if raw["etcd"] is not None else None,
         whose_certificates=raw["whose_certificates"],
         kubelet=raw["kubelet"],
         environment=_environment(raw["environment_file"]),
     )
+
+
+def _carrier(link: Mapping[str, Any]) -> str:
+    return str(link.get("linkinfo", {}).get("info_data", {}).get("link", ""))
 
 
 def _process(raw: Mapping[str, Any]) -> Process:

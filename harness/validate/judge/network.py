@@ -82,23 +82,62 @@ def lost_large_answers(probes: Probes, expected: ExpectedGuest) -> list[Mismatch
     return wrong_answers(asked, dial_all(asked, dial), lambda _: text)
 
 
-def unserved(probes: Probes, expected: ExpectedGuest, host: str) -> list[Mismatch]:
+def changed_sources(probes: Probes, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return the ordered pairs of nodes whose pods are not seen under their own address by each other.
+
+    Kubernetes' network model: pods communicate with all other pods without address translation.
+    """
+    found: list[Mismatch] = []
+
+    def dial(source: str, target: str) -> DialResult:
+        return probes.dial(source, probes.dialled[target].address, HTTP_PORT, "clientip")
+
+    answers = dial_all(pairs(expected), dial)
+    for (source, target), answer in answers.items():
+        own = probes.dialling[source].address
+        seen = [text.rpartition(":")[0].strip("[]") for text in answer.responses]
+        if not answer.unasked and (seen != [own] or answer.errors):
+            said = "; ".join(_short(answer.errors, 200)) or ", ".join(seen) or "no answer"
+            found.append(Mismatch(f"{source} -> {target}", f"the pod's own address {own} as source", said))
+    return [*unasked_probes(answers), *found]
+
+
+def closed_off(probes: Probes, expected: ExpectedGuest, outside: str) -> list[Mismatch]:
+    """Return the nodes whose pods do not reach an HTTP server outside of the cluster.
+
+    Args:
+        outside: its host:port. The address in a pod's packets is translated on the way, or they have no way back.
+    """
+    host, _, port = outside.rpartition(":")
+    asked = [(node, outside) for node in expected.nodes]
+    answers = dial_all(asked, lambda node, _: probes.dial(node, host, int(port), "v2/"))
+    found = unasked_probes(answers)
+    for (node, to), answer in answers.items():
+        if not answer.unasked and (answer.errors or len(answer.responses) != 1):
+            said = "; ".join(_short(answer.errors, 200)) or repr(answer.responses)
+            found.append(Mismatch(f"{node} -> {to}", "an answer to a pod", said))
+    return found
+
+
+def unserved(probes: Probes, expected: ExpectedGuest, host: str, *, protocol: str = "http") -> list[Mismatch]:
     """Return the nodes whose pods do not reach every backend of the Service by its address or name."""
     backends = sorted(pod.name for pod in probes.dialling.values())
     tries = TRIES_PER_BACKEND * len(backends)
     asked = [(node, host) for node in expected.nodes]
 
     def dial(node: str, to: str) -> DialResult:
-        first = probes.dial(node, to, SERVICE_PORT, "hostname")
+        first = probes.dial(node, to, SERVICE_PORT, "hostname", protocol=protocol)
         # each further try at a Service that does not answer would cost seconds
-        return probes.dial(node, to, SERVICE_PORT, "hostname", tries=tries) if first.responses else first
+        if not first.responses:
+            return first
+        return probes.dial(node, to, SERVICE_PORT, "hostname", protocol=protocol, tries=tries)
 
     answers = dial_all(asked, dial)
     found = [*differs("the check", "backends", len(expected.nodes), len(backends)), *unasked_probes(answers)]
     for (node, to), answer in answers.items():
         if answer.unasked:
             continue
-        where = f"{node} -> {to}:{SERVICE_PORT}"
+        where = f"{node} -> {to}:{SERVICE_PORT}{'/udp' if protocol == 'udp' else ''}"
         found += differs(where, f"answers to {tries} requests from", backends, sorted(set(answer.responses)))
         found += differs(where, "errors", [], sorted(set(answer.errors)))
     return found

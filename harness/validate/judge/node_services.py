@@ -29,12 +29,18 @@ def stopped_services(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
         states = (unit.active, unit.sub, unit.enabled) if unit else ("absent",)
         yield from differs(f"{name} {service or program}", "state", ("active", "running", "enabled"), states)
 
+    local, etcd = expected.leaves.local_api, expected.leaves.etcd.unit
     parts = [
         [unjudged(f"the unit of {program}", UNNAMED)]
         if said is None and (program == "the container runtime" or _without_unit(facts, program))
         else on_every(expected.nodes, facts, partial(judge, program, said))
         for program, said in units.items()
     ]
+    proxied = expected.nodes if local.group == "node" else expected.workers
+    if local.unit is not None and proxied:
+        parts.append(on_every(proxied, facts, partial(judge, "the proxy before the API", local.unit)))
+    if not expected.stacked_etcd and not (etcd is None and _without_unit(facts, "etcd")):
+        parts.append(on_every(expected.etcd, facts, partial(judge, "etcd", etcd)))
     return together(*parts)
 
 

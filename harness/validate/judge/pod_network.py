@@ -18,6 +18,7 @@ from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_se
 Facts = Mapping[str, NodeFacts]
 TUNNELS = frozenset({"vxlan", "geneve", "wireguard"})  # kinds of interfaces that wrap packets, as ip names them
 LOOPBACK = "lo"
+VXLAN_BYTES = 50  # that a VXLAN packet over IPv4 is larger than what is in it (RFC 7348: 14 + 20 + 8 + 8)
 
 
 def gateway_words(expected: ExpectedGuest) -> str:
@@ -97,9 +98,21 @@ def wrong_tunnels(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
     def judge(name: str, seen: NodeFacts) -> list[Mismatch]:
         tunnels = {link for link, kind in seen.links.items() if kind in TUNNELS}
         found = [] if LOOPBACK in seen.links else [Mismatch(name, "a list of its interfaces", repr(dict(seen.links)))]
-        return found + same_set(name, f"tunnels ({', '.join(sorted(TUNNELS))})", wanted, tunnels)
+        found += same_set(name, f"tunnels ({', '.join(sorted(TUNNELS))})", wanted, tunnels)
+        return found + _too_large(name, seen)
 
     return on_every(expected.nodes, facts, judge)
+
+
+def _too_large(name: str, seen: NodeFacts) -> list[Mismatch]:
+    """Return VXLAN tunnels whose packets do not fit into the link that they leave by, and bridges above the tunnel."""
+    found: list[Mismatch] = []
+    for tunnel in (link for link, kind in seen.links.items() if kind == "vxlan"):
+        carrier, mtu = seen.carriers.get(tunnel, ""), seen.mtus.get(tunnel, 0)
+        most = seen.mtus.get(carrier, mtu + VXLAN_BYTES) - VXLAN_BYTES
+        if mtu > most:
+            found.append(Mismatch(f"{name} {tunnel}", f"an MTU of at most {most}, for {carrier}", str(mtu)))
+    return found
 
 
 def wrong_plugin_units(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.spec.models import Timeouts
 from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.facts.files import MachineFiles, files_of
 from harness.validate.facts.network_plugins import plugins
 from harness.validate.facts.node import NodeFacts, facts_of
 from harness.validate.facts.programs import RunningPrograms, programs_of
@@ -16,6 +17,7 @@ from harness.validate.remote.hosts import run_on_each
 
 FACTS = Path(__file__).with_name("on_node_facts.py")
 PROGRAMS = Path(__file__).with_name("on_node_programs.py")
+FILES = Path(__file__).with_name("on_node_files.py")
 STATE = Path(__file__).with_name("on_node_state.py")
 
 MachineState = dict[str, dict[str, str]]  # by kind (file, mount, ...), then by name
@@ -36,7 +38,8 @@ def gather_facts(hosts: Mapping[str, Any], timeouts: Timeouts, expected: Expecte
 def asked_of_machines(expected: ExpectedGuest) -> dict[str, Any]:
     """Return what on_node_facts.py takes: which units to look at, and where the product's files are."""
     leaves, own = expected.leaves, [expected.plugin] if expected.plugin is not None else []
-    units = {leaves.kubelet.unit, leaves.runtime_unit, *(plugin.unit for plugin in [*plugins().values(), *own])}
+    units = {leaves.kubelet.unit, leaves.runtime_unit, leaves.local_api.unit, leaves.etcd.unit}
+    units |= {*(plugin.unit for plugin in [*plugins().values(), *own])}
     tools = {"kubectl": leaves.kubectl, "kubeadm": leaves.kubeadm}
     return {
         "units": sorted(unit for unit in units if unit is not None),
@@ -46,6 +49,16 @@ def asked_of_machines(expected: ExpectedGuest) -> dict[str, Any]:
         "tools": {name: tool.path for name, tool in tools.items() if tool is not None and tool.path is not None},
         "environment_file": leaves.etcd.environment_file or "",
     }
+
+
+def gather_files(hosts: Mapping[str, Any], timeouts: Timeouts, expected: ExpectedGuest) -> dict[str, MachineFiles]:
+    """Return every machine's files, listeners and next boot.
+
+    Raises:
+        InfraError: a machine does not answer, or its output is malformed.
+    """
+    given = {"certificates": expected.leaves.certificates or ""}
+    return run_on_each(hosts, FILES, files_of, timeouts, given=dict.fromkeys(hosts, given))
 
 
 def gather_programs(

@@ -98,7 +98,10 @@ def _service() -> dict[str, Any]:
         "spec": {
             "type": "NodePort",
             "selector": {"app": PROBE},
-            "ports": [{"name": "http", "port": SERVICE_PORT, "targetPort": HTTP_PORT}],
+            "ports": [
+                {"name": "http", "port": SERVICE_PORT, "targetPort": HTTP_PORT},
+                {"name": "udp", "port": SERVICE_PORT, "targetPort": UDP_PORT, "protocol": "UDP"},
+            ],
         },
     }
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from harness.model import Mirror
 from harness.spec.models import Timeouts
 from harness.until import Deadline
 from harness.validate.facts.expected import ExpectedGuest
@@ -52,6 +53,39 @@ def test_large_answers_arrive_from_every_node(probes: Probes, expected: Expected
         claim=f"{network.LARGE_BYTES} bytes pass in both directions between every two nodes",
         look=f"{expected.look}; the MTU of cni0, of the tunnel if there is one, and of the machine's link",
         do=f"{expected.login()}, then ip link; ping -M do -s 1422 NODE",
+    )
+
+
+def test_pods_keep_their_address_on_the_way_to_pods(
+    probes: Probes, expected: ExpectedGuest, followed: Followed
+) -> None:
+    require(
+        followed(lambda: network.changed_sources(probes, expected)),
+        claim="a pod on every node is seen by pods on every node under its own address",
+        look=f"rules that translate source addresses of pods; {expected.look}",
+        do=f"{expected.login()}, then nft list ruleset | grep -i masquerade; iptables -t nat -S POSTROUTING",
+    )
+
+
+def test_pods_on_every_node_reach_a_server_outside_of_the_cluster(
+    probes: Probes, expected: ExpectedGuest, mirror: Mirror, followed: Followed
+) -> None:
+    require(
+        followed(lambda: network.closed_off(probes, expected, mirror.registry)),
+        claim=f"pods on every node reach {mirror.registry}, which is outside of the cluster",
+        look=f"rules that translate pods' addresses to the node's; {expected.look}",
+        do=f"{expected.login()}, then nft list ruleset | grep -i masquerade; iptables -t nat -S POSTROUTING",
+    )
+
+
+def test_service_is_served_by_every_backend_from_every_node_by_udp(
+    probes: Probes, expected: ExpectedGuest, followed: Followed
+) -> None:
+    require(
+        followed(lambda: network.unserved(probes, expected, probes.service_address, protocol="udp")),
+        claim="a Service's ClusterIP reaches each of its backends by UDP, from every node",
+        look=SERVICES,
+        do="kubectl --kubeconfig kubeconfig -n vmatrix-probe get service,endpointslices",
     )
 
 

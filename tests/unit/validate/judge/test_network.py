@@ -19,6 +19,8 @@ from tests.unit.validate.guests import NOWHERE
 Query = dict[str, str]
 Reply = Callable[[str, Query], Answer]
 TLS = "Client sent an HTTP request to an HTTPS server.\n"
+ADDRESSES = {"probe-cp": "10.243.0.8", "probe-w": "10.243.1.8"}
+OUTSIDE = "10.222.0.1:5000"
 NAMES = {"10.243.0.9": "peer-cp", "10.243.1.9": "peer-w"}
 
 
@@ -29,6 +31,10 @@ def well(source: str, query: Query) -> Answer:
         said = [TLS]
     elif query["request"].startswith("echo?msg="):
         said = [query["request"].removeprefix("echo?msg=")]
+    elif query["request"] == "clientip":
+        said = [f"{ADDRESSES[source]}:40000"]
+    elif query["port"] == "5000":
+        said = ["{}"]
     elif query["host"] in NAMES:
         said = [NAMES[query["host"]]]
     else:
@@ -67,6 +73,8 @@ JUDGES: tuple[Judge, ...] = (
     lambda p: network.unreachable_pods(p, guests.expected(), protocol="udp"),
     lambda p: network.lost_large_answers(p, guests.expected()),
     lambda p: network.unserved(p, guests.expected(), p.service_address),
+    lambda p: network.unserved(p, guests.expected(), p.service_address, protocol="udp"),
+    lambda p: network.changed_sources(p, guests.expected()),
     lambda p: network.closed_node_ports(p, guests.expected()),
     lambda p: network.api_unreachable(p, guests.expected()),
 )
@@ -170,3 +178,24 @@ def test_what_comes_right_in_time_is_not_held_against_it() -> None:
 def test_what_stays_wrong_is_returned_as_it_was_last() -> None:
     last = [Mismatch("a", "b", "c")]
     assert eventually(lambda: last, deadline=Deadline.after(0), what="it is well") == last
+
+
+def test_pods_that_do_not_reach_the_outside_are_found() -> None:
+    def lost(source: str, query: Query) -> Answer:
+        return Answer(200, {"errors": ["i/o timeout"]}, ()) if source == "probe-w" else well(source, query)
+
+    assert network.closed_off(probes(), guests.expected(), OUTSIDE) == []
+    found = network.closed_off(probes(lost), guests.expected(), OUTSIDE)
+    assert [str(one) for one in found] == ["w-0 -> 10.222.0.1:5000: expected an answer to a pod; saw i/o timeout"]
+
+
+def test_a_source_address_that_is_translated_is_found() -> None:
+    def translated(source: str, query: Query) -> Answer:
+        return (
+            Answer(200, {"responses": ["10.243.1.1:40000"]}, ())
+            if query["host"] == "10.243.1.9"
+            else well(source, query)
+        )
+
+    found = network.changed_sources(probes(translated), guests.expected())
+    assert [(one.where, one.seen) for one in found] == [("cp-0 -> w-0", "10.243.1.1"), ("w-0 -> w-0", "10.243.1.1")]

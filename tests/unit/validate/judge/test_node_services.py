@@ -48,6 +48,8 @@ FAULTS: list[tuple[Judge, Change]] = [
     (stopped_services, put("units/kubelet.service/ActiveState", "failed")),
     (stopped_services, put("units/containerd.service/UnitFileState", "disabled")),
     (stopped_services, put("units", {})),
+    (stopped_services, put("units/api-endpoint.service/UnitFileState", "disabled")),
+    (stopped_services, put("units/api-endpoint.service/ActiveState", "inactive")),
     (units, put("failed_units", ["other.service"])),
     (units, put("system_state", "offline")),
     (units, put("system_state", None)),
@@ -88,3 +90,17 @@ def test_an_external_etcd_is_expected_on_its_own_machines() -> None:
     assert wanted.nodes == ("cp-0",)
     assert not wanted.stacked_etcd
     assert {f.where for f in misplaced_processes(guests.facts(), wanted)} == {"cp-0 etcd", "w-0 etcd"}
+
+
+def test_the_unit_of_an_external_etcd_is_asked_for() -> None:
+    wanted = guests.expected(groups=(("control_plane",), ("etcd",)))
+    assert "w-0 etcd.service" in {f.where for f in stopped_services(guests.facts(), wanted)}
+    shown = {"Id": "etcd.service", "LoadState": "loaded", "ActiveState": "active", "SubState": "running"}
+
+    def enabled(state: str) -> Change:
+        return lambda raw: raw["units"].update({"etcd.service": {**shown, "UnitFileState": state}})
+
+    assert stopped_services(guests.facts(enabled("enabled"), of="w-0"), wanted) == []
+    assert [f.where for f in stopped_services(guests.facts(enabled("disabled"), of="w-0"), wanted)] == [
+        "w-0 etcd.service"
+    ]

@@ -161,3 +161,13 @@ def test_only_networks_are_compared_with_the_pod_network() -> None:
     assert pod_network._within("10.243.1.0/24", whole)
     assert not pod_network._within("default", whole)
     assert not pod_network._within("10.222.1.0/24", whole)
+
+
+@pytest.mark.parametrize(("mtu", "good"), [(1450, True), (1400, True), (1500, False)])
+def test_a_tunnel_whose_packets_do_not_fit_into_its_link_is_found(mtu: int, good: bool) -> None:
+    def change(raw: Json) -> None:
+        next(link for link in raw["links"] if link["ifname"] == "flannel.1")["mtu"] = mtu
+
+    found = pod_network.wrong_tunnels(guests.facts(change), guests.expected())
+    wrong = "cp-0 flannel.1: expected an MTU of at most 1450, for eth0; saw 1500"
+    assert [str(one) for one in found] == ([] if good else [wrong])

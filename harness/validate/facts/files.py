@@ -1,0 +1,82 @@
+"""A machine's files, listeners and next boot, as on_node_files.py prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Any
+
+
+@dataclass(frozen=True)
+class FileRights:
+    """A file, a socket or a folder: its permissions, its owner (numbers), and whether a private key is in it."""
+
+    kind: str
+    mode: int
+    owner: int
+    group: int
+    secret: bool
+
+
+@dataclass(frozen=True)
+class RunningFile:
+    """The file that a process runs, and whether it is the one that started it and the one that a login finds.
+
+    None: there is no such file to compare with.
+    """
+
+    runs: str
+    own: bool | None
+    found: str
+    same: bool | None
+
+
+@dataclass(frozen=True)
+class Listener:
+    """A program that listens on TCP; `address` is "*" for all."""
+
+    address: str
+    port: int
+    program: str
+
+    @property
+    def local(self) -> bool:
+        """Tell whether only the machine itself reaches it."""
+        return self.address != "*" and ip_address(self.address.partition("%")[0]).is_loopback
+
+
+@dataclass(frozen=True)
+class MachineFiles:
+    """One machine.
+
+    newer: by program, by how many seconds each file that it read when it started is newer than the process.
+    os_release: ID and VERSION_ID.  boot_settings, boot_modules, boot_swaps: what the next start of the machine sets.
+    """
+
+    files: Mapping[str, FileRights]
+    newer: Mapping[str, Mapping[str, float]]
+    executables: Mapping[str, RunningFile]
+    os_release: Mapping[str, str]
+    listening: tuple[Listener, ...]
+    boot_settings: Mapping[str, str]
+    boot_modules: tuple[str, ...]
+    boot_swaps: tuple[str, ...]
+
+
+def files_of(raw: Mapping[str, Any]) -> MachineFiles:
+    """Read what on_node_files.py printed. Raises ValueError, KeyError or TypeError when it is malformed."""
+    boot = raw["at_boot"]
+    return MachineFiles(
+        files={path: FileRights(*row) for path, row in raw["files"].items()},
+        newer=raw["newer"],
+        executables={
+            name: RunningFile(one["runs"], one["own"], one["found"] or "", one["same"])
+            for name, one in raw["executables"].items()
+        },
+        os_release=raw["os_release"],
+        listening=tuple(Listener(*row) for row in raw["listening"]),
+        boot_settings=boot["settings"],
+        boot_modules=tuple(boot["modules"]),
+        boot_swaps=tuple(boot["swaps"]),
+    )

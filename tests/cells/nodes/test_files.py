@@ -1,0 +1,52 @@
+"""Files, listeners and the next start of every machine are as safe as what runs."""
+
+from __future__ import annotations
+
+from harness.validate.inspection import Inspection
+from harness.validate.judge import exposure, files
+from harness.validate.judge.mismatch import require
+
+
+def test_only_root_reads_keys_and_workers_have_none_of_the_control_plane(inspection: Inspection) -> None:
+    require(
+        files.open_files(inspection.files, inspection.expected),
+        claim="keys and kubeconfigs are for root alone, nobody else changes files, and workers have no key of a CA",
+        look="what wrote or copied the file: kubeadm's phases certs and kubeconfig, the deployment's tasks",
+        do=f"{inspection.expected.login()}, then ls -lR /etc/kubernetes /var/lib/kubelet/pki",
+    )
+
+
+def test_agents_were_restarted_after_their_files_changed(inspection: Inspection) -> None:
+    require(
+        files.outdated_processes(inspection.files, inspection.expected),
+        claim="kubelet and the container runtime started after their files had changed, and run the installed program",
+        look="the handlers in logs/deploy.log",
+        do=f"{inspection.expected.login()}, then systemctl status kubelet; ls -l --time-style=full-iso FILE",
+    )
+
+
+def test_machines_have_the_operating_system_of_the_cell(inspection: Inspection) -> None:
+    require(
+        files.wrong_systems(inspection.files, inspection.expected),
+        claim="every machine runs the operating system of its disk image",
+        look="image and os in matrix/images.yml; which golden image the machine's disk was cloned from",
+        do=f"{inspection.expected.login()}, then cat /etc/os-release",
+    )
+
+
+def test_only_the_ports_of_the_role_are_open(inspection: Inspection) -> None:
+    require(
+        exposure.open_ports(inspection.files, inspection.expected),
+        claim="other machines reach programs of the cluster only at the ports of the machine's role",
+        look="the program's flags or configuration: bind-address, healthzBindAddress, listen-metrics-urls, bind",
+        do=f"{inspection.expected.login()}, then ss -lntp",
+    )
+
+
+def test_nodes_boot_as_they_run(inspection: Inspection) -> None:
+    require(
+        exposure.wrong_boot(inspection.files, inspection.expected),
+        claim="the next start of a node sets what Kubernetes needs of the kernel, and no swap",
+        look="/etc/sysctl.d, /etc/modules-load.d and /etc/fstab on the machine",
+        do=f"{inspection.expected.login()}, then systemd-analyze cat-config sysctl.d",
+    )

@@ -1,0 +1,86 @@
+"""What a machine reports of its files is what is there, and never what is in them."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.validate.remote import on_node_files
+
+KEY = "-----BEGIN PRIVATE KEY-----\nMIIB\n-----END PRIVATE KEY-----\n"
+
+
+def process(name: str, *argv: str, pid: int = 0) -> dict[str, Any]:
+    return {
+        "pid": pid or os.getpid(),
+        "name": name,
+        "argv": [name, *argv],
+        "executable": "",
+        "cgroup": "/",
+        "settings": {},
+    }
+
+
+def test_files_are_told_with_their_rights_and_without_their_content(tmp_path: Path) -> None:
+    (tmp_path / "etcd").mkdir(mode=0o755)
+    (tmp_path / "etcd" / "ca.key").write_text(KEY, encoding="utf-8")
+    (tmp_path / "ca.crt").write_text("public", encoding="utf-8")
+    for path in ("etcd/ca.key", "ca.crt"):
+        (tmp_path / path).chmod(0o640)
+    (tmp_path / "link").symlink_to(tmp_path / "ca.crt")
+    found = on_node_files.files([], str(tmp_path))
+    own = {path: row for path, row in found.items() if path.startswith(str(tmp_path))}
+    owner = [os.getuid(), os.stat(tmp_path).st_gid]
+    assert own == {
+        f"{tmp_path}/etcd": ["folder", 0o755, *owner, False],
+        f"{tmp_path}/etcd/ca.key": ["file", 0o640, *owner, True],
+        f"{tmp_path}/ca.crt": ["file", 0o640, *owner, False],
+    }
+
+
+@pytest.mark.parametrize(("seconds", "newer"), [(3600, True), (-3600, False)])
+def test_files_are_told_by_how_much_they_are_newer_than_the_process(
+    tmp_path: Path, seconds: float, newer: bool
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.touch()
+    started = time.time() - on_node_files.age(os.getpid())
+    os.utime(config, (started + seconds, started + seconds))
+    found = on_node_files.newer_files(process("kubelet", f"--config={config}"))
+    assert (found[str(config)] > 0) is newer
+
+
+def test_a_process_is_compared_with_the_file_that_started_it(tmp_path: Path) -> None:
+    own = os.readlink("/proc/self/exe")
+    other = tmp_path / "kubelet"
+    other.touch()
+    assert on_node_files.executable({**process("kubelet"), "argv": [own]})["own"] is True
+    assert on_node_files.executable({**process("kubelet"), "argv": [str(other)]})["own"] is False
+    assert on_node_files.executable({**process("kubelet"), "argv": ["kubelet"]})["own"] is None
+
+
+def test_listeners_are_those_of_the_clusters_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [
+        'LISTEN 0 4096 *:10250 *:* users:(("kubelet",pid=7,fd=17))',
+        'LISTEN 0 128 [::]:22 [::]:* users:(("sshd",pid=8,fd=7))',
+        'LISTEN 0 2000 127.0.0.1:6445 0.0.0.0:* users:(("haproxy",pid=9,fd=7),("haproxy",pid=10,fd=7))',
+    ]
+    names = {
+        "7": "/usr/local/bin/kubelet\0--v=2",
+        "8": "sshd: /usr/sbin/sshd -D",
+        "9": "/usr/sbin/haproxy",
+        "10": "haproxy",
+    }
+    monkeypatch.setattr(on_node_files, "said", lambda _: "\n".join(lines))
+    monkeypatch.setattr(
+        on_node_files, "read", lambda path: names.get(path.split("/")[2]) if "cmdline" in path else "0::/"
+    )
+    assert on_node_files.listeners() == [
+        ["*", 10250, "kubelet"],
+        ["127.0.0.1", 6445, "haproxy"],
+        ["127.0.0.1", 6445, "haproxy"],
+    ]
