@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from harness.validate.facts.expected import ExpectedGuest
@@ -18,6 +18,7 @@ LARGE_BYTES = 8000
 # A backend that gets one connection in n is missed by all of 15 n with a probability below n * e^-15, about 1e-6.
 TRIES_PER_BACKEND = 15
 API_SERVICE_PORT = 443
+UNASKED = "API server -> probe on"
 TLS_ERROR = "HTTP request to an HTTPS server"  # of Go's HTTP server, over plain HTTP
 
 
@@ -57,7 +58,12 @@ def unasked_probes(answers: Mapping[Pair, DialResult]) -> list[Mismatch]:
     """Return the probes that the API server does not reach, each once: what they would have got is not known."""
     why = {source: answer.unasked for (source, _), answer in answers.items() if answer.unasked}
     wanted = "an answer, without which nothing is known of what it reaches"
-    return [Mismatch(f"API server -> probe on {source}", wanted, seen) for source, seen in sorted(why.items())]
+    return [Mismatch(f"{UNASKED} {source}", wanted, seen) for source, seen in sorted(why.items())]
+
+
+def only_unasked(found: Iterable[Mismatch]) -> bool:
+    """Tell whether nothing is wrong but that the API server does not reach probes, which was tried twice."""
+    return all(one.where.startswith(UNASKED) for one in found)
 
 
 def unreachable_pods(probes: Probes, expected: ExpectedGuest, *, protocol: str) -> list[Mismatch]:

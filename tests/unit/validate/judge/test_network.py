@@ -120,6 +120,8 @@ def test_a_probe_that_the_api_server_does_not_reach_is_found_once_and_blames_no_
 
     (found,) = judge(probes(reply))
     assert found.where == "API server -> probe on w-0"
+    assert network.only_unasked([found])
+    assert not network.only_unasked([found, Mismatch("w-0 -> cp-0", "an answer", "none")])
     assert words in found.seen
 
 
