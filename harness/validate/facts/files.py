@@ -33,7 +33,7 @@ class RunningFile:
 
 
 @dataclass(frozen=True)
-class Listener:
+class OpenSocket:
     """A program that listens on TCP; `address` is "*" for all."""
 
     address: str
@@ -58,7 +58,7 @@ class MachineFiles:
     newer: Mapping[str, Mapping[str, float]]
     executables: Mapping[str, RunningFile]
     os_release: Mapping[str, str]
-    listening: tuple[Listener, ...]
+    listening: tuple[OpenSocket, ...]
     boot_settings: Mapping[str, str]
     boot_modules: tuple[str, ...]
     boot_swaps: tuple[str, ...]
@@ -75,7 +75,7 @@ def files_of(raw: Mapping[str, Any]) -> MachineFiles:
             for name, one in raw["executables"].items()
         },
         os_release=raw["os_release"],
-        listening=tuple(Listener(*row) for row in raw["listening"]),
+        listening=tuple(OpenSocket(*row) for row in raw["listening"]),
         boot_settings=boot["settings"],
         boot_modules=tuple(boot["modules"]),
         boot_swaps=tuple(boot["swaps"]),

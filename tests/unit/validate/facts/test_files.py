@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.validate.facts.files import Listener, files_of
+from harness.validate.facts.files import OpenSocket, files_of
 from tests.unit.validate.kept import recorded
 
 
@@ -22,4 +22,4 @@ def test_what_is_malformed_is_refused() -> None:
 
 @pytest.mark.parametrize(("address", "local"), [("127.0.0.1", True), ("::1", True), ("*", False), ("::", False)])
 def test_loopback_is_known(address: str, local: bool) -> None:
-    assert Listener(address, 1, "kubelet").local is local
+    assert OpenSocket(address, 1, "kubelet").local is local
