@@ -61,6 +61,12 @@ class NothingSelected(BadInput):
     exit_code = EXIT_NOTHING_SELECTED
 
 
+class NotUp(BadInput):
+    """The infra cluster that was named is not up; nothing is wrong with the name."""
+
+    exit_code = EXIT_NOTHING_SELECTED
+
+
 class BadImage(BadInput):
     """A disk image that the user named is not what it is said to be: found out while it was imported."""
 

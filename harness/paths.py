@@ -18,7 +18,17 @@ PACKAGED = Path(__file__).resolve().with_name("packaged")  # in a package that w
 
 def _xdg(variable: str, default: str) -> Path:
     value = os.environ.get(variable, "")
-    return (Path(value) if value.startswith("/") else Path.home() / default) / "vmatrix"
+    return (Path(value) if value.startswith("/") else _home() / default) / "vmatrix"
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError as error:
+        raise BadInput(
+            f"user {os.geteuid()} has no home directory: HOME is not set, and the user is in no list of users",
+            hint="set HOME, or XDG_CACHE_HOME and XDG_STATE_HOME",
+        ) from error
 
 
 def cache_dir() -> Path:

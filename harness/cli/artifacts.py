@@ -23,6 +23,7 @@ from harness.cli.artifacts_progress import showing
 from harness.errors import BadInput
 from harness.paths import PACKAGED, cache_dir, enclosing_project, named_project, settings_dir
 from harness.providers import offer_of
+from harness.session import refusals
 from harness.session.choice import choose
 from harness.spec.project import Project, timeouts_of
 from harness.spec.settings import load_settings
@@ -129,9 +130,10 @@ def serve(
     source: SourceOption = Source.AUTO,
 ) -> None:
     """Serve the cache and a registry until interrupted."""
-    store = _store(source)
     if tier is not None and (kubernetes or add_ons):
         raise BadInput("--tier says what is served; leave out --kubernetes and --add-ons")
+    refusals.refuse(refusals.SERVE, refusals.Wish(listen=(("--listen", listen), ("--registry", registry))))
+    store = _store(source)
     offer = _of_tier(tier, store) if tier is not None else None
     versions = kubernetes or [next(iter(store.catalogue.kubernetes))]
     images = [ref for version in versions for ref in refs.images(store.catalogue, version)] if offer is None else []

@@ -38,7 +38,8 @@ def register(app: typer.Typer) -> None:
 def doctor(
     given: Given,
     memory: Annotated[
-        int | None, typer.Option(help="Memory (MiB) that machines need; default for a cluster: the largest cell's.")
+        int | None,
+        typer.Option(min=1, help="Memory (MiB) that machines need; default for a cluster: the largest cell's."),
     ] = None,
     install: Annotated[bool, typer.Option("--install", help="Install missing OS packages first.")] = False,
     pods: Annotated[

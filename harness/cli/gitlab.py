@@ -14,6 +14,7 @@ from harness.cli import doctor, run
 from harness.cli.output import wide_console
 from harness.errors import EXIT_OK, BadInput, InfraError, NothingSelected
 from harness.gitlab import child, job_end, links, note
+from harness.gitlab.access import forget
 from harness.gitlab.job import JobContext, job_context
 from harness.gitlab.limits import broken
 from harness.gitlab.links import annotate
@@ -25,6 +26,7 @@ from harness.plan.select import PlanSelection, Selected, selected
 from harness.plan.tiers import tier_cells
 from harness.report.output.files import NOTE
 from harness.schedule.durations import Durations
+from harness.session import refusals
 from harness.session.choice import profile_of
 
 app = typer.Typer(no_args_is_help=True, help="Commands for the jobs of a GitLab pipeline.")
@@ -105,6 +107,15 @@ def cell() -> None:
     name, tier, only = (os.environ.get(f"MATRIX_{word}") or None for word in ("CELL", "TIER", "ONLY"))
     if name is None and tier is None:
         raise BadInput("neither MATRIX_CELL nor MATRIX_TIER is set", hint="set one of them in the job's `variables`")
+    try:
+        refusals.refuse(refusals.CELL, refusals.Wish(context.project))
+        _run_cell(context, name, tier, only)
+    except BadInput:
+        forget(context.job.run)
+        raise
+
+
+def _run_cell(context: JobContext, name: str | None, tier: str | None, only: str | None) -> None:
     annotate(context)
     if providers.of(context.project.settings).per_job:
         _ready(context.project.settings.provider)

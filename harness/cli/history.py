@@ -11,6 +11,8 @@ import typer
 from rich.console import Console
 
 from harness.cli.report import tell_skipped
+from harness.errors import BadInput
+from harness.history.origin import JOB
 from harness.history.store import open_store
 from harness.paths import project_dir, settings_dir
 from harness.report.collect import collect
@@ -27,6 +29,9 @@ def add(
 ) -> None:
     """Add runs to the history; runs that it already has are skipped."""
     settings = load_settings(settings_dir()).settings
+    for path in paths if not os.environ.get(JOB) else ():  # a job's run may have died before it began
+        if not path.exists():
+            raise BadInput(f"{path} does not exist", hint="pass run directories or history files (.jsonl)")
     found = collect(paths, quarantine=load_spec(matrix_dir()).quarantine)
     store = open_store(settings, os.environ)
     added = store.add(found.records)

@@ -21,11 +21,12 @@ from harness.artifacts.recipe import ArtifactLimits, Progress, silent
 from harness.artifacts.store import Store
 from harness.cli.artifacts_progress import showing
 from harness.cli.options import AsJson, Given, settings_of, takes
-from harness.errors import EXIT_INFRA, EXIT_NOTHING_SELECTED, EXIT_OK, BadInput, InfraError
-from harness.infra.host.instance import DEFAULT_PROVIDER, infra_command
+from harness.errors import EXIT_INFRA, EXIT_NOTHING_SELECTED, EXIT_OK, BadInput, InfraError, NotUp
+from harness.infra.host.instance import DEFAULT_PROVIDER, infra_command, not_up
 from harness.infra.host.status import InstanceStatus, State
 from harness.paths import settings_dir
 from harness.providers import Definition, InstanceProvider, Opening
+from harness.session import refusals
 from harness.spec.project import timeouts_of
 from harness.spec.settings import Settings, load_settings
 
@@ -70,6 +71,9 @@ def up(given: Given, options: UpOptions, name: InstanceName = "default") -> None
         hint = f"add --provider {having}" if having else "these options belong to different providers"
         raise BadInput(f"provider {chosen.name} has no option {words}", hint=hint)
     began = time.monotonic()
+    instance = Settings().model_copy(update={"infra_name": name, "provider": chosen.name})
+    refusals.refuse(refusals.UP, refusals.Wish(instance=instance))
+    out.print(f"bringing up infra {name} of provider {chosen.name}: what is missing is obtained, made and started")
     with showing(out) as progress:
         infra = _instance(chosen, name, progress, {**given, **asdict(options)})
         infra.up()
@@ -89,7 +93,7 @@ def down(given: Given, name: InstanceName = "default") -> None:
 @app.command()
 @takes("provider")
 def status(given: Given, name: InstanceName = "default", as_json: AsJson = False) -> None:
-    """Show the state of an instance. Exit codes: 0 up, 3 broken, 4 down."""
+    """Show the state of an instance. Exit codes: 0 up, 3 broken, 4 not up."""
     chosen = providers.holder(name, given["provider"])
     infra = _instance(chosen, name)
     seen = infra.status()
@@ -106,11 +110,13 @@ def status(given: Given, name: InstanceName = "default", as_json: AsJson = False
 @app.command()
 @takes("provider")
 def describe(given: Given, name: InstanceName = "default", as_json: AsJson = False) -> None:
-    """Print the addresses, directories and programs of an instance. Exits with code 3 if it is broken or not up."""
+    """Print the addresses, directories and programs of an instance. Exit codes: 0 up, 3 broken, 4 not up."""
     chosen = providers.holder(name, given["provider"])
     infra = _instance(chosen, name)
-    facts = {**infra.describe(), "mirror": asdict(infra.mirror())}
     seen = infra.status()
+    if seen.state is State.DOWN:
+        raise not_up(chosen.name, name, NotUp)
+    facts = {**infra.describe(), "mirror": asdict(infra.mirror())}
     if as_json:
         out.print_json(json.dumps({**facts, "state": seen.state, "problems": seen.wrong()}))
     else:
@@ -165,7 +171,8 @@ def _instance(
 ) -> InstanceProvider:
     """Return an instance; what it was made as counts, unless `given` has options of `up`."""
     store, choices, timeouts = Store(), dict(given or {}), None
-    settings = Settings(infra_name=name)
+    provider.has_instance(name)  # refuses a name that no instance can have
+    settings = Settings().model_copy(update={"infra_name": name})
     if given is not None:
         options = {option: choices.pop(option) for option in UP_SETTINGS}
         settings = load_settings(settings_dir(), options=options).settings.model_copy(update={"infra_name": name})

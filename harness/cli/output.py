@@ -18,4 +18,5 @@ def folding(*headings: str, **options: Any) -> Table:
 
 def wide_console() -> Console:
     """Return a console for tables: as wide as the terminal, or wide enough for every id."""
-    return Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDE)
+    terminal = sys.stdout is not None and sys.stdout.isatty()  # None where it is closed
+    return Console(highlight=False, soft_wrap=True, width=None if terminal else WIDE)

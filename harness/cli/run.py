@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Annotated
 
 import typer
+from _pytest.mark.expression import Expression  # pytest's own, which has no public name
 from rich.console import Console
 
 from harness.cli.options import Given, takes
@@ -45,6 +46,7 @@ def run(
     """
     if not cells and all(given.get(name) is None for name in SELECTING):
         given = {**given, "tier": "smoke"}
+    refuse_expression(select)
     chosen = tuple(cells or ())
     plan = plan_run(RunRequest.of(given, cells=chosen))  # refuses bad input before pytest starts
     side_by_side = workers(parallel, len(plan.cells))
@@ -72,6 +74,16 @@ def _words(given: Given) -> Iterator[str]:
             yield flag if value else f"--no-{flag[2:]}"
         elif value is not None:
             yield from (flag, str(value))
+
+
+def refuse_expression(select: str | None) -> None:
+    """Refuse what pytest could not read after -k."""
+    try:
+        Expression.compile(select or "")
+    except SyntaxError as error:
+        raise BadInput(
+            f"-k {select!r} is no expression: {error.msg}", hint='for example -k "nodes and not dns"'
+        ) from error
 
 
 def workers(parallel: str, cells: int) -> str | None:

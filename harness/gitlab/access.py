@@ -17,6 +17,7 @@ from harness.errors import BadInput
 from harness.files import write_atomically
 from harness.kube.client import Json
 from harness.kube.in_cluster import ACCOUNT, config_of, in_cluster_config
+from harness.urls import wrong_url
 
 SERVER, CA, TOKEN = "MATRIX_API_SERVER", "MATRIX_API_CA", "MATRIX_ID_TOKEN"
 
@@ -54,6 +55,8 @@ def _with_id_token(environment: Mapping[str, str]) -> Json:
         raise BadInput(
             f"{SERVER} is set, but {TOKEN} is not", hint=f"the job needs `id_tokens: {{{TOKEN}: {{aud: vmatrix}}}}`"
         )
+    if wrong := wrong_url(environment[SERVER]):
+        raise BadInput(f"{SERVER} {environment[SERVER]!r}: {wrong}", hint="it is the URL of the infra cluster's API")
     ca = environment.get(CA, "")
     if ca and not Path(ca).is_file():
         raise BadInput(f"{CA} names {ca}, which is not a file", hint="make it a CI/CD variable of type File")

@@ -79,11 +79,10 @@ class KubeconfigProvider:
     def describe(self) -> Mapping[str, Any]:
         """Return the API's address and version."""
         cluster = self._cluster()
-        version = cluster.request("GET", "/version")
         return {
             "provider": self.name,
             "server": cluster.server,
-            "kubernetes": version.get("gitVersion", ""),
+            "kubernetes": cluster.version(),
             "kubeconfig": str(self._path),
         }
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, TypedDict, Unpack
 
+from harness.conversation import within
+from harness.kube.answers import refuse_foreign
 from harness.kube.failures import Answer, decode, failure_of, seconds_of, told
 from harness.kube.kubeconfig import Opened
-from harness.kube.patience import HASTY, Patience, repeatable, timeouts, with_patience
+from harness.kube.patience import HASTY, Patience, repeatable, timeouts, whole, with_patience
 
 JSON = "application/json"
 # As client-go asks. JSON alone is refused (406) by APIs that an API server hands on to and that do not say what they
@@ -39,27 +41,39 @@ class Api:
         """Return the API's URL."""
         return str(self.opened.api.configuration.host)
 
+    def where(self, method: str, path: str) -> str:
+        """Return a request as messages name it."""
+        return f"{method} {self.server}{path}"
+
     def send(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Answer:
         """Send one request, once, and return status, decoded body and warnings, whatever the status.
 
         Raises:
             Unreachable: nobody answered.
         """
-        with told(f"{method} {path}", self.server):
-            limits = timeouts(self.patience, options.get("read_seconds"))
+        limits = timeouts(self.patience, options.get("read_seconds"))
+        with told(f"{method} {path}", self.server), within(whole(self.patience, options.get("read_seconds"))):
             answer = self._exchange(method, path, limits, options).response
-            warnings = tuple(answer.headers.getlist("Warning"))
-            return Answer(answer.status, decode(answer.data), warnings, seconds_of(answer.headers.get("Retry-After")))
+            headers = answer.headers
+            return Answer(
+                answer.status,
+                decode(answer.data),
+                tuple(headers.getlist("Warning")),
+                seconds_of(headers.get("Retry-After")),
+                headers.get("Location", ""),
+                headers.get("Content-Type", ""),
+            )
 
     def request(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Any:
         """Send one request and return the decoded JSON; again while the API has trouble, as the patience allows.
 
         Raises:
-            ApiFailure: the API refused.  Unreachable: nobody answered.
+            ApiFailure: the API refused.  Unreachable: nobody answered.  NotAnApi: something else did.
         """
 
         def attempt() -> Any:
             answer = self.send(method, path, **options)
+            refuse_foreign(answer, self.where(method, path))
             if answer.code >= 400:
                 raise failure_of(answer, f"{method} {path}")
             return answer.body
@@ -86,9 +100,12 @@ class Api:
         request = f"WATCH {path}"
         with told(request, self.server):
             limits = (self.patience.connect_seconds, self.patience.watch_silence_seconds)
-            answer = self._exchange("GET", path, limits, {"query": query})
-            if answer.status >= 400:
-                raise failure_of(Answer(answer.status, decode(answer.response.data), ()), request)
+            with within(whole(self.patience)):
+                answer = self._exchange("GET", path, limits, {"query": query})
+                if answer.status >= 300:
+                    refused = Answer(answer.status, decode(answer.response.data), ())
+                    refuse_foreign(refused, self.where("WATCH", path))
+                    raise failure_of(refused, request)
             try:
                 yield from _lines(answer.response)
             finally:

@@ -6,15 +6,18 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Unpack
 
-from harness.kube.api import Api
+from harness.kube.answers import NotAnApi, a_list, an_object, the_version
+from harness.kube.api import Api, RequestOptions
 from harness.kube.failures import Answer, ApiFailure, Json, Unreachable
 from harness.kube.kubeconfig import open_kubeconfig
 from harness.kube.patience import HASTY, Patience
 from harness.kube.resources import EVENT, Resource
 
-__all__ = ["Answer", "ApiFailure", "Cluster", "Json", "Listing", "Unreachable"]
+__all__ = ["Answer", "ApiFailure", "Cluster", "Json", "Listing", "NotAnApi", "Unreachable"]
 FIELD_MANAGER = "vmatrix"
+VERSION = "/version"
 WATCH_SECONDS = 240  # policy: a watch is opened again then; the API server itself would end it after 30 to 60 min
 
 
@@ -44,17 +47,25 @@ class Cluster(Api):
     def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json | None:
         """Return an object, None when it does not exist."""
         try:
-            found: Json = self.request("GET", resource.path(namespace, name))
+            return self.object("GET", resource.path(namespace, name))
         except ApiFailure as failure:
             if failure.not_found:
                 return None
             raise
-        return found
+
+    def object(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Json:
+        """Send a request that is answered with an object; NotAnApi when it is not, else as `request`."""
+        return an_object(self.request(method, path, **options), self.where(method, path))
+
+    def version(self) -> str:
+        """Return the release of Kubernetes that answers, such as v1.36.3."""
+        return the_version(self.request("GET", VERSION), self.where("GET", VERSION))
 
     def list(self, resource: Resource, namespace: str | None = None, *, labels: str = "", fields: str = "") -> Listing:
         """Return all objects of a kind (of one namespace, or of all) that match the selectors."""
         query = {k: v for k, v in (("labelSelector", labels), ("fieldSelector", fields)) if v}
-        answer = self.request("GET", resource.path(namespace), query=query)
+        path = resource.path(namespace)
+        answer = a_list(self.request("GET", path, query=query), self.where("GET", path))
         items = answer.get("items") or []
         for item in items:  # list answers leave these out
             item.setdefault("apiVersion", resource.api_version)
@@ -65,8 +76,7 @@ class Cluster(Api):
         """Create an object; its namespace is taken from its metadata."""
         namespace = body.get("metadata", {}).get("namespace")
         query = {"fieldManager": FIELD_MANAGER, **({"dryRun": "All"} if dry_run else {})}
-        made: Json = self.request("POST", resource.path(namespace), body=body, query=query)
-        return made
+        return self.object("POST", resource.path(namespace), body=body, query=query)
 
     def create_if_absent(self, resource: Resource, body: Json) -> bool:
         """Create an object; False when one of its name is there. Needs no right to read it."""
@@ -94,14 +104,12 @@ class Cluster(Api):
         meta = body["metadata"]
         path = resource.path(meta.get("namespace"), meta["name"])
         query = {"fieldManager": FIELD_MANAGER, "force": "true"}
-        made: Json = self.request("PATCH", path, body=body, query=query, content_type="application/apply-patch+yaml")
-        return made
+        return self.object("PATCH", path, body=body, query=query, content_type="application/apply-patch+yaml")
 
     def replace(self, resource: Resource, body: Json, *, subresource: str | None = None) -> Json:
         """Replace an object (or its subresource); a stale resourceVersion is a 409 ApiFailure."""
         meta = body["metadata"]
-        made: Json = self.request("PUT", resource.path(meta.get("namespace"), meta["name"], subresource), body=body)
-        return made
+        return self.object("PUT", resource.path(meta.get("namespace"), meta["name"], subresource), body=body)
 
     def merge(
         self,
@@ -114,8 +122,7 @@ class Cluster(Api):
     ) -> Json:
         """Send a JSON merge patch."""
         path = resource.path(namespace, name, subresource)
-        made: Json = self.request("PATCH", path, body=patch, content_type="application/merge-patch+json")
-        return made
+        return self.object("PATCH", path, body=patch, content_type="application/merge-patch+json")
 
     def delete(
         self,
@@ -131,7 +138,7 @@ class Cluster(Api):
         if grace is not None:
             body["gracePeriodSeconds"] = grace
         try:
-            self.request("DELETE", resource.path(namespace, name), body=body)
+            self.object("DELETE", resource.path(namespace, name), body=body)
         except ApiFailure as failure:
             if failure.not_found:
                 return False

@@ -14,7 +14,7 @@ def resource_of(cluster: Cluster, api_version: str, kind: str) -> Resource | Non
     """
     group, _, version = api_version.rpartition("/")
     try:
-        listed = cluster.request("GET", f"/apis/{api_version}" if group else f"/api/{version}")
+        listed = cluster.object("GET", f"/apis/{api_version}" if group else f"/api/{version}")
     except ApiFailure as failure:
         if failure.not_found:
             return None

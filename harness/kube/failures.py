@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +12,9 @@ from typing import Any
 import kubernetes
 import urllib3.exceptions
 
-from harness.errors import InfraError, InfraRetriable
+from harness.errors import EXIT_INFRA, InfraError, InfraRetriable
+from harness.kube.certificates import explained, mistrust
+from harness.kube.remedies import remedy
 
 Json = dict[str, Any]
 RETRIABLE_CODES = frozenset({429, 500, 502, 503, 504})
@@ -76,6 +77,8 @@ class Unreachable(InfraRetriable):
 class Untrusted(Unreachable):
     """Whoever answers at the API's address cannot prove to be it."""
 
+    exit_code = EXIT_INFRA
+
     @property
     def passing(self) -> bool:
         """Tell that no wait helps."""
@@ -84,12 +87,17 @@ class Untrusted(Unreachable):
 
 @dataclass(frozen=True)
 class Answer:
-    """A raw answer: HTTP status, decoded body (dict, list, text, None), the Warning headers, Retry-After in seconds."""
+    """A raw answer: HTTP status, decoded body (dict, list, text, None), the Warning headers, Retry-After in seconds.
+
+    location, content_type: these headers, "" without them.
+    """
 
     code: int
     body: Any
     warnings: tuple[str, ...]
     retry_after: float | None = None
+    location: str = ""
+    content_type: str = ""
 
 
 @contextmanager
@@ -99,11 +107,10 @@ def told(request: str, server: str) -> Iterator[None]:
         yield
     except (kubernetes.client.ApiException, urllib3.exceptions.HTTPError, OSError) as error:
         method, _, path = request.partition(" ")
-        if _mistrusted(error):
-            raise Untrusted(
-                f"{method} {server}{path}: {error}",
-                hint="the kubeconfig's certificate authority did not sign the certificate of this address",
-            ) from error
+        wrong = mistrust(error)
+        if wrong is not None:
+            why, hint = explained(wrong, server)
+            raise Untrusted(f"{method} {server}{path}: {why}", hint=hint) from error
         raise Unreachable(
             f"{method} {server}{path}: {_why(error)}",
             hint="is the cluster up? an instance on this host: `vmatrix infra status`; another: `kubectl cluster-info`",
@@ -122,22 +129,13 @@ def _why(error: BaseException) -> str:
     return str(error)
 
 
-def _mistrusted(error: BaseException | None) -> bool:
-    while error is not None:
-        if isinstance(error, ssl.SSLCertVerificationError):
-            return True
-        reason = error.args[0] if error.args and isinstance(error.args[0], BaseException) else None
-        error = reason or error.__cause__ or error.__context__
-    return False
-
-
 def decode(data: bytes) -> Any:
     """Decode a body: JSON where it is JSON, text otherwise, None when empty."""
     if not data:
         return None
     try:
         return json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return data.decode(errors="replace")
 
 
@@ -152,6 +150,7 @@ def failure_of(answer: Answer, request: str) -> ApiFailure:
     if made.passing:
         made = Overwhelmed(answer.code, made.reason, made.message, made.causes, request=request)
         made.hint = "the infra cluster's API server, or one of its webhooks, is overloaded or down; see its logs"
+    made.hint = made.hint or remedy(answer.code, request) or "these are the API's own words; its log may have more"
     details = (answer.body.get("details") or {}) if isinstance(answer.body, dict) else {}
     asked = answer.retry_after if answer.retry_after is not None else details.get("retryAfterSeconds")
     made.retry_after = float(asked) if asked is not None else None

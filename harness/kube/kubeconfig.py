@@ -1,32 +1,41 @@
 """A kubeconfig becomes a client that has read every certificate and key, so that no file of them has to be kept.
 
 The Kubernetes client writes what a kubeconfig embeds into temporary files and needs them for each new connection; those
-of a process that is killed stay, private keys among them. Here they live only while they are read. A token that is a
-file (https://kubernetes.io/docs/concepts/storage/projected-volumes/#serviceaccounttoken) is read again every minute: a
-pod's is replaced under a running cell, and the Kubernetes client would read it once.
+of a process that is killed stay, private keys among them. Here they lie in memory, and only while they are read. A
+token that is a file (https://kubernetes.io/docs/concepts/storage/projected-volumes/#serviceaccounttoken) is read again
+every minute: a pod's is replaced under a running cell, and the Kubernetes client would read it once.
 """
 
 from __future__ import annotations
 
+import base64
 import math
+import os
 import ssl
-import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import kubernetes
-import yaml
+from kubernetes.config.kube_config import KubeConfigLoader
 
-from harness.errors import BadInput
+from harness.conversation import TimedAnswer
+from harness.errors import VmatrixError
+from harness.kube import exec_plugin
+from harness.kube.chosen import PROXIES, Chosen, choose, unusable
+from harness.kube.failures import Json
+from harness.reading import read_text
+from harness.urls import wrong_url
 
 TOKEN_SECONDS = 60.0  # a kubelet replaces a token at 80 % of its life, minutes before it ends
 CONNECTIONS = 32  # that are kept open for one API
 FILES = ("ca_certs", "ca_cert_data", "cert_file", "key_file")  # what urllib3 would read again for each connection
-_LOADING = threading.Lock()  # the client shares the files of equal content, whoever takes them away
+EMBEDDED = ("certificate-authority", "client-certificate", "client-key")
 
 
 @dataclass(frozen=True)
@@ -44,34 +53,94 @@ def open_kubeconfig(path: Path, context: str | None) -> Opened:
         context: the context in it; None for its current one.
 
     Raises:
-        BadInput: the file is missing, malformed, or has no such context.
+        BadInput: the file is missing, malformed, or has no such context; its credential program gives nothing.
     """
-    if not path.is_file():
-        raise BadInput(f"kubeconfig {path} does not exist", hint="pass --kubeconfig PATH or bring the infra up first")
+    chosen = choose(path, context)
     settings: Any = kubernetes.client.Configuration()
     settings.connection_pool_maxsize = CONNECTIONS
     settings.retries = False
     of_environment = settings.proxy
-    with _LOADING, tempfile.TemporaryDirectory(prefix="vmatrix-") as folder:
+    status = exec_plugin.status_of(chosen) if "exec" in chosen.user else {}
+    with ExitStack() as stack:
         try:
-            kubernetes.config.load_kube_config(  # type: ignore[no-untyped-call]
-                str(path), context=context, client_configuration=settings, temp_file_path=folder
-            )
+            cluster, user = _in_memory(chosen.cluster, stack), _in_memory(_logging_in(chosen.user, status), stack)
+            folder = str(chosen.folder)
+            KubeConfigLoader(_of_one_context(cluster, user), config_base_path=folder).load_and_set(settings)  # type: ignore[no-untyped-call]
             tls = tls_of(settings)
+        except VmatrixError:
+            raise
         except Exception as error:
-            raise BadInput(
-                f"kubeconfig {path} cannot be used: {error}", hint="check the file and the context's name"
-            ) from error
+            raise unusable(path, str(error)) from error
+    _refuse_proxy(path, settings.proxy)
     if settings.proxy != of_environment:
         settings.no_proxy = None  # a kubeconfig's `proxy-url` counts whatever NO_PROXY says, as in client-go
-    if token := _token_file(path, context):
-        settings.refresh_api_key_hook = _reading(token)
+    settings.refresh_api_key_hook = _renewal(chosen, status) or settings.refresh_api_key_hook
     api = kubernetes.client.ApiClient(settings)
-    pool = api.rest_client.pool_manager.connection_pool_kw
-    for name in FILES:
-        pool.pop(name, None)
-    pool["ssl_context"] = tls
+    _set_up(api.rest_client.pool_manager, tls)
     return Opened(api, tls)
+
+
+def _of_one_context(cluster: Json, user: Json) -> Json:
+    """Return a kubeconfig, as the Kubernetes client reads it, of a cluster and a user alone."""
+    context = {"cluster": "own", "user": "own"}
+    return {
+        "clusters": [{"name": "own", "cluster": cluster}],
+        "users": [{"name": "own", "user": user}],
+        "contexts": [{"name": "own", "context": context}],
+        "current-context": "own",
+    }
+
+
+def _logging_in(user: Json, status: Json) -> Json:
+    """Return a user with what its credential program gave in the place of the program."""
+    given = {"token": status["token"]} if status.get("token") else {}
+    for key, name in (("clientCertificateData", "client-certificate-data"), ("clientKeyData", "client-key-data")):
+        if status.get(key):
+            given[name] = base64.b64encode(str(status[key]).encode()).decode()
+    return {**{key: value for key, value in user.items() if key != "exec"}, **given}
+
+
+def _in_memory(entry: Json, stack: ExitStack) -> Json:
+    """Return an entry that names a file in memory for each certificate and key that it embeds."""
+    found = dict(entry)
+    for name in EMBEDDED:
+        data = found.pop(f"{name}-data", None)
+        if data:
+            found[name] = stack.enter_context(_memory(base64.b64decode(str(data), validate=True)))
+    return found
+
+
+@contextmanager
+def _memory(content: bytes) -> Iterator[str]:
+    """Give the path of a file with a content that is on no disk, and that ends with this process at the latest."""
+    handle = os.memfd_create("vmatrix")
+    try:
+        os.write(handle, content)
+        yield f"/proc/self/fd/{handle}"
+    finally:
+        os.close(handle)
+
+
+def _refuse_proxy(path: Path, proxy: str | None) -> None:
+    """Refuse a proxy of the environment that cannot be connected to."""
+    wrong = wrong_url(proxy, PROXIES) if proxy else ""
+    if wrong:
+        raise unusable(path, f"the proxy {proxy!r}: {wrong}", "correct HTTPS_PROXY and HTTP_PROXY, or unset them")
+
+
+def _set_up(pools: Any, tls: ssl.SSLContext) -> None:
+    """Let a pool of connections speak TLS from memory, and keep to the time of a conversation."""
+    for name in FILES:
+        pools.connection_pool_kw.pop(name, None)
+    pools.connection_pool_kw["ssl_context"] = tls
+    pools.pool_classes_by_scheme = {scheme: _timed(kind) for scheme, kind in pools.pool_classes_by_scheme.items()}
+
+
+def _timed(pool: Any) -> Any:
+    """Return a kind of pool whose connections read answers in time, under the names that messages have."""
+    plain = pool.ConnectionCls
+    connection = type(plain.__name__, (plain,), {"response_class": TimedAnswer})
+    return type(pool.__name__, (pool,), {"ConnectionCls": connection})
 
 
 def tls_of(settings: Any) -> ssl.SSLContext:
@@ -87,14 +156,14 @@ def tls_of(settings: Any) -> ssl.SSLContext:
     return context
 
 
-def _token_file(path: Path, context: str | None) -> Path | None:
-    """Return the file that a kubeconfig's user has its token in; None when it logs in otherwise."""
-    config = yaml.safe_load(path.read_text(encoding="utf-8"))
-    chosen = context or config.get("current-context")
-    contexts = {c["name"]: c["context"] for c in config.get("contexts") or []}
-    users = {u["name"]: u.get("user") or {} for u in config.get("users") or []}
-    name = users.get((contexts.get(chosen) or {}).get("user"), {}).get("tokenFile")
-    return path.parent / name if name else None
+def _renewal(chosen: Chosen, status: Json) -> Callable[[Any], None] | None:
+    """Return a hook that puts credentials into a configuration anew once they are old; None where they stay."""
+    token = chosen.user.get("tokenFile")
+    if token and not chosen.user.get("token"):
+        return _reading(chosen.folder / str(token))
+    if status.get("token"):
+        return _asking(chosen, status)
+    return None
 
 
 def _reading(token: Path) -> Callable[[Any], None]:
@@ -104,7 +173,22 @@ def _reading(token: Path) -> Callable[[Any], None]:
     def read(configuration: Any) -> None:
         nonlocal read_at
         if time.monotonic() - read_at >= TOKEN_SECONDS:
-            configuration.api_key["BearerToken"] = f"Bearer {token.read_text(encoding='utf-8').strip()}"
+            configuration.api_key["BearerToken"] = f"Bearer {read_text(token).strip()}"
             read_at = time.monotonic()
 
     return read
+
+
+def _asking(chosen: Chosen, status: Json) -> Callable[[Any], None]:
+    """Return a hook that runs the credential program again once its token is about to end."""
+    ends, one = exec_plugin.ends_at(status), threading.Lock()
+
+    def ask(configuration: Any) -> None:
+        nonlocal ends
+        with one:
+            if ends is not None and datetime.now(UTC) >= ends:
+                given = exec_plugin.status_of(chosen)
+                configuration.api_key["BearerToken"] = f"Bearer {given.get('token', '')}"
+                ends = exec_plugin.ends_at(given)
+
+    return ask

@@ -31,18 +31,22 @@ class Patience:
 
     connect_seconds: for the connection, TLS included.  read_seconds: the longest silence while an answer is awaited.
     watch_silence_seconds: the longest silence of a watch; the API server sends bookmarks about once a minute.
+    whole_seconds: the longest whole answer, however often something of it comes; not of a watch, which does not end.
     again_seconds: after which no further attempt begins; 0 for a single attempt.
     """
 
     connect_seconds: float = 5.0
     read_seconds: float = 30.0
     watch_silence_seconds: float = 90.0
+    whole_seconds: float = 60.0
     again_seconds: float = 0.0
 
     @staticmethod
     def of(limits: Timeouts) -> Patience:
         """Return the patience with an infra cluster that a site's timeouts.yml asks for."""
-        return Patience(limits.api_connect, limits.api_read, again_seconds=limits.api_again)
+        return Patience(
+            limits.api_connect, limits.api_read, whole_seconds=limits.api_whole, again_seconds=limits.api_again
+        )
 
     def once(self) -> Patience:
         """Return the same without another attempt."""
@@ -60,6 +64,13 @@ def timeouts(patience: Patience, read_seconds: float | None = None) -> tuple[flo
     if left is None:
         return patience.connect_seconds, read
     return max(LEAST_SECONDS, min(patience.connect_seconds, left)), max(LEAST_SECONDS, min(read, left))
+
+
+def whole(patience: Patience, read_seconds: float | None = None) -> float:
+    """Return how long an attempt's whole answer may take: no less than a silence in it, and no longer than a wait."""
+    seconds = max(patience.whole_seconds, read_seconds or 0.0)
+    left = time_left()
+    return seconds if left is None else max(LEAST_SECONDS, min(seconds, left))
 
 
 def with_patience(attempt: Callable[[], T], patience: Patience, *, repeatable: bool) -> T:

@@ -13,6 +13,8 @@ from harness.providers.offered import offer_of, refuse_unusable
 from harness.providers.on_host import KUBERNETES, take_down
 from harness.providers.registry import holder, named, names, of
 from harness.providers.site import (
+    coming,
+    first_look,
     golden_image,
     image_findings,
     image_mirror,
@@ -32,6 +34,8 @@ __all__ = [
     "Definition",
     "InstanceProvider",
     "Opening",
+    "coming",
+    "first_look",
     "golden_image",
     "holder",
     "image_findings",

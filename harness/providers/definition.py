@@ -56,6 +56,9 @@ class InstanceProvider(Provider, Protocol):
     def status(self) -> InstanceStatus:
         """Look at the instance."""
 
+    def lacking(self) -> list[Finding]:
+        """Return what this host lacks to bring it up, or to repair it; none where there is nothing to start."""
+
 
 class Definition(ABC):
     """One provider: how its infra cluster is opened and found, and how it differs from the others.
@@ -134,6 +137,18 @@ class Definition(ABC):
         Args:
             pods_mib: what a machine that runs pods takes of this host besides.
         """
+        return []
+
+    def coming(self, settings: Settings) -> list[str]:
+        """Return what a run is about to bring up, in lines; nothing where its infra cluster is there."""
+        return []
+
+    def missing_rights(self, settings: Settings) -> list[Finding]:
+        """Return what the user of this process may not do and has to, on this host."""
+        return []
+
+    def first_look(self, opening: Opening) -> list[Finding]:
+        """Return what keeps its infra cluster from being used, or brought up; make nothing."""
         return []
 
     def machines_like(self, settings: Settings) -> str:

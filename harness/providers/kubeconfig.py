@@ -58,6 +58,11 @@ class KubeconfigDefinition(Definition):
         provider = self.open(Opening(settings))
         Cluster.from_kubeconfig(provider.kubeconfig(), context=settings.context)
 
+    def first_look(self, opening: Opening) -> list[Finding]:
+        """Look at the cluster."""
+        path, context = self.kubeconfig(opening.settings)
+        return check_cluster(path, context, use_of(opening.settings, opening.product))
+
     def check(self, settings: Settings, memory_mib: int | None, use: Callable[[], Use]) -> tuple[str, list[Finding]]:
         """Look at the cluster."""
         path, context = self.kubeconfig(settings)

@@ -9,11 +9,11 @@ from pathlib import Path
 from harness import paths
 from harness.artifacts.recipe import Ref
 from harness.artifacts.supply import Supply
-from harness.errors import BadInput
+from harness.errors import NotUp
 from harness.infra.findings import Finding
-from harness.infra.host import room
+from harness.infra.host import preflight, room
 from harness.infra.host.config import UP_SECONDS, HostConfig
-from harness.infra.host.instance import not_up
+from harness.infra.host.instance import infra_command, not_up
 from harness.infra.host.layout import Layout, instances_dir, layout_of
 from harness.machines import folders
 from harness.model import Cell
@@ -38,7 +38,7 @@ class OnHost(Definition):
         """Return the administrator's kubeconfig of the instance."""
         path = layout_of(settings.infra_name, self.name).kubeconfig
         if not path.is_file():
-            raise not_up(self.name, settings.infra_name, BadInput)
+            raise not_up(self.name, settings.infra_name, NotUp)
         return path, None
 
     def most_cells(self, cells: Sequence[Cell], pods_mib: int) -> int:
@@ -51,6 +51,22 @@ class OnHost(Definition):
         largest = max(sum(m.memory_mib for m in cell.machines) for cell in cells)
         most = max(len(cell.machines) for cell in cells)
         return [*room.check_memory(largest, pods_mib=pods_mib), *room.check_disks(paths.state_dir(), most)]
+
+    def coming(self, settings: Settings) -> list[str]:
+        """Return that an instance is brought up, unless it is up, and how it is removed."""
+        name = settings.infra_name
+        if layout_of(name, self.name).kubeconfig.is_file():
+            return []
+        down = infra_command("down", name, self.name)
+        return [f"instance {name!r} of provider {self.name} is not up: bringing it up; it stays until: {down}"]
+
+    def missing_rights(self, settings: Settings) -> list[Finding]:
+        """Look whether this user may bring up an instance, unless it is up."""
+        return [] if layout_of(settings.infra_name, self.name).kubeconfig.is_file() else preflight.check_root()
+
+    def first_look(self, opening: Opening) -> list[Finding]:
+        """Look at this host for what an instance needs that is not up, or not whole."""
+        return self.instance(opening).lacking()
 
     def refuse_unusable(self, settings: Settings) -> None:
         """Refuse a name that no instance can have."""

@@ -61,6 +61,20 @@ def open_cluster(settings: Settings, timeouts: Timeouts | None = None) -> Cluste
     return Cluster.from_kubeconfig(path, context=context, patience=patience)
 
 
+def coming(settings: Settings) -> list[str]:
+    """Return what a run with these settings is about to bring up."""
+    return registry.of(settings).coming(settings)
+
+
+def first_look(project: Project, cells: Sequence[Cell]) -> list[Finding]:
+    """Return what keeps cells from their infra cluster, as far as that is known before anything is made."""
+    settings = project.settings
+    definition, store = registry.of(settings), store_of(settings, project.timeouts)
+    needs = needed(project.spec, cells)
+    room = definition.lacking(cells, definition.pods_mib(settings, needs))
+    return [*room, *definition.first_look(Opening(settings, project.product, store, needs=needs))]
+
+
 def open_site(project: Project, cells: Sequence[Cell], *, progress: OnProgress) -> Site:
     """Obtain what the cells and the product need, bring the infra cluster up, and return it as the cells see it.
 
@@ -79,7 +93,11 @@ def open_site(project: Project, cells: Sequence[Cell], *, progress: OnProgress) 
     provider = definition.open(replace(opening, needs=needs))
     raise_if_any(definition.lacking(cells, definition.pods_mib(settings, needs)))
     below = refs.host(store.catalogue, definition.control_plane) if definition.control_plane else ()
-    store.ensure((*below, *offer.programs, *images), tell)
+    wanted = dict.fromkeys((*below, *offer.programs, *images))
+    absent = [ref for ref in wanted if store.cached(ref) is None]
+    if absent:
+        progress(f"{len(absent)} artifacts are not cached and are made first; cached ones take no time")
+    store.ensure(wanted, tell)
     found = offered.publish(offer, store)
     provider.up()
     told = offered.told(offer, found, store, definition, provider.mirror())

@@ -18,6 +18,8 @@ from harness.report.step import FAILED
 from harness.report.words import duration
 
 NOT_IN_A_SECTION = re.compile(r"[^a-z0-9_.-]")
+NUMBERS = re.compile(r"[0-9.]+")
+PLAIN_EVERY_SECONDS = 30.0  # between two lines of progress that differ by numbers alone: display
 MARKS = {"passed": "ok", "failed": "FAILED", "interrupted": "interrupted"}
 SPINNER_WIDTH = 2
 
@@ -36,6 +38,7 @@ class Live:
         self._sections = gitlab and not parallel
         self._status: Status | None = None
         self._progress = Progress(cells)
+        self._said: dict[str, float] = {}  # lines of progress without their numbers, and when each was printed
         self._now = ""  # the cell and step that began last
 
     def on_event(self, event: Mapping[str, Any]) -> None:
@@ -81,10 +84,16 @@ class Live:
         self._line(f"{cell}: waiting: {reason}" if cell else f"waiting: {reason}")
 
     def on_progress(self, text: str) -> None:
-        """Show how far something long has come; it replaces what was shown before."""
+        """Show how far something long has come; on a terminal it replaces what was shown before.
+
+        Elsewhere it is a line at every change and twice a minute.
+        """
         if self._console.is_terminal:
             self.on_task(text)
-        else:
+            return
+        same = NUMBERS.sub("", text)
+        if time.monotonic() - self._said.get(same, -PLAIN_EVERY_SECONDS) >= PLAIN_EVERY_SECONDS:
+            self._said[same] = time.monotonic()
             self._console.print(f"  {text}", highlight=False, markup=False)
 
     def _begin(self, event: StepEvent, name: str) -> None:

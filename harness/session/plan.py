@@ -19,7 +19,9 @@ from harness.paths import settings_dir
 from harness.plan import make_cell
 from harness.rundir import RunDir
 from harness.schedule import shards
+from harness.session import refusals
 from harness.session.choice import LAST, choose, failures, find_run
+from harness.session.refusals import Cost, Wish
 from harness.spec.needs import needed
 from harness.spec.options import RunRequest
 from harness.spec.project import Project
@@ -103,7 +105,7 @@ def plan_run(request: RunRequest) -> RunPlan:
     refuse_masquerade(sourced, made.cells)
     refuse_shared(project.spec, made.cells, project.settings.namespace)
     refuse_chaos(project.spec, made.cells, project.settings.chaos, on_host=providers.of(project.settings).on_host)
-    providers.of(project.settings).refuse_unusable(project.settings)
+    refusals.refuse(refusals.RUN, Wish(project, made.cells), Cost.GIVEN)
     providers.refuse_unusable(project, made.cells)
     return made
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from rich.console import Console
 
-from harness import providers
+from harness import providers, system
 from harness.cell.found import CellSelector
 from harness.cell.product.sources import revision_of
 from harness.cell.site import Site
@@ -32,9 +32,11 @@ from harness.report.collect import keep
 from harness.report.live import Live, in_gitlab
 from harness.report.results import RunResult, load
 from harness.report.step import PASSED
+from harness.session import refusals
 from harness.session.cells import Cells
 from harness.session.choice import profile_of
 from harness.session.plan import RunPlan
+from harness.session.refusals import Wish
 from harness.session.verdict import exit_code
 
 
@@ -81,6 +83,7 @@ class Run:
         """Print to this file from now on."""
         self.console = Console(file=file, highlight=False, soft_wrap=True)
 
+    @system.told()
     def start(self) -> Live:
         """Print the clean-up command, open the run's directory, catch signals, bring the infra cluster up.
 
@@ -91,6 +94,7 @@ class Run:
             BadInput, InfraError: the infra cluster cannot be used.
         """
         plan = self.plan
+        refusals.refuse(refusals.RUN, Wish(plan.project, plan.cells))
         self.console.print(f"to clean up after this run: {plan.cleanup}", markup=False)
         self._made = [p for p in (plan.directory, *plan.directory.parents) if not p.exists()]
         plan.directory.mkdir(parents=True, exist_ok=True)
@@ -116,6 +120,8 @@ class Run:
         folders.sweep()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
+        for line in providers.coming(plan.project.settings):
+            self.console.print(line, markup=False)
         self._site = providers.open_site(plan.project, plan.cells, progress=self.live.on_progress)
         tested = revision_of(plan.project.spec.product, plan.project.directory)
         if tested is not None:

@@ -6,12 +6,16 @@ inside itself, endless nesting). Does not know what the data means.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from harness.errors import BadInput
+from harness.reading import read_text
 
 Location = tuple[str | int, ...]
 Finding = tuple[Location, str]  # where in a document, and what is wrong there
@@ -111,16 +115,17 @@ def _roots(
 ) -> tuple[list[yaml.Node | None], list[Problem]]:
     """Return the root of each document of a file; none of a file that cannot be read, and why."""
     try:
-        text = file.read_text(encoding="utf-8")
+        text = read_text(file)
         deep = _too_deep(text)
         if deep:
             said = f"malformed YAML: nested too deeply; at most {DEEPEST} levels are allowed"
             return [], [Problem(file, deep, "", said)]
         return compose(text), []
-    except FileNotFoundError:
-        return [], [Problem(file, 1, "", "the file does not exist")]
-    except (OSError, UnicodeDecodeError) as error:
-        return [], [Problem(file, 1, "", f"the file cannot be read as UTF-8 text: {error}")]
+    except BadInput as error:
+        said = error.summary.removeprefix(f"{file} ").removeprefix(f"{file}: ")
+        return [], [
+            Problem(file, 1, "", "the file does not exist" if not os.path.lexists(file) else f"{said}: {error.hint}")
+        ]
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         said = str(getattr(error, "problem", None) or error)

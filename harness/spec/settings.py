@@ -19,6 +19,7 @@ from harness.spec.chaos import checked
 from harness.spec.image_mirror import ImageMirror
 from harness.spec.loader import refuse, validate
 from harness.spec.phase_environment import is_ours
+from harness.urls import wrong_address, wrong_url
 
 FILE = SETTINGS
 PREFIX = "VMATRIX_"
@@ -36,6 +37,18 @@ def _networks(text: str) -> str:
 def networks_of(text: str | None) -> tuple[str, ...]:
     """Return the networks of a setting that has them with commas."""
     return tuple(network.strip() for network in (text or "").split(",") if network.strip())
+
+
+def _url(text: str) -> str:
+    if wrong := wrong_url(text):
+        raise ValueError(wrong)
+    return text
+
+
+def _registry(text: str) -> str:
+    if wrong := wrong_address(text, port_needed=False):
+        raise ValueError(wrong)
+    return text
 
 
 def _image_mirror(text: str) -> str:
@@ -69,6 +82,11 @@ class Settings(Model):
     infra_name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?$"), CLUSTER] = Field(
         default="default", description="Name of the instance, for providers embedded and kind."
     )
+    infra_up: Annotated[bool, CLUSTER] = Field(
+        default=True,
+        description="Bring up the instance that a run needs if it is not up, for providers embedded and kind; without "
+        "it, such a run is refused.",
+    )
     kubevirt: Literal["release", "embedded"] | None = Field(
         default=None,
         description="KubeVirt of a kind instance: `release` installs KubeVirt and CDI in the cluster, `embedded` runs "
@@ -96,13 +114,13 @@ class Settings(Model):
         description="How to connect to machines: `direct`, or `portforward` through the infra cluster's API; default: "
         "chosen by the provider.",
     )
-    mirror_http: str | None = Field(
+    mirror_http: Annotated[str, AfterValidator(_url)] | None = Field(
         default=None, description="URL from which guests download binaries, for provider kubeconfig."
     )
-    registry: str | None = Field(
+    registry: Annotated[str, AfterValidator(_registry)] | None = Field(
         default=None, description="Registry (host:port) from which guests pull images, for provider kubeconfig."
     )
-    image_url: str | None = Field(
+    image_url: Annotated[str, AfterValidator(_url)] | None = Field(
         default=None,
         description="Base URL of disk images, for provider kubeconfig; default: images/ on the mirror.",
     )
@@ -246,6 +264,7 @@ def load_settings(
 
 def _from_file(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
     if not file.exists():
+        _refuse_overlooked(file)
         return {}, {}
     document, problems = lines.read(file)
     document = _with_present_names(document)
@@ -261,6 +280,17 @@ def _from_file(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
     values = {name: _beside(file.parent, value) if isinstance(value, Path) else value for name, value in values.items()}
     shown = _beside(file.parent, Path(file.name))
     return values, {name: f"{shown}:{document.line_of((name,))}" for name in given}
+
+
+def _refuse_overlooked(file: Path) -> None:
+    """Refuse a settings file that is meant and would not be read: a link to nothing, or one of another name."""
+    if file.is_symlink():
+        raise BadInput(
+            f"{file} is a link to {os.readlink(file)}, which does not exist", hint="correct or remove the link"
+        )
+    other = file.with_suffix(".yaml")
+    if other.exists():
+        raise BadInput(f"{other} is not read", hint=f"name it {file.name}")
 
 
 def _beside(folder: Path, path: Path) -> Path:

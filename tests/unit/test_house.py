@@ -68,9 +68,12 @@ QUESTIONS = {
     "Where does the phase of a Machine come from?": ("harness/operator/controllers/machine_phase.py", "phase_of"),
     "Where is an operation's Job made?": ("harness/operator/execute/objects.py", "objects_of"),
     "Where does an executor's pod run a playbook?": ("harness/operator/execute/operation_run.py", "OperationRun"),
+    "Where is a command refused before anything is made?": ("harness/session/refusals.py", "refuse"),
+    "Where does an error of the operating system become a message?": ("harness/system.py", "of"),
+    "Where is an answer refused that no Kubernetes API gives?": ("harness/kube/answers.py", "refuse_foreign"),
 }
 # Folders of tests/unit about something else than a folder of harness/.
-ELSEWHERE = {"chaos", "ci", "contract", "playbooks"}
+ELSEWHERE = {"chaos", "ci", "contract", "playbooks", "refusals"}
 # Tests about no single module of harness/, and what they are about.
 NO_MODULE = {
     "test_docs.py": "documentation",

@@ -77,6 +77,8 @@ def _checked(
     except BadInput as error:
         return [Finding(error.summary, "virtual machines are created through its API", error.hint)]
     except Unreachable as error:
+        if not error.passing:
+            return [Finding(error.summary, "virtual machines are created through its API", error.hint)]
         why = error.summary.rpartition(": ")[2]
         remedy = f"is the cluster up and reachable from this host? kubectl --kubeconfig {path} version"
         return [Finding(f"the API at {cluster.server} does not answer", why, remedy)]
@@ -126,13 +128,13 @@ def _guarded(check: Callable[[], Iterator[Finding]]) -> list[Finding]:
 
 def _served(cluster: Cluster) -> frozenset[str]:
     """Return all group/versions that the API serves."""
-    groups = cluster.request("GET", "/apis").get("groups", [])
-    return frozenset(v["groupVersion"] for group in groups for v in group.get("versions", []))
+    groups = cluster.object("GET", "/apis").get("groups") or []
+    return frozenset(v["groupVersion"] for group in groups for v in group.get("versions") or [])
 
 
 def _minor(cluster: Cluster) -> int:
     """Return the minor of the cluster's Kubernetes, 0 when it does not say."""
-    found = re.match(r"v?1\.(\d+)", str(cluster.request("GET", "/version").get("gitVersion", "")))
+    found = re.match(r"v?1\.(\d+)", cluster.version())
     return int(found[1]) if found else 0
 
 

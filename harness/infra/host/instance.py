@@ -59,6 +59,12 @@ class Occupant(ABC):
     def remove(self) -> None:
         """Remove everything of the instance from this host."""
 
+    def lacking(self) -> list[Finding]:
+        """Return what this host lacks to start what does not run; nothing is asked where nothing is to be started."""
+        found = self.host.record
+        whole = found is not None and found.usable and not self.host.dead(self.programs(found.index))
+        return [] if whole else list(self.findings())
+
     def machines_here(self) -> bool:
         """Tell whether machines run on this host, and are to be kept from it."""
         return True

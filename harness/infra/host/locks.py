@@ -6,12 +6,18 @@ A lock file may be removed by its holder: whoever waited for it notices and lock
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
+import shlex
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.until import Deadline, NotYet, until
+
+log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -25,8 +31,19 @@ def hold(path: Path, *, seconds: float, what: str) -> Iterator[None]:
     Raises:
         TimedOut: another process held it all the time.
     """
-    handle = until(lambda: _acquire(path), deadline=Deadline.after(seconds), what=what, interval=0.1)
+    told = False
+
+    def attempt() -> int | NotYet:
+        nonlocal told
+        answer = _acquire(path)
+        if isinstance(answer, NotYet) and not told:
+            told = True
+            log.warning("waiting for %s: %s", what, answer.reason)
+        return answer
+
+    handle = until(attempt, deadline=Deadline.after(seconds), what=what, interval=0.1)
     try:
+        _sign(handle)
         yield
     finally:
         os.close(handle)
@@ -39,7 +56,26 @@ def _acquire(path: Path) -> int | NotYet:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(handle), os.stat(path)):
             return handle
-    except (BlockingIOError, FileNotFoundError):
-        pass
+        why = "it was just replaced"
+    except BlockingIOError:
+        why = holder(path)
+    except FileNotFoundError:
+        why = "it was just removed"
     os.close(handle)
-    return NotYet(f"{path} is locked")
+    return NotYet(f"{path} is locked: {why}")
+
+
+def _sign(handle: int) -> None:
+    """Write down who holds the lock; since when is the file's time."""
+    os.ftruncate(handle, 0)
+    os.pwrite(handle, f"{os.getpid()} {shlex.join(sys.argv)}\n".encode(), 0)
+
+
+def holder(path: Path) -> str:
+    """Return which process holds a lock and since when, as that process wrote it down."""
+    try:
+        pid, _, command = path.read_text(encoding="utf-8", errors="replace").strip().partition(" ")
+        since = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    except OSError:
+        return "by a process that has ended meanwhile"
+    return f"by process {pid} ({command}) since {since:%Y-%m-%d %H:%M:%S} UTC" if pid else "by another process"

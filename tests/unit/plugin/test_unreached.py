@@ -16,11 +16,13 @@ from harness.plugin.unreached import by_cell
 SIGNALLED = """
 import os, signal
 from harness import providers
+from harness.session import refusals
 
 def open_site(*_, **__):
     os.kill(os.getpid(), signal.{name})
 
 providers.open_site = open_site
+refusals.refuse = lambda *_: None
 """
 EARLY = """
 def pytest_collection_modifyitems():

@@ -15,7 +15,7 @@ from rich.console import Console
 from harness import providers
 from harness.history.file import FileStore
 from harness.paths import PROJECT
-from harness.session import plan_run
+from harness.session import plan_run, refusals
 from harness.session import run as running
 from harness.session.run import Run
 from harness.spec.options import RunRequest
@@ -31,6 +31,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
         monkeypatch.delenv(name)
     site = SimpleNamespace(cluster=None, timeouts=SimpleNamespace(teardown=1.0))
     monkeypatch.setattr(providers, "open_site", lambda *_, **__: site)
+    monkeypatch.setattr(refusals, "refuse", lambda *_: None)  # whatever this host lacks
     monkeypatch.setattr(running, "reap", lambda *_, **__: None)
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     yield Run(plan_run(RunRequest(tier="single")), console=Console(file=io.StringIO(), width=400))

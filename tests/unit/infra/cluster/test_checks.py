@@ -40,7 +40,8 @@ def items(*objects: Json) -> Json:
 
 
 def groups(*versions: str) -> Json:
-    return {"groups": [{"name": v.partition("/")[0], "versions": [{"groupVersion": v}]} for v in versions]}
+    groups = [{"name": v.partition("/")[0], "versions": [{"groupVersion": v}]} for v in versions]
+    return {"kind": "APIGroupList", "groups": groups}
 
 
 def node(memory: str) -> Json:
@@ -113,7 +114,7 @@ def api(tmp_path: Path) -> Iterator[Api]:
             self._send(201, state.post(self.path, body))
 
         def _send(self, code: int, body: Json) -> None:
-            text = json.dumps(body).encode()
+            text = json.dumps({"kind": "Status" if code >= 400 else "Object", **body}).encode()
             self.send_response(code)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(text)))

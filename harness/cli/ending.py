@@ -1,0 +1,120 @@
+"""How a command ends: its error told once, output that cannot be written noticed, one exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO, cast
+
+from rich.console import Console
+
+from harness import system
+from harness.errors import EXIT_HARNESS, BadInput, VmatrixError
+
+READER_GONE = 141  # 128 + SIGPIPE, as shells report `command | head`
+OUTPUT, NAME = 1, "standard output"
+
+
+@contextmanager
+def spoken() -> Iterator[None]:
+    """Run a command whose output has to arrive.
+
+    Raises:
+        BadInput: standard output is closed.  OSError: it cannot be written to.  SystemExit: the command's end.
+    """
+    _open_errors()
+    if sys.stdout is None:
+        raise BadInput("standard output is closed", hint=system.REDIRECT)
+    plain = sys.stdout
+    sys.stdout = cast(TextIO, _Named(plain))
+    try:
+        yield
+    except SystemExit as ended:
+        if isinstance(ended.__context__, BrokenPipeError):
+            _drop_output()
+            sys.exit(READER_GONE)
+        sys.stdout.flush()
+        raise
+    finally:
+        sys.stdout = plain
+
+
+class _Named:
+    """Standard output, which says so when it cannot be written to."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        """Return everything else of the stream."""
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write text."""
+        with _naming():
+            return self._stream.write(text)
+
+    def flush(self) -> None:
+        """Write what is left."""
+        with _naming():
+            self._stream.flush()
+
+
+@contextmanager
+def _naming() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or NAME
+        raise
+
+
+def tell(error: Exception) -> int:
+    """Print an error and return the exit code of the command that it ended."""
+    if isinstance(error, BrokenPipeError):
+        _drop_output()
+        return READER_GONE
+    ours = error if isinstance(error, VmatrixError) else _of_system(error)
+    if ours is not None:
+        show(ours)
+        return ours.exit_code
+    console = Console(stderr=True)
+    console.print(f"error: {type(error).__name__}: {error}", markup=False)
+    console.print("this is a bug in vmatrix: repeat with -vv and report the traceback", markup=False)
+    return EXIT_HARNESS
+
+
+def _of_system(error: Exception) -> VmatrixError | None:
+    """Return an error of the operating system as one of ours; one of the output names the output."""
+    if not isinstance(error, OSError):
+        return None
+    if error.filename == NAME:
+        _drop_output()
+    return system.of(error)
+
+
+def _drop_output() -> None:
+    """Send what is left of the output nowhere, so that the interpreter does not try again at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, OUTPUT)
+    os.close(nowhere)
+
+
+def _open_errors() -> None:
+    """Give messages a place to go where standard error is closed: nobody could be told."""
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the process ends
+
+
+def show(error: VmatrixError) -> None:
+    """Print an error as a person reads it: what, details, where to look, what to do."""
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console.print(f"error ({error.blame.value}): {error.summary}", markup=False, style="red")
+    if error.detail:
+        console.print("\n".join(f"  {line}" for line in error.detail.splitlines()), markup=False)
+    for path in error.paths:
+        console.print(f"  see: {path}", markup=False)
+    if error.hint:
+        console.print(f"hint: {error.hint}", markup=False)

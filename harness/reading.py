@@ -1,0 +1,66 @@
+"""Files that people name, read: regular ones alone, and none that is larger than such a file ever is.
+
+A FIFO or a terminal would be waited for without an end, a device read without one.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from harness import system
+from harness.errors import BadInput
+
+MIB = 2**20
+LARGEST = 16 * MIB  # matrices, settings, kubeconfigs and product files have kilobytes; a vault or a list may have more
+KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+}
+
+
+def read_bytes(path: Path, *, largest: int = LARGEST) -> bytes:
+    """Return the content of a regular file.
+
+    Args:
+        largest: its largest size, in bytes.
+
+    Raises:
+        BadInput: it is no regular file, larger, or cannot be read.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO is opened without its writer
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise system.of(error) or BadInput(f"{path} cannot be read: {error}") from error
+    with os.fdopen(handle, "rb") as file:
+        seen = os.fstat(file.fileno())
+        refuse_irregular(path, seen)
+        if seen.st_size > largest:
+            raise BadInput(
+                f"{path} has {seen.st_size / MIB:.0f} MiB; at most {largest / MIB:g} MiB are read",
+                hint="is it the right file?",
+            )
+        return file.read(largest + 1)[:largest]
+
+
+def refuse_irregular(path: Path, seen: os.stat_result) -> None:
+    """Refuse what is no regular file."""
+    kind = stat.S_IFMT(seen.st_mode)
+    if kind != stat.S_IFREG:
+        raise BadInput(f"{path} is {KINDS.get(kind, 'no regular file')}", hint="name a regular file")
+
+
+def read_text(path: Path, *, largest: int = LARGEST) -> str:
+    """Return a regular file's text; BadInput as `read_bytes`, and when it is not UTF-8."""
+    try:
+        return read_bytes(path, largest=largest).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadInput(
+            f"{path} is not UTF-8 text: {error.reason} at byte {error.start}", hint="save it as UTF-8"
+        ) from error

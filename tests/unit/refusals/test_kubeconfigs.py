@@ -1,0 +1,182 @@
+"""Kubeconfigs that lead nowhere, and credential programs that give nothing."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.unit.refusals.called import Refusal, Room
+from tests.unit.refusals.lying import kubeconfig
+
+WHERE = "--provider kubeconfig --kubeconfig kc"
+SERVER = "https://127.0.0.1:9"
+SERVERS = {
+    "": "it is empty",
+    " ": "it is empty",
+    "ftp://127.0.0.1": "it must begin with http:// or https://",
+    "file:///etc/passwd": "it must begin with http:// or https://",
+    "127.0.0.1:6443": "it must begin with",
+    "example.org": "it must begin with",
+    "https://": "it names no host",
+    "https:///x": "it names no host",
+    "https://:6443": "it names no host",
+    "https://a b": "a blank",
+    "https://a\tb": "a blank",
+    "https://a:port": "Port could not be cast",
+    "https://a:99999": "Port out of range",
+    "https://a:-1": "ort",
+    "https://a:0": "port 0",
+    "https://[::1": "Invalid IPv6",
+    "https://[zz]": "",
+    "https://256.1.1.1": "is no address",
+    "https://1.2.3.4.5": "is no address",
+    "https://a..b": "is no host name",
+    "https://-/": "",
+    "https://a$b": "is no host name",
+    "https://" + "a" * 64: "is no host name",
+    "://a": "it must begin with",
+    "https//a": "it must begin with",
+    "HTTP": "it must begin with",
+}
+GOOD = ("https://-/",)
+PROXIES = ("::::", "ftp://p:1", "p:3128", "http://", "http://p:99999", "socks4://p:1", "http://p p", "//p:1")
+LEADS = "current-context: x\ncontexts: [{name: x, context: {cluster: c}}]\n"
+FILES = {
+    "": "it is no kubeconfig, but empty",
+    "[1, 2]": "it is no kubeconfig, but list",
+    "7": "it is no kubeconfig, but int",
+    "text": "it is no kubeconfig, but str",
+    "clusters: [": "",
+    "a: b: c": "",
+    "\tx": "",
+    "{}": "it has no current-context",
+    "apiVersion: v1\nkind: Config\n": "it has no current-context",
+    "current-context: x\n": "it has no context 'x' (it has none)",
+    "current-context: x\ncontexts: {}\n": "it has no context 'x'",
+    "current-context: x\ncontexts: 7\n": "contexts is no list",
+    "current-context: x\ncontexts: [7]\n": "contexts is no list",
+    "current-context: x\ncontexts: [{name: y}]\n": "it has no context 'x' (it has y)",
+    "current-context: x\ncontexts: [{name: x}]\n": "it has no cluster ''",
+    "current-context: x\ncontexts: [{name: x, context: 7}]\n": "context 'x' is no mapping",
+    "current-context: x\ncontexts: [{name: x, context: {cluster: c}}]\n": "it has no cluster 'c'",
+    f"{LEADS}clusters: [{{name: c}}]\n": "server '': it is empty",
+    f"{LEADS}clusters: [{{name: c, cluster: 1}}]\n": "no mapping",
+}
+CLUSTERS: dict[str, dict[str, Any]] = {
+    "certificate-authority-data": {"certificate-authority-data": "!!!"},
+    "authority-of-nothing": {"certificate-authority-data": "eA=="},
+    "no-authority": {"certificate-authority": "nope.crt"},
+    "authority-folder": {"certificate-authority": "."},
+}
+USERS: dict[str, dict[str, Any]] = {
+    "certificate-of-nothing": {"client-certificate-data": "eA==", "client-key-data": "eA=="},
+    "no-base64": {"client-certificate-data": "*", "client-key-data": "*"},
+    "no-certificate": {"client-certificate": "nope", "client-key": "nope"},
+    "token-file": {"tokenFile": "nope"},
+}
+EXPIRED = {"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1"}
+
+
+def program(script: str, **more: Any) -> dict[str, Any]:
+    """Return a user whose credentials a program gives."""
+    told = {"apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script], **more}
+    return {"exec": told}
+
+
+def says(answer: Any) -> str:
+    return f"echo '{json.dumps(answer)}'"
+
+
+PLUGINS: dict[str, tuple[dict[str, Any], str]] = {
+    "missing": (program("", command="no-such-login"), "program no-such-login could not be started: No such file"),
+    "missing-path": (program("", command="./login"), "login could not be started"),
+    "hint": (program("", command="no-such-login", installHint="apt install it"), "no-such-login"),
+    "fails": (program("echo not logged in >&2; exit 3"), "program sh ended with status 3"),
+    "killed": (program("kill -9 $$"), "program sh ended with status -9"),
+    "nothing": (program("true"), "gives no ExecCredential, but ''"),
+    "rubbish": (program("echo rubbish"), "gives no ExecCredential, but 'rubbish'"),
+    "list": (program("echo []"), "gives no ExecCredential"),
+    "null": (program("echo null"), "gives no ExecCredential"),
+    "half": (program("echo '{'"), "gives no ExecCredential"),
+    "other-kind": (program(says({**EXPIRED, "kind": "Secret", "status": {}})), "gives no ExecCredential"),
+    "no-status": (program(says(EXPIRED)), "gives no ExecCredential"),
+    "old-version": (
+        program(says({**EXPIRED, "apiVersion": "v0", "status": {"token": "t"}})),
+        "answers in apiVersion 'v0'",
+    ),
+    "empty": (program(says({**EXPIRED, "status": {}})), "gives neither a token nor a certificate"),
+    "empty-token": (program(says({**EXPIRED, "status": {"token": ""}})), "gives neither"),
+    "number-token": (program(says({**EXPIRED, "status": {"token": 7}})), "gives neither"),
+    "no-key": (program(says({**EXPIRED, "status": {"clientCertificateData": "x"}})), "gives neither"),
+    "bad-pair": (
+        program(says({**EXPIRED, "status": {"clientCertificateData": "x", "clientKeyData": "y"}})),
+        "cannot be used",
+    ),
+    "terminal": (program("true", interactiveMode="Always"), "wants a terminal"),
+    "no-command": ({"exec": {"apiVersion": "v1"}}, "has no `command`"),
+    "word": ({"exec": "login"}, "has no `command`"),
+    "list-command": ({"exec": {"command": ["a"]}}, "has no `command`"),
+}
+COMMANDS = ("status", "reap --all")
+
+
+def refusal(command: str, text: str, says: str) -> Refusal:
+    return Refusal(f"{command} {WHERE}", says, files={"kc": text})
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("server", [server for server in SERVERS if server not in GOOD])
+def test_a_server_that_cannot_be_one(room: Room, command: str, server: str) -> None:
+    room.refuses(refusal(command, kubeconfig({"server": server}), SERVERS[server]))
+
+
+@pytest.mark.parametrize("proxy", PROXIES)
+def test_a_proxy_that_cannot_be_one(room: Room, proxy: str) -> None:
+    room.refuses(refusal("status", kubeconfig({"server": SERVER, "proxy-url": proxy}), "proxy-url"))
+
+
+@pytest.mark.parametrize("proxy", PROXIES)
+def test_a_proxy_of_the_environment_that_cannot_be_one(room: Room, proxy: str) -> None:
+    asked = refusal("status", kubeconfig({"server": SERVER}), "the proxy")
+    room.refuses(replace(asked, env={"HTTPS_PROXY": proxy, "HTTP_PROXY": proxy, "NO_PROXY": ""}, hint="HTTPS_PROXY"))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("text", FILES)
+def test_a_file_that_is_none(room: Room, command: str, text: str) -> None:
+    room.refuses(refusal(command, text, FILES[text]))
+
+
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_an_authority_that_cannot_be_read(room: Room, name: str) -> None:
+    room.refuses(refusal("status", kubeconfig({"server": SERVER, **CLUSTERS[name]}), "kubeconfig kc cannot be used"))
+
+
+@pytest.mark.parametrize("name", USERS)
+def test_a_login_that_cannot_be_read(room: Room, name: str) -> None:
+    room.refuses(refusal("status", kubeconfig({"server": SERVER}, USERS[name]), ""))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("name", PLUGINS)
+def test_a_credential_program_that_gives_nothing(room: Room, command: str, name: str) -> None:
+    user, said = PLUGINS[name]
+    asked = refusal(command, kubeconfig({"server": SERVER}, user), said)
+    room.refuses(replace(asked, starts=("sh", "no-such-login", "login")))
+
+
+def test_a_credential_program_that_never_ends(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.kube.exec_plugin.SECONDS", 0.1)
+    asked = refusal(
+        "status", kubeconfig({"server": SERVER}, program("while :; do sleep 600; done")), "did not end within"
+    )
+    room.refuses(replace(asked, starts=("sh",)))
+
+
+def test_the_hint_of_a_missing_credential_program_is_the_files(room: Room) -> None:
+    user, said = PLUGINS["hint"]
+    asked = refusal("status", kubeconfig({"server": SERVER}, user), said)
+    room.refuses(replace(asked, hint="apt install it", starts=("no-such-login",)))
