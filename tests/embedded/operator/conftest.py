@@ -1,37 +1,41 @@
 """A real API server with the operator's kinds, a namespace per test, managers in this process, and a played kubelet.
 
-The embedded infrastructure's own Node runs machines and nothing else: executors' pods are bound to it by the real
-scheduler and nothing of them runs. `played.py` says of them what a kubelet would; the real Job controller does the
-rest.
+Nothing runs executors' pods: `played.py` says of them what a kubelet would, and `played_jobs.py` makes of that what the
+Job controller would. A test that asks for the real one (`REAL_JOBS`) waits a second for each Job that ends.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from harness.infra.embedded.provider import EmbeddedProvider
-from harness.kube.client import Cluster
+from harness.kube.client import Cluster, Json
 from harness.kube.ensure import ensure
 from harness.kube.failures import ApiFailure
 from harness.kube.objects import dig
-from harness.kube.resources import CRD, NAMESPACE, Resource
+from harness.kube.resources import CRD, NAMESPACE, SERVICE_ACCOUNT, Resource
 from harness.operator.api.crds import crds
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext, OperatorOptions
-from harness.operator.controllers import machine
+from harness.operator.controllers import machine, machine_times
+from harness.operator.controllers.machine_times import Pace
 from harness.operator.registry import chosen, start, stop
 from harness.until import Deadline, NotYet, until
 from tests.embedded.operator.declared import Declared
 from tests.embedded.operator.logins import PlayedLogins
 from tests.embedded.operator.played import WAIT_SECONDS, PlayedKubelet
+from tests.embedded.operator.played_jobs import PLAYED, hand_over, playing
 from tests.embedded.operator.recorded import RecordedCluster
 from tests.embedded.operator.world import MINE, OPTIONS, World
 
 KINDS = (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET, MACHINE)
 StartManager = Callable[..., OperatorContext]
+NEVER = Pace(1e6, 1e6, 1e6)
+REAL_JOBS = pytest.mark.parametrize("job_controller", ["real"], indirect=True)
 
 
 @pytest.fixture(scope="session")
@@ -52,17 +56,53 @@ def api(cluster: Cluster) -> Cluster:
     return cluster
 
 
+@pytest.fixture(scope="session")
+def played_jobs(api: Cluster) -> Iterator[None]:
+    """Play the Job controller of all namespaces that are to be played."""
+    with fresh_namespace(api, PLAYED) as name:
+        hand_over(api, name)
+    with playing(api):
+        yield
+
+
 @pytest.fixture
-def namespace(api: Cluster) -> Iterator[str]:
+def job_controller(request: pytest.FixtureRequest) -> str:
+    """Return who makes of Jobs what becomes of them: "played", unless a test says "real"."""
+    return str(getattr(request, "param", "played"))
+
+
+@pytest.fixture
+def namespace(api: Cluster, played_jobs: None, job_controller: str) -> Iterator[str]:
     """Return a fresh namespace; it and everything in it is deleted after the test, whatever finalizers are there."""
+    with fresh_namespace(api, PLAYED if job_controller == "played" else {}) as name:
+        yield name
+
+
+@contextmanager
+def fresh_namespace(api: Cluster, labels: dict[str, str]) -> Iterator[str]:
+    """Give a namespace in which pods can be made at once; delete it and everything in it."""
     name = f"operator-{secrets.token_hex(3)}"
-    api.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    yield name
-    api.delete(NAMESPACE, name)
-    for kind in KINDS:
-        for obj in api.list(kind, name).items:
-            if dig(obj, "metadata", "finalizers"):
-                api.merge(kind, obj["metadata"]["name"], {"metadata": {"finalizers": None}}, name)
+    meta = {"name": name, "labels": labels}
+    api.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
+    try:
+        api.ensure(SERVICE_ACCOUNT, SERVICE_ACCOUNT.manifest("default", name, labels={}))
+        yield name
+    finally:
+        api.delete(NAMESPACE, name)
+        for kind in KINDS:
+            for obj in api.list(kind, name).items:
+                if dig(obj, "metadata", "finalizers"):
+                    free(api, kind, obj)
+
+
+def free(api: Cluster, kind: Resource, obj: Json) -> None:
+    """Take the finalizers off an object, if it is still there."""
+    meta = obj["metadata"]
+    try:
+        api.merge(kind, meta["name"], {"metadata": {"finalizers": None}}, meta["namespace"])
+    except ApiFailure as failure:
+        if not failure.not_found:
+            raise
 
 
 @pytest.fixture
@@ -102,6 +142,7 @@ def logins(monkeypatch: pytest.MonkeyPatch) -> PlayedLogins:
     """Return played logins, with which controllers of Machines that start from now on log in."""
     played = PlayedLogins()
     monkeypatch.setattr(machine, "ssh_probe", lambda _: played)
+    monkeypatch.setattr(machine_times, "FINE", NEVER)  # tests count logins, however long they take
     return played
 
 

@@ -19,11 +19,12 @@ WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 @dataclass(frozen=True)
 class Asked:
-    """One request: its method, its path and what it sent."""
+    """One request: its method, its path, what it sent, and the labels that it asked for."""
 
     method: str
     path: str
     body: Any = None
+    labels: str = ""
 
     @property
     def writes(self) -> bool:
@@ -42,7 +43,7 @@ class RecordedCluster(Cluster):
     """A client of a real API.
 
     Attributes: asked (requests so far, watches aside), before and after (called around each request; what they raise
-    the caller gets), broken (how many watches were broken).
+    the caller gets), broken (how many watches were broken), late (how many events were held back and came in the end).
     """
 
     def __init__(self, opened: Opened, before: Hook = nothing, after: Hook = nothing) -> None:
@@ -50,7 +51,8 @@ class RecordedCluster(Cluster):
         self.asked: list[Asked] = []
         self.before = before
         self.after = after
-        self.broken = 0
+        self.broken = self.late = 0
+        self._held: tuple[str, threading.Event] | None = None
         self._breaks: Callable[[], Exception] | None = None
         self._lock = threading.Lock()
 
@@ -66,7 +68,7 @@ class RecordedCluster(Cluster):
 
     def send(self, method: str, path: str, **options: Unpack[RequestOptions]) -> Answer:
         """Send one request between the two hooks."""
-        asked = Asked(method, path, options.get("body"))
+        asked = Asked(method, path, options.get("body"), str((options.get("query") or {}).get("labelSelector", "")))
         self.before(asked)
         with self._lock:
             self.asked.append(asked)
@@ -78,10 +80,18 @@ class RecordedCluster(Cluster):
         """Watch; a watch that is to break does so after its first event."""
         self.before(Asked("WATCH", path))
         for line in super().stream(path, query):
+            if self._held is not None and path.endswith(f"/{self._held[0]}") and not self._held[1].is_set():
+                self._held[1].wait()
+                self.late += 1
             yield line
             if self._breaks is not None:
                 self.broken += 1
                 raise self._breaks()
+
+    def hold_watches(self, plural: str) -> threading.Event:
+        """Hold back what watches tell of a kind until the event is set that is returned."""
+        self._held = (plural, threading.Event())
+        return self._held[1]
 
     def break_watches(self, failure: Callable[[], Exception]) -> None:
         """Break every watch after its first event."""

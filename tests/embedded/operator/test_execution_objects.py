@@ -29,6 +29,7 @@ from harness.operator.execute.inputs import executor_name, log_name, state_name
 from harness.operator.execute.objects import KINDS, make, objects_of
 from harness.operator.execute.termination import Termination
 from harness.until import Deadline, NotYet, until
+from tests.embedded.operator.conftest import REAL_JOBS
 from tests.embedded.operator.executions import NAME, Lab
 from tests.embedded.operator.played import WAIT_SECONDS, PlayedKubelet
 from tests.unit.operator.execute.operations import host
@@ -68,6 +69,7 @@ def test_a_namespace_that_is_restricted_admits_the_pod(lab: Lab, kubelet: Played
     assert refused(lambda: lab.api.create(POD, {"apiVersion": "v1", "kind": "Pod", **loose}, dry_run=True)) == 403
 
 
+@REAL_JOBS
 def test_an_evicted_pod_is_made_anew_and_any_other_end_is_the_last(lab: Lab, kubelet: PlayedKubelet) -> None:
     made = lab.make()
     first = kubelet.evict(made.job)

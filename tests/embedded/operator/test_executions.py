@@ -10,21 +10,29 @@ from contextlib import contextmanager
 import pytest
 
 from harness.kube.client import Cluster, Json
-from harness.kube.objects import dig
+from harness.kube.objects import dig, is_condition
 from harness.kube.resources import CONFIG_MAP, JOB, NODE, POD, SECRET
 from harness.operator.api.resources import CLUSTER
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.execution_end import ended_at
+from harness.operator.decide import retries
 from harness.operator.execute import logs
 from harness.operator.execute.progress import annotate
 from harness.operator.execute.termination import Termination
 from harness.operator.registry import stop
-from harness.until import NotYet
-from tests.embedded.operator.conftest import StartManager
+from harness.until import Deadline, NotYet, until
+from tests.embedded.operator.conftest import REAL_JOBS, StartManager
+from tests.embedded.operator.played import WAIT_SECONDS
 from tests.embedded.operator.world import KUBECONFIG, MINE, NAME, OPTIONS, SUCCEEDED, World, failed
 
 DEPLOY = f"{NAME}-1-deploy"
 LONG_AGO = "2001-01-01T00:00:00Z"
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have nothing tried again by itself before a test says that time has passed."""
+    monkeypatch.setattr(retries, "FIRST_SECONDS", retries.LONGEST_SECONDS)
 
 
 def fail(world: World, job: str, message: str) -> Json:
@@ -197,6 +205,7 @@ def test_job_that_somebody_deletes_ends_its_operation(world: World, operator: Op
     assert world.history(2)[0]["outcome"] == "succeeded"
 
 
+@REAL_JOBS
 def test_job_past_its_deadline_is_told(world: World, operator: OperatorContext, api: Cluster) -> None:
     world.declare()
     world.kubelet.run(DEPLOY)
@@ -220,21 +229,37 @@ def test_status_says_where_the_executor_is(world: World, operator: OperatorConte
     assert world.status()["operation"]["started"] == dig(job, "status", "startTime")
 
 
+def scheduler_knows(api: Cluster, namespace: str) -> None:
+    """Return once the scheduler finds no node for a pod: it hears of nodes and of pods on different ways."""
+    spec = {"containers": [{"name": "c", "image": "nothing:1"}]}
+
+    def nowhere() -> bool | NotYet:
+        made = api.ensure(POD, POD.manifest("asked", namespace, labels={}, spec=spec))
+        if dig(made, "spec", "nodeName"):
+            api.delete(POD, "asked", namespace, grace=0)
+            return NotYet("it found one")
+        return is_condition(made, "PodScheduled", "False", "Unschedulable") or NotYet("it has not looked")
+
+    until(nowhere, deadline=Deadline.after(WAIT_SECONDS), what="the scheduler to find no node", interval=0.1)
+
+
 @contextmanager
-def no_node(api: Cluster) -> Iterator[None]:
+def no_node(api: Cluster, namespace: str) -> Iterator[None]:
     """Let no node take pods meanwhile."""
     names = [node["metadata"]["name"] for node in api.list(NODE).items]
     for name in names:
         api.merge(NODE, name, {"spec": {"unschedulable": True}})
     try:
+        scheduler_knows(api, namespace)
         yield
     finally:
         for name in names:
             api.merge(NODE, name, {"spec": {"unschedulable": None}})
 
 
+@REAL_JOBS
 def test_it_is_said_that_no_node_can_run_pods(world: World, operator: OperatorContext, api: Cluster) -> None:
-    with no_node(api):
+    with no_node(api, world.namespace):
         world.declare()
         said = world.condition("Progressing", "True", "NoNodeForPods")
         assert "no node can run the executor's pod" in said["message"]

@@ -14,7 +14,7 @@ from harness.kube.resources import LEASE
 from tests.embedded.operator.recorded import Asked, RecordedCluster
 
 NAME = "who-works"
-PROMPT = LeaseTimes(renew=0.01, retry=0.01)
+PROMPT = LeaseTimes(renew=0.01, give_up=300.0, retry=0.01)
 BRIEF = LeaseTimes(renew=0.01, give_up=0.1, retry=0.01)
 
 

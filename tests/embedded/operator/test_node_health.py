@@ -16,14 +16,22 @@ from harness.kube.informer import labels_of
 from harness.kube.objects import condition, dig, now
 from harness.kube.resources import NODE, SECRET
 from harness.operator.api.resources import CLUSTER_DEPLOYMENT
+from harness.operator.controllers import guest_nodes
 from harness.operator.controllers.nodehealth import MACHINE_LABEL
 from tests.embedded.operator.conftest import StartManager
 from tests.embedded.operator.declared import Declared
 from tests.embedded.operator.relay import Relay
 from tests.unit.operator.api.objects import wanted_set
 
-pytestmark = pytest.mark.usefixtures("logins")
+pytestmark = pytest.mark.usefixtures("logins", "prompt")
 CONTROLLERS = ("machine", "machineset", "claims", "nodehealth")
+
+
+@pytest.fixture
+def prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a guest that does not answer asked again soon, and believed to be away after a second."""
+    monkeypatch.setattr(guest_nodes, "LAST_RETRY_SECONDS", 0.2)
+    monkeypatch.setattr(guest_nodes, "SILENT_SECONDS", 1.0)
 
 
 @pytest.fixture

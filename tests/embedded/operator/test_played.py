@@ -1,4 +1,4 @@
-"""The played kubelet: what it says of a pod, the real Job controller makes of the Job."""
+"""The played kubelet: what it says of a pod, the real Job controller makes of the Job, and the played one just so."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ from tests.embedded.operator.played import PlayedKubelet
 
 Json = dict[str, Any]
 NAME = "some-1-deploy"
+pytestmark = [
+    pytest.mark.parametrize("job_controller", ["played", "real"], indirect=True),
+    pytest.mark.usefixtures("job_controller", "made"),
+]
 
 
 def job(namespace: str) -> Json:
@@ -38,7 +42,6 @@ def made(api: Cluster, namespace: str) -> Json:
     return api.create(JOB, job(namespace))
 
 
-@pytest.mark.usefixtures("made")
 def test_pod_that_ends_well_completes_its_job(kubelet: PlayedKubelet) -> None:
     kubelet.run(NAME)
     done = kubelet.end(NAME, message="said")
@@ -46,13 +49,11 @@ def test_pod_that_ends_well_completes_its_job(kubelet: PlayedKubelet) -> None:
     assert dig(done, "status", "succeeded") == 1
 
 
-@pytest.mark.usefixtures("made")
 def test_pod_that_fails_fails_its_job(kubelet: PlayedKubelet) -> None:
     done = kubelet.end(NAME, exit_code=1)
     assert is_condition(done, "Failed", "True", "BackoffLimitExceeded")
 
 
-@pytest.mark.usefixtures("made")
 def test_pod_that_is_evicted_is_made_anew(kubelet: PlayedKubelet) -> None:
     first = kubelet.evict(NAME)
     second = kubelet.pod(NAME)

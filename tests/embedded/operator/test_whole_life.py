@@ -14,7 +14,7 @@ from harness.kube.objects import condition, dig, now
 from harness.kube.resources import JOB, NODE, SECRET
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE, MACHINE_SET
 from harness.operator.execute.inputs import state_name
-from tests.embedded.operator.conftest import StartManager
+from tests.embedded.operator.conftest import REAL_JOBS, StartManager
 from tests.embedded.operator.declared import Declared
 from tests.embedded.operator.logins import PlayedLogins
 from tests.embedded.operator.played import PlayedKubelet
@@ -46,6 +46,7 @@ def ready(found: Json) -> bool:
     return (condition(found, "Ready") or {}).get("status") == "True"
 
 
+@REAL_JOBS
 def test_machines_of_a_pool_become_a_cluster_and_are_idle_again(
     infra: EmbeddedProvider,
     declared: Declared,
