@@ -43,7 +43,7 @@ class RecordedCluster(Cluster):
     """A client of a real API.
 
     Attributes: asked (requests so far, watches aside), before and after (called around each request; what they raise
-    the caller gets), broken (how many watches were broken), late (how many events were held back and came in the end).
+    the caller gets), broken (how many watches were broken), held (how many events were held back).
     """
 
     def __init__(self, opened: Opened, before: Hook = nothing, after: Hook = nothing) -> None:
@@ -51,8 +51,8 @@ class RecordedCluster(Cluster):
         self.asked: list[Asked] = []
         self.before = before
         self.after = after
-        self.broken = self.late = 0
-        self._held: tuple[str, threading.Event] | None = None
+        self.broken = self.held = 0
+        self._hold: tuple[str, threading.Event] | None = None
         self._breaks: Callable[[], Exception] | None = None
         self._lock = threading.Lock()
 
@@ -80,9 +80,9 @@ class RecordedCluster(Cluster):
         """Watch; a watch that is to break does so after its first event."""
         self.before(Asked("WATCH", path))
         for line in super().stream(path, query):
-            if self._held is not None and path.endswith(f"/{self._held[0]}") and not self._held[1].is_set():
-                self._held[1].wait()
-                self.late += 1
+            if self._hold is not None and path.endswith(f"/{self._hold[0]}") and not self._hold[1].is_set():
+                self.held += 1
+                self._hold[1].wait()
             yield line
             if self._breaks is not None:
                 self.broken += 1
@@ -90,8 +90,8 @@ class RecordedCluster(Cluster):
 
     def hold_watches(self, plural: str) -> threading.Event:
         """Hold back what watches tell of a kind until the event is set that is returned."""
-        self._held = (plural, threading.Event())
-        return self._held[1]
+        self._hold = (plural, threading.Event())
+        return self._hold[1]
 
     def break_watches(self, failure: Callable[[], Exception]) -> None:
         """Break every watch after its first event."""
