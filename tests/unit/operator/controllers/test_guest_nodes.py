@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -14,13 +15,6 @@ from harness.operator.controllers.guest_nodes import SILENT_SECONDS, GuestNodes,
 
 NODE = {"metadata": {"name": "m-0"}}
 ANSWERED = GuestView({"m-0": NODE}, None, "")
-
-
-@contextmanager
-def nobody() -> Iterator[Cluster]:
-    """Reach no guest."""
-    raise OSError("nobody is there")
-    yield
 
 
 class Clock:
@@ -44,11 +38,21 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def broken(view: GuestView, clock: Clock, *moments: float) -> tuple[GuestView, list[str]]:
     """Return what is known of a guest that fails at these moments, and what was told of it."""
     told: list[str] = []
-    guest = GuestNodes("one", nobody, lambda: told.append(guest.view.trouble))
-    guest._view = view
+    over = threading.Event()
+
+    @contextmanager
+    def slow() -> Iterator[Cluster]:
+        over.wait()  # the guest's own thread waits for its first answer meanwhile
+        raise OSError("nobody is there")
+        yield
+
+    guest = GuestNodes("one", slow, lambda: told.append(guest.view.trouble))
+    guest.view = view
     for moment in moments:
         clock.at = 100.0 + moment
         guest._failed("cut")
+    guest.stop()
+    over.set()
     return guest.view, told
 
 
