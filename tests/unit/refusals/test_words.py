@@ -1,0 +1,159 @@
+"""Options and arguments that cannot be: one table, as a user would type them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.refusals.called import Refusal, Room
+
+NUMBERS = ("-5", "0", "x", "1.5x", "nan", "")
+USAGE = [
+    *(Refusal(f"doctor --memory {n}", "--memory") for n in ("-5", "0", "x", "1.5")),
+    *(Refusal(f"report --port {n}", "--port") for n in ("-1", "65536", "x")),
+    *(Refusal(f"report --days {n}", "--days") for n in ("0", "-1", "x")),
+    *(Refusal(f"history compact --days {n}", "--days") for n in ("-1", "x")),
+    *(Refusal(f"proxy cell cp-0 {n}", "") for n in ("0", "65536", "-1", "x")),
+    *(
+        Refusal(f"{command} --nope", "No such option")
+        for command in (
+            "run",
+            "list",
+            "status",
+            "reap",
+            "doctor",
+            "explain x",
+            "plan",
+            "report",
+            "config",
+            "schema",
+            "init",
+        )
+    ),
+    *(
+        Refusal(f"{group} nope", "No such command")
+        for group in ("artifacts", "image", "infra", "gitlab", "history", "operator")
+    ),
+    *(
+        Refusal(f"{group} --nope", "No such option")
+        for group in ("artifacts", "image", "infra", "gitlab", "history", "operator")
+    ),
+    *(
+        Refusal(words, "Missing argument")
+        for words in ("login", "login cell", "proxy", "kubeconfig", "kubectl", "history add")
+    ),
+]
+SELECT = ("((", "a and", "or", "not", "a b", "a and and b", "()", "a)", "'")
+RUN_IDS = ("BAD", "abcde", "abcdefg", "abc/de", "abc de", "../../", "ABCDEF", "-", "......", "äbcdef")
+PARALLEL = ("0", "-1", "x", "1.5", "auto2", "AUTO", "1e3")
+SHARDS = ("0/2", "3/2", "1", "a/b", "1/0", "-1/2", "1/2/3", "/")
+GIVEN = {
+    "--provider": (("moon", ""), ("EMBEDDED", ""), ("kubeconfig2", "")),
+    "--timeout-scale": (("0", "greater than 0"), ("-1", "greater than 0"), ("101", "less than or equal to 100")),
+    "--max-machines": (("0", "greater than 0"), ("-3", "greater than 0")),
+    "--max-cpus": (("0", "greater than 0"), ("-3", "greater than 0")),
+    "--max-memory-mib": (("0", "greater than 0"), ("-3", "greater than 0")),
+    "--infra-name": (("No", "String should match"), ("a" * 40, "String should match"), ("a_b", "String should match")),
+    "--access": (("magic", "Input should be"),),
+}
+VARIABLES = {
+    "TIMEOUT_SCALE": ("abc", "0", "-1", "nan", "inf", ""),
+    "EXPIRY_HOURS": ("abc", "0", "-1", "169", "nan"),
+    "MAX_MACHINES": ("abc", "0", "-1", "1.5"),
+    "MAX_CPUS": ("abc", "0", "-1"),
+    "MAX_MEMORY_MIB": ("abc", "0", "-1", "1.5"),
+    "PROVIDER": ("moon", "Kind", ""),
+    "ACCESS": ("magic", ""),
+    "BINDING": ("glue", ""),
+    "KVM": ("maybe",),
+    "KUBEVIRT": ("real",),
+    "NETWORK_POLICY": ("perhaps", "2"),
+    "KEEP_ON_FAILURE": ("perhaps",),
+    "INFRA_UP": ("perhaps", "2", ""),
+    "ARTIFACT_SOURCE": ("magic",),
+    "REPORT_HISTORY": ("memory",),
+    "REPORT_PACKAGE": ("a b", "", "/"),
+    "REPORT_KEEP_DAYS": ("0", "-1", "x", "4000"),
+    "INFRA_NAME": ("No", "a_b", "", "-a"),
+    "OUTER_NETWORKS": ("10.0.0.0/33", "nonsense", "10.0.0.1/8"),
+    "NETWORK_POLICY_EGRESS": ("10.0.0.0/33", "nonsense"),
+    "NETWORK_POLICY_INGRESS": ("10.0.0.0/33", "nonsense"),
+    "MIRROR_HTTP": ("mirror", "ftp://m", "http://", "http://m:99999", "http://m m", "//m", ""),
+    "REGISTRY": ("http://m:5000", "m:port", "m m:5000", "m:0", "", "::1:5000"),
+    "IMAGE_URL": ("images", "https://", "file:///x", ""),
+    "IMAGE_MIRROR": ("mirror", "ftp://m"),
+    "NOPE": ("x",),
+    "RUNZ": ("x",),
+    "TIMEOUTSCALE": ("1",),
+}
+TABLE = [
+    *(Refusal(f"run --run-id {word}".replace(" de", "_BLANK_de"), "is not 6 lower-case letters") for word in RUN_IDS),
+    *(Refusal(f"run --parallel {word}", "--parallel") for word in PARALLEL),
+    *(Refusal(f"run --tier smoke --shard {word}", "") for word in SHARDS),
+    *(Refusal(f"run -k {word.replace(' ', '_BLANK_')}", "is no expression", 'for example -k "') for word in SELECT),
+    *(Refusal(f"run {option} {word}", says) for option, each in GIVEN.items() for word, says in each),
+    *(
+        Refusal("config", f"VMATRIX_{name}", "", env={f"VMATRIX_{name}": value})
+        for name, values in VARIABLES.items()
+        for value in values
+    ),
+    *(Refusal(f"history add {path}", "does not exist", "run directories") for path in ("/nope", "nope", "nope.jsonl")),
+    *(
+        Refusal(f"infra {verb} --name {name}", "instance name")
+        for verb in ("up", "down", "status", "describe")
+        for name in ("No", "a_b", "-")
+    ),
+    *(
+        Refusal(f"infra {verb} --provider embedded --name {name}", "instance name")
+        for verb in ("up", "down", "status", "describe")
+        for name in ("No", "a_b", "a" * 33)
+    ),
+    *(
+        Refusal(f"infra {verb} --provider moon", "provider 'moon' does not exist")
+        for verb in ("up", "down", "status", "describe")
+    ),
+    *(
+        Refusal(f"infra {verb} --provider kubeconfig", "is not brought up")
+        for verb in ("up", "down", "status", "describe")
+    ),
+    *(
+        Refusal(words, "is not up", "vmatrix infra up", 4)
+        for words in (
+            "status",
+            "reap --all",
+            "reap --expired",
+            "login c m",
+            "proxy c m",
+            "kubeconfig c",
+            "kubectl c get pods",
+            "infra describe",
+        )
+    ),
+    *(
+        Refusal(f"reap {words}", "")
+        for words in (
+            "",
+            "--all --run abcdef",
+            "--all --cell x",
+            "--all --expired",
+            "--run A/B",
+            "--cell x=y",
+            "--run -",
+            "--cell _",
+        )
+    ),
+    *(Refusal(f"artifacts build {name}", "no artifact") for name in ("nope", "nope@1", "@", "@1")),
+    *(Refusal(f"image build {name}", "") for name in ("nope", "/", "..")),
+    *(Refusal(f"schema {name}", "unknown schema") for name in ("nope", "..", "axis")),
+    *(Refusal(f"report --format {name}", "unknown format") for name in ("nope", "html,nope", ",")),
+    *(Refusal(f"report --since {day}", "--since") for day in ("yesterday", "2026-13-01", "2999-01-01", "2026")),
+]
+
+
+@pytest.mark.parametrize("case", USAGE, ids=str)
+def test_what_no_option_takes(room: Room, case: Refusal) -> None:
+    room.refuses(case)
+
+
+@pytest.mark.parametrize("case", TABLE, ids=str)
+def test_what_cannot_be(room: Room, case: Refusal) -> None:
+    room.refuses(case)
