@@ -38,9 +38,13 @@ def read_bytes(path: Path, *, largest: int = LARGEST) -> bytes:
         if error.filename is None:
             error.filename = str(path)
         raise system.of(error) or BadInput(f"{path} cannot be read: {error}") from error
-    with os.fdopen(handle, "rb") as file:
-        seen = os.fstat(file.fileno())
+    seen = os.fstat(handle)
+    try:
         refuse_irregular(path, seen)
+    except BadInput:
+        os.close(handle)
+        raise
+    with os.fdopen(handle, "rb") as file:
         if seen.st_size > largest:
             raise BadInput(
                 f"{path} has {seen.st_size / MIB:.0f} MiB; at most {largest / MIB:g} MiB are read",

@@ -39,6 +39,7 @@ REFUSED = {
     errno.ENAMETOOLONG: "use a shorter name",
     errno.EBADF: REDIRECT,
     errno.EINVAL: "check the path",
+    errno.ENXIO: "it is a socket, or a device that is not there; name a regular file",
     errno.EFBIG: "the file is larger than allowed: ulimit -f",
     errno.ETXTBSY: "the file is running; stop it first",
     errno.EXDEV: "put both on one file system",

@@ -5,6 +5,7 @@ https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ def choose(file: Path, context: str | None) -> Chosen:
     Raises:
         BadInput: the file is missing or malformed, has no such context, or an address in it cannot be one.
     """
-    if not file.exists():
+    if not os.path.lexists(file):
         raise BadInput(f"kubeconfig {file} does not exist", hint="pass --kubeconfig PATH or bring the infra up first")
     config = _parsed(file)
     name = context or config.get("current-context")

@@ -1,0 +1,84 @@
+"""Files that are none, too large, or of another kind: refused before they are read."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness import reading
+from harness.errors import BadInput
+from tests.unit.refusals.called import Refusal, Room
+
+WHERE = "--provider kubeconfig --kubeconfig kc"
+
+
+def fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def folder(path: Path) -> None:
+    path.mkdir()
+
+
+def device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def loop(path: Path) -> None:
+    path.symlink_to(path)
+
+
+def large(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(reading.LARGEST + 1)
+
+
+def bound(path: Path) -> None:
+    here = Path.cwd()
+    os.chdir(path.parent)  # the address of a socket is short
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(path.name)
+    os.chdir(here)
+
+
+def latin(path: Path) -> None:
+    path.write_bytes(b"a: \xe9\n")
+
+
+MAKERS: dict[str, tuple[Callable[[Path], None], str]] = {
+    "fifo": (fifo, "is a FIFO"),
+    "folder": (folder, "is a folder"),
+    "device": (device, "is a device"),
+    "loop": (loop, "symbolic links"),
+    "large": (large, "at most 16 MiB are read"),
+    "socket": (bound, "No such device or address"),
+    "latin": (latin, "is not UTF-8 text"),
+}
+COMMANDS = {
+    "kc": (f"status {WHERE}", f"reap --all {WHERE}", f"login cell cp-0 {WHERE}"),
+    "guest.yml": ("operator explain -f guest.yml",),
+}
+CASES = [(kind, file, command) for kind in MAKERS for file, each in COMMANDS.items() for command in each]
+
+
+@pytest.mark.parametrize(("kind", "file", "command"), CASES, ids=[f"{k}-{c}" for k, _, c in CASES])
+def test_a_file_that_is_none(room: Room, kind: str, file: str, command: str) -> None:
+    make, says = MAKERS[kind]
+    if (kind, file) in {("folder", "vmatrix.yml")}:
+        says = ""
+    make(room.work / file)
+    room.refuses(Refusal(command, says if says != "No such device or address" else "", code=2))
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_the_reader_refuses_what_it_does_not_read(tmp_path: Path, kind: str) -> None:
+    make, says = MAKERS[kind]
+    make(tmp_path / "x")
+    with pytest.raises(BadInput) as refused:
+        reading.read_text(tmp_path / "x")
+    assert says in refused.value.summary
+    assert refused.value.hint
