@@ -39,6 +39,12 @@ class WhoAsks(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+class ManyAtOnce(ThreadingHTTPServer):
+    """Has room for everybody who connects while one handshake goes on (the default is 5, then connects wait)."""
+
+    request_queue_size = 64
+
+
 @pytest.fixture
 def certificates(tmp_path: Path) -> Path:
     folder = tmp_path / "pki"
@@ -49,7 +55,7 @@ def certificates(tmp_path: Path) -> Path:
 @pytest.fixture
 def port(certificates: Path) -> Iterator[int]:
     """Serve where a client has to show a certificate of the authority."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), WhoAsks)
+    server = ManyAtOnce(("127.0.0.1", 0), WhoAsks)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(certificates / "ca.crt"))
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_cert_chain(certificates / "kube-apiserver.crt", certificates / "kube-apiserver.key")
