@@ -129,7 +129,7 @@ def _parts(alive: Life, began: float, ended: float) -> dict[str, float]:
         _seconds(ran["finishedAt"]),
         ended,
     ]
-    return {step: max(0.0, end - start) for step, start, end in zip(STEPS, at, at[1:], strict=True)}
+    return {step: max(0.0, end - start) for step, start, end in zip(STEPS, at[:-1], at[1:], strict=True)}
 
 
 def _playbook(alive: Life, pod: Json) -> tuple[float, float]:
