@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 from harness.errors import Blame
 from harness.kube.client import Json
+from harness.kube.informer import labels_of
 from harness.kube.objects import condition, deleting, dig, is_condition
 from harness.operator.api.cluster import HISTORY_LENGTH
 from harness.operator.decide.observed import RESET
-from harness.operator.execute.inputs import log_name
+from harness.operator.execute.inputs import ATTEMPT_LABEL, SEQUENCE_LABEL, log_name
 from harness.operator.execute.pod_end import of_pod
 from harness.operator.execute.termination import Outcome, Termination
 
@@ -104,7 +105,13 @@ def surplus(jobs: Iterable[Json], *, keep_failed: int, keep_succeeded: int) -> l
         jobs: of one cluster that no operation runs of.
     """
     ended = [job for job in jobs if has_ended(job) and not deleting(job)]
-    ended.sort(key=lambda job: ended_at(job) or "", reverse=True)
+    ended.sort(key=_number, reverse=True)
     good = [job for job in ended if is_condition(job, COMPLETE, "True")]
     bad = [job for job in ended if not is_condition(job, COMPLETE, "True")]
     return [*good[keep_succeeded:], *bad[keep_failed:]]
+
+
+def _number(job: Json) -> tuple[int, int]:
+    """Return a Job's place in its cluster's life: two Jobs may end within the same second."""
+    sequence, attempt = (labels_of(job).get(label, "") for label in (SEQUENCE_LABEL, ATTEMPT_LABEL))
+    return int(sequence or 0), int(attempt or 0)

@@ -129,9 +129,11 @@ def test_deleted_job_is_a_persons() -> None:
     assert (deleted().outcome, deleted().blame) == ("interrupted", "user")
 
 
-def kept(name: str, kind: str, minute: int, **meta: Any) -> Json:
+def kept(name: str, kind: str, sequence: int, attempt: int = 1, **meta: Any) -> Json:
     """Return a Job that is there after its operation."""
-    moment = f"2026-01-01T00:{minute:02}:00Z"
+    moment = "2026-01-01T00:00:00Z"  # all of them ended in the same second
+    numbers = {"cluster.vmatrix.dev/sequence": str(sequence), "cluster.vmatrix.dev/attempt": str(attempt)}
+    meta |= {"labels": numbers}
     conditions = [{"type": kind, "status": "True", "lastTransitionTime": moment}] if kind else []
     return {"metadata": {"name": name, **meta}, "status": {"conditions": conditions, "completionTime": moment}}
 
@@ -147,6 +149,11 @@ def test_the_latest_of_each_end_are_kept() -> None:
     assert names(surplus(JOBS, keep_failed=1, keep_succeeded=1)) == {"a", "b"}
     assert surplus(JOBS, keep_failed=3, keep_succeeded=3) == []
     assert names(surplus(JOBS, keep_failed=0, keep_succeeded=0)) == {"a", "b", "c", "d"}
+
+
+def test_the_latest_attempt_is_kept_also_the_tenth() -> None:
+    tries = [kept(f"try-{attempt}", "Failed", 9, attempt) for attempt in (2, 10, 9)]
+    assert names(surplus(tries, keep_failed=1, keep_succeeded=0)) == {"try-2", "try-9"}
 
 
 def test_what_runs_or_is_being_deleted_is_left_alone() -> None:
