@@ -181,9 +181,11 @@ def test_the_contract_holds_under_the_least_role() -> None:
     assert " passed" in done.stdout
 
 
-def test_the_smoke_cell_passes(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("tier", "cells"), [("smoke", ()), ("operator", ("scenario=reset",))])
+def test_a_cell_passes(tier: str, cells: tuple[str, ...], tmp_path: Path) -> None:
+    """The operator's cell is deployed and reset by pods of the node, which is in a container."""
     scale = os.environ.get("VMATRIX_TIMEOUT_SCALE", "1")
-    words = ("run", "--tier", "smoke", "--provider", "kind", "--infra-name", NAME, "--runs", str(tmp_path))
+    words = ("run", "--tier", tier, *cells, "--provider", "kind", "--infra-name", NAME, "--runs", str(tmp_path))
 
     vmatrix(*words, "--timeout-scale", scale, seconds=CELL_SECONDS)
 
