@@ -29,8 +29,8 @@ def add(
 ) -> None:
     """Add runs to the history; runs that it already has are skipped."""
     settings = load_settings(settings_dir()).settings
-    for path in paths if not os.environ.get(JOB) else ():  # a job's run may have died before it began
-        if not path.exists():
+    for path in paths if not os.environ.get(JOB) else ():  # a run may have died before it began
+        if not path.exists() and path != settings.runs:
             raise BadInput(f"{path} does not exist", hint="pass run directories or history files (.jsonl)")
     found = collect(paths, quarantine=load_spec(matrix_dir()).quarantine)
     store = open_store(settings, os.environ)

@@ -6,7 +6,6 @@ inside itself, endless nesting). Does not know what the data means.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -123,9 +122,8 @@ def _roots(
         return compose(text), []
     except BadInput as error:
         said = error.summary.removeprefix(f"{file} ").removeprefix(f"{file}: ")
-        return [], [
-            Problem(file, 1, "", "the file does not exist" if not os.path.lexists(file) else f"{said}: {error.hint}")
-        ]
+        absent = isinstance(error.__cause__, FileNotFoundError)
+        return [], [Problem(file, 1, "", "the file does not exist" if absent else f"{said}: {error.hint}")]
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         said = str(getattr(error, "problem", None) or error)
