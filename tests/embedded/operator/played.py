@@ -75,11 +75,11 @@ class PlayedKubelet:
         return self._say(job, disrupted)
 
     def ended(self, job: str) -> Json:
-        """Return a Job once it is complete or has failed."""
+        """Return a Job once it is complete or has failed; {} if somebody has deleted it after that."""
 
         def over() -> Json | NotYet:
             found = self.cluster.get(JOB, job, self.namespace)
-            if any(is_condition(found, kind, "True") for kind in ("Complete", "Failed")):
+            if found is None or any(is_condition(found, kind, "True") for kind in ("Complete", "Failed")):
                 return found or {}
             return NotYet(f"its status is {dig(found, 'status')}")
 

@@ -73,7 +73,7 @@ class PlayedJobs:
             self._say(job, status_of(job, counted[0]))
         else:
             self._pods.observe(self._cluster.create(POD, pod_of(job)))
-            self._say(job, {"startTime": now(), **(job.get("status") or {}), "active": 1})
+            self._say(job, {**begun(job), "active": 1})
 
     def _say(self, job: Json, status: Json) -> None:
         if status != job.get("status"):
@@ -94,9 +94,14 @@ def pod_of(job: Json) -> Json:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 
+def begun(job: Json) -> Json:
+    """Return the status of a Job, with its start."""
+    return {"startTime": now(), **(job.get("status") or {})}
+
+
 def status_of(job: Json, pod: Json) -> Json:
     """Return the status of a Job by its pod."""
-    status, moment = dict(job.get("status") or {}), now()
+    status, moment = begun(job), now()
     end = {"Succeeded": ("SuccessCriteriaMet", "Complete"), "Failed": ("FailureTarget", "Failed")}.get(phase(pod))
     if end is None:
         return status
