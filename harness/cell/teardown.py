@@ -65,7 +65,8 @@ def remove(cluster: Cluster, cell: Found, *, deadline: Deadline) -> None:
         TimedOut: it still exists; the detail names what remains and the namespace's own conditions.
     """
     namespace = cell.namespace
-    declared_kinds.stop_programs(cluster, namespace)  # they end while machines do
+    if not cell.shared:  # others have programs there
+        declared_kinds.stop_programs(cluster, namespace)  # they end while machines do
     destroy(cluster, namespace, cell.selector, deadline=deadline)
     for obj in items(cluster, DATA_VOLUME, namespace, cell.selector):
         cluster.delete(DATA_VOLUME, obj["metadata"]["name"], namespace)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import time
 from pathlib import Path
+
+READ = {"x86_64": "0", "aarch64": "63"}[platform.machine()]  # numbers of read(2) in the kernel's tables
 
 
 def shown(process: subprocess.Popen[bytes]) -> int:
@@ -17,13 +20,20 @@ def shown(process: subprocess.Popen[bytes]) -> int:
     return process.pid
 
 
-def sleeping(process: subprocess.Popen[str]) -> None:
-    """Wait until a process that has asked for input waits for it.
+def reading(process: subprocess.Popen[str]) -> None:
+    """Wait until a process that has asked for input is inside of read(2) on its standard input (proc_pid_syscall(5)).
 
-    A signal that comes between the interpreter's last look at signals and its call of read(2) does not end that call.
+    A signal that comes between the interpreter's last look at signals and that call does not end it. That a process
+    sleeps is not enough: it may do so for a moment elsewhere, before the call.
     """
-    while process.poll() is None and proc_state(process.pid) != "S":
+    while process.poll() is None and called(process.pid) != (READ, "0x0"):
         time.sleep(0.001)
+
+
+def called(pid: int) -> tuple[str, str]:
+    """Return the number and the first argument of the system call that a process is in; empty words while it runs."""
+    words = Path(f"/proc/{pid}/syscall").read_text(encoding="utf-8").split()
+    return (words[0], words[1]) if len(words) > 1 else ("", "")
 
 
 def proc_state(pid: int) -> str:

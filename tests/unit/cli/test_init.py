@@ -16,7 +16,7 @@ import pytest
 from harness.paths import PROJECT
 from harness.spec import load_spec
 from tests.package.commands import call
-from tests.unit.processes import sleeping
+from tests.unit.processes import reading
 
 SECONDS = 60
 PLAY = '- hosts: all\n  vars: {path: "{{ cluster_kubeconfig_path }}"}\n'
@@ -134,7 +134,7 @@ def asked(answers: bytes, interrupt: bytes = b"") -> tuple[int, str]:
             if interrupt:
                 assert asking.stdout is not None
                 read_until(asking.stdout.fileno(), b"Name of the product")
-                sleeping(asking)
+                reading(asking)
                 asking.send_signal(signal.SIGINT) if interrupt == b"\x03" else os.write(ours, interrupt)
             said, _ = asking.communicate(timeout=SECONDS)
         except BaseException:

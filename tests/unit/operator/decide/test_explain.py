@@ -77,9 +77,9 @@ def world(observed: Observed, **metadata: Any) -> Json:
     }
     machines = [one.model_dump(by_alias=True, exclude_none=True) for one in MACHINES]
     return {
-        f"{BASE}/clusterdeployments/guest": {"metadata": metadata},
-        f"{BASE}/clusters/guest": {"metadata": metadata, "status": status},
-        f"{BASE}/machines": {"items": machines, "metadata": {}},
+        f"{BASE}/clusterdeployments/guest": {"kind": "ClusterDeployment", "metadata": metadata},
+        f"{BASE}/clusters/guest": {"kind": "Cluster", "metadata": metadata, "status": status},
+        f"{BASE}/machines": {"kind": "MachineList", "items": machines, "metadata": {}},
     }
 
 
