@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import platform
+import signal
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 READ = {"x86_64": "0", "aarch64": "63"}[platform.machine()]  # numbers of read(2) in the kernel's tables
@@ -18,6 +21,20 @@ def shown(process: subprocess.Popen[bytes]) -> int:
     while process.poll() is None and not Path(f"/proc/{process.pid}/cmdline").read_bytes():
         time.sleep(0.001)
     return process.pid
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Have programs that are started meanwhile take SIGINT.
+
+    A shell without job control starts what it runs in the background with SIGINT ignored, and all that this starts
+    inherits it. A program that is started gets the default instead of its parent's handler.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def reading(process: subprocess.Popen[str]) -> None:

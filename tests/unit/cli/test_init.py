@@ -16,7 +16,7 @@ import pytest
 from harness.paths import PROJECT
 from harness.spec import load_spec
 from tests.package.commands import call
-from tests.unit.processes import reading
+from tests.unit.processes import interruptible, reading
 
 SECONDS = 60
 PLAY = '- hosts: all\n  vars: {path: "{{ cluster_kubeconfig_path }}"}\n'
@@ -126,9 +126,12 @@ def asked(answers: bytes, interrupt: bytes = b"") -> tuple[int, str]:
     """Answer the questions on a terminal; then, once all are answered, press keys that interrupt."""
     ours, theirs = pty.openpty()
     command = [str(Path(sys.executable).with_name("vmatrix")), "init"]
-    with subprocess.Popen(
-        command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
-    ) as asking:
+    with (
+        interruptible(),
+        subprocess.Popen(
+            command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        ) as asking,
+    ):
         try:
             os.write(ours, answers)
             if interrupt:
