@@ -17,6 +17,7 @@ from harness.kube.failures import Json
 from harness.reading import read_text
 from harness.urls import WEB, wrong_url
 
+NAMESPACE = "default"  # where a context names none
 PROXIES = (*WEB, "socks5", "socks5h")
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -49,16 +50,25 @@ def choose(file: Path, context: str | None) -> Chosen:
     if not os.path.lexists(file):
         raise BadInput(f"kubeconfig {file} does not exist", hint="pass --kubeconfig PATH or bring the infra up first")
     config = _parsed(file)
+    found = _context(file, config, context)
+    cluster = _named(file, config, "clusters", str(found.get("cluster", "")), "cluster")
+    user = _named(file, config, "users", str(found["user"]), "user") if found.get("user") else {}
+    _refuse_addresses(file, cluster)
+    return Chosen(file, cluster, user)
+
+
+def namespace_of(file: Path) -> str:
+    """Return the namespace of a kubeconfig's current context. Raises BadInput if it has no such context."""
+    return str(_context(file, _parsed(file), None).get("namespace") or NAMESPACE)
+
+
+def _context(file: Path, config: Json, context: str | None) -> Json:
     name = context or config.get("current-context")
     if not name:
         raise unusable(
             file, "it has no current-context", "check the file, or name one of its contexts with the setting `context`"
         )
-    found = _named(file, config, "contexts", name, "context")
-    cluster = _named(file, config, "clusters", str(found.get("cluster", "")), "cluster")
-    user = _named(file, config, "users", str(found["user"]), "user") if found.get("user") else {}
-    _refuse_addresses(file, cluster)
-    return Chosen(file, cluster, user)
+    return _named(file, config, "contexts", name, "context")
 
 
 def _parsed(file: Path) -> Json:

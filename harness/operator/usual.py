@@ -5,12 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import yaml
-
 from harness.errors import BadInput
+from harness.kube.chosen import NAMESPACE, namespace_of
 from harness.kube.client import Cluster
-
-NAMESPACE = "default"  # where a context names none
 
 
 def usual_kubeconfig() -> Path:
@@ -27,18 +24,10 @@ def usual_namespace(kubeconfig: Path | None = None) -> str:
     Args:
         kubeconfig: None for the one that kubectl would use, which need not exist.
     """
-    path = kubeconfig or _usual()
-    if not path.is_file():
-        return NAMESPACE
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError):  # whoever opens the file says what is wrong with it
+        return namespace_of(kubeconfig or _usual())
+    except BadInput:  # whoever opens the file says what is wrong with it
         return NAMESPACE
-    contexts = (content.get("contexts") if isinstance(content, dict) else None) or []
-    for one in contexts if isinstance(contexts, list) else []:
-        if isinstance(one, dict) and one.get("name") == content.get("current-context"):
-            return str((one.get("context") or {}).get("namespace") or NAMESPACE)
-    return NAMESPACE
 
 
 def open_usual(kubeconfig: Path | None) -> Cluster:
