@@ -45,12 +45,13 @@ def read_bytes(path: Path, *, largest: int = LARGEST) -> bytes:
         os.close(handle)
         raise
     with os.fdopen(handle, "rb") as file:
-        if seen.st_size > largest:
-            raise BadInput(
-                f"{path} has {seen.st_size / MIB:.0f} MiB; at most {largest / MIB:g} MiB are read",
-                hint="is it the right file?",
-            )
-        return file.read(largest + 1)[:largest]
+        content = file.read(largest + 1)
+    if len(content) > largest:
+        raise BadInput(
+            f"{path} has {max(seen.st_size, len(content)) / MIB:.0f} MiB; at most {largest / MIB:g} MiB are read",
+            hint="is it the right file?",
+        )
+    return content
 
 
 def refuse_irregular(path: Path, seen: os.stat_result) -> None:
