@@ -51,7 +51,7 @@ def measure(ground: Ground, ledger: Ledger, _: int) -> None:
             ledger.add("operator, idle manager", "MiB", [_resident(manager)], target=120.0, note="VmRSS")
         requests, writes = idle(kubeconfig, name, CONTROLLERS)
         ledger.add("operator, idle: requests a minute", "n", [requests], target=10.0, note="watches aside")
-        ledger.add("- of them writes", "n", [writes], note="renewals of the Lease, and nothing else")
+        ledger.add("- of them writes", "n", [writes], note="six of them renew the Lease")
     finally:
         _clear(cluster, name)
 
