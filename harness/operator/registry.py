@@ -37,7 +37,7 @@ EXECUTION = (SERVICE_ACCOUNT, ROLE, ROLE_BINDING, SECRET, CONFIG_MAP, JOB)
 PARTS = (
     Part("clusterdeployment", (*OURS, JOB, POD), (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET)),
     Part("machineset", OURS, (MACHINE_SET, MACHINE, EVENT)),
-    Part("claims", (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE), (MACHINE, EVENT)),
+    Part("claims", OURS, (MACHINE, EVENT)),
     Part("machine", OURS, (MACHINE, EVENT)),
     Part("nodehealth", (CLUSTER, MACHINE), (MACHINE,)),
     Part("clusterinstall", (*OURS, JOB, POD), (CLUSTER, *EXECUTION, EVENT)),

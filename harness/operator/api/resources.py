@@ -13,3 +13,4 @@ CLUSTER_LABEL, OPERATION_LABEL = f"{GROUP}/cluster", f"{GROUP}/operation"
 UID_LABEL = f"{GROUP}/uid"  # of a ClusterDeployment, on its Cluster and its MachineSets
 RETRY_ANNOTATION = f"{GROUP}/retry"
 RESET_FINALIZER = f"{GROUP}/reset"
+LEAVING = f"{GROUP}/leaving"  # annotation of a Machine whose claim is about to be given up: why

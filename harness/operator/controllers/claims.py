@@ -1,7 +1,8 @@
 """Claims that nobody needs any more are given up: of clusters and sets that are gone, and beyond what a set wants.
 
 A Machine that its cluster has something on is kept: an operation has to take it out first. What the local copies say
-is asked of the API again before a claim is given up.
+is asked of the API again before a claim is given up. While a cluster may still begin an operation on the Machine, that
+takes two steps: a mark on the Machine, which keeps operations from it, then a look whether one had begun before.
 """
 
 from __future__ import annotations
@@ -9,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from harness.kube.client import Json
-from harness.kube.informer import Key
+from harness.kube.informer import Key, key_of
 from harness.kube.objects import deleting, dig
 from harness.kube.owners import follow
 from harness.kube.reconcile import Controller
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, MACHINE
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, LEAVING, MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext
-from harness.operator.controllers.claimed import follow_clusters
+from harness.operator.controllers.claimed import claimed_by, follow_clusters
 from harness.operator.controllers.cluster_view import still_run
-from harness.operator.controllers.machine_choice import oldest_first
-from harness.operator.controllers.machine_phase import use_of
+from harness.operator.controllers.machine_choice import Claimant, lacks, oldest_first
+from harness.operator.controllers.machine_phase import held, use_of
+from harness.operator.controllers.machine_precedence import given_back, waiting_sets
 
 COMPONENT = "claims-controller"
 AGAIN_SECONDS = 2.0  # while an executor of a deleted cluster ends: its pod has half a minute for that
@@ -33,30 +35,59 @@ class ClaimsController:
         self._machines = context.informers.of(MACHINE)
         self._deployments = context.informers.of(CLUSTER_DEPLOYMENT)
         self._clusters = context.informers.of(CLUSTER)
+        self._sets = context.informers.of(MACHINE_SET)
         self.controller = Controller("claims", self.reconcile, workers=1)
         follow(self._machines, self.controller.queue)
         for informer in (self._clusters, self._deployments):
             follow_clusters(informer, self._machines, self.controller.queue)
+        for informer in (self._sets, self._deployments, self._machines):
+            informer.subscribe(lambda _, found: self._look_at_waiting(found["metadata"]["namespace"]))
+
+    def _look_at_waiting(self, namespace: str) -> None:
+        """Look at the Machines of clusters that lack some, where there are several: one may have to give some back."""
+        clusters = {Claimant.of(one).cluster for one in self._sets.list(namespace) if lacks(one)}
+        for name in clusters if len(clusters) > 1 else ():
+            for machine in claimed_by(self._machines, (namespace, name)):
+                self.controller.queue.add(key_of(machine))
 
     def reconcile(self, key: Key) -> float | None:
-        """Look at one Machine."""
+        """Look at one Machine; change one thing."""
         machine = self._machines.get(*key)
         name = dig(machine, "spec", "claim", "cluster")
         if machine is None or not name:
             return None
-        of_namespace = self._machines.list(key[0])
         known = self._deployments.get(key[0], name), self._clusters.get(key[0], name)
-        if not needless(machine, *known, of_namespace):
+        if not self._useless(machine, *known) and not leaving(machine):
             return None
         now = self._cluster.get(CLUSTER_DEPLOYMENT, name, key[0]), self._cluster.get(CLUSTER, name, key[0])
-        why = needless(machine, *now, of_namespace)
-        if not why:
+        why = self._useless(machine, *now)
+        if not why and not leaving(machine):
             return None
         if now[0] is None and still_run(self._cluster, key[0], f"{CLUSTER_LABEL}={name}"):
             return AGAIN_SECONDS  # an executor of a cluster that is gone
-        written = self._machines.merge(machine, {"spec": {"claim": None}})
-        self._events.normal(written, "Released", why, component=COMPONENT)
+        if now[0] is not None and bool(why) != leaving(machine):
+            self._machines.merge(machine, {"metadata": {"annotations": {LEAVING: why or None}}})
+            return 0.0
+        patch = {"metadata": {"annotations": {LEAVING: None}}, "spec": {"claim": None}}
+        self._events.normal(self._machines.merge(machine, patch), "Released", why, component=COMPONENT)
         return None
+
+    def _useless(self, machine: Json, deployment: Json | None, cluster: Json | None) -> str:
+        """Return why a claim can be given up, "" when it cannot."""
+        namespace, name = key_of(machine)
+        machines = self._machines.list(namespace)
+        why = needless(machine, deployment, cluster, machines)
+        if why or deployment is None or dig(deployment, "spec", "paused") or use_of(machine, cluster).holds:
+            return why
+        waiting = waiting_sets(self._sets.list(namespace), self._deployments.list(namespace), machines)
+        used = frozenset().union(*map(held, self._clusters.list(namespace)))
+        older = given_back(waiting, machines, used).get(name)
+        return f"cluster {older} is older and waits for it" if older else ""
+
+
+def leaving(machine: Json | None) -> bool:
+    """Tell whether a Machine's claim is about to be given up: no operation begins on it any more."""
+    return bool(dig(machine, "metadata", "annotations", LEAVING))
 
 
 def needless(machine: Json, deployment: Json | None, cluster: Json | None, machines: Iterable[Json]) -> str:

@@ -21,6 +21,7 @@ from harness.operator.api.cluster import CurrentOperation
 from harness.operator.api.resources import CLUSTER, MACHINE, RESET_FINALIZER
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.claimed import follow_claims
+from harness.operator.controllers.claims import leaving
 from harness.operator.controllers.cluster_view import ClusterLooks, Workable, owned_by, still_run
 from harness.operator.controllers.execution_inputs import begun, execution_of
 from harness.operator.decide.operations import next_operation, plan
@@ -100,7 +101,7 @@ class ClusterInstall:
             return False
         uid = found.deployment["metadata"]["uid"]
         machines = [self._cluster.get(MACHINE, name, found.key[0]) for name in found.desired.machines]
-        return all(dig(machine, "spec", "claim", "uid") == uid for machine in machines)
+        return all(dig(one, "spec", "claim", "uid") == uid and not leaving(one) for one in machines)
 
     def _write(self, cluster: Json, **changes: Any) -> None:
         """Change keys of the Cluster's status, unless somebody else has changed it since."""

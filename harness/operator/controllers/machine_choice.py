@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from harness.kube.client import Json
@@ -50,6 +50,11 @@ class Claimant:
         return bool(labels.items() <= labels_of(machine).items())
 
 
+def lacks(machine_set: Json) -> bool:
+    """Tell whether a set wanted more Machines when it was looked at last."""
+    return bool((dig(machine_set, "status", "claimed") or 0) < Claimant.of(machine_set).replicas)
+
+
 def claimable(machine: Json, held: Collection[str] = ()) -> bool:
     """Tell whether a Machine can be claimed, by its object alone: what it says of an earlier spec does not count.
 
@@ -68,11 +73,14 @@ def oldest_first(machines: Iterable[Json]) -> list[Json]:
     return sorted(machines, key=lambda m: (m["metadata"].get("creationTimestamp", ""), m["metadata"]["name"]))
 
 
-def shortage(missing: int, claimant: Claimant, machines: Sequence[Json]) -> str:
+def shortage(
+    missing: int, claimant: Claimant, machines: Sequence[Json], left_to: Callable[[Json], str] | None = None
+) -> str:
     """Return how many Machines a set waits for, and why each that there is is none of them.
 
     Args:
         machines: those of the namespace.
+        left_to: returns the older cluster that waits for a Machine, "" where there is none.
     """
     names = dig(claimant.wanted, "machines", "names") or []
     labels = dig(claimant.wanted, "machines", "pool", "selector", "matchLabels") or {}
@@ -81,7 +89,7 @@ def shortage(missing: int, claimant: Claimant, machines: Sequence[Json]) -> str:
     of = f" of {', '.join(names)}" if names else f" with labels {pairs}" if labels else ""
     states: dict[str, list[str]] = defaultdict(list)
     for machine in others:
-        states[_state(machine)].append(machine["metadata"]["name"])
+        states[_state(machine, left_to)].append(machine["metadata"]["name"])
     there = f"{len(others)} {'exists' if len(others) == 1 else 'exist'}" if others or not names else ""
     words = [
         f"{len(group)} {'is' if len(group) == 1 else 'are'} {state} ({_some(group)})"
@@ -92,10 +100,12 @@ def shortage(missing: int, claimant: Claimant, machines: Sequence[Json]) -> str:
     return f"waiting for {missing} more machine{'' if missing == 1 else 's'}{of}: {seen}"
 
 
-def _state(machine: Json) -> str:
+def _state(machine: Json, left_to: Callable[[Json], str] | None) -> str:
     claim = dig(machine, "spec", "claim")
     if claim:
         return f"claimed by cluster {claim['cluster']}"
+    if left_to is not None and claimable(machine) and (older := left_to(machine)):
+        return f"left to the older cluster {older}"
     return "being deleted" if deleting(machine) else str(dig(machine, "status", "phase") or "Pending")
 
 

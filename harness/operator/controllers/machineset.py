@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of
 from harness.kube.objects import deleting, dig
-from harness.kube.owners import follow
 from harness.kube.reconcile import Controller
 from harness.operator.api.conditions import new, with_conditions
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext
-from harness.operator.controllers.machine_choice import Claimant, claimable, oldest_first, shortage
+from harness.operator.controllers.machine_choice import Claimant, claimable, lacks, oldest_first, shortage
 from harness.operator.controllers.machine_phase import held
+from harness.operator.controllers.machine_precedence import goes_first, may_claim, waiting_sets
 
 COMPONENT = "machineset-controller"
 CLAIMED = "MachinesClaimed"
@@ -32,17 +33,26 @@ class MachineSetController:
         self._clusters = context.informers.of(CLUSTER)
         self._deployments = context.informers.of(CLUSTER_DEPLOYMENT)
         self.controller = Controller("machineset", self.reconcile, workers=1)
-        follow(self._sets, self.controller.queue)
+        self._sets.subscribe(self._set_changed)
         self._machines.subscribe(self._machine_changed)
         for informer in (self._clusters, self._deployments):
             informer.subscribe(self._cluster_changed)
+
+    def _set_changed(self, _: str, machine_set: Json) -> None:
+        """Look at a set, and at those that may have waited for its cluster to have all machines."""
+        self.controller.queue.add(key_of(machine_set))
+        self._look_at_waiting(machine_set["metadata"]["namespace"])
+
+    def _look_at_waiting(self, namespace: str) -> None:
+        for found in self._sets.list(namespace):
+            if lacks(found):
+                self.controller.queue.add(key_of(found))
 
     def _machine_changed(self, _: str, machine: Json) -> None:
         """Look at the set that has claimed a Machine, and at those that wait for one such as this."""
         for found in self._sets.list(machine["metadata"]["namespace"]):
             claimant = Claimant.of(found)
-            waits = (dig(found, "status", "claimed") or 0) < claimant.replicas
-            if claimant.has(machine) or (waits and claimant.chooses(machine)):
+            if claimant.has(machine) or (lacks(found) and claimant.chooses(machine)):
                 self.controller.queue.add(key_of(found))
 
     def _cluster_changed(self, _: str, cluster: Json) -> None:
@@ -50,6 +60,7 @@ class MachineSetController:
         for found in self._sets.list(namespace):
             if Claimant.of(found).cluster == name:
                 self.controller.queue.add(key_of(found))
+        self._look_at_waiting(namespace)
 
     def reconcile(self, key: Key) -> float | None:
         """Look at one MachineSet."""
@@ -59,13 +70,20 @@ class MachineSetController:
         claimant = Claimant.of(machine_set)
         deployment = self._deployments.get(key[0], claimant.cluster)
         if deployment is not None and may_claim(claimant, deployment):
-            self._claim(key[0], claimant)
+            self._claim(key[0], claimant, deployment)
         cluster = self._clusters.get(key[0], claimant.cluster)
         machines = oldest_first(self._machines.list(key[0]))
-        self._sets.merge_status(machine_set, status_of(machine_set, machines, cluster, datetime.now(UTC)))
+        left = partial(self._left_to, deployment) if deployment is not None else None
+        self._sets.merge_status(machine_set, status_of(machine_set, machines, cluster, datetime.now(UTC), left))
         return None
 
-    def _claim(self, namespace: str, claimant: Claimant) -> None:
+    def _left_to(self, deployment: Json, machine: Json) -> str:
+        """Return the older cluster that waits for a Machine, "" where there is none."""
+        namespace = deployment["metadata"]["namespace"]
+        deployments, machines = self._deployments.list(namespace), self._machines.list(namespace)
+        return goes_first(machine, deployment, waiting_sets(self._sets.list(namespace), deployments, machines))
+
+    def _claim(self, namespace: str, claimant: Claimant, deployment: Json) -> None:
         """Claim Machines, oldest first; one that somebody changed meanwhile is read anew, and the next one is taken."""
         machines = oldest_first(self._machines.list(namespace))
         missing = claimant.replicas - sum(claimant.has(m) for m in machines)
@@ -73,7 +91,8 @@ class MachineSetController:
         for machine in machines:
             if missing <= 0:
                 return
-            if claimant.chooses(machine) and claimable(machine, used):
+            free = claimant.chooses(machine) and claimable(machine, used)
+            if free and not self._left_to(deployment, machine):
                 missing -= self._claimed(machine, claimant)
 
     def _claimed(self, machine: Json, claimant: Claimant) -> bool:
@@ -93,24 +112,25 @@ class MachineSetController:
         return True
 
 
-def may_claim(claimant: Claimant, deployment: Json) -> bool:
-    """Tell whether a set's ClusterDeployment is the same still, stays, and is not paused."""
-    same = deployment["metadata"]["uid"] == claimant.uid
-    return same and not deleting(deployment) and not dig(deployment, "spec", "paused")
-
-
-def status_of(machine_set: Json, machines: Sequence[Json], cluster: Json | None, moment: datetime) -> Json:
+def status_of(
+    machine_set: Json,
+    machines: Sequence[Json],
+    cluster: Json | None,
+    moment: datetime,
+    left_to: Callable[[Json], str] | None = None,
+) -> Json:
     """Return a MachineSet's status.
 
     Args:
         machines: those of the namespace.
         cluster: the Cluster, None where there is none yet.
+        left_to: returns the older cluster that waits for a Machine, "" where there is none.
     """
     claimant, generation = Claimant.of(machine_set), machine_set["metadata"].get("generation")
     wanted, own = claimant.replicas, [m for m in machines if claimant.has(m)]
     phases = [dig(m, "status", "phase") for m in own]
     if len(own) < wanted:
-        message = shortage(wanted - len(own), claimant, machines)
+        message = shortage(wanted - len(own), claimant, machines, left_to)
         condition = new(CLAIMED, False, "TooFewMachines", message, moment, generation)
     else:
         condition = new(CLAIMED, True, "Claimed", f"{len(own)} of {wanted} claimed", moment, generation)

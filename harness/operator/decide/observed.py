@@ -10,6 +10,7 @@ from harness.kube.objects import stamp
 from harness.operator.api.cluster import HISTORY_LENGTH, AppliedState, CurrentOperation, DeclaredCluster, PastOperation
 from harness.operator.api.conditions import REACHABLE
 from harness.operator.api.machine import DeclaredMachine
+from harness.operator.api.resources import LEAVING
 
 SUCCEEDED, FAILED, INTERRUPTED = "succeeded", "failed", "interrupted"
 RESET = "reset"  # the operation after which nothing is deployed any more
@@ -52,6 +53,8 @@ def trouble_of(machine: DeclaredMachine) -> str:
     """Return why a machine cannot be used now, "" where nothing speaks against it."""
     if machine.metadata.deletion_timestamp is not None:
         return "it is being deleted"
+    if why := machine.metadata.annotations.get(LEAVING):
+        return f"its claim is given up: {why}"
     found = next((c for c in machine.status.conditions if c.type == REACHABLE), None)
     return found.message or found.reason if found is not None and found.status != "True" else ""
 

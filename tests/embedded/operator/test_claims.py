@@ -161,7 +161,7 @@ def test_a_claim_whose_answer_was_lost_is_not_made_twice(
     assert (declared.claimed("one"), len(lost)) == (["m-0"], 1)
 
 
-def test_two_clusters_that_reach_for_one_machine_never_both_have_it(
+def test_two_sets_that_reach_for_one_machine_never_both_have_it(
     infra: EmbeddedProvider, declared: Declared, manager: StartManager, namespace: str
 ) -> None:
     manager("machine")
@@ -178,21 +178,57 @@ def test_two_clusters_that_reach_for_one_machine_never_both_have_it(
         sets = MachineSetController(context)
         context.informers.start()
         context.informers.wait()
-        sets.reconcile((namespace, f"{name}-cp"))
+        sets.reconcile((namespace, f"one-{name}"))
         context.informers.stop()
 
-    for name in ("one", "two"):
-        declared.deployment(name, pool(1))
-    threads = [threading.Thread(target=claim_for, args=(name,)) for name in ("one", "two")]
+    declared.deployment("one", pool(1), pool(1, "more"))
+    threads = [threading.Thread(target=claim_for, args=(name,)) for name in ("cp", "more")]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(WAIT_SECONDS)
-    statuses = [declared.get(f"{name}-cp", MACHINE_SET)["status"] for name in ("one", "two")]
-    assert sorted(status["claimed"] for status in statuses) == [0, 1]
-    winner, loser = sorted(("one", "two"), key=lambda name: not declared.claimed(name))
-    said = (condition(declared.get(f"{loser}-cp", MACHINE_SET), CLAIMED) or {})["message"]
-    assert said.endswith(f"1 exists, 1 is claimed by cluster {winner} (m-0)")
+    found = [declared.get(f"one-{name}", MACHINE_SET) for name in ("cp", "more")]
+    assert sorted(one["status"]["claimed"] for one in found) == [0, 1]
+    (loser,) = (one for one in found if not one["status"]["claimed"])
+    said = (condition(loser, CLAIMED) or {})["message"]
+    assert said.endswith("1 exists, 1 is claimed by cluster one (m-0)")
+
+
+@pytest.mark.parametrize("machines", ["before", "after", "between"])
+def test_of_two_clusters_that_want_more_than_there_is_the_older_one_has_all_of_its_machines(
+    declared: Declared, manager: StartManager, machines: str
+) -> None:
+    manager(*ALL)
+    names = ("m-0", "m-1", "m-2")
+    if machines == "before":
+        idle(declared, *names)
+    declared.deployment("old", pool(2))
+    if machines == "between":
+        idle(declared, "m-0")
+    declared.deployment("young", pool(2))
+    if machines != "before":
+        for name in names[machines == "between" :]:
+            declared.machine(name)
+    counts(declared, "old-cp", 2)
+    found = counts(declared, "young-cp", 1)
+    said = (condition(found, CLAIMED) or {})["message"]
+    assert said.startswith("waiting for 1 more machine with labels rack=a: 2 exist, 2 are claimed by cluster old (")
+
+
+def test_a_younger_cluster_gives_back_what_an_older_one_waits_for(declared: Declared, manager: StartManager) -> None:
+    manager(*ALL)
+    declared.deployment("old", pool(2), paused=True)
+    declared.deployment("young", pool(2), wanted_set("w", "worker", replicas=1))
+    idle_soon = ("m-0", "m-1")
+    for name in idle_soon:
+        declared.machine(name)
+    declared.wait("m-1", lambda found: dig(found, "spec", "claim", "cluster") == "young", "claimed")
+    declared.wait("m-0", lambda found: dig(found, "spec", "claim", "cluster") == "young", "claimed")
+    declared.api.merge(CLUSTER_DEPLOYMENT, "old", {"spec": {"paused": False}}, declared.namespace)
+    counts(declared, "old-cp", 2)
+    assert declared.claimed("old") == ["m-0", "m-1"]
+    declared.said("m-0", "Normal Released: cluster old is older and waits for it")
+    assert "cluster.vmatrix.dev/leaving" not in (declared.get("m-0")["metadata"].get("annotations") or {})
 
 
 def test_machines_of_a_cluster_that_is_gone_are_looked_at_and_idle_again(
