@@ -80,8 +80,9 @@ OWN: Mapping[str, tuple[Right, ...]] = {
     ),
     "executions": (
         Right(CLUSTER, ("update",), "history and what is applied", STATUS),
-        Right(JOB, ("delete", "get"), "Jobs that are not kept"),
+        Right(JOB, ("delete", "get", "patch"), "Jobs that are not kept, or given up"),
         Right(POD, ("list",), "how an executor ended"),
+        Right(EVENT, ("list",), "why one is not started"),
         Right(CONFIG_MAP, ("delete", "get"), "logs, and inputs that are not kept"),
         Right(SECRET, ("create", "delete", "get", "patch"), "CLUSTER-kubeconfig"),
     ),

@@ -34,6 +34,13 @@ class AppliedState(StatusModel):
     variables: FreeForm = Field(default_factory=dict, description="Variables that the playbooks were given.")
 
 
+class Obstacle(StatusModel):
+    """Why an executor is not started, from its pod and the events about that."""
+
+    reason: str = Field(description="One word for programs.")
+    message: str = Field(description="What the scheduler or the kubelet says.")
+
+
 class CurrentOperation(StatusModel):
     """The operation that an executor runs now."""
 
@@ -48,6 +55,7 @@ class CurrentOperation(StatusModel):
     started: Moment = Field(default=None, description="When it began.")
     play: Line | None = Field(default=None, description="The play that runs.")
     task: Line | None = Field(default=None, description="The task that runs.")
+    obstacle: Obstacle | None = Field(default=None, description="What keeps its executor from being started.")
     applies: AppliedState | None = Field(default=None, description="What is applied once it has succeeded.")
 
 
@@ -67,6 +75,7 @@ class PastOperation(StatusModel):
     hint: str | None = Field(default=None, description="What to do.")
     started: Moment = Field(default=None, description="When it began.")
     ended: Moment = Field(default=None, description="When it ended.")
+    untouched: bool = Field(default=False, description="Its executor was never started: no machine was touched.")
     log: str | None = Field(default=None, description="ConfigMap that keeps its log.")
     digest: Digest | None = Field(default=None, description="Digest of what was applied.")
 

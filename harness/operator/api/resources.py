@@ -14,3 +14,4 @@ UID_LABEL = f"{GROUP}/uid"  # of a ClusterDeployment, on its Cluster and its Mac
 RETRY_ANNOTATION = f"{GROUP}/retry"
 RESET_FINALIZER = f"{GROUP}/reset"
 LEAVING = f"{GROUP}/leaving"  # annotation of a Machine whose claim is about to be given up: why
+GIVEN_UP = f"{GROUP}/given-up"  # annotation of a Job whose executor is not to begin any more

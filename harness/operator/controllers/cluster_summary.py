@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from harness.kube.client import Json
-from harness.kube.objects import condition, deleting, dig, phase
+from harness.kube.objects import deleting, dig
 from harness.operator.api.cluster import CurrentOperation
 from harness.operator.api.conditions import (
     ACCEPTED,
@@ -24,23 +24,20 @@ from harness.operator.controllers.cluster_view import DeclaredView
 from harness.operator.decide.hosts import Host
 from harness.operator.decide.operations import Nothing
 from harness.operator.decide.waits import Wait, WaitReason
-from harness.operator.execute.pod_end import waits_for
 
 Said = tuple[bool | None, str, str]  # a condition's status, reason and message
 BY_ITSELF = frozenset({WaitReason.RETRY_LATER})  # a wait after which something is done
 NO_HELP = frozenset({WaitReason.FAILED, WaitReason.NOT_SUPPORTED_YET})  # a wait that only a person ends
-NO_NODE, NO_IMAGE = "NoNodeForPods", "ImageNotPulled"
 API_PORT = 6443
 
 
-def status_of(view: DeclaredView, pods: Sequence[Json], sets: Sequence[Json], moment: datetime) -> Json:
+def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Json:
     """Return the status that a ClusterDeployment should have.
 
     Args:
-        pods: of the executor that runs, the latest first.
         sets: its MachineSets.  moment: when conditions that change have changed.
     """
-    machines, planes, progressing = _machines(view, sets), _control_planes(view), _progressing(view, pods)
+    machines, planes, progressing = _machines(view, sets), _control_planes(view), _progressing(view)
     said = {
         ACCEPTED: (False, "InvalidSpec", "; ".join(view.mistakes)) if view.mistakes else (True, "Accepted", ""),
         PROGRESSING: progressing,
@@ -61,25 +58,13 @@ def status_of(view: DeclaredView, pods: Sequence[Json], sets: Sequence[Json], mo
     return {name: value for name, value in status.items() if value is not None}
 
 
-def obstacle_of(pods: Sequence[Json]) -> tuple[str, str] | None:
-    """Return reason and message of what the living pod of an executor waits for that may never come; None: nothing."""
-    pod = next((pod for pod in pods if phase(pod) == "Pending" and not deleting(pod)), None)
-    if pod is None:
-        return None
-    scheduled = condition(pod, "PodScheduled") or {}
-    if (scheduled.get("status"), scheduled.get("reason")) == ("False", "Unschedulable"):
-        why = scheduled.get("message") or "the scheduler says no more"
-        return NO_NODE, f"no node can run the executor's pod: {why}"
-    waiting = waits_for(pod)
-    return (NO_IMAGE, f"the executor cannot start: {waiting}") if waiting else None
-
-
-def _progressing(view: DeclaredView, pods: Sequence[Json]) -> Said:
+def _progressing(view: DeclaredView) -> Said:
     running, verdict = view.observed.running, view.verdict
     if running is not None:
         message = f"{running.operation} runs as Job {running.job}"
-        reason, why = obstacle_of(pods) or (_word(running.operation), "")
-        return True, reason, f"{message}: {why}" if why else message
+        if running.obstacle is not None:
+            return True, running.obstacle.reason, f"{message}: {running.obstacle.message}"
+        return True, _word(running.operation), message
     if isinstance(verdict, CurrentOperation):
         return True, _word(verdict.operation), f"{verdict.operation} begins: {verdict.why}"
     if isinstance(verdict, Wait):

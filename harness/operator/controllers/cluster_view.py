@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from harness.kube.client import Cluster, Json
@@ -10,7 +10,7 @@ from harness.kube.informer import Key, key_of, labels_of
 from harness.kube.kinds.form import SpecMistake
 from harness.kube.objects import controller_of, deleting, dig, phase
 from harness.kube.resources import JOB, POD
-from harness.operator.api.cluster import DeclaredCluster
+from harness.operator.api.cluster import CurrentOperation, DeclaredCluster
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, MACHINE, MACHINE_SET, UID_LABEL
@@ -53,6 +53,12 @@ class Workable(DeclaredView):
     wish: ClusterDeployment
     cluster: Json
     desired: Desired
+
+    def wants(self, running: CurrentOperation) -> bool:
+        """Tell whether the same operation would be decided now, if it did not run."""
+        again = next_operation(self.desired, replace(self.observed, running=None))
+        same = (running.operation, running.digest)
+        return isinstance(again, CurrentOperation) and (again.operation, again.digest) == same
 
     @staticmethod
     def of(view: DeclaredView | None) -> Workable | None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from harness.kube.informer import Key, key_of, labels_of
+from harness.kube.informer import Key, labels_of
 from harness.kube.objects import deleting
 from harness.kube.owners import follow, follow_children
 from harness.kube.reconcile import Controller
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, RESET_FINALIZER, UID_LABEL
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, RESET_FINALIZER, UID_LABEL
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.claimed import follow_claims
 from harness.operator.controllers.cluster_children import make_children
@@ -33,7 +33,6 @@ class ClusterDeploymentController:
         follow(looks.clusters, queue)
         follow_children(looks.sets, CLUSTER_DEPLOYMENT, queue)
         follow_claims(looks.machines, queue)
-        looks.pods.subscribe(lambda _, pod: queue.add((key_of(pod)[0], labels_of(pod)[CLUSTER_LABEL])))
 
     def reconcile(self, key: Key) -> float | None:
         """Look at one ClusterDeployment; change one thing."""
@@ -81,10 +80,8 @@ class ClusterDeploymentController:
 
     def _status(self, view: DeclaredView) -> None:
         """Write the status, if it is another one."""
-        namespace, running = view.key[0], view.observed.running
-        sets = [one for one in self._looks.sets.list(namespace) if owned_by(one, view.deployment)]
-        pods = self._looks.pods_of(namespace, running.job or "") if running is not None else []
-        status = status_of(view, pods, sets, datetime.now(UTC))
+        sets = [one for one in self._looks.sets.list(view.key[0]) if owned_by(one, view.deployment)]
+        status = status_of(view, sets, datetime.now(UTC))
         if status != view.deployment.get("status"):
             self._looks.deployments.replace_status(view.deployment, status)
 

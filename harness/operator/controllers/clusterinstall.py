@@ -6,7 +6,6 @@ made while a Job or a living pod of that name is there.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from harness.errors import VmatrixError
@@ -24,7 +23,7 @@ from harness.operator.controllers.claimed import follow_claims
 from harness.operator.controllers.claims import leaving
 from harness.operator.controllers.cluster_view import ClusterLooks, Workable, owned_by, still_run
 from harness.operator.controllers.execution_inputs import begun, execution_of
-from harness.operator.decide.operations import next_operation, plan
+from harness.operator.decide.operations import plan
 from harness.operator.decide.waits import Wait
 from harness.operator.execute.inputs import log_name
 from harness.operator.execute.objects import make
@@ -95,9 +94,7 @@ class ClusterInstall:
 
     def _wanted(self, found: Workable, running: CurrentOperation) -> bool:
         """Tell whether the same would be decided now, and all machines are this cluster's as the API has them."""
-        again = next_operation(found.desired, replace(found.observed, running=None))
-        same = (running.operation, running.digest)
-        if not isinstance(again, CurrentOperation) or (again.operation, again.digest) != same:
+        if not found.wants(running):
             return False
         uid = found.deployment["metadata"]["uid"]
         machines = [self._cluster.get(MACHINE, name, found.key[0]) for name in found.desired.machines]

@@ -9,6 +9,7 @@ from harness.kube.client import Json
 from harness.kube.informer import labels_of
 from harness.kube.objects import condition, deleting, dig, is_condition
 from harness.operator.api.cluster import HISTORY_LENGTH
+from harness.operator.api.resources import GIVEN_UP
 from harness.operator.decide.observed import RESET
 from harness.operator.execute.inputs import ATTEMPT_LABEL, SEQUENCE_LABEL, log_name
 from harness.operator.execute.pod_end import of_pod
@@ -22,6 +23,11 @@ SEE_LOG = "`vmatrix operator log` shows its output"
 def has_ended(job: Json) -> bool:
     """Tell whether a Job has ended and none of its pods lives any more."""
     return is_condition(job, COMPLETE, "True") or is_condition(job, FAILED, "True")
+
+
+def is_given_up(job: Json) -> bool:
+    """Tell whether a Job was given up before its executor was started."""
+    return bool(dig(job, "metadata", "annotations", GIVEN_UP))
 
 
 def ended_at(job: Json) -> str | None:
@@ -59,32 +65,45 @@ def deleted() -> Termination:
     return Termination("interrupted", blame=Blame.USER, summary=summary, hint=hint)
 
 
-def past(operation: Json, end: Termination, started: str | None, ended: str | None) -> Json:
+def past(operation: Json, end: Termination, started: str | None, ended: str | None, *, untouched: bool = False) -> Json:
     """Return the entry of the history; `started` and `ended` are the Job's.
 
     An executor that was killed has said where it was while it ran.
+
+    Args:
+        untouched: the executor was never started.
     """
     said = {name: getattr(end, name) for name in ("outcome", "blame", "play", "task", "host", "summary", "hint")}
     if end.outcome != SUCCEEDED and not (end.play or end.task):
         said |= {name: operation.get(name) for name in ("play", "task")}
     same = {name: operation.get(name) for name in ("sequence", "attempt", "operation", "why", "digest")}
-    made = {**same, **said, "started": started, "ended": ended, "log": log_name(operation["job"])}
+    made = {**same, **said, "started": started, "ended": ended}
+    made |= {"untouched": True} if untouched else {"log": log_name(operation["job"])}
     return {name: value for name, value in made.items() if value not in (None, "")}
 
 
 def after(status: Json, entry: Json) -> Json:
     """Return a Cluster's status once its operation has ended."""
     operation = status["operation"]
-    made = {**status, "history": [entry, *(status.get("history") or [])][:HISTORY_LENGTH]}
+    made = {**status, "history": _kept([entry, *(status.get("history") or [])])}
     del made["operation"]
     if entry["outcome"] == SUCCEEDED:
         made["applied"] = None if operation["operation"] == RESET else operation.get("applies")
     return {name: value for name, value in made.items() if value is not None}
 
 
-def forgotten(status: Json) -> list[str]:
-    """Return the logs of the operations for which the next end leaves no room in the history."""
-    return [entry["log"] for entry in (status.get("history") or [])[HISTORY_LENGTH - 1 :] if entry.get("log")]
+def forgotten(status: Json, entry: Json) -> list[str]:
+    """Return the logs of the operations for which an end leaves no room in the history."""
+    history = status.get("history") or []
+    kept = _kept([entry, *history])
+    return [old["log"] for old in history if old not in kept and old.get("log")]
+
+
+def _kept(history: list[Json]) -> list[Json]:
+    """Return the latest operations, and among them always the last that touched a machine: a reset follows from it."""
+    latest = history[:HISTORY_LENGTH]
+    touched = next((entry for entry in history if not entry.get("untouched")), None)
+    return latest if touched is None or touched in latest else [*latest[:-1], touched]
 
 
 def told(operation: Json, entry: Json) -> str:
@@ -99,16 +118,17 @@ def told(operation: Json, entry: Json) -> str:
 
 
 def surplus(jobs: Iterable[Json], *, keep_failed: int, keep_succeeded: int) -> list[Json]:
-    """Return the Jobs to delete: of those that ended well and of the others, all but the latest few.
+    """Return the Jobs to delete: those given up, and of those that ended well and of the others all but the latest few.
 
     Args:
         jobs: of one cluster that no operation runs of.
     """
-    ended = [job for job in jobs if has_ended(job) and not deleting(job)]
+    jobs = [job for job in jobs if not deleting(job)]
+    ended = [job for job in jobs if has_ended(job) and not is_given_up(job)]
     ended.sort(key=_number, reverse=True)
     good = [job for job in ended if is_condition(job, COMPLETE, "True")]
     bad = [job for job in ended if not is_condition(job, COMPLETE, "True")]
-    return [*good[keep_succeeded:], *bad[keep_failed:]]
+    return [*good[keep_succeeded:], *bad[keep_failed:], *filter(is_given_up, jobs)]
 
 
 def _number(job: Json) -> tuple[int, int]:

@@ -16,9 +16,11 @@ from harness.kube.resources import CONFIG_MAP, JOB
 from harness.operator.api.resources import CLUSTER, CLUSTER_LABEL
 from harness.operator.context import OperatorContext
 from harness.operator.controllers import execution_end as end_of
-from harness.operator.controllers.cluster_view import ClusterLooks, owned_by, still_run
+from harness.operator.controllers.cluster_view import ClusterLooks, Workable, owned_by, still_run
+from harness.operator.controllers.execution_unstarted import Unstarted, too_late, unstarted
 from harness.operator.controllers.kubeconfig_secret import hand_out, take_back
 from harness.operator.decide.observed import RESET
+from harness.operator.execute.inputs import log_name
 from harness.operator.execute.logs import read
 from harness.operator.execute.progress import progress_of
 from harness.operator.execute.termination import Termination
@@ -34,9 +36,11 @@ class Executions:
         self._context = context
         self._cluster = context.cluster
         self._looks = looks = ClusterLooks(context)
+        self._unstarted = Unstarted(context, looks)
         self.controller = Controller("executions", self.reconcile)
         queue = self.controller.queue
         follow(looks.clusters, queue)
+        follow(looks.deployments, queue)  # a newer wish may end what was never started
         follow_children(looks.jobs, CLUSTER, queue)
         looks.pods.subscribe(lambda _, pod: queue.add((key_of(pod)[0], labels_of(pod)[CLUSTER_LABEL])))
 
@@ -52,20 +56,45 @@ class Executions:
         job = self._looks.jobs.get(key[0], operation["job"])
         if job is None or not owned_by(job, cluster):
             return self._without_job(cluster, operation) if operation.get("started") else None
-        if end_of.has_ended(job):
-            self._end(cluster, operation, job)
-        else:
-            self._follow(cluster, operation, job)
+        if end_of.is_given_up(job):  # also where its executor was started after all, and ended when it saw that
+            return self._gave_up(cluster, operation, job)
+        if not end_of.has_ended(job):
+            return self._follow(cluster, operation, job)
+        self._end(cluster, operation, job)
         return None
 
-    def _follow(self, cluster: Json, operation: Json, job: Json) -> None:
-        """Write where an executor is, if it is somewhere else."""
+    def _follow(self, cluster: Json, operation: Json, job: Json) -> float | None:
+        """Write where an executor is, or what keeps it from being started, if that is something else."""
         play, task = progress_of(job)
+        found = self._unstarted.obstacle(job)
+        obstacle = found.model_dump() if found is not None else None
         wanted = {"started": dig(job, "status", "startTime"), "play": play, "task": task}
-        changes = {name: value for name, value in wanted.items() if value and operation.get(name) != value}
-        if changes:
-            status = {**cluster["status"], "operation": {**operation, **changes}}
-            self._looks.clusters.replace_status(cluster, status)
+        after = {**operation, **{name: value for name, value in wanted.items() if value}, "obstacle": obstacle}
+        after = {name: value for name, value in after.items() if value is not None}
+        if after != operation:
+            self._looks.clusters.replace_status(cluster, {**cluster["status"], "operation": after})
+            deployment = self._looks.deployments.get(*key_of(cluster))
+            if obstacle is not None and obstacle != operation.get("obstacle") and deployment is not None:
+                say = self._context.events.warning
+                say(deployment, obstacle["reason"], obstacle["message"], component=COMPONENT)
+            return 0.0
+        if found is not None and self._superseded(cluster) and self._unstarted.give_up(job):
+            return 0.0
+        return self._unstarted.look_again(job)
+
+    def _superseded(self, cluster: Json) -> bool:
+        """Tell whether something else than what runs would be decided now."""
+        view = Workable.of(self._looks.view(key_of(cluster)))
+        return view is not None and view.observed.running is not None and not view.wants(view.observed.running)
+
+    def _gave_up(self, cluster: Json, operation: Json, job: Json) -> float | None:
+        """Write the end of an operation that was given up before it began, once no pod of it is left."""
+        namespace, name = key_of(job)
+        if still_run(self._cluster, namespace, f"batch.kubernetes.io/job-name={name}"):
+            return AGAIN_SECONDS
+        end = unstarted(operation, "something else is wanted by now, and the executor was never started")
+        self._over(cluster, operation, end, end_of.past(operation, end, None, now(), untouched=True))
+        return None
 
     def _without_job(self, cluster: Json, operation: Json) -> float | None:
         """Write the end of an operation whose Job is gone, once nothing of it lives."""
@@ -82,8 +111,10 @@ class Executions:
         """Write the end of an operation."""
         namespace, name = key_of(job)
         pods = self._looks.pods_of(namespace, name)
-        end = end_of.termination_of(job, pods, partial(self._kept, cluster, name))
-        entry = end_of.past(operation, end, dig(job, "status", "startTime"), end_of.ended_at(job))
+        late = too_late(operation, job, pods)
+        end = late or end_of.termination_of(job, pods, partial(self._kept, cluster, name))
+        times = dig(job, "status", "startTime"), end_of.ended_at(job)
+        entry = end_of.past(operation, end, *times, untouched=late is not None)
         self._over(cluster, operation, end, entry)
 
     def _kept(self, cluster: Json, job: str) -> Termination | None:
@@ -96,7 +127,7 @@ class Executions:
         if end.outcome == end_of.SUCCEEDED:
             take_back(self._cluster, cluster) if operation["operation"] == RESET else hand_out(self._cluster, cluster)
         self._looks.clusters.replace_status(cluster, end_of.after(cluster["status"], entry))
-        for log in end_of.forgotten(cluster["status"]):
+        for log in end_of.forgotten(cluster["status"], entry):
             self._cluster.delete(CONFIG_MAP, log, cluster["metadata"]["namespace"])
         self._context.metrics.operation_ended(operation["operation"], end.outcome)
         deployment = self._looks.deployments.get(*key_of(cluster))
@@ -116,7 +147,8 @@ class Executions:
         jobs = [job for job in self._looks.jobs.list(namespace) if owned_by(job, cluster)]
         keep = {"keep_failed": policy.get("keepFailed", 3), "keep_succeeded": policy.get("keepSucceeded", 1)}
         for job in end_of.surplus(jobs, **keep):
-            self._cluster.delete(CONFIG_MAP, job["metadata"]["name"], namespace)
+            for name in (job["metadata"]["name"], *([log_name(job["metadata"]["name"])] * end_of.is_given_up(job))):
+                self._cluster.delete(CONFIG_MAP, name, namespace)
             self._cluster.delete(JOB, job["metadata"]["name"], namespace)
 
 

@@ -59,7 +59,7 @@ def use_of(machine: Json, cluster: Json | None) -> MachineUse:
     if operation and name in _concerned(operation, cluster, default=(name,)):
         leaving = operation.get("operation") == RESET
         return MachineUse.LEAVING if leaving else MachineUse.DEPLOYED if applied else MachineUse.JOINING
-    last = next(iter(dig(cluster, "status", "history") or ()), None)
+    last = next((past for past in dig(cluster, "status", "history") or () if not past.get("untouched")), None)
     if last is not None and last.get("outcome") != SUCCEEDED and (not applied or last.get("operation") == RESET):
         return MachineUse.BROKEN
     return MachineUse.DEPLOYED if applied else MachineUse.CLAIMED

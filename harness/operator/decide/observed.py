@@ -37,7 +37,8 @@ class Observed:
         """Tell whether something is or may be deployed: a failed operation may have begun anything."""
         if self.applied is not None:
             return True
-        return bool(self.history) and (self.history[0].operation, self.history[0].outcome) != (RESET, SUCCEEDED)
+        last = next((past for past in self.history if not past.untouched), None)
+        return last is not None and (last.operation, last.outcome) != (RESET, SUCCEEDED)
 
 
 def observed(cluster: DeclaredCluster | None, machines: Iterable[DeclaredMachine], now: datetime) -> Observed:

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.errors import InfraRetriable
+from harness.errors import InfraError, InfraRetriable
 from harness.files import write_atomically
 from harness.kube.client import ApiFailure, Cluster
 from harness.kube.failures import Json
 from harness.kube.objects import dig, parse_time
 from harness.kube.resources import SECRET
+from harness.operator.api.resources import GIVEN_UP
 from harness.operator.execute import logs, progress
 from harness.operator.execute.folder import OperationFolder
 from harness.operator.execute.inputs import state_name
@@ -70,7 +71,11 @@ class OwnObjects:
     def elapsed(self) -> float:
         """Return the seconds since the Job began, and say that nothing is done yet; 0 where there is no Job.
 
-        An evicted executor's successor has the rest of its time.
+        An evicted executor's successor has the rest of its time. A manager that gives an operation up marks the Job
+        only while nothing is said here, so no machine is touched after that.
+
+        Raises:
+            InfraError: the operation was given up.
         """
         if self.cluster is None:
             return 0.0
@@ -80,6 +85,8 @@ class OwnObjects:
             if failure.not_found:
                 return 0.0
             raise
+        if dig(job, "metadata", "annotations", GIVEN_UP):
+            raise InfraError("the operation was given up before it began", hint="the operator decides anew")
         began = dig(job, "status", "startTime")
         return max(0.0, (datetime.now(UTC) - parse_time(began)).total_seconds()) if began else 0.0
 

@@ -22,6 +22,7 @@ from tests.embedded.operator.recorded import Asked, RecordedCluster
 from tests.unit.operator.api.objects import wanted_set
 
 ALL = ("machine", "machineset", "claims")
+TWO = wanted_set("cp", "control-plane"), wanted_set("w", "worker")  # of one pool
 pytestmark = pytest.mark.usefixtures("logins")
 
 
@@ -181,13 +182,13 @@ def test_two_sets_that_reach_for_one_machine_never_both_have_it(
         sets.reconcile((namespace, f"one-{name}"))
         context.informers.stop()
 
-    declared.deployment("one", pool(1), pool(1, "more"))
-    threads = [threading.Thread(target=claim_for, args=(name,)) for name in ("cp", "more")]
+    declared.deployment("one", *TWO)
+    threads = [threading.Thread(target=claim_for, args=(name,)) for name in ("cp", "w")]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(WAIT_SECONDS)
-    found = [declared.get(f"one-{name}", MACHINE_SET) for name in ("cp", "more")]
+    found = [declared.get(f"one-{name}", MACHINE_SET) for name in ("cp", "w")]
     assert sorted(one["status"]["claimed"] for one in found) == [0, 1]
     (loser,) = (one for one in found if not one["status"]["claimed"])
     said = (condition(loser, CLAIMED) or {})["message"]
@@ -202,30 +203,37 @@ def test_of_two_clusters_that_want_more_than_there_is_the_older_one_has_all_of_i
     names = ("m-0", "m-1", "m-2")
     if machines == "before":
         idle(declared, *names)
-    declared.deployment("old", pool(2))
+    declared.deployment("old", *TWO)
     if machines == "between":
         idle(declared, "m-0")
-    declared.deployment("young", pool(2))
+    declared.deployment("young", *TWO)
     if machines != "before":
         for name in names[machines == "between" :]:
             declared.machine(name)
-    counts(declared, "old-cp", 2)
-    found = counts(declared, "young-cp", 1)
-    said = (condition(found, CLAIMED) or {})["message"]
-    assert said.startswith("waiting for 1 more machine with labels rack=a: 2 exist, 2 are claimed by cluster old (")
+    for one in ("old-cp", "old-w"):
+        counts(declared, one, 1)
+
+    def waits(_: Json) -> bool:
+        found = [declared.get(f"young-{one}", MACHINE_SET) for one in ("cp", "w")]
+        said = [(condition(one, CLAIMED) or {}).get("message", "") for one in found]
+        return any(one.startswith("waiting for 1 more machine with labels rack=a: 3 exist") for one in said)
+
+    declared.wait("young-w", waits, "waiting", MACHINE_SET)
+    assert [len(declared.claimed(name)) for name in ("old", "young")] == [2, 1]
 
 
 def test_a_younger_cluster_gives_back_what_an_older_one_waits_for(declared: Declared, manager: StartManager) -> None:
     manager(*ALL)
-    declared.deployment("old", pool(2), paused=True)
-    declared.deployment("young", pool(2), wanted_set("w", "worker", replicas=1))
+    declared.deployment("old", *TWO, paused=True)
+    declared.deployment("young", pool(1), wanted_set("w", "worker", replicas=2))
     idle_soon = ("m-0", "m-1")
     for name in idle_soon:
         declared.machine(name)
     declared.wait("m-1", lambda found: dig(found, "spec", "claim", "cluster") == "young", "claimed")
     declared.wait("m-0", lambda found: dig(found, "spec", "claim", "cluster") == "young", "claimed")
     declared.api.merge(CLUSTER_DEPLOYMENT, "old", {"spec": {"paused": False}}, declared.namespace)
-    counts(declared, "old-cp", 2)
+    for one in ("old-cp", "old-w"):
+        counts(declared, one, 1)
     assert declared.claimed("old") == ["m-0", "m-1"]
     declared.said("m-0", "Normal Released: cluster old is older and waits for it")
     assert "cluster.vmatrix.dev/leaving" not in (declared.get("m-0")["metadata"].get("annotations") or {})

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 import pytest
 
 from harness.kube.client import Cluster, Json
-from harness.kube.objects import dig, is_condition
+from harness.kube.objects import deleting, dig, is_condition
 from harness.kube.resources import CONFIG_MAP, JOB, NODE, POD, SECRET
-from harness.operator.api.resources import CLUSTER
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.execution_end import ended_at
 from harness.operator.decide import retries
@@ -209,6 +209,7 @@ def test_job_that_somebody_deletes_ends_its_operation(world: World, operator: Op
 def test_job_past_its_deadline_is_told(world: World, operator: OperatorContext, api: Cluster) -> None:
     world.declare()
     world.kubelet.run(DEPLOY)
+    annotate(api, world.namespace, DEPLOY, "{}")
     api.merge(JOB, DEPLOY, {"spec": {"activeDeadlineSeconds": 1}}, world.namespace)
     (entry,) = world.history(1)
     assert (entry["outcome"], entry["blame"]) == ("failed", "product")
@@ -269,15 +270,79 @@ def test_it_is_said_that_no_node_can_run_pods(world: World, operator: OperatorCo
     world.history(1)
 
 
-def test_it_is_said_that_the_image_cannot_be_pulled(world: World, operator: OperatorContext, api: Cluster) -> None:
-    world.declare()
-    pod = world.kubelet.pod(DEPLOY)
+def not_pulled(world: World, job: str) -> None:
+    """Let a Job's pod wait for an image that does not come."""
     waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "no such host"}}
     container = {"name": "executor", "image": "x", "imageID": "", "ready": False, "restartCount": 0, "state": waiting}
     patch = {"status": {"containerStatuses": [container]}}
-    api.merge(POD, pod["metadata"]["name"], patch, world.namespace, subresource="status")
-    said = world.condition("Progressing", "True", "ImageNotPulled")
-    assert "no such host" in said["message"]
+    world.api.merge(POD, world.kubelet.pod(job)["metadata"]["name"], patch, world.namespace, subresource="status")
+
+
+def ends_its_pods(world: World, job: str) -> None:
+    """Take a Job's pods from the API once they are to go, as their kubelet does."""
+
+    def gone() -> bool | NotYet:
+        pods = world.api.list(POD, world.namespace, labels=f"batch.kubernetes.io/job-name={job}").items
+        for pod in pods:
+            if deleting(pod):
+                world.api.delete(POD, pod["metadata"]["name"], world.namespace, grace=0)
+        return NotYet(f"there are {len(pods)}") if pods else True
+
+    world.wait(gone, f"the pods of {job} to be gone")
+
+
+def test_it_is_said_that_the_image_cannot_be_pulled(world: World, operator: OperatorContext, api: Cluster) -> None:
+    world.declare()
+    not_pulled(world, DEPLOY)
+    assert "no such host" in world.condition("Progressing", "True", "ImageNotPulled")["message"]
+    assert world.status()["operation"]["obstacle"]["reason"] == "ImageNotPulled"
+    world.wait(
+        lambda: "ImageNotPulled: the executor cannot start" in events(world) or NotYet(events(world)), "an Event"
+    )
+
+
+@REAL_JOBS
+def test_newer_wish_ends_an_operation_that_was_never_started(world: World, operator: OperatorContext) -> None:
+    world.declare()
+    not_pulled(world, DEPLOY)
+    world.condition("Progressing", "True", "ImageNotPulled")
+    world.edit(playbooks={"image": "registry.invalid/vmatrix:2"})
+    ends_its_pods(world, DEPLOY)
+    (entry,) = world.history(1)
+    assert (entry["outcome"], entry["blame"], entry["untouched"]) == ("interrupted", "harness", True)
+    assert "no such host" in entry["summary"]
+    world.succeed(f"{NAME}-2-deploy")
+    assert world.history(2)[0]["outcome"] == "succeeded"
+    world.gone(JOB, DEPLOY)
+
+
+@REAL_JOBS
+def test_deletion_ends_an_operation_that_was_never_started_and_resets_nothing(
+    world: World, operator: OperatorContext, api: Cluster
+) -> None:
+    with no_node(api, world.namespace):
+        world.declare()
+        world.condition("Progressing", "True", "NoNodeForPods")
+        world.delete()
+        ends_its_pods(world, DEPLOY)
+        world.gone(CLUSTER_DEPLOYMENT)
+    assert f"{NAME}-2-reset" not in world.kubelet.jobs()
+
+
+@REAL_JOBS
+def test_operation_whose_executor_has_begun_is_not_ended_by_a_newer_wish(
+    world: World, operator: OperatorContext, api: Cluster
+) -> None:
+    world.declare()
+    not_pulled(world, DEPLOY)
+    world.condition("Progressing", "True", "ImageNotPulled")
+    annotate(api, world.namespace, DEPLOY, "{}")  # it was started after all, which its pod does not tell yet
+    world.edit(version="1.35.4")
+    world.condition("Progressing", "True", "ImageNotPulled")
+    world.succeed(DEPLOY)
+    (entry,) = world.history(1)
+    assert (entry["outcome"], entry.get("untouched")) == ("succeeded", None)
+    assert not dig(world.get(JOB, DEPLOY), "spec", "suspend")
 
 
 def test_jobs_are_kept_as_the_object_says_and_logs_stay(world: World, operator: OperatorContext) -> None:

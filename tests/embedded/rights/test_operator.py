@@ -61,7 +61,12 @@ ELSEWHERE: dict[str, set[Ask]] = {
     "machineset": {Ask("get", GROUP, "machines")},
     "machine": {Ask("get", GROUP, "machines")},
     "clusterinstall": {Ask("delete", "", "configmaps"), Ask("get", "", "configmaps")},
-    "executions": {Ask("get", "", "configmaps"), Ask("get", "batch", "jobs"), Ask("patch", "", "secrets")},
+    "executions": {
+        Ask("get", "", "configmaps"),
+        Ask("get", "batch", "jobs"),
+        Ask("patch", "batch", "jobs"),  # one whose executor was never started
+        Ask("patch", "", "secrets"),
+    },
 }
 
 

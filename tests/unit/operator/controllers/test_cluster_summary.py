@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from harness.kube.objects import condition
 from harness.operator.api.cluster import CurrentOperation
-from harness.operator.controllers.cluster_summary import obstacle_of, status_of
+from harness.operator.controllers.cluster_summary import status_of
 from harness.operator.controllers.cluster_view import DeclaredView
 from harness.operator.controllers.execution_inputs import begun
 from tests.unit.operator.controllers.looks import cluster, declared, given, seen
@@ -18,8 +17,8 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = datetime(2026, 1, 2, tzinfo=UTC)
 
 
-def summary(view: DeclaredView, *sets: Json, pods: Sequence[Json] = ()) -> Json:
-    return status_of(view, pods, sets, NOW)
+def summary(view: DeclaredView, *sets: Json) -> Json:
+    return status_of(view, sets, NOW)
 
 
 def words(status: Json, kind: str) -> tuple[str, str]:
@@ -65,10 +64,12 @@ def test_operation_that_runs_is_told_with_its_job_and_what_keeps_it() -> None:
     body = declared()
     view = seen(body, cluster(**running(body, given("m-0"))), given("m-0", "Deploying"))
     assert words(summary(view), "Progressing") == ("True", "Deploy")
-    kept = summary(view, pods=[pod(scheduled="False", reason="Unschedulable")])
+    status = running(body, given("m-0"))
+    status["operation"]["obstacle"] = {"reason": "NoNodeForPods", "message": "0/1 nodes are available"}
+    kept = summary(seen(body, cluster(**status), given("m-0", "Deploying")))
     assert words(kept, "Progressing") == ("True", "NoNodeForPods")
     message = (condition({"status": kept}, "Progressing") or {})["message"]
-    assert message == ("deploy runs as Job guest-1-deploy: no node can run the executor's pod: 0/1 nodes are available")
+    assert message == "deploy runs as Job guest-1-deploy: 0/1 nodes are available"
 
 
 def test_cluster_is_ready_with_its_machines() -> None:
@@ -112,31 +113,5 @@ def test_failure_degrades_only_once_nobody_tries_again() -> None:
 def test_times_change_only_with_what_a_condition_says() -> None:
     body = declared()
     first = summary(seen(body, cluster()))
-    again = status_of(seen({**body, "status": first}, cluster()), (), (), LATER)
+    again = status_of(seen({**body, "status": first}, cluster()), (), LATER)
     assert again == first
-
-
-def pod(phase: str = "Pending", *, scheduled: str = "True", reason: str = "", waiting: str = "", **meta: Any) -> Json:
-    """Return the pod of an executor."""
-    found = {"type": "PodScheduled", "status": scheduled, "reason": reason, "message": "0/1 nodes are available"}
-    state = {"waiting": {"reason": waiting, "message": "no such host"}} if waiting else {}
-    status = {"phase": phase, "conditions": [found], "containerStatuses": [{"state": state}]}
-    return {"metadata": meta, "status": status}
-
-
-def test_pod_that_no_node_takes_is_told_in_the_schedulers_words() -> None:
-    found = obstacle_of([pod(scheduled="False", reason="Unschedulable")])
-    assert found == ("NoNodeForPods", "no node can run the executor's pod: 0/1 nodes are available")
-
-
-def test_pod_whose_image_is_not_there_is_told() -> None:
-    reason, message = obstacle_of([pod(waiting="ImagePullBackOff")]) or ("", "")
-    assert reason == "ImageNotPulled"
-    assert "no such host" in message
-
-
-def test_pod_that_runs_starts_or_goes_is_no_obstacle() -> None:
-    for one in (pod("Running"), pod(), pod(scheduled="False", reason="SchedulerError"), pod(waiting="PodInitializing")):
-        assert obstacle_of([one]) is None
-    assert obstacle_of([pod(scheduled="False", reason="Unschedulable", deletionTimestamp="x")]) is None
-    assert obstacle_of([]) is None

@@ -114,9 +114,23 @@ def test_nothing_is_applied_after_a_reset() -> None:
 
 def test_history_keeps_twenty_and_tells_whose_log_goes() -> None:
     status: Json = {"operation": OPERATION, "history": [{"log": f"log-{number}"} for number in range(20)]}
-    assert forgotten(status) == ["log-19"]
-    assert len(after(status, past(OPERATION, BAD, START, END))["history"]) == 20
-    assert forgotten({"operation": OPERATION, "history": status["history"][:19]}) == []
+    entry = past(OPERATION, BAD, START, END)
+    assert forgotten(status, entry) == ["log-19"]
+    assert len(after(status, entry)["history"]) == 20
+    assert forgotten({"operation": OPERATION, "history": status["history"][:19]}, entry) == []
+
+
+def test_history_keeps_the_last_operation_that_touched_a_machine() -> None:
+    touched = [{"outcome": "failed", "log": "log-1"}, {"outcome": "failed", "log": "log-0"}]
+    status: Json = {"operation": OPERATION, "history": touched}
+    for number in range(30):
+        entry = past({**OPERATION, "sequence": number}, BAD, None, END, untouched=True)
+        assert "log-1" not in forgotten(status, entry)
+        status = {**after(status, entry), "operation": OPERATION}
+    history = status["history"]
+    assert len(history) == 20
+    assert history[0]["sequence"] == 29
+    assert [one.get("log") for one in history if not one.get("untouched")] == ["log-1"]
 
 
 def test_end_is_told_in_one_line() -> None:
