@@ -205,7 +205,8 @@ def test_of_two_clusters_that_want_more_than_there_is_the_older_one_has_all_of_i
         idle(declared, *names)
     declared.deployment("old", *TWO)
     if machines == "between":
-        idle(declared, "m-0")
+        declared.machine("m-0")  # which is idle for as long as nobody has claimed it
+        declared.wait("m-0", lambda found: dig(found, "spec", "claim", "cluster") == "old", "claimed")
     declared.deployment("young", *TWO)
     if machines != "before":
         for name in names[machines == "between" :]:
