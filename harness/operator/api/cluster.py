@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
 from harness.kube.kinds.models import ObjectModel, StatusModel
-from harness.operator.api.base import FreeForm, Line
+from harness.operator.api.applied import AppliedState, Digest, Words
+from harness.operator.api.base import Line
 
 HISTORY_LENGTH = 20
 Moment = Annotated[str | None, Field(json_schema_extra={"format": "date-time"})]
-Digest = Annotated[str, StringConstraints(max_length=128)]
-Words = Annotated[tuple[Line, ...], Field(json_schema_extra={"x-kubernetes-list-type": "atomic"})]
 
 
 class PlannedStep(StatusModel):
@@ -22,16 +21,6 @@ class PlannedStep(StatusModel):
     why: str = Field(default="", description="The difference that it removes.")
     disruptive: bool = Field(default=False, description="Whether running machines restart or leave.")
     machines: Words = Field(default=(), description="Machines that it changes.")
-
-
-class AppliedState(StatusModel):
-    """What was last applied with success."""
-
-    digest: Digest = Field(default="", description="Digest of everything that was applied.")
-    version: str = Field(default="", description="Kubernetes version.")
-    machines: Words = Field(default=(), description="Machines of the cluster.")
-    digests: dict[str, Digest] = Field(default_factory=dict, description="Digest of each part, by the part's name.")
-    variables: FreeForm = Field(default_factory=dict, description="Variables that the playbooks were given.")
 
 
 class Obstacle(StatusModel):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.operator.api.cluster import AppliedState
+from harness.operator.api.applied import AppliedState
 from harness.operator.api.sets import WantedSet
 from harness.operator.decide.desired import Desired
 from harness.operator.decide.releases import variable

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from harness.operator.api.cluster import AppliedState
+from harness.operator.api.applied import AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeployment, ClusterDeploymentSpec
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import RETRY_ANNOTATION

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
+from harness.operator.api.applied import AppliedHost
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.machine import DeclaredMachine, KeyRef
 from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, WantedSet
@@ -29,6 +30,16 @@ class Host:
     user: str
     key: KeyRef
     through: str
+
+
+def applied_host(host: Host) -> AppliedHost:
+    """Return a host as a Cluster remembers it."""
+    return AppliedHost(**{one.name: getattr(host, one.name) for one in fields(Host)})
+
+
+def remembered_host(host: AppliedHost) -> Host:
+    """Return a host that a Cluster remembers."""
+    return Host(**{one.name: getattr(host, one.name) for one in fields(Host)})
 
 
 def hosts_of(cd: ClusterDeployment, machines: Iterable[DeclaredMachine]) -> tuple[Host, ...]:

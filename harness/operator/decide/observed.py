@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from harness.kube.objects import stamp
-from harness.operator.api.cluster import HISTORY_LENGTH, AppliedState, CurrentOperation, DeclaredCluster, PastOperation
-from harness.operator.api.conditions import REACHABLE
+from harness.operator.api.applied import AppliedState
+from harness.operator.api.cluster import HISTORY_LENGTH, CurrentOperation, DeclaredCluster, PastOperation
+from harness.operator.api.conditions import INFRASTRUCTURE_READY, REACHABLE, SETTINGS_AS_APPLIED
 from harness.operator.api.machine import DeclaredMachine
-from harness.operator.api.resources import LEAVING
+from harness.operator.api.resources import LEAVING, REPLACE_ANNOTATION
 
 SUCCEEDED, FAILED, INTERRUPTED = "succeeded", "failed", "interrupted"
 RESET = "reset"  # the operation after which nothing is deployed any more
@@ -22,7 +23,11 @@ class Observed:
 
     now: the caller's clock.  sequence: of the last operation that began.  running: the operation that runs.
     applied: what was deployed last.  history: the operations that ended, the latest first.
-    trouble: by the name of a Machine, why it cannot be used now.
+    By the name of a Machine:
+    trouble: why it cannot be used now.
+    lost: how the infrastructure knows that it is gone.  replace: why another one is to take its place.
+    changed: what was changed on it since the last operation.
+    deleted: Machines that are being deleted.  expires: the first certificate that an operation can renew.
     """
 
     now: datetime
@@ -31,6 +36,11 @@ class Observed:
     applied: AppliedState | None = None
     history: tuple[PastOperation, ...] = ()
     trouble: Mapping[str, str] = field(default_factory=dict)
+    lost: Mapping[str, str] = field(default_factory=dict)
+    replace: Mapping[str, str] = field(default_factory=dict)
+    changed: Mapping[str, str] = field(default_factory=dict)
+    deleted: frozenset[str] = frozenset()
+    expires: datetime | None = None
 
     @property
     def touched(self) -> bool:
@@ -43,11 +53,19 @@ class Observed:
 
 def observed(cluster: DeclaredCluster | None, machines: Iterable[DeclaredMachine], now: datetime) -> Observed:
     """Return what the objects of a cluster say; `cluster` is None before there is one."""
-    trouble = {machine.metadata.name: said for machine in machines if (said := trouble_of(machine))}
+    found = tuple(machines)
+    seen = Observed(
+        now,
+        trouble=_said(found, trouble_of),
+        lost=_said(found, lambda machine: _condition(machine, INFRASTRUCTURE_READY, "Lost")),
+        replace=_said(found, lambda machine: machine.metadata.annotations.get(REPLACE_ANNOTATION, "")),
+        changed=_said(found, lambda machine: _condition(machine, SETTINGS_AS_APPLIED, "Changed")),
+        deleted=frozenset(one.metadata.name for one in found if one.metadata.deletion_timestamp is not None),
+    )
     if cluster is None:
-        return Observed(now, trouble=trouble)
-    status = cluster.status
-    return Observed(now, status.sequence, status.operation, status.applied, status.history, trouble)
+        return seen
+    of = cluster.status
+    return replace(seen, sequence=of.sequence, running=of.operation, applied=of.applied, history=of.history)
 
 
 def trouble_of(machine: DeclaredMachine) -> str:
@@ -58,6 +76,17 @@ def trouble_of(machine: DeclaredMachine) -> str:
         return f"its claim is given up: {why}"
     found = next((c for c in machine.status.conditions if c.type == REACHABLE), None)
     return found.message or found.reason if found is not None and found.status != "True" else ""
+
+
+def _said(machines: Iterable[DeclaredMachine], of: Callable[[DeclaredMachine], str]) -> dict[str, str]:
+    """Return what is said of Machines, by their names; not those of which nothing is."""
+    return {machine.metadata.name: said for machine in machines if (said := of(machine))}
+
+
+def _condition(machine: DeclaredMachine, kind: str, reason: str) -> str:
+    """Return the message of a condition that is False for a reason, "" where it is not."""
+    found = next((c for c in machine.status.conditions if (c.type, c.reason) == (kind, reason)), None)
+    return found.message or reason if found is not None and found.status == "False" else ""
 
 
 def begun(observed: Observed, operation: CurrentOperation) -> Observed:

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from harness.operator.api.cluster import AppliedState, CurrentOperation, PlannedStep
+from harness.operator.api.applied import AppliedState
+from harness.operator.api.cluster import CurrentOperation, PlannedStep
 from harness.operator.decide.changes import Due, differing, joining, leaving, settings
 from harness.operator.decide.desired import Desired
+from harness.operator.decide.hosts import applied_host
 from harness.operator.decide.observed import RESET, Observed, ended
 from harness.operator.decide.retries import held_back, last_failure
 from harness.operator.decide.waits import Hold, Wait, WaitReason, machines_missing, not_accepted, paused, running
@@ -111,6 +113,7 @@ def _operation(duty: Duty, due: Due, desired: Desired, observed: Observed) -> Cu
         digest=desired.digest,
         version=desired.spec.version,
         machines=desired.machines,
+        hosts=tuple(applied_host(host) for host in desired.hosts),
         digests=dict(desired.digests),
         variables=dict(desired.variables),
     )

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from harness.operator.api.cluster import AppliedState
+from harness.operator.api.applied import AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.rules import OPERATORS_OWN
 from harness.operator.decide.releases import KnownReleases, variable

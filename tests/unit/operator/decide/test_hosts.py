@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from harness.operator.api.applied import AppliedHost
+from harness.operator.decide.hosts import applied_host, remembered_host
 from tests.unit.operator.api.objects import wanted_set
 from tests.unit.operator.decide.wishes import claimed, wish
 
@@ -37,3 +39,10 @@ def test_a_hosts_name_is_its_hostname() -> None:
     (host,) = wish(CP, machines=(machine,)).hosts
     assert (host.name, host.machine, host.port, host.through) == ("db-server", "m-7", 2222, "vmi-7")
     assert (host.key.name, host.key.key) == ("keys", "ssh-privatekey")
+
+
+def test_a_cluster_remembers_all_that_is_needed_to_reach_a_machine() -> None:
+    machine = claimed("m-7", "cp", hostname="web", port=2222, user="admin", through={"virtualMachineInstance": "vm-7"})
+    (host,) = wish(CP, machines=(machine,)).hosts
+    kept = AppliedHost.model_validate(applied_host(host).model_dump(mode="json", by_alias=True))
+    assert remembered_host(kept) == host

@@ -34,7 +34,32 @@ def machine(status: str | None = None, message: str = "", **metadata: Any) -> De
     ],
 )
 def test_machines_that_cannot_be_used_have_trouble(given: DeclaredMachine, trouble: dict[str, str]) -> None:
-    assert observed(None, [given], NOW) == Observed(NOW, trouble=trouble)
+    assert observed(None, [given], NOW).trouble == trouble
+
+
+def said(kind: str, status: str, reason: str, message: str = "") -> DeclaredMachine:
+    """Return a Machine with one condition."""
+    one = claimed("m-1", "cp").model_dump(by_alias=True)
+    condition = {"type": kind, "status": status, "reason": reason, "message": message}
+    one["status"]["conditions"] = [{**condition, "lastTransitionTime": "2026-11-23T11:00:00Z"}]
+    return DeclaredMachine.model_validate(one)
+
+
+def test_a_machine_is_lost_only_where_the_infrastructure_says_that_it_is_gone() -> None:
+    assert observed(None, [said("InfrastructureReady", "False", "Lost", "no VM m-1")], NOW).lost == {"m-1": "no VM m-1"}
+    for other in (said("InfrastructureReady", "False", "Stopped"), said("InfrastructureReady", "True", "Lost")):
+        assert observed(None, [other], NOW).lost == {}
+    assert observed(None, [said("Reachable", "False", "Lost")], NOW).lost == {}
+
+
+def test_what_was_changed_on_a_machine_and_what_takes_its_place_is_seen() -> None:
+    changed = said("SettingsAsApplied", "False", "Changed", "/etc/x changed")
+    assert observed(None, [changed], NOW).changed == {"m-1": "/etc/x changed"}
+    assert observed(None, [said("SettingsAsApplied", "False", "NotPutBack")], NOW).changed == {}
+    annotated = machine("True", annotations={"cluster.vmatrix.dev/replace": "bad disk"})
+    assert observed(None, [annotated], NOW).replace == {"m-1": "bad disk"}
+    deleted = machine("True", deletionTimestamp="2026-11-23T11:00:00Z")
+    assert observed(None, [deleted], NOW).deleted == {"m-1"}
 
 
 def test_what_is_decided_survives_the_status_of_the_cluster() -> None:

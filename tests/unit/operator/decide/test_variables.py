@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.operator.api.cluster import AppliedState
+from harness.operator.api.applied import AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeploymentSpec
 from harness.operator.api.components import ClusterAddon, Components
 from harness.operator.api.rules import OPERATORS_OWN
