@@ -1,4 +1,4 @@
-"""How long one answer over HTTP may take as a whole.
+"""How long one answer over HTTP may take as a whole, whoever asks: Kubernetes APIs, release sites, GitLab.
 
 A socket's time-out is the longest silence. A server that sends a byte now and then is never silent and never done;
 here each read of an answer, its headers too, looks at the clock of the whole conversation first.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import io
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -63,3 +64,27 @@ class TimedAnswer(http.client.HTTPResponse):
         super().__init__(sock, *arguments, **options)
         plain: Any = self.fp
         self.fp = io.BufferedReader(_Timed(plain.detach()))
+
+
+class _Connection(http.client.HTTPConnection):
+    response_class = TimedAnswer
+
+
+class _SecureConnection(http.client.HTTPSConnection):
+    response_class = TimedAnswer
+
+
+class _Web(urllib.request.HTTPHandler):
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(_Connection, req)
+
+
+class _SecureWeb(urllib.request.HTTPSHandler):
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(_SecureConnection, req)
+
+
+def opened(request: urllib.request.Request, silence: float) -> http.client.HTTPResponse:
+    """Open a URL as urllib does, and keep to the limit of `within`; `silence`: seconds without a single byte."""
+    answer: http.client.HTTPResponse = urllib.request.build_opener(_Web(), _SecureWeb()).open(request, timeout=silence)
+    return answer

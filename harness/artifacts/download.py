@@ -9,13 +9,17 @@ import netrc
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
+from time import monotonic
 from urllib.parse import urlsplit
 
+from harness.conversation import opened, within
 from harness.errors import InfraError, InfraRetriable
 
 READ_SECONDS = 60.0  # without a single byte
+PACE_SECONDS = 120.0  # policy: a site that is slow for so long will not become faster
+PACE_BYTES = 20 * 1024  # a second, over that time: less than that, and 100 MB take more than an hour
 HEAD_SECONDS = 10.0  # one answer without a body; asked ahead of a download that has its own time
 ABSENT = ("answers 404", "answers 410")
 CHUNK = 1 << 20
@@ -42,12 +46,10 @@ def download(url: str, expected: str, target: Path, *, hint: str, told: Told = l
         length = answer.headers.get("Content-Length")
         announced = int(length) if length is not None else None
         try:
-            while chunk := answer.read(CHUNK):
+            for chunk in _chunks(url, answer):
                 digest.update(chunk)
                 sink.write(chunk)
                 told(sink.tell(), announced)
-        except http.client.IncompleteRead as error:
-            sink.write(error.partial)
         except BROKEN as error:
             raise InfraRetriable(f"{url} was cut off after {sink.tell()} bytes: {error}", hint="try again") from error
         if announced is not None and sink.tell() != announced:
@@ -63,9 +65,23 @@ def text(url: str, *, hint: str) -> str:
     """Return a short text; raises InfraRetriable and InfraError as `download` does."""
     try:
         with _open(url, hint) as answer:
-            return answer.read().decode("utf-8", errors="replace")
+            return b"".join(_chunks(url, answer)).decode("utf-8", errors="replace")
     except BROKEN as error:
         raise InfraRetriable(f"{url} was cut off: {error}", hint="try again") from error
+
+
+def _chunks(url: str, answer: http.client.HTTPResponse) -> Iterator[bytes]:
+    """Yield what comes as it comes; InfraRetriable from a site that only drips."""
+    since, received = monotonic(), 0
+    while chunk := answer.read1(CHUNK):
+        yield chunk
+        received += len(chunk)
+        now = monotonic()
+        if now - since >= PACE_SECONDS:
+            if received < PACE_BYTES * (now - since):
+                said = f"{url} is too slow: {received} bytes in {now - since:.0f} s"
+                raise InfraRetriable(said, hint="try again, or use a mirror of the site")
+            since, received = now, 0
 
 
 def listed(checksums: str, name: str) -> str | None:
@@ -84,7 +100,7 @@ def listed(checksums: str, name: str) -> str | None:
 def trouble(url: str) -> str | None:
     """Return what is wrong with a file at an address, as a site or the way there says; None when it can be had."""
     try:
-        with urllib.request.urlopen(_request(url, "HEAD"), timeout=HEAD_SECONDS):  # noqa: S310 - as below
+        with within(HEAD_SECONDS), opened(_request(url, "HEAD"), HEAD_SECONDS):
             return None
     except urllib.error.HTTPError as error:
         with error:
@@ -108,8 +124,8 @@ def _request(url: str, method: str = "GET") -> urllib.request.Request:
 
 def _open(url: str, hint: str) -> http.client.HTTPResponse:
     try:
-        answer: http.client.HTTPResponse = urllib.request.urlopen(_request(url), timeout=READ_SECONDS)  # noqa: S310 - http(s) only, by the models of both catalogues
-        return answer
+        with within(READ_SECONDS):  # for its head; the body has a pace to keep
+            return opened(_request(url), READ_SECONDS)
     except urllib.error.HTTPError as error:
         kind = InfraRetriable if error.code >= 500 else InfraError
         with error:

@@ -21,13 +21,15 @@ from itertools import count, groupby
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from harness.conversation import opened, within
 from harness.errors import InfraError
 from harness.history.lines import History, cut_down, missing, read, united
 from harness.history.record import Record
 from harness.history.record_line import to_line
 from harness.until import Deadline, NotYet, until
 
-HTTP_SECONDS = 60.0  # silence of GitLab, not an answer's whole time
+HTTP_SECONDS = 60.0  # silence of GitLab
+WHOLE_SECONDS = 120.0  # one answer as a whole: a file of a pipeline is far below 1 MB
 RETRY_SECONDS = 120.0  # policy: how long a command waits for GitLab to answer, or for a package to stay unchanged
 PAGE = 100
 RECENT_FILES = 10  # a file is a pipeline's: more than decide what a cell takes
@@ -167,7 +169,7 @@ class PackageStore:
             request = urllib.request.Request(url, data=data, method=method)  # noqa: S310 - the API of the job's GitLab
             request.add_unredirected_header(self.header, self.token)
             try:
-                with urllib.request.urlopen(request, timeout=HTTP_SECONDS) as answer:  # noqa: S310
+                with within(WHOLE_SECONDS), opened(request, HTTP_SECONDS) as answer:
                     return (answer.read(),)
             except urllib.error.HTTPError as error:
                 with error:

@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness import paths
+from harness.conversation import opened, within
 from harness.errors import BadInput, InfraError, InfraRetriable
 from harness.files import write_atomically
 from harness.infra.kind.releases import Manifest, load
 
 READ_SECONDS = 60.0  # without a single byte
+WHOLE_SECONDS = 300.0  # half a MiB, over the slowest line that anybody would pull images over
 LARGEST = 64 << 20  # bytes; KubeVirt's operator manifest has 0.5 MiB
 
 
@@ -66,7 +68,8 @@ def obtain(manifest: Manifest, cache: Path | None = None) -> str:
 
 def _download(url: str) -> bytes:
     try:
-        with urllib.request.urlopen(url, timeout=READ_SECONDS) as answer:  # noqa: S310 - http(s) only, by the model
+        request = urllib.request.Request(url)  # noqa: S310 - http(s) only, by the model
+        with within(WHOLE_SECONDS), opened(request, READ_SECONDS) as answer:
             content: bytes = answer.read(LARGEST + 1)
     except urllib.error.HTTPError as error:
         with error:
