@@ -5,7 +5,10 @@ A project is never the package: files that ship are defaults, which a project re
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
+from contextlib import suppress
 from pathlib import Path
 
 from harness.errors import BadInput
@@ -17,8 +20,13 @@ PACKAGED = Path(__file__).resolve().with_name("packaged")  # in a package that w
 
 
 def _xdg(variable: str, default: str) -> Path:
+    """Return a folder, which need not be there; OSError where something else is in its way."""
     value = os.environ.get(variable, "")
-    return (Path(value) if value.startswith("/") else _home() / default) / "vmatrix"
+    folder = (Path(value) if value.startswith("/") else _home() / default) / "vmatrix"
+    with suppress(FileNotFoundError):
+        if not stat.S_ISDIR(folder.stat().st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+    return folder
 
 
 def _home() -> Path:

@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from harness.spec import left_out, own_words, phases, product_files, product_kinds, required
+from harness.spec import left_out, own_words, phases, product_files, product_kinds, required, reserved
 from harness.spec.declared import EACH, Declared, DeclaredAxis, condition, declared, field, find, slug_of, texts
 from harness.spec.lines import Document, Finding, Location, Problem, below
 from harness.spec.promises import broken
@@ -49,8 +49,8 @@ def check(
     for document in (products or {}).values():
         whole = {**documents, "product.yml": document}
         problems += [document.problem(*found) for found in _product(document.content, directory, whole)]
-        problems += required.check(whole)
-    return [*problems, *required.check(documents)]
+        problems += [*required.check(whole), *reserved.check(whole)]
+    return [*problems, *required.check(documents), *reserved.check(documents)]
 
 
 def _product(content: Any, directory: Path, documents: Mapping[str, Document]) -> Iterator[Finding]:

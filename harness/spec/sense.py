@@ -13,7 +13,7 @@ from typing import Any
 from harness.spec.declared import EACH, find, parsed
 from harness.spec.feasible import conflict, feasible
 from harness.spec.lines import Document, Finding, Problem, below
-from harness.spec.models import Space, Tier
+from harness.spec.models import DiskImage, Space, Tier
 from harness.spec.models.axes import ID_LENGTH, completed, counted
 from harness.spec.rules import Rule, lacking, matching, possible, rules
 
@@ -60,6 +60,7 @@ def check(space: Space, documents: Mapping[str, Document]) -> list[Problem]:
         "axes.yml": _axes(known),
         "constraints.yml": _constraints(known),
         "tiers.yml": _tiers(known, documents["tiers.yml"].content),
+        "topologies.yml": _disks(known, documents["images.yml"].content),
     }
     return [documents[name].problem(at, message) for name, all_ in found.items() for at, message in all_]
 
@@ -95,6 +96,20 @@ def _too_long(known: Possibilities) -> dict[str, str]:
         if not known.why_not(narrow):
             return slugs
     return {}
+
+
+def _disks(known: Possibilities, images: Any) -> Iterator[Finding]:
+    """Find machines whose disk is smaller than the image of a system that they can have."""
+    sizes = {image.name: image.size_gib for _, one in find(images, "images", EACH) if (image := parsed(DiskImage, one))}
+    for topology, found in known.space.topologies.items():
+        for number, machine in enumerate(found.machines):
+            larger = (v for v in known.space.axis("os").values if sizes.get(v.image or "", 0) * 1024 > machine.disk_mib)
+            for value in larger:
+                if not known.why_not({"topology": frozenset({topology}), "os": frozenset({value.id})}):
+                    need = f"{sizes[value.image or '']}Gi"
+                    said = f"is smaller than the disk image of {value.id}, which has {need}; use {need} or more"
+                    yield ("topologies", topology, "machines", number, "disk"), said
+                    break
 
 
 def _constraints(known: Possibilities) -> Iterator[Finding]:

@@ -31,9 +31,14 @@ class MachineGroup(Model):
         return mebibytes(self.memory)
 
     @property
+    def disk_mib(self) -> int:
+        """Return the disk's size in MiB."""
+        return mebibytes(self.disk)
+
+    @property
     def disk_gib(self) -> int:
         """Return the disk's size in GiB, rounded up."""
-        return -(-mebibytes(self.disk) // 1024)
+        return -(-self.disk_mib // 1024)
 
 
 class Topology(Model):

@@ -42,14 +42,14 @@ def test_a_file_that_changes_nothing_is_the_packaged_one(own: Path, file: str) -
 
 def test_values_of_several_files_are_amended(own: Path) -> None:
     amend(own, "timeouts.yml", "timeouts: {ssh: 7}\n")
-    amend(own, "images.yml", "images: [{name: debian-13, size_gib: 33}]\n")
+    amend(own, "images.yml", "images: [{name: debian-13, size_gib: 11}]\n")
     amend(own, "topologies.yml", "topologies: {cp1-w1: {machines: [{name: w, cpus: 9}]}}\n")
     amend(own, "product.yml", "product: {name: ours, vars: {cluster_dns_domain: our.own}}\n")
     amend(own, "tiers.yml", "tiers: {full: null, nightly: {every_hours: 48}}\n")
     spec, packaged = load_spec(own), load_spec(PACKAGED)
     assert spec.timeouts == packaged.timeouts.model_copy(update={"ssh": 7})
     assert load_timeouts(own).ssh == 7
-    assert catalogue.load(own / "images.yml").find("debian-13").size_gib == 33
+    assert catalogue.load(own / "images.yml").find("debian-13").size_gib == 11
     assert [(m.name, m.cpus) for m in spec.topologies["cp1-w1"].machines][1] == ("w", 9)
     assert spec.product.vars == {**packaged.product.vars, "cluster_dns_domain": "our.own"}
     assert (spec.product.name, spec.product.phases.keys()) == ("ours", packaged.product.phases.keys())

@@ -67,3 +67,19 @@ def test_ids_that_can_grow_too_long_name_the_slugs(matrix: Path) -> None:
         "axes.yml:1: axes: a cell's id can be 45 characters long, the limit is 40; use shorter slugs than "
         "version version3, os ubu2404, topology twomachine, scenario theupgrade"
     )
+
+
+def test_a_machine_whose_disk_is_smaller_than_the_image_of_its_system(matrix: Path) -> None:
+    edit(matrix / "topologies.yml", "memory: 1Gi, disk: 10Gi", "memory: 1Gi, disk: 9Gi")
+    assert mistakes(matrix) == [
+        "topologies.yml:8: topologies.two.machines[1].disk: is smaller than the disk image of deb, which has 10Gi; "
+        "use 10Gi or more"
+    ]
+
+
+def test_a_disk_that_is_too_small_for_a_system_which_its_topology_never_has(matrix: Path) -> None:
+    edit(matrix / "axes.yml", "class: large}", "class: large, needs: [host-kernel]}")
+    edit(matrix / "images.yml", "user: ubuntu\n    size_gib: 10", "user: ubuntu\n    size_gib: 20")
+    said = mistakes(matrix)
+    assert [line.partition(": ")[0] for line in said] == ["topologies.yml:4"]
+    assert "disk image of ubu, which has 20Gi" in said[0]
