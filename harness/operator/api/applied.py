@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from harness.kube.kinds.models import StatusModel
-from harness.operator.api.base import FreeForm, Line
+from harness.operator.api.base import FreeForm, Line, ObjectName
 from harness.operator.api.machine import KeyRef
 
 Digest = Annotated[str, StringConstraints(max_length=128)]
@@ -38,3 +38,4 @@ class AppliedState(StatusModel):
     hosts: tuple[AppliedHost, ...] = Field(default=(), description="How each of them is reached.")
     digests: dict[str, Digest] = Field(default_factory=dict, description="Digest of each part, by the part's name.")
     variables: FreeForm = Field(default_factory=dict, description="Variables that the playbooks were given.")
+    restored: ObjectName | None = Field(default=None, description="EtcdBackup that etcd was last restored from.")

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from pydantic import Field
 
 from harness.kube.kinds.models import ObjectModel, StatusModel
 from harness.operator.api.applied import AppliedState, Digest, Words
-from harness.operator.api.base import Line
+from harness.operator.api.base import Line, ObjectName
+from harness.operator.api.snapshots import Moment, OperationSnapshot, TakenSnapshot
 
 HISTORY_LENGTH = 20
-Moment = Annotated[str | None, Field(json_schema_extra={"format": "date-time"})]
+SNAPSHOTS_LENGTH = 200  # an object of the API has at most 1.5 MiB; one of these takes some 500 bytes
 
 
 class PlannedStep(StatusModel):
@@ -45,6 +44,9 @@ class CurrentOperation(StatusModel):
     play: Line | None = Field(default=None, description="The play that runs.")
     task: Line | None = Field(default=None, description="The task that runs.")
     obstacle: Obstacle | None = Field(default=None, description="What keeps its executor from being started.")
+    snapshot: OperationSnapshot | None = Field(
+        default=None, description="The snapshot of etcd that it takes or restores."
+    )
     applies: AppliedState | None = Field(default=None, description="What is applied once it has succeeded.")
 
 
@@ -67,6 +69,7 @@ class PastOperation(StatusModel):
     untouched: bool = Field(default=False, description="Its executor was never started: no machine was touched.")
     log: str | None = Field(default=None, description="ConfigMap that keeps its log.")
     digest: Digest | None = Field(default=None, description="Digest of what was applied.")
+    backup: ObjectName | None = Field(default=None, description="EtcdBackup that it took or restored.")
 
 
 class DeclaredClusterStatus(StatusModel):
@@ -78,6 +81,9 @@ class DeclaredClusterStatus(StatusModel):
     applied: AppliedState | None = Field(default=None, description="What was last applied with success.")
     history: tuple[PastOperation, ...] = Field(
         default=(), max_length=HISTORY_LENGTH, description="The last 20 operations, the latest first."
+    )
+    snapshots: tuple[TakenSnapshot, ...] = Field(
+        default=(), max_length=SNAPSHOTS_LENGTH, description="Snapshots that were taken and not deleted yet."
     )
 
 

@@ -10,8 +10,9 @@ from pydantic import Field, StringConstraints
 from harness.kube.kinds.cel import Cel
 from harness.kube.kinds.models import ApiModel, ObjectModel, StatusModel, listed, mapped, part
 from harness.operator.api.base import FreeForm, KubernetesVersion
-from harness.operator.api.components import ClusterAddon, Components, ContainerRuntime, Flags, KubernetesSettings
+from harness.operator.api.components import ClusterAddon, Components, ContainerRuntime, KubernetesSettings
 from harness.operator.api.conditions import Condition, conditions
+from harness.operator.api.etcd import EtcdSettings
 from harness.operator.api.etcd_rules import ETCD_RULES
 from harness.operator.api.network import ArtifactSource, ClusterNetwork
 from harness.operator.api.sets import WantedSet
@@ -56,6 +57,9 @@ class DeletionPolicy(ApiModel):
     machines: Literal["Reset", "Leave"] = Field(
         default="Reset", description="Reset: machines are bare and idle afterwards; Leave: they stay as they are."
     )
+    backups: Literal["Keep", "Delete"] = Field(
+        default="Keep", description="Keep: EtcdBackups and their snapshots stay; Delete: they are deleted, too."
+    )
 
 
 class ClusterDeploymentSpec(ApiModel):
@@ -67,7 +71,7 @@ class ClusterDeploymentSpec(ApiModel):
     paused: bool = Field(default=False, description="No operation begins while this is true.")
     network: ClusterNetwork = part(ClusterNetwork, "Addresses and names inside of the cluster.")
     runtime: ContainerRuntime = part(ContainerRuntime, "The container runtime.")
-    etcd: Flags = part(Flags, "Settings of etcd; where it runs follows from the roles of the sets.")
+    etcd: EtcdSettings = part(EtcdSettings, "Settings of etcd; where it runs follows from the roles of the sets.")
     kubernetes: KubernetesSettings = part(KubernetesSettings, "Settings of Kubernetes' own components.")
     addons: tuple[ClusterAddon, ...] = listed(
         "Add-ons that the playbooks deploy.", key="name", default=(), max_length=20

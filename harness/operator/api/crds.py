@@ -9,8 +9,9 @@ from harness.kube.kinds.older import older
 from harness.kube.kinds.page import with_fields
 from harness.operator.api.cluster import DeclaredCluster
 from harness.operator.api.clusterdeployment import ClusterDeployment
+from harness.operator.api.etcdbackup import EtcdBackup
 from harness.operator.api.machine import DeclaredMachine
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, GROUP, MACHINE, MACHINE_SET
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, GROUP, MACHINE, MACHINE_SET
 from harness.operator.api.sets import MachineSet
 
 DIGEST = digest_annotation(GROUP)
@@ -65,11 +66,22 @@ MACHINE_COLUMNS = (
     column("Empty", condition_path("Empty", "message"), wide=True),
     column("Node", condition_path("NodeReady", "message"), wide=True),
 )
+ETCD_BACKUP_COLUMNS = (
+    column("Cluster", ".spec.cluster"),
+    column("Phase", ".status.phase"),
+    column("Taken", ".status.taken", "date"),
+    column("Bytes", ".status.sizeBytes", "integer"),
+    AGE,
+    column("Revision", ".status.revision", "integer", wide=True),
+    column("Location", ".status.location", wide=True),
+    column("Says", condition_path("Verified", "message"), wide=True),
+)
 KINDS = (
     KindOfObject(ClusterDeployment, CLUSTER_DEPLOYMENT, "vcd", CATEGORY, CLUSTER_DEPLOYMENT_COLUMNS),
     KindOfObject(DeclaredCluster, CLUSTER, "vcl", CATEGORY, CLUSTER_COLUMNS),
     KindOfObject(MachineSet, MACHINE_SET, "vms", CATEGORY, MACHINE_SET_COLUMNS),
     KindOfObject(DeclaredMachine, MACHINE, "vma", CATEGORY, MACHINE_COLUMNS, (".spec.claim.cluster", ".status.phase")),
+    KindOfObject(EtcdBackup, ETCD_BACKUP, "veb", CATEGORY, ETCD_BACKUP_COLUMNS, (".spec.cluster", ".status.phase")),
 )
 
 

@@ -10,8 +10,10 @@ from harness.kube.objects import stamp
 from harness.operator.api.applied import AppliedState
 from harness.operator.api.cluster import HISTORY_LENGTH, CurrentOperation, DeclaredCluster, PastOperation
 from harness.operator.api.conditions import INFRASTRUCTURE_READY, REACHABLE, SETTINGS_AS_APPLIED
+from harness.operator.api.etcdbackup import EtcdBackup
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import LEAVING, REPLACE_ANNOTATION
+from harness.operator.decide.backups import SeenBackup, seen_backups
 
 SUCCEEDED, FAILED, INTERRUPTED = "succeeded", "failed", "interrupted"
 RESET = "reset"  # the operation after which nothing is deployed any more
@@ -23,6 +25,7 @@ class Observed:
 
     now: the caller's clock.  sequence: of the last operation that began.  running: the operation that runs.
     applied: what was deployed last.  history: the operations that ended, the latest first.
+    backups: of etcd, those taken last first.
     By the name of a Machine:
     trouble: why it cannot be used now.
     lost: how the infrastructure knows that it is gone.  replace: why another one is to take its place.
@@ -41,6 +44,7 @@ class Observed:
     changed: Mapping[str, str] = field(default_factory=dict)
     deleted: frozenset[str] = frozenset()
     expires: datetime | None = None
+    backups: tuple[SeenBackup, ...] = ()
 
     @property
     def touched(self) -> bool:
@@ -51,8 +55,17 @@ class Observed:
         return last is not None and (last.operation, last.outcome) != (RESET, SUCCEEDED)
 
 
-def observed(cluster: DeclaredCluster | None, machines: Iterable[DeclaredMachine], now: datetime) -> Observed:
-    """Return what the objects of a cluster say; `cluster` is None before there is one."""
+def observed(
+    cluster: DeclaredCluster | None,
+    machines: Iterable[DeclaredMachine],
+    now: datetime,
+    backups: Iterable[EtcdBackup] = (),
+) -> Observed:
+    """Return what the objects of a cluster say; `cluster` is None before there is one.
+
+    Args:
+        backups: those of the namespace.
+    """
     found = tuple(machines)
     seen = Observed(
         now,
@@ -65,6 +78,7 @@ def observed(cluster: DeclaredCluster | None, machines: Iterable[DeclaredMachine
     if cluster is None:
         return seen
     of = cluster.status
+    seen = replace(seen, backups=seen_backups(cluster, backups))
     return replace(seen, sequence=of.sequence, running=of.operation, applied=of.applied, history=of.history)
 
 
@@ -103,4 +117,7 @@ def ended(observed: Observed, outcome: str = SUCCEEDED, blame: str | None = None
     moment = stamp(observed.now)
     past = PastOperation(**current.model_dump(), outcome=outcome, blame=blame, ended=moment)
     applied = current.applies if outcome == SUCCEEDED else observed.applied
-    return replace(observed, running=None, applied=applied, history=(past, *observed.history)[:HISTORY_LENGTH])
+    taken = current.snapshot.uid if outcome == SUCCEEDED and current.snapshot is not None else None
+    backups = tuple(replace(one, state="verified") if one.uid == taken else one for one in observed.backups)
+    history = (past, *observed.history)[:HISTORY_LENGTH]
+    return replace(observed, running=None, applied=applied, history=history, backups=backups)

@@ -8,6 +8,7 @@ from functools import partial
 
 from harness.operator.api.applied import AppliedState
 from harness.operator.api.cluster import CurrentOperation, PlannedStep
+from harness.operator.decide.backup_first import BACKUP, asked_for, backup_of, before_upgrade, not_made_yet, with_backup
 from harness.operator.decide.changes import Due, differing, joining, leaving, settings
 from harness.operator.decide.desired import Desired
 from harness.operator.decide.hosts import applied_host
@@ -45,6 +46,7 @@ class Nothing:
 Verdict = CurrentOperation | Wait | Nothing
 RESETS = Duty(RESET, "reset.yml", True)
 DEPLOYS = Duty("deploy", "cluster.yml", False, holds=(machines_missing,))
+BACKS_UP = Duty(BACKUP, "backup.yml", False, holds=(not_made_yet,))
 DUTIES = (  # in the order in which they are done
     RESETS,
     DEPLOYS,
@@ -53,6 +55,7 @@ DUTIES = (  # in the order in which they are done
     Duty("scale", "scale.yml", False, joining, supported=False),
     Duty("reconfigure", "reconfigure.yml", True, settings, supported=False),
     Duty("addons", "addons.yml", False, partial(differing, part="addons"), supported=False),
+    BACKS_UP,
 )
 
 
@@ -70,8 +73,14 @@ def next_operation(desired: Desired, observed: Observed) -> Verdict:
     if not duty.supported:
         wanted = "; ".join(f"{duty.operation}: {one.why}" for duty, one in due)
         return Wait(WaitReason.NOT_SUPPORTED_YET, f"{UNSUPPORTED}: {wanted}")
-    held = _first(duty.holds, desired, observed) or held_back(duty.operation, desired, observed)
-    return held or _operation(duty, first, desired, observed)
+    if held := _first(duty.holds, desired, observed):
+        return held
+    backup = backup_of(desired, observed) if duty is BACKS_UP else None
+    given = with_backup(desired, backup.snapshot() if backup is not None else None)
+    if held := held_back(duty.operation, given, observed):
+        return held
+    made = _operation(duty, first, given, observed)
+    return made if backup is None else made.model_copy(update={"snapshot": backup.snapshot()})
 
 
 def plan(desired: Desired, observed: Observed) -> tuple[PlannedStep, ...]:
@@ -102,7 +111,13 @@ def _due(desired: Desired, observed: Observed) -> Iterator[tuple[Duty, Due]]:
     elif applied is None:
         yield DEPLOYS, Due("there is no cluster yet", desired.machines)
     else:
-        yield from ((duty, due) for duty in DUTIES if (due := duty.change(desired, applied)) is not None)
+        for duty in DUTIES:
+            due = asked_for(desired, observed) if duty is BACKS_UP else duty.change(desired, applied)
+            if due is None:
+                continue
+            if duty.operation == "upgrade" and (first := before_upgrade(desired, observed)) is not None:
+                yield BACKS_UP, first
+            yield duty, due
 
 
 def _operation(duty: Duty, due: Due, desired: Desired, observed: Observed) -> CurrentOperation:
@@ -124,5 +139,5 @@ def _operation(duty: Duty, due: Due, desired: Desired, observed: Observed) -> Cu
         sequence=observed.sequence if repeats else observed.sequence + 1,
         attempt=failed.attempt + 1 if failed is not None else 1,
         digest=desired.digest,
-        applies=None if duty is RESETS else applies,
+        applies=None if duty is RESETS else observed.applied if duty is BACKS_UP else applies,
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from harness.operator.api.sets import WantedSet
+from harness.operator.decide.backups import digest_with
 from harness.operator.decide.desired import Desired
 from harness.operator.decide.observed import Observed
 
@@ -18,6 +19,7 @@ class WaitReason(StrEnum):
     OPERATION_RUNNING = "OperationRunning"
     NOT_ACCEPTED = "NotAccepted"
     WAITING_FOR_MACHINES = "WaitingForMachines"
+    BACKUP_FIRST = "BackupFirst"
     RETRY_LATER = "RetryLater"
     FAILED = "Failed"
     NOT_SUPPORTED_YET = "NotSupportedYet"
@@ -52,7 +54,8 @@ def running(desired: Desired, observed: Observed) -> Wait | None:
     now = observed.running
     if now is None:
         return None
-    changed = "; the object has changed since, which counts afterwards" if now.digest != desired.digest else ""
+    same = now.digest == digest_with(desired.digest, now.snapshot)
+    changed = "" if same else "; the object has changed since, which counts afterwards"
     return Wait(WaitReason.OPERATION_RUNNING, f"{now.operation} runs since {now.started or 'just now'}{changed}")
 
 

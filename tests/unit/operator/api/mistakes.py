@@ -121,6 +121,11 @@ BAD: dict[str, tuple[Json, str, str]] = {
         "spec.etcd.extraArgs",
         "write flags without dashes",
     ),
+    "backups without a place": (
+        deployment(etcd={"backup": {"beforeDisruption": True}}),
+        "spec.etcd.backup.destination",
+        "set destination.claim to the name of a PersistentVolumeClaim",
+    ),
     "name of a variable": (deployment(variables={"a-b": 1}), "spec.variables", "use letters, digits and '_'"),
     "variable of the operator": (
         deployment(variables={"cluster_hosts": []}),

@@ -231,7 +231,7 @@ def test_what_is_to_do_comes_in_the_order_of_the_duties() -> None:
     after = wish(CP, objects.wanted_set("w", "worker", replicas=3), **change)
     steps = [one.operation for one in plan(after, deployed(wish()))]
     assert steps == ["upgrade", "scale", "reconfigure", "addons"]
-    assert [duty.operation for duty in DUTIES] == ["reset", "deploy", "remove-node", *steps]
+    assert [duty.operation for duty in DUTIES] == ["reset", "deploy", "remove-node", *steps, "backup"]
 
 
 def test_an_operator_with_a_newer_table_upgrades_nothing_by_itself() -> None:
