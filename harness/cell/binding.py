@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.cell.manifests import MASQUERADE
 from harness.errors import BadInput
+from harness.machines.kubevirt.manifests import MASQUERADE
 from harness.model import Cell
 from harness.spec.settings import Sourced
 

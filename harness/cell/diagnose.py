@@ -12,12 +12,12 @@ from pathlib import Path
 import yaml
 
 from harness.cell import declared_kinds
-from harness.cell.launchers import died_of, launcher_pod
 from harness.cell.place import Place
 from harness.errors import VmatrixError
 from harness.kube.client import Cluster, Json, event_time
 from harness.kube.resources import DATA_VOLUME, EVENT, NAMESPACE, POD, PVC, VM, VMI
 from harness.machines.access import control_directory, run_on
+from harness.machines.kubevirt.launchers import died_of, launcher_pod
 from harness.model import Environment, Machine
 from harness.rundir import AttemptDir
 

@@ -9,16 +9,14 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from harness.cell.disk_trouble import CloneStuck, event_failure
-from harness.cell.failed_imports import condition, failed_import
 from harness.errors import InfraError, InfraRetriable, VmatrixError
-from harness.kube.client import ApiFailure, Cluster, Json, event_time
-from harness.kube.resources import DATA_VOLUME, EVENT, PVC
+from harness.kube.client import ApiFailure, Cluster, Json
+from harness.kube.resources import DATA_VOLUME, PVC
+from harness.machines.kubevirt.disk_trouble import CloneStuck
+from harness.machines.kubevirt.disks import FOR_A_CONSUMER, disk_trouble, failure_of, hopeless
+from harness.machines.kubevirt.failed_imports import condition
 from harness.until import NotYet, TimedOut
 
-# An import that cannot succeed restarts for ever (CDI never says Failed for a 404 or a bad certificate).
-MOST_RESTARTS = 3
-FOR_A_CONSUMER = frozenset({"WaitForFirstConsumer", "PendingPopulation"})
 LOOK_SECONDS = 2.0  # between looks at the events of a disk that does not come on
 TEXT = 1500  # of events in an error's detail
 GONE = "it was deleted during the wait"
@@ -95,10 +93,7 @@ class DiskWatch:
 
     def failure(self, volume: Json) -> VmatrixError:
         """Return why an import has failed, in the importer's own words."""
-        restarts = int((volume.get("status") or {}).get("restartCount") or 0)
-        times = f" ({restarts} restarts)" if restarts else ""
-        what = f"{self.what} cannot be imported{times}"
-        return failed_import(self.cluster, what, volume, namespace=self.namespace, detail=self.events())
+        return failure_of(self.cluster, self.what, volume, detail=self.events())
 
     def events(self) -> str:
         """Return the disk's last events, for a person; "" where they may not be looked at."""
@@ -138,10 +133,7 @@ class DiskWatch:
                 hint="no node has room for the importer, or none reaches its volume: kubectl describe pods there",
                 detail=self.events(),
             )
-        found = self.cluster.list(EVENT, self.namespace).items
-        about = [e for e in found if _is_about(e, volume)]
-        about.sort(key=event_time)
-        trouble = event_failure(self.what, about, patient=patient, namespace=self.namespace)
+        trouble = disk_trouble(self.cluster, self.what, volume, patient=patient)
         if trouble is not None:
             trouble.detail = trouble.detail or self.events()
             raise trouble
@@ -159,21 +151,3 @@ class DiskWatch:
         if self.phase in FOR_A_CONSUMER:
             hint = "this CDI does not bind at once when it is asked to: set storage_class to one that binds Immediate"
         raise TimedOut(summary, hint=hint, detail=self.events())
-
-
-def hopeless(volume: Json) -> bool:
-    """Tell whether an import has failed for good, or so often that nobody need wait for it."""
-    status = volume.get("status") or {}
-    if status.get("phase") == "Failed":
-        return True
-    restarts = int(status.get("restartCount") or 0)
-    return restarts >= MOST_RESTARTS and condition(volume, "Running").get("status") != "True"
-
-
-def _is_about(event: Json, volume: Json) -> bool:
-    """Tell whether an event is about a DataVolume, its claims, or its importer's or cloner's pod."""
-    about, meta = event.get("involvedObject") or {}, volume["metadata"]
-    name, own = str(about.get("name", "")), meta["name"]
-    if about.get("kind") == DATA_VOLUME.kind:
-        return name == own and about.get("uid") in (None, "", meta.get("uid"))
-    return name in (own, f"importer-{own}", f"cdi-upload-{own}", f"{own}-scratch")

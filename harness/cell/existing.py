@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.cell.found import CellSelector, Found, find
-from harness.cell.launchers import launcher_address
 from harness.cell.machines import SSH_PORT
 from harness.cell.place import Place, place_of
 from harness.errors import BadInput
@@ -21,6 +20,7 @@ from harness.kube.portforward import open_tunnel
 from harness.kube.resources import VM, VMI
 from harness.kube.tunnels import Tunnels, leave
 from harness.machines import ways
+from harness.machines.kubevirt.launchers import launcher_address
 from harness.model import ANNOTATION_USER, LABEL_MACHINE, Machine, PlannedMachine
 from harness.rundir import AttemptDir, RunDir
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from harness.cell.disks import DiskPatience, DiskWatch, hopeless
-from harness.cell.failed_imports import failed_import
-from harness.cell.manifests import GoldenImage, Origin, golden
+from harness.cell.disks import DiskPatience, DiskWatch
 from harness.cell.references import refuse_missing
 from harness.cell.site import Site
 from harness.cell.snapshots import snapshot_of
 from harness.errors import InfraRetriable
 from harness.kube.client import ApiFailure, Cluster, Json
 from harness.kube.resources import DATA_VOLUME, NAMESPACE
+from harness.machines.kubevirt.disks import hopeless
+from harness.machines.kubevirt.failed_imports import failed_import
+from harness.machines.kubevirt.manifests import GoldenImage, Origin, golden
 from harness.model import LABEL_DOMAIN, LABEL_MANAGED, MANAGED_BY
 from harness.until import Deadline, until
 

@@ -14,7 +14,7 @@ from harness.cell import diagnose, provision
 from harness.cell.found import CellSelector
 from harness.cell.place import selector_of
 from harness.cell.product.protocol import PhaseOutcome, PhaseRun
-from harness.cell.sighting import Sighting, changes, sight
+from harness.cell.sighting import changes, sight
 from harness.cell.site import Site
 from harness.cell.steps import Steps, flatten
 from harness.cell.teardown import destroy, reap
@@ -25,6 +25,7 @@ from harness.kube.forwarder import Forwarder
 from harness.kube.tunnels import Tunnels
 from harness.machines import folders, inventory, ways
 from harness.machines.access import close_connections, control_directory
+from harness.machines.kubevirt.sighting import Sighting
 from harness.model import Cell, Environment, GuestCluster, Phase
 from harness.until import Deadline
 

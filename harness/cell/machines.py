@@ -6,14 +6,16 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from harness.cell.disks import DiskPatience, DiskWatch
-from harness.cell.launchers import address_of, useless
-from harness.cell.manifests import CellPlan, GoldenImage, Origin, machine
+from harness.cell.manifests import CellPlan
 from harness.cell.place import Place, owned_by
 from harness.cell.site import Site
-from harness.cell.starting import Start, Watchpoint, describe_machine, refuse_hopeless
+from harness.cell.starting import Watchpoint, refuse_hopeless
 from harness.errors import InfraError
 from harness.kube.client import ApiFailure, Json
 from harness.kube.resources import DATA_VOLUME, SECRET, VM, VMI, Resource
+from harness.machines.kubevirt.launchers import address_of, useless
+from harness.machines.kubevirt.manifests import GoldenImage, Origin, machine
+from harness.machines.kubevirt.starting import Start, describe_machine
 from harness.model import LABEL_ATTEMPT, LABEL_CELL, LABEL_RUN, Machine, PlannedMachine
 from harness.until import Deadline, NotYet, until
 
@@ -21,8 +23,6 @@ T = TypeVar("T")
 SSH_PORT = 22
 OURS = (LABEL_RUN, LABEL_CELL, LABEL_ATTEMPT)
 FIRST_LOOK_SECONDS, LAST_LOOK_SECONDS = 0.15, 1.0  # between looks at a machine that starts
-# Kubernetes' quota admission: the quota's controller has not counted yet, or there is no room left.
-PASSING = ("status unknown for quota", "exceeded quota")
 
 
 def create_machine(
@@ -64,7 +64,7 @@ def admitted(create: Callable[[], T], *, what: str, seconds: float) -> T:
         try:
             return (create(),)
         except ApiFailure as failure:
-            if failure.forbidden and any(words in failure.message for words in PASSING):
+            if failure.by_quota:
                 return NotYet(failure.message)
             raise
 
@@ -87,7 +87,7 @@ def wait_for_disk(site: Site, place: Place, planned: PlannedMachine) -> None:
         answer = watch.look()
         if isinstance(answer, NotYet) and watch.waits_for_machine:
             vm = site.cluster.get(VM, name, namespace) or {}
-            refuse_hopeless(_start(site, place, planned, vm), words, phases)
+            refuse_hopeless(_start(site, place, planned, vm), site.timeouts, words, phases)
         return answer
 
     until(
@@ -137,7 +137,7 @@ def wait_for_address(site: Site, place: Place, planned: PlannedMachine, user: st
         if vm is None:
             raise InfraError(f"VirtualMachine {namespace}/{name} was deleted during the wait")
         start = _start(site, place, planned, vm)
-        refuse_hopeless(start, words, phases)
+        refuse_hopeless(start, site.timeouts, words, phases)
         if start.vmi is None or start.word != "Running":
             return NotYet(start.word or "no status yet")
         if start.phase != "Running":
@@ -157,8 +157,9 @@ def wait_for_address(site: Site, place: Place, planned: PlannedMachine, user: st
 
 
 def _start(site: Site, place: Place, planned: PlannedMachine, vm: Json) -> Start:
-    vmi = site.cluster.get(VMI, place.name(planned.name), place.namespace)
-    return Start(site, place, planned, vm.get("status") or {}, vmi)
+    own = place.name(planned.name)
+    vmi = site.cluster.get(VMI, own, place.namespace)
+    return Start(site.cluster, place.namespace, own, planned.memory_mib, vm.get("status") or {}, vmi)
 
 
 def _address(start: Start) -> str | NotYet:

@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from harness.cell import manifests, ways
-from harness.cell.disk_trouble import CloneStuck
 from harness.cell.golden import ensure_golden
 from harness.cell.isolation import outside
 from harness.cell.labels import cell_labels
 from harness.cell.machines import create_machine, create_own, wait_for_address
 from harness.cell.membership import join_namespace
 from harness.cell.place import Place, place_of
-from harness.cell.sighting import Sighting, changes, sight
+from harness.cell.sighting import changes, sight
 from harness.cell.site import Site
 from harness.cell.steps import Steps
 from harness.errors import InfraRetriable, VmatrixError
@@ -27,6 +26,9 @@ from harness.kube.client import ApiFailure
 from harness.kube.resources import NAMESPACE, NETWORK_POLICY, RESOURCE_QUOTA
 from harness.machines.access import control_directory, wait_for_cloud_init, wait_for_login
 from harness.machines.keys import make_key_pair
+from harness.machines.kubevirt.disk_trouble import CloneStuck
+from harness.machines.kubevirt.manifests import GoldenImage, Origin
+from harness.machines.kubevirt.sighting import Sighting
 from harness.model import Cell, Environment, Machine
 from harness.rundir import AttemptDir
 from harness.spec.needs import needs_of
@@ -112,7 +114,7 @@ def bring_up(site: Site, attempt: Attempt, steps: Steps) -> list[Machine]:
         )
 
 
-def create(site: Site, attempt: Attempt, steps: Steps) -> Mapping[str, manifests.GoldenImage]:
+def create(site: Site, attempt: Attempt, steps: Steps) -> Mapping[str, GoldenImage]:
     """Create all objects of a cell; return its images by name. Only golden images are waited for.
 
     Raises:
@@ -147,13 +149,13 @@ def refuse_changed(site: Site, place: Place, seen: Sequence[Sighting], machine: 
         raise InfraRetriable(f"{told[0]}, before anybody logged in to it", hint=hint)
 
 
-def _origin(site: Site, attempt: Attempt, image: manifests.GoldenImage) -> manifests.Origin:
+def _origin(site: Site, attempt: Attempt, image: GoldenImage) -> Origin:
     """Return what disks are made from: the golden image, or its URL once clones have been stuck.
 
     What an import needs to log in lies beside the golden images only: such an image is cloned again.
     """
     if attempt.imports and not (image.credentials or image.certificates):
-        return manifests.Origin("url")
+        return Origin("url")
     return ensure_golden(site, image)
 
 

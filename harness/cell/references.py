@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from harness.cell.manifests import GoldenImage
 from harness.cell.site import Site
 from harness.errors import BadImage
 from harness.kube.client import ApiFailure
 from harness.kube.resources import CONFIG_MAP, SECRET, Resource
+from harness.machines.kubevirt.manifests import GoldenImage
 
 
 def refuse_missing(site: Site, image: GoldenImage) -> None:

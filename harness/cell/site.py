@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.cell.manifests import BRIDGE, GOLDEN_NAMESPACE, GoldenImage
 from harness.cell.product.kinds import kind_of
 from harness.cell.product.protocol import OuterCluster, ProductKind
 from harness.kube.client import Cluster
+from harness.machines.kubevirt.manifests import BRIDGE, GOLDEN_NAMESPACE, GoldenImage
 from harness.model import Access, Cell, Mirror
 from harness.spec.chaos import Blow
 from harness.spec.models import Product, Spec, Timeouts

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 
-from harness.cell.manifests import Origin
 from harness.cell.site import Site
 from harness.errors import VmatrixError
 from harness.kube.client import ApiFailure, Json
 from harness.kube.resources import DATA_SOURCE, PVC, STORAGE_PROFILE, VOLUME_SNAPSHOT
+from harness.machines.kubevirt.manifests import Origin
 from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.until import Deadline, NotYet, until
 

@@ -19,6 +19,7 @@ from harness.kube.remedies import remedy
 Json = dict[str, Any]
 RETRIABLE_CODES = frozenset({429, 500, 502, 503, 504})
 DENIED = "denied the request"  # a webhook that answered, with whatever code
+QUOTA = ("status unknown for quota", "exceeded quota")  # of Kubernetes' quota admission
 
 
 class ApiFailure(InfraError):
@@ -39,6 +40,11 @@ class ApiFailure(InfraError):
     def forbidden(self) -> bool:
         """Tell whether the API knows who asks and does not let them (403)."""
         return self.code == HTTPStatus.FORBIDDEN
+
+    @property
+    def by_quota(self) -> bool:
+        """Tell whether a quota refuses: there is no room left, or its controller has not counted yet."""
+        return self.forbidden and any(words in self.message for words in QUOTA)
 
     @property
     def not_found(self) -> bool:

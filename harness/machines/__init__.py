@@ -1,1 +1,1 @@
-"""Machines that exist: how they are logged in to, and how playbooks run on them."""
+"""Machines: how they are made and seen, how they are logged in to, and how playbooks run on them."""

@@ -11,13 +11,13 @@ from harness.artifacts.disk.cache import ImageCache
 from harness.artifacts.download import trouble
 from harness.artifacts.recipe import LIMITS, ArtifactLimits, ArtifactPhase, Event, Progress, Ref, Source
 from harness.artifacts.store import Store
-from harness.cell.manifests import GoldenImage
 from harness.cell.product import kinds
 from harness.cell.site import Site
 from harness.infra.findings import Finding, raise_if_any
 from harness.infra.provider import Provider
 from harness.kube.client import Cluster
 from harness.kube.patience import PATIENT, Patience
+from harness.machines.kubevirt.manifests import GoldenImage
 from harness.model import Cell, Mirror
 from harness.paths import MATRIX
 from harness.providers import offered, registry

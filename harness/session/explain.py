@@ -7,10 +7,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from harness.cell.manifests import CellPlan, GoldenImage, Outside, render_all
+from harness.cell.manifests import CellPlan, Outside, render_all
 from harness.cell.product.kinds import kind_of
 from harness.cell.variables import named_machines
 from harness.machines import inventory
+from harness.machines.kubevirt.manifests import GoldenImage
 from harness.model import Cell, Environment, Machine, Phase
 from harness.paths import project_dir
 from harness.plan.lock import load_lock

@@ -10,13 +10,14 @@ from harness.cell.found import CellSelector
 from harness.cell.golden import ensure_golden, wait_for_volume
 from harness.cell.labels import cell_labels, namespace_name
 from harness.cell.machines import create_machine, wait_for_address
-from harness.cell.manifests import CellPlan, GoldenImage
+from harness.cell.manifests import CellPlan
 from harness.cell.place import Place
 from harness.cell.site import Site
 from harness.cell.teardown import reap
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, RESOURCE_QUOTA
 from harness.machines.access import control_directory, wait_for_cloud_init, wait_for_login
 from harness.machines.keys import make_key_pair
+from harness.machines.kubevirt.manifests import GoldenImage, machine
 from harness.model import PlannedMachine
 from harness.until import Deadline
 from tests.bench.figures import Ledger
@@ -89,7 +90,7 @@ def _one(ground: Ground, site: Site, planned: PlannedMachine, image: GoldenImage
 def _clone(site: Site, plan: CellPlan, planned: PlannedMachine, image: GoldenImage) -> float:
     """Clone a disk that no machine uses."""
     spare = replace(planned, name="spare")
-    disk = next(o for o in manifests.machine(plan, spare, image, directory=site.templates) if o["kind"] == "DataVolume")
+    disk = next(o for o in machine(plan, spare, image, directory=site.templates) if o["kind"] == "DataVolume")
     began = time.monotonic()
     site.cluster.ensure(DATA_VOLUME, disk)
     wait_for_volume(

@@ -18,6 +18,7 @@ import pytest
 
 from harness import paths, proc
 from harness.cell import manifests
+from harness.machines.kubevirt.manifests import GoldenImage, machine
 from harness.model import PlannedMachine
 from harness.until import Deadline, NotYet, until
 
@@ -40,10 +41,10 @@ def require_programs() -> None:
 
 def user_data(public_key: str) -> str:
     """Return what a machine's Secret holds for cloud-init, from the templates that cells use."""
-    plan = manifests.CellPlan("cell", {}, 0.0, public_key, "cluster.local", None)
-    image = manifests.GoldenImage("image", "http://mirror/image", "sha256:0", "10Gi", USER)
+    plan = manifests.CellPlan("cell", {}, public_key, "cluster.local", None, expires_at=0.0)
+    image = GoldenImage("image", "http://mirror/image", "sha256:0", "10Gi", USER)
     planned = PlannedMachine(name="cp-0", groups=("control_plane",), cpus=2, memory_mib=1536, disk_gib=14, image="x")
-    objects = manifests.machine(plan, planned, image, directory=paths.project_dir() / "vm-templates")
+    objects = machine(plan, planned, image, directory=paths.project_dir() / "vm-templates")
     secret = next(each for each in objects if each["kind"] == "Secret")
     return str(secret["stringData"]["userdata"])
 

@@ -18,13 +18,13 @@ import yaml
 
 from harness.cell import provision
 from harness.cell.life import Life
-from harness.cell.manifests import GoldenImage
 from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Steps, flatten
 from harness.errors import VmatrixError
 from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube import Cluster
+from harness.machines.kubevirt.manifests import GoldenImage
 from harness.model import Cell, Machine, Phase, PlannedMachine
 from harness.paths import project_dir
 from harness.record import Recorder

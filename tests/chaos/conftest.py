@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 from harness.cell.found import CellSelector, find
-from harness.cell.manifests import GOLDEN_NAMESPACE, GoldenImage
 from harness.cell.teardown import reap
 from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube import Cluster
 from harness.kube.resources import DATA_VOLUME, PV
+from harness.machines.kubevirt.manifests import GOLDEN_NAMESPACE, GoldenImage
 from harness.until import Deadline, NotYet, until
 from tests.chaos.cells import Ground, tiny_image
 from tests.chaos.front import Front, in_front

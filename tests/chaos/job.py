@@ -7,8 +7,8 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
-from harness.cell.manifests import GoldenImage
 from harness.kube import Cluster
+from harness.machines.kubevirt.manifests import GoldenImage
 from tests.chaos.cells import Ground, bring_up
 from tests.embedded.conftest import provider_of
 

@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 
 from harness import proc
-from harness.cell.disk_trouble import TOO_SMALL, CloneStuck
-from harness.cell.failed_imports import condition
 from harness.cell.golden import ensure_golden
-from harness.cell.manifests import GOLDEN_NAMESPACE, GoldenImage
 from harness.errors import EXIT_RETRY, BadImage, Blame, InfraError, InfraRetriable, VmatrixError
 from harness.kube import Cluster
 from harness.kube.client import ApiFailure, Json
 from harness.kube.resources import DATA_VOLUME, STORAGE_CLASS
+from harness.machines.kubevirt.disk_trouble import TOO_SMALL, CloneStuck
+from harness.machines.kubevirt.failed_imports import condition
+from harness.machines.kubevirt.manifests import GOLDEN_NAMESPACE, GoldenImage
 from harness.until import TimedOut
 from tests.chaos.cells import Ground, bring_up, cell_of, told
 

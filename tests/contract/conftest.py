@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.cell.manifests import GOLDEN_NAMESPACE, GoldenImage, golden
 from harness.errors import BadInput
 from harness.kube.client import Cluster
 from harness.kube.resources import DATA_VOLUME, NAMESPACE
 from harness.machines.access import close_connections
+from harness.machines.kubevirt.manifests import GOLDEN_NAMESPACE, GoldenImage, golden
 from harness.model import Access, Mirror
 from harness.paths import project_dir
 from harness.until import NotYet, until

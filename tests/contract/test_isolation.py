@@ -20,10 +20,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from harness import proc
-from harness.cell.manifests import GoldenImage
 from harness.kube.client import Cluster
 from harness.kube.resources import NODE
 from harness.machines.access import close_connections
+from harness.machines.kubevirt.manifests import GoldenImage
 from harness.model import Access, Machine
 from tests.contract.conftest import Infra, fresh_namespace
 from tests.contract.job import KUBECONFIG

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from harness.cell.manifests import CellPlan, GoldenImage, Outside, render_all
+from harness.cell.manifests import CellPlan, Outside, render_all
 from harness.kube.client import Cluster
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, NETWORK_POLICY, RESOURCE_QUOTA, SECRET, VM, Resource
+from harness.machines.kubevirt.manifests import GoldenImage
 from harness.model import PlannedMachine
 from harness.paths import project_dir
 from tests.contract.job import labels_of

@@ -31,7 +31,7 @@ QUESTIONS = {
     "Where is the project found?": ("harness/paths.py", "project_dir"),
     "Where do a project's files replace or amend the packaged ones?": ("harness/spec/layers.py", "read"),
     "Where does the path of a cell's log come from?": ("harness/rundir.py", "AttemptDir"),
-    "Where is a machine's manifest rendered?": ("harness/cell/manifests.py", "machine"),
+    "Where is a machine's manifest rendered?": ("harness/machines/kubevirt/manifests.py", "machine"),
     "Where is it decided which cells run next?": ("harness/schedule/admission.py", "Admission"),
     "Where does a failed check get its blame?": ("harness/session/cells.py", "Cells"),
     "Where are exit codes defined?": ("harness/errors.py", "VmatrixError"),

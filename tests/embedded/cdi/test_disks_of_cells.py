@@ -12,11 +12,10 @@ from dataclasses import replace
 
 import pytest
 
-from harness.cell.disk_trouble import CloneStuck
 from harness.cell.golden import ensure_golden
 from harness.cell.labels import cell_labels
 from harness.cell.machines import create_machine, wait_for_disk
-from harness.cell.manifests import CellPlan, GoldenImage, Origin
+from harness.cell.manifests import CellPlan
 from harness.cell.place import Place
 from harness.cell.site import Site
 from harness.embedded.vmi.launcher import CONSUMER
@@ -24,6 +23,8 @@ from harness.errors import BadImage
 from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, POD, PVC, VM
+from harness.machines.kubevirt.disk_trouble import CloneStuck
+from harness.machines.kubevirt.manifests import GoldenImage, Origin
 from harness.model import PlannedMachine
 from harness.paths import project_dir
 from harness.spec import load_spec
@@ -75,7 +76,7 @@ def image_at(site: images.Site) -> GoldenImage:
 def make(site: Site, place: Place, image: GoldenImage, origin: Origin) -> None:
     labels = cell_labels(run="disks1", cell=place.namespace, attempt=1, expires_at=time.time() + 3600, environment={})
     plan = CellPlan(
-        place.namespace, labels, time.time() + 3600, "ssh-ed25519 AAAA", "cluster.local", site.storage_class
+        place.namespace, labels, "ssh-ed25519 AAAA", "cluster.local", site.storage_class, expires_at=time.time() + 3600
     )
     create_machine(site, plan, MACHINE, image, origin)
     wait_for_disk(site, place, MACHINE)

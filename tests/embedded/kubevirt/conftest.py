@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from harness import providers
-from harness.cell.manifests import GOLDEN_NAMESPACE, GoldenImage, golden
 from harness.embedded.machines import Machines as Host
 from harness.infra.embedded.provider import EmbeddedProvider
 from harness.infra.host.record import load
 from harness.kube.client import Cluster
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, VM
 from harness.machines.access import close_connections
+from harness.machines.kubevirt.manifests import GOLDEN_NAMESPACE, GoldenImage, golden
 from harness.paths import project_dir
 from harness.spec.settings import Settings
 from harness.until import Deadline, NotYet, until

@@ -56,7 +56,7 @@ def namespace(cluster: Cluster) -> Iterator[str]:
     """Return a namespace that is made as a cell's is whose product runs pods: with its quota and its isolation."""
     run, folder = secrets.token_hex(3), packaged_dir() / "vm-templates"
     labels = cell_labels(run=run, cell="reach", attempt=1, expires_at=time.time() + 3600, environment={})
-    plan = manifests.CellPlan(f"reach-{run}", labels, time.time() + 3600, "", "cluster.local", None)
+    plan = manifests.CellPlan(f"reach-{run}", labels, "", "cluster.local", None, expires_at=time.time() + 3600)
     cluster.create(NAMESPACE, manifests.namespace(plan, directory=folder))
     planned = (PlannedMachine("vm", ("node",), 1, 512, 10, "debian-13"),)
     cluster.create(RESOURCE_QUOTA, manifests.quota(plan, planned, directory=folder, pods=True))

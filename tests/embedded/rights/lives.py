@@ -8,11 +8,11 @@ from pathlib import Path
 
 from harness import providers
 from harness.cell.life import Life
-from harness.cell.manifests import GoldenImage
 from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Steps
 from harness.kube import Cluster
+from harness.machines.kubevirt.manifests import GoldenImage
 from harness.model import Cell, Phase, PlannedMachine
 from harness.paths import project_dir
 from harness.record import Recorder

@@ -14,11 +14,12 @@ import yaml
 
 from harness.cell.found import CellSelector, find
 from harness.cell.machines import create_machine
-from harness.cell.manifests import CellPlan, GoldenImage
+from harness.cell.manifests import CellPlan
 from harness.cell.place import POD_NAME, POD_NAMESPACE, POD_UID
 from harness.cell.provision import _plan
 from harness.kube.client import Cluster, Json
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, POD, PVC, SECRET, VM, VMI, Resource
+from harness.machines.kubevirt.manifests import GoldenImage
 from harness.model import PlannedMachine
 from harness.until import Deadline, NotYet, until
 from tests.embedded.rights.conftest import DEPLOY, Ground

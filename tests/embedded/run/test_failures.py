@@ -10,11 +10,11 @@ import pytest
 
 from harness.artifacts.disk import catalogue
 from harness.artifacts.disk.cache import ImageCache
-from harness.cell.manifests import GOLDEN_NAMESPACE
 from harness.infra.cluster.nodes import free_for_machines
 from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube import Cluster
 from harness.kube.resources import DATA_VOLUME, POD
+from harness.machines.kubevirt.manifests import GOLDEN_NAMESPACE
 from harness.model import Cell
 from harness.paths import project_dir
 from tests.embedded.run import runs

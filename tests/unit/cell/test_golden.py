@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from harness.cell.golden import ensure_golden
-from harness.cell.manifests import GoldenImage, Origin
 from harness.cell.site import Site
 from harness.errors import BadImage, InfraRetriable
 from harness.kube.client import ApiFailure
 from harness.kube.resources import CONFIG_MAP, STORAGE_PROFILE, VOLUME_SNAPSHOT
+from harness.machines.kubevirt.manifests import GoldenImage, Origin
 from harness.paths import project_dir
 from harness.spec import load_spec
 from tests.unit.cell.disk_cluster import DiskCluster, volume

@@ -50,7 +50,7 @@ class Cells:
         cell = a_cell(values)
         place = place_of(run, cell.id, 1, shared=self.shared, environment={})
         labels = cell_labels(run=run, cell=cell.id, attempt=1, expires_at=1e9, environment={})
-        plan = manifests.CellPlan(place.namespace, labels, 1e9, "key", "cluster.local", None, place.prefix)
+        plan = manifests.CellPlan(place.namespace, labels, "key", "cluster.local", None, place.prefix, expires_at=1e9)
         self.policies.append(manifests.network_policy(plan, outside(site, cell), directory=TEMPLATES))
         number = len(self.policies)
         pods = (

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
-import pytest
 import yaml
 
 from harness.cell import manifests
 from harness.cell.labels import cell_labels, expired, namespace_name
-from harness.errors import BadInput
 from harness.machines.access import control_directory
+from harness.machines.kubevirt.manifests import MASQUERADE, GoldenImage, Origin, machine
 from harness.model import LABEL_CELL, LABEL_EXPIRES, LABEL_RUN, Cell
 from harness.paths import project_dir
 from harness.plan.tiers import tier_cells
 from harness.spec import load_spec
 
 TEMPLATES = project_dir() / "vm-templates"
-IMAGE = manifests.GoldenImage("debian-13-abc", "http://m/images/x.qcow2", "sha256:" + "a" * 64, "10Gi", "debian")
+IMAGE = GoldenImage("debian-13-abc", "http://m/images/x.qcow2", "sha256:" + "a" * 64, "10Gi", "debian")
 
 
 def smoke() -> Cell:
@@ -29,13 +26,8 @@ def smoke() -> Cell:
 def plan(cell: Cell) -> manifests.CellPlan:
     labels = cell_labels(run="abc123", cell=cell.id, attempt=1, expires_at=1e9, environment={})
     return manifests.CellPlan(
-        namespace_name("abc123", cell.id, 1), labels, 1e9, 'ssh-ed25519 AAAA "quoted"', "cluster.local", None
+        namespace_name("abc123", cell.id, 1), labels, 'ssh-ed25519 AAAA "quoted"', "cluster.local", None, expires_at=1e9
     )
-
-
-def first_machine(directory: Path) -> list[dict[str, Any]]:
-    cell = smoke()
-    return manifests.machine(plan(cell), cell.machines[0], IMAGE, directory=directory)
 
 
 def rendered() -> list[dict[str, object]]:
@@ -86,8 +78,8 @@ def test_rendering_twice_gives_the_same() -> None:
 
 
 def test_a_machine_never_masquerades_and_is_killed_without_grace() -> None:
-    machine = next(o for o in rendered() if o["kind"] == "VirtualMachine")
-    spec = machine["spec"]["template"]["spec"]  # type: ignore[index]
+    vm = next(o for o in rendered() if o["kind"] == "VirtualMachine")
+    spec = vm["spec"]["template"]["spec"]  # type: ignore[index]
     assert spec["domain"]["devices"]["interfaces"] == [{"name": "default", "bridge": {}}]
     assert spec["terminationGracePeriodSeconds"] == 0
     assert spec["evictionStrategy"] == "None"
@@ -95,34 +87,22 @@ def test_a_machine_never_masquerades_and_is_killed_without_grace() -> None:
 
 def test_a_machine_is_bound_as_it_is_asked_for_and_its_disk_made_from_what_it_is_told() -> None:
     cell = smoke()
-    masked = replace(plan(cell), binding=manifests.MASQUERADE)
+    masked = replace(plan(cell), binding=MASQUERADE)
     origins = {
         "claim": (None, {"source": {"pvc": {"namespace": "vmatrix-images", "name": IMAGE.name}}}),
         "snapshot": (
-            manifests.Origin("data source", "images", "snap"),
+            Origin("data source", "images", "snap"),
             {"sourceRef": {"kind": "DataSource", "namespace": "images", "name": "snap"}},
         ),
-        "url": (manifests.Origin("url"), {"source": {"http": {"url": IMAGE.url, "checksum": IMAGE.checksum}}}),
+        "url": (Origin("url"), {"source": {"http": {"url": IMAGE.url, "checksum": IMAGE.checksum}}}),
     }
     for origin, expected in origins.values():
-        disk, _, vm = manifests.machine(masked, cell.machines[0], IMAGE, directory=TEMPLATES, origin=origin)
+        disk, _, vm = machine(masked, cell.machines[0], IMAGE, directory=TEMPLATES, origin=origin)
         assert vm["spec"]["template"]["spec"]["domain"]["devices"]["interfaces"] == [
             {"name": "default", "masquerade": {}}
         ]
         assert {k: v for k, v in disk["spec"].items() if k != "storage"} == expected
         assert "annotations" not in disk["metadata"]
-
-
-def test_only_golden_images_are_bound_without_a_consumer() -> None:
-    asked = replace(IMAGE, credentials="login", certificates="ca")
-    golden = manifests.golden(asked, labels={}, storage_class=None, directory=TEMPLATES)
-    assert golden["metadata"]["annotations"] == {"cdi.kubevirt.io/storage.bind.immediate.requested": "true"}
-    assert golden["spec"]["source"]["http"] | {"url": "", "checksum": ""} == {
-        "url": "",
-        "checksum": "",
-        "secretRef": "login",
-        "certConfigMap": "ca",
-    }
 
 
 def test_a_namespace_name_fits_and_is_deterministic() -> None:
@@ -153,39 +133,3 @@ def test_expiry_is_read_from_the_label() -> None:
     assert not expired({LABEL_EXPIRES: "10"}, at=9)
     assert not expired({}, at=1e12)
     assert not expired({LABEL_EXPIRES: "soon"}, at=1e12)
-
-
-def test_a_projects_template_replaces_the_packaged_one(tmp_path: Path) -> None:
-    (tmp_path / "quota.yml.j2").write_text("kind: ResourceQuota\nof: {{ namespace }}\n", encoding="utf-8")
-    values = {"namespace": "a", "labels": {}, "machines": 1, "memory_mib": 1, "expires": "never"}
-    assert manifests.render("quota.yml.j2", values, directory=tmp_path) == {"kind": "ResourceQuota", "of": "a"}
-    assert manifests.render("namespace.yml.j2", values, directory=tmp_path)["kind"] == "Namespace"
-
-
-def test_a_projects_template_amends_the_packaged_one(tmp_path: Path) -> None:
-    text = """\
-extends: default
-spec:
-  template:
-    spec:
-      evictionStrategy: null
-      nodeSelector: {kind: {{ binding }}}
-      domain: {devices: {disks: [{name: seed, remove: true}, {name: root, cache: none}]}}
-"""
-    (tmp_path / "virtual-machine.yml.j2").write_text(text, encoding="utf-8")
-    (own,) = (o for o in first_machine(tmp_path) if o["kind"] == "VirtualMachine")
-    (packaged,) = (o for o in first_machine(TEMPLATES) if o["kind"] == "VirtualMachine")
-    spec = own["spec"]["template"]["spec"]
-    assert spec["nodeSelector"] == {"kind": "bridge"}
-    assert spec["domain"]["devices"]["disks"] == [{"name": "root", "disk": {"bus": "virtio"}, "cache": "none"}]
-    assert "evictionStrategy" not in spec
-    assert spec["volumes"] == packaged["spec"]["template"]["spec"]["volumes"]
-    assert own["metadata"] == packaged["metadata"]
-
-
-@pytest.mark.parametrize("text", ["extends: other\n", "extends: default\nmetadata: {annotation: null}\n"])
-def test_a_template_that_cannot_amend_is_refused_by_its_path(tmp_path: Path, text: str) -> None:
-    (tmp_path / "namespace.yml.j2").write_text(text, encoding="utf-8")
-    with pytest.raises(BadInput, match=r"namespace\.yml\.j2 cannot amend the packaged template") as refused:
-        manifests.render("namespace.yml.j2", {"namespace": "a", "labels": {}, "expires": "never"}, directory=tmp_path)
-    assert str(TEMPLATES / "namespace.yml.j2") in refused.value.hint

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from harness.cell import manifests
 from harness.cell.found import CellSelector
 from harness.cell.labels import own_project
-from harness.cell.manifests import CellPlan, GoldenImage
+from harness.cell.manifests import CellPlan
 from harness.cell.place import POD_NAME, POD_NAMESPACE, POD_UID, Place, place_of, selector_of
+from harness.machines.kubevirt.manifests import GoldenImage, machine
 from harness.model import PlannedMachine
 from harness.paths import project_dir
 
@@ -60,9 +60,9 @@ def test_a_selector_picks_an_attempt_or_machines_of_it() -> None:
 
 def test_a_prefix_is_in_every_name_and_in_no_hostname() -> None:
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}
-    plain = CellPlan("cells", {"vmatrix.dev/run": "r"}, 1e9, "ssh-ed25519 A", "cluster.local", None)
+    plain = CellPlan("cells", {"vmatrix.dev/run": "r"}, "ssh-ed25519 A", "cluster.local", None, expires_at=1e9)
     plan = replace(plain, prefix="c-r-1-", owner=owner, images="cells")
-    disk, secret, vm = manifests.machine(plan, MACHINE, IMAGE, directory=TEMPLATES)
+    disk, secret, vm = machine(plan, MACHINE, IMAGE, directory=TEMPLATES)
     assert [o["metadata"]["name"] for o in (disk, secret, vm)] == [
         "c-r-1-etcd-2",
         "c-r-1-etcd-2-cloud-init",

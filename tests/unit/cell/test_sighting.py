@@ -1,4 +1,4 @@
-"""Launchers and machines: which address counts, what a container died of, and what became of a machine in mid-run."""
+"""What became of a machine in mid-run."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any, cast
 
 import pytest
 
-from harness.cell.launchers import died_of, useless, waits_for
 from harness.cell.place import Place
-from harness.cell.sighting import Sighting, changes
+from harness.cell.sighting import changes
 from harness.kube.client import Cluster, Listing
 from harness.kube.resources import VMI, Resource
+from harness.machines.kubevirt.sighting import Sighting
 
 Json = dict[str, Any]
 SEEN = (Sighting("w-0", "vmi-1", "pod-1", "node-a", "10.1.0.5"),)
@@ -76,25 +76,3 @@ def test_what_became_of_a_machine(vmis: list[Json], pods: list[Json], told: str)
 
 def test_machines_that_are_not_asked_about_may_be_gone() -> None:
     assert changes(cast(Cluster, Api([], [])), Place("ns"), SEEN, set()) == []
-
-
-@pytest.mark.parametrize(
-    ("address", "why"),
-    [
-        ("10.233.4.5", ""),
-        ("fd00::5", ""),
-        ("169.254.3.4", "link-local"),
-        ("10.0.2.2", "masquerade"),
-        ("127.0.0.1", "not an address"),
-    ],
-)
-def test_addresses_that_nobody_reaches(address: str, why: str) -> None:
-    assert (why in useless(address)) if why else useless(address) == ""
-
-
-def test_what_containers_wait_for_and_died_of() -> None:
-    waiting = {"containerStatuses": [{"state": {"waiting": {"reason": "ErrImagePull", "message": "no such host"}}}]}
-    assert waits_for({"status": waiting}) == "ErrImagePull: no such host"
-    assert died_of({"status": ended("Error", 1, "panic: x\n")}) == "Error (exit code 1): panic: x"
-    assert died_of({"status": ended("Completed", 0)}) == ""
-    assert (waits_for(None), died_of(None)) == ("", "")

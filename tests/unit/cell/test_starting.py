@@ -7,16 +7,14 @@ from typing import Any, cast
 
 import pytest
 
-from harness.cell.place import Place
-from harness.cell.site import Site
-from harness.cell.starting import Start, Watchpoint, refuse_hopeless
+from harness.cell.starting import Watchpoint, refuse_hopeless
 from harness.errors import Blame, InfraError
-from harness.kube.client import Listing
+from harness.kube.client import Cluster, Listing
 from harness.kube.resources import Resource
-from harness.model import PlannedMachine
+from harness.machines.kubevirt.starting import Start
+from harness.spec.models import Timeouts
 
 Json = dict[str, Any]
-MACHINE = PlannedMachine("m-0", ("node",), 1, 512, 10, "none")
 
 
 class Api:
@@ -46,10 +44,9 @@ def told(phase: str, *, code: int = 0, deleted: bool = False, **status: Any) -> 
     going = {"deletionTimestamp": "2026-11-22T10:00:00Z"} if deleted else {}
     vmi = {"metadata": {"name": "m-0", "uid": "u", **going}, "status": {"phase": phase, **status}}
     timeouts = SimpleNamespace(unschedulable=60.0, machine_phase=60.0)
-    site = cast(Site, SimpleNamespace(cluster=Api(pod), timeouts=timeouts))
-    start = Start(site, Place("ns"), MACHINE, {"printableStatus": "Stopped", "created": True}, vmi)
+    start = Start(cast(Cluster, Api(pod)), "ns", "m-0", 512, {"printableStatus": "Stopped", "created": True}, vmi)
     with pytest.raises(InfraError, match="machine ns/m-0 does not stay up: ") as refused:
-        refuse_hopeless(start, Watchpoint(), Watchpoint())
+        refuse_hopeless(start, cast(Timeouts, timeouts), Watchpoint(), Watchpoint())
     assert refused.value.blame is Blame.INFRA
     return refused.value.summary.partition("does not stay up: ")[2]
 

@@ -9,6 +9,7 @@ from harness.cell.labels import cell_labels, namespace_name
 from harness.embedded.vm.instance import instance_of
 from harness.embedded.vmi.launcher import launcher_pod
 from harness.infra.cluster.nodes import quantity
+from harness.machines.kubevirt.manifests import GoldenImage, machine
 from harness.model import Cell, PlannedMachine
 from harness.paths import project_dir
 from harness.plan import make_cell
@@ -18,7 +19,7 @@ from harness.schedule.demand import Rules, demand_of, pod_of
 from harness.spec import Spec, load_spec
 
 TEMPLATES = project_dir() / "vm-templates"
-IMAGE = manifests.GoldenImage("debian-13-abc", "http://m/images/x.qcow2", "sha256:" + "a" * 64, "10Gi", "debian")
+IMAGE = GoldenImage("debian-13-abc", "http://m/images/x.qcow2", "sha256:" + "a" * 64, "10Gi", "debian")
 SPEC = load_spec(project_dir() / "matrix")
 MOST_TOO_MUCH_MIB = 16  # per machine
 
@@ -30,7 +31,9 @@ def cell_of(spec: Spec, topology: str) -> Cell:
 
 def plan(cell: Cell) -> manifests.CellPlan:
     labels = cell_labels(run="abc123", cell=cell.id, attempt=1, expires_at=1e9, environment={})
-    return manifests.CellPlan(namespace_name("abc123", cell.id, 1), labels, 1e9, "ssh-ed25519 A", "cluster.local", None)
+    return manifests.CellPlan(
+        namespace_name("abc123", cell.id, 1), labels, "ssh-ed25519 A", "cluster.local", None, expires_at=1e9
+    )
 
 
 @pytest.mark.parametrize("topology", sorted(SPEC.topologies))
@@ -38,8 +41,8 @@ def test_launcher_pods_ask_for_no_more_than_expected_and_hardly_less(topology: s
     cell = cell_of(SPEC, topology)
     expected = demand_of(cell)
     assert expected.machines == len(cell.machines) > 0
-    for machine, room in zip(cell.machines, expected.pods, strict=True):
-        vm = manifests.machine(plan(cell), machine, IMAGE, directory=TEMPLATES)[-1]
+    for planned, room in zip(cell.machines, expected.pods, strict=True):
+        vm = machine(plan(cell), planned, IMAGE, directory=TEMPLATES)[-1]
         vm["metadata"].update(uid="0c0ffee0-0000-4000-8000-000000000001", generation=1)
         vmi = instance_of(vm)
         vmi["metadata"]["uid"] = "0c0ffee0-0000-4000-8000-000000000002"

@@ -25,12 +25,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from harness.cell.disk_trouble import TOO_SMALL, import_failure
-from harness.cell.launchers import died_of
 from harness.errors import VmatrixError
 from harness.infra.cluster.nodes import quantity
 from harness.kube.client import ApiFailure, Cluster, Json, event_time
 from harness.kube.resources import EVENT, POD
+from harness.machines.kubevirt.disk_trouble import TOO_SMALL, import_failure
+from harness.machines.kubevirt.launchers import died_of
 
 FAILED = "ErrImportFailed"
 REPLACED = re.compile(

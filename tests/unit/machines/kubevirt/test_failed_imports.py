@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from harness.cell.failed_imports import failed_import
 from harness.errors import BadImage, Blame, InfraError, InfraRetriable, VmatrixError
 from harness.kube.client import ApiFailure
+from harness.machines.kubevirt.failed_imports import failed_import
 from tests.unit.cell.disk_cluster import DiskCluster, event, importer, volume
 
 TOO_SMALL = "DataVolume too small to contain image"

@@ -1,0 +1,181 @@
+"""A machine that is starting, as it is seen once: what speaks against it, whose fault that is and what to do.
+
+The values of `printableStatus` are words of the moment; most of them come right by themselves. Whoever waits gives each
+its time, and says how long it has lasted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from harness.errors import InfraError, InfraRetriable, VmatrixError
+from harness.kube.client import Cluster, Json
+from harness.kube.resources import DATA_VOLUME, VM, VMI
+from harness.machines.kubevirt import launchers
+from harness.machines.kubevirt.disks import hopeless
+from harness.machines.kubevirt.failed_imports import failed_import
+from harness.machines.kubevirt.launchers import launcher_pod
+
+PULL_ERRORS = frozenset({"ErrImagePull", "ImagePullBackOff"})
+MOST_START_FAILURES = 2
+# What the scheduler says -> what to do about it; the first that fits.
+NO_ROOM_HINTS = (
+    ("devices.kubevirt.io/kvm", "no node has KVM: set useEmulation in KubeVirt's configuration, or add such a node"),
+    ("devices.kubevirt.io/", "no node has this device: is virt-handler running on the nodes?"),
+    (
+        "node affinity",
+        "no node offers what the machine requests, such as a CPU model: see `vmatrix doctor`",
+    ),
+    ("taint", "the nodes are tainted: are they ready, and meant for machines?"),
+)
+PULL_HINT = (
+    "the nodes must reach KubeVirt's images, or a mirror of them; if the container says `no such file`, see the "
+    "feature gate ImageVolume (on by default in KubeVirt 1.9, broken on Kubernetes before 1.35)"
+)
+OOM_HINT = (
+    "leave the machine's resources.limits unset, or give it more domain.memory.reservedOverhead; its node may also "
+    "have too little memory for all"
+)
+
+
+@dataclass(frozen=True)
+class Start:
+    """A machine that is starting, as it was seen just now.
+
+    own: the name of its objects.  memory_mib: what it asks for.
+    status: its VM's.  vmi: its instance, None while there is none.
+    """
+
+    cluster: Cluster
+    namespace: str
+    own: str
+    memory_mib: int
+    status: Json
+    vmi: Json | None
+
+    @property
+    def name(self) -> str:
+        """Return the machine's name for a person: namespace and name."""
+        return f"{self.namespace}/{self.own}"
+
+    @property
+    def word(self) -> str:
+        """Return the VM's printable status."""
+        return str(self.status.get("printableStatus", ""))
+
+    @property
+    def phase(self) -> str:
+        """Return the VMI's phase, "" without one."""
+        return str(((self.vmi or {}).get("status") or {}).get("phase") or "")
+
+    def pod(self) -> Json | None:
+        """Return the launcher pod."""
+        return launcher_pod(self.cluster, self.namespace, self.vmi) if self.vmi is not None else None
+
+    def describe(self) -> str:
+        """Return conditions and last events."""
+        return describe_machine(self.cluster, self.namespace, self.own)
+
+
+def held_up(start: Start, lasted: str = "") -> VmatrixError | None:
+    """Return what keeps a machine from starting, None where nothing is said against it; it may come right by itself.
+
+    Args:
+        lasted: how long it has been so, such as ` for 60 s`.
+    """
+    if start.word == "ErrorUnschedulable":
+        said = unschedulable_reason(start)
+        hint = _no_room_hint(start.memory_mib, said)
+        return InfraRetriable(f"no room for machine {start.name}{lasted}: {said}", hint=hint)
+    if start.word == "ErrorPvcNotFound":
+        return InfraError(
+            f"the disk of machine {start.name} does not exist",
+            hint="was its claim deleted by hand, or by a quota's or a reaper's schedule?",
+            detail=start.describe(),
+        )
+    if start.word in PULL_ERRORS:
+        why = launchers.waits_for(start.pod()) or start.word
+        summary = f"the launcher of machine {start.name} has not started{lasted}: {why}"
+        return InfraError(summary, hint=PULL_HINT, detail=start.describe())
+    if why := _sync_failure(start):
+        return InfraRetriable(
+            f"machine {start.name} has not started{lasted}: {why}",
+            hint="the infra cluster's own logs say more: virt-handler's on the machine's node, and its launcher's",
+            detail=start.describe(),
+        )
+    return None
+
+
+def _no_room_hint(memory_mib: int, said: str) -> str:
+    fits = (hint for part, hint in NO_ROOM_HINTS if part in said)
+    usual = f"it needs {memory_mib} MiB; free memory on the infra cluster or choose a smaller topology"
+    return next(fits, usual)
+
+
+def ended(start: Start) -> InfraError | None:
+    """Return why a machine has died, or died several times; None for one that lives."""
+    failures = int((start.status.get("startFailure") or {}).get("consecutiveFailCount") or 0)
+    down = start.word == "CrashLoopBackOff" or (start.word == "Stopped" and bool(start.status.get("created")))
+    if not down and failures < MOST_START_FAILURES:
+        return None
+    why = ended_by(start)
+    hint = OOM_HINT if launchers.OOM_KILLED in why else "its launcher's and its console's logs are collected"
+    times = f" (failed to start {failures} times)" if failures else ""
+    return InfraError(f"machine {start.name} does not stay up{times}: {why}", hint=hint, detail=start.describe())
+
+
+def ended_by(start: Start) -> str:
+    """Return why a machine is down: its launcher's last words, or what its instance shows."""
+    vmi = start.vmi or {}
+    if died := launchers.died_of(start.pod()):
+        return died
+    if (vmi.get("metadata") or {}).get("deletionTimestamp"):
+        return "its instance is being deleted: by a drain of its node, a reaper or a person"
+    if start.phase == launchers.SUCCEEDED:
+        return launchers.SHUT_DOWN
+    return str((vmi.get("status") or {}).get("reason") or start.word)
+
+
+def _sync_failure(start: Start) -> str:
+    """Return why a machine that should be starting is not, "" when its VMI reports no failure."""
+    if start.word != "Starting":
+        return ""
+    failed = (c for c in conditions(start.vmi) if c["type"] == "Synchronized" and c["status"] == "False")
+    return next((str(c.get("message") or c.get("reason")) for c in failed), "")
+
+
+def disk_failure(start: Start) -> VmatrixError | None:
+    """Return why a machine's disk can never come right; None for an import that still retries."""
+    volume = start.cluster.get(DATA_VOLUME, start.own, start.namespace)
+    if volume is None or not hopeless(volume):
+        return None
+    detail = "\n".join(start.cluster.events_of(start.namespace, start.own))
+    what = f"the disk of machine {start.name} cannot be made"
+    return failed_import(start.cluster, what, volume, namespace=start.namespace, detail=detail)
+
+
+def unschedulable_reason(start: Start) -> str:
+    """Return what the scheduler says about a launcher pod; the VMI's copy of it may be stale."""
+    refused = (c for c in conditions(start.pod()) if c["type"] == "PodScheduled" and c["status"] == "False")
+    return next((str(c.get("message", "")) for c in refused), "the scheduler gave no reason")
+
+
+def conditions(obj: Json | None) -> Iterable[Json]:
+    """Return an object's conditions, none for no object."""
+    found: Iterable[Json] = ((obj or {}).get("status") or {}).get("conditions") or []
+    return found
+
+
+def describe_machine(cluster: Cluster, namespace: str, name: str) -> str:
+    """Return a machine's conditions, phases and last events, for a person."""
+    lines = []
+    for resource in (VM, VMI):
+        found = cluster.get(resource, name, namespace)
+        lines += [
+            f"{resource.kind} {c['type']}={c['status']} {c.get('reason', '')} {c.get('message', '')}".rstrip()
+            for c in conditions(found)
+        ]
+        entered = ((found or {}).get("status") or {}).get("phaseTransitionTimestamps") or []
+        lines += [f"{resource.kind} {t['phase']} since {t['phaseTransitionTimestamp']}" for t in entered]
+    return "\n".join([*lines, *cluster.events_of(namespace, name)[-10:]])
