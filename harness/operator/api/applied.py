@@ -29,6 +29,15 @@ class AppliedHost(StatusModel):
     made: bool = Field(default=False, description="Whether the operator made the machine.")
 
 
+class UnsettledState(StatusModel):
+    """What operations that did not succeed may have done half, since the last one that put it right."""
+
+    parts: Words = Field(default=(), description="Parts of the cluster that may differ from what was applied.")
+    hosts: tuple[AppliedHost, ...] = Field(default=(), description="Machines that may have joined half.")
+    leaving: Words = Field(default=(), description="Machines that may have left half.")
+    why: Line = Field(default="", description="The last of these operations.")
+
+
 class AppliedState(StatusModel):
     """What was last applied with success."""
 

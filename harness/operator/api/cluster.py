@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from harness.kube.kinds.models import ObjectModel, StatusModel
-from harness.operator.api.applied import AppliedState, Digest, Words
+from harness.operator.api.applied import AppliedState, Digest, UnsettledState, Words
 from harness.operator.api.base import Line, ObjectName
 from harness.operator.api.snapshots import Moment, OperationSnapshot, TakenSnapshot
 
@@ -66,10 +66,18 @@ class PastOperation(StatusModel):
     hint: str | None = Field(default=None, description="What to do.")
     started: Moment = Field(default=None, description="When it began.")
     ended: Moment = Field(default=None, description="When it ended.")
-    untouched: bool = Field(default=False, description="Its executor was never started: no machine was touched.")
+    untouched: bool = Field(default=False, description="No machine was touched: it was never started, or only checked.")
     log: str | None = Field(default=None, description="ConfigMap that keeps its log.")
     digest: Digest | None = Field(default=None, description="Digest of what was applied.")
     backup: ObjectName | None = Field(default=None, description="EtcdBackup that it took or restored.")
+
+
+class PendingApproval(StatusModel):
+    """The operation that waits for an approval."""
+
+    sequence: int = Field(description="The number to approve; it is another one if something else is to be done.")
+    operation: str = Field(description="Name of the operation.")
+    digest: Digest = Field(default="", description="Digest of what would be applied.")
 
 
 class DeclaredClusterStatus(StatusModel):
@@ -79,6 +87,8 @@ class DeclaredClusterStatus(StatusModel):
     sequence: int = Field(default=0, description="Number of the last operation.")
     operation: CurrentOperation | None = Field(default=None, description="The operation that an executor runs now.")
     applied: AppliedState | None = Field(default=None, description="What was last applied with success.")
+    unsettled: UnsettledState | None = Field(default=None, description="What may be done half.")
+    approval: PendingApproval | None = Field(default=None, description="The operation that waits for an approval.")
     history: tuple[PastOperation, ...] = Field(
         default=(), max_length=HISTORY_LENGTH, description="The last 20 operations, the latest first."
     )

@@ -5,41 +5,33 @@ from __future__ import annotations
 from dataclasses import replace
 
 from harness.operator.api.resources import RETRY_ANNOTATION
-from harness.operator.api.snapshots import SnapshotPlace
-from harness.operator.decide.backups import SeenBackup, backup_due, digest_with
-from harness.operator.decide.changes import Due
-from harness.operator.decide.desired import Desired
-from harness.operator.decide.observed import Observed
+from harness.operator.decide.backups import SeenBackup, backup_due
+from harness.operator.decide.due import Due, Situation, step
+from harness.operator.decide.duties import upgrade
 from harness.operator.decide.waits import Wait, WaitReason
 
 BACKUP = "backup"  # the operation
 
 
-def before_upgrade(desired: Desired, observed: Observed) -> Due | None:
+def before_upgrade(found: Situation) -> Due | None:
     """Return the backup that an upgrade has to wait for; None where none is asked for, or it is taken."""
-    if not desired.spec.etcd.backup.before_disruption:
+    if not found.desired.spec.etcd.backup.before_disruption or upgrade(found) is None:
         return None
-    found = _before(desired, observed)
-    return None if found is not None and found.state == "verified" else Due("an upgrade follows", ())
+    own = _before(found)
+    return None if own is not None and own.state == "verified" else _due(found, "an upgrade follows", own)
 
 
-def asked_for(desired: Desired, observed: Observed) -> Due | None:
+def asked_for(found: Situation) -> Due | None:
     """Return the backup that somebody asks for, if it can be taken."""
-    found = backup_due(observed.backups)
-    return Due(f"EtcdBackup {found.name}", ()) if found is not None else None
+    asked = backup_due(found.observed.backups)
+    return _due(found, f"EtcdBackup {asked.name}", asked) if asked is not None else None
 
 
-def backup_of(desired: Desired, observed: Observed) -> SeenBackup | None:
-    """Return the EtcdBackup that an operation `backup` takes now."""
-    own = _before(desired, observed)
-    return own if own is not None and own.state == "due" else backup_due(observed.backups)
-
-
-def not_made_yet(desired: Desired, observed: Observed) -> Wait | None:
+def not_made_yet(found: Situation) -> Wait | None:
     """Wait for the EtcdBackup: the controller of backups makes the one before an upgrade, and says what it lacks."""
-    if backup_of(desired, observed) is not None:
+    own = _before(found)
+    if own is not None and own.state == "due":
         return None
-    own = _before(desired, observed)
     if own is not None and own.state == "failed":
         remedy = f"give annotation {RETRY_ANNOTATION} another value, or set spec.etcd.backup.beforeDisruption to false"
         return Wait(WaitReason.FAILED, f"the backup before the upgrade failed ({own.name}): {own.said}; {remedy}")
@@ -47,10 +39,12 @@ def not_made_yet(desired: Desired, observed: Observed) -> Wait | None:
     return Wait(WaitReason.BACKUP_FIRST, f"a backup comes before the upgrade; {said}")
 
 
-def with_backup(desired: Desired, place: SnapshotPlace | None) -> Desired:
-    """Return a wish whose digest is that of one backup, too: its failure is no other one's."""
-    return desired if place is None else replace(desired, digest=digest_with(desired.digest, place))
+def _due(found: Situation, why: str, backup: SeenBackup | None) -> Due:
+    due = replace(step(found, why, ()), applies=found.applied)
+    if backup is None or backup.state != "due":
+        return due
+    return replace(due, snapshot=backup.snapshot(), more={"backup": backup.uid})
 
 
-def _before(desired: Desired, observed: Observed) -> SeenBackup | None:
-    return next((one for one in observed.backups if one.before == desired.digest), None)
+def _before(found: Situation) -> SeenBackup | None:
+    return next((one for one in found.observed.backups if one.before == found.desired.digest), None)

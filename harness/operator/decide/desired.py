@@ -25,7 +25,9 @@ class Desired:
 
     wish: the object, with all defaults.  hosts: the claimed machines, in the inventory's order.
     variables: of the playbooks, but for those that only the executor knows (`variables.OF_THE_EXECUTOR`).
-    digests: of each part of the cluster.  digest: of all that an operation is given; a failure is remembered by it.
+    digests: of each part of the cluster.  digest: of the whole wish.
+    inputs: what every operation is given besides its variables and machines.
+    scale_in: Machines in the order in which sets give them up.  releases: the table.
     refused: what is wrong with the object; nothing is deployed while there is anything.
     """
 
@@ -34,6 +36,9 @@ class Desired:
     variables: Mapping[str, Any]
     digests: Mapping[str, str]
     digest: str
+    inputs: Mapping[str, Any]
+    scale_in: tuple[str, ...]
+    releases: KnownReleases
     refused: tuple[str, ...] = ()
 
     @property
@@ -68,18 +73,25 @@ def desired(
     hosts = hosts_of(cd, machines)
     inventory = [{"name": host.name, "address": host.address} for host in hosts]
     variables = variables_of(cd, versions_of(cd, releases, applied), inventory)
-    parts: dict[str, Any] = {part: in_part(variables, part) for part in PARTS}
-    parts["machines"] = [(host.name, host.address, host.groups) for host in hosts]
-    inputs = {  # all that decides how an operation ends, as far as the objects tell, and what asks for it again
-        "variables": variables,
-        "hosts": [{**asdict(host), "key": host.key.model_dump()} for host in hosts],
+    inputs = {  # with variables and machines all that decides how an operation ends, and what asks for it again
         "image": cd.spec.playbooks.image,
         "access": cd.spec.access,
         "deadline": cd.spec.jobs.deadline_seconds,
         "retry": cd.metadata.annotations.get(RETRY_ANNOTATION),
     }
-    digests = {part: digest_of(content) for part, content in parts.items()}
-    return Desired(cd, hosts, variables, digests, digest_of(inputs), tuple(refused))
+    whole = digest_of({**inputs, "variables": variables, "hosts": plain_hosts(hosts)})
+    order = tuple(host.machine for host in reversed(hosts))
+    return Desired(cd, hosts, variables, digests_of(variables), whole, inputs, order, releases, tuple(refused))
+
+
+def digests_of(variables: Mapping[str, Any]) -> dict[str, str]:
+    """Return the digest of each part of a cluster."""
+    return {part: digest_of(in_part(variables, part)) for part in PARTS}
+
+
+def plain_hosts(hosts: Iterable[Host]) -> list[dict[str, Any]]:
+    """Return hosts as plain data."""
+    return [{**asdict(host), "key": host.key.model_dump()} for host in hosts]
 
 
 def digest_of(content: Any) -> str:

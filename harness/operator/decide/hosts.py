@@ -43,13 +43,18 @@ def remembered_host(host: AppliedHost) -> Host:
 
 
 def hosts_of(cd: ClusterDeployment, machines: Iterable[DeclaredMachine]) -> tuple[Host, ...]:
-    """Return the machines that a cluster has claimed: control planes first, then as its sets are, then by name."""
+    """Return the machines that a cluster has claimed, in the inventory's order."""
     groups = {one.name: groups_of(one, cd.spec.machine_sets) for one in cd.spec.machine_sets}
     mine = (_host(machine, groups) for machine in machines if _claimed_by(cd, machine))
-    places = {name: number for number, name in enumerate(groups)}
+    return in_order(mine, cd.spec.machine_sets)
+
+
+def in_order(hosts: Iterable[Host], sets: Iterable[WantedSet]) -> tuple[Host, ...]:
+    """Return hosts in the inventory's order: control planes first, then as the sets are, then by name."""
+    places = {one.name: number for number, one in enumerate(sets)}
     return tuple(
         sorted(
-            mine,
+            hosts,
             key=lambda host: (
                 GROUPS[CONTROL_PLANE] not in host.groups,
                 places.get(host.set_name, len(places)),

@@ -7,15 +7,22 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from harness.kube.objects import stamp
-from harness.operator.api.applied import AppliedState
-from harness.operator.api.cluster import HISTORY_LENGTH, CurrentOperation, DeclaredCluster, PastOperation
-from harness.operator.api.conditions import INFRASTRUCTURE_READY, REACHABLE, SETTINGS_AS_APPLIED
+from harness.operator.api.applied import AppliedState, UnsettledState
+from harness.operator.api.cluster import (
+    HISTORY_LENGTH,
+    CurrentOperation,
+    DeclaredCluster,
+    PastOperation,
+    PendingApproval,
+)
+from harness.operator.api.conditions import ANSWERING, INFRASTRUCTURE_READY, REACHABLE, SETTINGS_AS_APPLIED
 from harness.operator.api.etcdbackup import EtcdBackup
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import LEAVING, REPLACE_ANNOTATION
 from harness.operator.decide.backups import SeenBackup, seen_backups
+from harness.operator.decide.unsettled import LEAVE, SETTLES, unsettled_after
 
-SUCCEEDED, FAILED, INTERRUPTED = "succeeded", "failed", "interrupted"
+SUCCEEDED, FAILED, INTERRUPTED, CANCELLED = "succeeded", "failed", "interrupted", "cancelled"
 RESET = "reset"  # the operation after which nothing is deployed any more
 
 
@@ -30,7 +37,9 @@ class Observed:
     trouble: why it cannot be used now.
     lost: how the infrastructure knows that it is gone.  replace: why another one is to take its place.
     changed: what was changed on it since the last operation.
-    deleted: Machines that are being deleted.  expires: the first certificate that an operation can renew.
+    deleted: Machines that are being deleted.  silent: deployed ones that do not answer.
+    expires: of the first certificate that an operation can renew.
+    unsettled: what may be done half.  approval: what waits for an approval, and under which number.
     """
 
     now: datetime
@@ -43,8 +52,11 @@ class Observed:
     replace: Mapping[str, str] = field(default_factory=dict)
     changed: Mapping[str, str] = field(default_factory=dict)
     deleted: frozenset[str] = frozenset()
+    silent: frozenset[str] = frozenset()
     expires: datetime | None = None
     backups: tuple[SeenBackup, ...] = ()
+    unsettled: UnsettledState | None = None
+    approval: PendingApproval | None = None
 
     @property
     def touched(self) -> bool:
@@ -73,13 +85,22 @@ def observed(
         lost=_said(found, lambda machine: _condition(machine, INFRASTRUCTURE_READY, "Lost")),
         replace=_said(found, lambda machine: machine.metadata.annotations.get(REPLACE_ANNOTATION, "")),
         changed=_said(found, lambda machine: _condition(machine, SETTINGS_AS_APPLIED, "Changed")),
+        silent=frozenset(_said(found, lambda machine: _condition(machine, ANSWERING))),
         deleted=frozenset(one.metadata.name for one in found if one.metadata.deletion_timestamp is not None),
     )
     if cluster is None:
         return seen
     of = cluster.status
-    seen = replace(seen, backups=seen_backups(cluster, backups))
-    return replace(seen, sequence=of.sequence, running=of.operation, applied=of.applied, history=of.history)
+    return replace(
+        seen,
+        sequence=of.sequence,
+        running=of.operation,
+        applied=of.applied,
+        history=of.history,
+        unsettled=of.unsettled,
+        approval=of.approval,
+        backups=seen_backups(cluster, backups),
+    )
 
 
 def trouble_of(machine: DeclaredMachine) -> str:
@@ -97,16 +118,16 @@ def _said(machines: Iterable[DeclaredMachine], of: Callable[[DeclaredMachine], s
     return {machine.metadata.name: said for machine in machines if (said := of(machine))}
 
 
-def _condition(machine: DeclaredMachine, kind: str, reason: str) -> str:
-    """Return the message of a condition that is False for a reason, "" where it is not."""
-    found = next((c for c in machine.status.conditions if (c.type, c.reason) == (kind, reason)), None)
-    return found.message or reason if found is not None and found.status == "False" else ""
+def _condition(machine: DeclaredMachine, kind: str, reason: str | None = None) -> str:
+    """Return the message of a condition that is False, for a reason or any; "" where it is not."""
+    found = next((c for c in machine.status.conditions if c.type == kind and reason in (None, c.reason)), None)
+    return found.message or found.reason if found is not None and found.status == "False" else ""
 
 
 def begun(observed: Observed, operation: CurrentOperation) -> Observed:
     """Return what is observed once an operation has begun."""
     running = operation.model_copy(update={"started": stamp(observed.now)})
-    return replace(observed, sequence=operation.sequence, running=running)
+    return replace(observed, sequence=max(observed.sequence, operation.sequence), running=running)
 
 
 def ended(observed: Observed, outcome: str = SUCCEEDED, blame: str | None = None) -> Observed:
@@ -116,8 +137,28 @@ def ended(observed: Observed, outcome: str = SUCCEEDED, blame: str | None = None
         return observed
     moment = stamp(observed.now)
     past = PastOperation(**current.model_dump(), outcome=outcome, blame=blame, ended=moment)
-    applied = current.applies if outcome == SUCCEEDED else observed.applied
     taken = current.snapshot.uid if outcome == SUCCEEDED and current.snapshot is not None else None
-    backups = tuple(replace(one, state="verified") if one.uid == taken else one for one in observed.backups)
-    history = (past, *observed.history)[:HISTORY_LENGTH]
-    return replace(observed, running=None, applied=applied, history=history, backups=backups)
+    after = replace(
+        observed,
+        running=None,
+        history=(past, *observed.history)[:HISTORY_LENGTH],
+        unsettled=unsettled_after(observed.unsettled, observed.applied, current, outcome),
+        backups=tuple(replace(one, state="verified") if one.uid == taken else one for one in observed.backups),
+    )
+    if outcome != SUCCEEDED:
+        return after
+    gone = frozenset(current.machines) if current.operation in LEAVE else frozenset()
+    pending = observed.approval
+    return replace(
+        after,
+        applied=applied_after(observed.applied, current),
+        approval=None if pending is not None and pending.digest == current.digest else pending,
+        changed={} if SETTLES.get(current.operation) else observed.changed,
+        expires=None if current.operation == "certificates" else observed.expires,
+        replace={name: why for name, why in observed.replace.items() if name not in gone},
+    )
+
+
+def applied_after(applied: AppliedState | None, operation: CurrentOperation) -> AppliedState | None:
+    """Return what is applied after an operation succeeded; one that applies nothing of its own leaves what was."""
+    return None if operation.operation == RESET else operation.applies or applied

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 
-from harness.operator.api.applied import AppliedState
 from harness.operator.api.cluster import CurrentOperation, PlannedStep
-from harness.operator.decide.backup_first import BACKUP, asked_for, backup_of, before_upgrade, not_made_yet, with_backup
-from harness.operator.decide.changes import Due, differing, joining, leaving, settings
+from harness.operator.decide import backup_first, duties
+from harness.operator.decide.approvals import number_of, unapproved
+from harness.operator.decide.backup_first import BACKUP
 from harness.operator.decide.desired import Desired
-from harness.operator.decide.hosts import applied_host
-from harness.operator.decide.observed import RESET, Observed, ended
-from harness.operator.decide.retries import held_back, last_failure
-from harness.operator.decide.waits import Hold, Wait, WaitReason, machines_missing, not_accepted, paused, running
+from harness.operator.decide.due import Due, DueOf, Situation
+from harness.operator.decide.observed import RESET, Observed, begun, ended
+from harness.operator.decide.retries import done, held_back, last_failure
+from harness.operator.decide.situation_waits import joining_missing, machines_missing, restorable, unsettled
+from harness.operator.decide.waits import Hold, Wait, not_accepted, paused, running
 
 HOLDS: tuple[Hold, ...] = (paused, running, not_accepted)
-UNSUPPORTED = "this operator deploys and resets, it does not change a cluster yet: put these fields back"
+LongHold = Callable[[Situation], Wait | None]
+LONGEST_PLAN = 20  # rows of status.plan; a plan is longer only with that many machines to remove one by one
 
 
 @dataclass(frozen=True)
@@ -25,17 +26,16 @@ class Duty:
     """One kind of operation.
 
     operation: its name.  entry: the playbook.  disruptive: running machines restart or leave.
-    change: what there is to do for a cluster that stays, if anything.
-    holds: what it waits for, besides what all operations wait for.
-    supported: this operator carries it out; otherwise it only says what would have to be done.
+    due: what there is to do, if anything.  holds: what it waits for, besides what all operations wait for.
+    alongside: it may begin while those before it wait.
     """
 
     operation: str
     entry: str
     disruptive: bool
-    change: Callable[[Desired, AppliedState], Due | None] = lambda desired, applied: None
-    holds: tuple[Hold, ...] = ()
-    supported: bool = True
+    due: DueOf
+    holds: tuple[LongHold, ...] = ()
+    alongside: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,19 +44,21 @@ class Nothing:
 
 
 Verdict = CurrentOperation | Wait | Nothing
-RESETS = Duty(RESET, "reset.yml", True)
-DEPLOYS = Duty("deploy", "cluster.yml", False, holds=(machines_missing,))
-BACKS_UP = Duty(BACKUP, "backup.yml", False, holds=(not_made_yet,))
-DUTIES = (  # in the order in which they are done
-    RESETS,
-    DEPLOYS,
-    Duty("remove-node", "remove-node.yml", True, leaving, supported=False),
-    Duty("upgrade", "upgrade.yml", True, partial(differing, part="version"), supported=False),
-    Duty("scale", "scale.yml", False, joining, supported=False),
-    Duty("reconfigure", "reconfigure.yml", True, settings, supported=False),
-    Duty("addons", "addons.yml", False, partial(differing, part="addons"), supported=False),
-    BACKS_UP,
+DUTIES = (  # in the order in which they are done; the first two are all there is without a cluster
+    Duty(RESET, "reset.yml", True, duties.reset),
+    Duty("deploy", "cluster.yml", False, duties.deploy, holds=(machines_missing,)),
+    Duty("recover", "recover.yml", True, duties.recover, holds=(restorable,)),
+    Duty("remove-node", "remove-node.yml", True, duties.remove_node),
+    Duty("certificates", "certificates.yml", True, duties.renew, holds=(unsettled,), alongside=True),
+    Duty(BACKUP, "backup.yml", False, backup_first.before_upgrade, holds=(backup_first.not_made_yet,)),
+    Duty("upgrade", "upgrade.yml", True, duties.upgrade),
+    Duty("reconfigure", "reconfigure.yml", True, duties.reconfigure),
+    Duty("scale", "scale.yml", False, duties.scale, holds=(joining_missing,)),
+    Duty("remove-node", "remove-node.yml", True, duties.remove_later),
+    Duty("addons", "addons.yml", False, duties.addons, holds=(unsettled,), alongside=True),
+    Duty(BACKUP, "backup.yml", False, backup_first.asked_for, alongside=True),
 )
+WITHOUT_A_CLUSTER = DUTIES[:2]
 
 
 def next_operation(desired: Desired, observed: Observed) -> Verdict:
@@ -64,80 +66,80 @@ def next_operation(desired: Desired, observed: Observed) -> Verdict:
 
     The operation has no Job, image and start yet.
     """
-    if wait := _first(HOLDS, desired, observed):
-        return wait
-    due = list(_due(desired, observed))
-    if not due:
-        return Nothing()
-    duty, first = due[0]
-    if not duty.supported:
-        wanted = "; ".join(f"{duty.operation}: {one.why}" for duty, one in due)
-        return Wait(WaitReason.NOT_SUPPORTED_YET, f"{UNSUPPORTED}: {wanted}")
-    if held := _first(duty.holds, desired, observed):
-        return held
-    backup = backup_of(desired, observed) if duty is BACKS_UP else None
-    given = with_backup(desired, backup.snapshot() if backup is not None else None)
-    if held := held_back(duty.operation, given, observed):
-        return held
-    made = _operation(duty, first, given, observed)
-    return made if backup is None else made.model_copy(update={"snapshot": backup.snapshot()})
+    waits = next((wait for hold in HOLDS if (wait := hold(desired, observed)) is not None), None)
+    if waits is not None:
+        return waits
+    situation = Situation.of(desired, observed)
+    for duty, due in _due(situation):
+        if waits is not None and not duty.alongside:
+            continue
+        verdict = _verdict(duty, due, situation)
+        if isinstance(verdict, CurrentOperation):
+            return verdict
+        waits = waits or verdict
+    return waits or Nothing()
 
 
 def plan(desired: Desired, observed: Observed) -> tuple[PlannedStep, ...]:
     """Return all that is to do, in order, whatever it waits for; after the end of what runs now."""
     if not_accepted(desired, observed) is not None:
         return ()
-    return tuple(
-        PlannedStep(
-            operation=duty.operation,
-            why=due.why if duty.supported else f"{due.why} ({WaitReason.NOT_SUPPORTED_YET})",
-            disruptive=duty.disruptive,
-            machines=due.machines,
-        )
-        for duty, due in _due(desired, ended(observed))
-    )
+    steps: list[PlannedStep] = []
+    world = replace(ended(observed), history=())
+    while len(steps) < LONGEST_PLAN:
+        duty, due = next(_due(Situation.of(desired, world)), (None, None))
+        if duty is None or due is None:
+            break
+        step = PlannedStep(operation=duty.operation, why=due.why, disruptive=duty.disruptive, machines=due.machines)
+        steps.append(step)
+        if due.wait is not None or not due.hosts:
+            break
+        world = ended(begun(world, _operation(duty, due, desired, world)))
+    return tuple(steps)
 
 
-def _first(holds: tuple[Hold, ...], desired: Desired, observed: Observed) -> Wait | None:
-    return next((wait for hold in holds if (wait := hold(desired, observed)) is not None), None)
+def due_of(operation: CurrentOperation, desired: Desired, observed: Observed) -> tuple[Duty, Due] | None:
+    """Return what an operation that runs is about, if the same would be decided now; None where it would not."""
+    situation = Situation.of(desired, replace(observed, running=None))
+    found = ((duty, due) for duty, due in _due(situation) if duty.operation == operation.operation)
+    return next(((duty, due) for duty, due in found if due.digest(duty.operation, desired) == operation.digest), None)
 
 
-def _due(desired: Desired, observed: Observed) -> Iterator[tuple[Duty, Due]]:
+def _due(situation: Situation) -> Iterator[tuple[Duty, Due]]:
     """Yield what is to do, in order."""
-    applied = observed.applied
-    if desired.deleting:
-        if desired.spec.deletion.machines == "Reset" and observed.touched and desired.machines:
-            yield RESETS, Due("the ClusterDeployment is being deleted", desired.machines)
-    elif applied is None:
-        yield DEPLOYS, Due("there is no cluster yet", desired.machines)
-    else:
-        for duty in DUTIES:
-            due = asked_for(desired, observed) if duty is BACKS_UP else duty.change(desired, applied)
-            if due is None:
-                continue
-            if duty.operation == "upgrade" and (first := before_upgrade(desired, observed)) is not None:
-                yield BACKS_UP, first
+    desired, observed = situation.desired, situation.observed
+    bare = desired.deleting or observed.applied is None
+    for duty in (WITHOUT_A_CLUSTER if bare else DUTIES):
+        due = duty.due(situation) if duty.operation == RESET or not desired.deleting else None
+        if due is not None and not (due.once and done(duty.operation, due.digest(duty.operation, desired), observed)):
             yield duty, due
+
+
+def _verdict(duty: Duty, due: Due, situation: Situation) -> CurrentOperation | Wait:
+    """Return the operation that something due begins with, or what it waits for."""
+    desired, observed = situation.desired, situation.observed
+    if due.wait is not None:
+        return due.wait
+    held = next((wait for hold in duty.holds if (wait := hold(situation)) is not None), None)
+    operation = _operation(duty, due, desired, observed)
+    held = held or held_back(operation, desired, observed)
+    if held is None and duty.disruptive and duty.operation != RESET:
+        held = unapproved(operation, desired, observed)
+    return held or operation
 
 
 def _operation(duty: Duty, due: Due, desired: Desired, observed: Observed) -> CurrentOperation:
     """Return the operation, as the next attempt where it only repeats what just failed."""
-    failed = last_failure(duty.operation, desired, observed)
-    repeats = failed is not None and failed is observed.history[0] and failed.sequence == observed.sequence
-    applies = AppliedState(
-        digest=desired.digest,
-        version=desired.spec.version,
-        machines=desired.machines,
-        hosts=tuple(applied_host(host) for host in desired.hosts),
-        digests=dict(desired.digests),
-        variables=dict(desired.variables),
-    )
+    digest = due.digest(duty.operation, desired)
+    failed = last_failure(duty.operation, digest, observed)
+    repeats = failed is not None and failed is observed.history[0]
     return CurrentOperation(
         operation=duty.operation,
         why=due.why,
         machines=due.machines,
-        sequence=observed.sequence if repeats else observed.sequence + 1,
+        sequence=failed.sequence if failed is not None and repeats else number_of(digest, observed),
         attempt=failed.attempt + 1 if failed is not None else 1,
-        digest=desired.digest,
-        applies=None if duty is RESETS else observed.applied if duty is BACKS_UP else applies,
+        digest=digest,
+        snapshot=due.snapshot,
+        applies=due.applies,
     )

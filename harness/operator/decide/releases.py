@@ -7,6 +7,7 @@ unit test holds it to the matrix.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -46,11 +47,11 @@ class KnownReleases:
 
         Empty when the table knows no such way: back, or past a minor that it does not have.
         """
-        if _numbers(running) >= _numbers(wanted):
+        if numbers(running) >= numbers(wanted):
             return ()
-        major, minor = _numbers(running)[:2]
+        major, minor = numbers(running)[:2]
         way = [wanted]
-        while _numbers(way[0])[:2] > (major, minor + 1):
+        while numbers(way[0])[:2] > (major, minor + 1):
             if way[0] not in self.minors:
                 return ()
             way.insert(0, self.minors[way[0]])
@@ -97,5 +98,6 @@ def _versions(variables: Mapping[str, Any]) -> dict[str, str]:
     return {name: version for name, version in made.items() if name != KUBERNETES}
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
+def numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version, to compare by."""
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])

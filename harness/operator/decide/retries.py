@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from harness.errors import Blame
 from harness.kube.objects import parse_time
-from harness.operator.api.cluster import PastOperation
+from harness.operator.api.cluster import CurrentOperation, PastOperation
 from harness.operator.api.resources import RETRY_ANNOTATION
 from harness.operator.decide.desired import Desired
-from harness.operator.decide.observed import INTERRUPTED, RESET, SUCCEEDED, Observed
+from harness.operator.decide.observed import CANCELLED, INTERRUPTED, RESET, SUCCEEDED, Observed
 from harness.operator.decide.waits import Wait, WaitReason
 
 FIRST_SECONDS = 30  # policy: what restarts, such as an API server or an SSH server, is back by then
@@ -20,18 +20,25 @@ LONGEST_SECONDS = 600  # policy: a person who repairs something does not wait lo
 REMEDY = f"change the object, or give annotation {RETRY_ANNOTATION} another value, to try again"
 
 
-def last_failure(operation: str, desired: Desired, observed: Observed) -> PastOperation | None:
+def last_failure(operation: str, digest: str, observed: Observed) -> PastOperation | None:
     """Return the last end of an operation with these very inputs if it was a failure, None otherwise."""
-    same = (p for p in observed.history if (p.operation, p.digest) == (operation, desired.digest))
-    last = next(same, None)
+    last = next((p for p in observed.history if (p.operation, p.digest) == (operation, digest)), None)
     return last if last is not None and last.outcome != SUCCEEDED else None
 
 
-def held_back(operation: str, desired: Desired, observed: Observed) -> Wait | None:
+def done(operation: str, digest: str, observed: Observed) -> bool:
+    """Tell whether an operation with these very inputs has succeeded."""
+    same = (p for p in observed.history if (p.operation, p.digest) == (operation, digest))
+    return any(p.outcome == SUCCEEDED for p in same)
+
+
+def held_back(operation: CurrentOperation, desired: Desired, observed: Observed) -> Wait | None:
     """Return why an operation that failed with these very inputs does not begin again now; None if it may."""
-    last = last_failure(operation, desired, observed)
+    last = last_failure(operation.operation, operation.digest or "", observed)
     if last is None:
         return None
+    if last.outcome == CANCELLED:
+        return Wait(WaitReason.CANCELLED, f"{last.operation} {last.sequence} was cancelled; {REMEDY}")
     passing = last.blame == Blame.INFRA or last.outcome == INTERRUPTED
     if not passing or last.attempt > desired.spec.jobs.retries:
         return Wait(WaitReason.FAILED, _failed(last))
@@ -40,7 +47,7 @@ def held_back(operation: str, desired: Desired, observed: Observed) -> Wait | No
     left = min(wait - since, wait)  # a clock that was set back makes it no longer
     if left <= 0:
         return None
-    said = f"{operation} failed, {_cause(last)}; attempt {last.attempt + 1} of {desired.spec.jobs.retries + 1} follows"
+    said = f"{last.operation} failed, {_cause(last)}; attempt {last.attempt + 1} of {desired.spec.jobs.retries + 1} follows"
     return Wait(WaitReason.RETRY_LATER, said, left)
 
 

@@ -16,8 +16,8 @@ from harness.operator.api.rules import OPERATORS_OWN
 from harness.operator.decide.releases import KnownReleases, variable
 from harness.spec.merged import merged
 
-Part = Literal["version", "settings", "machines", "addons"]
-PARTS: tuple[Part, ...] = ("version", "settings", "machines", "addons")
+Part = Literal["version", "source", "settings", "machines", "addons"]
+PARTS: tuple[Part, ...] = ("version", "source", "settings", "machines", "addons")
 HOSTS = "cluster_hosts"
 # Places in the executor's pod, which its program adds to the variables.
 OF_THE_EXECUTOR = ("cluster_kubeconfig_path", "cluster_etcd_snapshot_path")
@@ -53,9 +53,9 @@ SETTINGS = (
     SpecField("kubernetes.kubelet.config", "cluster_kubelet_config"),
     SpecField("kubernetes.kubeProxy.mode", "cluster_kube_proxy_mode"),
     SpecField("kubernetes.kubeProxy.config", "cluster_kube_proxy_config"),
-    SpecField("source.type", "cluster_artifact_source"),
-    SpecField("source.mirror", "cluster_mirror_url"),
-    SpecField("source.registry", "cluster_image_registry"),
+    SpecField("source.type", "cluster_artifact_source", "source"),
+    SpecField("source.mirror", "cluster_mirror_url", "source"),
+    SpecField("source.registry", "cluster_image_registry", "source"),
     SpecField("source.checksums", "cluster_checksums", None),
 )
 # Versions, which the release table has where the spec does not.
@@ -82,6 +82,12 @@ def path_of(name: str) -> str:
 def in_part(variables: Mapping[str, Any], part: Part) -> dict[str, Any]:
     """Return those variables that change a part of the cluster."""
     return {name: value for name, value in variables.items() if part_of(name) == part}
+
+
+def with_parts(variables: Mapping[str, Any], other: Mapping[str, Any], *parts: Part | None) -> dict[str, Any]:
+    """Return variables with those of some parts as others have them."""
+    kept = {name: value for name, value in variables.items() if part_of(name) not in parts}
+    return {**kept, **{name: value for name, value in other.items() if part_of(name) in parts}}
 
 
 def variables_of(cd: ClusterDeployment, versions: Mapping[str, str], hosts: list[dict[str, str]]) -> dict[str, Any]:

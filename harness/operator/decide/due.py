@@ -1,0 +1,126 @@
+"""Something to do: why, on which machines, what the playbooks are given, and what is applied afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from harness.operator.api.applied import AppliedState
+from harness.operator.api.snapshots import OperationSnapshot
+from harness.operator.decide.desired import Desired, digest_of, digests_of, plain_hosts
+from harness.operator.decide.hosts import Host, applied_host, in_order
+from harness.operator.decide.membership import Membership, membership
+from harness.operator.decide.observed import Observed
+from harness.operator.decide.variables import HOSTS
+from harness.operator.decide.waits import Wait
+
+
+@dataclass(frozen=True)
+class Situation:
+    """A wish, a world, and who is part of the cluster."""
+
+    desired: Desired
+    observed: Observed
+    who: Membership
+
+    @staticmethod
+    def of(desired: Desired, observed: Observed) -> Situation:
+        """Return the situation of a wish in a world."""
+        return Situation(desired, observed, membership(desired, observed))
+
+    @property
+    def applied(self) -> AppliedState:
+        """Return what was deployed, of a cluster that there is."""
+        if self.observed.applied is None:
+            raise ValueError("there is no cluster")
+        return self.observed.applied
+
+
+@dataclass(frozen=True)
+class Due:
+    """One thing to do.
+
+    machines: that it is about.  hosts: of the inventory.  variables: of the playbooks.  applies: afterwards, if anything.
+    once: it is not repeated with the same inputs after it succeeded: what is observed may be older than its end.
+    wait: why it cannot be done, whatever else there is to wait for.
+    snapshot: that is taken or restored.  more: inputs that are neither variables nor machines.
+    """
+
+    why: str
+    machines: tuple[str, ...]
+    hosts: tuple[Host, ...]
+    variables: Mapping[str, Any]
+    applies: AppliedState | None = None
+    once: bool = False
+    wait: Wait | None = None
+    snapshot: OperationSnapshot | None = None
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    def digest(self, operation: str, desired: Desired) -> str:
+        """Return the digest of all that decides how it ends, by which a failure is remembered."""
+        given = {"operation": operation, "variables": dict(self.variables), "hosts": plain_hosts(self.hosts)}
+        return digest_of({**desired.inputs, **given, **self.more})
+
+
+DueOf = Callable[[Situation], Due | None]
+
+
+def whole(desired: Desired, why: str, hosts: tuple[Host, ...], *, applies: bool) -> Due:
+    """Return what is due on machines with all that is wished: the wish is applied afterwards, or nothing is."""
+    variables = with_hosts(desired.variables, hosts)
+    after = state_of(desired, hosts, variables, desired.spec.version) if applies else None
+    return Due(why, tuple(host.machine for host in hosts), hosts, variables, after)
+
+
+def step(
+    situation: Situation,
+    why: str,
+    machines: Iterable[Host],
+    *,
+    variables: Mapping[str, Any] | None = None,
+    version: str | None = None,
+    hosts: Iterable[Host] | None = None,
+    after: Iterable[Host] | None = None,
+    extra: Mapping[str, Any] | None = None,
+    moved: bool = False,
+) -> Due:
+    """Return what is due on a cluster that stays.
+
+    Args:
+        machines: that it is about.  variables, version: as applied, where they stay.
+        hosts: of the inventory.  after: of the cluster afterwards; both are its members, where they stay.
+        extra: variables that are not applied.
+        moved: the cluster gets to know the addresses at which machines are now.
+    """
+    desired, members, applied = situation.desired, situation.who.members, situation.applied
+    order = desired.spec.machine_sets
+    known = {} if moved else {host.machine: host.address for host in applied.hosts}
+    given = in_order(members if hosts is None else hosts, order)
+    left = _at(known, in_order(members if after is None else after, order))
+    made = dict(applied.variables if variables is None else variables)
+    state = state_of(desired, left, with_hosts(made, left), version or applied.version)
+    state = state.model_copy(update={"restored": applied.restored})
+    about = tuple(host.machine for host in in_order(machines, order))
+    return Due(why, about, given, {**with_hosts(made, _at(known, given)), **(extra or {})}, state)
+
+
+def state_of(desired: Desired, hosts: tuple[Host, ...], variables: Mapping[str, Any], version: str) -> AppliedState:
+    """Return what is applied once machines are as variables say."""
+    return AppliedState(
+        digest=desired.digest,
+        version=version,
+        machines=tuple(host.machine for host in hosts),
+        hosts=tuple(applied_host(host) for host in hosts),
+        digests=digests_of(variables),
+        variables=dict(variables),
+    )
+
+
+def with_hosts(variables: Mapping[str, Any], hosts: Iterable[Host]) -> dict[str, Any]:
+    """Return variables with these machines as the cluster's."""
+    return {**variables, HOSTS: [{"name": host.name, "address": host.address} for host in hosts]}
+
+
+def _at(known: Mapping[str, str], hosts: Iterable[Host]) -> tuple[Host, ...]:
+    return tuple(replace(host, address=known.get(host.machine, host.address)) for host in hosts)

@@ -1,0 +1,152 @@
+"""What can be due on a cluster: one function an operation, in docs/operator.md's order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from harness.kube.objects import stamp
+from harness.operator.decide.backups import to_restore
+from harness.operator.decide.changes import differing, moved
+from harness.operator.decide.due import Due, Situation, step, whole
+from harness.operator.decide.hops import next_hop
+from harness.operator.decide.hosts import Host
+from harness.operator.decide.removal import batch, dead, without_quorum
+from harness.operator.decide.variables import with_parts
+from harness.operator.decide.waits import Wait, WaitReason
+
+RENEW_DAYS = 30  # before a certificate expires: time for a person to approve, and to repair what keeps it from that
+RENEW_BEFORE = "cluster_certificates_renew_before_days"  # what the playbooks renew; 90 by default
+SETTLED = ("version", "source", "settings")  # parts that reconfigure puts right
+
+
+def reset(found: Situation) -> Due | None:
+    """Return the reset of a deleted cluster, or of a deployment that failed and that machines are to leave."""
+    desired, observed = found.desired, found.observed
+    if desired.deleting:
+        here = tuple(host for host in desired.hosts if not host.made and host.machine not in observed.lost)
+        wanted = desired.spec.deletion.machines == "Reset" and observed.touched and here
+        return whole(desired, "the ClusterDeployment is being deleted", here, applies=False) if wanted else None
+    left = [host.machine for host in found.who.half if host.machine in found.who.leaving]
+    if observed.applied is not None or not left:
+        return None
+    why = f"{', '.join(left)} of a deployment that failed: to leave; all of its machines begin anew"
+    reached = tuple(host for host in found.who.half if host.machine not in observed.lost)
+    return whole(desired, why, reached, applies=False) if reached else None
+
+
+def deploy(found: Situation) -> Due | None:
+    """Return the deployment of a cluster that is not there yet."""
+    if found.observed.applied is not None:
+        return None
+    return whole(found.desired, "there is no cluster yet", found.desired.hosts, applies=True)
+
+
+def remove_node(found: Situation) -> Due | None:
+    """Return the removal of the machines that may leave now."""
+    out = batch(found.desired, found.observed, found.who)
+    return _removal(found, out) if out else None
+
+
+def remove_later(found: Situation) -> Due | None:
+    """Return the removal of machines that have to stay for now, where nothing else is to do before it."""
+    out = batch(found.desired, found.observed, found.who)
+    if out or not found.who.leaving:
+        return None
+    names = ", ".join(found.who.leaving)
+    text = f"{names}: the cluster would lose its last control plane, or etcd its majority; let others join first"
+    stays = tuple(host for host in (*found.who.members, *found.who.half) if host.machine in found.who.leaving)
+    return replace(_removal(found, stays), wait=Wait(WaitReason.MAJORITY_AT_RISK, text))
+
+
+def renew(found: Situation) -> Due | None:
+    """Return the renewal of certificates that expire soon."""
+    expires = found.observed.expires
+    days = found.applied.variables.get(RENEW_BEFORE, RENEW_DAYS)
+    soon = timedelta(days=min(RENEW_DAYS, days if isinstance(days, int) else RENEW_DAYS))
+    if expires is None or expires - found.observed.now > soon:
+        return None
+    due = step(found, f"a certificate expires at {stamp(expires)}", _planes(found))
+    return replace(due, once=True, more={"expires": stamp(expires)})
+
+
+def upgrade(found: Situation) -> Due | None:
+    """Return the next hop on the way to other versions."""
+    why = differing(found.desired, found.applied, "version")
+    if not why:
+        return None
+    hop = next_hop(found.desired, found.applied)
+    if hop.last:
+        why += differing(found.desired, found.applied, "source", "settings")
+    else:
+        why = [f"spec.version: {found.applied.version} -> {found.desired.spec.version}, by way of {hop.version}"]
+    return step(found, ", ".join(why), found.who.members, variables=hop.variables, version=hop.version)
+
+
+def reconfigure(found: Situation) -> Due | None:
+    """Return the change of settings; also what puts right what another operation left half done."""
+    desired, observed, applied = found.desired, found.observed, found.applied
+    why = [*differing(desired, applied, "source", "settings"), *moved(found.who.members, applied)]
+    why += [f"{what} on {machine}" for machine, what in observed.changed.items() if machine in applied.machines]
+    half = observed.unsettled
+    if half is not None and set(half.parts) & set(SETTLED):
+        why.append(f"machines may differ since {half.why}")
+    variables = with_parts(applied.variables, desired.variables, None, "source", "settings")
+    return step(found, ", ".join(why), found.who.members, variables=variables, moved=True) if why else None
+
+
+def scale(found: Situation) -> Due | None:
+    """Return the joining of machines."""
+    who, sets = found.who, found.desired.spec.machine_sets
+    why = []
+    for one in sets:
+        more = who.lacking[one.name] + sum(host.set_name == one.name for host in who.joining)
+        if more:
+            why.append(f"spec.machineSets[{one.name}].replicas: {one.replicas - more} deployed, {one.replicas} wanted")
+    together = (*who.members, *who.joining)
+    return step(found, ", ".join(why), who.joining, hosts=together, after=together) if why else None
+
+
+def addons(found: Situation) -> Due | None:
+    """Return the change of add-ons."""
+    why = differing(found.desired, found.applied, "addons")
+    half = found.observed.unsettled
+    if half is not None and "addons" in half.parts:
+        why.append(f"add-ons may differ since {half.why}")
+    variables = with_parts(found.applied.variables, found.desired.variables, None, "addons")
+    return step(found, ", ".join(why), found.who.members, variables=variables) if why else None
+
+
+def recover(found: Situation) -> Due | None:
+    """Return the recovery of a cluster that lost etcd's majority."""
+    who = found.who
+    gone = dead(found.desired, found.observed, who)
+    if not without_quorum(who, gone):
+        return None
+    why = ", ".join(dict.fromkeys(who.leaving[host.machine] for host in gone))
+    extra = {"cluster_lost_nodes": [host.name for host in gone]}
+    due = step(found, why, gone, hosts=_with(found, gone), after=_without(found, gone), extra=extra)
+    backup = to_restore(found.desired.spec.etcd.restore_from, found.observed.backups)
+    if backup is None or due.applies is None:
+        return due
+    applies = due.applies.model_copy(update={"restored": backup.name})
+    return replace(due, applies=applies, snapshot=backup.snapshot(), more={"backup": backup.uid})
+
+
+def _removal(found: Situation, out: tuple[Host, ...]) -> Due:
+    why = ", ".join(dict.fromkeys(found.who.leaving[host.machine] for host in out))
+    extra = {"cluster_remove_nodes": [host.name for host in out]}
+    return step(found, why, out, hosts=_with(found, out), after=_without(found, out), extra=extra)
+
+
+def _with(found: Situation, hosts: tuple[Host, ...]) -> tuple[Host, ...]:
+    """Return the members, and those of some machines that are none."""
+    return (*found.who.members, *(host for host in found.who.half if host in hosts))
+
+
+def _without(found: Situation, hosts: tuple[Host, ...]) -> tuple[Host, ...]:
+    return tuple(host for host in found.who.members if host not in hosts)
+
+
+def _planes(found: Situation) -> tuple[Host, ...]:
+    return tuple(host for host in found.who.members if "control_plane" in host.groups)

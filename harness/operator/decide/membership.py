@@ -1,0 +1,101 @@
+"""Which machines are part of a cluster, which of them are to leave, and which are to join."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from harness.operator.api.applied import AppliedHost
+from harness.operator.api.sets import WantedSet
+from harness.operator.decide.desired import Desired
+from harness.operator.decide.hosts import Host, in_order, remembered_host
+from harness.operator.decide.observed import Observed
+
+
+@dataclass(frozen=True)
+class Membership:
+    """The machines of a cluster.
+
+    members: those that were deployed, as they are reached now.  half: those that may have joined half.
+    leaving: by Machine, of both, why it is to leave.  joining: those that are to become members, in their order.
+    lacking: by set, how many machines are still to be claimed for it.
+    """
+
+    members: tuple[Host, ...]
+    half: tuple[Host, ...]
+    leaving: Mapping[str, str]
+    joining: tuple[Host, ...]
+    lacking: Mapping[str, int]
+
+
+def membership(desired: Desired, observed: Observed) -> Membership:
+    """Return who is part of a cluster, and who is to be."""
+    applied, unsettled = observed.applied, observed.unsettled
+    kept = applied.hosts if applied is not None else ()
+    names = {host.machine for host in kept}
+    half = [host for host in (unsettled.hosts if unsettled is not None else ()) if host.machine not in names]
+    claimed = {host.machine: host for host in desired.hosts}
+    there = [_now(host, claimed) for host in (*kept, *half)]
+    why = {host.machine: said for host in there if (said := _going(host.machine, claimed, observed))}
+    wanted = {one.name: one for one in desired.spec.machine_sets}
+    by_set: dict[str, list[str]] = {}
+    for host in there:
+        if host.machine not in why:
+            by_set.setdefault(host.set_name, []).append(host.machine)
+    for name, machines in by_set.items():
+        out = surplus(wanted.get(name), machines, desired.scale_in)
+        why |= dict.fromkeys(out, f"spec.machineSets[{name}] is to lose {', '.join(out)}")
+    joining: list[Host] = []
+    lacking: dict[str, int] = {}
+    for one in wanted.values():
+        missing = one.replicas - sum(name in names and name not in why for name in by_set.get(one.name, ()))
+        free = [host for host in desired.hosts if host.set_name == one.name and _may_join(host, names, why, observed)]
+        free.sort(key=lambda host: host.machine not in by_set.get(one.name, ()))  # who has joined half comes first
+        chosen = [host for host in free if one.machines.names is None or host.machine in one.machines.names]
+        joining += chosen[: max(missing, 0)]
+        lacking[one.name] = max(missing - len(chosen), 0)
+    order = desired.spec.machine_sets
+    members = in_order([host for host in there if host.machine in names], order)
+    others = in_order([host for host in there if host.machine not in names], order)
+    return Membership(members, others, why, in_order(joining, order), lacking)
+
+
+def surplus(one: WantedSet | None, machines: Iterable[str], order: Iterable[str]) -> list[str]:
+    """Return those of a set's machines that it does not want any more; all where there is no such set.
+
+    Args:
+        order: in which machines are given up.
+    """
+    found = list(machines)
+    if one is None:
+        return found
+    if one.machines.names is not None:
+        return [name for name in found if name not in one.machines.names]
+    first = [name for name in order if name in found]
+    return first[: max(len(found) - one.replicas, 0)]
+
+
+def _now(host: AppliedHost, claimed: Mapping[str, Host]) -> Host:
+    """Return a remembered host as it is reached now. What it is in the cluster does not change."""
+    then = remembered_host(host)
+    now = claimed.get(host.machine)
+    return then if now is None else replace(now, name=then.name, groups=then.groups)
+
+
+def _going(machine: str, claimed: Mapping[str, Host], observed: Observed) -> str:
+    """Return why a machine is to leave whatever its set wants, "" where nothing is known of that."""
+    unsettled = observed.unsettled
+    if unsettled is not None and machine in unsettled.leaving:
+        return f"{machine} has left half: {unsettled.why}"
+    if machine in observed.lost:
+        return f"{machine} is lost: {observed.lost[machine]}"
+    if machine not in claimed:
+        return f"{machine} of the cluster: no such Machine"
+    if machine in observed.deleted:
+        return f"Machine {machine} is being deleted"
+    return f"{machine} is to be replaced: {observed.replace[machine]}" if machine in observed.replace else ""
+
+
+def _may_join(host: Host, members: set[str], leaving: Mapping[str, str], observed: Observed) -> bool:
+    going = (leaving, observed.lost, observed.deleted, observed.replace)
+    return host.machine not in members and not any(host.machine in some for some in going)

@@ -1,0 +1,81 @@
+"""Which of the machines that are to leave may leave now: a cluster keeps a control plane, and etcd its majority."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, MachineRole
+from harness.operator.decide.desired import Desired
+from harness.operator.decide.hosts import Host, groups_of
+from harness.operator.decide.membership import Membership
+from harness.operator.decide.observed import Observed
+
+GUARDED: tuple[MachineRole, ...] = (ETCD, CONTROL_PLANE)
+
+
+def majority(members: int) -> int:
+    """Return how many of etcd's members have to answer."""
+    return members // 2 + 1
+
+
+def most_at_once(members: int) -> int:
+    """Return how many of etcd's members may leave in one go, as remove-node.yml counts them."""
+    return max(1, (members - 1) // 2)
+
+
+def dead(desired: Desired, observed: Observed, who: Membership) -> tuple[Host, ...]:
+    """Return the machines that are gone: as the infrastructure says, or unwanted ones that do not answer."""
+    there = (*who.members, *who.half)
+    silent = {name for name in who.leaving if name in observed.silent}
+    return tuple(host for host in there if host.machine in observed.lost or host.machine in silent)
+
+
+def without_quorum(who: Membership, gone: Sequence[Host]) -> bool:
+    """Tell whether etcd has lost its majority, or the cluster all of its control planes, with these machines."""
+    left = _but(who.members, gone)
+    few = len(_of(left, ETCD)) < majority(len(_of(who.members, ETCD)))
+    return bool(gone) and (few or not _of(left, CONTROL_PLANE))
+
+
+def batch(desired: Desired, observed: Observed, who: Membership) -> tuple[Host, ...]:
+    """Return the machines that leave next. The others follow when these have left, or when others have joined.
+
+    What is gone leaves first, and what has left half. Of etcd's members that live, only so many leave that the others
+    are a majority, and none in whose place another one is still to join.
+    """
+    there = (*who.members, *who.half)
+    leaving = [host for host in there if host.machine in who.leaving]
+    half_left = observed.unsettled.leaving if observed.unsettled is not None else ()
+    gone = dead(desired, observed, who)
+    if first := [host for host in leaving if host in gone or host.machine in half_left]:
+        return tuple(first)
+    chosen: list[Host] = []
+    for host in leaving:
+        after = _but(there, [*chosen, host])
+        if all(_may_leave(desired, who, host, role, after) for role in GUARDED):
+            chosen.append(host)
+    return tuple(chosen)
+
+
+def _may_leave(desired: Desired, who: Membership, host: Host, role: MachineRole, after: Sequence[Host]) -> bool:
+    """Tell whether a machine may leave as far as one role goes; `after`: the machines that would be left.
+
+    Of more than are wanted, all may leave that are too many; of as many as are wanted, one, in whose place another
+    one joins; of fewer none.
+    """
+    if GROUPS[role] not in host.groups:
+        return True
+    sets = desired.spec.machine_sets
+    wanted = sum(one.replicas for one in sets if GROUPS[role] in groups_of(one, sets))
+    had, left = len(_of((*who.members, *who.half), role)), len(_of(after, role))
+    fits = left >= wanted if had > wanted else had == wanted and left == had - 1
+    return left > 0 and fits and (role != ETCD or had - left <= most_at_once(had))
+
+
+def _of(hosts: Iterable[Host], role: MachineRole) -> list[Host]:
+    return [host for host in hosts if GROUPS[role] in host.groups]
+
+
+def _but(hosts: Iterable[Host], without: Iterable[Host]) -> list[Host]:
+    names = {host.machine for host in without}
+    return [host for host in hosts if host.machine not in names]

@@ -1,0 +1,70 @@
+"""What single operations wait for: machines, a backup to restore, what another operation left half done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.operator.api.sets import CONTROL_PLANE, GROUPS, WantedSet
+from harness.operator.decide.backups import newest_verified, restore_mistake
+from harness.operator.decide.desired import Desired
+from harness.operator.decide.due import Situation
+from harness.operator.decide.removal import dead
+from harness.operator.decide.waits import Wait, WaitReason
+
+
+def machines_missing(found: Situation) -> Wait | None:
+    """Wait until each set has claimed as many machines as it wants, and all of them can be used."""
+    desired, trouble = found.desired, found.observed.trouble
+    said = [text for one in desired.spec.machine_sets for text in _of_set(desired, one)]
+    lost = [host for host in desired.hosts if not host.groups]
+    said += [f"machine {host.machine} still to leave: there is no set {host.set_name}" for host in lost]
+    said += [f"machine {name}: {trouble[name]}" for name in desired.machines if name in trouble]
+    return Wait(WaitReason.WAITING_FOR_MACHINES, "; ".join(said)) if said else None
+
+
+def joining_missing(found: Situation) -> Wait | None:
+    """Wait until each set has claimed what it lacks, and the machines that are to join can be used."""
+    who, trouble, said = found.who, found.observed.trouble, list[str]()
+    for one in found.desired.spec.machine_sets:
+        if who.lacking[one.name]:
+            said.append(f"set {one.name} has {one.replicas - who.lacking[one.name]} of {one.replicas} machines")
+    said += [f"machine {host.machine}: {trouble[host.machine]}" for host in who.joining if host.machine in trouble]
+    return Wait(WaitReason.WAITING_FOR_MACHINES, "; ".join(said)) if said else None
+
+
+def restorable(found: Situation) -> Wait | None:
+    """Wait until a person has named the backup to restore: which one is never chosen for them."""
+    gone = dead(found.desired, found.observed, found.who)
+    planes = [host for host in found.who.members if GROUPS[CONTROL_PLANE] in host.groups and host not in gone]
+    if not planes:
+        text = "all control planes are lost, and the cluster's CA with them: delete the object and make another cluster"
+        return Wait(WaitReason.NOT_RECOVERABLE, text)
+    name, restored, backups = found.desired.spec.etcd.restore_from, found.applied.restored, found.observed.backups
+    if name is None or name == restored:
+        newest = newest_verified(backups)
+        which = f"the newest verified one is {newest.name}" if newest is not None else "there is no verified one"
+        before = f"{name} was restored already; " if name is not None else ""
+        text = f"etcd has lost its majority: {before}name the EtcdBackup to restore in spec.etcd.restoreFrom; {which}"
+        return Wait(WaitReason.RESTORE_NOT_NAMED, text)
+    mistake = restore_mistake(name, backups, restored)
+    return Wait(WaitReason.RESTORE_NOT_NAMED, mistake.text) if mistake is not None else None
+
+
+def unsettled(found: Situation) -> Wait | None:
+    """Wait until what another operation left half done is put right."""
+    half = found.observed.unsettled
+    return Wait(WaitReason.FAILED, f"{half.why}, which is to be put right first") if half is not None else None
+
+
+def _of_set(desired: Desired, one: WantedSet) -> Iterator[str]:
+    """Yield what a set lacks, or has too much of."""
+    have = [host.machine for host in desired.hosts if host.set_name == one.name]
+    lacking = one.replicas - len(have)
+    if one.machines.names is not None:
+        absent = [name for name in one.machines.names if name not in have]
+        if absent:
+            yield f"set {one.name} waits for {', '.join(absent)}: not there, or not free"
+    elif lacking > 0:
+        yield f"set {one.name} has {len(have)} of {one.replicas} machines: {lacking} missing"
+    if lacking < 0:
+        yield f"set {one.name} has {len(have)} of {one.replicas} machines: {-lacking} still to leave"
