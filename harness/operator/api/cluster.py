@@ -66,7 +66,7 @@ class PastOperation(StatusModel):
     hint: str | None = Field(default=None, description="What to do.")
     started: Moment = Field(default=None, description="When it began.")
     ended: Moment = Field(default=None, description="When it ended.")
-    untouched: bool = Field(default=False, description="No machine was touched: it was never started, or only checked.")
+    untouched: bool = Field(default=False, description="It never began, or only checked: nothing was changed.")
     log: str | None = Field(default=None, description="ConfigMap that keeps its log.")
     digest: Digest | None = Field(default=None, description="Digest of what was applied.")
     backup: ObjectName | None = Field(default=None, description="EtcdBackup that it took or restored.")

@@ -69,6 +69,9 @@ class ClusterDeploymentSpec(ApiModel):
     version: KubernetesVersion = Field(description="Kubernetes version.")
     components: Components = part(Components, "Versions that differ from those of the release table.")
     paused: bool = Field(default=False, description="No operation begins while this is true.")
+    approval: Literal["Automatic", "Manual"] = Field(
+        default="Automatic", description="Manual: disruptive operations wait until a person approves."
+    )
     network: ClusterNetwork = part(ClusterNetwork, "Addresses and names inside of the cluster.")
     runtime: ContainerRuntime = part(ContainerRuntime, "The container runtime.")
     etcd: EtcdSettings = part(EtcdSettings, "Settings of etcd; where it runs follows from the roles of the sets.")

@@ -27,7 +27,9 @@ from harness.operator.decide.waits import Wait, WaitReason
 
 Said = tuple[bool | None, str, str]  # a condition's status, reason and message
 BY_ITSELF = frozenset({WaitReason.RETRY_LATER})  # a wait after which something is done
-NO_HELP = frozenset({WaitReason.FAILED, WaitReason.NOT_SUPPORTED_YET})  # a wait that only a person ends
+NO_HELP = frozenset(  # a wait that only a person ends, because something went wrong
+    {WaitReason.FAILED, WaitReason.CANCELLED, WaitReason.RESTORE_NOT_NAMED, WaitReason.NOT_RECOVERABLE}
+)
 API_PORT = 6443
 
 

@@ -16,6 +16,7 @@ from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, MACHINE, MACHINE_SET, UID_LABEL
 from harness.operator.api.rules import read
 from harness.operator.context import OperatorContext
+from harness.operator.controllers.execution_cancelled import is_cancelled
 from harness.operator.decide.desired import Desired, desired
 from harness.operator.decide.observed import Observed, observed
 from harness.operator.decide.operations import Verdict, next_operation
@@ -58,7 +59,13 @@ class Workable(DeclaredView):
         """Tell whether the same operation would be decided now, if it did not run."""
         again = next_operation(self.desired, replace(self.observed, running=None))
         same = (running.operation, running.digest)
-        return isinstance(again, CurrentOperation) and (again.operation, again.digest) == same
+        return isinstance(again, CurrentOperation) and (again.operation, again.digest) == same and not self.cancelled
+
+    @property
+    def cancelled(self) -> bool:
+        """Tell whether somebody wants the operation that runs to be stopped."""
+        running = self.observed.running
+        return running is not None and is_cancelled(self.deployment, {"sequence": running.sequence})
 
     @staticmethod
     def of(view: DeclaredView | None) -> Workable | None:

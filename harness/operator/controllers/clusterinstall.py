@@ -12,18 +12,22 @@ from harness.errors import VmatrixError
 from harness.kube.client import Json
 from harness.kube.informer import Key
 from harness.kube.kinds.models import StatusModel
-from harness.kube.objects import dig
+from harness.kube.objects import dig, now
 from harness.kube.owners import follow, follow_children
 from harness.kube.reconcile import Controller
 from harness.kube.resources import CONFIG_MAP, JOB
 from harness.operator.api.cluster import CurrentOperation
 from harness.operator.api.resources import CLUSTER, MACHINE, RESET_FINALIZER
 from harness.operator.context import OperatorContext
+from harness.operator.controllers import execution_end as end_of
 from harness.operator.controllers.claimed import follow_claims
 from harness.operator.controllers.claims import leaving
 from harness.operator.controllers.cluster_view import ClusterLooks, Workable, owned_by, still_run
+from harness.operator.controllers.execution_cancelled import cancelled
 from harness.operator.controllers.execution_inputs import begun, execution_of
-from harness.operator.decide.operations import plan
+from harness.operator.controllers.machine_phase import held
+from harness.operator.decide.due import Due
+from harness.operator.decide.operations import due_of, plan
 from harness.operator.decide.waits import Wait
 from harness.operator.execute.inputs import log_name
 from harness.operator.execute.objects import make
@@ -55,6 +59,9 @@ class ClusterInstall:
         running, verdict = found.observed.running, found.verdict
         if running is not None and running.started is None and self._looks.jobs.get(key[0], running.job or "") is None:
             return self._make(found, running)  # `started` says that there was a Job of it
+        if isinstance(verdict, Wait) and verdict.approval not in (None, found.observed.approval):
+            self._write(found.cluster, approval=_json(verdict.approval))
+            return 0.0
         steps = [_json(step) for step in plan(found.desired, found.observed)]
         if isinstance(verdict, CurrentOperation) and _guarded(found):
             image = found.wish.spec.playbooks.image or self._options.executor_image
@@ -75,15 +82,16 @@ class ClusterInstall:
         there = self._cluster.get(JOB, job, namespace)
         if there is not None:  # made before, or left of an earlier cluster of the name and soon deleted
             return None if owned_by(there, found.cluster) else AGAIN_SECONDS
-        if not self._wanted(found, running):
+        due = due_of(running, found.desired, found.observed) if found.wants(running) else None
+        if due is None or not self._mine(found, due):
             for left in (job, log_name(job)):
                 self._cluster.delete(CONFIG_MAP, left, namespace)
-            self._write(found.cluster, operation=None)
-            return 0.0
+            self._write(found.cluster, **(self._stopped(found) if found.cancelled else {"operation": None}))
+            return AGAIN_SECONDS
         if still_run(self._cluster, namespace, f"batch.kubernetes.io/job-name={job}"):
             return AGAIN_SECONDS
         try:
-            make(self._cluster, execution_of(running, found.desired, self._options.access), found.cluster)
+            make(self._cluster, execution_of(running, due, found.desired, self._options.access), found.cluster)
         except VmatrixError as error:
             text = f"{running.operation} cannot begin: {error.summary}"
             self._events.warning(found.deployment, "ExecutorNotMade", text, component=COMPONENT)
@@ -92,13 +100,25 @@ class ClusterInstall:
         self._events.normal(found.deployment, "OperationStarted", text, component=COMPONENT)
         return None
 
-    def _wanted(self, found: Workable, running: CurrentOperation) -> bool:
-        """Tell whether the same would be decided now, and all machines are this cluster's as the API has them."""
-        if not found.wants(running):
-            return False
-        uid = found.deployment["metadata"]["uid"]
-        machines = [self._cluster.get(MACHINE, name, found.key[0]) for name in found.desired.machines]
-        return all(dig(one, "spec", "claim", "uid") == uid and not leaving(one) for one in machines)
+    def _stopped(self, found: Workable) -> Json:
+        """Return the status once an operation was stopped before there was a Job of it."""
+        status = found.cluster["status"]
+        entry = end_of.past(status["operation"], cancelled(), None, now(), untouched=True)
+        return {"operation": None, **end_of.after(status, entry)}
+
+    def _mine(self, found: Workable, due: Due) -> bool:
+        """Tell whether all machines of an operation are this cluster's as the API has them.
+
+        Nobody else claims what the cluster has something on, so these are not asked for.
+        """
+        uid, known = found.deployment["metadata"]["uid"], held(found.cluster)
+        for name in (host.machine for host in due.hosts if host.machine not in known):
+            machine = self._cluster.get(MACHINE, name, found.key[0])
+            if machine is not None:
+                self._looks.machines.observe(machine)  # what is decided next is decided with this one
+            if dig(machine, "spec", "claim", "uid") != uid or leaving(machine):
+                return False
+        return True
 
     def _write(self, cluster: Json, **changes: Any) -> None:
         """Change keys of the Cluster's status, unless somebody else has changed it since."""

@@ -8,9 +8,11 @@ from harness.errors import Blame
 from harness.kube.client import Json
 from harness.kube.informer import labels_of
 from harness.kube.objects import condition, deleting, dig, is_condition
-from harness.operator.api.cluster import HISTORY_LENGTH
+from harness.operator.api.applied import AppliedState, UnsettledState
+from harness.operator.api.cluster import HISTORY_LENGTH, CurrentOperation
 from harness.operator.api.resources import GIVEN_UP
 from harness.operator.decide.observed import RESET
+from harness.operator.decide.unsettled import CHECKS, unsettled_after
 from harness.operator.execute.inputs import ATTEMPT_LABEL, SEQUENCE_LABEL, log_name
 from harness.operator.execute.pod_end import of_pod
 from harness.operator.execute.termination import Outcome, Termination
@@ -71,25 +73,40 @@ def past(operation: Json, end: Termination, started: str | None, ended: str | No
     An executor that was killed has said where it was while it ran.
 
     Args:
-        untouched: the executor was never started.
+        untouched: the executor was never started. It has touched nothing, either, if it failed where it only checks.
     """
     said = {name: getattr(end, name) for name in ("outcome", "blame", "play", "task", "host", "summary", "hint")}
     if end.outcome != SUCCEEDED and not (end.play or end.task):
         said |= {name: operation.get(name) for name in ("play", "task")}
     same = {name: operation.get(name) for name in ("sequence", "attempt", "operation", "why", "digest")}
     made = {**same, **said, "started": started, "ended": ended}
-    made |= {"untouched": True} if untouched else {"log": log_name(operation["job"])}
+    checked = end.outcome == "failed" and bool(end.host) and end.play in CHECKS
+    made |= {"untouched": True} if untouched or checked else {}
+    made |= {} if untouched else {"log": log_name(operation["job"])}
     return {name: value for name, value in made.items() if value not in (None, "")}
 
 
 def after(status: Json, entry: Json) -> Json:
     """Return a Cluster's status once its operation has ended."""
-    operation = status["operation"]
-    made = {**status, "history": _kept([entry, *(status.get("history") or [])])}
-    del made["operation"]
+    operation, applied, unsettled = status["operation"], status.get("applied"), status.get("unsettled")
+    made = {**status, "history": _kept([entry, *(status.get("history") or [])]), "operation": None}
+    if not entry.get("untouched"):
+        left = unsettled_after(
+            UnsettledState.model_validate(unsettled) if unsettled else None,
+            AppliedState.model_validate(applied) if applied else None,
+            CurrentOperation.model_validate(operation),
+            entry["outcome"],
+        )
+        made["unsettled"] = left and left.model_dump(mode="json", by_alias=True, exclude_none=True)
     if entry["outcome"] == SUCCEEDED:
-        made["applied"] = None if operation["operation"] == RESET else operation.get("applies")
+        made["applied"] = None if operation["operation"] == RESET else operation.get("applies") or applied
+        made["approval"] = None if _was_approved(status) else status.get("approval")
     return {name: value for name, value in made.items() if value is not None}
+
+
+def _was_approved(status: Json) -> bool:
+    digest = dig(status, "approval", "digest")
+    return digest is not None and digest == status["operation"].get("digest")
 
 
 def forgotten(status: Json, entry: Json) -> list[str]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from harness.operator.api.cluster import CurrentOperation
 from harness.operator.decide.desired import Desired
+from harness.operator.decide.due import Due
 from harness.operator.decide.operations import DUTIES
 from harness.operator.execute.inputs import Execution, job_name
 
@@ -18,14 +19,14 @@ def begun(cluster: str, operation: CurrentOperation, image: str) -> CurrentOpera
     return operation.model_copy(update={"job": job, "image": image})
 
 
-def execution_of(operation: CurrentOperation, wanted: Desired, access: str) -> Execution:
+def execution_of(operation: CurrentOperation, due: Due, wanted: Desired, access: str) -> Execution:
     """Return what is executed.
 
     Args:
-        access: how machines are reached where the object says Auto.
+        due: what is to be done.  access: how machines are reached where the object says Auto.
     """
     chosen = wanted.spec.access if wanted.spec.access != AUTO else access
-    hosts = wanted.hosts if chosen != DIRECT else tuple(replace(host, through="") for host in wanted.hosts)
+    hosts = due.hosts if chosen != DIRECT else tuple(replace(host, through="") for host in due.hosts)
     return Execution(
         cluster=wanted.wish.metadata.name,
         namespace=wanted.wish.metadata.namespace,
@@ -34,7 +35,7 @@ def execution_of(operation: CurrentOperation, wanted: Desired, access: str) -> E
         operation=operation.operation,
         entry=next(duty.entry for duty in DUTIES if duty.operation == operation.operation),
         hosts=hosts,
-        variables=wanted.variables,
+        variables=due.variables,
         image=operation.image or "",
         deadline_seconds=wanted.spec.jobs.deadline_seconds,
         digest=operation.digest or "",

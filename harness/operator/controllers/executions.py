@@ -17,6 +17,7 @@ from harness.operator.api.resources import CLUSTER, CLUSTER_LABEL
 from harness.operator.context import OperatorContext
 from harness.operator.controllers import execution_end as end_of
 from harness.operator.controllers.cluster_view import ClusterLooks, Workable, owned_by, still_run
+from harness.operator.controllers.execution_cancelled import cancelled, is_cancelled
 from harness.operator.controllers.execution_unstarted import Unstarted, too_late, unstarted
 from harness.operator.controllers.kubeconfig_secret import hand_out, take_back
 from harness.operator.decide.observed import RESET
@@ -63,6 +64,9 @@ class Executions:
         self._end(cluster, operation, job)
         return None
 
+    def _cancelled(self, cluster: Json, operation: Json) -> bool:
+        return is_cancelled(self._looks.deployments.get(*key_of(cluster)), operation)
+
     def _follow(self, cluster: Json, operation: Json, job: Json) -> float | None:
         """Write where an executor is, or what keeps it from being started, if that is something else."""
         play, task = progress_of(job)
@@ -80,6 +84,9 @@ class Executions:
             return 0.0
         if found is not None and self._superseded(cluster) and self._unstarted.give_up(job):
             return 0.0
+        if operation.get("started") and self._cancelled(cluster, operation):
+            self._cluster.delete(JOB, job["metadata"]["name"], job["metadata"]["namespace"])
+            return AGAIN_SECONDS
         return self._unstarted.look_again(job)
 
     def _superseded(self, cluster: Json) -> bool:
@@ -93,6 +100,7 @@ class Executions:
         if still_run(self._cluster, namespace, f"batch.kubernetes.io/job-name={name}"):
             return AGAIN_SECONDS
         end = unstarted(operation, "something else is wanted by now, and the executor was never started")
+        end = cancelled(end) if self._cancelled(cluster, operation) else end
         self._over(cluster, operation, end, end_of.past(operation, end, None, now(), untouched=True))
         return None
 
@@ -104,6 +112,7 @@ class Executions:
         if still_run(self._cluster, namespace, f"batch.kubernetes.io/job-name={job}"):
             return AGAIN_SECONDS
         end = self._kept(cluster, job) or end_of.deleted()
+        end = cancelled(end) if self._cancelled(cluster, operation) else end
         self._over(cluster, operation, end, end_of.past(operation, end, operation["started"], now()))
         return None
 

@@ -15,6 +15,7 @@ from harness.operator.api.conditions import EMPTY, NODE_READY, REACHABLE
 from harness.operator.api.resources import UID_LABEL
 from harness.operator.controllers.probe import TroubleReason
 from harness.operator.decide.observed import RESET, SUCCEEDED
+from harness.operator.decide.unsettled import LEAVE
 
 IDLE = "Idle"
 
@@ -57,10 +58,14 @@ def use_of(machine: Json, cluster: Json | None) -> MachineUse:
     name, operation = machine["metadata"]["name"], dig(cluster, "status", "operation")
     applied = name in (dig(cluster, "status", "applied", "machines") or ())
     if operation and name in _concerned(operation, cluster, default=(name,)):
-        leaving = operation.get("operation") == RESET
-        return MachineUse.LEAVING if leaving else MachineUse.DEPLOYED if applied else MachineUse.JOINING
-    last = next((past for past in dig(cluster, "status", "history") or () if not past.get("untouched")), None)
-    if last is not None and last.get("outcome") != SUCCEEDED and (not applied or last.get("operation") == RESET):
+        stays = name in (dig(operation, "applies", "machines") or ())
+        leaves = operation.get("operation") in {RESET, *LEAVE} and not stays
+        return MachineUse.LEAVING if leaves else MachineUse.DEPLOYED if applied else MachineUse.JOINING
+    history: Sequence[Json] = dig(cluster, "status", "history") or ()
+    last = next((past for past in history if not past.get("untouched")), {})
+    failed = bool(last) and last.get("outcome") != SUCCEEDED
+    first = not dig(cluster, "status", "applied") and not dig(cluster, "status", "unsettled")
+    if name in _half(cluster) or (failed and (first or (applied and last.get("operation") == RESET))):
         return MachineUse.BROKEN
     return MachineUse.DEPLOYED if applied else MachineUse.CLAIMED
 
@@ -69,7 +74,7 @@ def held(cluster: Json) -> frozenset[str]:
     """Return the names of the Machines that a Cluster has something on, whoever has claimed them."""
     operation = dig(cluster, "status", "operation")
     working = _concerned(operation, cluster, default=()) if operation else ()
-    return frozenset((*working, *(dig(cluster, "status", "applied", "machines") or ())))
+    return frozenset((*working, *_half(cluster), *(dig(cluster, "status", "applied", "machines") or ())))
 
 
 def phase_of(machine: Json, use: MachineUse, roles: Collection[str]) -> str:
@@ -105,9 +110,15 @@ def _of_free(machine: Json) -> str:
 
 
 def _concerned(operation: Json, cluster: Json, *, default: Sequence[str]) -> Sequence[str]:
-    """Return the machines that an operation works on; those of the cluster for one that names none."""
-    named: Sequence[str] = operation.get("machines") or dig(operation, "applies", "machines") or ()
+    """Return the machines that an operation works on, and of which the cluster consists afterwards."""
+    named = (*(operation.get("machines") or ()), *(dig(operation, "applies", "machines") or ()))
     return named or dig(cluster, "status", "applied", "machines") or default
+
+
+def _half(cluster: Json) -> Sequence[str]:
+    """Return the machines that joined or left half."""
+    unsettled = dig(cluster, "status", "unsettled") or {}
+    return (*(host["machine"] for host in unsettled.get("hosts") or ()), *(unsettled.get("leaving") or ()))
 
 
 def _same(claim: Json, cluster: Json) -> bool:

@@ -36,6 +36,4 @@ def unapproved(operation: CurrentOperation, desired: Desired, observed: Observed
 
 def pending_of(operation: CurrentOperation) -> PendingApproval:
     """Return what stands in the Cluster's status while an operation waits for its approval."""
-    return PendingApproval(
-        sequence=operation.sequence, operation=operation.operation, digest=operation.digest or ""
-    )
+    return PendingApproval(sequence=operation.sequence, operation=operation.operation, digest=operation.digest or "")

@@ -10,8 +10,7 @@ from harness.kube.kinds.form import SpecMistake
 from harness.operator.api.cluster import DeclaredCluster
 from harness.operator.api.etcdbackup import EtcdBackup
 from harness.operator.api.resources import BEFORE_LABEL, UID_LABEL
-from harness.operator.api.snapshots import OperationSnapshot, SnapshotPlace
-from harness.operator.decide.desired import digest_of
+from harness.operator.api.snapshots import OperationSnapshot
 
 BackupState = Literal["due", "blocked", "verified", "failed", "foreign"]
 OF_PHASE: dict[str | None, BackupState] = {
@@ -54,11 +53,6 @@ def seen_backups(cluster: DeclaredCluster, backups: Iterable[EtcdBackup]) -> tup
     wishes = sorted(found, key=lambda one: (one.metadata.creation_timestamp or "", one.metadata.name))
     seen = (_seen(cluster, one, lost) for one in wishes)
     return tuple(sorted(seen, key=lambda one: one.taken, reverse=True))
-
-
-def digest_with(digest: str, place: SnapshotPlace | None) -> str:
-    """Return the digest of what an operation is given, its backup included: one's failure is no other one's."""
-    return digest if place is None else digest_of([digest, place.uid])
 
 
 def backup_due(backups: Iterable[SeenBackup]) -> SeenBackup | None:

@@ -41,7 +41,8 @@ class Situation:
 class Due:
     """One thing to do.
 
-    machines: that it is about.  hosts: of the inventory.  variables: of the playbooks.  applies: afterwards, if anything.
+    machines: that it is about.  hosts: of the inventory.  variables: of the playbooks.
+    applies: what is applied afterwards, if anything.
     once: it is not repeated with the same inputs after it succeeded: what is observed may be older than its end.
     wait: why it cannot be done, whatever else there is to wait for.
     snapshot: that is taken or restored.  more: inputs that are neither variables nor machines.

@@ -18,6 +18,7 @@ class Host:
 
     name: in the inventory, and as a node.  machine: its Machine.  set_name: of the set that it was claimed for.
     groups: of the inventory; none where the spec has no such set any more.
+    made: the operator made the machine.
     key: the Secret with the SSH key.  through: the VirtualMachineInstance that connections lead through, "" for none.
     """
 
@@ -30,6 +31,7 @@ class Host:
     user: str
     key: KeyRef
     through: str
+    made: bool = False
 
 
 def applied_host(host: Host) -> AppliedHost:

@@ -151,14 +151,9 @@ def ended(observed: Observed, outcome: str = SUCCEEDED, blame: str | None = None
     pending = observed.approval
     return replace(
         after,
-        applied=applied_after(observed.applied, current),
+        applied=None if current.operation == RESET else current.applies or observed.applied,
         approval=None if pending is not None and pending.digest == current.digest else pending,
         changed={} if SETTLES.get(current.operation) else observed.changed,
         expires=None if current.operation == "certificates" else observed.expires,
         replace={name: why for name, why in observed.replace.items() if name not in gone},
     )
-
-
-def applied_after(applied: AppliedState | None, operation: CurrentOperation) -> AppliedState | None:
-    """Return what is applied after an operation succeeded; one that applies nothing of its own leaves what was."""
-    return None if operation.operation == RESET else operation.applies or applied

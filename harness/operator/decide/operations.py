@@ -84,32 +84,33 @@ def plan(desired: Desired, observed: Observed) -> tuple[PlannedStep, ...]:
     """Return all that is to do, in order, whatever it waits for; after the end of what runs now."""
     if not_accepted(desired, observed) is not None:
         return ()
-    steps: list[PlannedStep] = []
+    steps: dict[str, PlannedStep] = {}
     world = replace(ended(observed), history=())
     while len(steps) < LONGEST_PLAN:
-        duty, due = next(_due(Situation.of(desired, world)), (None, None))
+        found = ((duty, due, due.digest(duty.operation, desired)) for duty, due in _due(Situation.of(desired, world)))
+        duty, due, digest = next((one for one in found if one[2] not in steps), (None, None, ""))
         if duty is None or due is None:
             break
-        step = PlannedStep(operation=duty.operation, why=due.why, disruptive=duty.disruptive, machines=due.machines)
-        steps.append(step)
-        if due.wait is not None or not due.hosts:
-            break
-        world = ended(begun(world, _operation(duty, due, desired, world)))
-    return tuple(steps)
+        steps[digest] = PlannedStep(
+            operation=duty.operation, why=due.why, disruptive=duty.disruptive, machines=due.machines
+        )
+        if due.wait is None:
+            world = ended(begun(world, _operation(duty, due, desired, world)))
+    return tuple(steps.values())
 
 
-def due_of(operation: CurrentOperation, desired: Desired, observed: Observed) -> tuple[Duty, Due] | None:
-    """Return what an operation that runs is about, if the same would be decided now; None where it would not."""
+def due_of(operation: CurrentOperation, desired: Desired, observed: Observed) -> Due | None:
+    """Return what an operation that runs is about; None where that is not due any more."""
     situation = Situation.of(desired, replace(observed, running=None))
-    found = ((duty, due) for duty, due in _due(situation) if duty.operation == operation.operation)
-    return next(((duty, due) for duty, due in found if due.digest(duty.operation, desired) == operation.digest), None)
+    found = (due for duty, due in _due(situation) if duty.operation == operation.operation)
+    return next((due for due in found if due.digest(operation.operation, desired) == operation.digest), None)
 
 
 def _due(situation: Situation) -> Iterator[tuple[Duty, Due]]:
     """Yield what is to do, in order."""
     desired, observed = situation.desired, situation.observed
     bare = desired.deleting or observed.applied is None
-    for duty in (WITHOUT_A_CLUSTER if bare else DUTIES):
+    for duty in WITHOUT_A_CLUSTER if bare else DUTIES:
         due = duty.due(situation) if duty.operation == RESET or not desired.deleting else None
         if due is not None and not (due.once and done(duty.operation, due.digest(duty.operation, desired), observed)):
             yield duty, due
@@ -132,12 +133,13 @@ def _operation(duty: Duty, due: Due, desired: Desired, observed: Observed) -> Cu
     """Return the operation, as the next attempt where it only repeats what just failed."""
     digest = due.digest(duty.operation, desired)
     failed = last_failure(duty.operation, digest, observed)
-    repeats = failed is not None and failed is observed.history[0]
+    number = number_of(digest, observed)
+    repeats = failed is not None and failed is observed.history[0] and failed.sequence in (number, observed.sequence)
     return CurrentOperation(
         operation=duty.operation,
         why=due.why,
         machines=due.machines,
-        sequence=failed.sequence if failed is not None and repeats else number_of(digest, observed),
+        sequence=failed.sequence if failed is not None and repeats else number,
         attempt=failed.attempt + 1 if failed is not None else 1,
         digest=digest,
         snapshot=due.snapshot,

@@ -47,7 +47,8 @@ def held_back(operation: CurrentOperation, desired: Desired, observed: Observed)
     left = min(wait - since, wait)  # a clock that was set back makes it no longer
     if left <= 0:
         return None
-    said = f"{last.operation} failed, {_cause(last)}; attempt {last.attempt + 1} of {desired.spec.jobs.retries + 1} follows"
+    attempts = f"attempt {last.attempt + 1} of {desired.spec.jobs.retries + 1} follows"
+    said = f"{last.operation} failed, {_cause(last)}; {attempts}"
     return Wait(WaitReason.RETRY_LATER, said, left)
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-Outcome = Literal["succeeded", "failed", "interrupted"]
+Outcome = Literal["succeeded", "failed", "interrupted", "cancelled"]
 MOST_BYTES = 4096  # of a container's message; a kubelet cuts what is longer
 CUT = "..."
 # What gives way where all does not fit, in turn, and how many characters of it stay: a reader needs the summary most.

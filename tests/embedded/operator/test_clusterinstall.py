@@ -342,11 +342,14 @@ def test_edit_while_an_operation_runs_counts_after_it(world: World, operator: Op
     world.edit(etcd={"extraArgs": {"quota-backend-bytes": "1"}})
     world.succeed(DEPLOY)
     world.history(1)
-    said = world.condition("Progressing", "False", "NotSupportedYet")
-    assert "spec.etcd.extraArgs" in said["message"]
-    world.condition("Degraded", "True", "NotSupportedYet")
-    world.edit(etcd={"extraArgs": {"quota-backend-bytes": None}})
-    world.condition("Degraded", "False")
+    second = f"{NAME}-2-reconfigure"
+    world.kubelet.job(second)
+    inputs = world.get(CONFIG_MAP, second) or {}
+    assert "quota-backend-bytes" in inputs["data"]["extra-vars.yml"]
+    world.succeed(second)
+    (latest, _) = world.history(2)
+    assert (latest["operation"], latest["why"]) == ("reconfigure", "spec.etcd.extraArgs changed")
+    world.condition("Progressing", "False", "UpToDate")
 
 
 def test_a_look_at_a_cluster_that_is_as_it_should_be_writes_nothing(

@@ -7,6 +7,7 @@ import pytest
 from harness.operator.api.cluster import CurrentOperation
 from harness.operator.controllers.cluster_view import Workable
 from harness.operator.controllers.execution_inputs import begun, execution_of
+from harness.operator.decide.operations import due_of
 from tests.unit.operator.controllers.looks import cluster, declared, given, seen
 
 
@@ -26,7 +27,9 @@ def test_operation_is_written_down_with_its_job_and_without_a_start() -> None:
 
 def test_execution_is_what_the_status_says_with_the_machines_of_the_wish() -> None:
     found, verdict = workable(jobs={"deadlineSeconds": 120})
-    made = execution_of(begun("guest", verdict, "image:1"), found.desired, "Auto")
+    due = due_of(verdict, found.desired, found.observed)
+    assert due is not None
+    made = execution_of(begun("guest", verdict, "image:1"), due, found.desired, "Auto")
     assert (made.job, made.entry, made.image, made.deadline_seconds) == (
         "guest-1-deploy",
         "cluster.yml",
@@ -45,5 +48,7 @@ def test_execution_is_what_the_status_says_with_the_machines_of_the_wish() -> No
 )
 def test_way_to_machines_is_the_objects_else_the_managers(access: str, default: str, through: str) -> None:
     found, verdict = workable(access=access)
-    made = execution_of(begun("guest", verdict, "image:1"), found.desired, default)
+    due = due_of(verdict, found.desired, found.observed)
+    assert due is not None
+    made = execution_of(begun("guest", verdict, "image:1"), due, found.desired, default)
     assert [host.through for host in made.hosts] == [through]

@@ -135,10 +135,8 @@ def test_a_file_is_compared_with_what_was_deployed(tmp_path: Path, served: Serve
     assert (same.steps, same.json()["now"]) == ((), {})
     other = objects.deployment(CP, WORKERS, version="1.36.1")
     changed = only(explain(written(tmp_path, other), "default", against, NOW))
-    assert [(step.operation, step.why) for step in changed.steps] == [
-        ("upgrade", "spec.version: 1.36.3 -> 1.36.1 (NotSupportedYet)")
-    ]
-    assert changed.json()["now"]["waits"] == "NotSupportedYet"
+    assert [(step.operation, step.why) for step in changed.steps] == [("upgrade", "spec.version: 1.36.3 -> 1.36.1")]
+    assert changed.json()["now"] == {"operation": "upgrade", "attempt": 1}
 
 
 def test_a_failure_that_is_remembered_counts(tmp_path: Path, served: Served) -> None:
@@ -170,7 +168,7 @@ def test_a_cluster_that_is_not_there_yet_would_claim_from_the_pool(tmp_path: Pat
 def test_what_only_a_new_cluster_must_not_be_is_no_mistake_of_one_that_is_there(tmp_path: Path, served: Served) -> None:
     two = written(tmp_path, objects.deployment(objects.wanted_set("cp", "control-plane", replicas=2)))
     there = only(explain(two, "default", Against("guest", served(world(deployed(wish())))), NOW))
-    assert there.json()["now"]["waits"] == "NotSupportedYet"
+    assert there.json()["now"]["operation"] == "remove-node"
     with pytest.raises(BadInput, match="two control planes would be two etcd members"):
         explain(two, "default", None, NOW)
 

@@ -69,6 +69,7 @@ def test_what_is_decided_survives_the_status_of_the_cluster() -> None:
             "sequence": world.sequence,
             "operation": world.running.model_dump(by_alias=True) if world.running is not None else None,
             "applied": world.applied.model_dump(by_alias=True) if world.applied is not None else None,
+            "unsettled": world.unsettled.model_dump(by_alias=True) if world.unsettled is not None else None,
             "history": [one.model_dump(by_alias=True) for one in world.history],
         }
         cluster = DeclaredCluster.model_validate({"metadata": {"name": "guest"}, "status": status})

@@ -27,7 +27,18 @@ from tests.unit.operator.api import objects
 from tests.unit.operator.decide.wishes import wish
 
 # Fields that are no variables of the playbooks.
-OTHERS = {"paused", "machineSets", "access", "variables", "playbooks", "jobs", "deletion", "addons", "components"}
+OTHERS = {
+    "paused",
+    "approval",
+    "machineSets",
+    "access",
+    "variables",
+    "playbooks",
+    "jobs",
+    "deletion",
+    "addons",
+    "components",
+}
 PLAYBOOKS = packaged_dir() / "playbooks" / "group_vars" / "all" / "main.yml"
 
 
@@ -69,7 +80,7 @@ def test_a_variable_of_no_field_is_a_setting() -> None:
 
 def test_what_was_applied_has_a_digest_of_each_part() -> None:
     one = wish()
-    assert set(one.digests) == {"version", "settings", "machines", "addons"}
+    assert set(one.digests) == {"version", "source", "settings", "machines", "addons"}
     assert AppliedState(digests=dict(one.digests)).digests == one.digests
 
 

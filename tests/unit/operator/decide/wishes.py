@@ -10,6 +10,7 @@ from harness.operator.api.applied import AppliedState
 from harness.operator.api.cluster import CurrentOperation, PastOperation
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.decide.desired import Desired, desired
+from harness.operator.decide.due import whole
 from harness.operator.decide.observed import Observed
 from harness.operator.decide.operations import Verdict, next_operation
 from harness.operator.decide.releases import load_releases
@@ -62,9 +63,10 @@ def deployed(one: Desired, **more: Any) -> Observed:
 
 
 def past(one: Desired, name: str = "deploy", *, ago: float = 0, **fields: Any) -> PastOperation:
-    """Return an operation with a wish's inputs that ended some seconds ago; it failed by the product's fault."""
+    """Return an operation on all that a wish asks for that ended some seconds ago; it failed by the product's fault."""
     ended = stamp(NOW - timedelta(seconds=ago))
-    given = {"sequence": 1, "outcome": "failed", "blame": "product", "digest": one.digest, "ended": ended, **fields}
+    digest = whole(one, "", one.hosts, applies=True).digest(name, one)
+    given = {"sequence": 1, "outcome": "failed", "blame": "product", "digest": digest, "ended": ended, **fields}
     return PastOperation(operation=name, **given)
 
 
