@@ -24,7 +24,7 @@ app = typer.Typer(no_args_is_help=True, help="Clusters as declared objects: what
 @app.command()
 def crds(
     write: Annotated[
-        bool, typer.Option("--write", help="Write deploy/operator/crds and docs/operator.md instead.")
+        bool, typer.Option("--write", help="Write deploy/operator/crds and docs/operator/fields.md instead.")
     ] = False,
 ) -> None:
     """Print the CustomResourceDefinitions of the operator's kinds, for `kubectl apply --server-side -f -`."""
@@ -32,7 +32,8 @@ def crds(
     if not write:
         typer.echo("---\n".join(made.values()), nl=False)
         return
-    folder, page = packaged_dir() / "deploy" / "operator" / "crds", packaged_dir() / "docs" / "operator.md"
+    folder = packaged_dir() / "deploy" / "operator" / "crds"
+    page = packaged_dir() / "docs" / "operator" / "fields.md"
     folder.mkdir(parents=True, exist_ok=True)
     texts = {folder / name: text for name, text in made.items()}
     texts[page] = with_tables(page.read_text(encoding="utf-8"))

@@ -19,7 +19,8 @@ LINT = {"lint", "type", "unit", "lowest", "package", "pipelines", "web"}
 MATRIX = {"plan", "smoke", "matrix", "report"}
 NIGHT = {
     *("artifacts", "bootable", "chaos", "contract", "contract with pods", "embedded", "kind"),
-    *("operator", "operator chaos", "package smoke", "pipelines with cells", "products", "smoke lowest", "tutorial"),
+    *("operator", "operator chaos", "operator lifecycle", "package smoke", "pipelines with cells", "products"),
+    *("smoke lowest", "tutorial"),
 }
 NEEDS: dict[str, list[str] | None] = {  # None: by stages, after everything before
     **{name: [] for name in LINT | NIGHT | {"plan", "reap", "own image"}},

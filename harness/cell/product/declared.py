@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from harness.cell.product.chaos import Chaos
+from harness.cell.product.declared_compare import refuse_different
 from harness.cell.product.declared_install import apply_all, install_controllers, install_kinds
 from harness.cell.product.declared_objects import given, objects
 from harness.cell.product.declared_pods import jobs, keep_controllers, keep_logs
@@ -25,7 +25,7 @@ from harness.kube.resources import SECRET
 from harness.model import Environment
 from harness.paths import project_dir
 from harness.proc import pasteable
-from harness.spec.models import Product, Timeouts
+from harness.spec.models import Product, ProductPhase, Timeouts
 from harness.spec.models.product_declared import DeclaredOptions, Manifests
 from harness.until import Deadline
 
@@ -61,7 +61,7 @@ class DeclaredProduct:
         phase = _DeclaredPhase(wanted, wanted.outer, self._options, self._directory)
         wanted.log.parent.mkdir(parents=True, exist_ok=True)
         wanted.log.touch()
-        phase.run(self.product.phases[wanted.phase.name].apply, self.product.phases[wanted.phase.name].delete)
+        phase.run(self.product.phases[wanted.phase.name])
         return PhaseOutcome(f"{self._options.object.kind} {self._options.object.name}")
 
     @property
@@ -85,7 +85,7 @@ class _DeclaredPhase:
     options: DeclaredOptions
     directory: Path
 
-    def run(self, template: str | None, delete: bool) -> None:
+    def run(self, edit: ProductPhase) -> None:
         environment, cluster = self.wanted.environment, self.outer.cluster
         namespace, log, deadline = environment.namespace, self.wanted.log, Deadline.after(self.wanted.timeout)
         watched = Watched(self.outer, namespace, self.options, self.wanted.on_task)
@@ -94,15 +94,17 @@ class _DeclaredPhase:
         try:
             self._install(namespace)
             with self._disturbed(selector):
-                if template is not None:
-                    self._apply(template, namespace, deadline)
+                if edit.apply is not None:
+                    self._apply(edit.apply, namespace, deadline)
+                    if edit.until is not None:
+                        watched.wait_other(edit.until, deadline)
                     watched.wait_done(deadline)
-                if delete:
+                if edit.delete:
                     self._delete(namespace)
                     watched.wait_gone(deadline)
             if self.wanted.phase.cluster:
                 self._keep_kubeconfig(namespace)
-                self._compare(watched)
+                refuse_different(watched, self.wanted)
         except VmatrixError as failure:
             failure.paths = (*failure.paths, log)
             keep_controllers(cluster, namespace, log)
@@ -165,18 +167,6 @@ class _DeclaredPhase:
         except (binascii.Error, UnicodeDecodeError) as error:
             raise ProductError(f"key {place.key} of Secret {place.secret} is no text: {error}") from error
         write_atomically(self.wanted.environment.files.kubeconfig, text, mode=0o600)
-
-    def _compare(self, watched: Watched) -> None:
-        """Hold what the objects say of the cluster to what the phase was to make of it."""
-        for variable, where in self.options.expected.items():
-            wanted: Any = self.wanted.variables.get(variable)
-            found = watched.value(where)
-            if wanted is not None and str(found) != str(wanted):
-                raise ProductError(
-                    f"{where.kind or self.options.object.kind} says {found!r} at {where.path}, and {variable} is "
-                    f"{wanted!r}",
-                    hint="the objects' status does not tell what the cell asked for",
-                )
 
     def _log(self, line: str) -> None:
         with self.wanted.log.open("a", encoding="utf-8") as log:

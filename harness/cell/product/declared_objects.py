@@ -14,11 +14,13 @@ import yaml
 
 from harness.cell.product.protocol import OuterCluster, PhaseRun
 from harness.errors import BadInput
-from harness.kube.client import Json
+from harness.infra.cluster.storage import LOCAL_PATH
+from harness.kube.client import Cluster, Json
+from harness.kube.resources import STORAGE_CLASS
 from harness.proc import CommandFailed, run
 from harness.spec.models.product_declared import Manifests
 
-HINT = "docs/product.md lists what a template of a declared product is given"
+HINT = "docs/declared.md lists what a template of a declared product is given"
 
 
 def given(wanted: PhaseRun, outer: OuterCluster) -> dict[str, Any]:
@@ -48,8 +50,18 @@ def given(wanted: PhaseRun, outer: OuterCluster) -> dict[str, Any]:
         ],
         "mirror": {"url": outer.mirror.http, "registry": outer.mirror.registry},
         "images": dict(outer.images),
+        "pod_storage_class": _pod_storage_class(outer.cluster),
         "keys": {"private": environment.private_key.read_text(encoding="utf-8")},
     }
+
+
+def _pod_storage_class(cluster: Cluster) -> str:
+    """Return the class of claims that pods can mount, where the default class may be for disks of machines alone.
+
+    That is so on the infra clusters that vmatrix makes, which all have this provisioner. "" is the default class.
+    """
+    classes = cluster.list(STORAGE_CLASS).items
+    return next((str(one["metadata"]["name"]) for one in classes if one.get("provisioner") == LOCAL_PATH), "")
 
 
 def objects(source: str | Manifests, values: Mapping[str, Any], directory: Path, seconds: float) -> list[Json]:

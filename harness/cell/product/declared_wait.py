@@ -14,7 +14,7 @@ from harness.kube.discovery import resource_of
 from harness.kube.objects import condition, dig, is_condition
 from harness.kube.resources import Resource
 from harness.spec.jsonpath import value_at
-from harness.spec.models.product_declared import DeclaredOptions, InObject
+from harness.spec.models.product_declared import AlsoDone, DeclaredOptions, DoneWhen, InObject
 from harness.until import Deadline, NotYet, TimedOut, until
 
 LOOKS_SECONDS = 1.0  # between looks: progress is shown about so often
@@ -45,16 +45,30 @@ class Watched:
             self.on_task(self._progress(found))
             self._refuse_failed(found)
             watch.refuse_broken()
-            if not _observed(found, done.condition, done.observed):
-                return NotYet("no controller has seen the last edit")
-            if is_condition(found, done.condition, "True") and not any(
-                is_condition(found, gone, "True") for gone in done.gone
-            ):
-                return found
-            return NotYet(_said(found, done.condition))
+            return found if (lacking := _lacking(found, done)) is None else lacking
 
         made: Json = self._until(look, f"{self._what} to be {done.condition}", watch, deadline)
         return made
+
+    def wait_other(self, other: AlsoDone, deadline: Deadline) -> None:
+        """Wait for another object that a phase makes; raises as `wait_done`, which is about the object itself."""
+        where = InObject(apiVersion=other.apiVersion, kind=other.kind, path="{.status}")
+        resource, watch = self.resource_at(where), PodWatch(self.outer, self.namespace)
+
+        def look() -> bool | NotYet:
+            own = self.outer.cluster.get(self.resource_at(), self.options.object.name, self.namespace)
+            if own is not None:
+                self.on_task(self._progress(own))
+                self._refuse_failed(own)
+            found = self.outer.cluster.get(resource, other.name, self.namespace)
+            if found is None:
+                return NotYet("the object is not there")
+            if other.failed is not None and is_condition(found, other.failed, "True"):
+                raise failure(f"{other.kind} {other.name} is {other.failed}", _said(found, other.failed), None)
+            watch.refuse_broken()
+            return lacking if (lacking := _lacking(found, other)) is not None else True
+
+        self._until(look, f"{other.kind} {other.name} to be {other.condition}", watch, deadline)
 
     def wait_gone(self, deadline: Deadline) -> None:
         """Wait until the deleted object is gone; raises as `wait_done`."""
@@ -123,6 +137,15 @@ def failure(what: str, message: str, record: Any) -> VmatrixError:
     said = ": ".join(part for part in (what, where, str(known.get("summary") or message)) if part)
     blame = {"infra": InfraError, "harness": HarnessBug}.get(str(known.get("blame", "")), ProductError)
     return blame(said, hint=str(known.get("hint") or "the phase's log has the details"), detail=message)
+
+
+def _lacking(found: Json, done: DoneWhen) -> NotYet | None:
+    """Return what an object still lacks to be done, None when it is."""
+    if not _observed(found, done.condition, done.observed):
+        return NotYet("no controller has seen the last edit")
+    going = any(is_condition(found, gone, "True") for gone in done.gone)
+    done_now = is_condition(found, done.condition, "True") and not going
+    return None if done_now else NotYet(_said(found, done.condition))
 
 
 def _observed(found: Json, kind: str, wanted: bool) -> bool:

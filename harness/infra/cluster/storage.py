@@ -14,6 +14,7 @@ from harness.kube.resources import CDI, STORAGE_CLASS, STORAGE_PROFILE
 
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 DEFAULT_VIRT_CLASS = "storageclass.kubevirt.io/is-default-virt-class"  # CDI prefers it over the former
+LOCAL_PATH = "rancher.io/local-path"  # the provisioner of pods' claims on the infra clusters that vmatrix makes
 WAITS, SNAPSHOT = "WaitForFirstConsumer", "snapshot"
 HONOURS = "HonorWaitForFirstConsumer"
 ACCESS_MODE = "ReadWriteOnce"  # of machines' disks, vm-templates/disk.yml.j2

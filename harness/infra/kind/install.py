@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from harness.infra.cluster.nodes import usable
+from harness.infra.cluster.storage import LOCAL_PATH
 from harness.infra.kind import downloads, manifests, releases
 from harness.infra.kind.installation import observed
 from harness.infra.kind.releases import Manifest, Release, Releases
@@ -18,7 +19,6 @@ PROFILE_SECONDS = 60.0  # CDI makes it when it sees the class, and is available 
 IMAGE_VOLUME = "ImageVolume"
 IMAGE_VOLUME_SINCE = (1, 35)  # with older clusters, or an older containerd, a container disk is mounted empty
 CONTAINERD_SINCE = (2, 1)  # CRI image volumes: https://github.com/containerd/containerd/releases/tag/v2.1.0
-LOCAL_PATH = "rancher.io/local-path"
 CLAIM_PROPERTIES = [{"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem"}]
 
 

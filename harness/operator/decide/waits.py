@@ -12,7 +12,7 @@ from harness.operator.decide.observed import Observed
 
 
 class WaitReason(StrEnum):
-    """Why nothing begins although something may be to do. docs/operator.md explains each."""
+    """Why nothing begins although something may be to do. docs/operator/operations.md explains each."""
 
     PAUSED = "Paused"
     OPERATION_RUNNING = "OperationRunning"

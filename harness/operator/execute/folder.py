@@ -24,7 +24,8 @@ from harness.operator.execute.inputs import Execution, key_file
 HOSTS, VARIABLES, OPERATION = "hosts.yml", "extra-vars.yml", "operation.json"
 KEY_FILE = "ansible_ssh_private_key_file"
 WORDS = ("cluster", "namespace", "job", "sequence", "operation", "entry")  # of operation.json
-HINT = "`kubectl get configmap JOB -o yaml` shows these files of an operation; docs/operator.md explains them"
+PAGE = "docs/operator/troubleshooting.md"
+HINT = f"`kubectl get configmap JOB -o yaml` shows these files of an operation; {PAGE} explains them"
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,33 @@ class FailedWhen(Model):
     record: InObject | None = None
 
 
+class AlsoDone(DoneWhen):
+    """Another object of the cell's namespace that a phase waits for first, such as a backup that it makes.
+
+    apiVersion, kind, name: of that object; without apiVersion, as in the object that phases edit.
+    condition: the type of its condition that is then True.
+    observed: whether its observedGeneration must have come up with what was applied.
+    gone: types of its conditions that must not be True.
+    failed: the type of its condition that is True once it has failed.
+    """
+
+    apiVersion: Text | None = None  # noqa: N815 - as in every object
+    kind: Kind
+    name: Text
+    failed: Text | None = None
+
+
+class AppliedVariables(InObject):
+    """Where the objects say with which variables a cluster was made.
+
+    apiVersion, kind, name: of an object that is not the one that phases edit.
+    path: the way to a mapping, such as {.status.variables}.
+    but: variables of a phase that are not compared, such as places of files.
+    """
+
+    but: tuple[Variable, ...] = ()
+
+
 class SecretKey(Model):
     """A key of a Secret in the cell's namespace.
 
@@ -117,6 +144,8 @@ class DeclaredOptions(Model):
     progress: what is under way: a text, or a mapping with `play` and `task`; without it the condition's message.
     kubeconfig: the Secret with the guest cluster's kubeconfig.  logs: what else belongs into the phase's log.
     expected: variables whose values the objects must have after each phase that leaves a cluster.
+    variables: a mapping that must then have all variables of the phase.
+    machines: a list that must then have the names of all machines of the cluster, and no others.
     """
 
     images: tuple[Text, ...] = ()
@@ -128,6 +157,8 @@ class DeclaredOptions(Model):
     kubeconfig: SecretKey
     logs: JobLogs | None = None
     expected: dict[Variable, InObject] = Field(default_factory=dict)
+    variables: AppliedVariables | None = None
+    machines: InObject | None = None
 
 
 class DeclaredPhase(Model):
@@ -136,6 +167,10 @@ class DeclaredPhase(Model):
     apply: Text | None = Field(
         default=None,
         description="With kind `declared`: the template of the objects that are applied, in the product's directory.",
+    )
+    until: AlsoDone | None = Field(
+        default=None,
+        description="With kind `declared`: another object that the phase waits for before the one that phases edit.",
     )
     delete: bool = Field(
         default=False,

@@ -127,6 +127,7 @@ class Declarations:
     version: str = "1.36.3"
     controllers: list[Controller] = field(default_factory=list)
     impatient: bool = False
+    variables: dict[str, Any] = field(default_factory=dict)
 
     def write(self, name: str, text: str) -> None:
         """Write a file of the product's."""
@@ -167,7 +168,7 @@ class Declarations:
             phase=Phase(phase, machines=("cp-0",), cluster=phase != "reset"),
             stage=phase,
             environment=self.environment,
-            variables={"cluster_kubernetes_version": self.version},
+            variables={"cluster_kubernetes_version": self.version, **self.variables},
             timeout=seconds,
             log=self.log,
             on_task=self.told.append,

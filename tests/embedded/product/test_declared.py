@@ -15,9 +15,9 @@ from harness.cell.teardown import describe
 from harness.errors import BadInput, HarnessBug, InfraError, Leaked, ProductError, VmatrixError
 from harness.kube.client import Json
 from harness.kube.ensure import ensure
-from harness.kube.resources import CLUSTER_ROLE, CRD, DEPLOYMENT, NAMESPACE, POD, SECRET
+from harness.kube.resources import CLUSTER_ROLE, CONFIG_MAP, CRD, DEPLOYMENT, NAMESPACE, POD, SECRET, STORAGE_CLASS
 from harness.until import Deadline, NotYet, until
-from tests.embedded.product.conftest import DEFINITION, GUEST, SECONDS, Declarations
+from tests.embedded.product.conftest import DEFINITION, GUEST, SECONDS, TEMPLATE, Declarations
 
 KUBECONFIG = "apiVersion: v1\nkind: Config\n"
 MANAGER = """\
@@ -160,8 +160,118 @@ def test_an_object_that_stays_is_said_with_what_holds_it(made_up: Declarations) 
 def test_what_the_object_says_is_compared_with_what_was_wanted(made_up: Declarations) -> None:
     admit(made_up)
     made_up.control(lambda guest: {**ready(guest), "version": "1.35.0"})
-    with pytest.raises(ProductError, match=r"says '1\.35\.0' at \{\.status\.version\}, and cluster_kubernetes_version"):
+    with pytest.raises(ProductError, match=r"version\} of Guest is '1\.35\.0', and cluster_kubernetes_version"):
         made_up.run()
+
+
+@pytest.mark.parametrize(
+    ("made_with", "said"),
+    [
+        ({"cluster_kubernetes_version": "1.36.3", "of_the_controller": 1}, ""),
+        ({"cluster_kubernetes_version": "1.35.0"}, 'has "1.35.0" for cluster_kubernetes_version, which is "1.36.3"'),
+        ({}, "has nothing for cluster_kubernetes_version"),
+        (None, "has nothing for cluster_kubernetes_version"),
+    ],
+)
+def test_the_variables_of_a_phase_are_those_that_the_cluster_was_made_with(
+    made_up: Declarations, made_with: dict[str, Any] | None, said: str
+) -> None:
+    admit(made_up)
+    made_up.say(variables={"path": "{.status.made}", "but": ["of_the_harness"]})
+    made_up.variables = {"of_the_harness": "/a/file"}
+    made_up.control(lambda guest: {**ready(guest), "made": made_with})
+    if not said:
+        made_up.run()
+        return
+    with pytest.raises(ProductError) as caught:
+        made_up.run()
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("machines", [["cp-0"], ["cp-0", "w-9"], [], None])
+def test_the_machines_of_the_cluster_are_those_that_the_phase_leaves(
+    made_up: Declarations, machines: list[str] | None
+) -> None:
+    admit(made_up)
+    made_up.say(machines={"path": "{.status.machines}"})
+    made_up.control(lambda guest: {**ready(guest), "machines": machines})
+    if machines == ["cp-0"]:
+        made_up.run()
+        return
+    with pytest.raises(ProductError, match=r"and the machines of the cluster are cp-0"):
+        made_up.run()
+
+
+COPY = "{apiVersion: made-up.example/v1, kind: Guest, metadata: {name: copy}, spec: {version: none}}"
+
+
+def copying(cell: Declarations, copied: Json) -> None:
+    """Make a phase that waits for another object, which a controller gives a condition."""
+    cell.write("copy.yml", COPY)
+    until = {"kind": "Guest", "name": "copy", "condition": "Copied", "failed": "Lost", "observed": False}
+    cell.product["phases"] = {**cell.product["phases"], "backup": {"apply": "copy.yml", "until": until}}
+    seen: list[str] = []
+
+    def answer(guest: Json) -> Json:
+        name = guest["metadata"]["name"]
+        seen.append(name)
+        if name == "it":
+            return {**ready(guest), "doing": {"task": "copy"} if "copy" in seen else {"task": "rest"}}
+        return {"conditions": [copied]}
+
+    cell.control(answer)
+
+
+def test_a_phase_may_wait_for_another_object_first(made_up: Declarations) -> None:
+    admit(made_up)
+    copying(made_up, condition("Copied"))
+    made_up.run()
+    assert "copy" not in made_up.told
+    made_up.run("backup")
+    assert "copy" in made_up.told, "progress is that of the object that phases edit"
+    found = made_up.cluster.get(GUEST, "copy", made_up.namespace)
+    assert found is not None
+    assert found["status"]["conditions"][0]["type"] == "Copied"
+
+
+@pytest.mark.parametrize(
+    ("copied", "said"),
+    [
+        (condition("Lost", message="no room"), "Guest copy is Lost: Lost: no room"),
+        (condition("Copied", "False", "it goes on"), "Guest copy to be Copied"),
+    ],
+)
+def test_another_object_that_fails_or_never_comes_ends_the_phase(
+    made_up: Declarations, copied: Json, said: str
+) -> None:
+    admit(made_up)
+    copying(made_up, copied)
+    made_up.run()
+    with pytest.raises(ProductError, match=said):
+        made_up.run("backup", seconds=SECONDS if "Lost" in said else 1.5)
+
+
+def test_what_is_edited_may_fail_while_another_object_is_waited_for(made_up: Declarations) -> None:
+    admit(made_up)
+    copying(made_up, condition("Copied", "False"))
+    made_up.run()
+    made_up.stop()
+    broken = condition("Broken", message="gave up")
+    made_up.control(lambda guest: {**ready(guest), "conditions": [broken]})
+    with pytest.raises(ProductError, match="Guest it is Broken: Broken: gave up"):
+        made_up.run("backup")
+
+
+def test_templates_are_told_the_class_of_claims_that_pods_can_mount(made_up: Declarations) -> None:
+    admit(made_up)
+    made_up.control(ready)
+    claim = '{apiVersion: v1, kind: ConfigMap, metadata: {name: said}, data: {class: "{{ pod_storage_class }}"}}'
+    made_up.write("guest.yml.j2", f"{TEMPLATE}---\n{claim}\n")
+    made_up.run()
+    found = made_up.cluster.get(CONFIG_MAP, "said", made_up.namespace)
+    classes = {one["provisioner"]: one["metadata"]["name"] for one in made_up.cluster.list(STORAGE_CLASS).items}
+    assert found is not None
+    assert found["data"]["class"] == classes.get("rancher.io/local-path", "")
 
 
 def test_a_cluster_without_its_secret_is_the_products_fault(made_up: Declarations) -> None:

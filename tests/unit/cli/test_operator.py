@@ -25,11 +25,11 @@ def test_the_definitions_are_written_with_the_tables_of_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(operator, "packaged_dir", lambda: tmp_path)
-    (tmp_path / "docs").mkdir()
-    page = (ROOT / "docs" / "operator.md").read_text(encoding="utf-8")
-    (tmp_path / "docs" / "operator.md").write_text(page, encoding="utf-8")
+    (tmp_path / "docs" / "operator").mkdir(parents=True)
+    page = (ROOT / "docs" / "operator" / "fields.md").read_text(encoding="utf-8")
+    (tmp_path / "docs" / "operator" / "fields.md").write_text(page, encoding="utf-8")
     result = runner.invoke(app, ["operator", "crds", "--write"])
     assert result.exit_code == 0
     written = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*.*") if path.is_file())
-    assert len(written) == 5
+    assert len(written) == len(crds()) + 1
     assert [(tmp_path / path).read_bytes() for path in written] == [(ROOT / path).read_bytes() for path in written]

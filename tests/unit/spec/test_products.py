@@ -100,16 +100,29 @@ def goal_values(own: Path) -> list[dict[str, str]]:
     return list(runnable(load_spec(own), "operator", "embedded"))
 
 
-def test_a_product_is_kept_to_the_scenarios_whose_phases_it_has() -> None:
-    goal = goal_of(load_spec(PACKAGED), "nightly", "embedded")
+@pytest.mark.parametrize(
+    ("phases", "scenarios"),
+    [
+        (("deploy", "reset"), {"fresh", "reset"}),
+        (("deploy", "upgrade", "reset"), {"fresh", "upgrade-patch", "upgrade-minor", "reset"}),
+        ((), set(load_spec(PACKAGED).scenarios)),
+    ],
+)
+def test_a_product_is_kept_to_the_scenarios_whose_phases_it_has(phases: tuple[str, ...], scenarios: set[str]) -> None:
+    """Without phases here, the packaged operator has all of its own."""
+    spec = load_spec(PACKAGED)
+    packaged = spec.products["operator"]
+    has = {name: phase for name, phase in packaged.phases.items() if name in phases or not phases}
+    lacking = spec.model_copy(update={"products": {"operator": packaged.model_copy(update={"phases": has})}})
+    goal = goal_of(lacking, "nightly", "embedded")
     cell = {axis: values[0] for axis, values in goal.values.items()} | {
+        "kubernetes": "1.36.3",
         "runtime": "containerd-2.4",
+        "topology": "cp3-w2",
+        "network": "flannel",
         "product": "operator",
     }
-    allowed = [
-        name for name in goal.values["scenario"] if goal.allows({**cell, "scenario": name, "network": "flannel"})
-    ]
-    assert allowed == ["fresh", "reset"]
+    assert {name for name in goal.values["scenario"] if goal.allows({**cell, "scenario": name})} == scenarios
 
 
 def test_a_pinned_cell_has_the_default_of_an_axis_that_it_does_not_name() -> None:
@@ -130,6 +143,16 @@ def test_a_pinned_cell_has_the_default_of_an_axis_that_it_does_not_name() -> Non
             "{apply: guest.yml.j2}",
             "{playbook: a.yml}",
             "deploy.playbook: is for products of kind `ansible`",
+        ),
+        (
+            "{apply: guest.yml.j2}",
+            "{delete: true, until: {kind: Copy, name: it, condition: Done}}",
+            "operator.yml:11: product.phases.deploy.until: there is nothing to wait for in a phase that",
+        ),
+        (
+            "{apply: guest.yml.j2}",
+            "{apply: guest.yml.j2, until: {name: it, condition: Done}}",
+            "operator.yml:11: product.phases.deploy.until.kind: missing",
         ),
         ("{condition: Failed}", "{condition: F, record: {path: a}}", "record.path: 'a' is no path such as"),
         ("  phases:", "  sources: {path: a}\n  phases:", "operator.yml:10: product.sources: belongs to product.yml"),

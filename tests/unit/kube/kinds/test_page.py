@@ -1,4 +1,4 @@
-"""docs/operator.md names every field of every kind, with the default and the meaning that the definitions have."""
+"""docs/operator/fields.md names every field of every kind, with the default and the meaning of the definitions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.kube.kinds.page import BEGIN, END, with_fields
 from harness.operator.api.crds import crds
 from tests.unit.pages import ROOT
 
-PAGE = (ROOT / "docs" / "operator.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "operator" / "fields.md").read_text(encoding="utf-8")
 
 
 def leaves(schema: dict[str, Any]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""docs/operator.md knows every reason to wait and every operation, and no others."""
+"""docs/operator/operations.md knows every reason to wait and every operation, and no others."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from harness.operator.decide.retries import FIRST_SECONDS, LONGEST_SECONDS
 from harness.operator.decide.waits import WaitReason
 from tests.unit.pages import ROOT
 
-PAGE = (ROOT / "docs" / "operator.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "operator" / "operations.md").read_text(encoding="utf-8")
 
 
 def rows(title: str) -> list[list[str]]:
     """Return the rows of the table in a section, without its heading; backticks are left out."""
-    section = PAGE.split(f"\n### {title}\n")[1].split("\n### ")[0]
+    section = PAGE.split(f"\n## {title}\n")[1].split("\n## ")[0]
     table = re.findall(r"^\|(.+)\|$", section, re.MULTILINE)[2:]
     return [[cell.strip().replace("`", "") for cell in row.split("|")] for row in table]
 
