@@ -35,6 +35,10 @@ def execute(
     in_cluster: Annotated[
         bool, typer.Option("--in-cluster", help="Use the service account of the pod that this runs in.")
     ] = False,
+    snapshots: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Snapshots of etcd. Default: snapshots/ in the inputs' folder."),
+    ] = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write how the operation ended to this file, as JSON.")
     ] = None,
@@ -46,6 +50,5 @@ def execute(
         raise BadInput(f"--report {report}: there is no folder {report.parent}", hint="create it first")
     work = (work or folder / "work").resolve()
     playbooks = (playbooks or packaged_dir() / "playbooks").resolve()
-    raise typer.Exit(
-        run_to_its_end(folder.resolve(), work, playbooks, report=report, kubeconfig=kubeconfig, in_cluster=in_cluster)
-    )
+    given = {"report": report, "kubeconfig": kubeconfig, "snapshots": snapshots.resolve() if snapshots else None}
+    raise typer.Exit(run_to_its_end(folder.resolve(), work, playbooks, in_cluster=in_cluster, **given))

@@ -39,4 +39,5 @@ def execution_of(operation: CurrentOperation, due: Due, wanted: Desired, access:
         image=operation.image or "",
         deadline_seconds=wanted.spec.jobs.deadline_seconds,
         digest=operation.digest or "",
+        snapshot=operation.snapshot,
     )

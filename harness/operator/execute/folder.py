@@ -19,6 +19,7 @@ import yaml
 from harness.errors import BadInput
 from harness.kube.failures import Json
 from harness.machines.inventory import GROUPS
+from harness.operator.api.snapshots import OperationSnapshot
 from harness.operator.execute.inputs import Execution, key_file
 
 HOSTS, VARIABLES, OPERATION = "hosts.yml", "extra-vars.yml", "operation.json"
@@ -30,7 +31,7 @@ HINT = f"`kubectl get configmap JOB -o yaml` shows these files of an operation; 
 
 @dataclass(frozen=True)
 class OperationFolder:
-    """What the files say. through: VirtualMachineInstances by inventory name."""
+    """What the files say. through: VirtualMachineInstances by inventory name.  snapshot: which it takes or restores."""
 
     path: Path
     cluster: str
@@ -43,6 +44,7 @@ class OperationFolder:
     through: Mapping[str, str]
     inventory: dict[str, Any]
     variables: dict[str, Any]
+    snapshot: OperationSnapshot | None = None
 
     @property
     def hosts(self) -> dict[str, dict[str, Any]]:
@@ -65,15 +67,14 @@ class OperationFolder:
         try:
             words = {key: str(told[key]) for key in WORDS}
             seconds, through = float(told["deadlineSeconds"]), dict(told.get("through") or {})
+            snapshot = OperationSnapshot.model_validate(told["snapshot"]) if "snapshot" in told else None
         except KeyError as missing:
             raise BadInput(f"{path / OPERATION}: {missing} is missing", hint=HINT) from missing
         except (TypeError, ValueError) as error:
             raise BadInput(f"{path / OPERATION}: {error}", hint=HINT) from error
         if strange := sorted(set(through) - set(hosts)):
             raise BadInput(f"{path / OPERATION}: through names {', '.join(strange)}, not in {HOSTS}", hint=HINT)
-        return OperationFolder(
-            path, **words, deadline_seconds=seconds, through=through, inventory=inventory, variables=variables
-        )
+        return OperationFolder(path, *words.values(), seconds, through, inventory, variables, snapshot)
 
 
 def _mapping(file: Path) -> dict[str, Any]:
@@ -102,6 +103,8 @@ def files_of(execution: Execution) -> dict[str, str]:
         "digest": execution.digest,
         "through": {host.name: host.through for host in execution.hosts if host.through},
     }
+    if execution.snapshot is not None:
+        operation["snapshot"] = execution.snapshot.model_dump(mode="json", by_alias=True)
     return {
         HOSTS: yaml.safe_dump({"all": {"hosts": hosts, "children": groups}}, sort_keys=False, width=200),
         VARIABLES: yaml.safe_dump(dict(execution.variables), sort_keys=True, width=200),

@@ -8,8 +8,11 @@ from typing import Any
 
 from harness.operator.api.machine import KeyRef
 from harness.operator.api.resources import CLUSTER_LABEL, GROUP, OPERATION_LABEL
+from harness.operator.api.snapshots import OperationSnapshot
 from harness.operator.decide.hosts import Host
 
+BACKUP = "backup"  # the operation that takes a snapshot of etcd
+RECOVER = "recover"  # the operation that may restore one
 RESET = "reset"  # the operation after which nothing is kept of a cluster
 KUBECONFIG = "kubeconfig"  # the file that the playbooks are told to keep; all else that they keep is named after it
 SEQUENCE_LABEL, ATTEMPT_LABEL = f"{GROUP}/sequence", f"{GROUP}/attempt"
@@ -23,6 +26,7 @@ class Execution:
     image: of the executor.  digest: of everything that is applied.
     variables: of the playbooks, without the paths of files that they keep.
     deadline_seconds: for all of it, from the Job's start on.
+    snapshot: of etcd, which it takes or restores; its claim is mounted.
     """
 
     cluster: str
@@ -36,6 +40,7 @@ class Execution:
     digest: str
     attempt: int = 1
     variables: Mapping[str, Any] = field(default_factory=dict)
+    snapshot: OperationSnapshot | None = None
 
     @property
     def job(self) -> str:

@@ -13,10 +13,11 @@ from harness.machines.runner.given import Listener
 from harness.machines.runner.playbook import run_playbook
 from harness.operator.execute import ending
 from harness.operator.execute.folder import OperationFolder
-from harness.operator.execute.inputs import RESET
+from harness.operator.execute.inputs import BACKUP, RESET
 from harness.operator.execute.own_objects import OwnObjects
 from harness.operator.execute.progress import PlayProgress
 from harness.operator.execute.secrets import scrubber_of
+from harness.operator.execute.snapshots import SnapshotStore
 from harness.operator.execute.termination import Termination
 from harness.operator.execute.workplace import Workplace
 
@@ -28,10 +29,14 @@ LEAST_SHARE = 0.5  # of a deadline that is shorter than that
 class OperationRun:
     """A run, from its files to its end; `finish` is called once, however `run` ended."""
 
-    def __init__(self, folder: OperationFolder, playbooks: Path, work: Path, own: OwnObjects) -> None:
+    def __init__(
+        self, folder: OperationFolder, playbooks: Path, work: Path, own: OwnObjects, store: SnapshotStore | None = None
+    ) -> None:
         self._folder, self._own = folder, own
         self._playbook = playbooks / folder.entry
-        self._place = Workplace(work)
+        self._store = store
+        self._taken: dict[str, str | int] = {}
+        self._place = Workplace(work, store.path if store is not None else None)
         self._progress = PlayProgress(own.annotate)
         self._scrub = scrubber_of(folder.variables, {})
         self._restored = False
@@ -51,6 +56,8 @@ class OperationRun:
             raise BadInput(f"there is no playbook {folder.entry} in {self._playbook.parent}")
         given = place.prepare(folder, kubeconfig)
         self._restore()
+        if self._store is not None:
+            self._store.begin(folder.operation)
         seconds = folder.deadline_seconds - self._own.elapsed()
         _show(f"{folder.operation} of {folder.cluster}: {folder.entry} of {ending.revision()}")
         self._progress.start()
@@ -62,6 +69,8 @@ class OperationRun:
             listener=Listener(self._begin_play, self._begin_task, lambda line: _show(self._scrub(line))),
             grace=GRACE_SECONDS,
         )
+        if self._store is not None and folder.operation == BACKUP:
+            self._taken = self._store.end()
 
     def finish(self, error: VmatrixError | None) -> tuple[Termination, VmatrixError | None]:
         """Keep what there is to keep, and say how it ended; return both, as they are now.
@@ -80,7 +89,7 @@ class OperationRun:
         output = self._place.log.read_text(encoding="utf-8", errors="replace") if self._place.log.is_file() else ""
         log = f"vmatrix operator log {self._folder.cluster} {self._folder.sequence}"
         end = ending.end_of(error, self._progress, self._place.events, output, log)
-        end = replace(end, summary=self._scrub(end.summary))
+        end = replace(end, summary=self._scrub(end.summary), snapshot=self._taken)
         said = "\n".join(line for line in (f"{end.outcome}: {end.summary}".rstrip(": "), end.hint) if line)
         _show(said)
         try:

@@ -14,6 +14,7 @@ from harness.operator.execute.inputs import Execution, executor_name, key_file
 CONTAINER = "executor"
 USER = 65532  # the image's /etc/passwd names it: ssh refuses a user without a name
 INPUTS, TEMPORARY = "/var/run/vmatrix/operation", "/tmp"  # noqa: S108 - the pod's own
+SNAPSHOTS = "/var/lib/vmatrix/snapshots"  # the claim of an operation on a snapshot of etcd
 REPORT = "/dev/termination-log"
 TOKEN_SECONDS = 3600  # the kubelet replaces it long before; a copy of it is of no use tomorrow
 # From SIGTERM to SIGKILL: Ansible ends within program.GRACE_SECONDS, then what is kept is written to the API.
@@ -38,13 +39,15 @@ def pod_template(execution: Execution) -> Json:
             "dnsPolicy": "Default",  # there may be no cluster DNS; nothing here needs one
             "securityContext": {**pod_security(USER), "fsGroup": USER, "fsGroupChangePolicy": "OnRootMismatch"},
             "containers": [_container(execution)],
-            "volumes": [*projected, {"name": "temporary", "emptyDir": {"sizeLimit": "1Gi"}}],
+            "volumes": [*projected, {"name": "temporary", "emptyDir": {"sizeLimit": "1Gi"}}, *_snapshots(execution)],
         },
     }
 
 
 def _container(execution: Execution) -> Json:
     words = ["operator", "execute", "--from", INPUTS, "--work", f"{TEMPORARY}/work", "--report", REPORT, "--in-cluster"]
+    mounted = [{"name": one["name"], "mountPath": SNAPSHOTS} for one in _snapshots(execution)]
+    words += ["--snapshots", SNAPSHOTS] if mounted else []
     # Ansible has a process for each machine, which shares about half of its memory.
     processes = min(len(execution.hosts), FORKS)
     return {
@@ -65,8 +68,16 @@ def _container(execution: Execution) -> Json:
             {"name": "inputs", "mountPath": INPUTS, "readOnly": True},
             {"name": "account", "mountPath": str(ACCOUNT), "readOnly": True},
             {"name": "temporary", "mountPath": TEMPORARY},
+            *mounted,
         ],
     }
+
+
+def _snapshots(execution: Execution) -> list[Json]:
+    """Return the volume with the snapshot of etcd that is taken or restored."""
+    if execution.snapshot is None:
+        return []
+    return [{"name": "snapshots", "persistentVolumeClaim": {"claimName": execution.snapshot.claim}}]
 
 
 def _inputs(execution: Execution) -> list[Json]:

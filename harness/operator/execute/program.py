@@ -20,6 +20,7 @@ from harness.operator.execute import ending
 from harness.operator.execute.folder import OperationFolder
 from harness.operator.execute.operation_run import OperationRun
 from harness.operator.execute.own_objects import OwnObjects
+from harness.operator.execute.snapshots import SnapshotStore
 from harness.operator.execute.termination import Termination
 
 
@@ -35,6 +36,7 @@ def execute(
     report: Path | None = None,
     kubeconfig: Path | None = None,
     in_cluster: bool = False,
+    snapshots: Path | None = None,
 ) -> int:
     """Run an operation to its end; return the exit status.
 
@@ -44,6 +46,7 @@ def execute(
     Args:
         folder: of the inputs.  work: for files of its own.  playbooks: where the entry is.
         report: the file that gets the termination message.
+        snapshots: the folder with snapshots of etcd; None: `snapshots` in that of the inputs.
         kubeconfig: of the infra cluster; None: there is no API, or this is a pod of that cluster (`in_cluster`).
     """
     runs: list[OperationRun] = []
@@ -52,7 +55,9 @@ def execute(
         given = OperationFolder.load(folder)
         path = _kubeconfig_of_pod(work / "api") if in_cluster else kubeconfig
         cluster = Cluster.from_kubeconfig(path, patience=PATIENT) if path is not None else None
-        runs.append(OperationRun(given, playbooks, work, OwnObjects(given, cluster)))
+        kept = snapshots or folder / "snapshots"
+        store = SnapshotStore(kept, given.cluster, given.snapshot) if given.snapshot is not None else None
+        runs.append(OperationRun(given, playbooks, work, OwnObjects(given, cluster), store))
         runs[0].run(path)
 
     error = _error_of(run)

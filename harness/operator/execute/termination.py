@@ -25,7 +25,7 @@ class Termination:
     """The end of one executor.
 
     blame: product, infra, harness or user; "" where nobody is.  recap: what was done on each host, in Ansible's words.
-    revision: of the playbooks.
+    revision: of the playbooks.  snapshot: what was found out about the snapshot of etcd that it took.
     """
 
     outcome: Outcome
@@ -37,6 +37,7 @@ class Termination:
     hint: str = ""
     recap: Mapping[str, str] = field(default_factory=dict)
     revision: str = ""
+    snapshot: Mapping[str, str | int] = field(default_factory=dict)
 
     def to_text(self) -> str:
         """Return the message; what is too long for it is cut, and says so."""

@@ -22,10 +22,12 @@ SSH_PORT = 22  # where an inventory names none
 class Workplace:
     """The folder of one run of an executor.
 
+    snapshot: the file of etcd's snapshot, if it lies elsewhere.
     state: the folder of what the playbooks keep.  log: all that Ansible prints.  events: the playbook's failures.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, snapshot: Path | None = None) -> None:
+        self._snapshot = snapshot or path / "etcd-snapshot.db"
         self.path, self.state = path, path / "state"
         self.log, self.events = path / "ansible.log", path / "failures.jsonl"
 
@@ -46,7 +48,7 @@ class Workplace:
                 self._with_key(name, said, folder, tunnels if name in folder.through else None)
         kept = {
             "cluster_kubeconfig_path": str(self.state / KUBECONFIG),
-            "cluster_etcd_snapshot_path": str(self.path / "etcd-snapshot.db"),
+            "cluster_etcd_snapshot_path": str(self._snapshot),
         }
         hosts, variables = self.path / "hosts.yml", self.path / "extra-vars.yml"
         write_atomically(hosts, yaml.safe_dump(folder.inventory, sort_keys=False, width=200))

@@ -15,6 +15,7 @@ import yaml
 from harness.operator.execute.folder import HOSTS
 from harness.operator.execute.termination import Termination
 from harness.until import Deadline, NotYet, until
+from tests.unit.operator.execute.etcd_files import place, snapshot_of, write
 from tests.unit.operator.execute.operations import execution, host, write_folder
 
 VMATRIX = Path(sys.executable).with_name("vmatrix")
@@ -224,3 +225,34 @@ def test_options_that_cannot_be_used_are_refused_before_anything(words: list[str
     assert done.returncode == 2
     assert said in done.stderr
     assert not hand.report.exists()
+
+
+def backing_up(hand: Hand, content: bytes) -> None:
+    """Write a backup whose playbook puts a file where the snapshot is to be, and says what it is."""
+    source, where = write(hand.inputs.parent / "etcd.db", content), "{{ cluster_etcd_snapshot_path }}"
+    say = {"dest": f"{where}.json", "content": '{"member": "cp-0", "revision": 7}'}
+    save = {"name": "save", "ansible.builtin.copy": {"src": str(source), "dest": where, "mode": "0600"}}
+    hand.write([save, {"name": "say", "ansible.builtin.copy": say}], operation="backup", snapshot=place())
+
+
+def test_a_backup_says_what_it_has_saved_and_where_it_lies(hand: Hand) -> None:
+    backing_up(hand, snapshot_of())
+    done = hand.run()
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = hand.end.snapshot
+    assert (said["member"], said["revision"], said["sizeBytes"]) == ("cp-0", 7, len(snapshot_of()))
+    assert (hand.inputs / "snapshots" / "prod" / "a.db").read_bytes() == snapshot_of()
+
+
+def test_a_backup_that_is_not_what_etcd_wrote_fails(hand: Hand) -> None:
+    backing_up(hand, snapshot_of()[:-32])
+    assert hand.run().returncode == 3
+    assert (hand.end.outcome, hand.end.blame, dict(hand.end.snapshot)) == ("failed", "infra", {})
+    assert "is not what etcd wrote" in hand.end.summary
+
+
+def test_a_damaged_snapshot_is_refused_before_the_playbook(hand: Hand) -> None:
+    hand.write([KEEP], operation="recover", snapshot=place())
+    assert hand.run().returncode == 2
+    assert "there is no snapshot prod/a.db in claim claim" in hand.end.summary
+    assert not (hand.state / "kubeconfig").exists()
