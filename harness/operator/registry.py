@@ -11,8 +11,19 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from harness.errors import BadInput
-from harness.kube.resources import CONFIG_MAP, EVENT, JOB, POD, ROLE, ROLE_BINDING, SECRET, SERVICE_ACCOUNT, Resource
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE, MACHINE_SET
+from harness.kube.resources import (
+    CONFIG_MAP,
+    EVENT,
+    JOB,
+    POD,
+    PVC,
+    ROLE,
+    ROLE_BINDING,
+    SECRET,
+    SERVICE_ACCOUNT,
+    Resource,
+)
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext
 from harness.until import Deadline
 
@@ -35,13 +46,14 @@ class Part:
 OURS = (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET, MACHINE)
 EXECUTION = (SERVICE_ACCOUNT, ROLE, ROLE_BINDING, SECRET, CONFIG_MAP, JOB)
 PARTS = (
-    Part("clusterdeployment", (*OURS, JOB, POD), (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET)),
+    Part("clusterdeployment", (*OURS, ETCD_BACKUP, JOB, POD), (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET)),
     Part("machineset", OURS, (MACHINE_SET, MACHINE, EVENT)),
     Part("claims", OURS, (MACHINE, EVENT)),
     Part("machine", OURS, (MACHINE, EVENT)),
     Part("nodehealth", (CLUSTER, MACHINE), (MACHINE,)),
-    Part("clusterinstall", (*OURS, JOB, POD), (CLUSTER, *EXECUTION, EVENT)),
-    Part("executions", (*OURS, JOB, POD), (CLUSTER, JOB, CONFIG_MAP, SECRET, EVENT)),
+    Part("clusterinstall", (*OURS, ETCD_BACKUP, JOB, POD), (CLUSTER, *EXECUTION, EVENT)),
+    Part("executions", (*OURS, ETCD_BACKUP, JOB, POD), (CLUSTER, JOB, CONFIG_MAP, SECRET, EVENT)),
+    Part("backups", (*OURS, ETCD_BACKUP, JOB, POD, PVC), (ETCD_BACKUP, EVENT)),
 )
 NAMES = tuple(part.name for part in PARTS)
 

@@ -10,8 +10,20 @@ from collections.abc import Mapping
 
 from harness.infra.cluster.rights import Right
 from harness.kube.portforward import PORT_FORWARD
-from harness.kube.resources import CONFIG_MAP, CRD, EVENT, JOB, LEASE, POD, ROLE, ROLE_BINDING, SECRET, SERVICE_ACCOUNT
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, GROUP, MACHINE, MACHINE_SET
+from harness.kube.resources import (
+    CONFIG_MAP,
+    CRD,
+    EVENT,
+    JOB,
+    LEASE,
+    POD,
+    ROLE,
+    ROLE_BINDING,
+    SECRET,
+    SERVICE_ACCOUNT,
+    STORAGE_CLASS,
+)
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, GROUP, MACHINE, MACHINE_SET
 from harness.operator.registry import OURS, Part
 
 WATCH = ("list", "watch")
@@ -25,8 +37,11 @@ MANAGER = (
     Right(POD, ("get",), "executors have the image of the manager's own pod"),
 )
 # Of every manager, everywhere.
-_OURS = tuple(f"{kind.plural}.{GROUP}" for kind in OURS)
-DEFINITIONS = (Right(CRD, ("get",), "a manager does not work with definitions older than itself", names=_OURS),)
+_OURS = tuple(f"{kind.plural}.{GROUP}" for kind in (*OURS, ETCD_BACKUP))
+DEFINITIONS = (
+    Right(CRD, ("get",), "a manager does not work with definitions older than itself", names=_OURS),
+    Right(STORAGE_CLASS, ("get",), "a claim for backups may wait for its first pod, or for ever"),
+)
 # Of controllers that write events.
 EVENTS = (Right(EVENT, ("create", "get", "patch"), "events say what was done, and how often"),)
 # Of the executors: what the role of each allows, of its own objects only (`execute.objects`).
@@ -85,6 +100,11 @@ OWN: Mapping[str, tuple[Right, ...]] = {
         Right(EVENT, ("list",), "why one is not started"),
         Right(CONFIG_MAP, ("delete", "get"), "logs, and inputs that are not kept"),
         Right(SECRET, ("create", "delete", "get", "patch"), "CLUSTER-kubeconfig"),
+    ),
+    "backups": (
+        Right(ETCD_BACKUP, ("create", "delete", "patch"), "those before upgrades; others go with their cluster"),
+        Right(ETCD_BACKUP, ("update",), "what became of them", STATUS),
+        Right(CLUSTER_DEPLOYMENT, ("update",), "it may own backups", FINALIZERS, inside=True),
     ),
 }
 

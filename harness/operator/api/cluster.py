@@ -70,6 +70,7 @@ class PastOperation(StatusModel):
     log: str | None = Field(default=None, description="ConfigMap that keeps its log.")
     digest: Digest | None = Field(default=None, description="Digest of what was applied.")
     backup: ObjectName | None = Field(default=None, description="EtcdBackup that it took or restored.")
+    backup_uid: Line | None = Field(default=None, description="UID of that EtcdBackup.")
 
 
 class PendingApproval(StatusModel):

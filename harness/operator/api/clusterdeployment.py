@@ -58,7 +58,8 @@ class DeletionPolicy(ApiModel):
         default="Reset", description="Reset: machines are bare and idle afterwards; Leave: they stay as they are."
     )
     backups: Literal["Keep", "Delete"] = Field(
-        default="Keep", description="Keep: EtcdBackups and their snapshots stay; Delete: they are deleted, too."
+        default="Keep",
+        description="Keep: EtcdBackups stay; Delete: they are deleted, too, but not their files in the claim.",
     )
 
 

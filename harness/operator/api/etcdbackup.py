@@ -49,7 +49,7 @@ class EtcdBackupStatus(SnapshotFacts):
     location: Line | None = Field(default=None, description="Where the snapshot lies: CLAIM:FILE.")
     verified: Moment = Field(default=None, description="When it was known to be whole.")
     cluster_uid: Line | None = Field(default=None, description="UID of the ClusterDeployment that it was taken of.")
-    conditions: tuple[Condition, ...] = conditions("Verified.")
+    conditions: tuple[Condition, ...] = conditions("Verified, Failed.")
 
 
 class EtcdBackup(ObjectModel):

@@ -6,17 +6,28 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from harness.kube.client import Cluster, Json
-from harness.kube.informer import Key, key_of, labels_of
+from harness.kube.informer import Informer, Key, key_of, labels_of
 from harness.kube.kinds.form import SpecMistake
 from harness.kube.objects import controller_of, deleting, dig, phase
+from harness.kube.reconcile import Queue
 from harness.kube.resources import JOB, POD
 from harness.operator.api.cluster import CurrentOperation, DeclaredCluster
 from harness.operator.api.clusterdeployment import ClusterDeployment
+from harness.operator.api.etcdbackup import EtcdBackup
 from harness.operator.api.machine import DeclaredMachine
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, MACHINE, MACHINE_SET, UID_LABEL
+from harness.operator.api.resources import (
+    CLUSTER,
+    CLUSTER_DEPLOYMENT,
+    CLUSTER_LABEL,
+    ETCD_BACKUP,
+    MACHINE,
+    MACHINE_SET,
+    UID_LABEL,
+)
 from harness.operator.api.rules import read
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.execution_cancelled import is_cancelled
+from harness.operator.decide.backups import restore_mistake
 from harness.operator.decide.desired import Desired, desired
 from harness.operator.decide.observed import Observed, observed
 from harness.operator.decide.operations import Verdict, next_operation
@@ -85,6 +96,7 @@ class ClusterLooks:
         self.machines = context.informers.of(MACHINE)
         self.jobs = context.informers.of(JOB, labels=CLUSTER_LABEL)
         self.pods = context.informers.of(POD, labels=CLUSTER_LABEL)
+        self.backups = context.informers.of(ETCD_BACKUP)
         self._image = context.options.executor_image
 
     def view(self, key: Key) -> DeclaredView | None:
@@ -103,8 +115,11 @@ class ClusterLooks:
         wish, found = read(deployment, load_releases().kubernetes, addresses, creating=fresh)
         if wish is not None and not (wish.spec.playbooks.image or self._image):
             found = [*found, NO_IMAGE]
+        backups = [EtcdBackup.model_validate(one) for one in self.backups.list(deployment["metadata"]["namespace"])]
+        world = observed(state, machines, datetime.now(UTC), backups)
+        if wish is not None and (wrong := _unrestorable(wish, world)) is not None:
+            found = [*found, wrong]
         mistakes = tuple(mistake.text for mistake in found)
-        world = observed(state, machines, datetime.now(UTC))
         if wish is None:
             verdict: Verdict = Wait(WaitReason.NOT_ACCEPTED, "; ".join(mistakes))
             return DeclaredView(deployment, None, mistakes, cluster, machines, None, world, verdict)
@@ -121,6 +136,17 @@ class ClusterLooks:
         namespace, uid = deployment["metadata"]["namespace"], deployment["metadata"]["uid"]
         found = [m for m in self.machines.list(namespace) if dig(m, "spec", "claim", "uid") == uid]
         return tuple(DeclaredMachine.model_validate(machine) for machine in found)
+
+
+def follow_backups(backups: Informer, queue: Queue) -> None:
+    """Have every change of an EtcdBackup put its cluster into a queue; call it before the informers start."""
+    backups.subscribe(lambda _, one: queue.add((key_of(one)[0], one["spec"]["cluster"])))
+
+
+def _unrestorable(wish: ClusterDeployment, world: Observed) -> SpecMistake | None:
+    """Return why the EtcdBackup that a wish names cannot be restored."""
+    restored = world.applied.restored if world.applied is not None else None
+    return restore_mistake(wish.spec.etcd.restore_from, world.backups, restored)
 
 
 def owned_by(child: Json, owner: Json) -> bool:

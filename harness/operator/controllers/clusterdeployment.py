@@ -17,7 +17,7 @@ from harness.operator.context import OperatorContext
 from harness.operator.controllers.claimed import follow_claims
 from harness.operator.controllers.cluster_children import make_children
 from harness.operator.controllers.cluster_summary import status_of
-from harness.operator.controllers.cluster_view import ClusterLooks, DeclaredView, owned_by
+from harness.operator.controllers.cluster_view import ClusterLooks, DeclaredView, follow_backups, owned_by
 from harness.operator.decide.operations import Nothing
 
 
@@ -33,6 +33,7 @@ class ClusterDeploymentController:
         follow(looks.clusters, queue)
         follow_children(looks.sets, CLUSTER_DEPLOYMENT, queue)
         follow_claims(looks.machines, queue)
+        follow_backups(looks.backups, queue)
 
     def reconcile(self, key: Key) -> float | None:
         """Look at one ClusterDeployment; change one thing."""

@@ -22,7 +22,7 @@ from harness.operator.context import OperatorContext
 from harness.operator.controllers import execution_end as end_of
 from harness.operator.controllers.claimed import follow_claims
 from harness.operator.controllers.claims import leaving
-from harness.operator.controllers.cluster_view import ClusterLooks, Workable, owned_by, still_run
+from harness.operator.controllers.cluster_view import ClusterLooks, Workable, follow_backups, owned_by, still_run
 from harness.operator.controllers.execution_cancelled import cancelled
 from harness.operator.controllers.execution_inputs import begun, execution_of
 from harness.operator.controllers.machine_phase import held
@@ -49,6 +49,7 @@ class ClusterInstall:
         follow(looks.deployments, queue)
         follow(looks.clusters, queue)
         follow_claims(looks.machines, queue)
+        follow_backups(looks.backups, queue)
         follow_children(looks.jobs, CLUSTER, queue)
 
     def reconcile(self, key: Key) -> float | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from harness.errors import Blame
 from harness.kube.client import Json
@@ -11,6 +12,7 @@ from harness.kube.objects import condition, deleting, dig, is_condition
 from harness.operator.api.applied import AppliedState, UnsettledState
 from harness.operator.api.cluster import HISTORY_LENGTH, CurrentOperation
 from harness.operator.api.resources import GIVEN_UP
+from harness.operator.controllers.execution_snapshots import snapshots_after
 from harness.operator.decide.observed import RESET
 from harness.operator.decide.unsettled import CHECKS, unsettled_after
 from harness.operator.execute.inputs import ATTEMPT_LABEL, SEQUENCE_LABEL, log_name
@@ -80,14 +82,15 @@ def past(operation: Json, end: Termination, started: str | None, ended: str | No
         said |= {name: operation.get(name) for name in ("play", "task")}
     same = {name: operation.get(name) for name in ("sequence", "attempt", "operation", "why", "digest")}
     made = {**same, **said, "started": started, "ended": ended}
+    made |= {"backup": dig(operation, "snapshot", "backup"), "backupUid": dig(operation, "snapshot", "uid")}
     checked = end.outcome == "failed" and bool(end.host) and end.play in CHECKS
     made |= {"untouched": True} if untouched or checked else {}
     made |= {} if untouched else {"log": log_name(operation["job"])}
     return {name: value for name, value in made.items() if value not in (None, "")}
 
 
-def after(status: Json, entry: Json) -> Json:
-    """Return a Cluster's status once its operation has ended."""
+def after(status: Json, entry: Json, snapshot: Mapping[str, Any] | None = None) -> Json:
+    """Return a Cluster's status once its operation has ended; `snapshot`: what it said of the one that it took."""
     operation, applied, unsettled = status["operation"], status.get("applied"), status.get("unsettled")
     made = {**status, "history": _kept([entry, *(status.get("history") or [])]), "operation": None}
     if not entry.get("untouched"):
@@ -100,6 +103,7 @@ def after(status: Json, entry: Json) -> Json:
         made["unsettled"] = left and left.model_dump(mode="json", by_alias=True, exclude_none=True)
     if entry["outcome"] == SUCCEEDED:
         made["applied"] = None if operation["operation"] == RESET else operation.get("applies") or applied
+        made["snapshots"] = snapshots_after(status.get("snapshots") or [], operation, snapshot or {}) or None
         made["approval"] = None if _was_approved(status) else status.get("approval")
     return {name: value for name, value in made.items() if value is not None}
 

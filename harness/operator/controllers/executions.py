@@ -135,7 +135,7 @@ class Executions:
         """Hand out or take back the kubeconfig, then move the operation into the history, then tell."""
         if end.outcome == end_of.SUCCEEDED:
             take_back(self._cluster, cluster) if operation["operation"] == RESET else hand_out(self._cluster, cluster)
-        self._looks.clusters.replace_status(cluster, end_of.after(cluster["status"], entry))
+        self._looks.clusters.replace_status(cluster, end_of.after(cluster["status"], entry, end.snapshot))
         for log in end_of.forgotten(cluster["status"], entry):
             self._cluster.delete(CONFIG_MAP, log, cluster["metadata"]["namespace"])
         self._context.metrics.operation_ended(operation["operation"], end.outcome)

@@ -8,9 +8,10 @@ from harness.operator.api.resources import RETRY_ANNOTATION
 from harness.operator.decide.backups import SeenBackup, backup_due
 from harness.operator.decide.due import Due, Situation, step
 from harness.operator.decide.duties import upgrade
+from harness.operator.decide.observed import SUCCEEDED
 from harness.operator.decide.waits import Wait, WaitReason
 
-BACKUP = "backup"  # the operation
+BACKUP, UPGRADE = "backup", "upgrade"  # operations
 
 
 def before_upgrade(found: Situation) -> Due | None:
@@ -47,4 +48,8 @@ def _due(found: Situation, why: str, backup: SeenBackup | None) -> Due:
 
 
 def _before(found: Situation) -> SeenBackup | None:
-    return next((one for one in found.observed.backups if one.before == found.desired.digest), None)
+    """Return the EtcdBackup that was made before the upgrade, and not before an earlier one."""
+    past = (one for one in found.observed.history if (one.operation, one.outcome) == (UPGRADE, SUCCEEDED))
+    since = next((one.ended or "" for one in past), "")
+    own = (one for one in found.observed.backups if one.before == found.desired.digest)
+    return next((one for one in own if one.state != "verified" or not one.taken or one.taken >= since), None)

@@ -12,6 +12,7 @@ from harness.operator.api.cluster import CurrentOperation, PlannedStep
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.rules import mistakes
 from harness.operator.decide.assumed import claimed, invented
+from harness.operator.decide.backups import restore_mistake
 from harness.operator.decide.desired import Desired, desired
 from harness.operator.decide.live import LiveCluster, look
 from harness.operator.decide.observed import observed
@@ -96,9 +97,12 @@ def _outlook(cd: ClusterDeployment, live: LiveCluster, now: datetime) -> Cluster
         annotations = {**live.metadata.annotations, **cd.metadata.annotations}
         cd = cd.model_copy(update={"metadata": live.metadata.model_copy(update={"annotations": annotations})})
     machines = claimed(cd, live.machines) if live.machines else invented(cd)
-    world = observed(live.state, machines, now)
+    world = observed(live.state, machines, now, live.backups)
     known = load_releases()
     around = [one.spec.address for one in machines if one.spec.claim is not None]
     wrong = mistakes(cd, known.kubernetes, around, creating=live.new)
+    restored = world.applied.restored if world.applied is not None else None
+    if live.state is not None and (bad := restore_mistake(cd.spec.etcd.restore_from, world.backups, restored)):
+        wrong.append(bad)
     wanted = desired(cd, machines, known, world.applied, [mistake.text for mistake in wrong])
     return ClusterOutlook(wanted, plan(wanted, world), next_operation(wanted, world), assumed=not live.machines)

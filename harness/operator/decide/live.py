@@ -9,8 +9,9 @@ from harness.errors import BadInput
 from harness.kube.failures import ApiFailure
 from harness.kube.kinds.models import Metadata
 from harness.operator.api.cluster import DeclaredCluster
+from harness.operator.api.etcdbackup import EtcdBackup
 from harness.operator.api.machine import DeclaredMachine
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, MACHINE
 from harness.operator.usual import open_usual
 
 
@@ -19,11 +20,13 @@ class LiveCluster:
     """What there is.
 
     metadata: of the ClusterDeployment, None where there is none.  state: its Cluster.  machines: of its namespace.
+    backups: of its namespace, too.
     """
 
     metadata: Metadata | None = None
     state: DeclaredCluster | None = None
     machines: tuple[DeclaredMachine, ...] = ()
+    backups: tuple[EtcdBackup, ...] = ()
 
     @property
     def new(self) -> bool:
@@ -43,6 +46,7 @@ def look(name: str, namespace: str, kubeconfig: Path | None) -> LiveCluster:
     api = open_usual(kubeconfig)
     try:
         machines = api.list(MACHINE, namespace).items
+        backups = api.list(ETCD_BACKUP, namespace).items
         found = api.get(CLUSTER_DEPLOYMENT, name, namespace)
         state = api.get(CLUSTER, name, namespace)
     except ApiFailure as failure:
@@ -54,4 +58,5 @@ def look(name: str, namespace: str, kubeconfig: Path | None) -> LiveCluster:
         Metadata.model_validate(found["metadata"]) if found is not None else None,
         DeclaredCluster.model_validate(state) if state is not None else None,
         tuple(DeclaredMachine.model_validate(machine) for machine in machines),
+        tuple(EtcdBackup.model_validate(backup) for backup in backups),
     )

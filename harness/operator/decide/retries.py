@@ -39,8 +39,7 @@ def held_back(operation: CurrentOperation, desired: Desired, observed: Observed)
         return None
     if last.outcome == CANCELLED:
         return Wait(WaitReason.CANCELLED, f"{last.operation} {last.sequence} was cancelled; {REMEDY}")
-    passing = last.blame == Blame.INFRA or last.outcome == INTERRUPTED
-    if not passing or last.attempt > desired.spec.jobs.retries:
+    if given_up(last, desired):
         return Wait(WaitReason.FAILED, _failed(last))
     wait = delay_seconds(last.attempt)
     since = (observed.now - parse_time(last.ended)).total_seconds() if last.ended is not None else wait
@@ -50,6 +49,12 @@ def held_back(operation: CurrentOperation, desired: Desired, observed: Observed)
     attempts = f"attempt {last.attempt + 1} of {desired.spec.jobs.retries + 1} follows"
     said = f"{last.operation} failed, {_cause(last)}; {attempts}"
     return Wait(WaitReason.RETRY_LATER, said, left)
+
+
+def given_up(last: PastOperation, desired: Desired) -> bool:
+    """Tell whether an operation that failed does not begin again by itself with the same inputs."""
+    passing = last.blame == Blame.INFRA or last.outcome == INTERRUPTED
+    return last.outcome == CANCELLED or not passing or last.attempt > desired.spec.jobs.retries
 
 
 def delay_seconds(attempt: int) -> int:

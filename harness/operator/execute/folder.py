@@ -74,7 +74,8 @@ class OperationFolder:
             raise BadInput(f"{path / OPERATION}: {error}", hint=HINT) from error
         if strange := sorted(set(through) - set(hosts)):
             raise BadInput(f"{path / OPERATION}: through names {', '.join(strange)}, not in {HOSTS}", hint=HINT)
-        return OperationFolder(path, *words.values(), seconds, through, inventory, variables, snapshot)
+        about: dict[str, Any] = {**words, "deadline_seconds": seconds, "through": through, "snapshot": snapshot}
+        return OperationFolder(path, **about, inventory=inventory, variables=variables)
 
 
 def _mapping(file: Path) -> dict[str, Any]:

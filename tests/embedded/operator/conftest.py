@@ -19,7 +19,7 @@ from harness.kube.failures import ApiFailure
 from harness.kube.objects import dig
 from harness.kube.resources import CRD, NAMESPACE, SERVICE_ACCOUNT, Resource
 from harness.operator.api.crds import crds
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE, MACHINE_SET
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext, OperatorOptions
 from harness.operator.controllers import machine, machine_times
 from harness.operator.controllers.machine_times import Pace
@@ -32,7 +32,7 @@ from tests.embedded.operator.played_jobs import PLAYED, hand_over, playing
 from tests.embedded.operator.recorded import RecordedCluster
 from tests.embedded.operator.world import MINE, OPTIONS, World
 
-KINDS = (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET, MACHINE)
+KINDS = (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET, MACHINE, ETCD_BACKUP)
 StartManager = Callable[..., OperatorContext]
 NEVER = Pace(1e6, 1e6, 1e6)
 REAL_JOBS = pytest.mark.parametrize("job_controller", ["real"], indirect=True)

@@ -1,0 +1,199 @@
+"""EtcdBackups with a real API server: taken one at a time, told in their status, kept and pruned; executors are played.
+
+The claims are real objects; nothing provides volumes for them, so tests say when one is bound.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.kube.client import Json
+from harness.kube.failures import ApiFailure
+from harness.kube.objects import condition, dig, is_condition
+from harness.kube.resources import JOB, PVC
+from harness.operator.api.resources import ETCD_BACKUP
+from harness.operator.context import OperatorContext
+from harness.operator.execute.termination import Termination
+from harness.until import NotYet
+from tests.embedded.operator.conftest import StartManager
+from tests.embedded.operator.world import MINE, NAME, OPTIONS, World, failed
+
+CLAIM = "snapshots"
+FACTS: dict[str, str | int] = {"member": "m-0", "etcdVersion": "3.6.11", "revision": 7, "hash": 5, "keys": 3}
+FOUND = {**FACTS, "sizeBytes": 20, "sha256": "0" * 64, "taken": "2999-01-01T00:00:00Z"}
+TAKEN = Termination("succeeded", snapshot=FOUND).to_text()
+POLICY = {"beforeDisruption": True, "destination": {"claim": CLAIM}, "keep": 1}
+
+
+@pytest.fixture
+def backing_up(manager: StartManager) -> OperatorContext:
+    """Return a running manager with the controller of backups, too."""
+    return manager(*MINE, "backups", options=OPTIONS)
+
+
+def claim(world: World, *, phase: str = "Bound") -> None:
+    """Make the claim, which has a volume unless it is said otherwise."""
+    resources = {"requests": {"storage": "1Gi"}}
+    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "", "resources": resources}
+    world.api.create(PVC, PVC.manifest(CLAIM, world.namespace, labels={}, spec=spec))
+    say(world, phase)
+
+
+def say(world: World, phase: str) -> None:
+    world.api.merge(PVC, CLAIM, {"status": {"phase": phase}}, world.namespace, subresource="status")
+
+
+def ask(world: World, name: str = "before", cluster: str = NAME) -> Json:
+    """Make an EtcdBackup."""
+    spec = {"cluster": cluster, "destination": {"claim": CLAIM}}
+    return world.api.create(ETCD_BACKUP, ETCD_BACKUP.manifest(name, world.namespace, labels={}, spec=spec))
+
+
+def reaches(world: World, phase: str, reason: str | None = None, name: str = "before") -> Json:
+    """Return an EtcdBackup once it is in a phase, for a reason."""
+
+    def probe() -> Json | NotYet:
+        found = world.get(ETCD_BACKUP, name)
+        words = condition(found, "Verified") or {}
+        same = dig(found, "status", "phase") == phase and reason in (None, words.get("reason"))
+        return found if found is not None and same else NotYet(f"it is {found}")
+
+    return world.wait(probe, f"EtcdBackup {name} to be {phase} ({reason or 'any reason'})")
+
+
+def take(world: World, job: str, message: str = TAKEN, exit_code: int = 0) -> Json:
+    """Let the executor of a backup end; return its Job."""
+    world.kubelet.job(job)
+    return world.kubelet.end(job, message=message, exit_code=exit_code)
+
+
+def test_backup_is_taken_into_its_claim_and_told_in_its_status(world: World, backing_up: OperatorContext) -> None:
+    made = world.deployed()
+    claim(world)
+    ask(world)
+    job = take(world, f"{NAME}-2-backup")
+    found = reaches(world, "Verified")["status"]
+    assert {name: found[name] for name in FOUND} == FOUND
+    assert (found["location"], found["clusterUid"]) == (f"{CLAIM}:{NAME}/before.db", made["metadata"]["uid"])
+    (volume,) = (one for one in dig(job, "spec", "template", "spec", "volumes") if one["name"] == "snapshots")
+    assert volume["persistentVolumeClaim"]["claimName"] == CLAIM
+    status = world.status()
+    assert (status["applied"]["machines"], status["history"][0]["backup"]) == (["m-0"], "before")
+    world.condition("Ready", "True")
+    assert world.kubelet.jobs() == [f"{NAME}-1-deploy", f"{NAME}-2-backup"]
+
+
+def test_backup_waits_for_its_claim_and_says_what_to_do(world: World, backing_up: OperatorContext) -> None:
+    world.deployed()
+    ask(world)
+    said = condition(reaches(world, "Pending", "ClaimNotFound"), "Verified") or {}
+    assert said["message"] == f"there is no PersistentVolumeClaim {CLAIM}: create it in this namespace"
+    claim(world, phase="Pending")
+    reaches(world, "Pending", "ClaimNotBound")
+    assert world.kubelet.jobs() == [f"{NAME}-1-deploy"]
+    say(world, "Bound")
+    world.kubelet.job(f"{NAME}-2-backup")
+    reaches(world, "Running")
+
+
+def test_backup_waits_for_the_end_of_another_operation(world: World, backing_up: OperatorContext) -> None:
+    claim(world)
+    world.declare()
+    ask(world)
+    reaches(world, "Pending", "NotDeployed")
+    world.succeed(f"{NAME}-1-deploy")
+    world.kubelet.job(f"{NAME}-2-backup")
+    ask(world, "second")
+    reaches(world, "Waiting", name="second")
+    assert world.kubelet.jobs() == [f"{NAME}-1-deploy", f"{NAME}-2-backup"]
+    take(world, f"{NAME}-2-backup")
+    take(world, f"{NAME}-3-backup")
+    reaches(world, "Verified", name="second")
+
+
+def test_backup_that_failed_says_so_and_leaves_the_cluster_ready(world: World, backing_up: OperatorContext) -> None:
+    world.deployed()
+    claim(world)
+    ask(world)
+    take(world, f"{NAME}-2-backup", failed("product", task="Save", host="m-0"), exit_code=1)
+    found = reaches(world, "Failed")
+    assert is_condition(found, "Failed", "True")
+    assert "at task 'Save' on m-0: it broke" in (condition(found, "Failed") or {})["message"]
+    world.condition("Ready", "True")
+    ask(world, "again")
+    take(world, f"{NAME}-3-backup")
+    reaches(world, "Verified", name="again")
+
+
+def test_backup_of_no_cluster_says_so(world: World, backing_up: OperatorContext) -> None:
+    ask(world, cluster="none")
+    reaches(world, "Pending", "ClusterNotFound")
+
+
+def test_upgrade_makes_its_backup_first(world: World, backing_up: OperatorContext) -> None:
+    world.declare(version="1.36.1", etcd={"backup": POLICY})
+    world.succeed(f"{NAME}-1-deploy")
+    claim(world)
+    world.history(1)
+    world.edit(version="1.36.3")
+    take(world, f"{NAME}-2-backup")
+    (made,) = world.api.list(ETCD_BACKUP, world.namespace).items
+    name = made["metadata"]["name"]
+    assert name.startswith(f"{NAME}-before-2-")
+    reaches(world, "Verified", name=name)
+
+    def goes_on() -> bool | NotYet:
+        plan = [step["operation"] for step in world.status().get("plan") or []]
+        running = dig(world.status(), "operation", "operation")
+        return "upgrade" in (running, *plan[:1]) or NotYet(f"{running} runs, then {plan}")
+
+    world.wait(goes_on, "the upgrade to be next")
+    assert len(world.api.list(ETCD_BACKUP, world.namespace).items) == 1
+
+
+@pytest.mark.parametrize("policy", ["Keep", "Delete"])
+def test_backups_of_a_deleted_cluster_are_kept_unless_it_says_otherwise(
+    world: World, backing_up: OperatorContext, policy: str
+) -> None:
+    world.declare(deletion={"machines": "Leave", "backups": policy})
+    claim(world)
+    ask(world)
+    world.succeed(f"{NAME}-1-deploy")
+    take(world, f"{NAME}-2-backup")
+    found = reaches(world, "Verified")
+    assert not dig(found, "metadata", "finalizers")
+
+    def owned() -> bool | NotYet:
+        owners = dig(world.get(ETCD_BACKUP, "before"), "metadata", "ownerReferences") or []
+        return len(owners) == (policy == "Delete") or NotYet(f"its owners are {owners}")
+
+    world.wait(owned, "its owners")
+    world.delete()
+    if policy == "Delete":
+        world.gone(ETCD_BACKUP, "before")
+    else:
+        world.wait(lambda: world.get(JOB, f"{NAME}-2-backup") is None or NotYet("its Job is there"), "the end")
+        assert dig(world.get(ETCD_BACKUP, "before"), "status", "phase") == "Verified"
+
+
+def test_what_cannot_be_restored_is_refused(world: World, backing_up: OperatorContext) -> None:
+    world.deployed()
+    world.edit(etcd={"restoreFrom": "none"})
+    said = world.condition("Accepted", "False", "InvalidSpec")["message"]
+    assert said == "spec.etcd.restoreFrom: there is no EtcdBackup none: remove the field"
+    ask(world, "none", cluster="other")
+
+    def foreign() -> bool | NotYet:
+        said = world.condition("Accepted", "False", "InvalidSpec")["message"]
+        return "EtcdBackup none is of another cluster: it was taken of other" in said or NotYet(said)
+
+    world.wait(foreign, "the other refusal")
+    world.edit(etcd={"restoreFrom": None})
+    world.condition("Accepted", "True")
+
+
+@pytest.mark.parametrize("spec", [{"cluster": "other"}, {"destination": {"claim": "other"}}, {"destination": None}])
+def test_an_etcd_backup_is_not_edited(world: World, spec: Json) -> None:
+    ask(world)
+    with pytest.raises(ApiFailure, match="cannot change: make another EtcdBackup"):
+        world.api.merge(ETCD_BACKUP, "before", {"spec": spec}, world.namespace)
