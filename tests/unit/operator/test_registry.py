@@ -17,6 +17,6 @@ def test_names_choose_in_the_order_of_the_list() -> None:
 
 
 def test_unknown_name_is_refused_with_those_that_there_are() -> None:
-    with pytest.raises(BadInput, match="no controller is named backups") as refused:
-        chosen(["machine", "backups"])
+    with pytest.raises(BadInput, match="no controller is named snapshots") as refused:
+        chosen(["machine", "snapshots"])
     assert all(name in refused.value.hint for name in NAMES)
