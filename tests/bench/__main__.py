@@ -24,6 +24,7 @@ from tests.bench import (
     cells,
     deploy,
     infra,
+    lifecycle,
     machines,
     operator,
     own_image,
@@ -47,10 +48,12 @@ MEASUREMENTS: dict[str, Callable[[Ground, Ledger, int], None]] = {
     "deploy": deploy.measure,
     "operator": operator.measure,
     "through-operator": through_operator.measure,
+    "lifecycle": lifecycle.measure,
     "parallel": parallel.measure,
     "products": products.measure,
 }
-ASKED = frozenset({"products"})  # measured only if it is named: its products' sources may be anywhere
+# Measured only if they are named: the sources of the products may be anywhere, and the lifecycle tiers take two hours.
+ASKED = frozenset({"products", "lifecycle"})
 # what needs neither an infrastructure nor artifacts
 COMPUTED: dict[str, Callable[[Ledger, int], None]] = {
     "planning": planning.measure,
