@@ -31,6 +31,7 @@ from harness.operator.decide.backups import restore_mistake
 from harness.operator.decide.desired import Desired, desired
 from harness.operator.decide.observed import Observed, observed
 from harness.operator.decide.operations import Verdict, next_operation
+from harness.operator.decide.refusals import edit_mistakes
 from harness.operator.decide.releases import load_releases
 from harness.operator.decide.waits import Wait, WaitReason
 
@@ -119,6 +120,8 @@ class ClusterLooks:
         world = observed(state, machines, datetime.now(UTC), backups)
         if wish is not None and (wrong := _unrestorable(wish, world)) is not None:
             found = [*found, wrong]
+        if wish is not None and state is not None:
+            found = [*found, *edit_mistakes(wish, state.status.applied)]
         mistakes = tuple(mistake.text for mistake in found)
         if wish is None:
             verdict: Verdict = Wait(WaitReason.NOT_ACCEPTED, "; ".join(mistakes))

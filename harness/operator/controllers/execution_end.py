@@ -83,7 +83,7 @@ def past(operation: Json, end: Termination, started: str | None, ended: str | No
     same = {name: operation.get(name) for name in ("sequence", "attempt", "operation", "why", "digest")}
     made = {**same, **said, "started": started, "ended": ended}
     made |= {"backup": dig(operation, "snapshot", "backup"), "backupUid": dig(operation, "snapshot", "uid")}
-    checked = end.outcome == "failed" and bool(end.host) and end.play in CHECKS
+    checked = end.outcome == "failed" and bool(end.host) and end.play in CHECKS.get(operation["operation"], ())
     made |= {"untouched": True} if untouched or checked else {}
     made |= {} if untouched else {"log": log_name(operation["job"])}
     return {name: value for name, value in made.items() if value not in (None, "")}

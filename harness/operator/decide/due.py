@@ -74,36 +74,42 @@ def whole(desired: Desired, why: str, hosts: tuple[Host, ...], *, applies: bool)
     return Due(why, tuple(host.machine for host in hosts), hosts, variables, after)
 
 
-def step(
-    situation: Situation,
-    why: str,
-    machines: Iterable[Host],
-    *,
-    variables: Mapping[str, Any] | None = None,
-    version: str | None = None,
-    hosts: Iterable[Host] | None = None,
-    after: Iterable[Host] | None = None,
-    extra: Mapping[str, Any] | None = None,
-    moved: bool = False,
-) -> Due:
+@dataclass(frozen=True)
+class StepChange:
+    """What an operation changes; all else stays as it was applied.
+
+    variables, version: afterwards.  extra: variables of this run only.
+    hosts: of the inventory.  after: of the cluster afterwards; both are its members, where they stay.
+    moved: the cluster gets to know the addresses at which machines are now.
+    """
+
+    variables: Mapping[str, Any] | None = None
+    version: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    hosts: Iterable[Host] | None = None
+    after: Iterable[Host] | None = None
+    moved: bool = False
+
+
+AS_APPLIED = StepChange()
+
+
+def step(situation: Situation, why: str, machines: Iterable[Host], change: StepChange = AS_APPLIED) -> Due:
     """Return what is due on a cluster that stays.
 
     Args:
-        machines: that it is about.  variables, version: as applied, where they stay.
-        hosts: of the inventory.  after: of the cluster afterwards; both are its members, where they stay.
-        extra: variables that are not applied.
-        moved: the cluster gets to know the addresses at which machines are now.
+        machines: that it is about.
     """
     desired, members, applied = situation.desired, situation.who.members, situation.applied
     order = desired.spec.machine_sets
-    known = {} if moved else {host.machine: host.address for host in applied.hosts}
-    given = in_order(members if hosts is None else hosts, order)
-    left = _at(known, in_order(members if after is None else after, order))
-    made = dict(applied.variables if variables is None else variables)
-    state = state_of(desired, left, with_hosts(made, left), version or applied.version)
-    state = state.model_copy(update={"restored": applied.restored})
+    known = {} if change.moved else {host.machine: host.address for host in applied.hosts}
+    given = in_order(members if change.hosts is None else change.hosts, order)
+    left = _at(known, in_order(members if change.after is None else change.after, order))
+    made = dict(applied.variables if change.variables is None else change.variables)
+    state = state_of(desired, left, with_hosts(made, left), change.version or applied.version)
     about = tuple(host.machine for host in in_order(machines, order))
-    return Due(why, about, given, {**with_hosts(made, _at(known, given)), **(extra or {})}, state)
+    variables = {**with_hosts(made, _at(known, given)), **change.extra}
+    return Due(why, about, given, variables, state.model_copy(update={"restored": applied.restored}))
 
 
 def state_of(desired: Desired, hosts: tuple[Host, ...], variables: Mapping[str, Any], version: str) -> AppliedState:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from harness.kube.objects import stamp
 from harness.operator.decide.backups import to_restore
 from harness.operator.decide.changes import differing, moved
-from harness.operator.decide.due import Due, Situation, step, whole
+from harness.operator.decide.due import Due, Situation, StepChange, step, whole
 from harness.operator.decide.hops import next_hop
 from harness.operator.decide.hosts import Host
 from harness.operator.decide.removal import batch, dead, without_quorum
@@ -80,7 +80,7 @@ def upgrade(found: Situation) -> Due | None:
         why += differing(found.desired, found.applied, "source", "settings")
     else:
         why = [f"spec.version: {found.applied.version} -> {found.desired.spec.version}, by way of {hop.version}"]
-    return step(found, ", ".join(why), found.who.members, variables=hop.variables, version=hop.version)
+    return step(found, ", ".join(why), found.who.members, StepChange(hop.variables, hop.version))
 
 
 def reconfigure(found: Situation) -> Due | None:
@@ -92,7 +92,7 @@ def reconfigure(found: Situation) -> Due | None:
     if half is not None and set(half.parts) & set(SETTLED):
         why.append(f"machines may differ since {half.why}")
     variables = with_parts(applied.variables, desired.variables, None, "source", "settings")
-    return step(found, ", ".join(why), found.who.members, variables=variables, moved=True) if why else None
+    return step(found, ", ".join(why), found.who.members, StepChange(variables, moved=True)) if why else None
 
 
 def scale(found: Situation) -> Due | None:
@@ -104,7 +104,7 @@ def scale(found: Situation) -> Due | None:
         if more:
             why.append(f"spec.machineSets[{one.name}].replicas: {one.replicas - more} deployed, {one.replicas} wanted")
     together = (*who.members, *who.joining)
-    return step(found, ", ".join(why), who.joining, hosts=together, after=together) if why else None
+    return step(found, ", ".join(why), who.joining, StepChange(hosts=together, after=together)) if why else None
 
 
 def addons(found: Situation) -> Due | None:
@@ -114,7 +114,7 @@ def addons(found: Situation) -> Due | None:
     if half is not None and "addons" in half.parts:
         why.append(f"add-ons may differ since {half.why}")
     variables = with_parts(found.applied.variables, found.desired.variables, None, "addons")
-    return step(found, ", ".join(why), found.who.members, variables=variables) if why else None
+    return step(found, ", ".join(why), found.who.members, StepChange(variables)) if why else None
 
 
 def recover(found: Situation) -> Due | None:
@@ -125,7 +125,7 @@ def recover(found: Situation) -> Due | None:
         return None
     why = ", ".join(dict.fromkeys(who.leaving[host.machine] for host in gone))
     extra = {"cluster_lost_nodes": [host.name for host in gone]}
-    due = step(found, why, gone, hosts=_with(found, gone), after=_without(found, gone), extra=extra)
+    due = step(found, why, gone, StepChange(extra=extra, hosts=_with(found, gone), after=_without(found, gone)))
     backup = to_restore(found.desired.spec.etcd.restore_from, found.observed.backups)
     if backup is None or due.applies is None:
         return due
@@ -136,7 +136,7 @@ def recover(found: Situation) -> Due | None:
 def _removal(found: Situation, out: tuple[Host, ...]) -> Due:
     why = ", ".join(dict.fromkeys(found.who.leaving[host.machine] for host in out))
     extra = {"cluster_remove_nodes": [host.name for host in out]}
-    return step(found, why, out, hosts=_with(found, out), after=_without(found, out), extra=extra)
+    return step(found, why, out, StepChange(extra=extra, hosts=_with(found, out), after=_without(found, out)))
 
 
 def _with(found: Situation, hosts: tuple[Host, ...]) -> tuple[Host, ...]:

@@ -17,6 +17,7 @@ from harness.operator.decide.desired import Desired, desired
 from harness.operator.decide.live import LiveCluster, look
 from harness.operator.decide.observed import observed
 from harness.operator.decide.operations import Verdict, next_operation, plan
+from harness.operator.decide.refusals import edit_mistakes
 from harness.operator.decide.releases import load_releases
 from harness.operator.decide.waits import Wait
 from harness.operator.decide.written import documents_of, judged, names_of
@@ -100,7 +101,7 @@ def _outlook(cd: ClusterDeployment, live: LiveCluster, now: datetime) -> Cluster
     world = observed(live.state, machines, now, live.backups)
     known = load_releases()
     around = [one.spec.address for one in machines if one.spec.claim is not None]
-    wrong = mistakes(cd, known.kubernetes, around, creating=live.new)
+    wrong = [*mistakes(cd, known.kubernetes, around, creating=live.new), *edit_mistakes(cd, world.applied)]
     restored = world.applied.restored if world.applied is not None else None
     if live.state is not None and (bad := restore_mistake(cd.spec.etcd.restore_from, world.backups, restored)):
         wrong.append(bad)

@@ -42,8 +42,9 @@ def membership(desired: Desired, observed: Observed) -> Membership:
     for host in there:
         if host.machine not in why:
             by_set.setdefault(host.set_name, []).append(host.machine)
+    order_out = (*(host.machine for host in half), *desired.scale_in)
     for name, machines in by_set.items():
-        out = surplus(wanted.get(name), machines, desired.scale_in)
+        out = surplus(wanted.get(name), machines, order_out)
         why |= dict.fromkeys(out, f"spec.machineSets[{name}] is to lose {', '.join(out)}")
     joining: list[Host] = []
     lacking: dict[str, int] = {}
@@ -71,7 +72,7 @@ def surplus(one: WantedSet | None, machines: Iterable[str], order: Iterable[str]
         return found
     if one.machines.names is not None:
         return [name for name in found if name not in one.machines.names]
-    first = [name for name in order if name in found]
+    first = list(dict.fromkeys(name for name in order if name in found))
     return first[: max(len(found) - one.replicas, 0)]
 
 

@@ -49,6 +49,9 @@ def batch(desired: Desired, observed: Observed, who: Membership) -> tuple[Host, 
     gone = dead(desired, observed, who)
     if first := [host for host in leaving if host in gone or host.machine in half_left]:
         return tuple(first)
+    restore, restored = desired.spec.etcd.restore_from, observed.applied.restored if observed.applied else None
+    if restore not in (None, restored) and without_quorum(who, leaving):
+        return ()  # to be recovered, once it is known that they are lost
     chosen: list[Host] = []
     for host in leaving:
         after = _but(there, [*chosen, host])

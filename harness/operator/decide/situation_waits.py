@@ -8,6 +8,7 @@ from harness.operator.api.sets import CONTROL_PLANE, GROUPS, WantedSet
 from harness.operator.decide.backups import newest_verified, restore_mistake
 from harness.operator.decide.desired import Desired
 from harness.operator.decide.due import Situation
+from harness.operator.decide.duties import SETTLED
 from harness.operator.decide.removal import dead
 from harness.operator.decide.waits import Wait, WaitReason
 
@@ -51,9 +52,11 @@ def restorable(found: Situation) -> Wait | None:
 
 
 def unsettled(found: Situation) -> Wait | None:
-    """Wait until what another operation left half done is put right."""
+    """Wait until what operations on machines left half done is put right."""
     half = found.observed.unsettled
-    return Wait(WaitReason.FAILED, f"{half.why}, which is to be put right first") if half is not None else None
+    if half is None or not (set(half.parts) & set(SETTLED) or half.hosts or half.leaving):
+        return None
+    return Wait(WaitReason.FAILED, f"{half.why}, which is to be put right first")
 
 
 def _of_set(desired: Desired, one: WantedSet) -> Iterator[str]:

@@ -24,25 +24,19 @@ SETTLES: Mapping[str, tuple[Part, ...]] = {  # parts that are as its variables s
 }
 LEAVE = frozenset({"remove-node", "recover"})  # operations whose machines leave
 ANEW = frozenset({"deploy", "reset"})  # operations after which nothing from before is left
-# Plays that change no machine. One that fails in the last of them leaves nodes as schedulable as they were.
-CHECKS = frozenset(
-    {
-        "Check the request before any machine changes",
-        "Check the request",
-        "Refuse to change the version of a running cluster",
-        "Refuse a Kubernetes version that differs from the running one",
-        "Find existing control planes",
-        "Refuse forbidden version skew",
-        "Refuse to change versions",
-        "Fetch new binaries and images",
-        "Group lost and remaining machines",
-        "Choose the machines that act",
-        "Refuse to start if no machine can act",
-        "Refuse to remove etcd's majority",
-        "Find a healthy etcd member",
-        "Drain the nodes",
-    }
-)
+# By operation, the first plays of its playbook, which change nothing. One that fails while it drains leaves nodes as
+# schedulable as they were.
+PREFLIGHT = "Check the request before any machine changes"
+SAME_VERSION = "Refuse a Kubernetes version that differs from the running one"
+REMOVAL = ("Choose the machines that act", "Refuse to start if no machine can act", "Refuse to remove etcd's majority")
+CHECKS: Mapping[str, tuple[str, ...]] = {
+    "deploy": (PREFLIGHT, SAME_VERSION),
+    "scale": (PREFLIGHT, SAME_VERSION),
+    "upgrade": (PREFLIGHT, "Refuse forbidden version skew", "Fetch new binaries and images"),
+    "reconfigure": (PREFLIGHT, "Refuse to change versions"),
+    "remove-node": ("Check the request", *REMOVAL, "Drain the nodes"),
+    "recover": ("Group lost and remaining machines",),
+}
 
 
 def unsettled_after(

@@ -12,28 +12,40 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness.kube.objects import stamp
+from harness.operator.api.applied import UnsettledState
 from harness.operator.api.cluster import CurrentOperation
 from harness.operator.api.clusterdeployment import DeletionPolicy
-from harness.operator.decide.desired import Desired, digest_of
+from harness.operator.api.resources import APPROVE_ANNOTATION
+from harness.operator.decide.desired import Desired, digest_of, digests_of
+from harness.operator.decide.hosts import applied_host
 from harness.operator.decide.observed import Observed, begun, ended
 from harness.operator.decide.operations import Nothing, Verdict, next_operation, plan
+from harness.operator.decide.refusals import edit_mistakes
 from harness.operator.decide.retries import LONGEST_SECONDS
 from harness.operator.decide.waits import Wait
 from tests.unit.operator.api.objects import wanted_set
+from tests.unit.operator.decide.seen import seen
 from tests.unit.operator.decide.wishes import NOW, claimed, past, wish
 
 # No time limits: a busy host is slow.
 many = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-STEPS = 40  # more than any way to the end has: three tries of two operations, and a wait before each
+STEPS = 80  # more than any way to the end has: three tries of each operation, and a wait before each
 SETS = (
     (wanted_set("cp", "control-plane", "worker"), wanted_set("w", "worker", replicas=2)),
     (wanted_set("cp", "control-plane"), wanted_set("w", "worker", replicas=3)),
     (wanted_set("cp", "control-plane", "worker", replicas=3),),
+    (wanted_set("cp", "control-plane", "worker", replicas=3), wanted_set("w", "worker", replicas=1)),
+    (wanted_set("cp", "control-plane"), wanted_set("db", "etcd", replicas=3)),
+    (wanted_set("cp", "control-plane"), wanted_set("db", "etcd", replicas=1), wanted_set("w", "worker", replicas=2)),
 )
+WAITS = {"Paused", "NotAccepted", "WaitingForMachines", "WaitingForApproval", "MajorityAtRisk", "Failed", "Cancelled"}
+WAITS |= {"RestoreNotNamed", "NotRecoverable", "BackupFirst"}  # what only an edit, a machine or a backup can end
 specs = st.fixed_dictionaries(
     {},
     optional={
-        "version": st.sampled_from(["1.36.1", "1.36.3"]),
+        "version": st.sampled_from(["1.34.4", "1.35.4", "1.36.1", "1.36.3"]),
+        "approval": st.sampled_from(["Automatic", "Manual"]),
+        "etcd": st.sampled_from([{}, {"restoreFrom": "monday"}]),
         "paused": st.booleans(),
         "addons": st.just([{"name": "metrics-server"}]),
         "variables": st.dictionaries(st.sampled_from(["cluster_a", "cluster_b"]), st.integers(), max_size=2),
@@ -44,7 +56,8 @@ specs = st.fixed_dictionaries(
 FOREIGN = "x-"  # begins the names of machines that an earlier object of the same name claimed
 mine = st.sampled_from(["m-1", "m-2", "m-3", "m-4", "m-5"])
 others = st.sampled_from([f"{FOREIGN}1", f"{FOREIGN}2"])
-fleet = st.dictionaries(mine | others, st.sampled_from(["cp", "w", "gone"]))
+fleet = st.dictionaries(mine | others, st.sampled_from(["cp", "w", "db", "gone"]))
+said = st.dictionaries(mine, st.just("it says so"), max_size=2)
 
 
 @st.composite
@@ -58,7 +71,7 @@ def wishes(draw: st.DrawFn, *, complete: bool = False) -> Desired:
         found = {f"m-{number}": name for number, name in enumerate(names, 1)}
     machines = (claimed(n, s, uid="other") if n.startswith(FOREIGN) else claimed(n, s) for n, s in found.items())
     if complete:
-        return wish(*sets, machines=tuple(machines), **{**spec, "paused": False})
+        return wish(*sets, machines=tuple(machines), **{**spec, "paused": False, "approval": "Automatic"})
     return wish(
         *sets,
         machines=tuple(machines),
@@ -76,7 +89,7 @@ def worlds(draw: st.DrawFn, one: Desired) -> Observed:
     history = tuple(
         past(
             draw(st.sampled_from(wanted)),
-            draw(st.sampled_from(["deploy", "reset"])),
+            draw(st.sampled_from(["deploy", "reset", "upgrade", "scale", "remove-node"])),
             ago=draw(st.integers(0, 1000)),
             sequence=number,
             attempt=draw(st.integers(1, 4)),
@@ -89,8 +102,26 @@ def worlds(draw: st.DrawFn, one: Desired) -> Observed:
     applied = begun_of(ready) if draw(st.booleans()) else None
     trouble = draw(st.dictionaries(st.sampled_from(["m-1", "m-2"]), st.just("no answer"), max_size=1))
     world = Observed(NOW, len(history), None, applied, history, trouble)
+    if draw(st.booleans()):
+        world = replace(world, lost=draw(said), replace=draw(said), changed=draw(said), silent=frozenset(draw(said)))
+        world = replace(world, deleted=frozenset(draw(said)), backups=draw(backups), unsettled=draw(half(ready)))
+        world = replace(world, expires=draw(st.sampled_from([None, NOW, NOW + timedelta(days=300)])))
     verdict = next_operation(but(one, paused=False), world)
     return begun(world, verdict) if isinstance(verdict, CurrentOperation) and draw(st.booleans()) else world
+
+
+backups = st.sampled_from([(), (seen("monday", "verified"),), (seen("asked"),)])
+
+
+def half(one: Desired) -> st.SearchStrategy[UnsettledState | None]:
+    """Return what operations on the way to a wish may have left half done."""
+    parts = st.lists(st.sampled_from(["version", "settings", "addons"]), max_size=2, unique=True).map(tuple)
+    known = [applied_host(host) for host in one.hosts]
+    hosts = st.lists(st.sampled_from(known), max_size=2, unique_by=id).map(tuple) if known else st.just(())
+    leaving = st.lists(st.sampled_from(one.machines or ("m-9",)), max_size=1).map(tuple)
+    return st.none() | st.builds(
+        UnsettledState, parts=parts, hosts=hosts, leaving=leaving, why=st.just("scale 1 failed")
+    )
 
 
 def but(one: Desired, *, deleted: str | None = "as it is", **spec: Any) -> Desired:
@@ -101,21 +132,34 @@ def but(one: Desired, *, deleted: str | None = "as it is", **spec: Any) -> Desir
     return replace(one, wish=one.wish.model_copy(update=update))
 
 
+def approved(one: Desired, sequence: int) -> Desired:
+    """Return a wish with the approval of one operation."""
+    metadata = one.wish.metadata.model_copy(update={"annotations": {APPROVE_ANNOTATION: str(sequence)}})
+    return replace(one, wish=one.wish.model_copy(update={"metadata": metadata}))
+
+
 def begun_of(one: Desired) -> Any:
     """Return what a wish applies, if it could be deployed."""
     verdict = next_operation(one, Observed(NOW))
     return verdict.applies if isinstance(verdict, CurrentOperation) else None
 
 
-both = wishes().flatmap(lambda one: st.tuples(st.just(one), worlds(one)))
+def judged(pair: tuple[Desired, Observed]) -> tuple[Desired, Observed]:
+    """Return a wish with what is wrong with it because of what was deployed, and the world."""
+    one, world = pair
+    wrong = tuple(mistake.text for mistake in edit_mistakes(one.wish, world.applied))
+    return replace(one, refused=(*one.refused, *wrong)), world
+
+
+both = wishes().flatmap(lambda one: st.tuples(st.just(one), worlds(one))).map(judged)
 
 
 def lived(
-    one: Desired, world: Observed, blames: Sequence[str] = ()
+    one: Desired, world: Observed, blames: Sequence[str] = (), *, approves: bool = False
 ) -> tuple[list[CurrentOperation], Verdict, Observed]:
     """Return what begins, one after the other, until nothing more happens by itself; the last verdict, and the world.
 
-    blames: of the operations that fail, in order; those after them succeed.
+    blames: of the operations that fail, in order; those after them succeed.  approves: a person does, whatever it is.
     """
     begins: list[CurrentOperation] = []
     left = iter(blames)
@@ -127,6 +171,9 @@ def lived(
         if isinstance(verdict, CurrentOperation):
             begins.append(verdict)
             world = begun(world, verdict)
+        elif isinstance(verdict, Wait) and verdict.approval is not None and approves:
+            world = replace(world, approval=verdict.approval)
+            one = approved(one, verdict.approval.sequence)
         elif isinstance(verdict, Wait) and verdict.again_seconds is not None:
             world = replace(world, now=world.now + timedelta(seconds=verdict.again_seconds))
         else:
@@ -138,13 +185,90 @@ def lived(
 @given(both)
 def test_operations_that_succeed_lead_to_nothing_more_to_do(pair: tuple[Desired, Observed]) -> None:
     one, world = pair
-    begins, verdict, world = lived(one, world)
-    assert len(begins) <= 1
-    if isinstance(verdict, Wait):  # what only an edit or a machine can end
-        assert verdict.reason in {"Paused", "NotAccepted", "WaitingForMachines", "MajorityAtRisk", "Failed"}
+    _, verdict, world = lived(one, world, approves=True)
+    if isinstance(verdict, Wait):
+        assert verdict.reason in WAITS
     else:
         assert isinstance(verdict, Nothing)
         assert plan(one, world) == ()
+        assert world.unsettled is None or one.deleting
+
+
+@many
+@given(both)
+def test_the_plan_is_what_happens(pair: tuple[Desired, Observed]) -> None:
+    one, world = pair
+    world = replace(ended(world), history=(), approval=None)
+    steps = plan(one, world)
+    begins, verdict, _ = lived(one, world, approves=True)
+    if isinstance(verdict, Nothing):
+        assert [(step.operation, step.why) for step in steps] == [(one.operation, one.why) for one in begins]
+
+
+@many
+@given(both, wishes(), st.lists(st.sampled_from(["infra", "product"]), max_size=3))
+def test_whatever_failed_is_put_right_before_a_later_wish_counts_as_true(
+    pair: tuple[Desired, Observed], other: Desired, blames: list[str]
+) -> None:
+    one, world = pair
+    *_, world = lived(one, world, blames, approves=True)
+    later, _ = judged((other, world))
+    _, verdict, world = lived(later, world, approves=True)
+    if isinstance(verdict, Nothing) and not later.deleting:
+        assert world.unsettled is None
+        assert world.applied is not None
+        assert world.applied.digests == digests_of(world.applied.variables)
+        assert {**later.digests, "machines": ""} == {**world.applied.digests, "machines": ""}
+        assert set(world.applied.machines) <= set(later.machines)
+
+
+@many
+@given(both, st.lists(st.sampled_from(["infra", "product"]), max_size=2))
+def test_no_removal_leaves_etcd_without_a_majority_or_the_cluster_without_a_control_plane(
+    pair: tuple[Desired, Observed], blames: list[str]
+) -> None:
+    one, world = pair
+    for _ in range(STEPS):
+        verdict = next_operation(one, world)
+        if not isinstance(verdict, CurrentOperation):
+            return
+        if verdict.operation == "remove-node" and world.applied is not None:
+            half = world.unsettled
+            there = {host.machine: host for host in (*(half.hosts if half is not None else ()), *world.applied.hosts)}
+            dead = {*world.lost, *world.silent, *(half.leaving if half is not None else ())}
+            alive = [name for name in verdict.machines if name not in dead and "etcd" in there[name].groups]
+            members = [name for name, host in there.items() if "etcd" in host.groups]
+            assert len(alive) <= max(1, (len(members) - 1) // 2)
+            if alive:
+                assert len(members) - len(alive) >= 1
+                planes = [name for name, host in there.items() if "control_plane" in host.groups]
+                assert set(planes) - set(verdict.machines)
+        world = ended(begun(world, verdict), *(("failed", blames.pop()) if blames else ()))
+
+
+@many
+@given(both)
+def test_upgrades_go_one_minor_at_a_time(pair: tuple[Desired, Observed]) -> None:
+    one, world = pair
+    begins, *_ = lived(one, ended(world), approves=True)
+    version = world.applied.version if world.applied is not None else ""
+    for found in begins:
+        if found.operation == "upgrade" and found.applies is not None:
+            before, after = (int(text.split(".")[1]) for text in (version, found.applies.version))
+            assert after - before in {0, 1}
+        version = found.applies.version if found.applies is not None else version
+
+
+@many
+@given(both)
+def test_nothing_begins_that_is_paused_or_refused_or_not_approved(pair: tuple[Desired, Observed]) -> None:
+    one, world = pair
+    assert not isinstance(next_operation(but(one, paused=True), world), CurrentOperation)
+    if not one.deleting:
+        assert not isinstance(next_operation(replace(one, refused=("wrong",)), world), CurrentOperation)
+    verdict = next_operation(but(one, approval="Manual"), replace(world, approval=None))
+    if isinstance(verdict, CurrentOperation):
+        assert verdict.operation in {"deploy", "scale", "addons", "backup", "reset"}
 
 
 @many
@@ -189,10 +313,12 @@ def test_only_claimed_machines_are_touched_and_reset_only_follows_a_deletion(pai
     verdict = next_operation(one, world)
     if isinstance(verdict, CurrentOperation):
         known = world.applied.machines if world.applied is not None else ()
-        assert set(verdict.machines) <= {*one.machines, *known}
+        half = [host.machine for host in world.unsettled.hosts] if world.unsettled is not None else []
+        assert set(verdict.machines) <= {*one.machines, *known, *half}
         assert not [name for name in verdict.machines if name.startswith(FOREIGN)]
         assert verdict.machines
-        assert (verdict.operation == "reset") == one.deleting
+        anew = world.applied is None and bool(half)  # a deployment that failed, and that a machine is to leave
+        assert verdict.operation == "reset" if one.deleting else verdict.operation != "reset" or anew
         if verdict.operation == "deploy":
             wanted = {found.name: found.replicas for found in one.spec.machine_sets}
             have = [host.set_name for host in one.hosts]

@@ -1,0 +1,84 @@
+"""Edits of a deployed cluster that no operation carries out, in the words that the API server has for such an edit.
+
+Pure functions of what was deployed and of the object as it is to be: webhooks ask before an edit is stored, reconciles
+and `vmatrix operator explain` ask again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.kube.kinds.form import SpecMistake
+from harness.operator.api.applied import AppliedState
+from harness.operator.api.clusterdeployment import ClusterDeployment
+from harness.operator.api.etcd_rules import SAME_PLACE
+from harness.operator.api.sets import CONTROL_PLANE, ETCD, GROUPS, SAME_ROLES
+from harness.operator.decide.hosts import groups_of
+from harness.operator.decide.releases import KnownReleases, load_releases, numbers, variable
+from harness.operator.decide.removal import most_at_once
+from harness.operator.decide.variables import path_of, variables_of
+
+# What machines and pods have of each other for as long as the cluster lives.
+CANNOT_CHANGE = ("cluster_network_plugin", "cluster_pod_cidr", "cluster_service_cidr", "cluster_dns_domain")
+ANEW = "delete the object and create it again to change this"
+
+
+def edit_mistakes(cd: ClusterDeployment, applied: AppliedState | None) -> list[SpecMistake]:
+    """Return what is wrong with an object because of what was deployed; nothing where nothing was."""
+    if applied is None:
+        return []
+    releases = load_releases()
+    return [*_version(cd, applied, releases), *_etcd_version(cd, applied), *_fixed(cd, applied), *_sets(cd, applied)]
+
+
+def _version(cd: ClusterDeployment, applied: AppliedState, releases: KnownReleases) -> Iterator[SpecMistake]:
+    wanted, running = cd.spec.version, applied.version
+    if wanted not in releases.kubernetes or numbers(wanted) == numbers(running):
+        return
+    if numbers(wanted) < numbers(running):
+        message = f"Kubernetes {wanted} is older than {running}, which is deployed, and cannot be gone back to"
+        yield SpecMistake("spec.version", message, f"use {running} or newer")
+    elif not releases.hops(running, wanted):
+        message = f"from Kubernetes {running} to {wanted} a minor version is skipped that the release table lacks"
+        near = [one for one in releases.kubernetes if releases.hops(running, one)]
+        yield SpecMistake("spec.version", message, f"use {', '.join(near)} first" if near else f"use {running}")
+
+
+def _etcd_version(cd: ClusterDeployment, applied: AppliedState) -> Iterator[SpecMistake]:
+    wanted, running = cd.spec.components.etcd, str(applied.variables.get(variable("etcd"), "0"))
+    if wanted is not None and numbers(wanted) < numbers(running):
+        message = f"etcd {wanted} is older than {running}, which is deployed, and cannot be gone back to"
+        yield SpecMistake("spec.components.etcd", message, f"use {running} or newer, or remove the field")
+
+
+def _fixed(cd: ClusterDeployment, applied: AppliedState) -> Iterator[SpecMistake]:
+    wanted = variables_of(cd, {}, [])
+    for name in CANNOT_CHANGE:
+        if applied.variables.get(name, wanted.get(name)) != wanted.get(name):
+            field = f"spec.variables.{name}" if name in cd.spec.variables else path_of(name)
+            yield SpecMistake(field, f"{field.rpartition('.')[2]} cannot change", ANEW)
+
+
+def _sets(cd: ClusterDeployment, applied: AppliedState) -> Iterator[SpecMistake]:
+    sets = cd.spec.machine_sets
+    external = any(GROUPS[ETCD] in host.groups and GROUPS[CONTROL_PLANE] not in host.groups for host in applied.hosts)
+    if applied.hosts and external != any(one.has(ETCD) and not one.has(CONTROL_PLANE) for one in sets):
+        yield SpecMistake("spec.machineSets", SAME_PLACE.message, SAME_PLACE.remedy)
+        return
+    before = {host.set_name: set(host.groups) for host in applied.hosts}
+    for number, one in enumerate(sets):
+        if set(groups_of(one, sets)) != before.get(one.name, set(groups_of(one, sets))):
+            yield SpecMistake(f"spec.machineSets[{number}].roles", SAME_ROLES.message, SAME_ROLES.remedy)
+    yield from _majority(cd, applied)
+
+
+def _majority(cd: ClusterDeployment, applied: AppliedState) -> Iterator[SpecMistake]:
+    """Yield the removal of more members of etcd than may leave at once, unless the cluster is to be recovered."""
+    sets, restore = cd.spec.machine_sets, cd.spec.etcd.restore_from
+    members = sum(GROUPS[ETCD] in host.groups for host in applied.hosts)
+    wanted = sum(one.replicas for one in sets if GROUPS[ETCD] in groups_of(one, sets))
+    most = most_at_once(members)
+    if members - wanted > most and restore in (None, applied.restored):
+        message = f"of {members} etcd members {members - wanted} would leave, and the others are no majority"
+        remedy = f"remove {most} at a time; name spec.etcd.restoreFrom as well if they are lost"
+        yield SpecMistake("spec.machineSets", message, remedy)
