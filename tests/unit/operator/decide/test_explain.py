@@ -53,11 +53,14 @@ def served(tmp_path: Path) -> Iterator[Served]:
         path.write_text(json.dumps(config), encoding="utf-8")
 
         def serve(objects: Json) -> Path:
-            answers.update(objects)
+            answers.update({**NO_BACKUPS, **objects} if objects else {})
             return path
 
         yield serve
         server.shutdown()
+
+
+NO_BACKUPS: Json = {f"{BASE}/etcdbackups": {"kind": "EtcdBackupList", "items": [], "metadata": {}}}
 
 
 def written(folder: Path, *objects: Json) -> Path:
@@ -130,13 +133,22 @@ def test_each_cluster_of_a_file_is_explained(tmp_path: Path) -> None:
 
 
 def test_a_file_is_compared_with_what_was_deployed(tmp_path: Path, served: Served) -> None:
-    against = Against("guest", served(world(deployed(wish()))))
-    same = only(explain(written(tmp_path, objects.deployment(CP, WORKERS)), "default", against, NOW))
+    against = Against("guest", served(world(deployed(wish(version="1.36.1")))))
+    before = objects.deployment(CP, WORKERS, version="1.36.1")
+    same = only(explain(written(tmp_path, before), "default", against, NOW))
     assert (same.steps, same.json()["now"]) == ((), {})
-    other = objects.deployment(CP, WORKERS, version="1.36.1")
+    other = objects.deployment(CP, WORKERS)
     changed = only(explain(written(tmp_path, other), "default", against, NOW))
-    assert [(step.operation, step.why) for step in changed.steps] == [("upgrade", "spec.version: 1.36.3 -> 1.36.1")]
+    assert [(step.operation, step.why) for step in changed.steps] == [("upgrade", "spec.version: 1.36.1 -> 1.36.3")]
     assert changed.json()["now"] == {"operation": "upgrade", "attempt": 1}
+
+
+def test_an_edit_that_no_operation_carries_out_is_told(tmp_path: Path, served: Served) -> None:
+    against = Against("guest", served(world(deployed(wish()))))
+    older = written(tmp_path, objects.deployment(CP, WORKERS, version="1.36.1"))
+    now = only(explain(older, "default", against, NOW)).json()["now"]
+    assert now["waits"] == "NotAccepted"
+    assert now["message"].startswith("spec.version: Kubernetes 1.36.1 is older than 1.36.3")
 
 
 def test_a_failure_that_is_remembered_counts(tmp_path: Path, served: Served) -> None:
@@ -166,7 +178,7 @@ def test_a_cluster_that_is_not_there_yet_would_claim_from_the_pool(tmp_path: Pat
 
 
 def test_what_only_a_new_cluster_must_not_be_is_no_mistake_of_one_that_is_there(tmp_path: Path, served: Served) -> None:
-    two = written(tmp_path, objects.deployment(objects.wanted_set("cp", "control-plane", replicas=2)))
+    two = written(tmp_path, objects.deployment(objects.wanted_set("cp", "control-plane", "worker", replicas=2)))
     there = only(explain(two, "default", Against("guest", served(world(deployed(wish())))), NOW))
     assert there.json()["now"]["operation"] == "remove-node"
     with pytest.raises(BadInput, match="two control planes would be two etcd members"):
