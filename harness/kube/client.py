@@ -99,11 +99,11 @@ class Cluster(Api):
         found = self.get(resource, meta["name"], meta.get("namespace"))
         return found if found is not None else self.create(resource, body)
 
-    def apply(self, resource: Resource, body: Json) -> Json:
-        """Apply an object server-side, taking over fields that others hold."""
+    def apply(self, resource: Resource, body: Json, *, manager: str = FIELD_MANAGER, force: bool = True) -> Json:
+        """Apply an object server-side; `force`: take over fields that others hold, which else is a 409 ApiFailure."""
         meta = body["metadata"]
         path = resource.path(meta.get("namespace"), meta["name"])
-        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        query = {"fieldManager": manager, "force": str(force).lower()}
         return self.object("PATCH", path, body=body, query=query, content_type="application/apply-patch+yaml")
 
     def replace(self, resource: Resource, body: Json, *, subresource: str | None = None) -> Json:

@@ -55,14 +55,19 @@ class ProbedFacts:
 
 def command() -> str:
     """Return the command to run on a machine, whatever shell the user has."""
-    program = shlex.quote(PROGRAM)
-    as_root = f'if [ "$(id -u)" = 0 ]; then exec sh -c {program}; else exec sudo -n sh -c {program}; fi'
-    return f"sh -c {shlex.quote(as_root)}"
+    return as_root(PROGRAM)
+
+
+def as_root(program: str) -> str:
+    """Return the command that runs a shell program as root, whatever shell the user has."""
+    quoted = shlex.quote(program)
+    become = f'if [ "$(id -u)" = 0 ]; then exec sh -c {quoted}; else exec sudo -n sh -c {quoted}; fi'
+    return f"sh -c {shlex.quote(become)}"
 
 
 def facts_of(printed: str) -> ProbedFacts | None:
     """Read what the program printed; None when it did not come to its end."""
-    said = list(_said(printed))
+    said = list(said_lines(printed))
     values = dict(said)
     if values.get("end") != "ok":
         return None
@@ -75,7 +80,8 @@ def facts_of(printed: str) -> ProbedFacts | None:
     )
 
 
-def _said(printed: str) -> Iterator[tuple[str, str]]:
+def said_lines(printed: str) -> Iterator[tuple[str, str]]:
+    """Yield names and values of the lines that a program printed behind the mark."""
     for line in printed.splitlines():
         mark, _, rest = line.partition(" ")
         if mark == MARK and "=" in rest:

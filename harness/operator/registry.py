@@ -13,6 +13,7 @@ from importlib import import_module
 from harness.errors import BadInput
 from harness.kube.resources import (
     CONFIG_MAP,
+    ENDPOINT_SLICE,
     EVENT,
     JOB,
     POD,
@@ -20,6 +21,7 @@ from harness.kube.resources import (
     ROLE,
     ROLE_BINDING,
     SECRET,
+    SERVICE,
     SERVICE_ACCOUNT,
     Resource,
 )
@@ -50,7 +52,10 @@ PARTS = (
     Part("machineset", OURS, (MACHINE_SET, MACHINE, EVENT)),
     Part("claims", OURS, (MACHINE, EVENT)),
     Part("machine", OURS, (MACHINE, EVENT)),
-    Part("nodehealth", (CLUSTER, MACHINE), (MACHINE,)),
+    Part("nodehealth", (CLUSTER, MACHINE_SET, MACHINE), (MACHINE,)),
+    Part("inspection", (CLUSTER, MACHINE), (MACHINE, EVENT)),
+    Part("remediation", (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE), (MACHINE, EVENT)),
+    Part("endpoint", (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE, SERVICE, ENDPOINT_SLICE), (SERVICE, ENDPOINT_SLICE)),
     Part("clusterinstall", (*OURS, ETCD_BACKUP, JOB, POD), (CLUSTER, *EXECUTION, EVENT)),
     Part("executions", (*OURS, ETCD_BACKUP, JOB, POD), (CLUSTER, JOB, CONFIG_MAP, SECRET, EVENT)),
     Part("backups", (*OURS, ETCD_BACKUP, JOB, POD, PVC), (ETCD_BACKUP, EVENT)),

@@ -13,6 +13,7 @@ from harness.kube.portforward import PORT_FORWARD
 from harness.kube.resources import (
     CONFIG_MAP,
     CRD,
+    ENDPOINT_SLICE,
     EVENT,
     JOB,
     LEASE,
@@ -20,10 +21,13 @@ from harness.kube.resources import (
     ROLE,
     ROLE_BINDING,
     SECRET,
+    SERVICE,
     SERVICE_ACCOUNT,
     STORAGE_CLASS,
+    VMI,
 )
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, GROUP, MACHINE, MACHINE_SET
+from harness.operator.controllers.restart import SWITCH
 from harness.operator.registry import OURS, Part
 
 WATCH = ("list", "watch")
@@ -79,6 +83,23 @@ OWN: Mapping[str, tuple[Right, ...]] = {
         Right(SECRET, ("get",), "a cluster's kubeconfig opens its API"),
         Right(MACHINE, ("patch",), "its Node", STATUS),
         _TUNNEL,
+    ),
+    "inspection": (
+        Right(SECRET, ("get",), "a machine's key opens it"),
+        Right(MACHINE, ("patch",), "its certificates, and files that were changed", STATUS),
+        Right(MACHINE, ("get",), "it is read again where somebody else wrote first"),
+        _TUNNEL,
+    ),
+    "remediation": (
+        Right(MACHINE, ("patch",), "one that is gone or hung is to be replaced"),
+        Right(MACHINE, ("patch",), "how healthy it is, and what was done", STATUS),
+        Right(VMI, ("get",), "a restart ends the instance that was hung, and no other"),
+        Right(SWITCH, ("update",), "a machine that is hung is restarted", "restart"),
+    ),
+    "endpoint": (
+        Right(SERVICE, ("create", "get", "patch"), "CLUSTER-api"),
+        Right(ENDPOINT_SLICE, ("create", "get", "patch"), "the control planes behind it"),
+        Right(CLUSTER_DEPLOYMENT, ("update",), "it owns what it makes", FINALIZERS, inside=True),
     ),
     "clusterinstall": (
         Right(CLUSTER, ("update",), "plan and operation", STATUS),

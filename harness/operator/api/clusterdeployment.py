@@ -14,6 +14,8 @@ from harness.operator.api.components import ClusterAddon, Components, ContainerR
 from harness.operator.api.conditions import Condition, conditions
 from harness.operator.api.etcd import EtcdSettings
 from harness.operator.api.etcd_rules import ETCD_RULES
+from harness.operator.api.health import HealthPolicy
+from harness.operator.api.load_balancer import ApiBalancer
 from harness.operator.api.network import ArtifactSource, ClusterNetwork
 from harness.operator.api.sets import WantedSet
 
@@ -84,6 +86,8 @@ class ClusterDeploymentSpec(ApiModel):
     machine_sets: tuple[WantedSet, ...] = listed(
         "Sets of machines with the same roles.", key="name", min_length=1, max_length=20
     )
+    load_balancer: ApiBalancer = part(ApiBalancer, "What stands in front of the API servers.")
+    health: HealthPolicy = part(HealthPolicy, "What is done about machines that are gone or hung.")
     access: Literal["Auto", "Direct", "PortForward"] = Field(
         default="Auto",
         description="Direct, PortForward, or Auto: PortForward for Machines with spec.through, else Direct.",

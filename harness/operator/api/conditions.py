@@ -18,6 +18,7 @@ FAILED = "Failed"  # of an EtcdBackup
 REACHABLE, EMPTY, NODE_READY = "Reachable", "Empty", "NodeReady"
 # Of machines of a cluster: a login, what was last applied, and health.
 ANSWERING, SETTINGS_AS_APPLIED = "Answering", "SettingsAsApplied"
+HEALTHY, REMEDIATING = "Healthy", "Remediating"
 INFRASTRUCTURE_READY = "InfrastructureReady"
 MESSAGE_LENGTH = 32768  # of metav1.Condition
 

@@ -10,6 +10,7 @@ from harness.kube.kinds.cel import Cel
 from harness.kube.kinds.models import ApiModel, ObjectModel, StatusModel
 from harness.operator.api.base import Hostname, Line, ObjectName
 from harness.operator.api.conditions import Condition, conditions
+from harness.operator.api.machine_health import MachineCertificates, MachineRemediation, MachineSettings
 from harness.operator.api.sets import MachineRole
 
 Phase = Literal[
@@ -103,7 +104,12 @@ class DeclaredMachineStatus(StatusModel):
     roles: tuple[MachineRole, ...] = Field(default=(), description="What it is in its cluster.")
     node: MachineNode | None = Field(default=None, description="The machine as a node of its cluster.")
     facts: MachineFacts | None = Field(default=None, description="What the machine says of itself.")
-    conditions: tuple[Condition, ...] = conditions("Reachable, Empty, NodeReady.")
+    certificates: MachineCertificates | None = Field(default=None, description="When certificates on it expire.")
+    settings: MachineSettings | None = Field(default=None, description="What the last operation left in its files.")
+    remediation: MachineRemediation | None = Field(default=None, description="What was last done to repair it.")
+    conditions: tuple[Condition, ...] = conditions(
+        "Reachable, Empty, NodeReady, Answering, SettingsAsApplied, Healthy, Remediating."
+    )
 
 
 class DeclaredMachine(ObjectModel):

@@ -10,6 +10,7 @@ from harness.kube.kinds.cel import Cel, unchanged
 from harness.kube.kinds.models import ApiModel, ObjectModel, StatusModel, listed, mapped, part
 from harness.operator.api.base import ObjectName, ShortName
 from harness.operator.api.conditions import Condition, conditions
+from harness.operator.api.node_marks import LABEL_KEYS, MarkValue, NodeTaint, taints
 
 MachineRole = Literal["control-plane", "etcd", "worker"]
 CONTROL_PLANE: MachineRole = "control-plane"
@@ -71,11 +72,13 @@ class MachineSource(ApiModel):
 class WantedSet(ApiModel):
     """One set of machines with the same roles."""
 
-    cel: ClassVar[tuple[Cel, ...]] = (AS_MANY_AS_NAMES, ETCD_ALONE, SAME_ROLES)
+    cel: ClassVar[tuple[Cel, ...]] = (AS_MANY_AS_NAMES, ETCD_ALONE, SAME_ROLES, LABEL_KEYS)
     name: ShortName = Field(description="Name of the set; its MachineSet is CLUSTER-NAME.")
     roles: tuple[MachineRole, ...] = listed("What its machines are; cannot change.", min_length=1, max_length=3)
     replicas: int = Field(default=1, ge=0, le=200, description="How many machines.")
     machines: MachineSource = Field(description="Where its machines come from: exactly one of pool and names.")
+    labels: dict[str, MarkValue] = mapped("Labels of its nodes; other labels stay as they are.", max_length=50)
+    taints: tuple[NodeTaint, ...] = taints()
 
     def has(self, role: MachineRole) -> bool:
         """Tell whether its machines have a role."""

@@ -18,6 +18,7 @@ from harness.operator.api.conditions import (
     new,
     with_conditions,
 )
+from harness.operator.api.load_balancer import service_names
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.sets import CONTROL_PLANE, GROUPS
 from harness.operator.controllers.cluster_view import DeclaredView
@@ -123,7 +124,10 @@ def _planes(view: DeclaredView) -> list[Host]:
 
 
 def _endpoint(view: DeclaredView) -> str | None:
-    """Return the URL of the first control plane's API server: there is no load balancer in front of all."""
+    """Return the URL of the Service, or else of the first control plane's API server: nothing is in front of all."""
+    if view.wish is not None and view.wish.spec.load_balancer.type == "Service":
+        names = service_names(view.wish.metadata.name, view.wish.metadata.namespace)
+        return f"https://{names[-1]}:{API_PORT}"
     first = next((host.address for host in _planes(view)), None)
     address = f"[{first}]" if first is not None and ":" in first else first
     return f"https://{address}:{API_PORT}" if address else None

@@ -11,14 +11,14 @@ from harness.kube.owners import follow
 from harness.kube.reconcile import Controller
 from harness.kube.resources import SECRET
 from harness.machines.private import PrivateFiles
-from harness.machines.probe_program import ProbedFacts
+from harness.machines.probe_program import ProbedFacts, command, facts_of
 from harness.operator.api.conditions import EMPTY, REACHABLE
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.machine_phase import current
 from harness.operator.controllers.machine_status import StatusOfMachines
 from harness.operator.controllers.machine_times import ProbeTimes
-from harness.operator.controllers.probe import InfraApi, MachineLogin, Outcome, ProbeTrouble
+from harness.operator.controllers.probe import Found, InfraApi, MachineLogin, Outcome, ProbeTrouble
 from harness.operator.controllers.probe_key import key_of_secret
 
 WORKERS = 6  # each waits for one machine, half a minute at most
@@ -55,16 +55,23 @@ class MachineProber:
 
 def ssh_probe(context: OperatorContext) -> Probe:
     """Return the probe that logs in by SSH with the key of the Machine's Secret."""
+    return ssh_login(context, command(), facts_of)
+
+
+def ssh_login(
+    context: OperatorContext, program: str, read: Callable[[str], Found | None]
+) -> Callable[[Json], Found | ProbeTrouble]:
+    """Return what logs in to a Machine, runs a command there, and reads what it prints."""
     files = PrivateFiles()
     context.on_stop(files.close)
 
-    def probe(found: Json) -> Outcome:
+    def login(found: Json) -> Found | ProbeTrouble:
         machine = DeclaredMachine.model_validate(found)
         reference = machine.spec.key_ref
         secret = context.cluster.get(SECRET, reference.name, machine.metadata.namespace)
         key = key_of_secret(secret, reference)
         if isinstance(key, ProbeTrouble):
             return key
-        return MachineLogin(machine, InfraApi.of(context), context.options.stretch).ask(key, files)
+        return MachineLogin(machine, InfraApi.of(context), context.options.stretch).run(key, files, program, read)
 
-    return probe
+    return login

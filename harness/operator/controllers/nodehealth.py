@@ -12,22 +12,22 @@ from functools import partial
 
 from harness.errors import VmatrixError
 from harness.kube.client import Json
-from harness.kube.informer import Key, key_of, labels_of
+from harness.kube.informer import Key, key_of
 from harness.kube.objects import dig
-from harness.kube.owners import follow
+from harness.kube.owners import follow, owner_key
 from harness.kube.reconcile import Controller
 from harness.kube.resources import NODE
-from harness.operator.api.resources import CLUSTER, GROUP, MACHINE
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.claimed import claimed_by
+from harness.operator.controllers.cluster_children import set_name
 from harness.operator.controllers.guest_access import GuestAccess
 from harness.operator.controllers.guest_nodes import GuestNodes, GuestView
 from harness.operator.controllers.machine_conditions import as_node, hostname, no_node
 from harness.operator.controllers.machine_phase import has_node
+from harness.operator.controllers.node_marks import MANAGER, NodeMarks, labels_to_apply, taints_to_merge
 
 log = logging.getLogger(__name__)
-MACHINE_LABEL = f"{GROUP}/machine"  # of a guest's Node
-LABEL_LENGTH = 63
 NOT_ASKED = GuestView()
 
 
@@ -38,11 +38,13 @@ class NodeHealth:
         self._access = GuestAccess(context)
         self._machines = context.informers.of(MACHINE)
         self._clusters = context.informers.of(CLUSTER)
+        self._sets = context.informers.of(MACHINE_SET)
         self._guests: dict[Key, GuestNodes] = {}
         self.guests = Controller("nodehealth-guests", self.watch, workers=1)
         self.controller = Controller("nodehealth", self.reconcile)
         follow(self._clusters, self.guests.queue)
         follow(self._machines, self.controller.queue)
+        self._sets.subscribe(self._set_changed)
         context.on_stop(self._stop)
 
     def watch(self, key: Key) -> float | None:
@@ -60,6 +62,11 @@ class NodeHealth:
         for machine in claimed_by(self._machines, key):
             self.controller.queue.add(key_of(machine))
 
+    def _set_changed(self, _: str, machine_set: Json) -> None:
+        owner = owner_key(machine_set, CLUSTER_DEPLOYMENT)
+        if owner is not None:
+            self._look_at_all(owner)
+
     def reconcile(self, key: Key) -> float | None:
         """Look at one Machine."""
         machine = self._machines.get(*key)
@@ -75,7 +82,8 @@ class NodeHealth:
             return no_node(machine)
         guest = self._guests.get(key_of(cluster))
         view = guest.view if guest is not None else NOT_ASKED
-        label(machine, view)
+        claim = machine["spec"]["claim"]
+        mark(machine, view, self._sets.get(namespace, set_name(claim["cluster"], claim["set"])))
         return as_node(machine, view, datetime.now(UTC))
 
     def _stop(self) -> None:
@@ -83,15 +91,18 @@ class NodeHealth:
             guest.stop()
 
 
-def label(machine: Json, view: GuestView) -> None:
-    """Write on a guest's Node which Machine it is, where that is not there."""
-    name, node = machine["metadata"]["name"], view.nodes.get(hostname(machine))
-    if node is None or view.guest is None or len(name) > LABEL_LENGTH or labels_of(node).get(MACHINE_LABEL) == name:
+def mark(machine: Json, view: GuestView, machine_set: Json | None) -> None:
+    """Have a guest's Node say which Machine it is, and bear the labels and taints of its set."""
+    node, marks = view.nodes.get(hostname(machine)), NodeMarks.of(machine, machine_set)
+    if node is None or view.guest is None or marks is None:
         return
     try:
-        view.guest.merge(NODE, node["metadata"]["name"], {"metadata": {"labels": {MACHINE_LABEL: name}}})
-    except VmatrixError as error:  # a guest in trouble: its next word brings the next try
-        log.debug("node of machine %s was not labelled: %s", name, error)
+        if (labels := labels_to_apply(node, marks)) is not None:
+            view.guest.apply(NODE, labels, manager=MANAGER)
+        elif (taints := taints_to_merge(node, marks)) is not None:  # after the labels, which make it another version
+            view.guest.merge(NODE, node["metadata"]["name"], taints)
+    except VmatrixError as error:  # a guest in trouble, or somebody was faster: its next word brings the next try
+        log.debug("node of machine %s was not marked: %s", machine["metadata"]["name"], error)
 
 
 def start(context: OperatorContext) -> None:

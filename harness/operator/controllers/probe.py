@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import TypeVar
 
 from harness.files import write_atomically
 from harness.kube.portforward import OPEN_SECONDS
@@ -43,6 +45,7 @@ class ProbeTrouble:
 
 
 Outcome = ProbedFacts | ProbeTrouble
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -71,16 +74,22 @@ class MachineLogin:
 
     def ask(self, key: bytes, files: PrivateFiles) -> Outcome:
         """Log in once with a key, and return what was found."""
+        return self.run(key, files, command(), facts_of)
+
+    def run(
+        self, key: bytes, files: PrivateFiles, program: str, read: Callable[[str], Found | None]
+    ) -> Found | ProbeTrouble:
+        """Log in once with a key, run a command, and return what is read from what it prints."""
         opening = TUNNEL_START_SECONDS + OPEN_SECONDS if self._instance else CONNECT_SECONDS
         seconds = (opening + LOGIN_SECONDS) * self.stretch
         with files.use() as folder:
             private_key = folder / "key"
             write_atomically(private_key, key, mode=0o600)
             try:
-                done = run_on(self.machine(folder), command(), private_key=private_key, timeout=seconds)
+                done = run_on(self.machine(folder), program, private_key=private_key, timeout=seconds)
             except CommandFailed as late:
                 return self._unreachable(f"no answer within {seconds:.0f} s {late.detail}".strip())
-        return self.judged(done)
+        return self.judged(done, read)
 
     def machine(self, folder: Path) -> Machine:
         """Return the machine as the rest of the harness knows it; what has to be a file for it goes into a folder."""
@@ -91,7 +100,7 @@ class MachineLogin:
         self.api.tunnels(self.to.metadata.namespace, {spec.address: self._instance}, self.stretch).save(path)
         return Machine(planned, spec.address, spec.port, spec.user, path)
 
-    def judged(self, done: Completed) -> Outcome:
+    def judged(self, done: Completed, read: Callable[[str], Found | None]) -> Found | ProbeTrouble:
         """Return what a login that ended says."""
         user = self.to.spec.user
         if done.returncode == SSH_FAILED:
@@ -101,9 +110,9 @@ class MachineLogin:
             message = f"{self._target} refused the key of Secret {self.to.spec.key_ref.name}: {said}"
             remedy = f"add its public key to ~{user}/.ssh/authorized_keys on the machine, or correct spec.user"
             return ProbeTrouble(TroubleReason.KEY_REFUSED, f"{message}; {remedy}")
-        facts = facts_of(done.stdout)
-        if facts is not None:
-            return facts
+        found = read(done.stdout)
+        if found is not None:
+            return found
         said = _last(done.stderr) or _last(done.stdout) or f"status {done.returncode}"
         remedy = f"let {user} run commands as root without a password: sudo -n true"
         return ProbeTrouble(TroubleReason.NOT_PERMITTED, f"{self._target} did not say what it is: {said}; {remedy}")

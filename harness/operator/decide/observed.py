@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from harness.kube.objects import stamp
+from harness.kube.objects import parse_time, stamp
 from harness.operator.api.applied import AppliedState, UnsettledState
 from harness.operator.api.cluster import (
     HISTORY_LENGTH,
@@ -79,13 +79,16 @@ def observed(
         backups: those of the namespace.
     """
     found = tuple(machines)
+    fresh = [machine for machine in found if _fresh(machine, cluster)]
+    dates = [machine.status.certificates.first_expiry for machine in fresh if machine.status.certificates is not None]
     seen = Observed(
         now,
         trouble=_said(found, trouble_of),
         lost=_said(found, lambda machine: _condition(machine, INFRASTRUCTURE_READY, "Lost")),
         replace=_said(found, lambda machine: machine.metadata.annotations.get(REPLACE_ANNOTATION, "")),
-        changed=_said(found, lambda machine: _condition(machine, SETTINGS_AS_APPLIED, "Changed")),
+        changed=_said(fresh, lambda machine: _condition(machine, SETTINGS_AS_APPLIED, "Changed")),
         silent=frozenset(_said(found, lambda machine: _condition(machine, ANSWERING))),
+        expires=min((parse_time(date) for date in dates if date), default=None),
         deleted=frozenset(one.metadata.name for one in found if one.metadata.deletion_timestamp is not None),
     )
     if cluster is None:
@@ -101,6 +104,13 @@ def observed(
         approval=of.approval,
         backups=seen_backups(cluster, backups),
     )
+
+
+def _fresh(machine: DeclaredMachine, cluster: DeclaredCluster | None) -> bool:
+    """Tell whether a machine was looked into since the last operation ended: else what was found may be put right."""
+    last = next(iter(cluster.status.history), None) if cluster is not None else None
+    look = machine.status.settings
+    return look is not None and last is not None and look.seen == f"{last.sequence}-{last.attempt}"
 
 
 def trouble_of(machine: DeclaredMachine) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from harness.operator.api.applied import AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeployment
+from harness.operator.api.load_balancer import service_names
 from harness.operator.api.rules import OPERATORS_OWN
 from harness.operator.decide.releases import KnownReleases, variable
 from harness.spec.merged import merged
@@ -19,6 +20,7 @@ from harness.spec.merged import merged
 Part = Literal["version", "source", "settings", "machines", "addons"]
 PARTS: tuple[Part, ...] = ("version", "source", "settings", "machines", "addons")
 HOSTS = "cluster_hosts"
+API_NAMES = "cluster_api_extra_sans"
 # Places in the executor's pod, which its program adds to the variables.
 OF_THE_EXECUTOR = ("cluster_kubeconfig_path", "cluster_etcd_snapshot_path")
 
@@ -100,6 +102,8 @@ def variables_of(cd: ClusterDeployment, versions: Mapping[str, str], hosts: list
     made = {field.variable: _at(spec, field.path) for field in SETTINGS}
     made["cluster_artifact_source"] = cd.spec.source.type.lower()
     made |= {variable(name): version for name, version in versions.items()}
+    if cd.spec.load_balancer.type == "Service":  # in the certificate that the deployment makes; it is not made again
+        made[API_NAMES] = service_names(cd.metadata.name, cd.metadata.namespace)
     own = {name: value for name, value in cd.spec.variables.items() if name not in OPERATORS_OWN}
     return {**merged({n: v for n, v in made.items() if v is not None}, own), HOSTS: hosts}
 

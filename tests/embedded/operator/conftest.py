@@ -6,22 +6,25 @@ Job controller would. A test that asks for the real one (`REAL_JOBS`) waits a se
 
 from __future__ import annotations
 
+import base64
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from urllib.parse import urlsplit
 
 import pytest
+import yaml
 
 from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster, Json
 from harness.kube.ensure import ensure
 from harness.kube.failures import ApiFailure
 from harness.kube.objects import dig
-from harness.kube.resources import CRD, NAMESPACE, SERVICE_ACCOUNT, Resource
+from harness.kube.resources import CRD, NAMESPACE, NODE, SECRET, SERVICE_ACCOUNT, Resource
 from harness.operator.api.crds import crds
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext, OperatorOptions
-from harness.operator.controllers import machine, machine_times
+from harness.operator.controllers import guest_nodes, machine, machine_times
 from harness.operator.controllers.machine_times import Pace
 from harness.operator.registry import chosen, start, stop
 from harness.until import Deadline, NotYet, until
@@ -30,6 +33,7 @@ from tests.embedded.operator.logins import PlayedLogins
 from tests.embedded.operator.played import WAIT_SECONDS, PlayedKubelet
 from tests.embedded.operator.played_jobs import PLAYED, hand_over, playing
 from tests.embedded.operator.recorded import RecordedCluster
+from tests.embedded.operator.relay import Relay
 from tests.embedded.operator.world import MINE, OPTIONS, World
 
 KINDS = (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE_SET, MACHINE, ETCD_BACKUP)
@@ -162,3 +166,39 @@ def world(api: Cluster, namespace: str, kubelet: PlayedKubelet) -> World:
 def operator(manager: StartManager) -> OperatorContext:
     """Return a running manager with the controllers that need no machine."""
     return manager(*MINE, options=OPTIONS)
+
+
+@pytest.fixture
+def prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a guest that does not answer asked again soon, and believed to be away after a second."""
+    monkeypatch.setattr(guest_nodes, "LAST_RETRY_SECONDS", 0.2)
+    monkeypatch.setattr(guest_nodes, "SILENT_SECONDS", 1.0)
+
+
+@pytest.fixture
+def relay(infra: EmbeddedProvider) -> Iterator[Relay]:
+    """Return the way to the guest."""
+    config = yaml.safe_load(infra.kubeconfig().read_text(encoding="utf-8"))
+    server = urlsplit(config["clusters"][0]["cluster"]["server"])
+    made = Relay(str(server.hostname), server.port or 443)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def host(api: Cluster) -> Iterator[str]:
+    """Return a hostname that no other test has; its Node is gone after the test."""
+    name = f"m-{secrets.token_hex(3)}"
+    yield name
+    api.delete(NODE, name)
+
+
+@pytest.fixture
+def guest(infra: EmbeddedProvider, declared: Declared, relay: Relay) -> Declared:
+    """Return the objects of a namespace that has the guest's kubeconfig, over the relay."""
+    config = yaml.safe_load(infra.kubeconfig().read_text(encoding="utf-8"))
+    config["clusters"][0]["cluster"]["server"] = relay.url
+    content = base64.b64encode(yaml.safe_dump(config).encode()).decode()
+    body = SECRET.manifest("one-kubeconfig", declared.namespace, labels={}, data={"value": content})
+    declared.api.create(SECRET, {**body, "type": "cluster.x-k8s.io/secret"})
+    return declared

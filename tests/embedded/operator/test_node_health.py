@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import base64
-import secrets
-from collections.abc import Iterator
-from urllib.parse import urlsplit
-
 import pytest
-import yaml
 
-from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster, Json
 from harness.kube.informer import labels_of
-from harness.kube.objects import condition, dig, now
-from harness.kube.resources import NODE, SECRET
-from harness.operator.api.resources import CLUSTER_DEPLOYMENT
-from harness.operator.controllers import guest_nodes
-from harness.operator.controllers.nodehealth import MACHINE_LABEL
+from harness.kube.objects import condition, dig
+from harness.kube.resources import NODE
+from harness.operator.api.resources import CLUSTER_DEPLOYMENT, MACHINE_SET
+from harness.operator.controllers.node_marks import MACHINE_LABEL
 from tests.embedded.operator.conftest import StartManager
 from tests.embedded.operator.declared import Declared
+from tests.embedded.operator.guests import node
 from tests.embedded.operator.relay import Relay
 from tests.unit.operator.api.objects import wanted_set
 
@@ -27,68 +20,11 @@ pytestmark = pytest.mark.usefixtures("logins", "prompt")
 CONTROLLERS = ("machine", "machineset", "claims", "nodehealth")
 
 
-@pytest.fixture
-def prompt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a guest that does not answer asked again soon, and believed to be away after a second."""
-    monkeypatch.setattr(guest_nodes, "LAST_RETRY_SECONDS", 0.2)
-    monkeypatch.setattr(guest_nodes, "SILENT_SECONDS", 1.0)
-
-
-@pytest.fixture
-def relay(infra: EmbeddedProvider) -> Iterator[Relay]:
-    """Return the way to the guest."""
-    config = yaml.safe_load(infra.kubeconfig().read_text(encoding="utf-8"))
-    server = urlsplit(config["clusters"][0]["cluster"]["server"])
-    made = Relay(str(server.hostname), server.port or 443)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def host(api: Cluster) -> Iterator[str]:
-    """Return a hostname that no other test has; its Node is gone after the test."""
-    name = f"m-{secrets.token_hex(3)}"
-    yield name
-    api.delete(NODE, name)
-
-
-@pytest.fixture
-def guest(infra: EmbeddedProvider, declared: Declared, relay: Relay) -> Declared:
-    """Return the objects of a namespace that has the guest's kubeconfig, over the relay."""
-    config = yaml.safe_load(infra.kubeconfig().read_text(encoding="utf-8"))
-    config["clusters"][0]["cluster"]["server"] = relay.url
-    content = base64.b64encode(yaml.safe_dump(config).encode()).decode()
-    body = SECRET.manifest("one-kubeconfig", declared.namespace, labels={}, data={"value": content})
-    declared.api.create(SECRET, {**body, "type": "cluster.x-k8s.io/secret"})
-    return declared
-
-
-def node(api: Cluster, name: str, ready: str) -> None:
-    """Let a guest's Node be as its kubelet, or its control plane, says."""
-    body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
-    api.ensure(NODE, {**body, "spec": {"unschedulable": True}})
-    said = {
-        "type": "Ready",
-        "status": ready,
-        "reason": "KubeletReady",
-        "message": "played",
-        "lastTransitionTime": now(),
-    }
-    info = dict.fromkeys(NODE_INFO, "") | {"kubeletVersion": "v1.36.3"}
-    api.merge(NODE, name, {"status": {"conditions": [said], "nodeInfo": info}}, subresource="status")
-
-
-NODE_INFO = (
-    *("machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion"),
-    *("kubeProxyVersion", "operatingSystem", "architecture"),
-)
-
-
-def deploy(declared: Declared, manager: StartManager, host: str) -> None:
+def deploy(declared: Declared, manager: StartManager, host: str, **marks: object) -> None:
     """Let Machine m-0 be deployed in cluster one."""
     manager(*CONTROLLERS)
     declared.machine("m-0", hostname=host)
-    declared.deployment("one", wanted_set("cp", "control-plane"))
+    declared.deployment("one", {**wanted_set("cp", "control-plane"), **marks})
     declared.phase("m-0", "Claimed")
     declared.worked("one", "deploy", "m-0")
 
@@ -178,3 +114,39 @@ def test_a_machine_that_was_reset_is_no_node_any_more(
     assert condition(found, "NodeReady") is None
     guest.api.delete(CLUSTER_DEPLOYMENT, "one", guest.namespace)
     guest.phase("m-0", "Idle")
+
+
+def marked(api: Cluster, host: str) -> tuple[dict[str, str], list[Json]]:
+    """Return a Node's labels and taints."""
+    found = api.get(NODE, host) or {"metadata": {}}
+    return dict(labels_of(found)), dig(found, "spec", "taints") or []
+
+
+def test_labels_and_taints_of_the_set_are_put_back_and_those_of_others_stay(
+    guest: Declared, manager: StartManager, api: Cluster, host: str
+) -> None:
+    node(api, host, "True")
+    api.merge(NODE, host, {"metadata": {"labels": {"others": "own"}}})
+    ours = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
+    deploy(guest, manager, host, labels={"rack": "a"}, taints=[ours])
+
+    def whole(labels: dict[str, str], *taints: Json) -> None:
+        wanted = {MACHINE_LABEL: "m-0", "others": "own", **labels}
+
+        def has(_: Json) -> bool:
+            found = marked(api, host)
+            mine = [one for one in found[1] if one["key"] == "gpu"]
+            return {key: found[0].get(key) for key in (*wanted, "rack") if key in found[0]} == wanted and mine == [
+                *taints
+            ]
+
+        guest.wait("m-0", has, f"marked {wanted} {taints}")
+
+    whole({"rack": "a"}, ours)
+    api.merge(NODE, host, {"metadata": {"labels": {MACHINE_LABEL: None, "rack": "b"}}, "spec": {"taints": None}})
+    whole({"rack": "a"}, ours)
+    others = {"key": "others", "effect": "NoSchedule"}
+    api.merge(NODE, host, {"spec": {"taints": [ours, others]}})
+    guest.api.merge(MACHINE_SET, "one-cp", {"spec": {"labels": {"rack": None}, "taints": []}}, guest.namespace)
+    whole({})
+    assert others in marked(api, host)[1]

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import secrets
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster, Json
@@ -18,13 +24,15 @@ from harness.machines.keys import make_key_pair
 from harness.machines.kubevirt.manifests import GoldenImage
 from harness.machines.private import PREFIX
 from harness.model import Machine
-from harness.operator.api.resources import MACHINE
+from harness.operator.api.resources import CLUSTER_DEPLOYMENT, MACHINE
+from harness.operator.controllers import inspection_times
 from tests.contract.machines import Machines
 from tests.contract.storage import default_storage
 from tests.contract.volumes import wait_gone
 from tests.embedded.kubevirt.conftest import image
 from tests.embedded.operator.conftest import StartManager
 from tests.embedded.operator.declared import Declared
+from tests.unit.operator.api.objects import wanted_set
 
 __all__ = ["image"]
 VM_NAME = "real"
@@ -173,3 +181,48 @@ def test_a_secret_without_a_key_is_told_and_a_better_one_is_found(real: Real, ca
     declared.key(real.machines.key, "some")
     declared.phase("m-0", "Idle")
     declared.api.delete(SECRET, "some", declared.namespace)
+
+
+MANIFEST = "/etc/kubernetes/manifests/kube-apiserver.yaml"
+CERTIFICATE = "/etc/kubernetes/pki/apiserver.crt"
+
+
+@pytest.fixture
+def member(running: Real, manager: StartManager, monkeypatch: pytest.MonkeyPatch) -> Iterator[Real]:
+    """Return the machine as a control plane, as far as its files tell, with a manager that looks into it."""
+    monkeypatch.setattr(inspection_times, "LOOK_SECONDS", 1.0)
+    manager("machine", "machineset", "claims", "inspection")
+    declared = running.declared
+    declared.machine("m-0", **running.spec())
+    declared.deployment("one", wanted_set("cp", "control-plane"))
+    declared.phase("m-0", "Claimed")
+    pem = base64.b64encode(certificate(datetime(2031, 5, 1, tzinfo=UTC))).decode()
+    running.sh(f"mkdir -p /etc/kubernetes/manifests /etc/kubernetes/pki; echo one > {MANIFEST}")
+    running.sh(f"echo {pem} | base64 -d > {CERTIFICATE}")
+    declared.worked("one", "deploy", "m-0")
+    yield running
+    running.sh("rm -r /etc/kubernetes")
+    declared.api.delete(CLUSTER_DEPLOYMENT, "one", declared.namespace)
+    declared.api.delete(MACHINE, "m-0", declared.namespace)
+    declared.gone("m-0")
+
+
+def certificate(end: datetime) -> bytes:
+    """Return a certificate that expires then."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "one")])
+    made = x509.CertificateBuilder(name, name, key.public_key(), 1, end - timedelta(days=3650), end)
+    return made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def test_files_and_certificates_of_a_member_are_read_and_a_change_is_said(member: Real) -> None:
+    member.declared.reason("m-0", "SettingsAsApplied", "AsApplied")
+    status = member.declared.get("m-0")["status"]
+    assert status["certificates"] == {"firstExpiry": "2031-05-01T00:00:00Z", "file": CERTIFICATE}
+    assert [line.partition(" ")[2] for line in status["settings"]["files"]] == [MANIFEST]
+    member.declared.reason("m-0", "Answering", "LoggedIn")
+    member.sh(f"echo two > {MANIFEST}")
+    said = member.declared.reason("m-0", "SettingsAsApplied", "Changed")
+    assert f"{MANIFEST} was changed" in said["message"]
+    member.sh(f"echo one > {MANIFEST}")
+    member.declared.reason("m-0", "SettingsAsApplied", "AsApplied")

@@ -87,6 +87,14 @@ def test_cluster_is_ready_with_its_machines() -> None:
     assert (status["machines"], status["version"], status["endpoint"]) == ("1/1", "1.36.3", "https://192.0.2.10:6443")
 
 
+def test_a_cluster_behind_a_service_is_reached_by_its_name() -> None:
+    body = declared(loadBalancer={"type": "Service"})
+    found = cluster(**deployed(body, given("m-0")))
+    status = summary(seen(body, found, given("m-0", "Ready")))
+    namespace = body["metadata"]["namespace"]
+    assert status["endpoint"] == f"https://{body['metadata']['name']}-api.{namespace}.svc:6443"
+
+
 def test_edit_is_not_ready_before_it_was_looked_at() -> None:
     body = declared()
     found = cluster(**deployed(body, given("m-0")))

@@ -8,6 +8,7 @@ import pytest
 
 from harness.machines.keys import make_key_pair
 from harness.machines.private import PrivateFiles
+from harness.machines.probe_program import facts_of
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.controllers.probe import LAST_LINES, InfraApi, MachineLogin, ProbeTrouble, TroubleReason
 from harness.proc import Completed
@@ -27,7 +28,7 @@ def ended(code: int, out: str = "", err: str = "") -> Completed:
 
 
 def trouble(done: Completed, over: MachineLogin) -> ProbeTrouble:
-    said = over.judged(done)
+    said = over.judged(done, facts_of)
     assert isinstance(said, ProbeTrouble)
     return said
 

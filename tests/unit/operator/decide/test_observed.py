@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from harness.operator.api.cluster import DeclaredCluster
 from harness.operator.api.machine import DeclaredMachine
+from harness.operator.api.machine_health import MachineCertificates, MachineSettings
 from harness.operator.decide.observed import Observed, begun, ended, observed
 from harness.operator.decide.operations import next_operation
 from tests.unit.operator.decide.wishes import NOW, claimed, deployed, operation, past, wish
@@ -53,13 +55,38 @@ def test_a_machine_is_lost_only_where_the_infrastructure_says_that_it_is_gone() 
 
 
 def test_what_was_changed_on_a_machine_and_what_takes_its_place_is_seen() -> None:
-    changed = said("SettingsAsApplied", "False", "Changed", "/etc/x changed")
-    assert observed(None, [changed], NOW).changed == {"m-1": "/etc/x changed"}
-    assert observed(None, [said("SettingsAsApplied", "False", "NotPutBack")], NOW).changed == {}
+    changed = looked_into(said("SettingsAsApplied", "False", "Changed", "/etc/x changed"))
+    assert observed(ENDED, [changed], NOW).changed == {"m-1": "/etc/x changed"}
+    assert observed(ENDED, [looked_into(said("SettingsAsApplied", "False", "NotPutBack"))], NOW).changed == {}
     annotated = machine("True", annotations={"cluster.vmatrix.dev/replace": "bad disk"})
     assert observed(None, [annotated], NOW).replace == {"m-1": "bad disk"}
     deleted = machine("True", deletionTimestamp="2026-11-23T11:00:00Z")
     assert observed(None, [deleted], NOW).deleted == {"m-1"}
+
+
+def looked_into(one: DeclaredMachine, after: str = "1-1", first: str | None = None) -> DeclaredMachine:
+    """Return a Machine that somebody looked into after an operation, with the date of its first certificate."""
+    look = {"settings": MachineSettings(seen=after), "certificates": MachineCertificates(first_expiry=first)}
+    return one.model_copy(update={"status": one.status.model_copy(update=look)})
+
+
+ENDED = DeclaredCluster.model_validate(
+    {"metadata": {"name": "guest"}, "status": {"history": [past(wish()).model_dump(by_alias=True)]}}
+)
+
+
+def test_what_was_seen_before_an_operation_ended_is_old() -> None:
+    changed = said("SettingsAsApplied", "False", "Changed", "/etc/x changed")
+    dated = looked_into(changed, "0-1", first="2026-12-01T00:00:00Z")
+    assert observed(ENDED, [changed, dated], NOW).changed == {}
+    assert observed(ENDED, [changed, dated], NOW).expires is None
+
+
+def test_the_first_certificate_of_all_machines_counts() -> None:
+    dates = ("2026-12-03T00:00:00Z", "2026-12-01T00:00:00Z", None)
+    machines = [looked_into(machine(), first=date) for date in dates]
+    assert observed(ENDED, machines, NOW).expires == datetime(2026, 12, 1, tzinfo=UTC)
+    assert observed(ENDED, machines[2:], NOW).expires is None
 
 
 def test_what_is_decided_survives_the_status_of_the_cluster() -> None:

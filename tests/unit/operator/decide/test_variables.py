@@ -30,6 +30,8 @@ from tests.unit.operator.decide.wishes import wish
 OTHERS = {
     "paused",
     "approval",
+    "health",
+    "loadBalancer",
     "machineSets",
     "access",
     "variables",
@@ -134,12 +136,21 @@ def made_of(**spec: Any) -> dict[str, Any]:
         ({"addons": [{"name": "metrics-server"}]}, "cluster_metrics_server_version", "0.9.0"),
         ({"addons": [{"name": "metrics-server", "version": "1.0"}]}, "cluster_metrics_server_version", "1.0"),
         ({"source": {"type": "Upstream", "registry": "r/x"}}, "cluster_artifact_source", "upstream"),
+        (
+            {"loadBalancer": {"type": "Service"}},
+            "cluster_api_extra_sans",
+            ["guest-api", "guest-api.default", "guest-api.default.svc"],
+        ),
         ({"variables": {"cluster_drain_timeout": 60}}, "cluster_drain_timeout", 60),
         ({"variables": {"cluster_vxlan_port": 4789}}, "cluster_vxlan_port", 4789),
     ],
 )
 def test_a_field_becomes_a_variable(spec: dict[str, Any], name: str, value: Any) -> None:
     assert made_of(**spec)[name] == value
+
+
+def test_without_a_service_the_certificate_has_no_further_names() -> None:
+    assert "cluster_api_extra_sans" not in made_of()
 
 
 def test_versions_of_what_is_not_deployed_are_not_given() -> None:
