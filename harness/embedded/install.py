@@ -8,9 +8,9 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 from harness.embedded import operands, roles
-from harness.embedded.access import own_name
 from harness.embedded.admission import configurations
 from harness.embedded.crds import crds
+from harness.kube.access import own_name
 from harness.kube.client import Cluster, Json
 from harness.kube.ensure import ensure
 from harness.kube.objects import dig

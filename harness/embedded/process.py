@@ -15,7 +15,6 @@ from harness.embedded import cdi, subresources
 from harness.embedded.admission import serve
 from harness.embedded.context import Context
 from harness.embedded.faults import Faults
-from harness.embedded.https import HttpsServer
 from harness.embedded.install import install
 from harness.embedded.machines import Machines
 from harness.embedded.machines.names import FIRST_SECOND_OCTET
@@ -33,6 +32,7 @@ from harness.embedded.vmi.controller import VmiController
 from harness.errors import InfraError
 from harness.kube.client import Cluster
 from harness.kube.events import Events
+from harness.kube.https import HttpsServer
 from harness.kube.informers import Informers
 from harness.kube.objects import dig
 from harness.kube.resources import NAMESPACE, NODE, POD

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from harness.embedded import https
-from harness.embedded.https import AnsweringHandler, HttpsServer
+from harness.kube import https
+from harness.kube.https import AnsweringHandler, HttpsServer
 
 PORT = 10250  # a kubelet's, and what the API server dials when the Node names no other
 CONSOLE_CONTAINER = "guest-console-log"

@@ -17,8 +17,8 @@ from urllib.parse import unquote
 
 from multidict import CIMultiDictProxy
 
-from harness.embedded.access import allowed
 from harness.errors import InfraError
+from harness.kube.access import allowed
 from harness.kube.client import Cluster
 from harness.kube.resources import CONFIG_MAP
 

@@ -29,3 +29,8 @@ def allowed(cluster: Cluster, user: Json, attributes: Mapping[str, str]) -> tupl
     body = {"apiVersion": AUTHORIZATION, "kind": "SubjectAccessReview", "spec": spec}
     status = cluster.request("POST", f"/apis/{AUTHORIZATION}/subjectaccessreviews", body=body)["status"]
     return bool(status["allowed"]), str(status.get("reason", ""))
+
+
+def as_reviewed(user: Json) -> Json:
+    """Return the user of an admission review as a SubjectAccessReview has it."""
+    return {"user": user.get("username", ""), **{k: user[k] for k in ("groups", "uid", "extra") if k in user}}

@@ -16,15 +16,17 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from harness.embedded.admission.response import AdmissionResponse, Json, failure
-from harness.embedded.admission.server import listen
 from harness.errors import InfraError
+from harness.kube.admission import AdmissionResponse
+from harness.kube.failures import Json
+from harness.kube.reviews import listen
 
 HOST = "127.0.0.1"
 
 
 def _judge(request: Json) -> AdmissionResponse:
-    return failure("no") if request["object"]["refuse"] else AdmissionResponse(allowed=True)
+    no = AdmissionResponse(False, code=400, message="no")
+    return no if request["object"]["refuse"] else AdmissionResponse(allowed=True)
 
 
 @pytest.fixture

@@ -1,0 +1,56 @@
+"""The HTTPS server that answers the API server's admission reviews."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from harness.kube import https
+from harness.kube.admission import AdmissionResponse, review
+from harness.kube.failures import Json
+from harness.kube.https import AnsweringHandler, HttpsServer
+
+log = logging.getLogger(__name__)
+Judge = Callable[[Json], AdmissionResponse]
+
+
+class _ReviewHandler(AnsweringHandler):
+    def __init__(self, by_path: Mapping[str, Judge], *connection: Any) -> None:
+        self._judges = by_path
+        super().__init__(*connection)
+
+    def do_GET(self) -> None:  # noqa: N802 - the name is that of http.server
+        """Answer a health probe."""
+        self.answer(200 if self.path == "/healthz" else 404, b"", "application/json")
+
+    def do_POST(self) -> None:  # noqa: N802 - the name is that of http.server
+        """Answer an admission review."""
+        body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        judge = self._judges.get(self.path.partition("?")[0])
+        if judge is None:
+            self.answer(404, b"", "application/json")
+            return
+        began = time.monotonic()
+        try:
+            request = json.loads(body)["request"]
+            verdict = judge(request)
+        except Exception as error:  # one object that breaks a rule's code must not end the connection
+            log.exception("the review of %s failed: %s", self.path, body.decode(errors="replace")[:2000])
+            self.answer(500, f"{type(error).__name__}: {error}".encode(), "application/json")
+            return
+        name = f"{request.get('namespace')}/{request.get('name')}"
+        outcome = "allowed" if verdict.allowed else verdict.message
+        milliseconds = (time.monotonic() - began) * 1000
+        log.debug("%s %s %s: %s (%.0f ms)", self.path, request["operation"], name, outcome, milliseconds)
+        self.answer(200, json.dumps(review(request, verdict)).encode(), "application/json")
+
+
+def listen(address: tuple[str, int], cert: Path, key: Path, by_path: Mapping[str, Judge]) -> HttpsServer:
+    """Listen for admission reviews that are answered by the given judges; see serve."""
+    handler = partial(_ReviewHandler, by_path)
+    return https.listen(address, handler, certificate=cert, key=key, what="the server of the admission webhooks")
