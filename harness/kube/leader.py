@@ -16,15 +16,17 @@ from datetime import UTC, datetime
 from harness.errors import InfraRetriable
 from harness.kube.client import ApiFailure, Cluster, Json, Unreachable
 from harness.kube.objects import dig
+from harness.kube.patience import Patience
 from harness.kube.resources import LEASE
 from harness.until import Deadline, NotYet, TimedOut, until
 
-LEASE_SECONDS = 30.0  # policy: a manager that was killed is replaced within about this time
-RENEW_SECONDS = 10.0  # pacing: three renewals may be lost; they are most of what an idle manager asks of the API
-GIVE_UP_SECONDS = 20.0  # from the last renewal: before anybody else takes over
+# Policy: a manager that was killed is replaced within 20 s: this, one look, and 3 s for the first lists of the next.
+LEASE_SECONDS = 15.0
+RENEW_SECONDS = 8.0  # pacing: all that an idle manager writes, seven to eight times a minute
+GIVE_UP_SECONDS = 12.0  # from the last renewal, before anybody else takes over: time for three tries
 RETRY_SECONDS = 2.0  # between two tries to renew, and between two looks at another's Lease
 
-Seen = tuple[str, str]  # holder and resourceVersion
+Seen = tuple[str, str, float]  # holder, resourceVersion, and the seconds that it lasts
 
 
 class LeadershipLost(InfraRetriable):
@@ -42,9 +44,15 @@ class LeaseTimes:
 
     @staticmethod
     def lasting(seconds: float) -> LeaseTimes:
-        """Return the times of a Lease that lasts so long, in the proportions of the usual one."""
+        """Return the times of a Lease that lasts so long, in the proportions of the usual one; looks are not rarer."""
         share = seconds / LEASE_SECONDS
-        return LeaseTimes(seconds, RENEW_SECONDS * share, GIVE_UP_SECONDS * share, RETRY_SECONDS * share)
+        retry = RETRY_SECONDS * min(share, 1.0)
+        return LeaseTimes(seconds, RENEW_SECONDS * share, GIVE_UP_SECONDS * share, retry)
+
+    def patience(self, stretch: float = 1.0) -> Patience:
+        """Return how long one request about the Lease may take: one that hangs must not outlast the Lease."""
+        seconds = self.retry * stretch
+        return Patience(connect_seconds=seconds, read_seconds=seconds, whole_seconds=seconds)
 
 
 class Leadership:
@@ -84,8 +92,15 @@ class Leadership:
             except (ApiFailure, Unreachable) as failure:
                 if not failure.passing:
                     raise
-            stopping.wait(self._times.retry)
+            stopping.wait(self.pause())
         return False
+
+    def pause(self) -> float:
+        """Return the seconds until the next look at another's Lease: not later than when it can be taken."""
+        if self._seen is None:
+            return self._times.retry
+        (_, _, duration), since = self._seen
+        return max(0.0, min(self._times.retry, since + duration - self._clock()))
 
     def attempt(self) -> bool:
         """Try once to get the Lease; tell whether this process has it now."""
@@ -138,11 +153,11 @@ class Leadership:
         holder = str(dig(lease, "spec", "holderIdentity") or "")
         if holder in ("", self._holder):
             return True
-        seen = (holder, str(lease["metadata"]["resourceVersion"]))
+        duration = float(dig(lease, "spec", "leaseDurationSeconds") or self._times.lease)
+        seen = (holder, str(lease["metadata"]["resourceVersion"]), duration)
         if self._seen is None or self._seen[0] != seen:
             self._seen = (seen, self._clock())
-        duration = float(dig(lease, "spec", "leaseDurationSeconds") or self._times.lease)
-        return self._clock() - self._seen[1] >= duration
+        return self._clock() >= self._seen[1] + duration
 
     def _write(self, before: Json | None) -> bool:
         """Put this process into the Lease as it was read; False when somebody else was faster."""

@@ -85,6 +85,12 @@ class Queue:
         with self._changed:
             return len(self._due)
 
+    def pending(self) -> int:
+        """Return how many keys are due or under work, those that are only due later aside."""
+        now = time.monotonic()
+        with self._changed:
+            return len(self._busy | {key for key, due in self._due.items() if due <= now})
+
     def close(self) -> None:
         """Let every `take` return None."""
         with self._changed:

@@ -64,7 +64,8 @@ def run(settings: ManagerSettings, environment: Mapping[str, str] = os.environ) 
             signal.signal(number, lambda *_: context.stopping.set())
         home = settings.namespace or own_namespace(environment) or "default"
         times = LeaseTimes.lasting(settings.lease_seconds)
-        leadership = Leadership(context.cluster, home, lease_name(parts), identity(), times=times)
+        prompt = Cluster.from_kubeconfig(kubeconfig, patience=times.patience(options.stretch))
+        leadership = Leadership(prompt, home, lease_name(parts), identity(), times=times)
         working = threading.Event()
         hint = "choose another: --health-port"
         with health_served(_health(context, working), settings.health_port, hint=hint) as port:

@@ -13,7 +13,7 @@ from pathlib import Path
 from harness import proc
 from harness.kube.client import Cluster, Json
 from harness.kube.ensure import ensure
-from harness.kube.leader import Leadership
+from harness.kube.leader import RENEW_SECONDS, Leadership
 from harness.kube.resources import CRD, JOB, NAMESPACE
 from harness.operator.api.crds import crds
 from harness.operator.api.resources import CLUSTER_DEPLOYMENT, MACHINE
@@ -51,7 +51,7 @@ def measure(ground: Ground, ledger: Ledger, _: int) -> None:
             ledger.add("operator, idle manager", "MiB", [_resident(manager)], target=120.0, note="VmRSS")
         requests, writes = idle(kubeconfig, name, CONTROLLERS)
         ledger.add("operator, idle: requests a minute", "n", [requests], target=10.0, note="watches aside")
-        ledger.add("- of them writes", "n", [writes], note="six of them renew the Lease")
+        ledger.add("- of them writes", "n", [writes], note="renewals of the Lease")
     finally:
         _clear(cluster, name)
 
@@ -109,7 +109,7 @@ def idle(kubeconfig: Path, namespace: str, controllers: Sequence[str] = ()) -> t
         client.asked.clear()
         deadline = Deadline.after(IDLE_SECONDS)
         while deadline.remaining():
-            context.stopping.wait(10.0)  # as a Lease is renewed
+            context.stopping.wait(RENEW_SECONDS)
             leadership.renew()
         return float(len(client.asked)), float(len(client.writes()))
     finally:

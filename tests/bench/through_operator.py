@@ -80,7 +80,7 @@ def _enter(ledger: Ledger, alone: list[float], parts: list[dict[str, float]], id
     memory, requests = [one.memory_mib for one in idle], [one.requests for one in idle]
     ledger.add("manager beside a Ready cluster", "MiB", memory, target=MEMORY_TARGET, note="VmRSS, all controllers")
     ledger.add("- its requests a minute", "n", requests, target=REQUESTS_TARGET, note="watches aside")
-    ledger.add("- of them writes", "n", [one.writes for one in idle], note="six of them renew the Lease")
+    ledger.add("- of them writes", "n", [one.writes for one in idle], note="renewals of the Lease")
 
 
 def _cell(ground: Ground) -> Cell:

@@ -82,7 +82,7 @@ class GuestNodes:
         self._failures += 1
         if self._failing_since is None:
             self._failing_since = now
-        if not self.view.nodes or now - self._failing_since >= SILENT_SECONDS:
+        if now - self._failing_since >= SILENT_SECONDS:
             log.debug("guest %s does not answer: %s", self._name, why)
             self._see(GuestView(trouble=why))
         self._stopping.wait(grown(FIRST_RETRY_SECONDS, self._failures, LAST_RETRY_SECONDS))

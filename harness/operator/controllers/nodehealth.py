@@ -82,6 +82,8 @@ class NodeHealth:
             return no_node(machine)
         guest = self._guests.get(key_of(cluster))
         view = guest.view if guest is not None else NOT_ASKED
+        if view == NOT_ASKED:  # a manager that has just started knows nothing better than what is written
+            return {}
         claim = machine["spec"]["claim"]
         mark(machine, view, self._sets.get(namespace, set_name(claim["cluster"], claim["set"])))
         return as_node(machine, view, datetime.now(UTC))

@@ -23,6 +23,7 @@ from harness.until import NotYet
 from tests.embedded.operator.world import IMAGE, MINE, NAME, World
 
 DEPLOY = f"{NAME}-1-deploy"
+PATIENT = ("--lease-seconds", "300")  # a host that stands still for a while costs nobody the Lease
 END_SECONDS = 300.0  # against hanging: for a process of this host to end
 
 
@@ -68,17 +69,17 @@ class Running:
 
 
 @pytest.fixture
-def begin(infra: EmbeddedProvider, namespace: str, tmp_path: Path) -> Iterator[Callable[[], Running]]:
+def begin(infra: EmbeddedProvider, namespace: str, tmp_path: Path) -> Iterator[Callable[..., Running]]:
     """Return what starts managers of the test's namespace; none is left after the test."""
     started: list[Running] = []
 
-    def starting() -> Running:
+    def starting(*more: str) -> Running:
         log = tmp_path / f"manager-{len(started)}.log"
         command = [sys.executable, "-c", "from harness.cli import main; main()", "operator", "run"]
         options = ["--kubeconfig", str(infra.kubeconfig()), "--namespace", namespace, "--executor-image", IMAGE]
         options += ["--controllers", ",".join(MINE), "--health-port", "0", "--timeout-scale", "10"]
         with log.open("wb") as sink:
-            process = subprocess.Popen([*command, *options], stdout=sink, stderr=subprocess.STDOUT)
+            process = subprocess.Popen([*command, *options, *more], stdout=sink, stderr=subprocess.STDOUT)
         started.append(Running(process, log))
         return started[-1]
 
@@ -90,7 +91,7 @@ def begin(infra: EmbeddedProvider, namespace: str, tmp_path: Path) -> Iterator[C
 
 
 def test_manager_works_from_the_object_to_the_job_and_ends_when_told(
-    world: World, begin: Callable[[], Running]
+    world: World, begin: Callable[..., Running]
 ) -> None:
     manager = begin()
     world.wait(manager.works, "the manager to work")
@@ -107,10 +108,10 @@ def test_manager_works_from_the_object_to_the_job_and_ends_when_told(
     assert dig(world.get(LEASE, name), "spec", "holderIdentity") in (None, "")
 
 
-def test_another_takes_over_what_a_killed_manager_has_begun(world: World, begin: Callable[[], Running]) -> None:
-    first = begin()
+def test_another_takes_over_what_a_killed_manager_has_begun(world: World, begin: Callable[..., Running]) -> None:
+    first = begin(*PATIENT)
     world.wait(first.works, "the first manager to work")
-    second = begin()
+    second = begin(*PATIENT)
     world.wait(second.waits, "the second manager to wait")
     assert second.ask("/readyz") == "ok\n"
     world.declare()
@@ -118,14 +119,14 @@ def test_another_takes_over_what_a_killed_manager_has_begun(world: World, begin:
     assert first.end(signal.SIGKILL) == -signal.SIGKILL
     world.succeed(DEPLOY)
     (lease,) = world.api.list(LEASE, world.namespace).items
-    soon = {"spec": {"leaseDurationSeconds": 1}}  # else the second waits for half a minute
+    soon = {"spec": {"leaseDurationSeconds": 1}}  # else the second waits for five minutes
     world.api.merge(LEASE, lease["metadata"]["name"], soon, world.namespace)
     world.wait(second.works, "the second manager to work")
     assert [entry["attempt"] for entry in world.history(1)] == [1]
     assert world.kubelet.jobs() == [DEPLOY]
 
 
-def test_manager_whose_lease_another_has_ends_with_an_error(world: World, begin: Callable[[], Running]) -> None:
+def test_manager_whose_lease_another_has_ends_with_an_error(world: World, begin: Callable[..., Running]) -> None:
     manager = begin()
     world.wait(manager.works, "the manager to work")
     (lease,) = world.api.list(LEASE, world.namespace).items
@@ -151,7 +152,7 @@ def older(api: Cluster) -> Iterator[str]:
     api.replace(CRD, {**found, "metadata": meta})
 
 
-def test_definitions_that_are_older_are_refused_with_what_to_do(older: str, begin: Callable[[], Running]) -> None:
+def test_definitions_that_are_older_are_refused_with_what_to_do(older: str, begin: Callable[..., Running]) -> None:
     manager = begin()
     assert manager.process.wait(END_SECONDS) == 2
     said = manager.said()

@@ -64,5 +64,6 @@ def test_a_guest_that_stays_away_is_said_not_to_answer(clock: Clock) -> None:
     assert broken(ANSWERED, clock, 0.0, SILENT_SECONDS) == (GuestView(trouble="cut"), ["cut"])
 
 
-def test_a_guest_that_never_answered_is_told_at_once(clock: Clock) -> None:
-    assert broken(GuestView(), clock, 0.0) == (GuestView(trouble="cut"), ["cut"])
+def test_a_guest_that_never_answered_this_manager_is_told_after_the_same_time(clock: Clock) -> None:
+    assert broken(GuestView(), clock, 0.0, SILENT_SECONDS - 0.1) == (GuestView(), [])
+    assert broken(GuestView(), clock, 0.0, SILENT_SECONDS) == (GuestView(trouble="cut"), ["cut"])
