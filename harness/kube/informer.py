@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 
 from harness.kube.client import Cluster
 from harness.kube.failures import Answer, ApiFailure, Json, Unreachable, failure_of
+from harness.kube.index import By, Index
 from harness.kube.objects import deleting, dig
 from harness.kube.resources import Resource
 from harness.until import grown
@@ -42,6 +43,7 @@ class Informer:
         self.synced = threading.Event()
         self._cluster = cluster
         self._objects: dict[Key, Json] = {}
+        self._indexes: dict[By, Index] = {}
         self._listeners: list[Listener] = []
         self._version = ""  # to watch from; "" to list anew
         self._failures = 0  # in a row
@@ -59,10 +61,33 @@ class Informer:
         with self._lock:
             return self._objects.get((namespace, name))
 
+    def by(self, what: By, value: Hashable) -> list[Json]:
+        """Return the objects of the local copy of which a function has a value, without looking at all of them.
+
+        Args:
+            what: pure, and one function for the life of the process; None for objects that nobody looks for.
+        """
+        with self._lock:
+            index = self._indexes.get(what)
+            if index is None:
+                index = self._indexes[what] = Index(what)
+                for key, obj in self._objects.items():
+                    index.put(key, obj)
+            return [self._objects[key] for key in index.keys(value)]
+
     def list(self, namespace: str | None = None) -> list[Json]:
         """Return all objects of the local copy (of one namespace, or of all)."""
         with self._lock:
             return [o for (ns, _), o in self._objects.items() if namespace is None or ns == namespace]
+
+    def _put(self, key: Key, obj: Json | None) -> None:
+        """Replace an object of the local copy, or take it away (None); hold the lock."""
+        if obj is None:
+            self._objects.pop(key, None)
+        else:
+            self._objects[key] = obj
+        for index in self._indexes.values():
+            index.put(key, obj)
 
     def observe(self, obj: Json) -> None:
         """Take in an object that the API just answered a write with, so that the next look does not see it older.
@@ -74,7 +99,7 @@ class Informer:
         with self._lock:
             known = self._objects.get(key)
             if revision_of(known) < version and (known is not None or version > self._seen):
-                self._objects[key] = obj
+                self._put(key, obj)
 
     def merge(self, obj: Json, patch: Json, *, subresource: str | None = None) -> Json:
         """Merge a patch into an object as it was seen, and take in the answer.
@@ -132,6 +157,7 @@ class Informer:
         fresh = {key_of(o): o for o in listing.items}
         with self._lock:
             old, self._objects = self._objects, dict(fresh)
+            self._indexes.clear()
             self._seen = max(self._seen, _number(listing.resource_version))
         for key, gone in old.items():
             if key not in fresh:
@@ -171,10 +197,8 @@ class Informer:
             self._seen = max(self._seen, version)
             if revision_of(self._objects.get(key)) > version:
                 pass  # a later write's answer is already here
-            elif kind == "DELETED":
-                self._objects.pop(key, None)
             else:
-                self._objects[key] = obj
+                self._put(key, None if kind == "DELETED" else obj)
         self._tell(kind, obj)
 
     def _tell(self, kind: str, obj: Json) -> None:

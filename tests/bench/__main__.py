@@ -26,6 +26,7 @@ from tests.bench import (
     infra,
     lifecycle,
     machines,
+    many,
     operator,
     own_image,
     parallel,
@@ -47,13 +48,15 @@ MEASUREMENTS: dict[str, Callable[[Ground, Ledger, int], None]] = {
     "cell": cells.measure,
     "deploy": deploy.measure,
     "operator": operator.measure,
+    "many": many.measure,
     "through-operator": through_operator.measure,
     "lifecycle": lifecycle.measure,
     "parallel": parallel.measure,
     "products": products.measure,
 }
-# Measured only if they are named: the sources of the products may be anywhere, and the lifecycle tiers take two hours.
-ASKED = frozenset({"products", "lifecycle"})
+# Measured only if they are named: the sources of the products may be anywhere, the lifecycle tiers take two hours, and
+# many clusters minutes.
+ASKED = frozenset({"products", "lifecycle", "many"})
 # what needs neither an infrastructure nor artifacts
 COMPUTED: dict[str, Callable[[Ledger, int], None]] = {
     "planning": planning.measure,

@@ -43,17 +43,17 @@ def measure(ground: Ground, ledger: Ledger, _: int) -> None:
     cluster.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     try:
         with _running(ground, kubeconfig, name) as manager:
-            edits = sorted(_edit(cluster, name, number) for number in range(EDITS))
+            edits = sorted(edit(cluster, name, number) for number in range(EDITS))
             ledger.add(
                 "operator, edit to Job, p95", "s", [edits[-(EDITS // 20) - 1]], target=1.0, note=f"{EDITS} edits"
             )
             ledger.add("- median", "s", edits, note="the same")
-            ledger.add("operator, idle manager", "MiB", [_resident(manager)], target=120.0, note="VmRSS")
+            ledger.add("operator, idle manager", "MiB", [resident(manager)], target=120.0, note="VmRSS")
         requests, writes = idle(kubeconfig, name, CONTROLLERS)
         ledger.add("operator, idle: requests a minute", "n", [requests], target=10.0, note="watches aside")
         ledger.add("- of them writes", "n", [writes], note="renewals of the Lease")
     finally:
-        _clear(cluster, name)
+        clear_operator(cluster, name)
 
 
 @contextmanager
@@ -72,7 +72,7 @@ def _running(ground: Ground, kubeconfig: Path, namespace: str) -> Iterator[proc.
         service.stop(grace=WAIT_SECONDS)
 
 
-def _edit(cluster: Cluster, namespace: str, number: int) -> float:
+def edit(cluster: Cluster, namespace: str, number: int) -> float:
     """Return the seconds from an edit that lets a deployment begin to its Job."""
     name = f"edit-{number}"
     body = deployment(name=name, namespace=namespace, paused=True)
@@ -117,14 +117,14 @@ def idle(kubeconfig: Path, namespace: str, controllers: Sequence[str] = ()) -> t
         leadership.release()
 
 
-def _resident(service: proc.Service) -> float:
+def resident(service: proc.Service) -> float:
     status = Path(f"/proc/{service.pid}/status").read_text(encoding="ascii")
     found = re.search(r"VmRSS:\s+(\d+) kB", status)
     assert found is not None, status
     return int(found[1]) / 1024
 
 
-def _clear(cluster: Cluster, namespace: str) -> None:
+def clear_operator(cluster: Cluster, namespace: str) -> None:
     """Delete everything; nobody resets machines that never were."""
     cluster.delete(NAMESPACE, namespace)
     for obj in cluster.list(CLUSTER_DEPLOYMENT, namespace).items:

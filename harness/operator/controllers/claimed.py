@@ -10,7 +10,13 @@ from harness.kube.reconcile import Queue
 
 def claimed_by(machines: Informer, cluster: Key) -> list[Json]:
     """Return the Machines whose claim names a cluster."""
-    return [machine for machine in machines.list(cluster[0]) if dig(machine, "spec", "claim", "cluster") == cluster[1]]
+    return machines.by(_claim, cluster)
+
+
+def _claim(machine: Json) -> Key | None:
+    """Return the cluster that a Machine's claim names."""
+    name = dig(machine, "spec", "claim", "cluster")
+    return (machine["metadata"]["namespace"], name) if name else None
 
 
 def follow_clusters(clusters: Informer, machines: Informer, queue: Queue) -> None:

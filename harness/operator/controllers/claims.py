@@ -18,7 +18,7 @@ from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.claimed import claimed_by, follow_clusters
 from harness.operator.controllers.cluster_view import still_run
-from harness.operator.controllers.machine_choice import Claimant, lacks, oldest_first
+from harness.operator.controllers.machine_choice import Claimant, oldest_first, where_lacks
 from harness.operator.controllers.machine_phase import held, use_of
 from harness.operator.controllers.machine_precedence import given_back, waiting_sets
 
@@ -45,7 +45,7 @@ class ClaimsController:
 
     def _look_at_waiting(self, namespace: str) -> None:
         """Look at the Machines of clusters that lack some, where there are several: one may have to give some back."""
-        clusters = {Claimant.of(one).cluster for one in self._sets.list(namespace) if lacks(one)}
+        clusters = {Claimant.of(one).cluster for one in self._sets.by(where_lacks, namespace)}
         for name in clusters if len(clusters) > 1 else ():
             for machine in claimed_by(self._machines, (namespace, name)):
                 self.controller.queue.add(key_of(machine))
@@ -75,14 +75,20 @@ class ClaimsController:
     def _useless(self, machine: Json, deployment: Json | None, cluster: Json | None) -> str:
         """Return why a claim can be given up, "" when it cannot."""
         namespace, name = key_of(machine)
-        machines = self._machines.list(namespace)
-        why = needless(machine, deployment, cluster, machines)
+        why = needless(machine, deployment, cluster, claimed_by(self._machines, (namespace, _cluster(machine))))
         if why or deployment is None or dig(deployment, "spec", "paused") or use_of(machine, cluster).holds:
             return why
+        if not any(Claimant.of(one).cluster == _cluster(machine) for one in self._sets.by(where_lacks, namespace)):
+            return ""  # it has all of its machines
+        machines = self._machines.list(namespace)
         waiting = waiting_sets(self._sets.list(namespace), self._deployments.list(namespace), machines)
         used = frozenset().union(*map(held, self._clusters.list(namespace)))
         older = given_back(waiting, machines, used).get(name)
         return f"cluster {older} is older and waits for it" if older else ""
+
+
+def _cluster(machine: Json) -> str:
+    return str(dig(machine, "spec", "claim", "cluster") or "")
 
 
 def leaving(machine: Json | None) -> bool:
@@ -95,7 +101,7 @@ def needless(machine: Json, deployment: Json | None, cluster: Json | None, machi
 
     Args:
         deployment, cluster: what the claim names, as far as it is there.
-        machines: those of the namespace.
+        machines: at least those that the same cluster has claimed.
     """
     claim = machine["spec"]["claim"]
     name, set_name = claim["cluster"], claim["set"]

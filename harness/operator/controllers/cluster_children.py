@@ -17,7 +17,7 @@ from harness.kube.resources import Resource
 from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, MACHINE_SET, UID_LABEL
-from harness.operator.controllers.cluster_view import owned_by
+from harness.operator.controllers.cluster_view import of_uid, owned_by
 
 
 def cluster_object(deployment: Json, wish: ClusterDeployment) -> Json:
@@ -62,7 +62,7 @@ def make_children(api: Cluster, clusters: Informer, sets: Informer, deployment: 
     changed = [_ensure(api, CLUSTER, clusters, deployment, cluster_object(deployment, wish))]
     changed += [_ensure(api, MACHINE_SET, sets, deployment, one) for one in wanted]
     mine, names = key_of(deployment), {one["metadata"]["name"] for one in wanted}
-    for one in sets.list(mine[0]):
+    for one in sets.by(of_uid, deployment["metadata"]["uid"]):
         lost = owner_key(one, CLUSTER_DEPLOYMENT) == mine and one["metadata"]["name"] not in names
         if lost and owned_by(one, deployment) and not deleting(one):
             changed.append(api.delete(MACHINE_SET, one["metadata"]["name"], mine[0]))

@@ -17,7 +17,7 @@ from harness.operator.context import OperatorContext
 from harness.operator.controllers.claimed import follow_claims
 from harness.operator.controllers.cluster_children import make_children
 from harness.operator.controllers.cluster_summary import status_of
-from harness.operator.controllers.cluster_view import ClusterLooks, DeclaredView, follow_backups, owned_by
+from harness.operator.controllers.cluster_view import ClusterLooks, DeclaredView, follow_backups, of_uid, owned_by
 from harness.operator.decide.operations import Nothing
 
 
@@ -81,7 +81,7 @@ class ClusterDeploymentController:
 
     def _status(self, view: DeclaredView) -> None:
         """Write the status, if it is another one."""
-        sets = [one for one in self._looks.sets.list(view.key[0]) if owned_by(one, view.deployment)]
+        sets = self._looks.sets.by(of_uid, view.deployment["metadata"]["uid"])
         status = status_of(view, sets, datetime.now(UTC))
         if status != view.deployment.get("status"):
             self._looks.deployments.replace_status(view.deployment, status)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from harness.kube.client import Json
-from harness.kube.informer import labels_of
+from harness.kube.informer import Key, labels_of
 from harness.kube.objects import controller_of, deleting, dig, is_condition
 from harness.operator.api.conditions import EMPTY, REACHABLE
 from harness.operator.controllers.machine_phase import IDLE, current
@@ -53,6 +53,16 @@ class Claimant:
 def lacks(machine_set: Json) -> bool:
     """Tell whether a set wanted more Machines when it was looked at last."""
     return bool((dig(machine_set, "status", "claimed") or 0) < Claimant.of(machine_set).replicas)
+
+
+def where_lacks(machine_set: Json) -> str | None:
+    """Return the namespace of a set that lacks Machines, None of one that does not; to find those that do."""
+    return machine_set["metadata"]["namespace"] if lacks(machine_set) else None
+
+
+def cluster_of(machine_set: Json) -> Key:
+    """Return the ClusterDeployment that a set is derived from; to find all sets of one."""
+    return machine_set["metadata"]["namespace"], Claimant.of(machine_set).cluster
 
 
 def claimable(machine: Json, held: Collection[str] = ()) -> bool:

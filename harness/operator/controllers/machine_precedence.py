@@ -7,6 +7,7 @@ all of its machines, or something on one, keeps that.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -37,9 +38,10 @@ def may_claim(claimant: Claimant, deployment: Json) -> bool:
 def waiting_sets(sets: Iterable[Json], deployments: Iterable[Json], machines: Sequence[Json]) -> tuple[WaitingSet, ...]:
     """Return the sets of a namespace that lack Machines, those of the oldest ClusterDeployment first."""
     named, found = {one["metadata"]["name"]: one for one in deployments}, []
+    claimed = Counter(_claim(machine) for machine in machines)  # one look at each, however many sets there are
     for claimant in (Claimant.of(one) for one in sets if not deleting(one)):
         deployment = named.get(claimant.cluster)
-        missing = claimant.replicas - sum(claimant.has(m) for m in machines)
+        missing = claimant.replicas - claimed[_values(claimant.json())]
         if deployment is not None and missing > 0 and may_claim(claimant, deployment):
             found.append(WaitingSet(claimant, age_of(deployment), missing))
     return tuple(sorted(found, key=lambda waiting: waiting.age))
@@ -80,6 +82,14 @@ def _comes(machine: Json, held: Collection[str]) -> bool:
     if dig(machine, "spec", "claim") or deleting(machine) or machine["metadata"]["name"] in held:
         return False
     return claimable(machine) or any(current(machine, kind) is None for kind in (REACHABLE, EMPTY))
+
+
+def _claim(machine: Json) -> tuple[str | None, ...]:
+    return _values(dig(machine, "spec", "claim") or {})
+
+
+def _values(claim: Json) -> tuple[str | None, ...]:
+    return claim.get("cluster"), claim.get("set"), claim.get("uid")
 
 
 def _cluster(machine: Json) -> str:

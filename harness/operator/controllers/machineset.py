@@ -13,7 +13,15 @@ from harness.kube.reconcile import Controller
 from harness.operator.api.conditions import new, with_conditions
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext
-from harness.operator.controllers.machine_choice import Claimant, claimable, lacks, oldest_first, shortage
+from harness.operator.controllers.claimed import claimed_by
+from harness.operator.controllers.machine_choice import (
+    Claimant,
+    claimable,
+    cluster_of,
+    oldest_first,
+    shortage,
+    where_lacks,
+)
 from harness.operator.controllers.machine_phase import held
 from harness.operator.controllers.machine_precedence import goes_first, may_claim, waiting_sets
 
@@ -44,22 +52,23 @@ class MachineSetController:
         self._look_at_waiting(machine_set["metadata"]["namespace"])
 
     def _look_at_waiting(self, namespace: str) -> None:
-        for found in self._sets.list(namespace):
-            if lacks(found):
-                self.controller.queue.add(key_of(found))
+        for found in self._sets.by(where_lacks, namespace):
+            self.controller.queue.add(key_of(found))
 
     def _machine_changed(self, _: str, machine: Json) -> None:
         """Look at the set that has claimed a Machine, and at those that wait for one such as this."""
-        for found in self._sets.list(machine["metadata"]["namespace"]):
-            claimant = Claimant.of(found)
-            if claimant.has(machine) or (lacks(found) and claimant.chooses(machine)):
+        namespace, cluster = machine["metadata"]["namespace"], dig(machine, "spec", "claim", "cluster")
+        for found in self._sets.by(cluster_of, (namespace, cluster)):
+            if Claimant.of(found).has(machine):
+                self.controller.queue.add(key_of(found))
+        for found in self._sets.by(where_lacks, namespace):
+            if Claimant.of(found).chooses(machine):
                 self.controller.queue.add(key_of(found))
 
     def _cluster_changed(self, _: str, cluster: Json) -> None:
         namespace, name = key_of(cluster)
-        for found in self._sets.list(namespace):
-            if Claimant.of(found).cluster == name:
-                self.controller.queue.add(key_of(found))
+        for found in self._sets.by(cluster_of, (namespace, name)):
+            self.controller.queue.add(key_of(found))
         self._look_at_waiting(namespace)
 
     def reconcile(self, key: Key) -> float | None:
@@ -72,7 +81,8 @@ class MachineSetController:
         if deployment is not None and may_claim(claimant, deployment):
             self._claim(key[0], claimant, deployment)
         cluster = self._clusters.get(key[0], claimant.cluster)
-        machines = oldest_first(self._machines.list(key[0]))
+        own = [m for m in claimed_by(self._machines, (key[0], claimant.cluster)) if claimant.has(m)]
+        machines = own if len(own) >= claimant.replicas else oldest_first(self._machines.list(key[0]))
         left = partial(self._left_to, deployment) if deployment is not None else None
         self._sets.merge_status(machine_set, status_of(machine_set, machines, cluster, datetime.now(UTC), left))
         return None
@@ -85,8 +95,11 @@ class MachineSetController:
 
     def _claim(self, namespace: str, claimant: Claimant, deployment: Json) -> None:
         """Claim Machines, oldest first; one that somebody changed meanwhile is read anew, and the next one is taken."""
+        own = claimed_by(self._machines, (namespace, claimant.cluster))
+        missing = claimant.replicas - sum(claimant.has(m) for m in own)
+        if missing <= 0:
+            return
         machines = oldest_first(self._machines.list(namespace))
-        missing = claimant.replicas - sum(claimant.has(m) for m in machines)
         used = frozenset().union(*map(held, self._clusters.list(namespace)))
         for machine in machines:
             if missing <= 0:
