@@ -39,11 +39,14 @@ def manifests(
     all_namespaces: Annotated[
         bool, typer.Option("--all-namespaces", help="Look at all namespaces, by cluster roles.")
     ] = False,
+    webhooks: Annotated[
+        bool, typer.Option("--webhooks", help="Have mistakes refused at once, by webhooks that managers serve.")
+    ] = False,
     write: Annotated[bool, typer.Option("--write", help="Write deploy/operator instead of printing.")] = False,
 ) -> None:
     """Print all that runs the operator in a cluster, for `kubectl apply --server-side -f -`."""
     if write:
-        if namespace or image or registry or apart or all_namespaces:
+        if namespace or image or registry or apart or all_namespaces or webhooks:
             raise BadInput("--write writes deploy/operator as it is committed, without other options")
         for name, text in made.committed().items():
             path = packaged_dir() / "deploy" / "operator" / name
@@ -57,5 +60,6 @@ def manifests(
             hint="vmatrix operator image --push REGISTRY, then --registry REGISTRY",
         )
     name = image or pushing.pushed_name(registry or "", Store())
-    wanted = made.Installation(namespace or made.NAMESPACE, name, apart=apart, everywhere=all_namespaces)
+    where = namespace or made.NAMESPACE
+    wanted = made.Installation(where, name, apart=apart, everywhere=all_namespaces, webhooks=webhooks)
     typer.echo(made.text(wanted.objects()), nl=False)

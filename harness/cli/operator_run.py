@@ -13,8 +13,9 @@ from harness.errors import BadInput
 from harness.operator.context import OperatorOptions
 from harness.operator.manager import HEALTH_PORT, ManagerSettings
 from harness.operator.manager import run as run_manager
-from harness.operator.registry import NAMES
+from harness.operator.registry import ALL, NAMES, WEBHOOKS
 
+HINT = f"default: {ALL} ({', '.join(NAMES)}); with {WEBHOOKS}, it serves the webhooks"
 WAYS = ("Auto", "Direct", "PortForward")
 SHORTEST_LEASE = 1.0  # second: an API server writes it as whole seconds
 
@@ -47,7 +48,7 @@ def run(
         typer.Option(metavar="WAY", help="Way to machines of objects that say Auto: Auto, Direct or PortForward."),
     ] = OperatorOptions.access,
     controllers: Annotated[
-        str, typer.Option(metavar="NAMES", help=f"Controllers to run, with commas between; default: {','.join(NAMES)}.")
+        str, typer.Option(metavar="NAMES", help=f"Controllers to run, with commas between; {HINT}.")
     ] = "",
     health_port: Annotated[
         int, typer.Option(metavar="PORT", min=0, max=65535, help="Port of /healthz, /readyz and /metrics; 0: any.")
@@ -69,5 +70,5 @@ def run(
         level=logging.INFO, stream=sys.stdout, format="%(asctime)s %(levelname)s %(threadName)s %(message)s"
     )
     options = OperatorOptions(executor_image=executor_image, access=access, stretch=timeout_scale)
-    names = tuple(name.strip() for name in controllers.split(",") if name.strip())
-    run_manager(ManagerSettings(kubeconfig, namespace, names, options, health_port, lease_seconds))
+    names = [name.strip() for name in controllers.split(",") if name.strip()]
+    run_manager(ManagerSettings(kubeconfig, namespace, tuple(names), options, health_port, lease_seconds))

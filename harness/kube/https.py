@@ -46,6 +46,11 @@ class HttpsServer(ThreadingHTTPServer):
         """Log a connection that broke (a probe of the port, an API server that was killed)."""
         log.debug("the connection of %s broke", client_address, exc_info=True)
 
+    def use(self, certificate: Path, key: Path) -> None:
+        """Show another certificate to whoever connects from now on; connections that there are stay."""
+        assert isinstance(self.socket, ssl.SSLSocket)  # noqa: S101 - as `listen` made it
+        self.socket.context.load_cert_chain(certificate, key)
+
 
 def listen(
     address: tuple[str, int],

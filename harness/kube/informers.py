@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.kube.client import Cluster
+from harness.kube.client import Cluster, Json
 from harness.kube.informer import Informer
 from harness.kube.resources import Resource
 from harness.until import Deadline, NotYet, until
@@ -29,6 +29,11 @@ class Informers:
             namespace = self._namespace if resource.namespaced else None
             self._of[wanted] = Informer(self._cluster, resource, namespace=namespace, labels=labels)
         return self._of[wanted]
+
+    def known(self, resource: Resource) -> list[Json]:
+        """Return what the local copy has of a kind; nothing of one that nobody asked for."""
+        found = self._of.get((resource, ""))
+        return found.list() if found is not None else []
 
     def start(self) -> None:
         """Start watching all kinds that were asked for."""

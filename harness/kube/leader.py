@@ -78,6 +78,7 @@ class Leadership:
         self._seen: tuple[Seen, float] | None = None  # another's Lease as it is, and since when this process sees it so
         self._held: Json | None = None
         self._renewed = 0.0  # when the last renewal that succeeded was sent
+        self.renewed_at = 0.0  # the same by the clock on the wall; 0 before the first
 
     def acquire(self, stopping: threading.Event) -> bool:
         """Wait until the Lease is this process's; False when `stopping` was set before.
@@ -176,7 +177,7 @@ class Leadership:
             if failure.conflict or failure.not_found:
                 return False
             raise
-        self._held, self._renewed = made, sent
+        self._held, self._renewed, self.renewed_at = made, sent, time.time()
         return True
 
     def _look_again(self) -> NotYet:

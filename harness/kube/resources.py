@@ -68,6 +68,9 @@ VALIDATING_WEBHOOK = Resource(
 MUTATING_WEBHOOK = Resource(
     ADMISSION, "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", namespaced=False
 )
+SUBJECT_ACCESS_REVIEW = Resource(
+    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
+)
 ROLE = Resource(RBAC, "v1", "roles", "Role")
 ROLE_BINDING = Resource(RBAC, "v1", "rolebindings", "RoleBinding")
 CLUSTER_ROLE = Resource(RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False)

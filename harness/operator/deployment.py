@@ -5,13 +5,16 @@ It passes Pod Security `restricted`. It needs no cluster DNS: the API server's a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from harness.kube.failures import Json
 from harness.kube.resources import DEPLOYMENT
 from harness.kube.restricted import container_security, pod_security
 from harness.operator.execute.pod import TEMPORARY, USER
 from harness.operator.manager import HEALTH_PORT
+from harness.operator.registry import WEBHOOKS
+from harness.operator.webhooks.configurations import PORT as WEBHOOK_PORT
+from harness.operator.webhooks.configurations import PORT_NAME as WEBHOOK_PORT_NAME
 
 NAME = "vmatrix-operator"
 LABELS = {"app.kubernetes.io/name": NAME}
@@ -25,7 +28,14 @@ STARTS = 120  # looks, two minutes: the first start on a busy node reads the who
 RESOURCES = {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "768Mi"}}
 
 
-def deployment(name: str, namespace: str, image: str, *, controllers: Sequence[str], everywhere: bool) -> Json:
+def deployment(
+    name: str,
+    namespace: str,
+    image: str,
+    *,
+    controllers: Sequence[str],
+    everywhere: bool,
+) -> Json:
     """Return the Deployment of a manager, which has a service account of its name.
 
     Args:
@@ -35,6 +45,7 @@ def deployment(name: str, namespace: str, image: str, *, controllers: Sequence[s
     labels = {**LABELS, PART: name}
     words = [] if everywhere else ["--namespace=$(POD_NAMESPACE)"]
     words += [f"--controllers={','.join(controllers)}"] if controllers else []
+    ports = {"health": HEALTH_PORT, **({WEBHOOK_PORT_NAME: WEBHOOK_PORT} if WEBHOOKS in controllers else {})}
     pod = {
         "serviceAccountName": name,
         "enableServiceLinks": False,
@@ -42,7 +53,7 @@ def deployment(name: str, namespace: str, image: str, *, controllers: Sequence[s
         "terminationGracePeriodSeconds": GRACE_SECONDS,
         "nodeSelector": {"kubernetes.io/os": "linux"},
         "securityContext": pod_security(USER),
-        "containers": [_container(image, words)],
+        "containers": [_container(image, words, ports)],
         "volumes": [{"name": "temporary", "emptyDir": {}}],
     }
     template = {"metadata": {"labels": labels}, "spec": pod}
@@ -50,7 +61,7 @@ def deployment(name: str, namespace: str, image: str, *, controllers: Sequence[s
     return DEPLOYMENT.manifest(name, namespace, labels=LABELS, spec=spec)
 
 
-def _container(image: str, words: list[str]) -> Json:
+def _container(image: str, words: Sequence[str], ports: Mapping[str, int]) -> Json:
     own = {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}
     lives = {"httpGet": {"path": "/healthz", "port": "health"}}
     return {
@@ -62,7 +73,7 @@ def _container(image: str, words: list[str]) -> Json:
             {"name": "HOME", "value": TEMPORARY},
             *({"name": key, "valueFrom": {"fieldRef": {"fieldPath": path}}} for key, path in own.items()),
         ],
-        "ports": [{"name": "health", "containerPort": HEALTH_PORT}],
+        "ports": [{"name": port, "containerPort": number} for port, number in ports.items()],
         "livenessProbe": {**lives, "periodSeconds": PROBE_SECONDS},
         "startupProbe": {**lives, "periodSeconds": FIRST_SECONDS, "failureThreshold": STARTS},
         "readinessProbe": {"httpGet": {"path": "/readyz", "port": "health"}, "periodSeconds": READY_SECONDS},

@@ -15,12 +15,15 @@ from pathlib import Path
 
 from harness.errors import BadInput
 from harness.kube.client import Cluster
-from harness.kube.health import Health, health_served
 from harness.kube.in_cluster import in_cluster_kubeconfig, own_image, own_namespace
 from harness.kube.leader import LEASE_SECONDS, Leadership, LeaseTimes
 from harness.operator.api.crds import REMEDY, crds_older
 from harness.operator.context import OperatorContext, OperatorOptions
-from harness.operator.registry import NAMES, Part, chosen, start, stop
+from harness.operator.registry import NAMES, WEBHOOKS, Part, chosen, start, stop
+from harness.operator.serves import Serves
+from harness.operator.webhooks.certificates import Certificates
+from harness.operator.webhooks.configurations import PORT as WEBHOOK_PORT
+from harness.operator.webhooks.server import Webhooks
 from harness.until import Deadline, until
 
 log = logging.getLogger(__name__)
@@ -34,7 +37,8 @@ class ManagerSettings:
     """How a manager was called.
 
     Attributes: kubeconfig (None: $KUBECONFIG, else the pod's own service account), namespace (the only one to look at),
-    controllers (names; none: all), options (what controllers are told), health_port (0: any free one), lease_seconds.
+    controllers (names; none: all), options (what controllers are told), health_port (0: any free one), lease_seconds,
+    webhook_port (on which webhooks are served, if `controllers` says so; 0: any free one).
     """
 
     kubeconfig: Path | None = None
@@ -43,6 +47,7 @@ class ManagerSettings:
     options: OperatorOptions = field(default_factory=OperatorOptions)
     health_port: int = HEALTH_PORT
     lease_seconds: float = LEASE_SECONDS
+    webhook_port: int = WEBHOOK_PORT
 
 
 def run(settings: ManagerSettings, environment: Mapping[str, str] = os.environ) -> None:
@@ -66,11 +71,13 @@ def run(settings: ManagerSettings, environment: Mapping[str, str] = os.environ) 
         times = LeaseTimes.lasting(settings.lease_seconds)
         prompt = Cluster.from_kubeconfig(kubeconfig, patience=times.patience(options.stretch))
         leadership = Leadership(prompt, home, lease_name(parts), identity(), times=times)
-        working = threading.Event()
-        hint = "choose another: --health-port"
-        with health_served(_health(context, working), settings.health_port, hint=hint) as port:
+        serving = Serves(context, leadership, _webhooks(settings, context, home))
+        with serving.health(settings.health_port) as port, serving:
             log.info("health on port %d", port)
-            _work(context, parts, leadership, working)
+            if settings.controllers == (WEBHOOKS,):
+                context.stopping.wait()
+            else:
+                _work(context, parts, leadership, serving.working)
 
 
 def _work(context: OperatorContext, parts: tuple[Part, ...], leadership: Leadership, working: threading.Event) -> None:
@@ -129,14 +136,9 @@ def identity() -> str:
     return f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
 
 
-def _health(context: OperatorContext, working: threading.Event) -> Health:
-    """Return what probes are told. A manager that waits for the Lease is ready: it can take over."""
-
-    def ails() -> str:
-        deaf = context.informers.deaf()
-        return f"nothing is seen any more of {', '.join(deaf)}" if deaf else ""
-
-    def waits() -> str:
-        return "waiting for the first lists" if context.controllers and not working.is_set() else ""
-
-    return Health(ails, waits, lambda: context.metrics.text(context.controllers, leading=working.is_set()))
+def _webhooks(settings: ManagerSettings, context: OperatorContext, home: str) -> Webhooks | None:
+    if WEBHOOKS not in settings.controllers:
+        return None
+    certificates = Certificates(context.cluster, home)
+    address = ("", settings.webhook_port)
+    return Webhooks(certificates, context.options.executor_image, address, context.metrics.webhook_answered)

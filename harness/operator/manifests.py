@@ -5,7 +5,7 @@ deploy/operator has the same as files for kustomize; a test holds these to what 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from harness.infra.cluster.rights import Right
@@ -15,10 +15,12 @@ from harness.kube.kinds.definition import as_yaml
 from harness.kube.resources import SERVICE_ACCOUNT
 from harness.operator import rights
 from harness.operator.api import crds
-from harness.operator.deployment import LABELS, NAME, deployment
-from harness.operator.registry import PARTS
+from harness.operator.deployment import LABELS, NAME, PART, deployment
+from harness.operator.registry import ALL, PARTS, WEBHOOKS
+from harness.operator.webhooks.configurations import SERVICE_NAME, configuration_name, webhook_objects
 
 HEADER = "# Written by `vmatrix operator manifests --write` from harness/operator. Do not edit.\n"
+USERS = f"{NAME}-machine-user"  # the role of people whose ClusterDeployments may take Machines
 NAMESPACE, IMAGE = NAME, "vmatrix"  # in deploy/operator; kustomize replaces both
 
 
@@ -27,13 +29,14 @@ class Installation:
     """One operator in a cluster.
 
     Attributes: namespace (of the managers, and the only one they look at), image, apart (each controller has a manager
-    and an account of its own), everywhere (managers look at all namespaces).
+    and an account of its own), everywhere (managers look at all namespaces), webhooks (managers serve them).
     """
 
     namespace: str = NAMESPACE
     image: str = IMAGE
     apart: bool = False
     everywhere: bool = False
+    webhooks: bool = False
 
     def files(self) -> dict[str, list[Json]]:
         """Return the objects by the file that they are in, without the definitions."""
@@ -50,11 +53,33 @@ class Installation:
         for part in PARTS:
             accounts = [account for account, runs in managers.items() if part.name in runs or not runs]
             made[f"rbac/{part.name}.yml"] = self._granted(part.name, rights.rights_of(part), accounts, where)
+        served = (ALL, WEBHOOKS) if self.webhooks and not self.apart else ()
         made["manager.yml"] = [
-            deployment(name, self.namespace, self.image, controllers=runs, everywhere=self.everywhere)
+            deployment(name, self.namespace, self.image, controllers=runs or served, everywhere=self.everywhere)
             for name, runs in managers.items()
         ]
+        if self.webhooks:
+            made |= self._webhooks(where, list(managers))
         return made
+
+    def _webhooks(self, where: str | None, managers: Sequence[str]) -> dict[str, list[Json]]:
+        """Return what webhooks need: of a Deployment of their own where all controllers have theirs."""
+        server = SERVICE_NAME if self.apart else NAME
+        configuration = configuration_name(self.namespace)  # a role for each operator: it names its configurations
+        about, everywhere = f"webhooks{configuration.removeprefix(NAME)}", rights.webhooks_everywhere(configuration)
+        granted = [
+            *self._granted("webhooks-own", rights.WEBHOOKS_OWN, [server], self.namespace),
+            *self._granted("webhooks", rights.WEBHOOKS, [server], where),
+            *self._granted(f"everywhere-{about}", everywhere, [server], None),
+            role(USERS, rights.USE, None, LABELS),
+        ]
+        alone = [SERVICE_ACCOUNT.manifest(server, self.namespace, labels=LABELS)] if self.apart else []
+        if self.apart:
+            only, wide = (WEBHOOKS,), self.everywhere
+            alone.append(deployment(server, self.namespace, self.image, controllers=only, everywhere=wide))
+        pod = {**LABELS, PART: server}
+        called = webhook_objects(self.namespace, pod=pod, writers=managers, everywhere=self.everywhere, labels=LABELS)
+        return {"rbac/webhooks.yml": granted, "webhooks.yml": [*alone, *called]}
 
     def objects(self) -> list[Json]:
         """Return all objects in the order in which they are applied."""

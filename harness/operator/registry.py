@@ -63,16 +63,22 @@ PARTS = (
 NAMES = tuple(part.name for part in PARTS)
 
 
+ALL, WEBHOOKS = "all", "webhooks"  # words of --controllers: these are all of them, and this is none of them
+
+
 def chosen(names: Iterable[str] = ()) -> tuple[Part, ...]:
-    """Return the controllers of these names in the list's own order; all of them for no names.
+    """Return the controllers of these names in the list's own order; all of them for no names, or for ALL.
 
     Raises:
         BadInput: there is no controller of a name.
     """
-    wanted = tuple(names) or NAMES
+    given = tuple(name for name in names if name != WEBHOOKS)
+    wanted = given if given and ALL not in given else NAMES
     unknown = [name for name in wanted if name not in NAMES]
     if unknown:
-        raise BadInput(f"no controller is named {', '.join(unknown)}", hint=f"there are: {', '.join(NAMES)}")
+        raise BadInput(
+            f"no controller is named {', '.join(unknown)}", hint=f"there are: {', '.join((*NAMES, ALL, WEBHOOKS))}"
+        )
     return tuple(part for part in PARTS if part.name in wanted)
 
 

@@ -17,6 +17,7 @@ from harness.kube.resources import (
     EVENT,
     JOB,
     LEASE,
+    MUTATING_WEBHOOK,
     POD,
     ROLE,
     ROLE_BINDING,
@@ -24,11 +25,15 @@ from harness.kube.resources import (
     SERVICE,
     SERVICE_ACCOUNT,
     STORAGE_CLASS,
+    SUBJECT_ACCESS_REVIEW,
+    VALIDATING_WEBHOOK,
     VMI,
 )
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, GROUP, MACHINE, MACHINE_SET
 from harness.operator.controllers.restart import SWITCH
 from harness.operator.registry import OURS, Part
+from harness.operator.webhooks.configurations import SECRET_NAME
+from harness.operator.webhooks.pools import VERB
 
 WATCH = ("list", "watch")
 STATUS, FINALIZERS = "status", "finalizers"
@@ -46,6 +51,32 @@ DEFINITIONS = (
     Right(CRD, ("get",), "a manager does not work with definitions older than itself", names=_OURS),
     Right(STORAGE_CLASS, ("get",), "a claim for backups may wait for its first pod, or for ever"),
 )
+# Of managers that serve webhooks: in their own namespace, in those that they look at, and everywhere.
+WEBHOOKS_OWN = (
+    Right(SECRET, ("create",), "managers share the webhooks' certificates"),
+    Right(SECRET, ("get", "update"), "managers share the webhooks' certificates", names=(SECRET_NAME,)),
+)
+WEBHOOKS = (
+    Right(CLUSTER, ("get",), "what is deployed decides what may be wished, and which Machines are in use"),
+    Right(MACHINE, ("list",), "a cluster's networks must not have the addresses of its machines"),
+    Right(ETCD_BACKUP, ("list",), "what is restored must be a backup of the cluster"),
+)
+
+
+def webhooks_everywhere(configuration: str) -> tuple[Right, ...]:
+    """Return what a manager that serves webhooks may do in the whole cluster, with configurations of a name."""
+    told = "API servers are told which authority signs the certificate"
+    return (
+        Right(SUBJECT_ACCESS_REVIEW, ("create",), "who takes Machines must be allowed to use them"),
+        *(
+            Right(kind, ("get", "update"), told, names=(configuration,))
+            for kind in (MUTATING_WEBHOOK, VALIDATING_WEBHOOK)
+        ),
+    )
+
+
+# Of people whose ClusterDeployments may take Machines.
+USE = (Right(MACHINE, (VERB,), "a ClusterDeployment takes Machines for its author"),)
 # Of controllers that write events.
 EVENTS = (Right(EVENT, ("create", "get", "patch"), "events say what was done, and how often"),)
 # Of the executors: what the role of each allows, of its own objects only (`execute.objects`).

@@ -86,6 +86,7 @@ NO_MODULE = {
     "cli/test_former_options.py": "options that have another name now",
     "infra/test_runner.py": "deploy/runner and deploy/quota",
     "infra/kind/test_runtime_for_kind.py": "the container runtime of tests/kind",
+    "operator/test_dashboard.py": "deploy/operator/grafana.json",
     "operator/decide/test_properties.py": "what holds for every decision",
     "report/test_left_out.py": "what reports leave out",
     "report/test_reports.py": "all files of a run's report",

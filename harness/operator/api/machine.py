@@ -108,7 +108,7 @@ class DeclaredMachineStatus(StatusModel):
     settings: MachineSettings | None = Field(default=None, description="What the last operation left in its files.")
     remediation: MachineRemediation | None = Field(default=None, description="What was last done to repair it.")
     conditions: tuple[Condition, ...] = conditions(
-        "Reachable, Empty, NodeReady, Answering, SettingsAsApplied, Healthy, Remediating."
+        "Reachable, Empty, NodeReady, Answering, SettingsAsApplied, Healthy, Remediating, InUse."
     )
 
 

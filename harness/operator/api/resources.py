@@ -15,6 +15,8 @@ UID_LABEL = f"{GROUP}/uid"  # of a ClusterDeployment, on its Cluster and its Mac
 BEFORE_LABEL = f"{GROUP}/before"  # of an EtcdBackup that the operator made: digest of what it was made before
 RETRY_ANNOTATION = f"{GROUP}/retry"
 APPROVE_ANNOTATION, CANCEL_ANNOTATION = f"{GROUP}/approve", f"{GROUP}/cancel"  # each names an operation's sequence
+# Of a ClusterDeployment, written by the webhooks: who changed its spec last, and who gave the approval.
+REQUESTED_BY_ANNOTATION, APPROVED_BY_ANNOTATION = f"{GROUP}/requested-by", f"{GROUP}/approved-by"
 REPLACE_ANNOTATION = f"{GROUP}/replace"  # of a Machine that is to leave its cluster; the value says why
 RESET_FINALIZER = f"{GROUP}/reset"
 LEAVING = f"{GROUP}/leaving"  # annotation of a Machine whose claim is about to be given up: why

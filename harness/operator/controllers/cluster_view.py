@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 
 from harness.kube.client import Cluster, Json
 from harness.kube.informer import Informer, Key, key_of, labels_of
-from harness.kube.kinds.form import SpecMistake
 from harness.kube.objects import controller_of, deleting, dig, phase
 from harness.kube.reconcile import Queue
 from harness.kube.resources import JOB, POD
@@ -24,20 +23,15 @@ from harness.operator.api.resources import (
     MACHINE_SET,
     UID_LABEL,
 )
-from harness.operator.api.rules import read
 from harness.operator.context import OperatorContext
+from harness.operator.controllers.claimed import claimed_by
 from harness.operator.controllers.execution_cancelled import is_cancelled
-from harness.operator.decide.backups import restore_mistake
+from harness.operator.decide.accepted import judged
 from harness.operator.decide.desired import Desired, desired
 from harness.operator.decide.observed import Observed, observed
 from harness.operator.decide.operations import Verdict, next_operation
-from harness.operator.decide.refusals import edit_mistakes
 from harness.operator.decide.releases import load_releases
 from harness.operator.decide.waits import Wait, WaitReason
-
-NO_IMAGE = SpecMistake(
-    "spec.playbooks.image", "no image of the executor is known", "set it, or start the manager with --executor-image"
-)
 
 
 @dataclass(frozen=True)
@@ -111,17 +105,9 @@ class ClusterLooks:
         """Look at a ClusterDeployment with its Cluster; the Machines are those of the local copy."""
         machines = self._claimed(deployment)
         state = DeclaredCluster.model_validate(cluster) if cluster is not None else None
-        addresses = [f"{m.spec.address}/{128 if ':' in m.spec.address else 32}" for m in machines]
-        fresh = state is None or not state.status.sequence
-        wish, found = read(deployment, load_releases().kubernetes, addresses, creating=fresh)
-        if wish is not None and not (wish.spec.playbooks.image or self._image):
-            found = [*found, NO_IMAGE]
         backups = [EtcdBackup.model_validate(one) for one in self.backups.list(deployment["metadata"]["namespace"])]
         world = observed(state, machines, datetime.now(UTC), backups)
-        if wish is not None and (wrong := _unrestorable(wish, world)) is not None:
-            found = [*found, wrong]
-        if wish is not None and state is not None:
-            found = [*found, *edit_mistakes(wish, state.status.applied)]
+        wish, found = judged(deployment, state, machines, world, self._image)
         mistakes = tuple(mistake.text for mistake in found)
         if wish is None:
             verdict: Verdict = Wait(WaitReason.NOT_ACCEPTED, "; ".join(mistakes))
@@ -132,12 +118,12 @@ class ClusterLooks:
 
     def pods_of(self, namespace: str, job: str) -> list[Json]:
         """Return the pods of a Job, the latest first."""
-        found = [pod for pod in self.pods.list(namespace) if labels_of(pod).get("batch.kubernetes.io/job-name") == job]
+        found = self.pods.by(_job, (namespace, job))
         return sorted(found, key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)
 
     def _claimed(self, deployment: Json) -> tuple[DeclaredMachine, ...]:
-        namespace, uid = deployment["metadata"]["namespace"], deployment["metadata"]["uid"]
-        found = [m for m in self.machines.list(namespace) if dig(m, "spec", "claim", "uid") == uid]
+        uid = deployment["metadata"]["uid"]
+        found = [m for m in claimed_by(self.machines, key_of(deployment)) if dig(m, "spec", "claim", "uid") == uid]
         return tuple(DeclaredMachine.model_validate(machine) for machine in found)
 
 
@@ -146,10 +132,14 @@ def follow_backups(backups: Informer, queue: Queue) -> None:
     backups.subscribe(lambda _, one: queue.add((key_of(one)[0], one["spec"]["cluster"])))
 
 
-def _unrestorable(wish: ClusterDeployment, world: Observed) -> SpecMistake | None:
-    """Return why the EtcdBackup that a wish names cannot be restored."""
-    restored = world.applied.restored if world.applied is not None else None
-    return restore_mistake(wish.spec.etcd.restore_from, world.backups, restored)
+def _job(pod: Json) -> Key:
+    """Return the Job that a pod belongs to."""
+    return pod["metadata"]["namespace"], labels_of(pod).get("batch.kubernetes.io/job-name", "")
+
+
+def of_uid(child: Json) -> str | None:
+    """Return the ClusterDeployment that an object is made for, by its uid; to find all objects of one."""
+    return labels_of(child).get(UID_LABEL) or (controller_of(child) or {}).get("uid")
 
 
 def owned_by(child: Json, owner: Json) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from harness.errors import Blame
 from harness.kube.client import Json
 from harness.kube.informer import labels_of
-from harness.kube.objects import condition, deleting, dig, is_condition
+from harness.kube.objects import condition, deleting, dig, is_condition, parse_time
 from harness.operator.api.applied import AppliedState, UnsettledState
 from harness.operator.api.cluster import HISTORY_LENGTH, CurrentOperation
 from harness.operator.api.resources import GIVEN_UP
@@ -38,6 +38,12 @@ def ended_at(job: Json) -> str | None:
     """Return when a Job ended, by its own account."""
     failed = condition(job, FAILED) or {}
     return dig(job, "status", "completionTime") or failed.get("lastTransitionTime")
+
+
+def lasted(entry: Json) -> float | None:
+    """Return the seconds that an operation of the history took; None where its Job never ran."""
+    started, ended = entry.get("started"), entry.get("ended")
+    return (parse_time(ended) - parse_time(started)).total_seconds() if started and ended else None
 
 
 def termination_of(job: Json, pods: Sequence[Json], kept: Callable[[], Termination | None]) -> Termination:

@@ -16,7 +16,7 @@ from harness.kube.resources import CONFIG_MAP, JOB
 from harness.operator.api.resources import CLUSTER, CLUSTER_LABEL
 from harness.operator.context import OperatorContext
 from harness.operator.controllers import execution_end as end_of
-from harness.operator.controllers.cluster_view import ClusterLooks, Workable, owned_by, still_run
+from harness.operator.controllers.cluster_view import ClusterLooks, Workable, of_uid, owned_by, still_run
 from harness.operator.controllers.execution_cancelled import cancelled, is_cancelled
 from harness.operator.controllers.execution_unstarted import Unstarted, too_late, unstarted
 from harness.operator.controllers.kubeconfig_secret import hand_out, take_back
@@ -138,7 +138,7 @@ class Executions:
         self._looks.clusters.replace_status(cluster, end_of.after(cluster["status"], entry, end.snapshot))
         for log in end_of.forgotten(cluster["status"], entry):
             self._cluster.delete(CONFIG_MAP, log, cluster["metadata"]["namespace"])
-        self._context.metrics.operation_ended(operation["operation"], end.outcome)
+        self._context.metrics.operation_ended(operation["operation"], end.outcome, end_of.lasted(entry))
         deployment = self._looks.deployments.get(*key_of(cluster))
         if deployment is not None:
             good = end.outcome == end_of.SUCCEEDED
@@ -153,7 +153,7 @@ class Executions:
         deployment = self._looks.deployments.get(*key_of(cluster))
         policy = dig(deployment, "spec", "jobs") or {}
         namespace = cluster["metadata"]["namespace"]
-        jobs = [job for job in self._looks.jobs.list(namespace) if owned_by(job, cluster)]
+        jobs = self._looks.jobs.by(of_uid, cluster["metadata"]["uid"])
         keep = {"keep_failed": policy.get("keepFailed", 3), "keep_succeeded": policy.get("keepSucceeded", 1)}
         for job in end_of.surplus(jobs, **keep):
             for name in (job["metadata"]["name"], *([log_name(job["metadata"]["name"])] * end_of.is_given_up(job))):

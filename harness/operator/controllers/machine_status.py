@@ -10,12 +10,13 @@ from datetime import UTC, datetime
 
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of
-from harness.kube.objects import deleting, dig
+from harness.kube.objects import deleting, dig, without_condition
 from harness.machines.probe_program import ProbedFacts
-from harness.operator.api.conditions import EMPTY, REACHABLE, with_conditions
+from harness.operator.api.conditions import EMPTY, REACHABLE, new, with_conditions
 from harness.operator.api.resources import CLUSTER, MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.machine_conditions import distinct, facts_json, first_of_twins, found, steady
+from harness.operator.controllers.machine_in_use import IN_USE, in_use
 from harness.operator.controllers.machine_phase import MachineUse, current, phase_of, use_of
 from harness.operator.controllers.probe import Outcome
 
@@ -36,15 +37,12 @@ class StatusOfMachines:
         self._cluster = context.cluster
         self._events = context.events
         self._writing = threading.Lock()
-        self._ids: dict[Key, str] = {}
-        self._indexing = threading.Lock()
-        self.machines.subscribe(self._index)
 
     def same_id(self, machine: Json) -> list[Key]:
         """Return the other Machines with a Machine's machine-id."""
         wanted, own = _id_of(machine), key_of(machine)
-        with self._indexing:
-            return [key for key, known in self._ids.items() if known and known == wanted and key != own]
+        found = map(key_of, self.machines.by(_id_of, wanted)) if wanted else ()
+        return [key for key in found if key != own]
 
     def use(self, machine: Json) -> MachineUse:
         """Return what a Machine is used for."""
@@ -89,15 +87,26 @@ class StatusOfMachines:
             others = (self.machines.get(*key) for key in self.same_id(changed))
             twin = first_of_twins(changed, [other for other in others if other is not None and not deleting(other)])
             status["conditions"] = with_conditions(status.get("conditions") or [], *distinct(changed, twin, moment))
+        if conditions := self._held(machine, status.get("conditions") or [], moment):
+            status["conditions"] = conditions
         status["phase"], status["roles"] = phase_of(changed, use, roles), roles
         return {name: status[name] for name in ("phase", "roles", "facts", "conditions") if name in status}
+
+    def _held(self, machine: Json, conditions: list[Json], moment: datetime) -> list[Json]:
+        """Return conditions that say why a deletion waits: in the words of the webhook, where there is none."""
+        claim = dig(machine, "spec", "claim", "cluster")
+        cluster = self._clusters.get(key_of(machine)[0], claim) if claim else None
+        mistake = in_use(machine, cluster) if deleting(machine) else None
+        if mistake is None:
+            return without_condition(conditions, IN_USE)
+        waits = new(IN_USE, True, "DeletionWaits", mistake.text, moment, machine["metadata"].get("generation"))
+        return with_conditions(conditions, waits)
 
     def _write(self, machine: Json, status: Json) -> None:
         """Write a status where it is another one; events say why a Machine cannot be used."""
         written = self.machines.merge_status(machine, status)
         if written is machine:
             return
-        self._index("MODIFIED", written)
         for trouble in (current(written, kind) for kind in (REACHABLE, EMPTY)):
             if trouble is not None and trouble["status"] == "False":
                 self._events.warning(written, trouble["reason"], trouble["message"], component=COMPONENT)
@@ -110,17 +119,9 @@ class StatusOfMachines:
         of_set = self._sets.get(machine["metadata"]["namespace"], f"{claim['cluster']}-{claim['set']}")
         return list(dig(of_set, "spec", "roles") or dig(machine, "status", "roles") or [])
 
-    def _index(self, event: str, machine: Json) -> None:
-        """Take in a Machine's machine-id as it was written or watched."""
-        with self._indexing:
-            if event == "DELETED":
-                self._ids.pop(key_of(machine), None)
-            else:
-                self._ids[key_of(machine)] = _id_of(machine)
 
-
-def _id_of(machine: Json) -> str:
-    return dig(machine, "status", "facts", "machineID") or ""
+def _id_of(machine: Json) -> str | None:
+    return dig(machine, "status", "facts", "machineID") or None
 
 
 def _same_spec(machine: Json, probed: Json | None) -> bool:

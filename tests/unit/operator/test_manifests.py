@@ -12,7 +12,7 @@ from harness.operator.api.crds import files as definitions
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.rules import read
 from harness.operator.decide.releases import load_releases
-from harness.operator.manifests import Installation, committed, text
+from harness.operator.manifests import USERS, Installation, committed, text
 from harness.operator.registry import NAMES
 from tests.unit.pages import ROOT
 
@@ -25,7 +25,12 @@ def test_what_is_committed_is_what_is_generated() -> None:
         assert (FOLDER / name).read_text(encoding="utf-8") == content, WRITE
     there = {path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*") if path.is_file()}
     samples = {name for name in there if name.startswith("samples/")}
-    assert there - samples == {*committed(), *(f"crds/{name}" for name in definitions()), "namespace.yml"}, WRITE
+    assert there - samples == {
+        *committed(),
+        *(f"crds/{name}" for name in definitions()),
+        "namespace.yml",
+        "grafana.json",
+    }, WRITE
 
 
 def test_a_folder_for_kustomize_names_all_its_files() -> None:
@@ -36,14 +41,18 @@ def test_a_folder_for_kustomize_names_all_its_files() -> None:
 
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("everywhere", [False, True])
-def test_every_role_is_bound_to_accounts_that_managers_have(apart: bool, everywhere: bool) -> None:
-    objects = Installation("ns", "host/vmatrix:1", apart=apart, everywhere=everywhere).objects()
+@pytest.mark.parametrize("webhooks", [False, True])
+def test_every_role_is_bound_to_accounts_that_managers_have(apart: bool, everywhere: bool, webhooks: bool) -> None:
+    objects = Installation("ns", "host/vmatrix:1", apart=apart, everywhere=everywhere, webhooks=webhooks).objects()
     names = {
         kind: {o["metadata"]["name"] for o in objects if o["kind"] == kind} for kind in {o["kind"] for o in objects}
     }
     bindings = [o for o in objects if o["kind"] in ("RoleBinding", "ClusterRoleBinding")]
     bound = {(b["roleRef"]["kind"], b["roleRef"]["name"]) for b in bindings}
-    assert bound == {(kind, name) for kind in ("Role", "ClusterRole") for name in names[kind]}
+    of_people = {("ClusterRole", USERS)} if webhooks else set()
+    roles = {(kind, name) for kind in ("Role", "ClusterRole") for name in names[kind]}
+    assert roles - bound == of_people, "an administrator gives it to people"
+    assert bound <= roles
     accounts = {subject["name"] for b in bindings for subject in b["subjects"]}
     deployments = [o for o in objects if o["kind"] == "Deployment"]
     assert (
@@ -51,7 +60,7 @@ def test_every_role_is_bound_to_accounts_that_managers_have(apart: bool, everywh
         == names["ServiceAccount"]
         == {o["spec"]["template"]["spec"]["serviceAccountName"] for o in deployments}
     )
-    assert len(deployments) == (len(NAMES) if apart else 1)
+    assert len(deployments) == (len(NAMES) + webhooks if apart else 1)
     assert {"ns"} == {s["namespace"] for b in bindings for s in b["subjects"]}
     inside = [o for o in objects if o["metadata"].get("namespace")]
     assert {o["metadata"]["namespace"] for o in inside} == {"ns"}
@@ -76,6 +85,67 @@ def test_two_operators_in_a_cluster_do_not_share_a_binding() -> None:
         return {o["metadata"]["name"] for o in objects if o["kind"] == "ClusterRoleBinding"}
 
     assert wide("a") & wide("b") == set()
+
+
+def served(namespace: str, *, apart: bool = False, everywhere: bool = False) -> dict[str, dict[str, Any]]:
+    """Return the objects of an operator with webhooks that are about these, by kind."""
+    objects = Installation(namespace, "image", apart=apart, everywhere=everywhere, webhooks=True).objects()
+    return {o["kind"]: o for o in objects if o["kind"] == "Service" or o["kind"].endswith("WebhookConfiguration")}
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_the_service_of_webhooks_leads_to_the_pods_that_serve_them(apart: bool) -> None:
+    service = served("ns", apart=apart)["Service"]
+    selector, (port,) = service["spec"]["selector"], service["spec"]["ports"]
+    objects = Installation("ns", "image", apart=apart, webhooks=True).objects()
+    pods = [o["spec"]["template"] for o in objects if o["kind"] == "Deployment"]
+    (chosen,) = [pod for pod in pods if selector.items() <= pod["metadata"]["labels"].items()]
+    (container,) = chosen["spec"]["containers"]
+    assert {"name": port["targetPort"], "containerPort": 9443} in container["ports"]
+    assert ("--controllers=webhooks" if apart else "--controllers=all,webhooks") in container["args"]
+    told = [word for pod in pods for word in pod["spec"]["containers"][0]["args"] if "webhooks" in word]
+    assert len(told) == 1
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+        for hook in served("ns", apart=apart)[kind]["webhooks"]:
+            called = hook["clientConfig"]["service"]
+            assert (called["namespace"], called["name"]) == ("ns", service["metadata"]["name"])
+
+
+def test_webhooks_are_asked_about_the_namespaces_that_the_operator_looks_at() -> None:
+    for wide in (False, True):
+        for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+            for hook in served("ns", everywhere=wide)[kind]["webhooks"]:
+                assert (hook.get("namespaceSelector") is None) == wide
+
+
+def test_two_operators_with_webhooks_share_no_configuration_and_no_role_about_one() -> None:
+    def names(namespace: str) -> set[tuple[str, str]]:
+        objects = Installation(namespace, "image", webhooks=True).objects()
+        about = [o for o in objects if o["kind"].endswith("Configuration") or "everywhere" in o["metadata"]["name"]]
+        return {(o["kind"], o["metadata"]["name"]) for o in about}
+
+    assert names("a") & names("b") == set()
+    assert len(names("a")) == 4
+
+
+def test_a_dead_operator_can_only_hold_up_what_people_wish() -> None:
+    found = served("ns")
+    closed = [
+        (rule["resources"], rule["operations"])
+        for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+        for hook in found[kind]["webhooks"]
+        for rule in hook["rules"]
+        if hook["failurePolicy"] == "Fail"
+    ]
+    assert sorted(closed) == [
+        (["clusterdeployments"], ["CREATE", "UPDATE"]),
+        (["machinesets"], ["CREATE", "UPDATE"]),
+    ]
+    judged = found["ValidatingWebhookConfiguration"]["webhooks"]
+    for hook in (one for one in judged if "DELETE" in one["rules"][0]["operations"]):
+        said = " ".join(one["expression"] for one in hook["matchConditions"])
+        assert "namespace-controller" in said
+        assert "generic-garbage-collector" in said
 
 
 def test_a_text_is_read_back_as_the_objects() -> None:

@@ -1,0 +1,68 @@
+"""ClusterDeployments: an edit that adds a mistake is refused, and one that takes machines that the user may not use.
+
+An object that has mistakes already, from a time without webhooks, can be edited as long as it gets no further one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from harness.kube.admission import ALLOWED, AdmissionResponse
+from harness.kube.client import Cluster, Json
+from harness.kube.kinds.form import SpecMistake
+from harness.kube.objects import deleting, dig
+from harness.operator.api.cluster import DeclaredCluster
+from harness.operator.api.etcdbackup import EtcdBackup
+from harness.operator.api.machine import DeclaredMachine
+from harness.operator.api.resources import CLUSTER, ETCD_BACKUP, MACHINE
+from harness.operator.controllers.cluster_view import owned_by
+from harness.operator.decide.accepted import judged
+from harness.operator.decide.observed import observed
+from harness.operator.webhooks.answers import forbidden, refused
+from harness.operator.webhooks.pools import not_permitted
+
+
+class DeploymentJudge:
+    """Judges what is written of ClusterDeployments, by what the API has at that moment."""
+
+    def __init__(self, cluster: Cluster, image: str) -> None:
+        """Ask an API; `image`: of executors whose object names none."""
+        self._cluster = cluster
+        self._image = image
+
+    def __call__(self, request: Json) -> AdmissionResponse:
+        """Judge one review."""
+        new, old = request["object"], request.get("oldObject")
+        if deleting(new) or (old is not None and old.get("spec") == new.get("spec")):
+            return ALLOWED
+        state, machines = self._around(new) if old is not None else (None, ())
+        world = observed(state, machines, datetime.now(UTC), self._backups(new))
+        found = judged(new, state, machines, world, self._image)[1]
+        if found and old is not None:
+            found = _without(found, judged(old, state, machines, world, self._image)[1])
+        if found:
+            return refused(found)
+        denied = not_permitted(self._cluster, request["userInfo"], new, old)
+        return forbidden(denied) if denied else ALLOWED
+
+    def _around(self, deployment: Json) -> tuple[DeclaredCluster | None, Sequence[DeclaredMachine]]:
+        """Return an object's Cluster and the Machines that it has claimed."""
+        meta = deployment["metadata"]
+        found = self._cluster.get(CLUSTER, meta["name"], meta["namespace"])
+        claimed = self._cluster.list(MACHINE, meta["namespace"], fields=f"spec.claim.cluster={meta['name']}")
+        own = [m for m in claimed.items if m["spec"]["claim"].get("uid") == meta["uid"]]
+        mine = found is not None and owned_by(found, deployment)
+        return DeclaredCluster.model_validate(found) if mine else None, [DeclaredMachine.model_validate(m) for m in own]
+
+    def _backups(self, deployment: Json) -> list[EtcdBackup]:
+        """Return the backups that it may restore, where it wants to."""
+        if not dig(deployment, "spec", "etcd", "restoreFrom"):
+            return []
+        found = self._cluster.list(ETCD_BACKUP, deployment["metadata"]["namespace"])
+        return [EtcdBackup.model_validate(one) for one in found.items]
+
+
+def _without(mistakes: Sequence[SpecMistake], known: Sequence[SpecMistake]) -> list[SpecMistake]:
+    texts = {one.text for one in known}
+    return [one for one in mistakes if one.text not in texts]
