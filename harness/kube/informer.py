@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Hashable, Mapping
 
 from harness.kube.client import Cluster
@@ -47,6 +48,7 @@ class Informer:
         self._listeners: list[Listener] = []
         self._version = ""  # to watch from; "" to list anew
         self._failures = 0  # in a row
+        self._failing: tuple[float, str] | None = None  # to list: since when, and what was said last
         self._seen = 0  # the newest version that list or watch brought
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -134,6 +136,11 @@ class Informer:
         """Tell whether it was started and sees no change any more: a bug ended its thread."""
         return self._thread is not None and not self._thread.is_alive() and not self._stopping.is_set()
 
+    def trouble(self, seconds: float) -> str:
+        """Return why the kind could not be listed for longer than so many seconds, "" where that is not so."""
+        failing = self._failing
+        return failing[1] if failing is not None and time.monotonic() - failing[0] > seconds else ""
+
     def stop(self) -> None:
         """Stop watching at the next event or time-out."""
         self._stopping.set()
@@ -143,12 +150,15 @@ class Informer:
             try:
                 if not self._version:
                     self._version = self._relist()
+                    self._failing = None
                 self._follow()
                 self._failures = 0
             except (ApiFailure, Unreachable) as failure:
                 log.debug("watch of %s broke: %s", self.resource.plural, failure)
                 if not failure.passing:  # 410 above all: the version is too old to go on from
                     self._version = ""
+                if not self._version:
+                    self._failing = self._failing[0] if self._failing else time.monotonic(), str(failure)
                 self._failures += 1
                 self._stopping.wait(grown(FIRST_RETRY_SECONDS, self._failures, LAST_RETRY_SECONDS))
 

@@ -38,19 +38,25 @@ done
 for name in $(cat /proc/[0-9]*/comm 2>/dev/null | sort -u); do
   case $name in {"|".join(PROGRAMS)}) say trace "process $name" ;; esac
 done
+# https://docs.cloud-init.io/en/latest/explanation/return_codes.html: written when its last stage has ended
+[ ! -e /run/cloud-init/enabled ] || [ -e /run/cloud-init/result.json ] || say boots cloud-init
 say end ok
 """
 
 
 @dataclass(frozen=True)
 class ProbedFacts:
-    """What was found: name of the operating system, CPUs, memory in MiB, /etc/machine-id, and traces of a cluster."""
+    """What was found: name of the operating system, CPUs, memory in MiB, /etc/machine-id, traces of a cluster.
+
+    boots: cloud-init has not ended yet.
+    """
 
     os: str
     cpus: int
     memory_mib: int
     machine_id: str
     traces: tuple[str, ...] = ()
+    boots: bool = False
 
 
 def command() -> str:
@@ -77,6 +83,7 @@ def facts_of(printed: str) -> ProbedFacts | None:
         memory_mib=_number(values.get("memory", "")) // KIB_PER_MIB,
         machine_id=values.get("machine-id", ""),
         traces=tuple(value for name, value in said if name == "trace"),
+        boots="boots" in values,
     )
 
 

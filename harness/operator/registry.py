@@ -13,6 +13,7 @@ from importlib import import_module
 from harness.errors import BadInput
 from harness.kube.resources import (
     CONFIG_MAP,
+    DATA_VOLUME,
     ENDPOINT_SLICE,
     EVENT,
     JOB,
@@ -23,6 +24,8 @@ from harness.kube.resources import (
     SECRET,
     SERVICE,
     SERVICE_ACCOUNT,
+    VM,
+    VMI,
     Resource,
 )
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, MACHINE, MACHINE_SET
@@ -56,6 +59,7 @@ PARTS = (
     Part("inspection", (CLUSTER, MACHINE), (MACHINE, EVENT)),
     Part("remediation", (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE), (MACHINE, EVENT)),
     Part("endpoint", (CLUSTER_DEPLOYMENT, CLUSTER, MACHINE, SERVICE, ENDPOINT_SLICE), (SERVICE, ENDPOINT_SLICE)),
+    Part("infrastructure", (CLUSTER_DEPLOYMENT, MACHINE, VM, VMI), (MACHINE, DATA_VOLUME, SECRET, VM, EVENT)),
     Part("clusterinstall", (*OURS, ETCD_BACKUP, JOB, POD), (CLUSTER, *EXECUTION, EVENT)),
     Part("executions", (*OURS, ETCD_BACKUP, JOB, POD), (CLUSTER, JOB, CONFIG_MAP, SECRET, EVENT)),
     Part("backups", (*OURS, ETCD_BACKUP, JOB, POD, PVC), (ETCD_BACKUP, EVENT)),

@@ -13,12 +13,14 @@ from harness.kube.portforward import PORT_FORWARD
 from harness.kube.resources import (
     CONFIG_MAP,
     CRD,
+    DATA_VOLUME,
     ENDPOINT_SLICE,
     EVENT,
     JOB,
     LEASE,
     MUTATING_WEBHOOK,
     POD,
+    PVC,
     ROLE,
     ROLE_BINDING,
     SECRET,
@@ -27,6 +29,7 @@ from harness.kube.resources import (
     STORAGE_CLASS,
     SUBJECT_ACCESS_REVIEW,
     VALIDATING_WEBHOOK,
+    VM,
     VMI,
 )
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, GROUP, MACHINE, MACHINE_SET
@@ -96,19 +99,34 @@ OWN: Mapping[str, tuple[Right, ...]] = {
     ),
     "machineset": (
         Right(MACHINE, ("get", "patch"), "claims"),
+        Right(MACHINE, ("create", "delete"), "Machines of sets that have them made"),
         Right(MACHINE_SET, ("patch",), "counts and conditions", STATUS),
+        Right(MACHINE_SET, ("update",), "it owns Machines that are made for it", FINALIZERS, inside=True),
     ),
     "claims": (
         Right(CLUSTER_DEPLOYMENT, ("get",), "a claim is given up when its cluster is gone"),
         Right(CLUSTER, ("get",), "a claim is given up when its cluster is gone"),
         Right(POD, ("list",), "no executor may run then"),
         Right(MACHINE, ("patch",), "claims are given up"),
+        Right(MACHINE, ("delete",), "made Machines go when nobody needs them"),
     ),
     "machine": (
         Right(SECRET, ("get",), "a machine's key opens it"),
         Right(MACHINE, ("get", "patch"), "a finalizer while a cluster is on it"),
         Right(MACHINE, ("patch",), "what it is", STATUS),
         _TUNNEL,
+    ),
+    "infrastructure": (
+        Right(MACHINE, ("patch",), "what the infrastructure says", STATUS),
+        Right(MACHINE, ("update",), "it owns what it is made of", FINALIZERS, inside=True),
+        Right(DATA_VOLUME, ("create", "get", "patch"), "images and disks of Machines that are made"),
+        Right(SECRET, ("create", "get"), "a key for each cluster, and what cloud-init is told"),
+        Right(CLUSTER_DEPLOYMENT, ("update",), "it owns the key", FINALIZERS, inside=True),
+        Right(VM, ("create", "get"), "Machines that are made"),
+        Right(VMI, ("get",), "nothing is called lost by a local copy alone"),
+        Right(PVC, ("get",), "a machine with another disk is another machine"),
+        Right(POD, ("list",), "launchers have the addresses of machines, and importers' last words"),
+        Right(EVENT, ("list",), "why a disk is not made"),
     ),
     "nodehealth": (
         Right(SECRET, ("get",), "a cluster's kubeconfig opens its API"),

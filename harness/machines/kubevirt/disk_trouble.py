@@ -6,7 +6,7 @@ The messages are CDI's importer's (pkg/importer), its controllers' and the kubel
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from harness.errors import BadImage, InfraError, InfraRetriable, VmatrixError
@@ -14,6 +14,13 @@ from harness.kube.client import Json
 
 Raise = Callable[..., VmatrixError]
 TOO_SMALL = "DataVolume too small to contain image"  # CDI's word for several troubles: see failed_imports
+# How hints name what is to be changed, in the words of who made the disk.
+OF_CELLS = {
+    "images": "matrix/images.yml",
+    "size": "its size_gib in matrix/images.yml",
+    "source": "in matrix/images.yml; of an image that is built here, mirror_http or image_url",
+    "secrets": "in the namespace of the golden images",
+}
 SIZES = re.compile(r"virtual image size (\d+) is larger than the reported available storage (\d+)")
 
 
@@ -35,19 +42,19 @@ IMPORTS = (
     Kind(
         r"checksum",
         BadImage,
-        "what its URL serves is not what `checksum` says: compare both in matrix/images.yml; the maker may have "
+        "what its URL serves is not what `checksum` says: compare both in {images}; the maker may have "
         "replaced the image, or a mirror may be stale",
     ),
     Kind(
         r"larger than .*(available|storage|size)|larger PVC is required",
         BadImage,
-        "the image's virtual disk is larger than matrix/images.yml says: raise its size_gib",
+        "the image's virtual disk is larger than the disk that is made of it: raise {size}",
     ),
     Kind(
         r"\b(got|status)\D{0,12}(40[0134]|410)\b"
         r"|\b(400 Bad Request|401 Unauthorized|403 Forbidden|404 Not Found|410 Gone)",
         BadImage,
-        "check the image's url in matrix/images.yml; of an image that is built here, mirror_http or image_url",
+        "check the image's url {source}",
     ),
     Kind(
         r"backing file|invalid format|unknown format|not a qcow2|image validation|could not open.*image",
@@ -57,13 +64,13 @@ IMPORTS = (
     Kind(
         r"(secret|configmap)s? \S+ not found|references non-existent (secret|config)",
         BadImage,
-        "matrix/images.yml names it: create it in the namespace of the golden images",
+        "{images} names it: create it {secrets}",
     ),
     Kind(
         r"no space left|not enough (free )?space",
         InfraRetriable,
         "the storage behind the class is full: free some, or set storage_class to another; of a packed image (gz, xz) "
-        "CDI says the same when it is larger than its size_gib in matrix/images.yml",
+        "CDI says the same when it is larger than {size}",
     ),
     Kind(
         r"disk quota exceeded",
@@ -74,7 +81,7 @@ IMPORTS = (
     Kind(
         re.escape(TOO_SMALL),
         InfraError,
-        "CDI says so of an image that is larger than its disk (raise size_gib in matrix/images.yml), of full storage "
+        "CDI says so of an image that is larger than its disk (raise {size}), of full storage "
         "and of a used-up quota of the storage (free some), and the importer's own words are gone: repeat the run, and "
         "look for ErrImportFailed in: kubectl get events -n {namespace}",
     ),
@@ -86,7 +93,7 @@ IMPORTS = (
     Kind(
         r"x509|certificate|tls:",
         InfraError,
-        "importers do not trust the server: name a ConfigMap with its CA as `certificates` in matrix/images.yml",
+        "importers do not trust the server: name a ConfigMap with its CA as `certificates` in {images}",
     ),
     Kind(
         r"refused|reset by peer|timed?[- ]?out|no such host|server misbehaving|no route|unreachable|unexpected EOF"
@@ -131,13 +138,22 @@ PATIENT_EVENTS: dict[str, tuple[Raise, str]] = {
 }
 
 
-def import_failure(what: str, message: str, *, namespace: str, detail: str = "", asked: int = 0) -> VmatrixError:
+def import_failure(
+    what: str,
+    message: str,
+    *,
+    namespace: str,
+    detail: str = "",
+    asked: int = 0,
+    terms: Mapping[str, str] = OF_CELLS,
+) -> VmatrixError:
     """Return the error of an import that cannot succeed any more.
 
     Args:
         what: what failed, as the beginning of a sentence.
         message: the importer's own.
         asked: how large a disk was asked for, in bytes.
+        terms: how hints name what is to be changed.
     """
     sizes = SIZES.search(message)
     if sizes is not None and int(sizes[1]) <= asked:
@@ -146,10 +162,12 @@ def import_failure(what: str, message: str, *, namespace: str, detail: str = "",
             f"{what}: {message}", hint=f"{room}: free some, or set storage_class to another", detail=detail
         )
     found = next((kind for kind in IMPORTS if re.search(kind.tells, message, re.IGNORECASE)), OTHER_IMPORT)
-    return found.error(f"{what}: {message}", hint=found.hint.format(namespace=namespace), detail=detail)
+    return found.error(f"{what}: {message}", hint=found.hint.format(namespace=namespace, **terms), detail=detail)
 
 
-def event_failure(what: str, events: Iterable[Json], *, patient: bool, namespace: str) -> VmatrixError | None:
+def event_failure(
+    what: str, events: Iterable[Json], *, patient: bool, namespace: str, terms: Mapping[str, str] = OF_CELLS
+) -> VmatrixError | None:
     """Return the error that events tell, None when they tell none (yet).
 
     Args:
@@ -163,7 +181,7 @@ def event_failure(what: str, events: Iterable[Json], *, patient: bool, namespace
         if reason not in kinds or CONFLICT in message:
             continue
         if reason.startswith("Failed") and re.search(r"(secret|configmap) \S+ not found", message, re.IGNORECASE):
-            return import_failure(what, message, namespace=namespace)
+            return import_failure(what, message, namespace=namespace, terms=terms)
         error, hint = (BadImage, SMALLER_HINT) if SMALLER in message else kinds[reason]
         return error(f"{what}: {reason}: {message}", hint=hint)
     return None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from harness.errors import VmatrixError
 from harness.kube.client import Cluster, Json, event_time
 from harness.kube.resources import DATA_VOLUME, EVENT
-from harness.machines.kubevirt.disk_trouble import event_failure
+from harness.machines.kubevirt.disk_trouble import OF_CELLS, event_failure
 from harness.machines.kubevirt.failed_imports import condition, failed_import
 
 # An import that cannot succeed restarts for ever (CDI never says Failed for a 404 or a bad certificate).
@@ -22,15 +24,20 @@ def hopeless(volume: Json) -> bool:
     return restarts >= MOST_RESTARTS and condition(volume, "Running").get("status") != "True"
 
 
-def failure_of(cluster: Cluster, what: str, volume: Json, *, detail: str = "") -> VmatrixError:
+def failure_of(
+    cluster: Cluster, what: str, volume: Json, *, detail: str = "", terms: Mapping[str, str] = OF_CELLS
+) -> VmatrixError:
     """Return why an import has failed, in the importer's own words; `what` names the disk for a person."""
     restarts = int((volume.get("status") or {}).get("restartCount") or 0)
     times = f" ({restarts} restarts)" if restarts else ""
     namespace = str(volume["metadata"].get("namespace", ""))
-    return failed_import(cluster, f"{what} cannot be imported{times}", volume, namespace=namespace, detail=detail)
+    said = f"{what} cannot be imported{times}"
+    return failed_import(cluster, said, volume, namespace=namespace, detail=detail, terms=terms)
 
 
-def disk_trouble(cluster: Cluster, what: str, volume: Json, *, patient: bool) -> VmatrixError | None:
+def disk_trouble(
+    cluster: Cluster, what: str, volume: Json, *, patient: bool, terms: Mapping[str, str] = OF_CELLS
+) -> VmatrixError | None:
     """Return what the events of a disk, its claims and its importer tell against it, None when they tell nothing (yet).
 
     Args:
@@ -39,7 +46,7 @@ def disk_trouble(cluster: Cluster, what: str, volume: Json, *, patient: bool) ->
     namespace = str(volume["metadata"].get("namespace", ""))
     about = [event for event in cluster.list(EVENT, namespace).items if _is_about(event, volume)]
     about.sort(key=event_time)
-    return event_failure(what, about, patient=patient, namespace=namespace)
+    return event_failure(what, about, patient=patient, namespace=namespace, terms=terms)
 
 
 def _is_about(event: Json, volume: Json) -> bool:

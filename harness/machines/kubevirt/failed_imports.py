@@ -23,13 +23,13 @@ It compares case by case: qemu-img's `No space left on device`, during the conve
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from harness.errors import VmatrixError
 from harness.infra.cluster.nodes import quantity
 from harness.kube.client import ApiFailure, Cluster, Json, event_time
 from harness.kube.resources import EVENT, POD
-from harness.machines.kubevirt.disk_trouble import TOO_SMALL, import_failure
+from harness.machines.kubevirt.disk_trouble import OF_CELLS, TOO_SMALL, import_failure
 from harness.machines.kubevirt.launchers import died_of
 
 FAILED = "ErrImportFailed"
@@ -40,7 +40,15 @@ REPLACED = re.compile(
 COPIED = re.compile(r"^\[prime-[^]]+\] : ")
 
 
-def failed_import(cluster: Cluster, what: str, volume: Json, *, namespace: str, detail: str = "") -> VmatrixError:
+def failed_import(
+    cluster: Cluster,
+    what: str,
+    volume: Json,
+    *,
+    namespace: str,
+    detail: str = "",
+    terms: Mapping[str, str] = OF_CELLS,
+) -> VmatrixError:
     """Return the error of a DataVolume whose import cannot succeed any more.
 
     Args:
@@ -48,7 +56,7 @@ def failed_import(cluster: Cluster, what: str, volume: Json, *, namespace: str, 
         volume: the DataVolume; empty for one that is gone.
     """
     message = said(cluster, volume, namespace)
-    return import_failure(what, message, namespace=namespace, detail=detail, asked=asked_bytes(volume))
+    return import_failure(what, message, namespace=namespace, detail=detail, asked=asked_bytes(volume), terms=terms)
 
 
 def said(cluster: Cluster, volume: Json, namespace: str) -> str:

@@ -78,15 +78,16 @@ class Start:
         return describe_machine(self.cluster, self.namespace, self.own)
 
 
-def held_up(start: Start, lasted: str = "") -> VmatrixError | None:
+def held_up(start: Start, lasted: str = "", smaller: str = "choose a smaller topology") -> VmatrixError | None:
     """Return what keeps a machine from starting, None where nothing is said against it; it may come right by itself.
 
     Args:
         lasted: how long it has been so, such as ` for 60 s`.
+        smaller: how to ask for less.
     """
     if start.word == "ErrorUnschedulable":
         said = unschedulable_reason(start)
-        hint = _no_room_hint(start.memory_mib, said)
+        hint = _no_room_hint(start.memory_mib, said, smaller)
         return InfraRetriable(f"no room for machine {start.name}{lasted}: {said}", hint=hint)
     if start.word == "ErrorPvcNotFound":
         return InfraError(
@@ -107,20 +108,20 @@ def held_up(start: Start, lasted: str = "") -> VmatrixError | None:
     return None
 
 
-def _no_room_hint(memory_mib: int, said: str) -> str:
+def _no_room_hint(memory_mib: int, said: str, smaller: str) -> str:
     fits = (hint for part, hint in NO_ROOM_HINTS if part in said)
-    usual = f"it needs {memory_mib} MiB; free memory on the infra cluster or choose a smaller topology"
+    usual = f"it needs {memory_mib} MiB; free memory on the infra cluster or {smaller}"
     return next(fits, usual)
 
 
-def ended(start: Start) -> InfraError | None:
-    """Return why a machine has died, or died several times; None for one that lives."""
+def ended(start: Start, where: str = "its launcher's and its console's logs are collected") -> InfraError | None:
+    """Return why a machine has died, or died several times; None for one that lives. `where` more is said of it."""
     failures = int((start.status.get("startFailure") or {}).get("consecutiveFailCount") or 0)
     down = start.word == "CrashLoopBackOff" or (start.word == "Stopped" and bool(start.status.get("created")))
     if not down and failures < MOST_START_FAILURES:
         return None
     why = ended_by(start)
-    hint = OOM_HINT if launchers.OOM_KILLED in why else "its launcher's and its console's logs are collected"
+    hint = OOM_HINT if launchers.OOM_KILLED in why else where
     times = f" (failed to start {failures} times)" if failures else ""
     return InfraError(f"machine {start.name} does not stay up{times}: {why}", hint=hint, detail=start.describe())
 

@@ -8,16 +8,28 @@ from pydantic import Field, StringConstraints
 
 from harness.kube.kinds.cel import Cel
 from harness.kube.kinds.models import ApiModel, ObjectModel, StatusModel
-from harness.operator.api.base import Hostname, Line, ObjectName
+from harness.operator.api.base import Hostname, Line, LoginUser, ObjectName
 from harness.operator.api.conditions import Condition, conditions
 from harness.operator.api.machine_health import MachineCertificates, MachineRemediation, MachineSettings
+from harness.operator.api.made import KubevirtMachine, MachineInfrastructure
 from harness.operator.api.sets import MachineRole
 
 Phase = Literal[
-    "Pending", "Idle", "Claimed", "Deploying", "Deployed", "Ready", "NotReady", "Removing", "Unreachable", "Failed"
+    "Pending",
+    "Idle",
+    "Claimed",
+    "Provisioning",
+    "Provisioned",
+    "Deploying",
+    "Deployed",
+    "Ready",
+    "NotReady",
+    "Removing",
+    "Unreachable",
+    "Lost",
+    "Failed",
 ]
 Address = Annotated[str, StringConstraints(min_length=1, max_length=45)]
-LoginUser = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_-]{0,31}$", max_length=32)]
 SecretKey = Annotated[str, StringConstraints(pattern=r"^[-._a-zA-Z0-9]+$", max_length=253)]
 
 HOST_PATTERN = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
@@ -28,10 +40,22 @@ MACHINE_NAME = Cel(
     ".metadata.name",
 )
 NO_ADDRESS = Cel(
-    "isIP(self.address)",
+    "!has(self.address) || isIP(self.address)",
     "the address is no IP address",
     "write the address at which other machines reach this one",
     ".address",
+)
+GIVEN_OR_MADE = Cel(
+    "has(self.address) != has(self.kubevirt)",
+    "a machine is either given or made",
+    "set address for a machine that exists, or kubevirt for one that is to be made",
+    holds=lambda spec: (spec.address is None) != (spec.kubevirt is None),
+)
+MADE_STAYS = Cel(
+    "has(self.kubevirt) == has(oldSelf.kubevirt) && (!has(self.kubevirt) || self.kubevirt == oldSelf.kubevirt)",
+    "what a machine is made of cannot change",
+    "delete the Machine; its set makes another one",
+    ".kubevirt",
 )
 HOSTNAME_STAYS = Cel(
     "!has(oldSelf.claim) || (has(self.hostname) ? self.hostname : '') == "
@@ -66,8 +90,8 @@ class MachineClaim(ApiModel):
 class DeclaredMachineSpec(ApiModel):
     """How to log in to the machine, and who has claimed it."""
 
-    cel: ClassVar[tuple[Cel, ...]] = (NO_ADDRESS, HOSTNAME_STAYS)
-    address: Address = Field(description="IP address at which other machines reach it.")
+    cel: ClassVar[tuple[Cel, ...]] = (GIVEN_OR_MADE, NO_ADDRESS, MADE_STAYS, HOSTNAME_STAYS)
+    address: Address | None = Field(default=None, description="IP address at which other machines reach it.")
     port: int = Field(default=22, ge=1, le=65535, description="Port of its SSH server.")
     user: LoginUser = Field(description="User who logs in, and who may become root without a password.")
     hostname: Hostname | None = Field(
@@ -75,6 +99,9 @@ class DeclaredMachineSpec(ApiModel):
     )
     key_ref: KeyRef = Field(description="The Secret that has the private SSH key.")
     through: MachineThrough | None = Field(default=None, description="What connections to the machine lead through.")
+    kubevirt: KubevirtMachine | None = Field(
+        default=None, description="What the operator makes it of; a machine that is given has an address instead."
+    )
     claim: MachineClaim | None = Field(default=None, description="Who has claimed it; a controller writes this.")
 
 
@@ -107,13 +134,16 @@ class DeclaredMachineStatus(StatusModel):
     certificates: MachineCertificates | None = Field(default=None, description="When certificates on it expire.")
     settings: MachineSettings | None = Field(default=None, description="What the last operation left in its files.")
     remediation: MachineRemediation | None = Field(default=None, description="What was last done to repair it.")
+    infrastructure: MachineInfrastructure | None = Field(
+        default=None, description="The machine as a VirtualMachineInstance."
+    )
     conditions: tuple[Condition, ...] = conditions(
-        "Reachable, Empty, NodeReady, Answering, SettingsAsApplied, Healthy, Remediating, InUse."
+        "InfrastructureReady, Reachable, Empty, InUse, NodeReady, Answering, SettingsAsApplied, Healthy, others."
     )
 
 
 class DeclaredMachine(ObjectModel):
-    """One machine that is given to the operator: how to log in to it, who has claimed it, and how it is."""
+    """One machine, given to the operator or made by it: how to log in to it, who has claimed it, and how it is."""
 
     cel: ClassVar[tuple[Cel, ...]] = (MACHINE_NAME,)
     spec: DeclaredMachineSpec = Field(description="How to log in to the machine, and who has claimed it.")
@@ -123,3 +153,21 @@ class DeclaredMachine(ObjectModel):
     def hostname(self) -> str:
         """Return its hostname, which is its name in the inventory."""
         return self.spec.hostname or self.metadata.name
+
+    @property
+    def made(self) -> bool:
+        """Tell whether the operator makes it."""
+        return self.spec.kubevirt is not None
+
+    @property
+    def address(self) -> str:
+        """Return the address at which other machines reach it, "" while it has none."""
+        seen = self.status.infrastructure
+        return self.spec.address or (seen.address if seen is not None else "")
+
+    @property
+    def instance(self) -> str:
+        """Return the VirtualMachineInstance that connections lead through, "" where they go directly."""
+        if self.spec.through is not None:
+            return self.spec.through.virtual_machine_instance
+        return self.metadata.name if self.made else ""

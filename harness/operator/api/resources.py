@@ -18,6 +18,7 @@ APPROVE_ANNOTATION, CANCEL_ANNOTATION = f"{GROUP}/approve", f"{GROUP}/cancel"  #
 # Of a ClusterDeployment, written by the webhooks: who changed its spec last, and who gave the approval.
 REQUESTED_BY_ANNOTATION, APPROVED_BY_ANNOTATION = f"{GROUP}/requested-by", f"{GROUP}/approved-by"
 REPLACE_ANNOTATION = f"{GROUP}/replace"  # of a Machine that is to leave its cluster; the value says why
+DELETE_ANNOTATION = f"{GROUP}/delete-me"  # of a Machine that goes first when its set is to have fewer
 RESET_FINALIZER = f"{GROUP}/reset"
 LEAVING = f"{GROUP}/leaving"  # annotation of a Machine whose claim is about to be given up: why
 GIVEN_UP = f"{GROUP}/given-up"  # annotation of a Job whose executor is not to begin any more

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
 from harness.kube.kinds.cel import Cel, unchanged
 from harness.kube.kinds.models import ApiModel, ObjectModel, StatusModel, listed, mapped, part
-from harness.operator.api.base import ObjectName, ShortName
+from harness.operator.api.base import LabelValue, ObjectName, ShortName
 from harness.operator.api.conditions import Condition, conditions
+from harness.operator.api.made import KubevirtMachines
 from harness.operator.api.node_marks import LABEL_KEYS, MarkValue, NodeTaint, taints
 
 MachineRole = Literal["control-plane", "etcd", "worker"]
@@ -17,16 +18,15 @@ CONTROL_PLANE: MachineRole = "control-plane"
 ETCD: MachineRole = "etcd"
 WORKER: MachineRole = "worker"
 GROUPS = {CONTROL_PLANE: "control_plane", ETCD: "etcd", WORKER: "node"}  # role -> group of the inventory
-LabelValue = Annotated[str, StringConstraints(max_length=63)]
 
 ONE_SOURCE = Cel(
-    "has(self.pool) != has(self.names)",
-    "a set takes its machines from a pool or by their names",
-    "set exactly one of pool and names",
-    holds=lambda source: (source.pool is None) != (source.names is None),
+    "[has(self.pool), has(self.names), has(self.kubevirt)].filter(given, given).size() == 1",
+    "a set takes its machines from a pool, by their names, or has them made",
+    "set exactly one of pool, names and kubevirt",
+    holds=lambda source: [source.pool, source.names, source.kubevirt].count(None) == 2,
 )
 SAME_SOURCE = Cel(
-    "has(self.pool) == has(oldSelf.pool)",
+    "has(self.pool) == has(oldSelf.pool) && has(self.names) == has(oldSelf.names)",
     "the source of a set's machines cannot change",
     "add a set with the other source and scale this one to 0",
 )
@@ -60,13 +60,14 @@ class MachinePool(ApiModel):
 
 
 class MachineSource(ApiModel):
-    """Where a set's machines come from: exactly one of both."""
+    """Where a set's machines come from: exactly one of pool, names and kubevirt."""
 
     cel: ClassVar[tuple[Cel, ...]] = (ONE_SOURCE, SAME_SOURCE)
     pool: MachinePool | None = Field(default=None, description="Idle Machines by their labels.")
     names: tuple[ObjectName, ...] | None = listed(
         "These Machines, by name.", default=None, min_length=1, max_length=200
     )
+    kubevirt: KubevirtMachines | None = Field(default=None, description="Machines that the operator makes.")
 
 
 class WantedSet(ApiModel):
@@ -76,7 +77,9 @@ class WantedSet(ApiModel):
     name: ShortName = Field(description="Name of the set; its MachineSet is CLUSTER-NAME.")
     roles: tuple[MachineRole, ...] = listed("What its machines are; cannot change.", min_length=1, max_length=3)
     replicas: int = Field(default=1, ge=0, le=200, description="How many machines.")
-    machines: MachineSource = Field(description="Where its machines come from: exactly one of pool and names.")
+    machines: MachineSource = Field(
+        description="Where its machines come from: exactly one of pool, names and kubevirt."
+    )
     labels: dict[str, MarkValue] = mapped("Labels of its nodes; other labels stay as they are.", max_length=50)
     taints: tuple[NodeTaint, ...] = taints()
 
@@ -91,6 +94,8 @@ class MachineSetStatus(StatusModel):
     observed_generation: int | None = Field(default=None, description="Generation that the status is about.")
     wanted: int = Field(default=0, description="How many machines are wanted.")
     claimed: int = Field(default=0, description="How many are claimed.")
+    made: int = Field(default=0, description="Number of the last machine that was made for it; none is used again.")
+    provisioned: int = Field(default=0, description="How many are there, and can be deployed or are.")
     deployed: int = Field(default=0, description="How many are deployed.")
     ready: int = Field(default=0, description="How many are ready nodes or members.")
     executions: str | None = Field(default=None, description="The executor that works on them, or the last one.")

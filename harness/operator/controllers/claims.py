@@ -14,13 +14,15 @@ from harness.kube.informer import Key, key_of
 from harness.kube.objects import deleting, dig
 from harness.kube.owners import follow
 from harness.kube.reconcile import Controller
+from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, LEAVING, MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.claimed import claimed_by, follow_clusters
 from harness.operator.controllers.cluster_view import still_run
-from harness.operator.controllers.machine_choice import Claimant, oldest_first, where_lacks
-from harness.operator.controllers.machine_phase import held, use_of
+from harness.operator.controllers.machine_choice import Claimant, where_lacks
+from harness.operator.controllers.machine_phase import going, held, made, use_of
 from harness.operator.controllers.machine_precedence import given_back, waiting_sets
+from harness.operator.decide.surplus import scale_in_order
 
 COMPONENT = "claims-controller"
 AGAIN_SECONDS = 2.0  # while an executor of a deleted cluster ends: its pod has half a minute for that
@@ -68,6 +70,10 @@ class ClaimsController:
         if now[0] is not None and bool(why) != leaving(machine):
             self._machines.merge(machine, {"metadata": {"annotations": {LEAVING: why or None}}})
             return 0.0
+        if made(machine):
+            self._events.normal(machine, "Deleted", why, component=COMPONENT)
+            self._cluster.delete(MACHINE, key[1], key[0])
+            return None
         patch = {"metadata": {"annotations": {LEAVING: None}}, "spec": {"claim": None}}
         self._events.normal(self._machines.merge(machine, patch), "Released", why, component=COMPONENT)
         return None
@@ -89,6 +95,13 @@ class ClaimsController:
 
 def _cluster(machine: Json) -> str:
     return str(dig(machine, "spec", "claim", "cluster") or "")
+
+
+def in_order(machines: Iterable[Json]) -> list[Json]:
+    """Return Machines with those first that stay when a set is to have fewer."""
+    named = {machine["metadata"]["name"]: machine for machine in machines}
+    models = map(DeclaredMachine.model_validate, named.values())
+    return [named[name] for name in reversed(scale_in_order(models))]
 
 
 def leaving(machine: Json | None) -> bool:
@@ -117,7 +130,9 @@ def needless(machine: Json, deployment: Json | None, cluster: Json | None, machi
     names = dig(wanted, "machines", "names")
     if names and machine["metadata"]["name"] not in names:
         return f"set {set_name} of cluster {name} does not name it any more"
-    own = [m for m in oldest_first(machines) if dig(m, "spec", "claim") == claim]
+    if why := going(machine):
+        return f"another machine takes its place: {why}"
+    own = in_order(m for m in machines if dig(m, "spec", "claim") == claim and not going(m))
     own.sort(key=lambda m: not use_of(m, cluster).holds)
     kept = [m["metadata"]["name"] for m in own[: wanted.get("replicas", 1)]]
     return "" if machine["metadata"]["name"] in kept else f"set {set_name} of cluster {name} wants fewer machines"

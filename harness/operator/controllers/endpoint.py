@@ -68,7 +68,7 @@ class EndpointController:
 
 
 def _address(machine: Json) -> str:
-    return str(dig(machine, "spec", "address") or dig(machine, "status", "address") or "")
+    return str(dig(machine, "spec", "address") or dig(machine, "status", "infrastructure", "address") or "")
 
 
 def start(context: OperatorContext) -> None:

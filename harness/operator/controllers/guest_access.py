@@ -15,6 +15,7 @@ from harness.kube.objects import dig
 from harness.kube.resources import SECRET
 from harness.machines.private import PrivateFiles
 from harness.machines.ways import through
+from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import MACHINE
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.claimed import claimed_by
@@ -48,8 +49,8 @@ class GuestAccess:
         encoded = dig(self._cluster.get(SECRET, name, key[0]), "data", KEY)
         if not encoded:
             raise NoKubeconfig(f"there is no Secret {name} with a kubeconfig as {KEY}")
-        own = (m["spec"] for m in claimed_by(self._machines, key) if dig(m, "spec", "through"))
-        instances = {spec["address"]: spec["through"]["virtualMachineInstance"] for spec in own}
+        own = (DeclaredMachine.model_validate(machine) for machine in claimed_by(self._machines, key))
+        instances = {machine.address: machine.instance for machine in own if machine.instance and machine.address}
         with ExitStack() as held:
             with self._files.use() as folder:  # which holds a key, only until it was read
                 path = folder / "kubeconfig"

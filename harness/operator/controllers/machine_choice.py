@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.kube.client import Json
 from harness.kube.informer import Key, labels_of
 from harness.kube.objects import controller_of, deleting, dig, is_condition
 from harness.operator.api.conditions import EMPTY, REACHABLE
-from harness.operator.controllers.machine_phase import IDLE, current
+from harness.operator.api.made import ZONE_LABEL
+from harness.operator.controllers.machine_phase import IDLE, current, going
 
 NAMED = 5  # so many names of a kind are told, of more only how many there are
 
@@ -34,6 +35,11 @@ class Claimant:
         """Return how many Machines the set wants."""
         return int(self.wanted.get("replicas", 1))
 
+    @property
+    def makes(self) -> bool:
+        """Tell whether the set has its Machines made."""
+        return bool(dig(self.wanted, "machines", "kubevirt"))
+
     def json(self) -> Json:
         """Return the claim as in a Machine's spec."""
         return {"cluster": self.cluster, "set": self.wanted["name"], "uid": self.uid}
@@ -44,6 +50,8 @@ class Claimant:
 
     def chooses(self, machine: Json) -> bool:
         """Tell whether a Machine is one of those that the set names or selects."""
+        if self.makes or controller_of(machine) is not None:  # a set has it made for itself
+            return False
         if names := dig(self.wanted, "machines", "names"):
             return machine["metadata"]["name"] in names
         labels = dig(self.wanted, "machines", "pool", "selector", "matchLabels") or {}
@@ -71,7 +79,7 @@ def claimable(machine: Json, held: Collection[str] = ()) -> bool:
     Args:
         held: names of Machines that some cluster has something on.
     """
-    if dig(machine, "spec", "claim") or deleting(machine) or machine["metadata"]["name"] in held:
+    if dig(machine, "spec", "claim") or going(machine) or machine["metadata"]["name"] in held:
         return False
     fresh = all(current(machine, kind) is not None for kind in (REACHABLE, EMPTY))
     whole = is_condition(machine, REACHABLE, "True") and is_condition(machine, EMPTY, "True")
@@ -83,6 +91,25 @@ def oldest_first(machines: Iterable[Json]) -> list[Json]:
     return sorted(machines, key=lambda m: (m["metadata"].get("creationTimestamp", ""), m["metadata"]["name"]))
 
 
+def spread(free: Iterable[Json], own: Iterable[Json]) -> Iterator[Json]:
+    """Yield Machines, each from a zone that the set has fewest of, oldest first within a zone.
+
+    Args:
+        free: that may be claimed.  own: that the set has.
+    """
+    zones, left = Counter(map(zone_of, own)), oldest_first(free)
+    while left:
+        chosen = min(left, key=lambda machine: zones[zone_of(machine)])
+        left.remove(chosen)
+        zones[zone_of(chosen)] += 1
+        yield chosen
+
+
+def zone_of(machine: Json) -> str:
+    """Return the zone that a Machine is in, "" where nobody has said so."""
+    return labels_of(machine).get(ZONE_LABEL, "")
+
+
 def shortage(
     missing: int, claimant: Claimant, machines: Sequence[Json], left_to: Callable[[Json], str] | None = None
 ) -> str:
@@ -92,6 +119,8 @@ def shortage(
         machines: those of the namespace.
         left_to: returns the older cluster that waits for a Machine, "" where there is none.
     """
+    if claimant.makes:
+        return f"{missing} more machine{'' if missing == 1 else 's'} to be made"
     names = dig(claimant.wanted, "machines", "names") or []
     labels = dig(claimant.wanted, "machines", "pool", "selector", "matchLabels") or {}
     others = [m for m in machines if claimant.chooses(m) and not claimant.has(m)]

@@ -10,14 +10,15 @@ from enum import StrEnum
 
 from harness.kube.client import Json
 from harness.kube.informer import labels_of
-from harness.kube.objects import condition, controller_of, dig, is_condition
-from harness.operator.api.conditions import EMPTY, NODE_READY, REACHABLE
-from harness.operator.api.resources import UID_LABEL
+from harness.kube.objects import condition, controller_of, deleting, dig, is_condition
+from harness.operator.api.conditions import EMPTY, INFRASTRUCTURE_READY, NODE_READY, REACHABLE
+from harness.operator.api.resources import REPLACE_ANNOTATION, UID_LABEL
 from harness.operator.controllers.probe import TroubleReason
 from harness.operator.decide.observed import RESET, SUCCEEDED
 from harness.operator.decide.unsettled import LEAVE
 
-IDLE = "Idle"
+IDLE, LOST = "Idle", "Lost"
+AWAY = (TroubleReason.UNREACHABLE, TroubleReason.BOOTING)
 
 
 class MachineUse(StrEnum):
@@ -79,13 +80,43 @@ def held(cluster: Json) -> frozenset[str]:
 
 def phase_of(machine: Json, use: MachineUse, roles: Collection[str]) -> str:
     """Return the phase of a Machine with its conditions as they are to be written."""
+    if lost(machine):
+        return LOST
+    if made(machine) and not use.holds and not is_condition(machine, INFRASTRUCTURE_READY, "True"):
+        return "Provisioning"
     if use is MachineUse.FREE:
         return _of_free(machine)
+    if made(machine) and use is MachineUse.CLAIMED:
+        return "Provisioned" if _of_free(machine) == IDLE else "Provisioning"
     if use in OF_USE:
         return OF_USE[use]
     if not has_node(roles) or is_condition(machine, NODE_READY, "True"):
         return "Ready"
     return "NotReady" if is_condition(machine, NODE_READY, "False") else "Deployed"
+
+
+def made(machine: Json) -> bool:
+    """Tell whether the operator makes a Machine, and deletes it when its cluster has no use for it."""
+    return bool(dig(machine, "spec", "kubevirt"))
+
+
+def lost(machine: Json) -> bool:
+    """Tell whether the infrastructure says that a machine is gone for good."""
+    return is_condition(machine, INFRASTRUCTURE_READY, "False", LOST)
+
+
+def going(machine: Json) -> str:
+    """Return why a Machine does not count for its set any more, "" where it does: another one takes its place."""
+    if deleting(machine):
+        return "it is being deleted"
+    if lost(machine):
+        return "it is lost"
+    return str(dig(machine, "metadata", "annotations", REPLACE_ANNOTATION) or "")
+
+
+def unused(machine: Json, use: MachineUse) -> bool:
+    """Tell whether nothing can be on a machine, so that one may look: nobody has it, or it was made for its cluster."""
+    return use is MachineUse.FREE or (use is MachineUse.CLAIMED and made(machine))
 
 
 def current(machine: Json, kind: str) -> Json | None:
@@ -105,7 +136,7 @@ def _of_free(machine: Json) -> str:
     if reachable is None or empty is None:
         return "Pending"
     if reachable["status"] != "True":
-        return "Unreachable" if reachable["reason"] == TroubleReason.UNREACHABLE else "Failed"
+        return "Unreachable" if reachable["reason"] in AWAY else "Failed"
     return IDLE if empty["status"] == "True" else "Failed"
 
 

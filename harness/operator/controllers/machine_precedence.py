@@ -12,11 +12,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.kube.client import Json
-from harness.kube.objects import deleting, dig
+from harness.kube.objects import deleting, dig, is_condition
 from harness.operator.api.conditions import EMPTY, REACHABLE
 from harness.operator.controllers.machine_choice import Claimant, claimable, oldest_first
-from harness.operator.controllers.machine_phase import current
+from harness.operator.controllers.machine_phase import current, going
 
+CLAIMED, CLUSTER_LOST = "MachinesClaimed", "ClusterLost"  # condition of a MachineSet, and why it claims nothing
 Age = tuple[str, str]  # when a ClusterDeployment was made, and its name: two of one second are told apart
 
 
@@ -38,13 +39,19 @@ def may_claim(claimant: Claimant, deployment: Json) -> bool:
 def waiting_sets(sets: Iterable[Json], deployments: Iterable[Json], machines: Sequence[Json]) -> tuple[WaitingSet, ...]:
     """Return the sets of a namespace that lack Machines, those of the oldest ClusterDeployment first."""
     named, found = {one["metadata"]["name"]: one for one in deployments}, []
-    claimed = Counter(_claim(machine) for machine in machines)  # one look at each, however many sets there are
-    for claimant in (Claimant.of(one) for one in sets if not deleting(one)):
+    claimed = Counter(_claim(machine) for machine in machines if not going(machine))  # one look at each
+    for claimant in (Claimant.of(one) for one in sets if not _takes_none(one)):
         deployment = named.get(claimant.cluster)
         missing = claimant.replicas - claimed[_values(claimant.json())]
         if deployment is not None and missing > 0 and may_claim(claimant, deployment):
             found.append(WaitingSet(claimant, age_of(deployment), missing))
     return tuple(sorted(found, key=lambda waiting: waiting.age))
+
+
+def _takes_none(machine_set: Json) -> bool:
+    """Tell whether a set takes no Machine of anybody's: it goes, has them made, or its cluster is lost."""
+    lost = is_condition(machine_set, CLAIMED, "False", CLUSTER_LOST)
+    return deleting(machine_set) or lost or Claimant.of(machine_set).makes
 
 
 def goes_first(machine: Json, deployment: Json, waiting: Iterable[WaitingSet]) -> str:

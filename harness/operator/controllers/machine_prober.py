@@ -6,19 +6,19 @@ from collections.abc import Callable
 
 from harness.kube.client import Json
 from harness.kube.informer import Key
-from harness.kube.objects import deleting, dig, is_condition
+from harness.kube.objects import deleting, is_condition
 from harness.kube.owners import follow
 from harness.kube.reconcile import Controller
 from harness.kube.resources import SECRET
 from harness.machines.private import PrivateFiles
 from harness.machines.probe_program import ProbedFacts, command, facts_of
-from harness.operator.api.conditions import EMPTY, REACHABLE
+from harness.operator.api.conditions import EMPTY, INFRASTRUCTURE_READY, REACHABLE
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.context import OperatorContext
-from harness.operator.controllers.machine_phase import current
+from harness.operator.controllers.machine_phase import MachineUse, current, made, unused
 from harness.operator.controllers.machine_status import StatusOfMachines
 from harness.operator.controllers.machine_times import ProbeTimes
-from harness.operator.controllers.probe import Found, InfraApi, MachineLogin, Outcome, ProbeTrouble
+from harness.operator.controllers.probe import Found, InfraApi, MachineLogin, Outcome, ProbeTrouble, TroubleReason
 from harness.operator.controllers.probe_key import key_of_secret
 
 WORKERS = 6  # each waits for one machine, half a minute at most
@@ -35,22 +35,39 @@ class MachineProber:
         self.controller = Controller("machine-probe", self.reconcile, workers=WORKERS)
         follow(status.machines, self.controller.queue)
 
+    def _may_probe(self, machine: Json) -> bool:
+        """Tell whether somebody may look: nobody has the machine, or it was made and is there, and nobody logged in."""
+        if made(machine) and not is_condition(machine, INFRASTRUCTURE_READY, "True"):
+            return False
+        use = self._status.use(machine)
+        known = all(is_condition(machine, kind, "True") for kind in (REACHABLE, EMPTY))
+        return use is MachineUse.FREE or (unused(machine, use) and not known)
+
     def reconcile(self, key: Key) -> float | None:
         """Look at one Machine; return the seconds until the next look at it."""
         machine = self._status.machines.get(*key)
-        if machine is None or deleting(machine) or dig(machine, "spec", "claim"):
+        if machine is None or deleting(machine) or not self._may_probe(machine):
             self._times.forget(key)
             return None
         generation = machine["metadata"]["generation"]
         if current(machine, REACHABLE) is not None:
-            left = self._times.left(key, generation, fine=is_condition(machine, EMPTY, "True"))
+            fine = is_condition(machine, EMPTY, "True")
+            left = self._times.left(key, generation, fine=fine, coming=made(machine))
             if left > 0:
                 return left
-        outcome = self._probe(machine)
+        outcome = booted(self._probe(machine))
         fine = isinstance(outcome, ProbedFacts) and not outcome.traces
         self._times.note(key, generation, fine=fine)
         self._status.settle(key, outcome, machine)
-        return self._times.left(key, generation, fine=fine)
+        return self._times.left(key, generation, fine=fine, coming=made(machine))
+
+
+def booted(outcome: Outcome) -> Outcome:
+    """Return what was found; that is nothing yet on a machine that cloud-init works on."""
+    if not isinstance(outcome, ProbedFacts) or not outcome.boots:
+        return outcome
+    remedy = "if it does not end: cloud-init status --long, on the machine"
+    return ProbeTrouble(TroubleReason.BOOTING, f"cloud-init has not ended yet; {remedy}")
 
 
 def ssh_probe(context: OperatorContext) -> Probe:

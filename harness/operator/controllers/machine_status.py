@@ -15,9 +15,10 @@ from harness.machines.probe_program import ProbedFacts
 from harness.operator.api.conditions import EMPTY, REACHABLE, new, with_conditions
 from harness.operator.api.resources import CLUSTER, MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext
+from harness.operator.controllers.cluster_children import set_name
 from harness.operator.controllers.machine_conditions import distinct, facts_json, first_of_twins, found, steady
 from harness.operator.controllers.machine_in_use import IN_USE, in_use
-from harness.operator.controllers.machine_phase import MachineUse, current, phase_of, use_of
+from harness.operator.controllers.machine_phase import MachineUse, current, phase_of, unused, use_of
 from harness.operator.controllers.probe import Outcome
 
 COMPONENT = "machine-controller"
@@ -78,12 +79,12 @@ class StatusOfMachines:
         moment = datetime.now(UTC)
         use, roles = self.use(machine), self._roles(machine)
         status = dict(machine.get("status") or {})
-        if outcome is not None and use is MachineUse.FREE:
+        if outcome is not None and unused(machine, use):
             status["conditions"] = steady(status.get("conditions") or [], found(machine, outcome, moment))
             if isinstance(outcome, ProbedFacts):
                 status["facts"] = facts_json(outcome)
         changed = {**machine, "status": status}
-        if use is MachineUse.FREE:
+        if unused(machine, use):
             others = (self.machines.get(*key) for key in self.same_id(changed))
             twin = first_of_twins(changed, [other for other in others if other is not None and not deleting(other)])
             status["conditions"] = with_conditions(status.get("conditions") or [], *distinct(changed, twin, moment))
@@ -116,7 +117,7 @@ class StatusOfMachines:
         claim = dig(machine, "spec", "claim")
         if not claim:
             return []
-        of_set = self._sets.get(machine["metadata"]["namespace"], f"{claim['cluster']}-{claim['set']}")
+        of_set = self._sets.get(machine["metadata"]["namespace"], set_name(claim["cluster"], claim["set"]))
         return list(dig(of_set, "spec", "roles") or dig(machine, "status", "roles") or [])
 
 

@@ -22,6 +22,7 @@ class Pace:
 
 
 TROUBLE = Pace(5.0, 300.0, 5.0)  # somebody repairs the machine, and looks
+COMING = Pace(1.0, 30.0, 0.0)  # a machine that was just made boots, and its cluster waits for it
 FINE = Pace(30.0, 900.0, 60.0)  # a look costs two requests: an idle manager makes at most two a minute for all machines
 
 
@@ -48,15 +49,17 @@ class ProbeTimes:
         again = last is not None and (last.generation, last.fine) == (generation, fine)
         self._looks[key] = Looks(generation, fine, last.count + 1 if last is not None and again else 1, self._clock())
 
-    def left(self, key: Key, generation: int, *, fine: bool) -> float:
+    def left(self, key: Key, generation: int, *, fine: bool, coming: bool = False) -> float:
         """Return the seconds until the next look at a Machine whose present spec was looked at; 0: now.
 
         After a restart of the manager, what its object says counts as the first look.
+
+        coming: it was made, and is looked at until all is well.
         """
         if key not in self._looks or self._looks[key].generation != generation:
             self.note(key, generation, fine=fine)
         known = self._looks[key]
-        pace = FINE if known.fine else TROUBLE
+        pace = FINE if known.fine else COMING if coming else TROUBLE
         grown = min(pace.first * 2.0 ** min(known.count - 1, 30), pace.longest)
         return max(0.0, known.at + max(grown, len(self._looks) * pace.each) - self._clock())
 

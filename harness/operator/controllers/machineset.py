@@ -14,20 +14,25 @@ from harness.operator.api.conditions import new, with_conditions
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE, MACHINE_SET
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.claimed import claimed_by
+from harness.operator.controllers.cluster_lost import is_gone
 from harness.operator.controllers.machine_choice import (
     Claimant,
     claimable,
     cluster_of,
     oldest_first,
     shortage,
+    spread,
     where_lacks,
 )
-from harness.operator.controllers.machine_phase import held
-from harness.operator.controllers.machine_precedence import goes_first, may_claim, waiting_sets
+from harness.operator.controllers.machine_maker import MachineMaker
+from harness.operator.controllers.machine_phase import going, held
+from harness.operator.controllers.machine_precedence import CLAIMED, CLUSTER_LOST, goes_first, may_claim, waiting_sets
+from harness.operator.controllers.made_machines import missing
 
 COMPONENT = "machineset-controller"
-CLAIMED = "MachinesClaimed"
+GONE = "all control planes are lost: set spec.etcd.restoreFrom to restore the cluster elsewhere, or delete it"
 DEPLOYED = frozenset({"Deployed", "Ready", "NotReady"})
+PROVISIONED = DEPLOYED | {"Claimed", "Provisioned", "Deploying"}
 
 
 class MachineSetController:
@@ -40,6 +45,7 @@ class MachineSetController:
         self._machines = context.informers.of(MACHINE)
         self._clusters = context.informers.of(CLUSTER)
         self._deployments = context.informers.of(CLUSTER_DEPLOYMENT)
+        self._maker = MachineMaker(context)
         self.controller = Controller("machineset", self.reconcile, workers=1)
         self._sets.subscribe(self._set_changed)
         self._machines.subscribe(self._machine_changed)
@@ -78,13 +84,21 @@ class MachineSetController:
             return None
         claimant = Claimant.of(machine_set)
         deployment = self._deployments.get(key[0], claimant.cluster)
-        if deployment is not None and may_claim(claimant, deployment):
-            self._claim(key[0], claimant, deployment)
-        cluster = self._clusters.get(key[0], claimant.cluster)
-        own = [m for m in claimed_by(self._machines, (key[0], claimant.cluster)) if claimant.has(m)]
-        machines = own if len(own) >= claimant.replicas else oldest_first(self._machines.list(key[0]))
+        cluster, of_cluster = self._clusters.get(key[0], claimant.cluster), (key[0], claimant.cluster)
+        gone = deployment is not None and is_gone(deployment, cluster, claimed_by(self._machines, of_cluster))
+        if deployment is not None and may_claim(claimant, deployment) and not gone:
+            if not claimant.makes:
+                self._claim(key[0], claimant, deployment)
+            elif self._maker.fill(machine_set, self._used(key[0])):
+                return 0.0
+        own = [m for m in claimed_by(self._machines, of_cluster) if claimant.has(m)]
+        machines = oldest_first(self._machines.list(key[0])) if missing(claimant, own) else own
         left = partial(self._left_to, deployment) if deployment is not None else None
-        self._sets.merge_status(machine_set, status_of(machine_set, machines, cluster, datetime.now(UTC), left))
+        status = status_of(machine_set, machines, cluster, datetime.now(UTC), left)
+        if gone:
+            wait = new(CLAIMED, False, CLUSTER_LOST, GONE, datetime.now(UTC), machine_set["metadata"]["generation"])
+            status["conditions"] = with_conditions(dig(machine_set, "status", "conditions") or [], wait)
+        self._sets.merge_status(machine_set, status)
         return None
 
     def _left_to(self, deployment: Json, machine: Json) -> str:
@@ -94,19 +108,22 @@ class MachineSetController:
         return goes_first(machine, deployment, waiting_sets(self._sets.list(namespace), deployments, machines))
 
     def _claim(self, namespace: str, claimant: Claimant, deployment: Json) -> None:
-        """Claim Machines, oldest first; one that somebody changed meanwhile is read anew, and the next one is taken."""
+        """Claim Machines over zones, oldest first; one that somebody changed is read anew, and the next is taken."""
         own = claimed_by(self._machines, (namespace, claimant.cluster))
-        missing = claimant.replicas - sum(claimant.has(m) for m in own)
-        if missing <= 0:
+        lacking = missing(claimant, own)
+        if lacking <= 0:
             return
-        machines = oldest_first(self._machines.list(namespace))
-        used = frozenset().union(*map(held, self._clusters.list(namespace)))
-        for machine in machines:
-            if missing <= 0:
+        used = self._used(namespace)
+        free = [m for m in self._machines.list(namespace) if claimant.chooses(m) and claimable(m, used)]
+        for machine in spread(free, (m for m in own if claimant.has(m) and not going(m))):
+            if lacking <= 0:
                 return
-            free = claimant.chooses(machine) and claimable(machine, used)
-            if free and not self._left_to(deployment, machine):
-                missing -= self._claimed(machine, claimant)
+            if not self._left_to(deployment, machine):
+                lacking -= self._claimed(machine, claimant)
+
+    def _used(self, namespace: str) -> frozenset[str]:
+        """Return the names of the Machines that some cluster has something on."""
+        return frozenset().union(*map(held, self._clusters.list(namespace)))
 
     def _claimed(self, machine: Json, claimant: Claimant) -> bool:
         """Claim a Machine as it was seen; return whether it is the set's now."""
@@ -140,7 +157,7 @@ def status_of(
         left_to: returns the older cluster that waits for a Machine, "" where there is none.
     """
     claimant, generation = Claimant.of(machine_set), machine_set["metadata"].get("generation")
-    wanted, own = claimant.replicas, [m for m in machines if claimant.has(m)]
+    wanted, own = claimant.replicas, [m for m in machines if claimant.has(m) and not going(m)]
     phases = [dig(m, "status", "phase") for m in own]
     if len(own) < wanted:
         message = shortage(wanted - len(own), claimant, machines, left_to)
@@ -151,6 +168,7 @@ def status_of(
         "observedGeneration": generation,
         "wanted": wanted,
         "claimed": len(own),
+        "provisioned": sum(phase in PROVISIONED for phase in phases),
         "deployed": sum(phase in DEPLOYED for phase in phases),
         "ready": phases.count("Ready"),
         "executions": executions(cluster),

@@ -34,6 +34,7 @@ class TroubleReason(StrEnum):
     KEY_REFUSED = "KeyRefused"
     NOT_PERMITTED = "NotPermitted"
     UNREACHABLE = "Unreachable"
+    BOOTING = "Booting"
 
 
 @dataclass(frozen=True)
@@ -95,10 +96,10 @@ class MachineLogin:
         """Return the machine as the rest of the harness knows it; what has to be a file for it goes into a folder."""
         spec, planned = self.to.spec, PlannedMachine(self.to.hostname, (), 0, 0, 0, "")
         if not self._instance or self.api is None:
-            return Machine(planned, spec.address, spec.port, spec.user, None, CONNECT_SECONDS * self.stretch)
+            return Machine(planned, self.to.address, spec.port, spec.user, None, CONNECT_SECONDS * self.stretch)
         path = folder / "tunnels.json"
-        self.api.tunnels(self.to.metadata.namespace, {spec.address: self._instance}, self.stretch).save(path)
-        return Machine(planned, spec.address, spec.port, spec.user, path)
+        self.api.tunnels(self.to.metadata.namespace, {self.to.address: self._instance}, self.stretch).save(path)
+        return Machine(planned, self.to.address, spec.port, spec.user, path)
 
     def judged(self, done: Completed, read: Callable[[str], Found | None]) -> Found | ProbeTrouble:
         """Return what a login that ended says."""
@@ -127,13 +128,12 @@ class MachineLogin:
 
     @property
     def _target(self) -> str:
-        return f"{self.to.spec.user}@{self.to.spec.address}:{self.to.spec.port}"
+        return f"{self.to.spec.user}@{self.to.address}:{self.to.spec.port}"
 
     @property
     def _instance(self) -> str:
         """Return the VirtualMachineInstance that the login leads through, "" where it goes directly."""
-        through = self.to.spec.through
-        return through.virtual_machine_instance if through is not None and self.api is not None else ""
+        return self.to.instance if self.api is not None else ""
 
 
 def _last(text: str) -> str:

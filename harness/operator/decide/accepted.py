@@ -34,7 +34,7 @@ def judged(
         world: what is observed of both, and of backups.
         image: of executors whose object names none; "" for none.
     """
-    addresses = [f"{m.spec.address}/{128 if ':' in m.spec.address else 32}" for m in machines]
+    addresses = [f"{m.address}/{128 if ':' in m.address else 32}" for m in machines if m.address]
     fresh = state is None or not state.status.sequence
     wish, found = read(deployment, load_releases().kubernetes, addresses, creating=fresh)
     if wish is None:

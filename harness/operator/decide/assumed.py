@@ -12,10 +12,12 @@ from harness.operator.decide.observed import trouble_of
 
 
 def claimed(cd: ClusterDeployment, machines: Sequence[DeclaredMachine]) -> tuple[DeclaredMachine, ...]:
-    """Return machines with those claimed that a cluster's sets would claim, the oldest first."""
+    """Return machines with those claimed that a cluster's sets would claim, the oldest first, or have made for them."""
     found = sorted(machines, key=lambda one: (one.metadata.creation_timestamp or "", one.metadata.name))
     for one in cd.spec.machine_sets:
         lacking = one.replicas - sum(machine.spec.claim == _claim(cd, one) for machine in found)
+        if one.machines.kubevirt is not None:
+            found += _invented(cd, one, range(len(found), len(found) + max(lacking, 0)))
         free = [number for number, machine in enumerate(found) if _free(cd, one, machine)]
         for number in free[: max(lacking, 0)]:
             spec = found[number].spec.model_copy(update={"claim": _claim(cd, one)})
@@ -25,14 +27,20 @@ def claimed(cd: ClusterDeployment, machines: Sequence[DeclaredMachine]) -> tuple
 
 def invented(cd: ClusterDeployment) -> tuple[DeclaredMachine, ...]:
     """Return machines just as the sets ask for them."""
-    return tuple(
+    sets = cd.spec.machine_sets
+    return tuple(machine for one in sets for machine in _invented(cd, one, range(one.replicas)))
+
+
+def _invented(cd: ClusterDeployment, one: WantedSet, numbers: range) -> list[DeclaredMachine]:
+    """Return machines of a set; with names where it names them."""
+    names = one.machines.names or [f"{one.name}-{number}" for number in numbers]
+    return [
         DeclaredMachine(
             metadata=Metadata(name=name, namespace=cd.metadata.namespace),
             spec=DeclaredMachineSpec(address="?", user="root", key_ref=KeyRef(name="none"), claim=_claim(cd, one)),
         )
-        for one in cd.spec.machine_sets
-        for name in one.machines.names or (f"{one.name}-{number}" for number in range(one.replicas))
-    )
+        for name in names
+    ]
 
 
 def _claim(cd: ClusterDeployment, one: WantedSet) -> MachineClaim:

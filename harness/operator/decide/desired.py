@@ -14,6 +14,7 @@ from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import RETRY_ANNOTATION
 from harness.operator.decide.hosts import Host, hosts_of
 from harness.operator.decide.releases import KnownReleases
+from harness.operator.decide.surplus import scale_in_order
 from harness.operator.decide.variables import PARTS, in_part, variables_of, versions_of
 
 DIGITS = 16  # of a digest: 64 bits tell a cluster's few inputs apart, and a person can compare them
@@ -70,7 +71,8 @@ def desired(
         cd: with all defaults.  machines: all that there are; those that it has not claimed do not count.
         applied: what was deployed last, if anything.  refused: what is wrong with the object.
     """
-    hosts = hosts_of(cd, machines)
+    known = tuple(machines)
+    hosts = hosts_of(cd, known)
     inventory = [{"name": host.name, "address": host.address} for host in hosts]
     variables = variables_of(cd, versions_of(cd, releases, applied), inventory)
     inputs = {  # with variables and machines all that decides how an operation ends, and what asks for it again
@@ -80,7 +82,7 @@ def desired(
         "retry": cd.metadata.annotations.get(RETRY_ANNOTATION),
     }
     whole = digest_of({**inputs, "variables": variables, "hosts": plain_hosts(hosts)})
-    order = tuple(host.machine for host in reversed(hosts))
+    order = tuple(scale_in_order(known))
     return Desired(cd, hosts, variables, digests_of(variables), whole, inputs, order, releases, tuple(refused))
 
 

@@ -100,7 +100,7 @@ def _outlook(cd: ClusterDeployment, live: LiveCluster, now: datetime) -> Cluster
     machines = claimed(cd, live.machines) if live.machines else invented(cd)
     world = observed(live.state, machines, now, live.backups)
     known = load_releases()
-    around = [one.spec.address for one in machines if one.spec.claim is not None]
+    around = [one.address for one in machines if one.spec.claim is not None and one.address]
     wrong = [*mistakes(cd, known.kubernetes, around, creating=live.new), *edit_mistakes(cd, world.applied)]
     restored = world.applied.restored if world.applied is not None else None
     if live.state is not None and (bad := restore_mistake(cd.spec.etcd.restore_from, world.backups, restored)):

@@ -20,6 +20,7 @@ class Host:
     groups: of the inventory; none where the spec has no such set any more.
     made: the operator made the machine.
     key: the Secret with the SSH key.  through: the VirtualMachineInstance that connections lead through, "" for none.
+    made: it goes when its cluster has no use for it; nothing on it has to be undone.
     """
 
     name: str
@@ -60,7 +61,7 @@ def in_order(hosts: Iterable[Host], sets: Iterable[WantedSet]) -> tuple[Host, ..
             key=lambda host: (
                 GROUPS[CONTROL_PLANE] not in host.groups,
                 places.get(host.set_name, len(places)),
-                _natural(host.name),
+                natural(host.name),
             ),
         )
     )
@@ -88,14 +89,15 @@ def _host(machine: DeclaredMachine, groups: Mapping[str, tuple[str, ...]]) -> Ho
         machine=machine.metadata.name,
         set_name=set_name,
         groups=groups.get(set_name, ()),
-        address=spec.address,
+        address=machine.address,
         port=spec.port,
         user=spec.user,
         key=spec.key_ref,
-        through=spec.through.virtual_machine_instance if spec.through is not None else "",
+        through=machine.instance,
+        made=machine.made,
     )
 
 
-def _natural(name: str) -> list[tuple[int, str]]:
+def natural(name: str) -> list[tuple[int, str]]:
     """Return what orders names as people do: w-2 before w-10."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]

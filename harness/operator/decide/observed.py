@@ -15,7 +15,7 @@ from harness.operator.api.cluster import (
     PastOperation,
     PendingApproval,
 )
-from harness.operator.api.conditions import ANSWERING, INFRASTRUCTURE_READY, REACHABLE, SETTINGS_AS_APPLIED
+from harness.operator.api.conditions import ANSWERING, EMPTY, INFRASTRUCTURE_READY, REACHABLE, SETTINGS_AS_APPLIED
 from harness.operator.api.etcdbackup import EtcdBackup
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import LEAVING, REPLACE_ANNOTATION
@@ -119,8 +119,17 @@ def trouble_of(machine: DeclaredMachine) -> str:
         return "it is being deleted"
     if why := machine.metadata.annotations.get(LEAVING):
         return f"its claim is given up: {why}"
-    found = next((c for c in machine.status.conditions if c.type == REACHABLE), None)
-    return found.message or found.reason if found is not None and found.status != "True" else ""
+    known = {condition.type: condition for condition in machine.status.conditions}
+    if INFRASTRUCTURE_READY not in known and machine.made:
+        return "it is not made yet"
+    seen = known.get(INFRASTRUCTURE_READY)
+    if seen is not None and seen.status == "False":  # Unknown says nothing of the machine
+        return seen.message or seen.reason
+    for kind in (REACHABLE, *((EMPTY,) if machine.made else ())):
+        found = known.get(kind)
+        if found is not None and found.status != "True":
+            return found.message or found.reason
+    return "nobody has logged in to it yet" if machine.made and REACHABLE not in known else ""
 
 
 def _said(machines: Iterable[DeclaredMachine], of: Callable[[DeclaredMachine], str]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.errors import BadInput
 from harness.operator.api.clusterdeployment import ClusterDeployment
-from harness.operator.api.machine import NO_ADDRESS, DeclaredMachine
+from harness.operator.api.machine import GIVEN_OR_MADE, NO_ADDRESS, DeclaredMachine
 from harness.operator.api.resources import CLUSTER_DEPLOYMENT, GROUP, MACHINE
 from harness.operator.api.rules import read
 from harness.operator.decide.releases import load_releases
@@ -62,7 +62,7 @@ def judged(
         if _kind(document) == MACHINE.kind:
             machine, wrong = validate(document, DeclaredMachine)
             machines += [machine] if machine is not None else []
-            problems += wrong or _address(document)
+            problems += wrong or _address(document, machine)
             continue
         cd, mistakes = read(document.content, load_releases().kubernetes, creating=creating)
         deployments += [cd] if cd is not None else []
@@ -75,10 +75,14 @@ def judged(
     return deployments, machines
 
 
-def _address(document: Document) -> Iterator[Problem]:
+def _address(document: Document, machine: DeclaredMachine | None) -> Iterator[Problem]:
     """Yield what is wrong with the address of a Machine."""
+    if machine is None or not machine.spec.address:
+        if machine is not None and not machine.made:
+            yield document.problem(("spec",), f"{GIVEN_OR_MADE.message}: {GIVEN_OR_MADE.remedy}")
+        return
     try:
-        ip_address(document.content["spec"]["address"])
+        ip_address(machine.spec.address)
     except ValueError:
         yield document.problem(("spec", "address"), f"{NO_ADDRESS.message}: {NO_ADDRESS.remedy}")
 

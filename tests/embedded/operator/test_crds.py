@@ -178,12 +178,27 @@ def test_a_role_in_another_order_is_no_change(api: Cluster, namespace: str) -> N
     assert made["spec"]["machineSets"][0]["roles"] == ["worker", "control-plane"]
 
 
+MADE: Json = {"image": {"url": "http://m/x", "checksum": "sha256:" + "a" * 64}, "memory": "2Gi", "disk": "20Gi"}
+CHECKSUM = "spec.kubevirt.image.checksum"
+
+
+def without_address(**more: Any) -> Json:
+    """Return a Machine that has no address."""
+    found = machine(**more)
+    del found["spec"]["address"]
+    return found
+
+
 BAD_MACHINES: dict[str, tuple[Json, str, str]] = {
     "address": (machine(address="m-0.example.org"), "spec.address", "write the address at which other machines"),
     "port": (machine(port=0), "spec.port", "greater than or equal to 1"),
     "user": (machine(user="-oProxyCommand=x"), "spec.user", "should match"),
     "hostname": (machine(hostname="a/../b"), "spec.hostname", "should match"),
     "key": (machine(keyRef={"name": "keys", "key": "../id"}), "spec.keyRef.key", "should match"),
+    "neither given nor made": (without_address(), "spec", "set address for a machine that exists, or kubevirt"),
+    "given and made": (machine(kubevirt=MADE), "spec", "a machine is either given or made"),
+    "memory": (without_address(kubevirt={**MADE, "memory": "2G"}), "spec.kubevirt.memory", "should match"),
+    "no checksum": (without_address(kubevirt={**MADE, "image": {"url": "http://m/x"}}), CHECKSUM, "Required value"),
     "name": (machine(name="m.0"), "metadata.name", "set spec.hostname, or use at most 63"),
     "no key": ({**machine(), "spec": {"address": "192.0.2.1", "user": "root"}}, "spec.keyRef", "Required value"),
 }
@@ -203,6 +218,13 @@ def test_a_claimed_machine_keeps_its_hostname(api: Cluster, namespace: str) -> N
         api.merge(MACHINE, "m-0", {"spec": {"hostname": "other"}}, namespace)
     api.merge(MACHINE, "m-0", {"spec": {"address": "192.0.2.11", "claim": None}}, namespace)
     api.merge(MACHINE, "m-0", {"spec": {"hostname": "other"}}, namespace)
+
+
+def test_a_machine_stays_what_it_is_made_of(api: Cluster, namespace: str) -> None:
+    create(api, MACHINE, without_address(kubevirt=MADE), namespace)
+    for spec in ({"kubevirt": {"memory": "4Gi"}}, {"kubevirt": None, "address": "192.0.2.11"}):
+        with pytest.raises(ApiFailure, match="delete the Machine; its set makes another one"):
+            api.merge(MACHINE, "m-0", {"spec": spec}, namespace)
 
 
 def test_machines_are_found_by_cluster_and_phase(api: Cluster, namespace: str) -> None:
@@ -258,7 +280,7 @@ def test_kubectl_knows_the_short_names_and_the_category(namespace: str, kubectl:
     ("path", "words"),
     [
         ("vcd.spec.network.vxlan.port", "change it if machines use VXLAN"),
-        ("vcd.spec.machineSets.machines", "exactly one of pool and names"),
+        ("vcd.spec.machineSets.machines", "exactly one of pool, names and kubevirt"),
         ("vcl.status.history.hint", "What to do"),
         ("vms.status.ready", "How many are ready"),
         ("vma.spec.keyRef", "private SSH key"),

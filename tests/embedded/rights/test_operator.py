@@ -58,8 +58,22 @@ GROUP = "cluster.vmatrix.dev"
 # deletes by hand, a guest that answers. Each has its test in tests/embedded/operator, with an administrator's client.
 ELSEWHERE: dict[str, set[Ask]] = {
     "clusterdeployment": {Ask("get", GROUP, "clusterdeployments"), Ask("update", GROUP, "clusters")},
-    "machineset": {Ask("get", GROUP, "machines")},
+    "machineset": {Ask(verb, GROUP, "machines") for verb in ("get", "create", "delete")},
     "machine": {Ask("get", GROUP, "machines")},
+    # A machine that is made, and one that is lost, need an image: tests/embedded/operator_live has both.
+    "infrastructure": {
+        Ask("create", "", "secrets"),
+        Ask("get", "", "secrets"),
+        Ask("list", "", "pods"),
+        Ask("list", "", "events"),
+        Ask("get", "", "persistentvolumeclaims"),
+        Ask("get", "kubevirt.io", "virtualmachines"),
+        Ask("create", "kubevirt.io", "virtualmachines"),
+        Ask("get", "kubevirt.io", "virtualmachineinstances"),
+        *(Ask(verb, "cdi.kubevirt.io", "datavolumes") for verb in ("create", "get", "patch")),
+    },
+    "claims": {Ask("delete", GROUP, "machines")},
+    "nodehealth": {Ask("get", "subresources.kubevirt.io", "virtualmachineinstances/portforward")},
     "clusterinstall": {Ask("delete", "", "configmaps"), Ask("get", "", "configmaps")},
     "executions": {
         Ask("get", "", "configmaps"),
@@ -171,8 +185,9 @@ def live(operator: Operator) -> None:
     world = operator.world
     declared = Declared(world.api, world.namespace)
     declared.key(new_key())
-    for number, name in enumerate(("m-0", f"{REAL}-instance")):  # both in instances that are not there
-        declared.machine(name, address=f"192.0.2.1{number}", through={"virtualMachineInstance": name})
+    declared.machine("m-0", address="192.0.2.10")
+    instance = f"{REAL}-instance"  # in an instance that is not there
+    declared.machine(instance, address="192.0.2.11", through={"virtualMachineInstance": instance})
     declared.phase("m-0", "Idle")
     sets = [wanted_set("cp", "control-plane", "worker"), wanted_set("more", "worker", replicas=0)]
     body = deployment(*sets, name=NAME, namespace=world.namespace, jobs={"keepFailed": 0, "keepSucceeded": 0})

@@ -24,6 +24,12 @@ def test_facts_are_read_between_other_peoples_lines() -> None:
     )
 
 
+def test_a_machine_that_cloud_init_works_on_boots() -> None:
+    found = facts_of(printed("boots=cloud-init", "end=ok"))
+    assert found is not None
+    assert found.boots
+
+
 def test_every_trace_counts() -> None:
     found = facts_of(printed("trace=/etc/kubernetes/x=y", "trace=process kubelet", "end=ok"))
     assert found == ProbedFacts("", 0, 0, "", ("/etc/kubernetes/x=y", "process kubelet"))

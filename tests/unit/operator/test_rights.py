@@ -80,6 +80,6 @@ def test_nobody_but_who_opens_machines_reads_secrets() -> None:
         for right in rights.rights_of(part)
         if right.resource == SECRET and {"get", "list", "watch"} & set(right.verbs)
     }
-    assert readers == {"machine", "nodehealth", "inspection", "clusterinstall", "executions"}
+    assert readers == {"machine", "nodehealth", "inspection", "infrastructure", "clusterinstall", "executions"}
     listers = [right for part in PARTS for right in rights.rights_of(part) if right.resource == SECRET]
     assert not [right for right in listers if {"list", "watch"} & set(right.verbs)]

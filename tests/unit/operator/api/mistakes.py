@@ -66,12 +66,12 @@ BAD: dict[str, tuple[Json, str, str]] = {
     "no source": (
         deployment({**CP, "machines": {}}),
         "spec.machineSets[0].machines",
-        "set exactly one of pool and names",
+        "set exactly one of pool, names and kubevirt",
     ),
     "two sources": (
         deployment(wanted_set("cp", "control-plane", pool={}, names=["a"])),
         "spec.machineSets[0].machines",
-        "set exactly one of pool and names",
+        "set exactly one of pool, names and kubevirt",
     ),
     "replicas and names": (
         deployment(wanted_set("cp", "control-plane", replicas=3, names=["a"])),

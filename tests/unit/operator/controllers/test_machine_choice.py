@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from harness.operator.controllers.machine_choice import Claimant, claimable, oldest_first, shortage
+from harness.operator.api.made import ZONE_LABEL
+from harness.operator.controllers.machine_choice import Claimant, claimable, oldest_first, shortage, spread
 from tests.unit.operator.controllers.objects import CLAIM, condition, idle, machine
 
 Json = dict[str, Any]
@@ -84,3 +85,35 @@ def test_an_empty_pool_is_told() -> None:
 def test_many_machines_are_told_in_few_words() -> None:
     many = [idle(f"m-{number}", claim=CLAIM) for number in range(9)]
     assert shortage(1, US, many).endswith("9 exist, 9 are claimed by cluster one (m-0, m-1, m-2, m-3, m-4 and 4 more)")
+
+
+def zoned(name: str, zone: str, made: str = "2026-01-01T00:00:00Z") -> Json:
+    found = idle(name, made=made)
+    found["metadata"]["labels"] = {"rack": "a", ZONE_LABEL: zone}
+    return found
+
+
+def test_machines_are_claimed_over_zones_and_oldest_first_within_one() -> None:
+    young = "2026-01-02T00:00:00Z"
+    free = [zoned("a-1", "a"), zoned("a-2", "a"), zoned("b-2", "b", young), zoned("b-1", "b"), zoned("c-1", "c", young)]
+    assert [m["metadata"]["name"] for m in spread(free, [])] == ["a-1", "b-1", "c-1", "a-2", "b-2"]
+    assert [m["metadata"]["name"] for m in spread(free, [zoned("a-0", "a")])][:2] == ["b-1", "c-1"]
+
+
+def test_a_machine_that_a_set_has_made_for_itself_is_no_other_set_s() -> None:
+    owned = idle()
+    owned["metadata"]["ownerReferences"] = [{"kind": "MachineSet", "name": "x", "uid": "u", "controller": True}]
+    assert not us({"pool": {}}).chooses(owned)
+
+
+MARKS: dict[str, Json] = {
+    "deleted": {"deletionTimestamp": "2026-01-01T00:00:00Z"},
+    "replaced": {"annotations": {"cluster.vmatrix.dev/replace": "it is slow"}},
+}
+
+
+@pytest.mark.parametrize("mark", MARKS)
+def test_a_machine_that_is_to_go_is_not_claimable(mark: str) -> None:
+    found = idle()
+    found["metadata"] |= MARKS[mark]
+    assert not claimable(found)

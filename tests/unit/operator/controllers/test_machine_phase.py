@@ -25,6 +25,31 @@ def test_the_phase_of_a_free_machine_follows_its_conditions(case: str) -> None:
     assert phase_of(machine("m-0", *conditions), MachineUse.FREE, ()) == wanted
 
 
+KUBEVIRT: dict[str, Any] = {"image": {"url": "http://m/x", "checksum": "sha256:0"}, "memory": "1Gi", "disk": "9Gi"}
+READY = condition("InfrastructureReady", "True", "Running")
+MADE = {
+    "nothing is known": ((), "Provisioning"),
+    "its image is imported": ((condition("InfrastructureReady", "False", "ImportingImage"),), "Provisioning"),
+    "it runs": ((READY,), "Provisioning"),
+    "it boots": ((READY, condition("Reachable", "False", "Booting"), condition("Empty", "Unknown")), "Provisioning"),
+    "it can be used": ((READY, UP, condition("Empty", "True")), "Provisioned"),
+    "it is lost": ((condition("InfrastructureReady", "False", "Lost"), UP), "Lost"),
+}
+
+
+@pytest.mark.parametrize("case", MADE)
+def test_a_machine_that_is_made_is_provisioned_first(case: str) -> None:
+    conditions, wanted = MADE[case]
+    assert phase_of(machine("m-0", *conditions, kubevirt=KUBEVIRT, claim=CLAIM), MachineUse.CLAIMED, ()) == wanted
+
+
+def test_a_machine_that_is_lost_is_so_whatever_it_is_used_for() -> None:
+    found = machine("m-0", condition("InfrastructureReady", "False", "Lost"), claim=CLAIM)
+    assert phase_of(found, MachineUse.DEPLOYED, ["worker"]) == "Lost"
+    stopped = machine("m-0", condition("InfrastructureReady", "False", "Stopped"), claim=CLAIM)
+    assert phase_of(stopped, MachineUse.DEPLOYED, ["worker"]) == "Deployed"
+
+
 @pytest.mark.parametrize(
     ("use", "wanted"),
     [

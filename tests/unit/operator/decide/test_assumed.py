@@ -37,6 +37,14 @@ def test_sets_take_machines_with_their_labels_in_order() -> None:
     assert [one.metadata.name for one in found] == ["m-1", "m-2", "m-3", "m-4"]
 
 
+def test_sets_that_have_machines_made_get_what_they_lack() -> None:
+    kubevirt = {"image": {"url": "http://m/x", "checksum": "sha256:" + "a" * 64}, "memory": "1Gi", "disk": "9Gi"}
+    made = wanted_set("more", "worker", replicas=2, kubevirt=kubevirt)
+    found = claimed(wish(CP, made), [given("m-1", rack="a"), given("m-2", rack="a")])
+    assert sorted(sets_of(found).values()) == ["cp", "more", "more"]
+    assert len(found) == 4
+
+
 def test_the_oldest_machines_are_taken_first() -> None:
     found = claimed(wish(ANY), [given("a", made="3"), given("b", made="1"), given("c", made="2")])
     assert sets_of(found) == {"b": "w", "c": "w"}

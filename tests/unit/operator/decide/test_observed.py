@@ -10,7 +10,7 @@ import pytest
 from harness.operator.api.cluster import DeclaredCluster
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.machine_health import MachineCertificates, MachineSettings
-from harness.operator.decide.observed import Observed, begun, ended, observed
+from harness.operator.decide.observed import Observed, begun, ended, observed, trouble_of
 from harness.operator.decide.operations import next_operation
 from tests.unit.operator.decide.wishes import NOW, claimed, deployed, operation, past, wish
 
@@ -109,3 +109,39 @@ def test_something_is_deployed_until_a_reset_has_succeeded() -> None:
     assert Observed(NOW, history=(past(wish()),)).touched
     assert Observed(NOW, history=(past(wish(), "reset"), past(wish()))).touched
     assert not Observed(NOW, history=(past(wish(), "reset", outcome="succeeded"), past(wish()))).touched
+
+
+KUBEVIRT = {"image": {"url": "http://m/x", "checksum": "sha256:" + "a" * 64}, "memory": "1Gi", "disk": "9Gi"}
+UP = ("Reachable", "True", "LoggedIn")
+TROUBLE: dict[str, tuple[bool, tuple[tuple[str, str, str], ...], str]] = {
+    "a made machine of which nothing is known": (True, (), "it is not made yet"),
+    "a made machine on its way": (True, (("InfrastructureReady", "False", "ImportingImage"),), "ImportingImage"),
+    "a made machine that nobody has logged in to": (True, (("InfrastructureReady", "True", "Running"),), "nobody"),
+    "a made machine that is not bare": (
+        True,
+        (("InfrastructureReady", "True", "Running"), UP, ("Empty", "False", "NotEmpty")),
+        "NotEmpty",
+    ),
+    "a given machine that was stopped": (False, (UP, ("InfrastructureReady", "False", "Stopped")), "Stopped"),
+    "a given machine that nothing is known of": (False, (UP, ("InfrastructureReady", "Unknown", "Silent")), ""),
+    "a given machine": (False, (UP,), ""),
+}
+
+
+@pytest.mark.parametrize("case", TROUBLE)
+def test_a_machine_that_is_not_there_is_waited_for_with_its_own_words(case: str) -> None:
+    made, conditions, said = TROUBLE[case]
+    found = claimed("m-1", "cp").model_dump(by_alias=True, exclude_none=True)
+    if made:
+        del found["spec"]["address"]
+        found["spec"]["kubevirt"] = KUBEVIRT
+    moment = "2026-01-01T00:00:00Z"
+    found["status"] = {
+        "conditions": [
+            {"type": kind, "status": status, "reason": reason, "message": "", "lastTransitionTime": moment}
+            for kind, status, reason in conditions
+        ]
+    }
+    trouble = trouble_of(DeclaredMachine.model_validate(found))
+    assert trouble.startswith(said)
+    assert bool(trouble) is bool(said)
