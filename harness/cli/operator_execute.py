@@ -9,7 +9,6 @@ import typer
 
 from harness.errors import BadInput
 from harness.operator.execute.program import execute as run_to_its_end
-from harness.paths import packaged_dir
 
 
 def register(group: typer.Typer) -> None:
@@ -26,7 +25,8 @@ def execute(
         Path | None, typer.Option(metavar="FOLDER", help="Files of the run. Default: work/ in the inputs' folder.")
     ] = None,
     playbooks: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Playbooks. Default: those that ship with vmatrix.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Playbooks. Default: those that ship with vmatrix, or of product.yml."),
     ] = None,
     kubeconfig: Annotated[
         Path | None,
@@ -49,6 +49,6 @@ def execute(
     if report is not None and not report.absolute().parent.is_dir():
         raise BadInput(f"--report {report}: there is no folder {report.parent}", hint="create it first")
     work = (work or folder / "work").resolve()
-    playbooks = (playbooks or packaged_dir() / "playbooks").resolve()
+    playbooks = playbooks.resolve() if playbooks is not None else None
     given = {"report": report, "kubeconfig": kubeconfig, "snapshots": snapshots.resolve() if snapshots else None}
     raise typer.Exit(run_to_its_end(folder.resolve(), work, playbooks, in_cluster=in_cluster, **given))

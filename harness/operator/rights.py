@@ -94,6 +94,7 @@ OWN: Mapping[str, tuple[Right, ...]] = {
         Right(CLUSTER, ("create", "delete", "get", "update"), "one with each ClusterDeployment, until the reset"),
         Right(MACHINE_SET, ("create", "delete", "get", "update"), "one for each set"),
         Right(CLUSTER_DEPLOYMENT, ("update",), "conditions", STATUS),
+        Right(CONFIG_MAP, ("get",), "product files of playbooks"),
         Right(CLUSTER_DEPLOYMENT, ("get", "patch"), "a finalizer until the machines are reset"),
         Right(CLUSTER_DEPLOYMENT, ("update",), "it owns what it makes", FINALIZERS, inside=True),
     ),
@@ -149,6 +150,12 @@ OWN: Mapping[str, tuple[Right, ...]] = {
         Right(SERVICE, ("create", "get", "patch"), "CLUSTER-api"),
         Right(ENDPOINT_SLICE, ("create", "get", "patch"), "the control planes behind it"),
         Right(CLUSTER_DEPLOYMENT, ("update",), "it owns what it makes", FINALIZERS, inside=True),
+    ),
+    "addons": (
+        Right(SECRET, ("get",), "a cluster's kubeconfig opens its API"),
+        Right(CONFIG_MAP, ("get",), "manifests of add-ons"),
+        Right(CLUSTER, ("patch",), "what became of each add-on", STATUS),
+        _TUNNEL,
     ),
     "clusterinstall": (
         Right(CLUSTER, ("update",), "plan and operation", STATUS),

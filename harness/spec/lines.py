@@ -95,6 +95,12 @@ def read(file: Path) -> tuple[Document, list[Problem]]:
     return _document(file, roots[0], problems) if roots else (Document(file, None, {}), problems)
 
 
+def parse(name: Path, text: str) -> tuple[Document, list[Problem]]:
+    """Parse a text of YAML that is in no file; `name`: what problems call it."""
+    roots, problems = _composed(name, text, lambda text: [yaml.compose(text, Loader=LOADER)])
+    return _document(name, roots[0], problems) if roots else (Document(name, None, {}), problems)
+
+
 def read_all(file: Path) -> tuple[list[Document], list[Problem]]:
     """Parse a YAML file of several documents, as kubectl reads them; those without content are left out."""
     roots, problems = _roots(file, lambda text: list(yaml.compose_all(text, Loader=LOADER)))
@@ -114,16 +120,22 @@ def _roots(
 ) -> tuple[list[yaml.Node | None], list[Problem]]:
     """Return the root of each document of a file; none of a file that cannot be read, and why."""
     try:
-        text = read_text(file)
+        return _composed(file, read_text(file), compose)
+    except BadInput as error:
+        said = error.summary.removeprefix(f"{file} ").removeprefix(f"{file}: ")
+        absent = isinstance(error.__cause__, FileNotFoundError)
+        return [], [Problem(file, 1, "", "the file does not exist" if absent else f"{said}: {error.hint}")]
+
+
+def _composed(
+    file: Path, text: str, compose: Callable[[str], list[yaml.Node | None]]
+) -> tuple[list[yaml.Node | None], list[Problem]]:
+    try:
         deep = _too_deep(text)
         if deep:
             said = f"malformed YAML: nested too deeply; at most {DEEPEST} levels are allowed"
             return [], [Problem(file, deep, "", said)]
         return compose(text), []
-    except BadInput as error:
-        said = error.summary.removeprefix(f"{file} ").removeprefix(f"{file}: ")
-        absent = isinstance(error.__cause__, FileNotFoundError)
-        return [], [Problem(file, 1, "", "the file does not exist" if absent else f"{said}: {error.hint}")]
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         said = str(getattr(error, "problem", None) or error)

@@ -25,7 +25,7 @@ def check(content: Any, project: Path, topologies: Any = None) -> Iterator[Findi
         content: of product.yml.  project: what its paths are relative to.  topologies: the content of topologies.yml.
     """
     for at, groups in find(content, "product", "groups"):
-        yield from below(at, _groups(groups))
+        yield from below(at, wrong_groups(groups))
     for at, product in find(content, "product"):
         yield from below(at, _product(product, project, topologies))
 
@@ -76,7 +76,8 @@ def _marks_without_sources(product: Any) -> Iterator[Finding]:
                 yield (str(key),), f"{said}; add `sources`"
 
 
-def _groups(groups: Any) -> Iterator[Finding]:
+def wrong_groups(groups: Any) -> Iterator[Finding]:
+    """Find what is wrong with a product's names of the groups of topologies."""
     if not isinstance(groups, Mapping) or not groups:
         return
     for missing in (group for group in GROUPS if group not in groups):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from harness.kube.kinds.models import ObjectModel, StatusModel
+from harness.kube.kinds.models import ObjectModel, StatusModel, listed
+from harness.operator.api.addons import AddonStatus
 from harness.operator.api.applied import AppliedState, Digest, UnsettledState, Words
 from harness.operator.api.base import Line, ObjectName
 from harness.operator.api.snapshots import Moment, OperationSnapshot, TakenSnapshot
@@ -90,6 +91,9 @@ class DeclaredClusterStatus(StatusModel):
     applied: AppliedState | None = Field(default=None, description="What was last applied with success.")
     unsettled: UnsettledState | None = Field(default=None, description="What may be done half.")
     approval: PendingApproval | None = Field(default=None, description="The operation that waits for an approval.")
+    addons: tuple[AddonStatus, ...] = listed(
+        "What became of each add-on in the cluster.", key="name", default=(), max_length=40
+    )
     history: tuple[PastOperation, ...] = Field(
         default=(), max_length=HISTORY_LENGTH, description="The last 20 operations, the latest first."
     )

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
 from harness.kube.kinds.cel import Cel
 from harness.kube.kinds.models import ApiModel, ObjectModel, StatusModel, listed, mapped, part
+from harness.operator.api.addons import ClusterAddon
 from harness.operator.api.base import FreeForm, KubernetesVersion
-from harness.operator.api.components import ClusterAddon, Components, ContainerRuntime, KubernetesSettings
+from harness.operator.api.components import Components, ContainerRuntime, KubernetesSettings
 from harness.operator.api.conditions import Condition, conditions
 from harness.operator.api.etcd import EtcdSettings
 from harness.operator.api.etcd_rules import ETCD_RULES
 from harness.operator.api.health import HealthPolicy
 from harness.operator.api.load_balancer import ApiBalancer
 from harness.operator.api.network import ArtifactSource, ClusterNetwork
+from harness.operator.api.playbooks import ExecutorPlaybooks
 from harness.operator.api.sets import WantedSet
-
-ImageName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@\[\]-]*$", max_length=512)]
 
 NAME_LENGTH = 30  # CLUSTER-SEQUENCE-OPERATION-ATTEMPT names Jobs, whose names have at most 63 characters
 NAME_PATTERN = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
@@ -30,14 +30,6 @@ CLUSTER_NAME = Cel(
     ".metadata.name",
     holds=lambda cd: len(cd.metadata.name) <= NAME_LENGTH and re.fullmatch(NAME_PATTERN, cd.metadata.name) is not None,
 )
-
-
-class ExecutorPlaybooks(ApiModel):
-    """Which playbooks the executor runs."""
-
-    image: ImageName | None = Field(
-        default=None, description="Image with the playbooks; default: the one that the manager was given."
-    )
 
 
 class JobPolicy(ApiModel):
@@ -80,7 +72,7 @@ class ClusterDeploymentSpec(ApiModel):
     etcd: EtcdSettings = part(EtcdSettings, "Settings of etcd; where it runs follows from the roles of the sets.")
     kubernetes: KubernetesSettings = part(KubernetesSettings, "Settings of Kubernetes' own components.")
     addons: tuple[ClusterAddon, ...] = listed(
-        "Add-ons that the playbooks deploy.", key="name", default=(), max_length=20
+        "Add-ons, of the playbooks or with manifests.", key="name", default=(), max_length=20
     )
     source: ArtifactSource = Field(description="Where machines get binaries and images from.")
     machine_sets: tuple[WantedSet, ...] = listed(
@@ -106,7 +98,7 @@ class ClusterDeploymentStatus(StatusModel):
     machines: str | None = Field(default=None, description="Ready machines of wanted machines, such as 2/2.")
     endpoint: str | None = Field(default=None, description="URL of the cluster's API.")
     conditions: tuple[Condition, ...] = conditions(
-        "Accepted, Progressing, Degraded, MachinesReady, ControlPlaneReady, Ready."
+        "Accepted, Progressing, Degraded, MachinesReady, ControlPlaneReady, AddonsReady, Ready."
     )
 
 

@@ -1,4 +1,4 @@
-"""The parts of a declared cluster: versions, settings and add-ons."""
+"""The parts of a declared cluster: versions and settings."""
 
 from __future__ import annotations
 
@@ -76,10 +76,3 @@ class KubernetesSettings(ApiModel):
     scheduler: Flags = part(Flags, "kube-scheduler.")
     kubelet: KubeletSettings = part(KubeletSettings, "The kubelets.")
     kube_proxy: KubeProxySettings = part(KubeProxySettings, "kube-proxy.")
-
-
-class ClusterAddon(ApiModel):
-    """One add-on that the playbooks deploy."""
-
-    name: Literal["metrics-server", "local-path-provisioner"] = Field(description="Which add-on.")
-    version: ComponentVersion | None = version_of("the add-on")

@@ -25,7 +25,7 @@ def unnamed_images(cd: ClusterDeployment) -> Iterator[SpecMistake]:
         return
     wanted = ["cluster_coredns_image"]
     wanted += ["cluster_network_plugin_image"] if cd.spec.network.plugin == "flannel" else []
-    wanted += [variable for addon in cd.spec.addons for variable in ADDONS[addon.name]]
+    wanted += [variable for addon in cd.spec.addons for variable in ADDONS.get(addon.name, ())]
     for variable in wanted:
         if not cd.spec.variables.get(variable):
             message = f"{MAKERS} has no image of the name that {variable} has by default"

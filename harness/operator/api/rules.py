@@ -52,7 +52,8 @@ def mistakes(
         SpecMistake(path_of(*path, rule.field), rule.message, rule.remedy)
         for path, rule in cd.broken(creating=creating)
     ]
-    return [*found, *_version(cd, releases), *_outer(cd, outer), *_twice(cd), *_variables(cd), *unnamed_images(cd)]
+    twice = [*_twice(cd), *_addons_twice(cd)]
+    return [*found, *_version(cd, releases), *_outer(cd, outer), *twice, *_variables(cd), *unnamed_images(cd)]
 
 
 def _version(cd: ClusterDeployment, releases: Collection[str]) -> Iterator[SpecMistake]:
@@ -93,6 +94,14 @@ def _twice(cd: ClusterDeployment) -> Iterator[SpecMistake]:
             if owner.setdefault(name, one.name) != one.name:
                 message = f"Machine {name} is in the sets {owner[name]} and {one.name}"
                 yield SpecMistake(f"spec.machineSets[{number}].machines.names", message, "name it in one set only")
+
+
+def _addons_twice(cd: ClusterDeployment) -> Iterator[SpecMistake]:
+    names = [addon.name for addon in cd.spec.addons]
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            message = f'Duplicate value: {{"name":"{name}"}}'
+            yield SpecMistake(f"spec.addons[{number}]", message, "give every add-on a name of its own")
 
 
 def _variables(cd: ClusterDeployment) -> Iterator[SpecMistake]:

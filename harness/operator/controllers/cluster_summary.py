@@ -10,6 +10,7 @@ from harness.kube.objects import deleting, dig
 from harness.operator.api.cluster import CurrentOperation
 from harness.operator.api.conditions import (
     ACCEPTED,
+    ADDONS_READY,
     CONTROL_PLANE_READY,
     DEGRADED,
     MACHINES_READY,
@@ -21,6 +22,7 @@ from harness.operator.api.conditions import (
 from harness.operator.api.load_balancer import service_names
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.sets import CONTROL_PLANE, GROUPS
+from harness.operator.controllers.addon_summary import addons_ready
 from harness.operator.controllers.cluster_view import DeclaredView
 from harness.operator.decide.hosts import Host
 from harness.operator.decide.operations import Nothing
@@ -28,8 +30,12 @@ from harness.operator.decide.waits import Wait, WaitReason
 
 Said = tuple[bool | None, str, str]  # a condition's status, reason and message
 BY_ITSELF = frozenset({WaitReason.RETRY_LATER})  # a wait after which something is done
-NO_HELP = frozenset(  # a wait that only a person ends, because something went wrong
-    {WaitReason.FAILED, WaitReason.CANCELLED, WaitReason.RESTORE_NOT_NAMED, WaitReason.NOT_RECOVERABLE}
+# Waits that only a person ends, because something went wrong or cannot be.
+NO_HELP = frozenset(
+    {
+        *(WaitReason.FAILED, WaitReason.CANCELLED, WaitReason.RESTORE_NOT_NAMED, WaitReason.NOT_RECOVERABLE),
+        WaitReason.NO_SUCH_PHASE,
+    }
 )
 API_PORT = 6443
 
@@ -41,13 +47,15 @@ def status_of(view: DeclaredView, sets: Sequence[Json], moment: datetime) -> Jso
         sets: its MachineSets.  moment: when conditions that change have changed.
     """
     machines, planes, progressing = _machines(view, sets), _control_planes(view), _progressing(view)
+    addons = addons_ready(view)
     said = {
         ACCEPTED: (False, "InvalidSpec", "; ".join(view.mistakes)) if view.mistakes else (True, "Accepted", ""),
         PROGRESSING: progressing,
         DEGRADED: _degraded(view),
         MACHINES_READY: machines,
         CONTROL_PLANE_READY: planes,
-        READY: _ready_at_all(view, progressing, machines, planes),
+        ADDONS_READY: addons,
+        READY: _ready_at_all(view, progressing, (planes, machines, addons)),
     }
     generation, applied = view.deployment["metadata"].get("generation"), view.observed.applied
     wanted = [new(kind, *words, moment, generation) for kind, words in said.items()]
@@ -102,12 +110,12 @@ def _control_planes(view: DeclaredView) -> Said:
     return True, "AllReady", ""
 
 
-def _ready_at_all(view: DeclaredView, progressing: Said, machines: Said, planes: Said) -> Said:
+def _ready_at_all(view: DeclaredView, progressing: Said, parts: Sequence[Said]) -> Said:
     if not isinstance(view.verdict, Nothing) or view.observed.applied is None:
         return False, progressing[1], progressing[2]
     if deleting(view.deployment):
         return False, "Deleting", "it is being deleted"
-    return next((said for said in (planes, machines) if not said[0]), (True, "Ready", ""))
+    return next((said for said in parts if said[0] is False), (True, "Ready", ""))
 
 
 def _ready(machine: DeclaredMachine) -> bool:

@@ -26,6 +26,7 @@ from harness.operator.api.resources import (
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.claimed import claimed_by
 from harness.operator.controllers.execution_cancelled import is_cancelled
+from harness.operator.controllers.product_files import product_of
 from harness.operator.decide.accepted import judged
 from harness.operator.decide.desired import Desired, desired
 from harness.operator.decide.observed import Observed, observed
@@ -92,6 +93,7 @@ class ClusterLooks:
         self.jobs = context.informers.of(JOB, labels=CLUSTER_LABEL)
         self.pods = context.informers.of(POD, labels=CLUSTER_LABEL)
         self.backups = context.informers.of(ETCD_BACKUP)
+        self._cluster = context.cluster
         self._image = context.options.executor_image
 
     def view(self, key: Key) -> DeclaredView | None:
@@ -108,11 +110,15 @@ class ClusterLooks:
         backups = [EtcdBackup.model_validate(one) for one in self.backups.list(deployment["metadata"]["namespace"])]
         world = observed(state, machines, datetime.now(UTC), backups)
         wish, found = judged(deployment, state, machines, world, self._image)
-        mistakes = tuple(mistake.text for mistake in found)
+        product, unusable = product_of(self._cluster, wish)
+        mistakes = tuple(mistake.text for mistake in (*found, *unusable))
         if wish is None:
             verdict: Verdict = Wait(WaitReason.NOT_ACCEPTED, "; ".join(mistakes))
             return DeclaredView(deployment, None, mistakes, cluster, machines, None, world, verdict)
-        wanted = desired(wish, machines, load_releases(), world.applied, mistakes)
+        wanted = desired(wish, machines, load_releases(), world.applied, mistakes, product)
+        if product is not None and (lacking := product.lacking(wanted.variables)):
+            mistakes = (*mistakes, *(mistake.text for mistake in lacking))
+            wanted = replace(wanted, refused=mistakes)
         verdict = next_operation(wanted, world)
         return DeclaredView(deployment, wish, mistakes, cluster, machines, wanted, world, verdict)
 

@@ -18,6 +18,7 @@ from harness.operator.controllers.claimed import follow_claims
 from harness.operator.controllers.cluster_children import make_children
 from harness.operator.controllers.cluster_summary import status_of
 from harness.operator.controllers.cluster_view import ClusterLooks, DeclaredView, follow_backups, of_uid, owned_by
+from harness.operator.controllers.product_files import again_for
 from harness.operator.decide.operations import Nothing
 
 
@@ -44,7 +45,7 @@ class ClusterDeploymentController:
         if self._finalizer(view) or self._children(view):
             return 0.0
         self._status(view)
-        return None
+        return again_for(view.wish)
 
     def _orphan(self, key: Key) -> None:
         """Delete the Cluster of an object that went without its finalizer: somebody has taken it off by hand."""

@@ -26,6 +26,7 @@ from harness.operator.controllers.cluster_view import ClusterLooks, Workable, fo
 from harness.operator.controllers.execution_cancelled import cancelled
 from harness.operator.controllers.execution_inputs import begun, execution_of
 from harness.operator.controllers.machine_phase import held
+from harness.operator.controllers.product_files import again_for
 from harness.operator.decide.due import Due
 from harness.operator.decide.operations import due_of, plan
 from harness.operator.decide.waits import Wait
@@ -71,7 +72,8 @@ class ClusterInstall:
             return 0.0
         if steps != (dig(found.cluster, "status", "plan") or []):
             self._write(found.cluster, plan=steps)
-        return verdict.again_seconds if isinstance(verdict, Wait) else None
+        waits = verdict.again_seconds if isinstance(verdict, Wait) else None
+        return min((seconds for seconds in (waits, again_for(found.wish)) if seconds is not None), default=None)
 
     def _make(self, found: Workable, running: CurrentOperation) -> float | None:
         """Make the objects of an operation that are not there yet, or give the operation up: nobody wants it any more.

@@ -33,7 +33,8 @@ def execution_of(operation: CurrentOperation, due: Due, wanted: Desired, access:
         sequence=operation.sequence,
         attempt=operation.attempt,
         operation=operation.operation,
-        entry=next(duty.entry for duty in DUTIES if duty.operation == operation.operation),
+        entry=entry_of(operation.operation, wanted),
+        product=wanted.product,
         hosts=hosts,
         variables=due.variables,
         image=operation.image or "",
@@ -41,3 +42,9 @@ def execution_of(operation: CurrentOperation, due: Due, wanted: Desired, access:
         digest=operation.digest or "",
         snapshot=operation.snapshot,
     )
+
+
+def entry_of(operation: str, wanted: Desired) -> str:
+    """Return the playbook of an operation: the product's own, which it was found to have, or vmatrix's."""
+    theirs = wanted.product.playbook(operation) if wanted.product is not None else None
+    return theirs or next(duty.entry for duty in DUTIES if duty.operation == operation)

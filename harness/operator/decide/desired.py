@@ -13,6 +13,7 @@ from harness.operator.api.clusterdeployment import ClusterDeployment, ClusterDep
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.resources import RETRY_ANNOTATION
 from harness.operator.decide.hosts import Host, hosts_of
+from harness.operator.decide.product_file import KnownProduct
 from harness.operator.decide.releases import KnownReleases
 from harness.operator.decide.surplus import scale_in_order
 from harness.operator.decide.variables import PARTS, in_part, variables_of, versions_of
@@ -41,6 +42,7 @@ class Desired:
     scale_in: tuple[str, ...]
     releases: KnownReleases
     refused: tuple[str, ...] = ()
+    product: KnownProduct | None = None
 
     @property
     def spec(self) -> ClusterDeploymentSpec:
@@ -64,12 +66,14 @@ def desired(
     releases: KnownReleases,
     applied: AppliedState | None = None,
     refused: Sequence[str] = (),
+    product: KnownProduct | None = None,
 ) -> Desired:
     """Return what an object wants.
 
     Args:
         cd: with all defaults.  machines: all that there are; those that it has not claimed do not count.
         applied: what was deployed last, if anything.  refused: what is wrong with the object.
+        product: what the product file of the object's playbooks says, where it names one that can be used.
     """
     known = tuple(machines)
     hosts = hosts_of(cd, known)
@@ -77,13 +81,14 @@ def desired(
     variables = variables_of(cd, versions_of(cd, releases, applied), inventory)
     inputs = {  # with variables and machines all that decides how an operation ends, and what asks for it again
         "image": cd.spec.playbooks.image,
+        **({"product": product.digest} if product is not None else {}),
         "access": cd.spec.access,
         "deadline": cd.spec.jobs.deadline_seconds,
         "retry": cd.metadata.annotations.get(RETRY_ANNOTATION),
     }
     whole = digest_of({**inputs, "variables": variables, "hosts": plain_hosts(hosts)})
     order = tuple(scale_in_order(known))
-    return Desired(cd, hosts, variables, digests_of(variables), whole, inputs, order, releases, tuple(refused))
+    return Desired(cd, hosts, variables, digests_of(variables), whole, inputs, order, releases, tuple(refused), product)
 
 
 def digests_of(variables: Mapping[str, Any]) -> dict[str, str]:

@@ -113,8 +113,12 @@ def addons(found: Situation) -> Due | None:
     half = found.observed.unsettled
     if half is not None and "addons" in half.parts:
         why.append(f"add-ons may differ since {half.why}")
+    why += [f"{name}: {what}" for name, what in found.observed.missing.items()]
     variables = with_parts(found.applied.variables, found.desired.variables, None, "addons")
-    return step(found, ", ".join(why), found.who.members, StepChange(variables)) if why else None
+    if not why:
+        return None
+    more = {"missing": dict(found.observed.missing)} if found.observed.missing else {}
+    return replace(step(found, ", ".join(why), found.who.members, StepChange(variables)), more=more)
 
 
 def recover(found: Situation) -> Due | None:

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from harness.errors import BadInput
+from harness.kube.kinds.form import SpecMistake
 from harness.operator.api.cluster import CurrentOperation, PlannedStep
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.rules import mistakes
 from harness.operator.decide.assumed import claimed, invented
 from harness.operator.decide.backups import restore_mistake
 from harness.operator.decide.desired import Desired, desired
+from harness.operator.decide.explained_product import product_of
 from harness.operator.decide.live import LiveCluster, look
 from harness.operator.decide.observed import observed
 from harness.operator.decide.operations import Verdict, next_operation, plan
+from harness.operator.decide.product_file import KnownProduct
 from harness.operator.decide.refusals import edit_mistakes
 from harness.operator.decide.releases import load_releases
 from harness.operator.decide.waits import Wait
 from harness.operator.decide.written import documents_of, judged, names_of
 from harness.spec.shape import unknown
+
+Products = Callable[[ClusterDeployment], tuple[KnownProduct | None, Sequence[SpecMistake]]]
 
 
 @dataclass(frozen=True)
@@ -89,10 +96,12 @@ def explain(file: Path, namespace: str, against: Against | None, now: datetime) 
     there = {machine.metadata.name for machine in live.machines}
     live = replace(live, machines=(*live.machines, *(one for one in machines if one.metadata.name not in there)))
     chosen = (cd for cd in deployments if against is None or cd.metadata.name == against.name)
-    return [_outlook(cd, live, now) for cd in chosen]
+    kubeconfig = against.kubeconfig if against is not None else None
+    products = partial(product_of, file=file, kubeconfig=kubeconfig, compared=against is not None)
+    return [_outlook(cd, live, products, now) for cd in chosen]
 
 
-def _outlook(cd: ClusterDeployment, live: LiveCluster, now: datetime) -> ClusterOutlook:
+def _outlook(cd: ClusterDeployment, live: LiveCluster, products: Products, now: datetime) -> ClusterOutlook:
     """Return what would be done for a wish among machines, or among just those that it asks for if there are none."""
     if live.metadata is not None:  # the object that is there, as it would be once the file is applied
         annotations = {**live.metadata.annotations, **cd.metadata.annotations}
@@ -105,5 +114,7 @@ def _outlook(cd: ClusterDeployment, live: LiveCluster, now: datetime) -> Cluster
     restored = world.applied.restored if world.applied is not None else None
     if live.state is not None and (bad := restore_mistake(cd.spec.etcd.restore_from, world.backups, restored)):
         wrong.append(bad)
-    wanted = desired(cd, machines, known, world.applied, [mistake.text for mistake in wrong])
+    product, unusable = products(cd)
+    said = [mistake.text for mistake in (*wrong, *unusable)]
+    wanted = desired(cd, machines, known, world.applied, said, product)
     return ClusterOutlook(wanted, plan(wanted, world), next_operation(wanted, world), assumed=not live.machines)

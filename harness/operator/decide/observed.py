@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from harness.kube.objects import parse_time, stamp
+from harness.operator.api.addons import MISSING
 from harness.operator.api.applied import AppliedState, UnsettledState
 from harness.operator.api.cluster import (
     HISTORY_LENGTH,
@@ -37,6 +38,7 @@ class Observed:
     trouble: why it cannot be used now.
     lost: how the infrastructure knows that it is gone.  replace: why another one is to take its place.
     changed: what was changed on it since the last operation.
+    missing: by add-on of the playbooks, what of it is gone since the last operation.
     deleted: Machines that are being deleted.  silent: deployed ones that do not answer.
     expires: of the first certificate that an operation can renew.
     unsettled: what may be done half.  approval: what waits for an approval, and under which number.
@@ -51,6 +53,7 @@ class Observed:
     lost: Mapping[str, str] = field(default_factory=dict)
     replace: Mapping[str, str] = field(default_factory=dict)
     changed: Mapping[str, str] = field(default_factory=dict)
+    missing: Mapping[str, str] = field(default_factory=dict)
     deleted: frozenset[str] = frozenset()
     silent: frozenset[str] = frozenset()
     expires: datetime | None = None
@@ -94,6 +97,8 @@ def observed(
     if cluster is None:
         return seen
     of = cluster.status
+    # What was seen before the last operation began may be there again once that has ended.
+    since = (one for one in of.addons if of.operation is not None or one.sequence == of.sequence)
     return replace(
         seen,
         sequence=of.sequence,
@@ -103,6 +108,7 @@ def observed(
         unsettled=of.unsettled,
         approval=of.approval,
         backups=seen_backups(cluster, backups),
+        missing={one.name: one.message for one in since if one.reason == MISSING},
     )
 
 
@@ -160,6 +166,7 @@ def ended(observed: Observed, outcome: str = SUCCEEDED, blame: str | None = None
     after = replace(
         observed,
         running=None,
+        missing={},
         history=(past, *observed.history)[:HISTORY_LENGTH],
         unsettled=unsettled_after(observed.unsettled, observed.applied, current, outcome),
         backups=tuple(replace(one, state="verified") if one.uid == taken else one for one in observed.backups),

@@ -12,6 +12,7 @@ from harness.operator.decide.backup_first import BACKUP
 from harness.operator.decide.desired import Desired
 from harness.operator.decide.due import Due, DueOf, Situation
 from harness.operator.decide.observed import RESET, Observed, begun, ended
+from harness.operator.decide.phases import no_phase
 from harness.operator.decide.retries import done, held_back, last_failure
 from harness.operator.decide.situation_waits import joining_missing, machines_missing, restorable, unsettled
 from harness.operator.decide.waits import Hold, Wait, not_accepted, paused, running
@@ -122,6 +123,7 @@ def _verdict(duty: Duty, due: Due, situation: Situation) -> CurrentOperation | W
     if due.wait is not None:
         return due.wait
     held = next((wait for hold in duty.holds if (wait := hold(situation)) is not None), None)
+    held = no_phase(duty.operation, desired) or held
     operation = _operation(duty, due, desired, observed)
     held = held or held_back(operation, desired, observed)
     if held is None and duty.disruptive and duty.operation != RESET:

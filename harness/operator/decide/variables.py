@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from harness.operator.api.addons import BUILT_IN
 from harness.operator.api.applied import AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.load_balancer import service_names
@@ -62,11 +63,10 @@ SETTINGS = (
 )
 # Versions, which the release table has where the spec does not.
 COMPONENTS = ("etcd", "coredns", "pause", "runc", "cni-plugins", "flannel")
-ADDONS = ("metrics-server", "local-path-provisioner")
 VERSIONS = (
     SpecField("runtime.version", variable("containerd"), "version"),
     *(SpecField(f"components.{name}", variable(name), "version") for name in COMPONENTS),
-    *(SpecField(f"addons[{name}].version", variable(name), "addons") for name in ADDONS),
+    *(SpecField(f"addons[{name}].version", variable(name), "addons") for name in BUILT_IN),
 )
 _KNOWN = {field.variable: field for field in (*SETTINGS, *VERSIONS, SpecField("machineSets", HOSTS, "machines"))}
 
@@ -120,7 +120,7 @@ def versions_of(cd: ClusterDeployment, releases: KnownReleases, applied: Applied
         known |= {n: str(applied.variables[variable(n)]) for n in known if variable(n) in applied.variables}
     named: dict[str, str] = cd.spec.components.model_dump(by_alias=True, exclude_none=True)
     named |= {runtime.name: runtime.version} if runtime.version is not None else {}
-    addons = {addon.name: addon.version or known.get(addon.name) for addon in cd.spec.addons}
+    addons = {addon.name: addon.version or known.get(addon.name) for addon in cd.spec.addons if addon.manifests is None}
     parts = ("etcd", "coredns", "pause", runtime.name, "runc", "cni-plugins", cd.spec.network.plugin)
     made = {name: {**known, **named}.get(name) for name in parts} | addons
     return {name: version for name, version in made.items() if version is not None}

@@ -26,6 +26,7 @@ class WaitReason(StrEnum):
     MAJORITY_AT_RISK = "MajorityAtRisk"
     RESTORE_NOT_NAMED = "RestoreNotNamed"
     NOT_RECOVERABLE = "NotRecoverable"
+    NO_SUCH_PHASE = "NoSuchPhase"
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
-"""The folder that an executor is started from: three files and the machines' keys, in a pod or on a desk.
+"""The folder that an executor is started from: three files or four, and the machines' keys, in a pod or on a desk.
 
 hosts.yml         the inventory; paths of keys are relative to the folder
 extra-vars.yml    variables of the playbooks
+product.yml       the product file of playbooks that are not vmatrix's own, if there is one
 operation.json    what is done, to which cluster, how long it may take, and which machines are not reached directly
 keys/SECRET/KEY   private SSH keys
 """
@@ -20,9 +21,12 @@ from harness.errors import BadInput
 from harness.kube.failures import Json
 from harness.machines.inventory import GROUPS
 from harness.operator.api.snapshots import OperationSnapshot
+from harness.operator.decide.product_file import KEY, KnownProduct, read_product
 from harness.operator.execute.inputs import Execution, key_file
+from harness.reading import read_text
 
 HOSTS, VARIABLES, OPERATION = "hosts.yml", "extra-vars.yml", "operation.json"
+PRODUCT = KEY
 KEY_FILE = "ansible_ssh_private_key_file"
 WORDS = ("cluster", "namespace", "job", "sequence", "operation", "entry")  # of operation.json
 PAGE = "docs/operator/troubleshooting.md"
@@ -45,6 +49,7 @@ class OperationFolder:
     inventory: dict[str, Any]
     variables: dict[str, Any]
     snapshot: OperationSnapshot | None = None
+    product: KnownProduct | None = None
 
     @property
     def hosts(self) -> dict[str, dict[str, Any]]:
@@ -65,7 +70,7 @@ class OperationFolder:
             raise BadInput(f"{path / HOSTS}: all.hosts has no machine", hint=HINT)
         inventory["all"]["hosts"] = {name: dict(said or {}) for name, said in hosts.items()}
         try:
-            words = {key: str(told[key]) for key in WORDS}
+            words: dict[str, Any] = {key: str(told[key]) for key in WORDS}
             seconds, through = float(told["deadlineSeconds"]), dict(told.get("through") or {})
             snapshot = OperationSnapshot.model_validate(told["snapshot"]) if "snapshot" in told else None
         except KeyError as missing:
@@ -75,7 +80,17 @@ class OperationFolder:
         if strange := sorted(set(through) - set(hosts)):
             raise BadInput(f"{path / OPERATION}: through names {', '.join(strange)}, not in {HOSTS}", hint=HINT)
         about: dict[str, Any] = {**words, "deadline_seconds": seconds, "through": through, "snapshot": snapshot}
+        about["product"] = _product(path / PRODUCT)
         return OperationFolder(path, **about, inventory=inventory, variables=variables)
+
+
+def _product(file: Path) -> KnownProduct | None:
+    if not file.is_file():
+        return None
+    product, mistakes = read_product(read_text(file), file.name)
+    if product is None:
+        raise BadInput("; ".join(mistake.text for mistake in mistakes), hint=HINT)
+    return product
 
 
 def _mapping(file: Path) -> dict[str, Any]:
@@ -90,13 +105,17 @@ def _mapping(file: Path) -> dict[str, Any]:
 
 def files_of(execution: Execution) -> dict[str, str]:
     """Return the files of an operation's folder but for its keys."""
-    groups: dict[str, dict[str, Json]] = {group: {"hosts": {}} for group in GROUPS}
+    product = execution.product
+    names: dict[str, tuple[str, ...]] = {
+        group: product.groups(group) if product is not None else (group,) for group in GROUPS
+    }
+    groups: dict[str, dict[str, Json]] = {name: {"hosts": {}} for found in names.values() for name in found}
     hosts: dict[str, Json] = {}
     for host in execution.hosts:
         where = {"ansible_host": host.address, "ansible_port": host.port, "ansible_user": host.user}
         hosts[host.name] = {**where, KEY_FILE: key_file(host.key)}
-        for group in host.groups:
-            groups.setdefault(group, {"hosts": {}})["hosts"][host.name] = {}
+        for name in (name for group in host.groups for name in names.get(group, (group,))):
+            groups.setdefault(name, {"hosts": {}})["hosts"][host.name] = {}
     operation = {
         **{word: getattr(execution, word) for word in WORDS},
         "attempt": execution.attempt,
@@ -110,4 +129,5 @@ def files_of(execution: Execution) -> dict[str, str]:
         HOSTS: yaml.safe_dump({"all": {"hosts": hosts, "children": groups}}, sort_keys=False, width=200),
         VARIABLES: yaml.safe_dump(dict(execution.variables), sort_keys=True, width=200),
         OPERATION: json.dumps(operation, indent=2) + "\n",
+        **({PRODUCT: product.text} if product is not None else {}),
     }

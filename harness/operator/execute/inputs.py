@@ -10,6 +10,7 @@ from harness.operator.api.machine import KeyRef
 from harness.operator.api.resources import CLUSTER_LABEL, GROUP, OPERATION_LABEL
 from harness.operator.api.snapshots import OperationSnapshot
 from harness.operator.decide.hosts import Host
+from harness.operator.decide.product_file import KnownProduct
 
 BACKUP = "backup"  # the operation that takes a snapshot of etcd
 RECOVER = "recover"  # the operation that may restore one
@@ -27,6 +28,7 @@ class Execution:
     variables: of the playbooks, without the paths of files that they keep.
     deadline_seconds: for all of it, from the Job's start on.
     snapshot: of etcd, which it takes or restores; its claim is mounted.
+    product: whose playbook it is; None: vmatrix's own.
     """
 
     cluster: str
@@ -41,6 +43,7 @@ class Execution:
     attempt: int = 1
     variables: Mapping[str, Any] = field(default_factory=dict)
     snapshot: OperationSnapshot | None = None
+    product: KnownProduct | None = None
 
     @property
     def job(self) -> str:

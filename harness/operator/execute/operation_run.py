@@ -15,6 +15,7 @@ from harness.operator.execute import ending
 from harness.operator.execute.folder import OperationFolder
 from harness.operator.execute.inputs import BACKUP, RESET
 from harness.operator.execute.own_objects import OwnObjects
+from harness.operator.execute.product import call_of, playbook_of, variables_of
 from harness.operator.execute.progress import PlayProgress
 from harness.operator.execute.secrets import scrubber_of
 from harness.operator.execute.snapshots import SnapshotStore
@@ -30,15 +31,22 @@ class OperationRun:
     """A run, from its files to its end; `finish` is called once, however `run` ended."""
 
     def __init__(
-        self, folder: OperationFolder, playbooks: Path, work: Path, own: OwnObjects, store: SnapshotStore | None = None
+        self,
+        folder: OperationFolder,
+        playbooks: Path | None,
+        work: Path,
+        own: OwnObjects,
+        store: SnapshotStore | None = None,
     ) -> None:
         self._folder, self._own = folder, own
-        self._playbook = playbooks / folder.entry
+        self._playbook = playbook_of(folder.product, folder.entry, playbooks)
+        self._call = call_of(folder.product, folder.operation, playbooks)
+        self._variables = variables_of(folder.product, folder.operation, folder.variables)
         self._store = store
         self._taken: dict[str, str | int] = {}
         self._place = Workplace(work, store.path if store is not None else None)
         self._progress = PlayProgress(own.annotate)
-        self._scrub = scrubber_of(folder.variables, {})
+        self._scrub = scrubber_of(self._variables, {})
         self._restored = False
 
     def run(self, kubeconfig: Path | None) -> None:
@@ -52,8 +60,10 @@ class OperationRun:
             ProductError, InfraError: the playbook failed, or the API of the infra cluster did.
         """
         folder, place = self._folder, self._place
-        if Path(folder.entry).name != folder.entry or not self._playbook.is_file():
-            raise BadInput(f"there is no playbook {folder.entry} in {self._playbook.parent}")
+        plain = folder.product is not None or Path(folder.entry).name == folder.entry
+        if not plain or not self._playbook.is_file():
+            hint = "spec.playbooks.image has to have what the product file names" if folder.product is not None else ""
+            raise BadInput(f"there is no playbook {folder.entry} in {self._playbook.parent}", hint=hint)
         given = place.prepare(folder, kubeconfig)
         self._restore()
         if self._store is not None:
@@ -67,6 +77,7 @@ class OperationRun:
             timeout=max(seconds - END_SECONDS, seconds * LEAST_SHARE),
             log=place.log,
             listener=Listener(self._begin_play, self._begin_task, lambda line: _show(self._scrub(line))),
+            call=self._call,
             grace=GRACE_SECONDS,
         )
         if self._store is not None and folder.operation == BACKUP:
@@ -106,7 +117,7 @@ class OperationRun:
         self._place.log.unlink(missing_ok=True)
         self._own.restore(self._place.state)
         self._restored = True
-        self._scrub = scrubber_of(self._folder.variables, self._place.kept())
+        self._scrub = scrubber_of(self._variables, self._place.kept())
 
     def _begin_play(self, name: str) -> None:
         """Say it; keep what the play before has left, if that can be done: the end is another chance."""
@@ -125,7 +136,7 @@ class OperationRun:
             for name in self._place.kept():
                 (self._place.state / name).unlink()
         kept = self._place.kept()
-        self._scrub = scrubber_of(self._folder.variables, kept)
+        self._scrub = scrubber_of(self._variables, kept)
         self._own.save(kept)
 
 

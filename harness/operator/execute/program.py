@@ -31,7 +31,7 @@ class _ToldToEnd(BaseException):
 def execute(
     folder: Path,
     work: Path,
-    playbooks: Path,
+    playbooks: Path | None,
     *,
     report: Path | None = None,
     kubeconfig: Path | None = None,
@@ -44,7 +44,8 @@ def execute(
     them without handlers.
 
     Args:
-        folder: of the inputs.  work: for files of its own.  playbooks: where the entry is.
+        folder: of the inputs.  work: for files of its own.  playbooks: where the entry is; None: those of vmatrix,
+            or for a product file where this program runs.
         report: the file that gets the termination message.
         snapshots: the folder with snapshots of etcd; None: `snapshots` in that of the inputs.
         kubeconfig: of the infra cluster; None: there is no API, or this is a pod of that cluster (`in_cluster`).

@@ -15,6 +15,7 @@ from harness.machines.access import control_directory, ssh_options
 from harness.machines.runner.given import PlaybookInputs
 from harness.operator.execute.folder import KEY_FILE, OperationFolder
 from harness.operator.execute.inputs import KUBECONFIG
+from harness.operator.execute.product import variables_of
 
 SSH_PORT = 22  # where an inventory names none
 
@@ -50,9 +51,10 @@ class Workplace:
             "cluster_kubeconfig_path": str(self.state / KUBECONFIG),
             "cluster_etcd_snapshot_path": str(self._snapshot),
         }
+        given = variables_of(folder.product, folder.operation, {**folder.variables, **kept})
         hosts, variables = self.path / "hosts.yml", self.path / "extra-vars.yml"
         write_atomically(hosts, yaml.safe_dump(folder.inventory, sort_keys=False, width=200))
-        write_atomically(variables, yaml.safe_dump({**folder.variables, **kept}, width=200), mode=0o600)
+        write_atomically(variables, yaml.safe_dump(given, width=200), mode=0o600)
         return PlaybookInputs(
             hosts=hosts,
             variables=variables,

@@ -25,7 +25,8 @@ from tests.unit.operator.api.objects import RELEASES, defaulted, deployment, fil
 Json = dict[str, Any]
 Kubectl = Callable[..., str]
 UNKNOWN_FIELD = {"unknown field"}  # a strict request is refused as a whole, before any rule
-WITHOUT_REMEDY = {"set names", "no source of artifacts"}  # the API server's own words, which say what is wrong
+# The API server's own words, which say what is wrong.
+WITHOUT_REMEDY = {"set names", "no source of artifacts", "an add-on twice", "no product file"}
 CP = wanted_set("cp", "control-plane")
 ETCD = wanted_set("etcd", "etcd", replicas=3)
 
@@ -101,11 +102,15 @@ SOUND: dict[str, Json] = {
         runtime={"version": "2.4.2", "config": {"a": {"b": [1, None, "c"]}}},
         etcd={"extraArgs": {"quota-backend-bytes": "8589934592"}},
         kubernetes={"kubelet": {"config": {"maxPods": 50}}, "kubeProxy": {"mode": "iptables"}},
-        addons=[{"name": "metrics-server", "version": "0.9.0"}],
+        addons=[
+            {"name": "metrics-server", "version": "0.9.0"},
+            {"name": "shop", "manifests": {"configMap": "shop"}},
+            {"name": "web", "manifests": {"url": "https://example.org/web.yml", "sha256": "0" * 64}},
+        ],
         source={"type": "Upstream", "registry": "registry.example/k8s"},
         access="PortForward",
         variables={"cluster_timeout_scale": 2, "nested": {"x": []}},
-        playbooks={"image": "10.0.0.1:5000/vmatrix@sha256:" + "0" * 64},
+        playbooks={"image": "10.0.0.1:5000/vmatrix@sha256:" + "0" * 64, "product": {"configMap": "product"}},
         jobs={"keepFailed": 0},
         deletion={"machines": "Leave"},
     ),

@@ -42,7 +42,8 @@ def test_what_a_controller_watches_it_may_list_and_watch(part: object) -> None:
     [
         (CLUSTER_DEPLOYMENT, {"clusterdeployment"}),
         (MACHINE_SET, {"machineset"}),
-        (CLUSTER, {"clusterinstall", "executions"}),  # who begins an operation, and who ends it
+        # Who begins an operation, who ends it, and who tells of what is in the guest.
+        (CLUSTER, {"clusterinstall", "executions", "addons"}),
     ],
 )
 def test_a_status_has_its_writers_and_no_other(kind: object, writers: set[str]) -> None:
@@ -80,6 +81,9 @@ def test_nobody_but_who_opens_machines_reads_secrets() -> None:
         for right in rights.rights_of(part)
         if right.resource == SECRET and {"get", "list", "watch"} & set(right.verbs)
     }
-    assert readers == {"machine", "nodehealth", "inspection", "infrastructure", "clusterinstall", "executions"}
+    assert readers == {
+        *("machine", "nodehealth", "inspection", "infrastructure", "addons"),
+        *("clusterinstall", "executions"),
+    }
     listers = [right for part in PARTS for right in rights.rights_of(part) if right.resource == SECRET]
     assert not [right for right in listers if {"list", "watch"} & set(right.verbs)]

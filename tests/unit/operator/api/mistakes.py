@@ -116,6 +116,56 @@ BAD: dict[str, tuple[Json, str, str]] = {
         "spec.source",
         "Required value: set it",
     ),
+    "an unknown add-on": (
+        deployment(addons=[{"name": "dashboard"}]),
+        "spec.addons[0].name",
+        "use metrics-server or local-path-provisioner, or say with manifests what it consists of",
+    ),
+    "an add-on of the playbooks with manifests": (
+        deployment(addons=[{"name": "metrics-server", "manifests": {"configMap": "a"}}]),
+        "spec.addons[0].name",
+        "the playbooks have an add-on of this name",
+    ),
+    "an add-on twice": (
+        deployment(addons=[{"name": "a", "manifests": {"configMap": name}} for name in ("x", "y")]),
+        "spec.addons[1]",
+        'Duplicate value: {"name":"a"}',
+    ),
+    "a version of manifests": (
+        deployment(addons=[{"name": "a", "version": "1.0", "manifests": {"configMap": "a"}}]),
+        "spec.addons[0].version",
+        "remove version",
+    ),
+    "manifests by URL without a checksum": (
+        deployment(addons=[{"name": "a", "manifests": {"url": "https://example.org/a.yml"}}]),
+        "spec.addons[0].manifests.sha256",
+        "set sha256 to the checksum of the file",
+    ),
+    "a checksum of a ConfigMap": (
+        deployment(addons=[{"name": "a", "manifests": {"configMap": "a", "sha256": "0" * 64}}]),
+        "spec.addons[0].manifests.sha256",
+        "remove sha256, or set url",
+    ),
+    "manifests from two places": (
+        deployment(addons=[{"name": "a", "manifests": {"configMap": "a", "url": "http://x/a", "sha256": "0" * 64}}]),
+        "spec.addons[0].manifests",
+        "set either configMap, or url with sha256",
+    ),
+    "manifests from nowhere": (
+        deployment(addons=[{"name": "a", "manifests": {}}]),
+        "spec.addons[0].manifests",
+        "set either configMap, or url with sha256",
+    ),
+    "no checksum": (
+        deployment(addons=[{"name": "a", "manifests": {"url": "http://x/a", "sha256": "abc"}}]),
+        "spec.addons[0].manifests.sha256",
+        "should match",
+    ),
+    "no product file": (
+        deployment(playbooks={"product": {}}),
+        "spec.playbooks.product.configMap",
+        "Required value: set it",
+    ),
     "flags with dashes": (
         deployment(etcd={"extraArgs": {"--quota": "1"}}),
         "spec.etcd.extraArgs",

@@ -16,6 +16,7 @@ from harness.errors import BadInput
 from harness.operator.decide.explain import Against, ClusterOutlook, explain
 from harness.operator.decide.observed import Observed
 from tests.unit.operator.api import objects
+from tests.unit.operator.decide.products import GOOD
 from tests.unit.operator.decide.wishes import CP, MACHINES, NOW, UID, WORKERS, deployed, past, wish
 
 Json = dict[str, Any]
@@ -200,3 +201,21 @@ def test_without_a_kubeconfig_there_is_nothing_to_compare_with(tmp_path: Path, m
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     with pytest.raises(BadInput, match="there is no kubeconfig"):
         explain(written(tmp_path, objects.deployment(CP)), "default", Against("guest"), NOW)
+
+
+def test_the_product_file_comes_from_the_same_file_or_from_the_cluster(tmp_path: Path, served: Served) -> None:
+    file, found = tmp_path / "guest.yml", {"apiVersion": "v1", "kind": "ConfigMap", "data": {"product.yml": GOOD}}
+    config_map = {**found, "metadata": {"name": "theirs"}}
+    cd = objects.deployment(playbooks={"product": {"configMap": "theirs"}})
+    file.write_text(yaml.safe_dump(cd))
+    (alone,) = explain(file, "default", None, NOW)
+    said = "spec.playbooks.product.configMap: ConfigMap theirs is not in"
+    assert alone.json()["now"]["message"].startswith(said)
+    empty = {f"{BASE}/machines": {"kind": "MachineList", "metadata": {}, "items": []}}
+    kubeconfig = served({**empty, "/api/v1/namespaces/default/configmaps/theirs": config_map})
+    (compared,) = explain(file, "default", Against("guest", kubeconfig), NOW)
+    assert compared.json()["now"] == {"operation": "deploy", "attempt": 1}
+    file.write_text(yaml.safe_dump_all([cd, config_map]))
+    (together,) = explain(file, "default", None, NOW)
+    assert together.json()["now"] == {"operation": "deploy", "attempt": 1}
+    assert together.desired.product is not None

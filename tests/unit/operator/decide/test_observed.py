@@ -89,6 +89,20 @@ def test_the_first_certificate_of_all_machines_counts() -> None:
     assert observed(ENDED, machines[2:], NOW).expires is None
 
 
+def test_what_is_gone_of_an_add_on_counts_until_the_next_operation_has_ended() -> None:
+    gone = {"name": "metrics-server", "ready": False, "reason": "Missing", "message": "gone: x", "sequence": 3}
+    late = {"name": "local-path-provisioner", "ready": False, "reason": "NotReady", "message": "y"}
+
+    def seen(sequence: int, *, running: bool = False) -> Observed:
+        status: dict[str, Any] = {"sequence": sequence, "addons": [gone, late]}
+        status |= {"operation": {"sequence": sequence, "operation": "addons"}} if running else {}
+        return observed(DeclaredCluster.model_validate({"metadata": {"name": "guest"}, "status": status}), (), NOW)
+
+    assert seen(3).missing == {"metrics-server": "gone: x"}
+    assert seen(4, running=True).missing == {"metrics-server": "gone: x"}
+    assert seen(4).missing == ended(seen(4, running=True)).missing == {}
+
+
 def test_what_is_decided_survives_the_status_of_the_cluster() -> None:
     running = begun(Observed(NOW), operation(next_operation(wish(), Observed(NOW))))
     for world in (running, ended(running), ended(running, "failed", "infra"), deployed(wish())):

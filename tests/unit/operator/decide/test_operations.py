@@ -9,7 +9,8 @@ import pytest
 
 from harness.operator.api.cluster import CurrentOperation
 from harness.operator.decide.observed import Observed, begun, ended
-from harness.operator.decide.operations import DUTIES, Duty, Nothing, next_operation, plan
+from harness.operator.decide.operations import DUTIES, Duty, Nothing, due_of, next_operation, plan
+from harness.operator.decide.waits import Wait, WaitReason
 from tests.unit.operator.api import objects
 from tests.unit.operator.decide.wishes import CP, MACHINES, NOW, WORKERS, claimed, deployed, operation, past, wait, wish
 
@@ -256,3 +257,24 @@ def test_an_operator_with_a_newer_table_upgrades_nothing_by_itself() -> None:
 def test_sets_and_machines_of_the_examples_fit_together() -> None:
     assert [one["replicas"] for one in (CP, WORKERS)] == [1, 2]
     assert wish().hosts[0].groups == ("control_plane", "etcd", "node")
+
+
+def test_what_is_gone_of_an_add_on_is_put_back_once() -> None:
+    one = wish(addons=[{"name": "metrics-server"}])
+    world = replace(deployed(one), missing={"metrics-server": "gone: Deployment kube-system/metrics-server"})
+    begins = operation(next_operation(one, world))
+    assert (begins.operation, begins.why) == ("addons", "metrics-server: gone: Deployment kube-system/metrics-server")
+    assert begins.applies == world.applied
+    again = due_of(begins, one, begun(world, begins))
+    assert again is not None
+    assert next_operation(one, ended(begun(world, begins))) == Nothing()
+
+
+def test_what_cannot_be_put_back_is_not_tried_for_ever() -> None:
+    one = wish(addons=[{"name": "metrics-server"}])
+    missing = {"metrics-server": "gone: x"}
+    world = replace(deployed(one), missing=missing)
+    failed = ended(begun(world, operation(next_operation(one, world))), "failed", "product")
+    held = next_operation(one, replace(failed, missing=missing, unsettled=None))
+    assert isinstance(held, Wait)
+    assert held.reason == WaitReason.FAILED

@@ -101,7 +101,8 @@ def worlds(draw: st.DrawFn, one: Desired) -> Observed:
     ready = replace(but(draw(st.sampled_from(wanted)), deleted=None, paused=False), refused=())
     applied = begun_of(ready) if draw(st.booleans()) else None
     trouble = draw(st.dictionaries(st.sampled_from(["m-1", "m-2"]), st.just("no answer"), max_size=1))
-    world = Observed(NOW, len(history), None, applied, history, trouble)
+    gone = draw(st.sampled_from([{}, {}, {"metrics-server": "gone: x"}]))
+    world = Observed(NOW, len(history), None, applied, history, trouble, missing=gone)
     if draw(st.booleans()):
         world = replace(world, lost=draw(said), replace=draw(said), changed=draw(said), silent=frozenset(draw(said)))
         world = replace(world, deleted=frozenset(draw(said)), backups=draw(backups), unsettled=draw(half(ready)))

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
+from harness.operator.api.addons import BUILT_IN
 from harness.operator.api.applied import AppliedState
 from harness.operator.api.clusterdeployment import ClusterDeploymentSpec
-from harness.operator.api.components import ClusterAddon, Components
+from harness.operator.api.components import Components
 from harness.operator.api.rules import OPERATORS_OWN
 from harness.operator.decide.variables import (
-    ADDONS,
     COMPONENTS,
     HOSTS,
     OF_THE_EXECUTOR,
@@ -52,8 +52,13 @@ def test_every_field_of_the_spec_is_a_variable_or_known_not_to_be() -> None:
 
 def test_every_component_and_add_on_of_the_spec_has_a_version() -> None:
     assert set(COMPONENTS) == {field.alias or name for name, field in Components.model_fields.items()}
-    (known,) = re.findall(r"Literal\[(.*?)\]", str(ClusterAddon.model_fields["name"].annotation))
-    assert set(ADDONS) == {name.strip("' ") for name in known.split(",")}
+    own = {field.path for field in VERSIONS if field.path.startswith("addons[")}
+    assert own == {f"addons[{name}].version" for name in BUILT_IN}
+
+
+def test_an_add_on_with_manifests_is_nothing_to_the_playbooks() -> None:
+    one = wish(addons=[{"name": "shop", "manifests": {"configMap": "shop"}}])
+    assert one.digests == wish().digests
 
 
 def test_every_variable_is_one_that_the_playbooks_know() -> None:

@@ -13,6 +13,7 @@ from harness.operator.decide.desired import Desired, desired
 from harness.operator.decide.due import whole
 from harness.operator.decide.observed import Observed
 from harness.operator.decide.operations import Verdict, next_operation
+from harness.operator.decide.product_file import KnownProduct
 from harness.operator.decide.releases import load_releases
 from harness.operator.decide.waits import Wait
 from tests.unit.operator.api import objects
@@ -42,6 +43,7 @@ def wish(
     deleted: bool = False,
     applied: AppliedState | None = None,
     refused: tuple[str, ...] = (),
+    product: KnownProduct | None = None,
     **spec: Any,
 ) -> Desired:
     """Return the wish for a cluster of one control plane and two workers, or of these sets."""
@@ -51,7 +53,7 @@ def wish(
         obj["metadata"]["annotations"] = {"cluster.vmatrix.dev/retry": retry}
     if deleted:
         obj["metadata"]["deletionTimestamp"] = stamp(NOW)
-    return desired(defaulted(obj), machines, load_releases(), applied, refused)
+    return desired(defaulted(obj), machines, load_releases(), applied, refused, product)
 
 
 def deployed(one: Desired, **more: Any) -> Observed:
