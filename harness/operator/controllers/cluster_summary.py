@@ -7,6 +7,7 @@ from datetime import datetime
 
 from harness.kube.client import Json
 from harness.kube.objects import deleting, dig
+from harness.operator.api.applied import AppliedHost
 from harness.operator.api.cluster import CurrentOperation
 from harness.operator.api.conditions import (
     ACCEPTED,
@@ -24,7 +25,6 @@ from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.sets import CONTROL_PLANE, GROUPS
 from harness.operator.controllers.addon_summary import addons_ready
 from harness.operator.controllers.cluster_view import DeclaredView
-from harness.operator.decide.hosts import Host
 from harness.operator.decide.operations import Nothing
 from harness.operator.decide.waits import Wait, WaitReason
 
@@ -126,8 +126,9 @@ def _wanted(view: DeclaredView) -> int:
     return sum(one.replicas for one in view.wish.spec.machine_sets) if view.wish is not None else 0
 
 
-def _planes(view: DeclaredView) -> list[Host]:
-    hosts = view.desired.hosts if view.desired is not None else ()
+def _planes(view: DeclaredView) -> list[AppliedHost]:
+    """Return the control planes that are deployed; not those that are still to join."""
+    hosts = view.observed.applied.hosts if view.observed.applied is not None else ()
     return [host for host in hosts if GROUPS[CONTROL_PLANE] in host.groups]
 
 

@@ -53,11 +53,12 @@ def batch(desired: Desired, observed: Observed, who: Membership) -> tuple[Host, 
     if restore not in (None, restored) and without_quorum(who, leaving):
         return ()  # to be recovered, once it is known that they are lost
     chosen: list[Host] = []
-    for host in leaving:
+    order = [*(host.machine for host in who.half), *desired.scale_in]
+    for host in sorted(leaving, key=lambda host: order.index(host.machine) if host.machine in order else -1):
         after = _but(there, [*chosen, host])
         if all(_may_leave(desired, who, host, role, after) for role in GUARDED):
             chosen.append(host)
-    return tuple(chosen)
+    return tuple(host for host in leaving if host in chosen)
 
 
 def _may_leave(desired: Desired, who: Membership, host: Host, role: MachineRole, after: Sequence[Host]) -> bool:
