@@ -138,7 +138,7 @@ class DeclaredMachineStatus(StatusModel):
         default=None, description="The machine as a VirtualMachineInstance."
     )
     conditions: tuple[Condition, ...] = conditions(
-        "InfrastructureReady, Reachable, Empty, InUse, NodeReady, Answering, SettingsAsApplied, Healthy, others."
+        "InfrastructureReady, Reachable, Empty, InUse, NodeReady, Answering, SettingsAsApplied, Healthy."
     )
 
 

@@ -76,7 +76,8 @@ class MachineMaking:
     def _image(self, found: Json, model: DeclaredMachine, made: KubevirtMachine) -> Halt | None:
         """Have the image that the disk is cloned from; return how far it is, None when it is there."""
         image, namespace = image_of(made, model.spec.user), model.metadata.namespace
-        volume = self._cluster.ensure(DATA_VOLUME, image_object(found, made, image))
+        there = self._cluster.get(DATA_VOLUME, image.name, namespace)
+        volume = there or self._cluster.ensure(DATA_VOLUME, image_object(found, made, image))
         owners, own = volume["metadata"].get("ownerReferences") or [], image_owner(found)
         if all(one["uid"] != own["uid"] for one in owners):
             meta = {"ownerReferences": [*owners, own], "resourceVersion": volume["metadata"]["resourceVersion"]}

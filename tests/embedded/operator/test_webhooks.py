@@ -22,7 +22,7 @@ from tests.embedded.operator.conftest import StartManager
 from tests.embedded.operator.declared import Declared
 from tests.embedded.operator.hooks import Served, serving
 from tests.embedded.operator.people import permit, person
-from tests.embedded.operator.world import MINE, OPTIONS, World
+from tests.embedded.operator.world import OPTIONS, World
 from tests.unit.operator.api.mistakes import BAD, JUDGED
 from tests.unit.operator.api.objects import deployment, wanted_set
 
@@ -30,7 +30,6 @@ IN_USE = (
     "metadata.name: Machine m-0 is in use by set cp of cluster one: lower the set's replicas, or have it replaced: "
     "kubectl annotate vma m-0 cluster.vmatrix.dev/replace=WHY"
 )
-DERIVED = "MachineSet guest-cp is derived: edit spec.machineSets of ClusterDeployment guest instead"
 KNOWN = load_releases().kubernetes
 WRITES = (
     Right(CLUSTER_DEPLOYMENT, ("create", "get", "patch"), "clusters"),
@@ -87,41 +86,6 @@ def test_a_mistake_is_refused_in_the_words_that_its_condition_has_without_webhoo
     failure = refusal(world.api, body)
     assert (failure.code, failure.reason) == (422, "Invalid")
     assert failure.message.endswith(f"denied the request: {mistake.text}")
-
-
-EDITS: dict[str, tuple[Json, str]] = {
-    "downgrade": ({"version": "1.35.4"}, "spec.version: Kubernetes 1.35.4 is older than 1.36.3"),
-    "older etcd": ({"components": {"etcd": "3.0.0"}}, "spec.components.etcd: etcd 3.0.0 is older than"),
-    "no majority": (
-        {"machineSets": [wanted_set("cp", "control-plane", "worker", replicas=1)]},
-        "of 3 etcd members 2 would leave, and the others are no majority",
-    ),
-    "no such backup": ({"etcd": {"restoreFrom": "of-somebody"}}, "spec.etcd.restoreFrom"),
-}
-
-
-def test_edits_that_no_operation_carries_out_are_refused_in_the_words_of_their_condition(
-    served: Served, world: World, manager: StartManager
-) -> None:
-    manager(*MINE, options=OPTIONS)
-    made = world.declare(machines=3)
-    world.succeed("guest-1-deploy")
-    world.history(1)
-    before = {"version": "1.36.3", "components": {"etcd": None}, "etcd": {"restoreFrom": None}}
-    before["machineSets"] = made["spec"]["machineSets"]
-    said: dict[str, str] = {}
-    for name, (edit, words) in EDITS.items():
-        world.edit(**edit)
-        said[name] = world.condition("Accepted", "False")["message"]
-        assert words in said[name]
-        world.edit(**before)
-        world.condition("Accepted", "True")
-
-    served.configure()
-    for name, (edit, _) in EDITS.items():
-        with pytest.raises(ApiFailure) as failure:
-            world.edit(**edit)
-        assert failure.value.message.endswith(f"denied the request: {said[name]}")
 
 
 def test_an_object_with_an_old_mistake_takes_edits_that_add_none(served: Served, api: Cluster) -> None:
@@ -213,26 +177,10 @@ def test_a_set_is_written_by_nobody_but_the_operator(
     def refused() -> bool | NotYet:
         with pytest.raises(ApiFailure) as failure:
             alice.merge(MACHINE_SET, "guest-cp", {"spec": {"replicas": 3}}, hooks.namespace)
-        return DERIVED in failure.value.message or NotYet(failure.value.message)
+        wanted = "MachineSet guest-cp is derived: edit spec.machineSets of ClusterDeployment guest instead"
+        return wanted in failure.value.message or NotYet(failure.value.message)
 
     hooks.wait(refused, "the edit to be refused")
-
-
-def test_without_webhooks_an_edit_of_a_set_is_put_back_and_said_to_be(world: World, manager: StartManager) -> None:
-    manager(*MINE, options=OPTIONS)
-    world.declare()
-    world.condition("Progressing", "True", "Deploy")
-    world.wait(lambda: world.get(MACHINE_SET, "guest-cp") or NotYet("none yet"), "the set")
-    world.api.merge(MACHINE_SET, "guest-cp", {"spec": {"replicas": 3}}, world.namespace)
-
-    def said() -> Json | NotYet:
-        found = world.get(MACHINE_SET, "guest-cp") or {}
-        edited = condition(found, "Edited")
-        back = dig(found, "spec", "replicas") == 1
-        return edited if edited and back else NotYet(f"it is {found}")
-
-    edited = world.wait(said, "the edit to be put back")
-    assert (edited["status"], edited["reason"], edited["message"]) == ("True", "PutBack", DERIVED)
 
 
 def test_a_machine_in_use_is_not_deleted_unless_it_is_to_be_replaced(hooks: Served, declared: Declared) -> None:
