@@ -10,6 +10,7 @@ from pydantic import Field
 from harness.kube.kinds.cel import Cel
 from harness.kube.kinds.models import ApiModel, ObjectModel, StatusModel, listed, mapped, part
 from harness.operator.api.addons import ClusterAddon
+from harness.operator.api.adoption import ADOPTION_RULES
 from harness.operator.api.base import FreeForm, KubernetesVersion
 from harness.operator.api.components import Components, ContainerRuntime, KubernetesSettings
 from harness.operator.api.conditions import Condition, conditions
@@ -60,9 +61,12 @@ class DeletionPolicy(ApiModel):
 class ClusterDeploymentSpec(ApiModel):
     """The wanted cluster."""
 
-    cel: ClassVar[tuple[Cel, ...]] = ETCD_RULES
+    cel: ClassVar[tuple[Cel, ...]] = (*ETCD_RULES, *ADOPTION_RULES)
     version: KubernetesVersion = Field(description="Kubernetes version.")
     components: Components = part(Components, "Versions that differ from those of the release table.")
+    adopt: bool = Field(
+        default=False, description="Take over the cluster that its machines are, instead of deploying one."
+    )
     paused: bool = Field(default=False, description="No operation begins while this is true.")
     approval: Literal["Automatic", "Manual"] = Field(
         default="Automatic", description="Manual: disruptive operations wait until a person approves."

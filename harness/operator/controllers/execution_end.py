@@ -13,7 +13,7 @@ from harness.operator.api.applied import AppliedState, UnsettledState
 from harness.operator.api.cluster import HISTORY_LENGTH, CurrentOperation
 from harness.operator.api.resources import GIVEN_UP
 from harness.operator.controllers.execution_snapshots import snapshots_after
-from harness.operator.decide.observed import RESET
+from harness.operator.decide.observed import ADOPT, RESET
 from harness.operator.decide.unsettled import CHECKS, unsettled_after
 from harness.operator.execute.inputs import ATTEMPT_LABEL, SEQUENCE_LABEL, log_name
 from harness.operator.execute.pod_end import of_pod
@@ -89,7 +89,9 @@ def past(operation: Json, end: Termination, started: str | None, ended: str | No
     same = {name: operation.get(name) for name in ("sequence", "attempt", "operation", "why", "digest")}
     made = {**same, **said, "started": started, "ended": ended}
     made |= {"backup": dig(operation, "snapshot", "backup"), "backupUid": dig(operation, "snapshot", "uid")}
-    checked = end.outcome == "failed" and bool(end.host) and end.play in CHECKS.get(operation["operation"], ())
+    only_looked = operation["operation"] == ADOPT and end.outcome != SUCCEEDED
+    before_anything = end.play in CHECKS.get(operation["operation"], ())
+    checked = only_looked or (end.outcome == "failed" and bool(end.host) and before_anything)
     made |= {"untouched": True} if untouched or checked else {}
     made |= {} if untouched else {"log": log_name(operation["job"])}
     return {name: value for name, value in made.items() if value not in (None, "")}

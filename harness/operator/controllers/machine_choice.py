@@ -11,6 +11,7 @@ from harness.kube.informer import Key, labels_of
 from harness.kube.objects import controller_of, deleting, dig, is_condition
 from harness.operator.api.conditions import EMPTY, REACHABLE
 from harness.operator.api.made import ZONE_LABEL
+from harness.operator.controllers.machine_conditions import NOT_EMPTY
 from harness.operator.controllers.machine_phase import IDLE, current, going
 
 NAMED = 5  # so many names of a kind are told, of more only how many there are
@@ -73,14 +74,18 @@ def cluster_of(machine_set: Json) -> Key:
     return machine_set["metadata"]["namespace"], Claimant.of(machine_set).cluster
 
 
-def claimable(machine: Json, held: Collection[str] = ()) -> bool:
+def claimable(machine: Json, held: Collection[str] = (), *, adopting: bool = False) -> bool:
     """Tell whether a Machine can be claimed, by its object alone: what it says of an earlier spec does not count.
 
     Args:
         held: names of Machines that some cluster has something on.
+        adopting: by a cluster that is to be taken over, of which something is on it already.
     """
     if dig(machine, "spec", "claim") or going(machine) or machine["metadata"]["name"] in held:
         return False
+    if adopting:
+        reachable, empty = current(machine, REACHABLE) or {}, current(machine, EMPTY) or {}
+        return reachable.get("status") == "True" and empty.get("reason") == NOT_EMPTY
     fresh = all(current(machine, kind) is not None for kind in (REACHABLE, EMPTY))
     whole = is_condition(machine, REACHABLE, "True") and is_condition(machine, EMPTY, "True")
     return fresh and whole and dig(machine, "status", "phase") == IDLE

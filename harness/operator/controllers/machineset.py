@@ -113,8 +113,10 @@ class MachineSetController:
         lacking = missing(claimant, own)
         if lacking <= 0:
             return
-        used = self._used(namespace)
-        free = [m for m in self._machines.list(namespace) if claimant.chooses(m) and claimable(m, used)]
+        used, here = self._used(namespace), self._machines.list(namespace)
+        cluster = self._clusters.get(namespace, claimant.cluster)
+        adopting = bool(dig(deployment, "spec", "adopt")) and not dig(cluster, "status", "applied")
+        free = [m for m in here if claimant.chooses(m) and claimable(m, used, adopting=adopting)]
         for machine in spread(free, (m for m in own if claimant.has(m) and not going(m))):
             if lacking <= 0:
                 return

@@ -37,9 +37,16 @@ def reset(found: Situation) -> Due | None:
 
 def deploy(found: Situation) -> Due | None:
     """Return the deployment of a cluster that is not there yet."""
-    if found.observed.applied is not None:
+    if found.observed.applied is not None or found.desired.spec.adopt:
         return None
     return whole(found.desired, "there is no cluster yet", found.desired.hosts, applies=True)
+
+
+def adopt(found: Situation) -> Due | None:
+    """Return the takeover of a cluster that is there, but that nothing is known of."""
+    if found.observed.applied is not None or not found.desired.spec.adopt:
+        return None
+    return whole(found.desired, "the cluster of its machines is to be adopted", found.desired.hosts, applies=True)
 
 
 def remove_node(found: Situation) -> Due | None:

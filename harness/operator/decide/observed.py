@@ -24,6 +24,7 @@ from harness.operator.decide.backups import SeenBackup, seen_backups
 from harness.operator.decide.unsettled import LEAVE, SETTLES, unsettled_after
 
 SUCCEEDED, FAILED, INTERRUPTED, CANCELLED = "succeeded", "failed", "interrupted", "cancelled"
+ADOPT = "adopt"  # the operation that changes nothing unless all is as wished
 RESET = "reset"  # the operation after which nothing is deployed any more
 
 

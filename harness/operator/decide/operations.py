@@ -11,7 +11,7 @@ from harness.operator.decide.approvals import number_of, unapproved
 from harness.operator.decide.backup_first import BACKUP
 from harness.operator.decide.desired import Desired
 from harness.operator.decide.due import Due, DueOf, Situation
-from harness.operator.decide.observed import RESET, Observed, begun, ended
+from harness.operator.decide.observed import ADOPT, RESET, Observed, begun, ended
 from harness.operator.decide.phases import no_phase
 from harness.operator.decide.retries import done, held_back, last_failure
 from harness.operator.decide.situation_waits import joining_missing, machines_missing, restorable, unsettled
@@ -45,9 +45,10 @@ class Nothing:
 
 
 Verdict = CurrentOperation | Wait | Nothing
-DUTIES = (  # in the order in which they are done; the first two are all there is without a cluster
+DUTIES = (  # in the order in which they are done; the first three are all there is without a cluster
     Duty(RESET, "reset.yml", True, duties.reset),
     Duty("deploy", "cluster.yml", False, duties.deploy, holds=(machines_missing,)),
+    Duty(ADOPT, "adopt.yml", False, duties.adopt, holds=(machines_missing,)),
     Duty("recover", "recover.yml", True, duties.recover, holds=(restorable,)),
     Duty("remove-node", "remove-node.yml", True, duties.remove_node),
     Duty("certificates", "certificates.yml", True, duties.renew, holds=(unsettled,), alongside=True),
@@ -59,7 +60,7 @@ DUTIES = (  # in the order in which they are done; the first two are all there i
     Duty("addons", "addons.yml", False, duties.addons, holds=(unsettled,), alongside=True),
     Duty(BACKUP, "backup.yml", False, backup_first.asked_for, alongside=True),
 )
-WITHOUT_A_CLUSTER = DUTIES[:2]
+WITHOUT_A_CLUSTER = DUTIES[:3]
 
 
 def next_operation(desired: Desired, observed: Observed) -> Verdict:

@@ -12,6 +12,7 @@ from harness.operator.api.snapshots import OperationSnapshot
 from harness.operator.decide.hosts import Host
 from harness.operator.decide.product_file import KnownProduct
 
+ADOPT = "adopt"  # the operation that takes over a cluster
 BACKUP = "backup"  # the operation that takes a snapshot of etcd
 RECOVER = "recover"  # the operation that may restore one
 RESET = "reset"  # the operation after which nothing is kept of a cluster

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from harness.errors import BadInput, VmatrixError
@@ -12,8 +13,9 @@ from harness.machines.access import close_connections, control_directory
 from harness.machines.runner.given import Listener
 from harness.machines.runner.playbook import run_playbook
 from harness.operator.execute import ending
+from harness.operator.execute.adoption import compare
 from harness.operator.execute.folder import OperationFolder
-from harness.operator.execute.inputs import BACKUP, RESET
+from harness.operator.execute.inputs import ADOPT, BACKUP, RESET
 from harness.operator.execute.own_objects import OwnObjects
 from harness.operator.execute.product import call_of, playbook_of, variables_of
 from harness.operator.execute.progress import PlayProgress
@@ -71,15 +73,20 @@ class OperationRun:
         seconds = folder.deadline_seconds - self._own.elapsed()
         _show(f"{folder.operation} of {folder.cluster}: {folder.entry} of {ending.revision()}")
         self._progress.start()
-        run_playbook(
+        run = partial(
+            run_playbook,
             given,
             self._playbook,
             timeout=max(seconds - END_SECONDS, seconds * LEAST_SHARE),
             log=place.log,
             listener=Listener(self._begin_play, self._begin_task, lambda line: _show(self._scrub(line))),
-            call=self._call,
             grace=GRACE_SECONDS,
         )
+        if folder.operation == ADOPT:
+            said = partial(place.log.read_text, encoding="utf-8", errors="replace")
+            compare(self._call, lambda call: run(call=call), said)
+        else:
+            run(call=self._call)
         if self._store is not None and folder.operation == BACKUP:
             self._taken = self._store.end()
 

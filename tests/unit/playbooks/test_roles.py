@@ -18,7 +18,17 @@ IMPORT = "ansible.builtin.import_playbook"
 # The entries for what is done to a cluster that is there; the others make one.
 LATER = {
     f"{name}.yml"
-    for name in ("backup", "certificates", "reconfigure", "recover", "remove-node", "reset", "scale", "upgrade")
+    for name in (
+        "adopt",
+        "backup",
+        "certificates",
+        "reconfigure",
+        "recover",
+        "remove-node",
+        "reset",
+        "scale",
+        "upgrade",
+    )
 }
 KEYWORDS = {
     "name", "when", "vars", "register", "changed_when", "failed_when", "check_mode", "no_log", "environment", "block",

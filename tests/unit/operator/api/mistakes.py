@@ -176,6 +176,16 @@ BAD: dict[str, tuple[Json, str, str]] = {
         "spec.etcd.backup.destination",
         "set destination.claim to the name of a PersistentVolumeClaim",
     ),
+    "adopted machines of a pool": (
+        deployment(adopt=True),
+        "spec.machineSets",
+        "name them in machines.names of every set",
+    ),
+    "adopted external etcd": (
+        deployment(wanted_set("cp", "control-plane", names=["a"]), wanted_set("etcd", "etcd", names=["b"]), adopt=True),
+        "spec.adopt",
+        "a cluster with external etcd cannot be adopted",
+    ),
     "name of a variable": (deployment(variables={"a-b": 1}), "spec.variables", "use letters, digits and '_'"),
     "variable of the operator": (
         deployment(variables={"cluster_hosts": []}),

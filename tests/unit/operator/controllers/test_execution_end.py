@@ -182,3 +182,19 @@ def test_an_executor_that_was_killed_was_at_the_task_that_it_told_last() -> None
     assert (entry["play"], entry["task"]) == ("Join the nodes", "node : Join the cluster")
     assert "task" not in past(OPERATION | {"play": "", "task": ""}, killed, START, END)
     assert "task" not in past({**OPERATION, **at}, GOOD, START, END)
+
+
+def test_cluster_that_could_not_be_adopted_was_not_touched() -> None:
+    adopting = {**OPERATION, "operation": "adopt"}
+    assert past(adopting, BAD, START, END)["untouched"]
+    assert "untouched" not in past(adopting, GOOD, START, END)
+    assert "untouched" not in past(OPERATION, BAD, START, END)
+
+
+def test_entry_names_the_backup_that_the_operation_was_about() -> None:
+    about = {"backup": "a", "uid": "u", "claim": "c", "file": "g/a.db"}
+    backing = {**OPERATION, "operation": "backup", "snapshot": about}
+    entry = past(backing, GOOD, START, END)
+    assert (entry["backup"], entry["backupUid"]) == ("a", "u")
+    status = after({"operation": backing, "applied": APPLIED}, entry, {"revision": 7})
+    assert (status["applied"], status["snapshots"]) == (APPLIED, [{**about, "revision": 7}])

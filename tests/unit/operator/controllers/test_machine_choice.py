@@ -61,6 +61,16 @@ def test_a_machine_that_a_cluster_has_something_on_cannot_be_claimed() -> None:
     assert not claimable(idle("m-0"), frozenset({"m-0"}))
 
 
+def test_a_cluster_that_is_adopted_claims_only_machines_with_a_cluster_on_them() -> None:
+    there, down, twin = idle(), idle(), unclaimable()["not distinct"]
+    there["status"]["conditions"][1] = condition("Empty", "False", "NotEmpty")
+    down["status"]["conditions"] = [condition("Reachable", "False"), there["status"]["conditions"][1]]
+    assert not claimable(there)
+    assert claimable(there, adopting=True)
+    assert not any(claimable(one, adopting=True) for one in (idle(), down, twin, unclaimable()["claimed"]))
+    assert not claimable(there, frozenset({"m-0"}), adopting=True)
+
+
 def test_who_waits_is_told_how_many_are_missing_and_why() -> None:
     down = machine("m-2")
     down["status"]["phase"] = "Unreachable"

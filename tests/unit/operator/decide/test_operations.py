@@ -31,6 +31,20 @@ def test_a_wish_with_all_its_machines_is_deployed() -> None:
     assert (one.applies.version, one.applies.machines) == ("1.36.3", one.machines)
 
 
+def test_a_cluster_that_is_there_is_adopted_instead_of_deployed() -> None:
+    one = operation(next_operation(wish(adopt=True), FRESH))
+    assert (one.operation, duty(one).entry, duty(one).disruptive) == ("adopt", "adopt.yml", False)
+    after = ended(begun(FRESH, one))
+    assert after.applied == ended(begun(FRESH, operation(next_operation(wish(), FRESH)))).applied
+    assert next_operation(wish(adopt=True), after) == Nothing()
+    assert operation(next_operation(wish(adopt=True, variables={"a": 1}), after)).operation == "reconfigure"
+
+
+def test_a_cluster_that_could_not_be_adopted_is_not_reset() -> None:
+    failed = past(wish(adopt=True), "adopt", untouched=True)
+    assert next_operation(wish(adopt=True, deleted=True), replace(FRESH, history=(failed,))) == Nothing()
+
+
 def test_a_cluster_that_is_as_wanted_needs_nothing() -> None:
     assert next_operation(wish(), deployed(wish())) == Nothing()
     assert plan(wish(), deployed(wish())) == ()

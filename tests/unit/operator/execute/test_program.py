@@ -256,3 +256,29 @@ def test_a_damaged_snapshot_is_refused_before_the_playbook(hand: Hand) -> None:
     assert hand.run().returncode == 2
     assert "there is no snapshot prod/a.db in claim claim" in hand.end.summary
     assert not (hand.state / "kubeconfig").exists()
+
+
+def adopting(hand: Hand, *, content: str) -> Path:
+    """Write a takeover whose playbook wants a file with some content, and keeps what a cluster's playbooks keep."""
+    wanted = hand.inputs.parent / "setting"
+    setting = {"name": "setting", "ansible.builtin.copy": {"dest": str(wanted), "content": content}}
+    stored = {**KEEP, "when": "not ansible_check_mode"}
+    hand.write([setting], [stored], variables={"kept": "words"}, operation="adopt")
+    return wanted
+
+
+def test_a_cluster_that_is_as_wished_is_taken_over_with_what_is_kept_of_it(hand: Hand) -> None:
+    adopting(hand, content="same").write_text("same", encoding="utf-8")
+    done = hand.run()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (hand.state / "kubeconfig").read_text(encoding="utf-8") == "words\n"
+
+
+def test_a_cluster_that_differs_is_not_taken_over_and_not_changed(hand: Hand) -> None:
+    there = adopting(hand, content="wished")
+    there.write_text("running", encoding="utf-8")
+    assert hand.run().returncode == 2
+    assert (hand.end.outcome, hand.end.blame) == ("failed", "user")
+    assert "what runs differs from the object: [setting] on cp-0 would change something" in hand.end.summary
+    assert there.read_text(encoding="utf-8") == "running"
+    assert not (hand.state / "kubeconfig").exists()
