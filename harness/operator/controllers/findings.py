@@ -36,7 +36,7 @@ def findings(
         wanted = _no_answer(found, failed, moment)
         return {"conditions": steady(conditions, [wanted])} if wanted is not None else {}
     kubelet = f"; its kubelet.service is {found.kubelet}" if KUBELET in found.files else ""
-    words = f"{dig(machine, 'spec', 'user')} can log in{kubelet}"
+    words = f"{dig(machine, 'spec', 'user') or 'the operator'} can log in{kubelet}"
     settings = settled(dig(machine, "status", "settings"), found.files, last_writer(cluster))
     settings["seen"] = last_end(cluster)
     wanted_now = [new(ANSWERING, True, "LoggedIn", words, moment, None), as_applied(settings, moment)]

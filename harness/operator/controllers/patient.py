@@ -11,6 +11,7 @@ from harness.kube.objects import condition, dig, parse_time
 from harness.operator.api.conditions import ANSWERING, INFRASTRUCTURE_READY, NODE_READY
 from harness.operator.api.resources import REPLACE_ANNOTATION
 from harness.operator.api.sets import CONTROL_PLANE, ETCD
+from harness.operator.controllers.infrastructure_seen import instance_of
 from harness.operator.controllers.machine_phase import has_node
 
 LOST = "Lost"  # the reason with which InfrastructureReady says that a machine does not come back
@@ -90,13 +91,6 @@ def _patient(machine: Json, calm: datetime | None, *, stacked: bool) -> Patient:
         infrastructure_says=infra.get("message", ""),
         answers_says=login.get("message", ""),
     )
-
-
-def instance_of(machine: Json) -> str:
-    """Return the VirtualMachineInstance that a Machine is, "" if it is none of this cluster's."""
-    if dig(machine, "spec", "kubevirt") is not None:
-        return str(machine["metadata"]["name"])
-    return str(dig(machine, "spec", "through", "virtualMachineInstance") or "")
 
 
 def _roles(machine: Json) -> list[str]:

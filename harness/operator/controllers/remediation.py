@@ -19,8 +19,9 @@ from harness.operator.api.health import HealthPolicy
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE, REPLACE_ANNOTATION
 from harness.operator.context import OperatorContext
 from harness.operator.controllers.claimed import claimed_by, follow_clusters
+from harness.operator.controllers.infrastructure_seen import instance_of
 from harness.operator.controllers.machine_conditions import steady
-from harness.operator.controllers.patient import instance_of, patients
+from harness.operator.controllers.patient import patients
 from harness.operator.controllers.remedy import Judgement, Treatment, Ward, judge
 from harness.operator.controllers.restart import restarting, uid_of
 

@@ -7,7 +7,7 @@ from harness.kube.informer import key_of
 from harness.kube.objects import dig, is_condition
 from harness.kube.resources import VMI, Resource
 from harness.operator.api.conditions import REMEDIATING
-from harness.operator.controllers.patient import instance_of
+from harness.operator.controllers.infrastructure_seen import instance_of
 
 SWITCH = Resource("subresources.kubevirt.io", "v1", "virtualmachines", "VirtualMachine")
 AGAIN_SECONDS = 5.0  # pacing: an instance that is ended at once is gone within some seconds

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.operator.controllers.patient import Patient, instance_of, patients
+from harness.operator.controllers.patient import Patient, patients
 from tests.unit.operator.api.objects import machine
 
 EARLY, LATE = "2026-11-23T11:00:00Z", "2026-11-23T12:00:00Z"
@@ -50,10 +50,10 @@ def test_etcd_runs_on_control_planes_unless_there_is_a_set_for_it() -> None:
     assert [(one.etcd, one.node) for one in patients([plane, member])] == [(False, True), (True, False)]
 
 
-def test_an_instance_is_one_by_its_way_or_by_its_source() -> None:
-    assert instance_of(machine("m-0")) == ""
-    assert instance_of(machine("m-0", through={"virtualMachineInstance": "vmi-0"})) == "vmi-0"
-    assert instance_of(machine("m-0", kubevirt={})) == "m-0"
+def test_what_is_an_instance_can_be_restarted() -> None:
+    assert not of().virtual
+    assert of(through={"virtualMachineInstance": "vmi-0"}).virtual
+    assert of(kubevirt={"image": "debian-13"}).virtual
 
 
 @pytest.mark.parametrize(
