@@ -293,7 +293,7 @@ def test_a_file_is_applied_only_if_it_is_the_one_that_was_meant(
 
 def test_the_condition_waits_for_rollouts_and_says_which(guest: PlayedGuest, manager: StartManager) -> None:
     guest.give(web("shop", replicas=1))
-    guest.declare(guest.entry())
+    guest.declare(guest.entry(), deletion={"machines": "Leave"})  # its Cluster keeps the owner that it was made with
     manager("addons", "clusterdeployment", options=OPTIONS)
 
     def said(status: str, words: str) -> None:
