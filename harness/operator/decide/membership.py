@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from harness.operator.api.applied import AppliedHost
+from harness.operator.api.applied import AppliedHost, AppliedState
 from harness.operator.api.sets import WantedSet
 from harness.operator.decide.desired import Desired
-from harness.operator.decide.hosts import Host, in_order, remembered_host
+from harness.operator.decide.hosts import Host, applied_host, in_order, remembered_host
 from harness.operator.decide.observed import Observed
 
 
@@ -31,7 +31,7 @@ class Membership:
 def membership(desired: Desired, observed: Observed) -> Membership:
     """Return who is part of a cluster, and who is to be."""
     applied, unsettled = observed.applied, observed.unsettled
-    kept = applied.hosts if applied is not None else ()
+    kept = _remembered(desired, applied) if applied is not None else ()
     names = {host.machine for host in kept}
     half = [host for host in (unsettled.hosts if unsettled is not None else ()) if host.machine not in names]
     claimed = {host.machine: host for host in desired.hosts}
@@ -59,6 +59,11 @@ def membership(desired: Desired, observed: Observed) -> Membership:
     members = in_order([host for host in there if host.machine in names], order)
     others = in_order([host for host in there if host.machine not in names], order)
     return Membership(members, others, why, in_order(joining, order), lacking)
+
+
+def _remembered(desired: Desired, applied: AppliedState) -> tuple[AppliedHost, ...]:
+    """Return the machines of a cluster; an earlier operator remembered only their names."""
+    return applied.hosts or tuple(applied_host(host) for host in desired.hosts if host.machine in applied.machines)
 
 
 def surplus(one: WantedSet | None, machines: Iterable[str], order: Iterable[str]) -> list[str]:

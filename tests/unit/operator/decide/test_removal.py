@@ -77,6 +77,14 @@ def test_a_lost_member_leaves_at_once_and_another_one_joins() -> None:
     assert story(planes(3, extra=1), world) == [("remove-node", ("p-0",)), ("scale", ("p-3",))]
 
 
+def test_machines_that_an_earlier_operator_deployed_are_members() -> None:
+    world = deployed(planes(3))
+    assert world.applied is not None
+    world = replace(world, applied=world.applied.model_copy(update={"hosts": ()}))
+    assert next_operation(planes(3), world) == Nothing()
+    assert story(planes(3, wanted=2), world) == [("remove-node", ("p-2",))]
+
+
 LOST = {"p-1": GONE, "p-2": GONE}
 
 
