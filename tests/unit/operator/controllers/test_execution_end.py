@@ -198,3 +198,23 @@ def test_entry_names_the_backup_that_the_operation_was_about() -> None:
     assert (entry["backup"], entry["backupUid"]) == ("a", "u")
     status = after({"operation": backing, "applied": APPLIED}, entry, {"revision": 7})
     assert (status["applied"], status["snapshots"]) == (APPLIED, [{**about, "revision": 7}])
+
+
+@pytest.mark.parametrize(
+    ("operation", "play", "host", "outcome", "untouched"),
+    [
+        ("upgrade", "Fetch new binaries and images", "m-0", "failed", True),
+        ("upgrade", "Fetch new binaries and images", "", "failed", False),  # nobody says that a task failed
+        ("upgrade", "Fetch new binaries and images", "m-0", "interrupted", False),
+        ("upgrade", "Upgrade the control planes, one after the other", "m-0", "failed", False),
+        ("recover", "Choose the machines that act", "m-0", "failed", False),  # after the restore
+    ],
+)
+def test_failure_of_a_task_that_only_checks_touches_nothing(
+    operation: str, play: str, host: str, outcome: Any, untouched: bool
+) -> None:
+    running = {**OPERATION, "operation": operation, "applies": APPLIED}
+    entry = past(running, Termination(outcome, play=play, host=host), START, END)
+    assert (entry.get("untouched", False), "log" in entry) == (untouched, True)
+    status = after({"operation": running, "applied": APPLIED}, entry)
+    assert ("unsettled" in status) == (not untouched and operation == "upgrade")
