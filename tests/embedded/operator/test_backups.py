@@ -1,16 +1,19 @@
 """EtcdBackups with a real API server: taken one at a time, told in their status, kept and pruned; executors are played.
 
-The claims are real objects; nothing provides volumes for them, so tests say when one is bound.
+The claims are real, and the control plane binds them once a test makes their volume, which nothing mounts.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 
 from harness.kube.client import Json
 from harness.kube.failures import ApiFailure
 from harness.kube.objects import condition, dig, is_condition
-from harness.kube.resources import JOB, PVC
+from harness.kube.resources import JOB, PV, PVC
 from harness.operator.api.resources import ETCD_BACKUP
 from harness.operator.context import OperatorContext
 from harness.operator.execute.termination import Termination
@@ -31,16 +34,44 @@ def backing_up(manager: StartManager) -> OperatorContext:
     return manager(*MINE, "backups", options=OPTIONS)
 
 
-def claim(world: World, *, phase: str = "Bound") -> None:
-    """Make the claim, which has a volume unless it is said otherwise."""
-    resources = {"requests": {"storage": "1Gi"}}
-    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "", "resources": resources}
-    world.api.create(PVC, PVC.manifest(CLAIM, world.namespace, labels={}, spec=spec))
-    say(world, phase)
+@dataclass
+class Storage:
+    """The claim of a test's namespace, and the volume that the control plane binds to it."""
+
+    world: World
+
+    @property
+    def volume(self) -> str:
+        """Return the name of the volume."""
+        return f"{self.world.namespace}-{CLAIM}"
+
+    def claim(self, *, bound: bool = True) -> None:
+        """Make the claim."""
+        resources = {"requests": {"storage": "1Gi"}}
+        spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "", "resources": resources}
+        self.world.api.create(PVC, PVC.manifest(CLAIM, self.world.namespace, labels={}, spec=spec))
+        if bound:
+            self.bind()
+
+    def bind(self) -> None:
+        """Make the volume."""
+        spec = {
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": "1Gi"},
+            "claimRef": {"namespace": self.world.namespace, "name": CLAIM},
+            "persistentVolumeReclaimPolicy": "Retain",
+            "hostPath": {"path": "/nonexistent"},
+        }
+        body = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": self.volume}, "spec": spec}
+        self.world.api.create(PV, body)
 
 
-def say(world: World, phase: str) -> None:
-    world.api.merge(PVC, CLAIM, {"status": {"phase": phase}}, world.namespace, subresource="status")
+@pytest.fixture
+def storage(world: World) -> Iterator[Storage]:
+    """Return the storage of the test's namespace; its volume is deleted after the test."""
+    made = Storage(world)
+    yield made
+    world.api.delete(PV, made.volume)
 
 
 def ask(world: World, name: str = "before", cluster: str = NAME) -> Json:
@@ -67,9 +98,11 @@ def take(world: World, job: str, message: str = TAKEN, exit_code: int = 0) -> Js
     return world.kubelet.end(job, message=message, exit_code=exit_code)
 
 
-def test_backup_is_taken_into_its_claim_and_told_in_its_status(world: World, backing_up: OperatorContext) -> None:
+def test_backup_is_taken_into_its_claim_and_told_in_its_status(
+    world: World, storage: Storage, backing_up: OperatorContext
+) -> None:
     made = world.deployed()
-    claim(world)
+    storage.claim()
     ask(world)
     job = take(world, f"{NAME}-2-backup")
     found = reaches(world, "Verified")["status"]
@@ -83,21 +116,25 @@ def test_backup_is_taken_into_its_claim_and_told_in_its_status(world: World, bac
     assert world.kubelet.jobs() == [f"{NAME}-1-deploy", f"{NAME}-2-backup"]
 
 
-def test_backup_waits_for_its_claim_and_says_what_to_do(world: World, backing_up: OperatorContext) -> None:
+def test_backup_waits_for_its_claim_and_says_what_to_do(
+    world: World, storage: Storage, backing_up: OperatorContext
+) -> None:
     world.deployed()
     ask(world)
     said = condition(reaches(world, "Pending", "ClaimNotFound"), "Verified") or {}
     assert said["message"] == f"there is no PersistentVolumeClaim {CLAIM}: create it in this namespace"
-    claim(world, phase="Pending")
+    storage.claim(bound=False)
     reaches(world, "Pending", "ClaimNotBound")
     assert world.kubelet.jobs() == [f"{NAME}-1-deploy"]
-    say(world, "Bound")
+    storage.bind()
     world.kubelet.job(f"{NAME}-2-backup")
     reaches(world, "Running")
 
 
-def test_backup_waits_for_the_end_of_another_operation(world: World, backing_up: OperatorContext) -> None:
-    claim(world)
+def test_backup_waits_for_the_end_of_another_operation(
+    world: World, storage: Storage, backing_up: OperatorContext
+) -> None:
+    storage.claim()
     world.declare()
     ask(world)
     reaches(world, "Pending", "NotDeployed")
@@ -111,9 +148,11 @@ def test_backup_waits_for_the_end_of_another_operation(world: World, backing_up:
     reaches(world, "Verified", name="second")
 
 
-def test_backup_that_failed_says_so_and_leaves_the_cluster_ready(world: World, backing_up: OperatorContext) -> None:
+def test_backup_that_failed_says_so_and_leaves_the_cluster_ready(
+    world: World, storage: Storage, backing_up: OperatorContext
+) -> None:
     world.deployed()
-    claim(world)
+    storage.claim()
     ask(world)
     take(world, f"{NAME}-2-backup", failed("product", task="Save", host="m-0"), exit_code=1)
     found = reaches(world, "Failed")
@@ -130,10 +169,10 @@ def test_backup_of_no_cluster_says_so(world: World, backing_up: OperatorContext)
     reaches(world, "Pending", "ClusterNotFound")
 
 
-def test_upgrade_makes_its_backup_first(world: World, backing_up: OperatorContext) -> None:
+def test_upgrade_makes_its_backup_first(world: World, storage: Storage, backing_up: OperatorContext) -> None:
     world.declare(version="1.36.1", etcd={"backup": POLICY})
     world.succeed(f"{NAME}-1-deploy")
-    claim(world)
+    storage.claim()
     world.history(1)
     world.edit(version="1.36.3")
     take(world, f"{NAME}-2-backup")
@@ -153,10 +192,10 @@ def test_upgrade_makes_its_backup_first(world: World, backing_up: OperatorContex
 
 @pytest.mark.parametrize("policy", ["Keep", "Delete"])
 def test_backups_of_a_deleted_cluster_are_kept_unless_it_says_otherwise(
-    world: World, backing_up: OperatorContext, policy: str
+    world: World, storage: Storage, backing_up: OperatorContext, policy: str
 ) -> None:
     world.declare(deletion={"machines": "Leave", "backups": policy})
-    claim(world)
+    storage.claim()
     ask(world)
     world.succeed(f"{NAME}-1-deploy")
     take(world, f"{NAME}-2-backup")
