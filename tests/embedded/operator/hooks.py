@@ -35,10 +35,14 @@ class Served:
 
     def configure(self) -> None:
         """Have the API server call them; return once it does."""
-        for body in self.configurations():
-            ensure(self.api, KINDS[body["kind"]], body)
+        self.apply()
         self.webhooks.look()
         self.wait(self._asked, "the webhooks to be asked")
+
+    def apply(self) -> None:
+        """Write the configurations, if they are not there."""
+        for body in self.configurations():
+            ensure(self.api, KINDS[body["kind"]], body)
 
     def configurations(self) -> list[Json]:
         """Return the configurations with URLs in them."""
@@ -63,9 +67,9 @@ class Served:
 
 
 @contextmanager
-def serving(api: Cluster, namespace: str) -> Iterator[Served]:
+def serving(api: Cluster, namespace: str, certificates: Certificates | None = None) -> Iterator[Served]:
     """Serve the webhooks of a namespace; nobody calls them before `configure`, and nothing is left of them."""
-    webhooks = Webhooks(Certificates(api, namespace), IMAGE, (HERE, 0), untold)
+    webhooks = Webhooks(certificates or Certificates(api, namespace), IMAGE, (HERE, 0), untold)
     webhooks.look()
     try:
         yield Served(api, namespace, webhooks)

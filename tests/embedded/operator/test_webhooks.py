@@ -22,7 +22,7 @@ from tests.embedded.operator.conftest import StartManager
 from tests.embedded.operator.declared import Declared
 from tests.embedded.operator.hooks import Served, serving
 from tests.embedded.operator.people import permit, person
-from tests.embedded.operator.world import OPTIONS, World
+from tests.embedded.operator.world import MINE, OPTIONS, World
 from tests.unit.operator.api.mistakes import BAD, JUDGED
 from tests.unit.operator.api.objects import deployment, wanted_set
 
@@ -86,6 +86,41 @@ def test_a_mistake_is_refused_in_the_words_that_its_condition_has_without_webhoo
     failure = refusal(world.api, body)
     assert (failure.code, failure.reason) == (422, "Invalid")
     assert failure.message.endswith(f"denied the request: {mistake.text}")
+
+
+EDITS: dict[str, tuple[Json, str]] = {
+    "downgrade": ({"version": "1.35.4"}, "spec.version: Kubernetes 1.35.4 is older than 1.36.3"),
+    "older etcd": ({"components": {"etcd": "3.0.0"}}, "spec.components.etcd: etcd 3.0.0 is older than"),
+    "no majority": (
+        {"machineSets": [wanted_set("cp", "control-plane", "worker", replicas=1)]},
+        "of 3 etcd members 2 would leave, and the others are no majority",
+    ),
+    "no such backup": ({"etcd": {"restoreFrom": "of-somebody"}}, "spec.etcd.restoreFrom"),
+}
+
+
+def test_edits_that_no_operation_carries_out_are_refused_in_the_words_of_their_condition(
+    served: Served, world: World, manager: StartManager
+) -> None:
+    manager(*MINE, options=OPTIONS)
+    made = world.declare(machines=3)
+    world.succeed("guest-1-deploy")
+    world.history(1)
+    before = {"version": "1.36.3", "components": {"etcd": None}, "etcd": {"restoreFrom": None}}
+    before["machineSets"] = made["spec"]["machineSets"]
+    said: dict[str, str] = {}
+    for name, (edit, words) in EDITS.items():
+        world.edit(**edit)
+        said[name] = world.condition("Accepted", "False")["message"]
+        assert words in said[name]
+        world.edit(**before)
+        world.condition("Accepted", "True")
+
+    served.configure()
+    for name, (edit, _) in EDITS.items():
+        with pytest.raises(ApiFailure) as failure:
+            world.edit(**edit)
+        assert failure.value.message.endswith(f"denied the request: {said[name]}")
 
 
 def test_an_object_with_an_old_mistake_takes_edits_that_add_none(served: Served, api: Cluster) -> None:
