@@ -93,6 +93,7 @@ OWN: Mapping[str, tuple[Right, ...]] = {
     "clusterdeployment": (
         Right(CLUSTER, ("create", "delete", "get", "update"), "one with each ClusterDeployment, until the reset"),
         Right(MACHINE_SET, ("create", "delete", "get", "update"), "one for each set"),
+        Right(MACHINE_SET, ("patch",), "edits by hand that are put back", STATUS),
         Right(CLUSTER_DEPLOYMENT, ("update",), "conditions", STATUS),
         Right(CONFIG_MAP, ("get",), "product files of playbooks"),
         Right(CLUSTER_DEPLOYMENT, ("get", "patch"), "a finalizer until the machines are reset"),

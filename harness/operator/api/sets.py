@@ -99,7 +99,7 @@ class MachineSetStatus(StatusModel):
     deployed: int = Field(default=0, description="How many are deployed.")
     ready: int = Field(default=0, description="How many are ready nodes or members.")
     executions: str | None = Field(default=None, description="The executor that works on them, or the last one.")
-    conditions: tuple[Condition, ...] = conditions("MachinesClaimed.")
+    conditions: tuple[Condition, ...] = conditions("MachinesClaimed, Edited.")
 
 
 class MachineSet(ObjectModel):

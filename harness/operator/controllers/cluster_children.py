@@ -18,6 +18,7 @@ from harness.model import LABEL_MANAGED, MANAGED_BY
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, MACHINE_SET, UID_LABEL
 from harness.operator.controllers.cluster_view import of_uid, owned_by
+from harness.operator.controllers.machine_set_edits import told
 
 
 def cluster_object(deployment: Json, wish: ClusterDeployment) -> Json:
@@ -94,6 +95,7 @@ def _ensure(api: Cluster, kind: Resource, known: Informer, deployment: Json, bod
     owners = body["metadata"]["ownerReferences"]
     if found.get("spec") == body.get("spec") and (found["metadata"].get("ownerReferences") or []) == owners:
         return False
+    found = told(known, found, body, deployment) if kind is MACHINE_SET else found
     meta = {**found["metadata"], "ownerReferences": owners}
     spec = {"spec": body["spec"]} if "spec" in body else {}
     known.observe(api.replace(kind, {**found, "metadata": meta, **spec}))

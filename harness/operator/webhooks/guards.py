@@ -6,9 +6,10 @@ from collections.abc import Collection
 
 from harness.kube.admission import ALLOWED, AdmissionResponse
 from harness.kube.client import Cluster, Json
-from harness.kube.objects import controller_of, dig
+from harness.kube.objects import dig
 from harness.operator.api.resources import CLUSTER
 from harness.operator.controllers.machine_in_use import in_use
+from harness.operator.controllers.machine_set_edits import derived
 from harness.operator.webhooks.answers import forbidden, refused
 
 
@@ -27,12 +28,3 @@ def guard_set(request: Json, trusted: Collection[str]) -> AdmissionResponse:
     if request["userInfo"].get("username") in trusted or (new and old and new.get("spec") == old.get("spec")):
         return ALLOWED
     return forbidden(derived(new or old or {}))
-
-
-def derived(machine_set: Json) -> str:
-    """Return why a MachineSet is not edited, and what to edit instead."""
-    name, owner = machine_set["metadata"]["name"], (controller_of(machine_set) or {}).get("name", "")
-    of = f" {owner}" if owner else ""
-    return (
-        f"MachineSet {name} is derived from a ClusterDeployment: edit spec.machineSets of ClusterDeployment{of} instead"
-    )

@@ -69,6 +69,6 @@ def test_with_reset_it_waits_until_a_person_gives_the_reset_up(declared: Declare
         return (said.get("status") == "True" and both) or NotYet(str(said))
 
     until(waits, deadline=Deadline.after(WAIT_SECONDS), what="the namespace to wait for both", interval=INTERVAL)
-    for kind, name in ((CLUSTER_DEPLOYMENT, "one"), (MACHINE, "m-0")):
-        api.merge(kind, name, {"metadata": {"finalizers": None}}, namespace)
+    for held, name in ((CLUSTER_DEPLOYMENT, "one"), (MACHINE, "m-0")):
+        api.merge(held, name, {"metadata": {"finalizers": None}}, namespace)
     gone(declared)

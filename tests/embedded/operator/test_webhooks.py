@@ -30,6 +30,7 @@ IN_USE = (
     "metadata.name: Machine m-0 is in use by set cp of cluster one: lower the set's replicas, or have it replaced: "
     "kubectl annotate vma m-0 cluster.vmatrix.dev/replace=WHY"
 )
+DERIVED = "MachineSet guest-cp is derived: edit spec.machineSets of ClusterDeployment guest instead"
 KNOWN = load_releases().kubernetes
 WRITES = (
     Right(CLUSTER_DEPLOYMENT, ("create", "get", "patch"), "clusters"),
@@ -212,10 +213,26 @@ def test_a_set_is_written_by_nobody_but_the_operator(
     def refused() -> bool | NotYet:
         with pytest.raises(ApiFailure) as failure:
             alice.merge(MACHINE_SET, "guest-cp", {"spec": {"replicas": 3}}, hooks.namespace)
-        wanted = "MachineSet guest-cp is derived: edit spec.machineSets of ClusterDeployment guest instead"
-        return wanted in failure.value.message or NotYet(failure.value.message)
+        return DERIVED in failure.value.message or NotYet(failure.value.message)
 
     hooks.wait(refused, "the edit to be refused")
+
+
+def test_without_webhooks_an_edit_of_a_set_is_put_back_and_said_to_be(world: World, manager: StartManager) -> None:
+    manager(*MINE, options=OPTIONS)
+    world.declare()
+    world.condition("Progressing", "True", "Deploy")
+    world.wait(lambda: world.get(MACHINE_SET, "guest-cp") or NotYet("none yet"), "the set")
+    world.api.merge(MACHINE_SET, "guest-cp", {"spec": {"replicas": 3}}, world.namespace)
+
+    def said() -> Json | NotYet:
+        found = world.get(MACHINE_SET, "guest-cp") or {}
+        edited = condition(found, "Edited")
+        back = dig(found, "spec", "replicas") == 1
+        return edited if edited and back else NotYet(f"it is {found}")
+
+    edited = world.wait(said, "the edit to be put back")
+    assert (edited["status"], edited["reason"], edited["message"]) == ("True", "PutBack", DERIVED)
 
 
 def test_a_machine_in_use_is_not_deleted_unless_it_is_to_be_replaced(hooks: Served, declared: Declared) -> None:

@@ -57,7 +57,11 @@ GROUP = "cluster.vmatrix.dev"
 # What this life does not come to: another writer's change between two looks, a lost answer, an object that somebody
 # deletes by hand, a guest that answers. Each has its test in tests/embedded/operator, with an administrator's client.
 ELSEWHERE: dict[str, set[Ask]] = {
-    "clusterdeployment": {Ask("get", GROUP, "clusterdeployments"), Ask("update", GROUP, "clusters")},
+    "clusterdeployment": {
+        Ask("get", GROUP, "clusterdeployments"),
+        Ask("update", GROUP, "clusters"),
+        Ask("patch", GROUP, "machinesets/status"),
+    },
     "machineset": {Ask(verb, GROUP, "machines") for verb in ("get", "create", "delete")},
     "machine": {Ask("get", GROUP, "machines")},
     # A machine that is made, and one that is lost, need an image: tests/embedded/operator_live has both.

@@ -41,7 +41,7 @@ def test_what_a_controller_watches_it_may_list_and_watch(part: object) -> None:
     ("kind", "writers"),
     [
         (CLUSTER_DEPLOYMENT, {"clusterdeployment"}),
-        (MACHINE_SET, {"machineset"}),
+        (MACHINE_SET, {"machineset", "clusterdeployment"}),  # the latter says of edits that it puts them back
         # Who begins an operation, who ends it, and who tells of what is in the guest.
         (CLUSTER, {"clusterinstall", "executions", "addons"}),
     ],
