@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from harness.kube.failures import Json
 from harness.kube.resources import MUTATING_WEBHOOK, SERVICE, VALIDATING_WEBHOOK
 from harness.operator.api.resources import (
-    APPROVE_ANNOTATION,
     CLUSTER_DEPLOYMENT,
     GROUP,
     MACHINE,
@@ -32,11 +31,8 @@ COLLECTORS = (
     "system:kube-controller-manager",
 )
 WISHES = "request.operation == 'CREATE' || (!has(object.metadata.deletionTimestamp) && object.spec != oldObject.spec)"
-SAYS = (
-    f"{WISHES} || (has(object.metadata.annotations) && '{APPROVE_ANNOTATION}' in object.metadata.annotations && "
-    f"(!has(oldObject.metadata.annotations) || !('{APPROVE_ANNOTATION}' in oldObject.metadata.annotations) || "
-    f"object.metadata.annotations['{APPROVE_ANNOTATION}'] != oldObject.metadata.annotations['{APPROVE_ANNOTATION}']))"
-)
+NOTES = "object.metadata.?annotations.orValue({}) != oldObject.metadata.?annotations.orValue({})"
+SAYS = f"{WISHES} || (!has(object.metadata.deletionTimestamp) && {NOTES})"
 
 
 def service_host(namespace: str) -> str:

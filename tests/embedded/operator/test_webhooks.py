@@ -201,6 +201,10 @@ def test_who_wished_and_who_approved_is_written_down_and_cannot_be_claimed(
     found = said({"spec": {"paused": True}})
     assert isinstance(found, dict)
     assert (found["approved-by"], found["requested-by"]) == (user, user)
+    claimed = {f"cluster.vmatrix.dev/{name}": "somebody-else" for name in ("approved-by", "requested-by")}
+    found = said({"metadata": {"annotations": claimed}})
+    assert isinstance(found, dict)
+    assert (found["approved-by"], found["requested-by"]) == (user, user), "also where nothing else is changed"
 
 
 def test_a_set_is_written_by_nobody_but_the_operator(
