@@ -39,6 +39,23 @@ class Served:
         self.webhooks.look()
         self.wait(self._asked, "the webhooks to be asked")
 
+    def die(self) -> None:
+        """Have nobody answer any more where the API server calls; return once it has noticed."""
+        self.webhooks.stop()
+        for body in self.configurations():
+            for hook in body["webhooks"]:  # connections that there are would still be answered in this process
+                hook["clientConfig"]["url"] = hook["clientConfig"]["url"].replace(f":{self.webhooks.port}/", ":1/")
+            ensure(self.api, KINDS[body["kind"]], body)
+
+        def noticed() -> bool | NotYet:
+            try:
+                self.api.create(CLUSTER_DEPLOYMENT, deployment(name="probe", namespace=self.namespace), dry_run=True)
+            except ApiFailure as failure:
+                return "failed calling webhook" in failure.message or NotYet(failure.message)
+            return NotYet("it was taken")
+
+        self.wait(noticed, "the API server to find nobody")
+
     def apply(self) -> None:
         """Write the configurations, if they are not there."""
         for body in self.configurations():
