@@ -30,6 +30,7 @@ from tests.unit.operator.decide.wishes import wish
 OTHERS = {
     "paused",
     "approval",
+    "adopt",
     "health",
     "loadBalancer",
     "machineSets",
