@@ -23,12 +23,12 @@ FREED = '{"metadata":{"finalizers":null}}'  # what the page tells a person to pa
 
 def deployed(declared: Declared, manager: StartManager, machines: str) -> None:
     """Have a cluster deployed on one Machine, and its operator end for ever."""
-    context = manager("clusterdeployment", "machine", options=OPTIONS)
     declared.machine("m-0")
     made = declared.deployment("one", wanted_set("cp", "control-plane"), deletion={"machines": machines})
     claim = {"cluster": "one", "set": "cp", "uid": made["metadata"]["uid"]}
     declared.api.merge(MACHINE, "m-0", {"spec": {"claim": claim}}, declared.namespace)
     declared.worked("one", "deploy", "m-0")
+    context = manager("clusterdeployment", "machine", options=OPTIONS)
     holds = machines == "Reset"
     for name, kind, finalizer in (("one", CLUSTER_DEPLOYMENT, RESET_FINALIZER), ("m-0", MACHINE, HOLD)):
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import ssl
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -76,16 +77,17 @@ def test_a_certificate_is_renewed_and_shown_without_a_restart(api: Cluster, name
     calendar = Calendar(datetime.now(UTC) - LIFETIME * 2 / 3)
     with serving(api, namespace, Certificates(api, namespace, calendar)) as served:
         served.configure()
-        before = connection(served)
-        old = shown(before)
-        served.webhooks.look()
-        assert shown(connection(served)) == old, "nothing was due"
-        calendar.now += LIFETIME * 2 / 3
-        served.webhooks.look()
-        after = connection(served)
-        assert shown(after) != old
-        assert answers(before)
-        assert answers(after)
+        with closing(connection(served)) as before:
+            old = shown(before)
+            served.webhooks.look()
+            with closing(connection(served)) as same:
+                assert shown(same) == old, "nothing was due"
+            calendar.now += LIFETIME * 2 / 3
+            served.webhooks.look()
+            with closing(connection(served)) as after:
+                assert shown(after) != old
+                assert answers(before)
+                assert answers(after)
         served.configure()  # the API server still believes it
         assert served.webhooks.expires == (calendar.now + LIFETIME).replace(microsecond=0).timestamp()
 
