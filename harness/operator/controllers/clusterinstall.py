@@ -114,7 +114,8 @@ class ClusterInstall:
 
         Nobody else claims what the cluster has something on, so these are not asked for.
         """
-        uid, known = found.deployment["metadata"]["uid"], held(found.cluster)
+        before = {**found.cluster, "status": {**found.cluster["status"], "operation": None}}
+        uid, known = found.deployment["metadata"]["uid"], held(before)  # not what is to be begun
         for name in (host.machine for host in due.hosts if host.machine not in known):
             machine = self._cluster.get(MACHINE, name, found.key[0])
             if machine is not None:
