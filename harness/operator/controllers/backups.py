@@ -35,7 +35,7 @@ class Backups:
         queue = self.controller.queue
         follow(looks.deployments, queue)
         follow(looks.clusters, queue)
-        follow_backups(looks.backups, queue)
+        follow_backups(looks, queue)
         self._claims.subscribe(self._claim_changed)
 
     def _claim_changed(self, _: str, claim: Json) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from harness.kube.client import Cluster, Json
-from harness.kube.informer import Informer, Key, key_of, labels_of
+from harness.kube.informer import Key, key_of, labels_of
 from harness.kube.objects import controller_of, deleting, dig, phase
 from harness.kube.reconcile import Queue
 from harness.kube.resources import JOB, POD
@@ -133,9 +133,20 @@ class ClusterLooks:
         return tuple(DeclaredMachine.model_validate(machine) for machine in found)
 
 
-def follow_backups(backups: Informer, queue: Queue) -> None:
-    """Have every change of an EtcdBackup put its cluster into a queue; call it before the informers start."""
-    backups.subscribe(lambda _, one: queue.add((key_of(one)[0], one["spec"]["cluster"])))
+def follow_backups(looks: ClusterLooks, queue: Queue) -> None:
+    """Have every change of an EtcdBackup put its cluster into a queue, and those that are to restore it.
+
+    Call it before the informers start.
+    """
+
+    def changed(_: str, backup: Json) -> None:
+        namespace, name = key_of(backup)
+        queue.add((namespace, backup["spec"]["cluster"]))
+        for one in looks.deployments.list(namespace):
+            if dig(one, "spec", "etcd", "restoreFrom") == name:
+                queue.add(key_of(one))
+
+    looks.backups.subscribe(changed)
 
 
 def _job(pod: Json) -> Key:

@@ -34,7 +34,7 @@ class ClusterDeploymentController:
         follow(looks.clusters, queue)
         follow_children(looks.sets, CLUSTER_DEPLOYMENT, queue)
         follow_claims(looks.machines, queue)
-        follow_backups(looks.backups, queue)
+        follow_backups(looks, queue)
 
     def reconcile(self, key: Key) -> float | None:
         """Look at one ClusterDeployment; change one thing."""

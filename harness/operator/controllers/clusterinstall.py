@@ -50,7 +50,7 @@ class ClusterInstall:
         follow(looks.deployments, queue)
         follow(looks.clusters, queue)
         follow_claims(looks.machines, queue)
-        follow_backups(looks.backups, queue)
+        follow_backups(looks, queue)
         follow_children(looks.jobs, CLUSTER, queue)
 
     def reconcile(self, key: Key) -> float | None:

@@ -13,12 +13,20 @@ Json = dict[str, Any]
 APPLIED = {"digest": "d", "version": "1.36.3", "machines": ["m-0"]}
 
 
-def backup(name: str = "a", *, claim: str | None = "claim", before: str = "", made: str = "1", **status: Any) -> Json:
-    """Return an EtcdBackup of cluster guest."""
+def backup(
+    name: str = "a",
+    *,
+    claim: str | None = "claim",
+    before: str = "",
+    cluster: str = "guest",
+    made: str = "1",
+    **status: Any,
+) -> Json:
+    """Return an EtcdBackup."""
     labels = {BEFORE_LABEL: before} if before else {}
     meta = {"name": name, "namespace": "default", "uid": f"uid-{name}", "labels": labels, "creationTimestamp": made}
     place = {"destination": {"claim": claim}} if claim else {}
-    return {"metadata": {**meta, "resourceVersion": "1"}, "spec": {"cluster": "guest", **place}, "status": status}
+    return {"metadata": {**meta, "resourceVersion": "1"}, "spec": {"cluster": cluster, **place}, "status": status}
 
 
 def view(*backups: Json, policy: Json | None = None, spec: Json | None = None, **status: Any) -> DeclaredView:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from harness.kube.reconcile import Queue
 from harness.operator.api.cluster import CurrentOperation
-from harness.operator.controllers.cluster_view import Workable, owned_by
+from harness.operator.controllers.cluster_view import Workable, follow_backups, owned_by
 from harness.operator.decide.waits import Wait, WaitReason
+from tests.unit.operator.controllers.backed_up import backup
 from tests.unit.operator.controllers.looks import UID, cluster, declared, given, looks, seen
 
 
@@ -60,3 +62,13 @@ def test_owner_is_told_by_its_uid() -> None:
     assert owned_by(child, declared())
     assert not owned_by(child, {"metadata": {"uid": "another"}})
     assert not owned_by({"metadata": {}}, declared())
+
+
+def test_change_of_a_backup_concerns_its_cluster_and_the_one_that_is_to_restore_it() -> None:
+    known, queue = looks(), Queue()
+    known.deployments._store("ADDED", declared(etcd={"restoreFrom": "a"}))
+    follow_backups(known, queue)
+    known.backups._tell("ADDED", backup("b", cluster="third"))
+    known.backups._tell("ADDED", backup("a", cluster="other"))
+    assert len(queue) == 3
+    assert {queue.take() for _ in range(3)} == {("default", name) for name in ("third", "other", "guest")}
