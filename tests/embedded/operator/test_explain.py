@@ -40,7 +40,7 @@ def explained(folder: Path, declared: Declared, kubeconfig: Path, **spec: Any) -
 
 
 def test_a_file_is_compared_with_what_the_api_has(declared: Declared, infra: EmbeddedProvider, tmp_path: Path) -> None:
-    spec = {"variables": VARIABLES, "network": {"vxlan": {"mtu": 1400}}}
+    spec: dict[str, Any] = {"version": "1.36.1", "variables": VARIABLES, "network": {"vxlan": {"mtu": 1400}}}
     claim = {"cluster": "guest", "set": "cp", "uid": declared.deployment("guest", *SETS, **spec)["metadata"]["uid"]}
     declared.machine("m-1")
     assert explained(tmp_path, declared, infra.kubeconfig(), **spec)["now"]["waits"] == "WaitingForMachines"
@@ -50,9 +50,10 @@ def test_a_file_is_compared_with_what_the_api_has(declared: Declared, infra: Emb
     deploy(declared)
     same = explained(tmp_path, declared, infra.kubeconfig(), **spec)
     assert (same["plan"], same["now"]) == ([], {})
-    other = explained(tmp_path, declared, infra.kubeconfig(), version="1.36.1", **spec)
+    other = explained(tmp_path, declared, infra.kubeconfig(), **{**spec, "version": "1.36.3"})
     assert [step["operation"] for step in other["plan"]] == ["upgrade"]
-    assert "spec.version: 1.36.3 -> 1.36.1" in other["now"]["message"]
+    assert "spec.version: 1.36.1 -> 1.36.3" in other["plan"][0]["why"]
+    assert other["now"]["operation"] == "upgrade"
 
 
 def deploy(declared: Declared) -> None:

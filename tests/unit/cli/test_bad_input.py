@@ -249,7 +249,8 @@ def test_the_installed_command_says_the_same(process: Call) -> None:
     ended = process("run", "--tier", "nope")
     assert (ended.code, ended.stdout) == (2, "")
     assert ended.stderr.splitlines() == [
-        "error (user): unknown tier 'nope'; known: smoke, single, operator, mr, lifecycle, nightly, full",
+        "error (user): unknown tier 'nope'; "
+        "known: smoke, single, operator, mr, lifecycle, operator-lifecycle, nightly, full",
         "hint: `vmatrix list` shows the tiers and their cells",
     ]
 

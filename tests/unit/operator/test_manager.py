@@ -24,8 +24,8 @@ def test_no_kubeconfig_and_no_pod_is_bad_input(tmp_path: Path) -> None:
 
 
 def test_unknown_controller_is_refused_before_anything_else() -> None:
-    with pytest.raises(BadInput, match="no controller is named backups"):
-        run(ManagerSettings(Path("/nowhere"), controllers=("backups",)))
+    with pytest.raises(BadInput, match="no controller is named carpenter"):
+        run(ManagerSettings(Path("/nowhere"), controllers=("carpenter",)))
 
 
 def test_managers_with_different_controllers_have_different_leases() -> None:

@@ -45,7 +45,7 @@ def test_a_definition_without_a_choice_lacks_it() -> None:
 
 def test_a_definition_with_more_lacks_nothing() -> None:
     made, properties = another()
-    properties["health"] = {"type": "object", "properties": {"remediation": {"type": "string"}}}
+    properties["weather"] = {"type": "object", "properties": {"forecast": {"type": "string"}}}
     properties["access"]["enum"].append("Tunnel")
     assert lacking(OURS, made) == []
 
