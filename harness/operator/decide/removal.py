@@ -45,13 +45,13 @@ def batch(desired: Desired, observed: Observed, who: Membership) -> tuple[Host, 
     """
     there = (*who.members, *who.half)
     leaving = [host for host in there if host.machine in who.leaving]
+    restore, restored = desired.spec.etcd.restore_from, observed.applied.restored if observed.applied else None
+    if restore not in (None, restored) and without_quorum(who, leaving):
+        return ()  # to be recovered, once it is known that they are lost
     half_left = observed.unsettled.leaving if observed.unsettled is not None else ()
     gone = dead(desired, observed, who)
     if first := [host for host in leaving if host in gone or host.machine in half_left]:
         return tuple(first)
-    restore, restored = desired.spec.etcd.restore_from, observed.applied.restored if observed.applied else None
-    if restore not in (None, restored) and without_quorum(who, leaving):
-        return ()  # to be recovered, once it is known that they are lost
     chosen: list[Host] = []
     order = [*(host.machine for host in who.half), *desired.scale_in]
     for host in sorted(leaving, key=lambda host: order.index(host.machine) if host.machine in order else -1):

@@ -61,6 +61,32 @@ ELSEWHERE: dict[str, set[Ask]] = {
         Ask("get", GROUP, "clusterdeployments"),
         Ask("update", GROUP, "clusters"),
         Ask("patch", GROUP, "machinesets/status"),
+        Ask("get", GROUP, "machinesets"),
+        Ask("get", "", "configmaps"),  # a product file
+    },
+    # Nobody logs in to this cluster's machines, and all of them are well: tests/embedded/operator has both.
+    "inspection": {
+        Ask("create", "", "events"),
+        Ask("get", GROUP, "machines"),
+        Ask("get", "subresources.kubevirt.io", "virtualmachineinstances/portforward"),
+    },
+    "remediation": {
+        Ask("create", "", "events"),
+        Ask("get", "kubevirt.io", "virtualmachineinstances"),
+        Ask("patch", GROUP, "machines"),
+        Ask("update", "subresources.kubevirt.io", "virtualmachines/restart"),
+    },
+    # It publishes no API and has no add-on: tests/embedded/operator/test_endpoint.py and test_addons.py.
+    "endpoint": {
+        *(Ask(verb, "", "services") for verb in ("create", "get", "patch")),
+        *(Ask(verb, "discovery.k8s.io", "endpointslices") for verb in ("create", "get", "patch")),
+    },
+    "addons": {
+        Ask("create", "", "events"),
+        Ask("get", "", "configmaps"),
+        Ask("get", "", "secrets"),
+        Ask("get", "subresources.kubevirt.io", "virtualmachineinstances/portforward"),
+        Ask("patch", GROUP, "clusters/status"),
     },
     "machineset": {Ask(verb, GROUP, "machines") for verb in ("get", "create", "delete")},
     "machine": {Ask("get", GROUP, "machines")},
@@ -87,6 +113,7 @@ ELSEWHERE: dict[str, set[Ask]] = {
     },
     # This cluster is never backed up: tests/embedded/operator/test_backups.py is about that.
     "backups": {
+        Ask("create", "", "events"),
         *(Ask(verb, GROUP, "etcdbackups") for verb in ("create", "delete", "patch")),
         Ask("update", GROUP, "etcdbackups/status"),
     },

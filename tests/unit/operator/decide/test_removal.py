@@ -112,9 +112,10 @@ def test_a_cluster_is_recovered_from_the_backup_that_is_named(known: dict[str, A
     assert next_operation(one, after) == Nothing()
 
 
-def test_a_recovery_waits_until_it_is_known_that_the_machines_are_lost() -> None:
+@pytest.mark.parametrize("known", [{}, {"lost": {"p-2": GONE}}])
+def test_a_recovery_waits_until_it_is_known_that_all_of_the_machines_are_lost(known: dict[str, Any]) -> None:
     one = planes(3, wanted=1, etcd={"restoreFrom": "sunday"})
-    world = replace(deployed(planes(3)), backups=(seen("sunday", "verified"),))
+    world = replace(deployed(planes(3)), backups=(seen("sunday", "verified"),), **known)
     assert wait(next_operation(one, world)).reason == "MajorityAtRisk"
 
 
