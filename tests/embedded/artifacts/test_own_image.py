@@ -69,6 +69,8 @@ def test_it_is_small(image: Artifact) -> None:
 def test_made_again_elsewhere_it_is_the_same(image: Artifact, tmp_path: Path) -> None:
     again = Store(tmp_path / "another-cache").obtain(image.ref.name, image.ref.version)
     assert again.directory != image.directory
+    if again.facts["digest"] != image.facts["digest"]:  # Debian has other packages than when the cached layer was made
+        image = Store(tmp_path / "a-third-cache").obtain(image.ref.name, image.ref.version)
     assert again.facts["digest"] == image.facts["digest"]
 
 
