@@ -36,6 +36,7 @@ extends: default
 tiers:
   full: null
   lifecycle: null
+  operator-lifecycle: null
   mr: {budget: {minutes: 11}}
 """
 
