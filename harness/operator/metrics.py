@@ -1,4 +1,4 @@
-"""What a manager counts and measures, as Prometheus reads it; docs/operator.md lists it, and the dashboard shows it.
+"""What a manager counts and measures, as Prometheus reads it; docs/operator/webhooks.md lists it.
 
 Names: https://prometheus.io/docs/practices/naming/
 """

@@ -109,7 +109,7 @@ class ClusterLooks:
         state = DeclaredCluster.model_validate(cluster) if cluster is not None else None
         backups = [EtcdBackup.model_validate(one) for one in self.backups.list(deployment["metadata"]["namespace"])]
         world = observed(state, machines, datetime.now(UTC), backups)
-        wish, found = judged(deployment, state, machines, world, self._image)
+        wish, found = judged(deployment, machines, world, self._image)
         product, unusable = product_of(self._cluster, wish)
         mistakes = tuple(mistake.text for mistake in (*found, *unusable))
         if wish is None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from harness.kube.failures import Json
 from harness.kube.kinds.form import SpecMistake
-from harness.operator.api.cluster import DeclaredCluster
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.api.rules import read
@@ -22,7 +21,6 @@ NO_IMAGE = SpecMistake(
 
 def judged(
     deployment: Json,
-    state: DeclaredCluster | None,
     machines: Sequence[DeclaredMachine],
     world: Observed,
     image: str,
@@ -30,18 +28,20 @@ def judged(
     """Return a ClusterDeployment with all defaults, None when it has another form, and what is wrong with it.
 
     Args:
-        state: its Cluster, None before there is one.  machines: those that it has claimed.
-        world: what is observed of both, and of backups.
+        machines: those that it has claimed.
+        world: what is observed of them, of its Cluster and of backups.
         image: of executors whose object names none; "" for none.
     """
     addresses = [f"{m.address}/{128 if ':' in m.address else 32}" for m in machines if m.address]
-    fresh = state is None or not state.status.sequence
-    wish, found = read(deployment, load_releases().kubernetes, addresses, creating=fresh)
+    wish, found = read(deployment, load_releases().kubernetes, addresses, creating=not world.sequence)
     if wish is None:
         return None, found
     if not (wish.spec.playbooks.image or image):
         found = [*found, NO_IMAGE]
-    restored = world.applied.restored if world.applied is not None else None
-    wrong = restore_mistake(wish.spec.etcd.restore_from, world.backups, restored)
-    found = [*found, wrong] if wrong is not None else found
-    return wish, [*found, *edit_mistakes(wish, state.status.applied)] if state is not None else found
+    return wish, [*found, *against(wish, world)]
+
+
+def against(wish: ClusterDeployment, world: Observed) -> list[SpecMistake]:
+    """Return what is wrong with a wish for a cluster as it is."""
+    wrong = restore_mistake(wish.spec.etcd.restore_from, world.backups, world.restored)
+    return [*([wrong] if wrong is not None else []), *edit_mistakes(wish, world.applied)]

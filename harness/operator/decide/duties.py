@@ -1,4 +1,4 @@
-"""What can be due on a cluster: one function an operation, in docs/operator.md's order."""
+"""What can be due on a cluster: one function an operation, in the order of docs/operator/operations.md."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.operator.decide.changes import differing, moved
 from harness.operator.decide.due import Due, Situation, StepChange, step, whole
 from harness.operator.decide.hops import next_hop
 from harness.operator.decide.hosts import Host
-from harness.operator.decide.removal import batch, dead, without_quorum
+from harness.operator.decide.removal import batch, dead, to_recover, without_quorum
 from harness.operator.decide.variables import with_parts
 from harness.operator.decide.waits import Wait, WaitReason
 
@@ -60,8 +60,11 @@ def remove_later(found: Situation) -> Due | None:
     out = batch(found.desired, found.observed, found.who)
     if out or not found.who.leaving:
         return None
-    names = ", ".join(found.who.leaving)
-    text = f"{names}: the cluster would lose its last control plane, or etcd its majority; let others join first"
+    text = f"{', '.join(found.who.leaving)}: the cluster would lose its last control plane, or etcd its majority; "
+    if to_recover(found.desired, found.observed, found.who):
+        text += "it is recovered from spec.etcd.restoreFrom once all of these machines are known to be lost"
+    else:
+        text += "let others join first"
     stays = tuple(host for host in (*found.who.members, *found.who.half) if host.machine in found.who.leaving)
     return replace(_removal(found, stays), wait=Wait(WaitReason.MAJORITY_AT_RISK, text))
 

@@ -14,15 +14,14 @@ from harness.kube.kinds.form import SpecMistake
 from harness.operator.api.cluster import CurrentOperation, PlannedStep
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.rules import mistakes
+from harness.operator.decide.accepted import against
 from harness.operator.decide.assumed import claimed, invented
-from harness.operator.decide.backups import restore_mistake
 from harness.operator.decide.desired import Desired, desired
 from harness.operator.decide.explained_product import product_of
 from harness.operator.decide.live import LiveCluster, look
 from harness.operator.decide.observed import observed
 from harness.operator.decide.operations import Verdict, next_operation, plan
 from harness.operator.decide.product_file import KnownProduct
-from harness.operator.decide.refusals import edit_mistakes
 from harness.operator.decide.releases import load_releases
 from harness.operator.decide.waits import Wait
 from harness.operator.decide.written import documents_of, judged, names_of
@@ -110,10 +109,8 @@ def _outlook(cd: ClusterDeployment, live: LiveCluster, products: Products, now: 
     world = observed(live.state, machines, now, live.backups)
     known = load_releases()
     around = [one.address for one in machines if one.spec.claim is not None and one.address]
-    wrong = [*mistakes(cd, known.kubernetes, around, creating=live.new), *edit_mistakes(cd, world.applied)]
-    restored = world.applied.restored if world.applied is not None else None
-    if live.state is not None and (bad := restore_mistake(cd.spec.etcd.restore_from, world.backups, restored)):
-        wrong.append(bad)
+    wrong = [*mistakes(cd, known.kubernetes, around, creating=live.new)]
+    wrong += against(cd, world) if live.state is not None else []
     product, unusable = products(cd)
     said = [mistake.text for mistake in (*wrong, *unusable)]
     wanted = desired(cd, machines, known, world.applied, said, product)

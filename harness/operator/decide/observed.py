@@ -63,6 +63,11 @@ class Observed:
     approval: PendingApproval | None = None
 
     @property
+    def restored(self) -> str | None:
+        """Return the name of the EtcdBackup that the cluster was recovered from last, None where there is none."""
+        return self.applied.restored if self.applied is not None else None
+
+    @property
     def touched(self) -> bool:
         """Tell whether something is or may be deployed: a failed operation may have begun anything."""
         if self.applied is not None:

@@ -37,6 +37,12 @@ def without_quorum(who: Membership, gone: Sequence[Host]) -> bool:
     return bool(gone) and (few or not _of(left, CONTROL_PLANE))
 
 
+def to_recover(desired: Desired, observed: Observed, who: Membership) -> bool:
+    """Tell whether the machines that are to leave are to be lost: then nothing is removed before all of them are."""
+    leaving = [host for host in (*who.members, *who.half) if host.machine in who.leaving]
+    return desired.spec.etcd.restore_from not in (None, observed.restored) and without_quorum(who, leaving)
+
+
 def batch(desired: Desired, observed: Observed, who: Membership) -> tuple[Host, ...]:
     """Return the machines that leave next. The others follow when these have left, or when others have joined.
 
@@ -45,9 +51,8 @@ def batch(desired: Desired, observed: Observed, who: Membership) -> tuple[Host, 
     """
     there = (*who.members, *who.half)
     leaving = [host for host in there if host.machine in who.leaving]
-    restore, restored = desired.spec.etcd.restore_from, observed.applied.restored if observed.applied else None
-    if restore not in (None, restored) and without_quorum(who, leaving):
-        return ()  # to be recovered, once it is known that they are lost
+    if to_recover(desired, observed, who):
+        return ()
     half_left = observed.unsettled.leaving if observed.unsettled is not None else ()
     gone = dead(desired, observed, who)
     if first := [host for host in leaving if host in gone or host.machine in half_left]:

@@ -38,9 +38,9 @@ class DeploymentJudge:
             return ALLOWED
         state, machines = self._around(new) if old is not None else (None, ())
         world = observed(state, machines, datetime.now(UTC), self._backups(new))
-        found = judged(new, state, machines, world, self._image)[1]
+        found = judged(new, machines, world, self._image)[1]
         if found and old is not None:
-            found = _without(found, judged(old, state, machines, world, self._image)[1])
+            found = _without(found, judged(old, machines, world, self._image)[1])
         if found:
             return refused(found)
         denied = not_permitted(self._cluster, request["userInfo"], new, old)

@@ -14,7 +14,7 @@ from harness.kube.resources import LEASE
 from tests.embedded.operator.recorded import Asked, RecordedCluster
 
 NAME = "who-works"
-TAKEN_OVER_SECONDS = 20.0  # what docs/operator.md promises
+TAKEN_OVER_SECONDS = 20.0  # what docs/operator/installing.md promises
 FIRST_LISTS_SECONDS = 3.0  # of two hundred clusters, on a host with two cores
 PROMPT = LeaseTimes(renew=0.01, give_up=300.0, retry=0.01)
 BRIEF = LeaseTimes(renew=0.01, give_up=0.1, retry=0.01)

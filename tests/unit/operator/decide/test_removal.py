@@ -116,7 +116,9 @@ def test_a_cluster_is_recovered_from_the_backup_that_is_named(known: dict[str, A
 def test_a_recovery_waits_until_it_is_known_that_all_of_the_machines_are_lost(known: dict[str, Any]) -> None:
     one = planes(3, wanted=1, etcd={"restoreFrom": "sunday"})
     world = replace(deployed(planes(3)), backups=(seen("sunday", "verified"),), **known)
-    assert wait(next_operation(one, world)).reason == "MajorityAtRisk"
+    found = wait(next_operation(one, world))
+    assert found.reason == "MajorityAtRisk"
+    assert found.message.endswith("from spec.etcd.restoreFrom once all of these machines are known to be lost")
 
 
 def test_a_backup_is_not_restored_twice() -> None:
