@@ -13,7 +13,7 @@ from harness.kube.client import Cluster, Json
 from harness.kube.failures import ApiFailure
 from harness.kube.objects import condition, dig
 from harness.kube.resources import NAMESPACE
-from harness.operator.api.resources import CLUSTER_DEPLOYMENT, MACHINE, MACHINE_SET
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, ETCD_BACKUP, MACHINE, MACHINE_SET
 from harness.operator.api.rules import read
 from harness.operator.decide.releases import load_releases
 from harness.operator.rights import USE
@@ -96,7 +96,8 @@ EDITS: dict[str, tuple[Json, str]] = {
         {"machineSets": [wanted_set("cp", "control-plane", "worker", replicas=1)]},
         "of 3 etcd members 2 would leave, and the others are no majority",
     ),
-    "no such backup": ({"etcd": {"restoreFrom": "of-somebody"}}, "spec.etcd.restoreFrom"),
+    "no such backup": ({"etcd": {"restoreFrom": "of-nobody"}}, "there is no EtcdBackup of-nobody"),
+    "foreign backup": ({"etcd": {"restoreFrom": "of-other"}}, "EtcdBackup of-other is of another cluster: it was"),
 }
 
 
@@ -107,6 +108,8 @@ def test_edits_that_no_operation_carries_out_are_refused_in_the_words_of_their_c
     made = world.declare(machines=3)
     world.succeed("guest-1-deploy")
     world.history(1)
+    other = {"cluster": "other", "destination": {"claim": "backups"}}
+    world.api.create(ETCD_BACKUP, ETCD_BACKUP.manifest("of-other", world.namespace, labels={}, spec=other))
     before = {"version": "1.36.3", "components": {"etcd": None}, "etcd": {"restoreFrom": None}}
     before["machineSets"] = made["spec"]["machineSets"]
     said: dict[str, str] = {}
@@ -122,6 +125,26 @@ def test_edits_that_no_operation_carries_out_are_refused_in_the_words_of_their_c
         with pytest.raises(ApiFailure) as failure:
             world.edit(**edit)
         assert failure.value.message.endswith(f"denied the request: {said[name]}")
+
+
+def test_a_minor_that_no_hop_leads_over_is_refused_in_the_words_of_its_condition(
+    served: Served, world: World, manager: StartManager
+) -> None:
+    manager(*MINE, options=OPTIONS)
+    world.deployed()
+    world.edit(paused=True)
+    world.condition("Progressing", "False", "Paused")
+    old = {"status": {"applied": {"version": "1.32.0"}}}  # as an operator before this one deployed it
+    world.api.merge(CLUSTER, "guest", old, world.namespace, subresource="status")
+    world.edit(version="1.36.1")
+    skipped = world.condition("Accepted", "False")["message"]
+    assert "from Kubernetes 1.32.0 to 1.36.1 a minor version is skipped" in skipped
+    world.edit(version="1.36.3")
+
+    served.configure()
+    with pytest.raises(ApiFailure) as failure:
+        world.edit(version="1.36.1")
+    assert failure.value.message.endswith(f"denied the request: {skipped}")
 
 
 def test_an_object_with_an_old_mistake_takes_edits_that_add_none(served: Served, api: Cluster) -> None:

@@ -46,6 +46,11 @@ BAD: dict[str, tuple[Json, str, str]] = {
         "give the role etcd to all sets of control planes or to none",
     ),
     "no control plane": (deployment(wanted_set("w", "worker")), "spec.machineSets", "no machine is a control plane"),
+    "the last control plane leaves": (
+        deployment(wanted_set("cp", "control-plane", replicas=0), wanted_set("w", "worker")),
+        "spec.machineSets",
+        "give a set with at least one replica the role control-plane",
+    ),
     "no external member": (
         deployment(CP, wanted_set("etcd", "etcd", replicas=0)),
         "spec.machineSets",
