@@ -17,6 +17,7 @@ REMEDIES = {
     Standing.LOST: "its place in the cluster is given to another machine",
     Standing.STOPPED: "start it: virtctl start, or spec.runStrategy of its VirtualMachine",
 }
+NOBODYS = "make it again under the same name, or delete the Machine"  # of a lost machine that no cluster has
 
 
 @dataclass(frozen=True)
@@ -62,12 +63,14 @@ class InfrastructureLook:
             held: it matters that it is the machine that it was.
         """
         before = dig(machine, "status", "infrastructure") or {}
-        known = KnownMachine(before.get("instance", ""), before.get("disk", "")) if held else KnownMachine()
+        known = KnownMachine(before.get("instance", ""), before.get("disk", ""))
+        if vmi is not None and not held:  # whatever runs there now is as good; what is gone is gone
+            known = KnownMachine()
         uid = dig(vmi, "metadata", "uid") or ""
         disk = before.get("disk", "") if uid and uid == before.get("instance") else self._disk(vmi)
         seen = presence(vm, vmi, known, disk)
         if seen.standing is not Standing.RUNNING or vmi is None:
-            return _not_running(machine, seen)
+            return _not_running(machine, seen, held=held)
         node = str(dig(vmi, "status", "nodeName") or "")
         address = str(before.get("address", ""))
         if (uid, node) != (before.get("instance"), before.get("node")) or not address:
@@ -101,7 +104,7 @@ def instance_of(machine: Json) -> str:
     return str(through or (machine["metadata"]["name"] if dig(machine, "spec", "kubevirt") else ""))
 
 
-def _not_running(machine: Json, seen: Presence) -> InfrastructureReport:
-    remedy = REMEDIES.get(seen.standing)
+def _not_running(machine: Json, seen: Presence, *, held: bool) -> InfrastructureReport:
+    remedy = REMEDIES.get(seen.standing) if held or seen.standing is not Standing.LOST else NOBODYS
     message = f"machine {machine['metadata']['name']}: {seen.evidence}"
     return InfrastructureReport(False, seen.standing, f"{message}; {remedy}" if remedy else message)

@@ -22,6 +22,7 @@ from harness.operator.controllers.claimed import follow_clusters
 from harness.operator.controllers.drift import last_end
 from harness.operator.controllers.findings import findings, without_findings
 from harness.operator.controllers.inspection_times import InspectionTimes
+from harness.operator.controllers.known_keys import KEY_SECONDS
 from harness.operator.controllers.machine_phase import use_of
 from harness.operator.controllers.machine_prober import ssh_login
 from harness.operator.controllers.probe import ProbeTrouble
@@ -92,7 +93,7 @@ class MachineInspection:
 
 def ssh_inspection(context: OperatorContext) -> Look:
     """Return what looks into a machine by SSH."""
-    return ssh_login(context, inspection_command(), inspected)
+    return ssh_login(context, inspection_command(), inspected, remember=KEY_SECONDS)
 
 
 def start(context: OperatorContext) -> None:

@@ -9,17 +9,16 @@ from harness.kube.informer import Key
 from harness.kube.objects import deleting, is_condition
 from harness.kube.owners import follow
 from harness.kube.reconcile import Controller
-from harness.kube.resources import SECRET
 from harness.machines.private import PrivateFiles
 from harness.machines.probe_program import ProbedFacts, command, facts_of
 from harness.operator.api.conditions import EMPTY, INFRASTRUCTURE_READY, REACHABLE
 from harness.operator.api.machine import DeclaredMachine
 from harness.operator.context import OperatorContext
+from harness.operator.controllers.known_keys import KnownKeys
 from harness.operator.controllers.machine_phase import MachineUse, current, made, unused
 from harness.operator.controllers.machine_status import StatusOfMachines
 from harness.operator.controllers.machine_times import ProbeTimes
 from harness.operator.controllers.probe import Found, InfraApi, MachineLogin, Outcome, ProbeTrouble, TroubleReason
-from harness.operator.controllers.probe_key import key_of_secret
 
 WORKERS = 6  # each waits for one machine, half a minute at most
 Probe = Callable[[Json], Outcome]
@@ -76,19 +75,23 @@ def ssh_probe(context: OperatorContext) -> Probe:
 
 
 def ssh_login(
-    context: OperatorContext, program: str, read: Callable[[str], Found | None]
+    context: OperatorContext, program: str, read: Callable[[str], Found | None], *, remember: float = 0.0
 ) -> Callable[[Json], Found | ProbeTrouble]:
-    """Return what logs in to a Machine, runs a command there, and reads what it prints."""
-    files = PrivateFiles()
+    """Return what logs in to a Machine, runs a command there, and reads what it prints.
+
+    Args:
+        remember: for how many seconds a key is not read again.
+    """
+    files, keys = PrivateFiles(), KnownKeys(context.cluster, remember)
     context.on_stop(files.close)
 
     def login(found: Json) -> Found | ProbeTrouble:
         machine = DeclaredMachine.model_validate(found)
-        reference = machine.spec.key_ref
-        secret = context.cluster.get(SECRET, reference.name, machine.metadata.namespace)
-        key = key_of_secret(secret, reference)
+        key = keys.of(machine)
         if isinstance(key, ProbeTrouble):
             return key
-        return MachineLogin(machine, InfraApi.of(context), context.options.stretch).run(key, files, program, read)
+        outcome = MachineLogin(machine, InfraApi.of(context), context.options.stretch).run(key, files, program, read)
+        keys.judge(machine, outcome)
+        return outcome
 
     return login

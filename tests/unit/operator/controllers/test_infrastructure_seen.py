@@ -101,6 +101,14 @@ def test_a_machine_that_is_gone_is_lost_and_one_that_starts_again_is_not() -> No
     assert "virtctl start" in stopped.message
 
 
+def test_a_machine_that_is_gone_stays_lost_when_no_cluster_has_it_any_more() -> None:
+    released = look(Api(), None, vm=None, held=False, ran=RAN)
+    assert (released.status, released.reason) == (False, "Lost")
+    assert released.message.endswith("are gone; make it again under the same name, or delete the Machine")
+    never_seen = look(Api(), None, vm=None, held=False)
+    assert never_seen.reason == "Stopped"
+
+
 def test_silence_is_unknown() -> None:
     report = InfrastructureReport.silent("403")
     assert (report.status, report.reason, report.warns) == (None, "KubeVirtUnreachable", False)
