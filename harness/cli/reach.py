@@ -109,5 +109,6 @@ def kubectl(given: Given, context: typer.Context, cell: Cell) -> None:
     there = _existing(cell, settings)
     program = shutil.which("kubectl") or providers.kubectl(settings)
     with there.guest_api() as path:
-        status = proc.attend([program, *context.args], env={"KUBECONFIG": str(path)})
+        environment = {"KUBECONFIG": str(path), "KUBECACHEDIR": str(there.files.kube_cache)}
+        status = proc.attend([program, *context.args], env=environment)
     raise typer.Exit(status)

@@ -49,6 +49,7 @@ def environment_of(wanted: PhaseRun) -> dict[str, str]:
         names.STATE: folders.state,
         names.TEMPORARY: folders.temporary,
         "TMPDIR": folders.temporary,
+        "KUBECACHEDIR": folders.temporary / "kube",  # kubectl keeps by address what a guest serves
     }
     return {
         names.CELL: environment.cell.id,

@@ -25,6 +25,7 @@ LISTS = {
     ROLES: (("roles_path",), "~/.ansible/roles:/usr/share/ansible/roles:/etc/ansible/roles"),
 }
 SERVERS = re.compile(r"redis|memcache|mongo")  # caches whose connection is no folder: there a prefix has to do
+TEMPORARY = "tmp"
 CONTROL_PATH = re.compile(r"""\s*-o\s*(["']?)ControlPath=[^\s"']*\1|\s*-S\s*\S+""")
 
 
@@ -35,7 +36,8 @@ def variables(given: PlaybookInputs, config: Path, call: AnsibleCall) -> dict[st
         config: the product's ansible.cfg, which need not exist.
     """
     own = given.control / "ansible"
-    own.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for folder in (own, own / TEMPORARY):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     said = _read(config)
     return {
         "ANSIBLE_CONFIG": str(config),
@@ -48,6 +50,8 @@ def variables(given: PlaybookInputs, config: Path, call: AnsibleCall) -> dict[st
         **_facts(said, own / "facts", given.facts),
         **_sockets(said, given.control),
         "ANSIBLE_LOCAL_TEMP": str(own),
+        "TMPDIR": str(own / TEMPORARY),  # of tasks on this host
+        "KUBECACHEDIR": str(own / "kube"),  # else kubectl believes what another guest at this address once served
         "ANSIBLE_PERSISTENT_CONTROL_PATH_DIR": str(own / "pc"),
         "ANSIBLE_NOCOLOR": "1",
         "PYTHONUNBUFFERED": "1",

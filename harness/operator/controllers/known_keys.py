@@ -1,4 +1,4 @@
-"""Private keys of Machines, remembered for a while: machines of clusters are logged in to every minute with the same one.
+"""Private keys of Machines, remembered for a while: machines of clusters are logged in to every minute.
 
 What is no key is not remembered, nor is a key that a machine refused: the next login reads the Secret again.
 """

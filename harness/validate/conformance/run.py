@@ -53,10 +53,10 @@ def run_specs(
     environment = {"KUBE_TEST_REPO_LIST": str(repositories)}
     log = directory / "ginkgo.log"
     killed = ""
-    with TemporaryDirectory(prefix="tmp-", dir=directory) as temporary:  # e2e.test leaves files there
+    with TemporaryDirectory(prefix="tmp-", dir=directory) as temporary:  # e2e.test and kubectl leave files
         try:
             limit = timeouts.conformance + timeouts.conformance_overrun
-            environment["TMPDIR"] = temporary
+            environment |= {"TMPDIR": temporary, "HOME": temporary, "KUBECACHEDIR": f"{temporary}/kube"}
             run(command, timeout=limit, check=False, cwd=directory, env=environment, log=log)
         except CommandFailed as error:  # it did not end or start: every spec without a verdict has failed
             killed = error.summary

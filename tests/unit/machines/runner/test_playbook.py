@@ -128,6 +128,13 @@ def test_sockets_of_connections_are_the_cells_own_whatever_the_product_says(tmp_
     assert variables["ANSIBLE_SSH_CONTROL_PATH_DIR"].startswith(str(tmp_path))
 
 
+def test_what_tasks_on_this_host_leave_is_the_cells_own(tmp_path: Path) -> None:
+    variables = told(tmp_path, "")
+    for name in ("TMPDIR", "KUBECACHEDIR"):
+        assert Path(variables[name]).is_relative_to(tmp_path)
+    assert Path(variables["TMPDIR"]).is_dir()
+
+
 def test_what_the_product_says_of_connections_stays_where_it_names_no_folder(tmp_path: Path) -> None:
     variables = told(tmp_path, "[ssh_connection]\nssh_args = -o ControlMaster=auto\n")
     assert not {"ANSIBLE_SSH_ARGS", "ANSIBLE_SSH_CONTROL_PATH"} & variables.keys()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -52,15 +53,18 @@ def test_an_earlier_runs_report_is_not_taken_for_this_runs(registry: str, tmp_pa
     assert verdicts["a"].outcome is SpecOutcome.FAILED
 
 
-def test_temporary_files_of_specs_are_gone_with_the_run(registry: str, tmp_path: Path) -> None:
+def test_files_that_specs_leave_are_gone_with_the_run(registry: str, tmp_path: Path) -> None:
     ginkgo = tmp_path / "ginkgo"
-    ginkgo.write_text('#!/bin/sh\ntouch "$TMPDIR/test-kuberc1"\necho "in $TMPDIR"\n', encoding="utf-8")
+    left = 'touch "$TMPDIR/test-kuberc1"; mkdir -p "$HOME/.kube" "$KUBECACHEDIR/discovery"'
+    said = 'echo "in $TMPDIR and $HOME, $KUBECACHEDIR"'
+    ginkgo.write_text(f"#!/bin/sh\n{left}\n{said}\n", encoding="utf-8")
     ginkgo.chmod(0o755)
     directory = tmp_path / "out"
     tools = Tools(tmp_path / "e2e.test", ginkgo, tmp_path / "kubectl")
     specs = [ConformanceSpec("a", ())]
     run_specs(specs, tools, kubeconfig=tmp_path / "k", registry=registry, directory=directory, timeouts=TIMEOUTS)
-    assert f"in {directory}/tmp-" in (directory / "ginkgo.log").read_text(encoding="utf-8")
+    log = (directory / "ginkgo.log").read_text(encoding="utf-8")
+    assert re.search(rf"in ({directory}/tmp-\w+) and \1, \1/kube$", log, re.MULTILINE)
     assert sorted(path.name for path in directory.iterdir()) == ["ginkgo.log", "repositories.yml"]
 
 
