@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import tenacity
 
@@ -51,6 +51,25 @@ class Deadline:
 
 class TimedOut(InfraRetriable):
     """What was waited for did not come before the deadline."""
+
+
+class Ground(Protocol):
+    """What every wait of this process stands on, such as the programs of an infra cluster on this host."""
+
+    def lost(self) -> VmatrixError | None:
+        """Return why waiting is in vain, None where it is not. Asked at each probe."""
+
+    def trouble(self) -> str:
+        """Return what is wrong now, in lines, to be said when time is up; "" for nothing."""
+
+
+_GROUNDS: list[Ground] = []
+
+
+def stand_on(ground: Ground) -> None:
+    """Let all waits of this process end when a ground is lost, and say what is wrong with it when time is up."""
+    if ground not in _GROUNDS:
+        _GROUNDS.append(ground)
 
 
 _WAITING: ContextVar[Deadline | None] = ContextVar("the deadline of the wait around this call", default=None)
@@ -96,7 +115,8 @@ def until(
         slowest: seconds up to which the interval grows, by a fifth from probe to probe; None for a constant one.
 
     Raises:
-        TimedOut: with `what`, the last reason, and what `describe` said.
+        TimedOut: with `what`, the last reason, what `describe` said, and what is wrong with the grounds.
+        VmatrixError: a ground is lost.
     """
     wait = _Wait(probe, deadline, what, interval, slowest)
     began = time.monotonic()
@@ -110,8 +130,10 @@ def until(
     answer = retrying(wait.attempt)
     if isinstance(answer, NotYet):
         waited = time.monotonic() - began
-        summary = f"timed out after {waited:.0f} s waiting for {what}: {wait.last_words()}"
-        raise TimedOut(summary, detail=_described(describe))
+        troubles = [said for ground in _GROUNDS if (said := ground.trouble())]
+        why = "; ".join([wait.last_words(), *(said.splitlines()[0] for said in troubles)])
+        summary = f"timed out after {waited:.0f} s waiting for {what}: {why}"
+        raise TimedOut(summary, detail="\n".join(filter(None, [_described(describe), *troubles])))
     return answer
 
 
@@ -144,6 +166,9 @@ class _Wait(Generic[T]):
         if isinstance(answer, NotYet) and (not self.reasons or self.reasons[-1] != answer.reason):
             self.reasons.append(answer.reason)
             log.info("waiting for %s: %s", self.what, answer.reason)
+        if isinstance(answer, NotYet):
+            for lost in filter(None, (ground.lost() for ground in _GROUNDS)):
+                raise lost
         return answer
 
     def pause(self) -> float:

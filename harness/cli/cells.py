@@ -188,16 +188,17 @@ def reap(
         project=own_project(),
     )
     seconds = timeouts.teardown
-    if remove_finalizers:
-        gone = release.remove_finalizers(
-            cluster,
-            selection,
-            seconds=seconds,
-            on_gone=_print_deleted,
-            on_released=lambda told: out.print(f"finalizers removed: {told}"),
-        )
-    else:
-        gone = teardown.reap(cluster, selection, seconds=seconds, on_gone=_print_deleted)
+    with providers.keeper(settings, timeouts, lambda said: out.print(said, markup=False)):
+        if remove_finalizers:
+            gone = release.remove_finalizers(
+                cluster,
+                selection,
+                seconds=seconds,
+                on_gone=_print_deleted,
+                on_released=lambda told: out.print(f"finalizers removed: {told}"),
+            )
+        else:
+            gone = teardown.reap(cluster, selection, seconds=seconds, on_gone=_print_deleted)
     folders.sweep()
     out.print(f"{len(gone)} {'cell' if len(gone) == 1 else 'cells'} deleted" if gone else "no cells to delete")
 

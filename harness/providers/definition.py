@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,6 +21,7 @@ from harness.model import Cell
 from harness.spec.base import Feature
 from harness.spec.models import Timeouts
 from harness.spec.settings import Settings
+from harness.until import Ground
 
 MOST_WORKERS = 16  # a worker is a Python process of about 100 MiB
 
@@ -142,6 +144,14 @@ class Definition(ABC):
     def coming(self, settings: Settings) -> list[str]:
         """Return what a run is about to bring up, in lines; nothing where its infra cluster is there."""
         return []
+
+    def ground(self, settings: Settings) -> Ground | None:
+        """Return what all waits for the infra cluster stand on, where that is on this host."""
+        return None
+
+    def keeper(self, opening: Opening, tell: Callable[[str], None]) -> AbstractContextManager[object]:
+        """Return what keeps the infra cluster whole while its body runs, where that is possible; `tell`: told how."""
+        return nullcontext()
 
     def missing_rights(self, settings: Settings) -> list[Finding]:
         """Return what the user of this process may not do and has to, on this host."""

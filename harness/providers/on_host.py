@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import cast
 
 from harness import paths
 from harness.artifacts.recipe import Ref
@@ -13,13 +15,16 @@ from harness.errors import NotUp
 from harness.infra.findings import Finding
 from harness.infra.host import preflight, room
 from harness.infra.host.config import UP_SECONDS, HostConfig
-from harness.infra.host.instance import infra_command, not_up
+from harness.infra.host.instance import Occupant, infra_command, not_up
+from harness.infra.host.keeper import Keeper
 from harness.infra.host.layout import Layout, instances_dir, layout_of
+from harness.infra.host.parts import Parts
 from harness.machines import folders
 from harness.model import Cell
 from harness.providers.definition import MOST_WORKERS, Definition, InstanceProvider, Opening
 from harness.spec.models import Timeouts
 from harness.spec.settings import Settings
+from harness.until import Ground
 
 KUBERNETES = "1.36.3"  # of an infra cluster's own control plane, unless another version is asked for
 
@@ -67,6 +72,14 @@ class OnHost(Definition):
     def first_look(self, opening: Opening) -> list[Finding]:
         """Look at this host for what an instance needs that is not up, or not whole."""
         return self.instance(opening).lacking()
+
+    def ground(self, settings: Settings) -> Ground:
+        """Return the programs of the instance."""
+        return Parts(layout_of(settings.infra_name, self.name))
+
+    def keeper(self, opening: Opening, tell: Callable[[str], None]) -> AbstractContextManager[object]:
+        """Return what starts programs of the instance again that end."""
+        return Keeper(cast(Occupant, self.instance(opening)), tell)
 
     def refuse_unusable(self, settings: Settings) -> None:
         """Refuse a name that no instance can have."""

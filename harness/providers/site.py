@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from harness.artifacts import refs
@@ -28,6 +29,7 @@ from harness.spec.models import Timeouts, UrlSource
 from harness.spec.needs import needed
 from harness.spec.project import Project, anywhere, matrix_dir
 from harness.spec.settings import Settings, networks_of
+from harness.until import stand_on
 
 OnProgress = Callable[[str], None]
 
@@ -58,7 +60,20 @@ def open_cluster(settings: Settings, timeouts: Timeouts | None = None) -> Cluste
     """
     patience = Patience.of(timeouts) if timeouts is not None else PATIENT
     path, context = registry.of(settings).kubeconfig(settings)
+    _stand_on_it(settings)
     return Cluster.from_kubeconfig(path, context=context, patience=patience)
+
+
+def keeper(settings: Settings, timeouts: Timeouts, tell: OnProgress) -> AbstractContextManager[object]:
+    """Return what keeps the infra cluster of these settings whole while its body runs; `tell`: told what it did."""
+    opening = Opening(settings, store=store_of(settings, timeouts), timeouts=timeouts)
+    return registry.of(settings).keeper(opening, tell)
+
+
+def _stand_on_it(settings: Settings) -> None:
+    ground = registry.of(settings).ground(settings)
+    if ground is not None:
+        stand_on(ground)
 
 
 def coming(settings: Settings) -> list[str]:
@@ -122,6 +137,7 @@ def _site(
     told: offered.ProductVariables,
     controllers: Mapping[str, Ref],
 ) -> Site:
+    _stand_on_it(project.settings)
     settings, patience, limits = project.settings, Patience.of(project.timeouts), ArtifactLimits.of(project.timeouts)
     return Site(
         cluster=Cluster.from_kubeconfig(provider.kubeconfig(), context=settings.context, patience=patience),

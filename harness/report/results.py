@@ -45,6 +45,7 @@ class RunResult:
     error: what ended the run outside of any cell, empty without.
     signal: the number of the one that ended the last call, 0 without.
     not_run: of a call that a signal ended, how many steps and checks of each cell it did not get to.
+    infra: what became of parts of the infra cluster that ended meanwhile, a sentence each.
     product: what was tested, where its sources are no part of the project; empty otherwise.
     """
 
@@ -59,6 +60,7 @@ class RunResult:
     signal: int = 0
     not_run: Mapping[str, int] = field(default_factory=dict)
     product: str = ""
+    infra: tuple[str, ...] = ()
 
     @property
     def started(self) -> str:
@@ -128,6 +130,7 @@ def load(run_dir: Path, *, quarantine: Sequence[QuarantineEntry] = ()) -> RunRes
         signal=next((int(e["number"]) for e in last if e["event"] == "signal"), 0),
         not_run=next((e["not_run"] for e in last if e["event"] == "run-end" and "not_run" in e), {}),
         product=product_in(events),
+        infra=tuple(str(e["said"]).partition("\n")[0] for e in last if e["event"] == "infra"),
     )
 
 

@@ -22,6 +22,7 @@ def render(result: RunResult) -> str:
     lines += [f"- {sentence}" for sentence in words.sessions(result)]
     lines += [f"- product: {result.product}"] if result.product else []
     lines += [f"- tier: {result.tier}"] if result.tier else []
+    lines += [f"- infra cluster: {said}" for said in result.infra]
     lines += [f"- blame: {blames}"] if blames else []
     lines += [f"- failed outside of any cell: {result.error}"] if result.error else []
     if result.kept:

@@ -49,6 +49,7 @@ def _run(result: RunResult) -> list[Text]:
     blames = words.blames(result)
     lines = [Text(headline(result), "bold")]
     lines += [Text(sentence) for sentence in words.sessions(result)]
+    lines += [Text(f"infra cluster: {said}", ODD) for said in result.infra]
     return lines + ([Text(f"blame: {blames}", BAD)] if blames else [])
 
 

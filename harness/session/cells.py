@@ -182,6 +182,15 @@ class Cells:
                 self.close(life.cell)
             except Leaked as leak:
                 self.leak = leak
+            except (
+                VmatrixError,
+                OSError,
+            ) as error:  # an API that is gone, a full disk: the other cells, and the report
+                self.leak = Leaked(
+                    f"cell {life.cell.id} could not be removed: {error}",
+                    hint=f"once that is repaired: {self.plan.cleanup}",
+                    detail=getattr(error, "detail", ""),
+                )
 
     def _login(self, cell: Cell) -> str:
         options = shlex.join(self.plan.provider_options)

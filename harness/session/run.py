@@ -9,7 +9,7 @@ import os
 import shlex
 import signal
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -66,6 +66,7 @@ class Run:
     _site: Site | None = None
     _leak: Leaked | None = None
     _made: list[Path] = field(default_factory=list)
+    _kept: ExitStack = field(default_factory=ExitStack)  # the infra cluster, from when it is up
 
     @property
     def site(self) -> Site:
@@ -123,10 +124,16 @@ class Run:
         for line in providers.coming(plan.project.settings):
             self.console.print(line, markup=False)
         self._site = providers.open_site(plan.project, plan.cells, progress=self.live.on_progress)
+        self._kept.enter_context(providers.keeper(plan.project.settings, plan.project.timeouts, self._tell_of_infra))
         tested = revision_of(plan.project.spec.product, plan.project.directory)
         if tested is not None:
             self.recorder.write("product", **asdict(tested), said=str(tested))
         return self.live
+
+    def _tell_of_infra(self, said: str) -> None:
+        """Print and write down what became of a part of the infra cluster."""
+        self.console.print(said, markup=False)
+        self.recorder.write("infra", said=said)
 
     def leave_out(self, cells: Iterable[Cell]) -> None:
         """Write down that nothing of some cells was selected: they are no part of this run."""
@@ -164,10 +171,11 @@ class Run:
 
     def finish(self, pytest_status: int) -> int:
         """Tear down whatever is left, write the reports, and return the exit code of the run."""
-        try:
-            return self._finish(pytest_status)
-        except Interrupted:  # the run's first signal; from here on another one ends the process
-            return self._finish(pytest_status)
+        with self._kept:
+            try:
+                return self._finish(pytest_status)
+            except Interrupted:  # the run's first signal; from here on another one ends the process
+                return self._finish(pytest_status)
 
     def _finish(self, pytest_status: int) -> int:
         self.on_signal = None

@@ -139,6 +139,7 @@ class HostInstance:
         Raises:
             InfraError: one ended, or was not ready in time.
         """
+        self.layout.given_up.unlink(missing_ok=True)
         processes.bring_up(self.layout, programs, deadline=Deadline.after(self.config.up_seconds))
 
     def dead(self, programs: Sequence[HostProgram]) -> list[str]:

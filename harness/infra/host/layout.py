@@ -34,6 +34,7 @@ class Layout:
     root: Path
 
     record = Below("instance.json")  # which index the instance has
+    given_up = Below("given-up.json")  # programs that ended too often to be started again, until the next `infra up`
     kubeconfig = Below("kubeconfig")  # the administrator's
     pki = Below("pki")  # certificates and keys
     etcd = Below("etcd")  # etcd's data

@@ -7,7 +7,7 @@ takes two steps: a mark on the Machine, which keeps operations from it, then a l
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from harness.kube.client import Json
 from harness.kube.informer import Key, key_of
@@ -25,6 +25,8 @@ from harness.operator.controllers.machine_precedence import given_back, waiting_
 from harness.operator.decide.surplus import scale_in_order
 
 COMPONENT = "claims-controller"
+TOGETHER_SECONDS = 0.5  # pacing: changes of a namespace's sets and machines are looked at together, once
+ALL = ""  # in place of a Machine's name: which of a namespace's Machines are to be given back
 AGAIN_SECONDS = 2.0  # while an executor of a deleted cluster ends: its pod has half a minute for that
 
 
@@ -38,6 +40,7 @@ class ClaimsController:
         self._deployments = context.informers.of(CLUSTER_DEPLOYMENT)
         self._clusters = context.informers.of(CLUSTER)
         self._sets = context.informers.of(MACHINE_SET)
+        self._given: dict[str, Mapping[str, str]] = {}
         self.controller = Controller("claims", self.reconcile, workers=1)
         follow(self._machines, self.controller.queue)
         for informer in (self._clusters, self._deployments):
@@ -47,13 +50,15 @@ class ClaimsController:
 
     def _look_at_waiting(self, namespace: str) -> None:
         """Look at the Machines of clusters that lack some, where there are several: one may have to give some back."""
-        clusters = {Claimant.of(one).cluster for one in self._sets.by(where_lacks, namespace)}
-        for name in clusters if len(clusters) > 1 else ():
-            for machine in claimed_by(self._machines, (namespace, name)):
-                self.controller.queue.add(key_of(machine))
+        self.controller.queue.add((namespace, ALL), delay=TOGETHER_SECONDS)
 
     def reconcile(self, key: Key) -> float | None:
-        """Look at one Machine; change one thing."""
+        """Look at one Machine; change one thing. Or find those of a namespace that are to be given back."""
+        if key[1] == ALL:
+            given = self._given[key[0]] = self._given_back(key[0])
+            for machine_name in given:
+                self.controller.queue.add((key[0], machine_name))
+            return None
         machine = self._machines.get(*key)
         name = dig(machine, "spec", "claim", "cluster")
         if machine is None or not name:
@@ -84,13 +89,19 @@ class ClaimsController:
         why = needless(machine, deployment, cluster, claimed_by(self._machines, (namespace, _cluster(machine))))
         if why or deployment is None or dig(deployment, "spec", "paused") or use_of(machine, cluster).holds:
             return why
-        if not any(Claimant.of(one).cluster == _cluster(machine) for one in self._sets.by(where_lacks, namespace)):
-            return ""  # it has all of its machines
+        if name not in self._given.get(namespace, {}):
+            return ""
+        older = self._given_back(namespace).get(name)  # as it is by now
+        return f"cluster {older} is older and waits for it" if older else ""
+
+    def _given_back(self, namespace: str) -> Mapping[str, str]:
+        """Return the Machines that clusters give back which lack others, each with the cluster that gets it."""
+        if len({Claimant.of(one).cluster for one in self._sets.by(where_lacks, namespace)}) < 2:
+            return {}  # nobody else waits
         machines = self._machines.list(namespace)
         waiting = waiting_sets(self._sets.list(namespace), self._deployments.list(namespace), machines)
         used = frozenset().union(*map(held, self._clusters.list(namespace)))
-        older = given_back(waiting, machines, used).get(name)
-        return f"cluster {older} is older and waits for it" if older else ""
+        return given_back(waiting, machines, used)
 
 
 def _cluster(machine: Json) -> str:

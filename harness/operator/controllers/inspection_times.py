@@ -9,7 +9,7 @@ from collections.abc import Callable
 from harness.kube.informer import Key
 
 LOOK_SECONDS = 50.0  # a change is told within a minute: the pause, and some seconds for the login
-EACH_SECONDS = 0.5  # at most two logins a second however many machines there are: each costs the API a request
+EACH_SECONDS = 0.5  # pacing: two logins a second at most, however many machines there are; each is a request to the API
 AGAIN_SECONDS = 10.0  # after a first login that failed: the second one decides
 
 

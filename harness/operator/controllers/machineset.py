@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache
 
 from harness.kube.client import ApiFailure, Json
 from harness.kube.informer import Key, key_of
@@ -26,7 +26,14 @@ from harness.operator.controllers.machine_choice import (
 )
 from harness.operator.controllers.machine_maker import MachineMaker
 from harness.operator.controllers.machine_phase import going, held
-from harness.operator.controllers.machine_precedence import CLAIMED, CLUSTER_LOST, goes_first, may_claim, waiting_sets
+from harness.operator.controllers.machine_precedence import (
+    CLAIMED,
+    CLUSTER_LOST,
+    WaitingSet,
+    goes_first,
+    may_claim,
+    waiting_sets,
+)
 from harness.operator.controllers.made_machines import missing
 
 COMPONENT = "machineset-controller"
@@ -93,7 +100,7 @@ class MachineSetController:
                 return 0.0
         own = [m for m in claimed_by(self._machines, of_cluster) if claimant.has(m)]
         machines = oldest_first(self._machines.list(key[0])) if missing(claimant, own) else own
-        left = partial(self._left_to, deployment) if deployment is not None else None
+        left = self._left_to(deployment) if deployment is not None else None
         status = status_of(machine_set, machines, cluster, datetime.now(UTC), left)
         if gone:
             wait = new(CLAIMED, False, CLUSTER_LOST, GONE, datetime.now(UTC), machine_set["metadata"]["generation"])
@@ -101,11 +108,19 @@ class MachineSetController:
         self._sets.merge_status(machine_set, status)
         return None
 
-    def _left_to(self, deployment: Json, machine: Json) -> str:
-        """Return the older cluster that waits for a Machine, "" where there is none."""
+    def _left_to(self, deployment: Json) -> Callable[[Json], str]:
+        """Return what tells the older cluster that waits for a Machine, "" where there is none.
+
+        It looks at all sets and Machines once, and only if it is asked.
+        """
         namespace = deployment["metadata"]["namespace"]
-        deployments, machines = self._deployments.list(namespace), self._machines.list(namespace)
-        return goes_first(machine, deployment, waiting_sets(self._sets.list(namespace), deployments, machines))
+
+        @cache
+        def waiting() -> tuple[WaitingSet, ...]:
+            deployments, machines = self._deployments.list(namespace), self._machines.list(namespace)
+            return waiting_sets(self._sets.list(namespace), deployments, machines)
+
+        return lambda machine: goes_first(machine, deployment, waiting())
 
     def _claim(self, namespace: str, claimant: Claimant, deployment: Json) -> None:
         """Claim Machines over zones, oldest first; one that somebody changed is read anew, and the next is taken."""
@@ -117,10 +132,11 @@ class MachineSetController:
         cluster = self._clusters.get(namespace, claimant.cluster)
         adopting = bool(dig(deployment, "spec", "adopt")) and not dig(cluster, "status", "applied")
         free = [m for m in here if claimant.chooses(m) and claimable(m, used, adopting=adopting)]
+        left_to = self._left_to(deployment)
         for machine in spread(free, (m for m in own if claimant.has(m) and not going(m))):
             if lacking <= 0:
                 return
-            if not self._left_to(deployment, machine):
+            if not left_to(machine):
                 lacking -= self._claimed(machine, claimant)
 
     def _used(self, namespace: str) -> frozenset[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from harness.embedded.node.pods import running, write_status
 from harness.kube.client import Cluster, Json
 from harness.kube.ensure import ensure
 from harness.kube.informer import Key, key_of
@@ -53,8 +54,10 @@ def hand_over(cluster: Cluster, namespace: str) -> None:
 class PlayedJobs:
     """Makes the pods of Jobs and writes what becomes of them, in all namespaces that are played."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, *, runs: bool = False) -> None:
+        """Play in a cluster. `runs`: pods run at once; without it they wait for a played kubelet."""
         self._cluster = cluster
+        self._runs = runs
         self.informers = Informers(cluster)
         self._jobs, self._pods = self.informers.of(JOB), self.informers.of(POD)
         self.controller = Controller(NAME, self.reconcile)
@@ -72,7 +75,12 @@ class PlayedJobs:
         if counted:
             self._say(job, status_of(job, counted[0]))
         else:
-            self._pods.observe(self._cluster.create(POD, pod_of(job)))
+            pod = self._cluster.create(POD, pod_of(job))
+            self._pods.observe(
+                write_status(self._cluster, pod, running(pod, address="10.0.0.9", host_address="10.0.0.1"))
+                if self._runs
+                else pod
+            )
             self._say(job, {**begun(job), "active": 1})
 
     def _say(self, job: Json, status: Json) -> None:
@@ -112,9 +120,9 @@ def status_of(job: Json, pod: Json) -> Json:
 
 
 @contextmanager
-def playing(cluster: Cluster) -> Iterator[None]:
-    """Play meanwhile."""
-    played = PlayedJobs(cluster)
+def playing(cluster: Cluster, *, runs: bool = False) -> Iterator[None]:
+    """Play meanwhile. `runs`: pods run at once."""
+    played = PlayedJobs(cluster, runs=runs)
     played.informers.start()
     played.informers.wait()
     played.controller.start()

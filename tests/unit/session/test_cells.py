@@ -14,6 +14,7 @@ from rich.console import Console
 from harness import providers
 from harness.artifacts.catalogue import Catalogue, load
 from harness.errors import BadInput, InfraError
+from harness.kube.failures import ApiFailure, Unreachable
 from harness.model import Cell
 from harness.session.cells import Cells, CheckOutcome
 from harness.until import TimedOut
@@ -107,3 +108,30 @@ def test_upstreams_tests_of_a_version_that_no_catalogue_knows_are_those_of_its_m
     assert shelf.obtained == ["e2e.test@1.36.1", "e2e.test@1.36.3"]
     with pytest.raises(BadInput, match=r"e2e\.test has no version 1\.99\.0"):
         cells.artifact("e2e.test", "1.99.0")
+
+
+@pytest.mark.parametrize(
+    "error", [ApiFailure(503, "", "no", [], request="GET /"), Unreachable("no"), OSError(28, "full")]
+)
+def test_an_infra_cluster_that_is_gone_keeps_no_cell_from_its_end(error: Exception) -> None:
+    ended: list[str] = []
+
+    def life(name: str) -> Any:
+        def teardown() -> None:
+            ended.append(name)
+            if name == "one":
+                raise error
+
+        cell = Cell(name, {}, "s", (), (), {})
+        return SimpleNamespace(cell=cell, torn_down=False, failed=False, collect=lambda: None, teardown=teardown)
+
+    plan: Any = SimpleNamespace(
+        cleanup="vmatrix reap --run r", project=SimpleNamespace(settings=SimpleNamespace(keep_on_failure=False))
+    )
+    cells = Cells(plan, open_site=lambda: cast(Any, None), console=Console(quiet=True))
+    cells._lives |= {name: life(name) for name in ("one", "two")}
+    cells.close_all()
+    assert ended == ["one", "two"]
+    assert cells.leak is not None
+    assert cells.leak.summary.startswith("cell one could not be removed: ")
+    assert cells.leak.hint.endswith("vmatrix reap --run r")
