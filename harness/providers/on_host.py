@@ -18,7 +18,7 @@ from harness.infra.host.config import UP_SECONDS, HostConfig
 from harness.infra.host.instance import Occupant, infra_command, not_up
 from harness.infra.host.keeper import Keeper
 from harness.infra.host.layout import Layout, instances_dir, layout_of
-from harness.infra.host.parts import Parts
+from harness.infra.host.parts import InstanceParts
 from harness.machines import folders
 from harness.model import Cell
 from harness.providers.definition import MOST_WORKERS, Definition, InstanceProvider, Opening
@@ -75,7 +75,7 @@ class OnHost(Definition):
 
     def ground(self, settings: Settings) -> Ground:
         """Return the programs of the instance."""
-        return Parts(layout_of(settings.infra_name, self.name))
+        return InstanceParts(layout_of(settings.infra_name, self.name))
 
     def keeper(self, opening: Opening, tell: Callable[[str], None]) -> AbstractContextManager[object]:
         """Return what starts programs of the instance again that end."""

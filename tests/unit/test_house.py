@@ -80,6 +80,7 @@ NO_MODULE = {
     "test_examples.py": "examples/",
     "test_extending.py": "docs/extending.md",
     "test_house.py": "docs/architecture.md",
+    "test_kill_points.py": "the points of tests/kill",
     "test_timeouts.py": "matrix/timeouts.yml",
     "cli/test_anywhere.py": "every command outside of a project",
     "cli/test_bad_input.py": "exit code 2 of every command",

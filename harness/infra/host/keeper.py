@@ -27,7 +27,7 @@ class Keeper:
     def __init__(self, occupant: Occupant, tell: Callable[[str], None], most: int = MOST_STARTS) -> None:
         """Have `tell` told each program that ended, and what came of it."""
         self._occupant = occupant
-        self._parts = parts.Parts(occupant.layout)
+        self._parts = parts.InstanceParts(occupant.layout)
         self._tell = tell
         self._left = most
         self._most = most
@@ -36,6 +36,7 @@ class Keeper:
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
 
     def __enter__(self) -> Keeper:
+        self._look()  # what ended before is not to be waited for
         self._thread.start()
         return self
 
@@ -45,10 +46,13 @@ class Keeper:
 
     def _run(self) -> None:
         while not self._stopping.wait(LOOK_SECONDS):
-            try:
-                self.look()
-            except Exception:  # the next look may work; nothing here may end a run
-                log.exception("the programs of instance %s could not be looked at", self._occupant.layout.name)
+            self._look()
+
+    def _look(self) -> None:
+        try:
+            self.look()
+        except Exception:  # the next look may work; nothing here may end a run
+            log.exception("the programs of instance %s could not be looked at", self._occupant.layout.name)
 
     def look(self) -> None:
         """Start what ended, unless another command on the instance is under way."""

@@ -15,7 +15,7 @@ LINES = 5  # of a program's log, in a message about something else
 
 
 @dataclass(frozen=True)
-class Parts:
+class InstanceParts:
     """The programs of an instance that were started once, as a process sees them that waits for something."""
 
     layout: Layout

@@ -33,7 +33,9 @@ class Ended:
     stderr: str
 
 
-def vmatrix(*words: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> Ended:
+def vmatrix(
+    *words: str | Path, cwd: Path, env: Mapping[str, str] | None = None, seconds: float = COMMAND_SECONDS
+) -> Ended:
     """Run the command to its end."""
     done = subprocess.run(
         [VMATRIX, *words],
@@ -42,7 +44,7 @@ def vmatrix(*words: str | Path, cwd: Path, env: Mapping[str, str] | None = None)
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=COMMAND_SECONDS,
+        timeout=seconds,
         check=False,
     )
     return Ended(done.returncode, done.stdout, done.stderr)

@@ -18,7 +18,7 @@ from harness.infra.host.config import HostConfig
 from harness.infra.host.instance import Occupant
 from harness.infra.host.keeper import Keeper
 from harness.infra.host.layout import Layout
-from harness.infra.host.parts import Parts
+from harness.infra.host.parts import InstanceParts
 from harness.infra.host.program import HostProgram, PlainCommand
 from harness.infra.host.record import InstanceRecord
 from harness.until import Deadline, NotYet, until
@@ -85,9 +85,9 @@ def test_a_program_that_was_killed_is_started_again_and_the_others_stay(programs
     (other,) = set(NAMES) - {name}
     before, said = proc.Service.load(programs.layout.pidfile(other)), list[str]()
     kill(programs, name)
-    assert Parts(programs.layout).dead() == [name]
+    assert InstanceParts(programs.layout).dead() == [name]
     Keeper(programs, said.append).look()
-    assert Parts(programs.layout).dead() == []
+    assert InstanceParts(programs.layout).dead() == []
     assert proc.Service.load(programs.layout.pidfile(other)) == before
     (line,) = said
     assert line.startswith(f"{name} of instance unit ended and was started again\n")
@@ -99,12 +99,12 @@ def test_both_at_once_are_one_start(programs: Programs) -> None:
     for name in NAMES:
         kill(programs, name)
     Keeper(programs, said.append, most=1).look()
-    assert Parts(programs.layout).dead() == []
+    assert InstanceParts(programs.layout).dead() == []
     assert said[0].startswith("etcd, kube-apiserver of instance unit ended and was started again")
 
 
 def test_what_ends_too_often_is_given_up_and_waits_end_with_its_last_lines(programs: Programs) -> None:
-    said, parts = list[str](), Parts(programs.layout)
+    said, parts = list[str](), InstanceParts(programs.layout)
     keeper = Keeper(programs, said.append, most=2)
     for _ in range(3):
         assert parts.lost() is None
@@ -129,7 +129,7 @@ def test_what_does_not_come_up_is_given_up_at_once(programs: Programs) -> None:
     Keeper(programs, said.append).look()
     assert "ended while it was coming up" in said[0]
     assert "no space left on device" in said[0]
-    assert Parts(programs.layout).lost() is not None
+    assert InstanceParts(programs.layout).lost() is not None
 
 
 def test_an_instance_that_is_being_removed_is_left_alone(programs: Programs) -> None:

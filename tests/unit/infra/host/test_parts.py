@@ -26,8 +26,8 @@ def layout(tmp_path: Path) -> Layout:
 
 def test_time_outs_name_dead_programs_with_their_last_lines(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "_GROUNDS", [])
-    stand_on(parts.Parts(layout))
-    stand_on(parts.Parts(layout))
+    stand_on(parts.InstanceParts(layout))
+    stand_on(parts.InstanceParts(layout))
     with pytest.raises(TimedOut) as late:
         until(lambda: NotYet("left: cp-0"), deadline=Deadline.after(0), what="the machines to be gone")
     start = "dead: kubevirt of instance unit (vmatrix infra up --name unit starts them)"
@@ -41,7 +41,7 @@ def test_time_outs_name_dead_programs_with_their_last_lines(layout: Layout, monk
 
 def test_waits_end_once_a_program_was_given_up(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "_GROUNDS", [])
-    stand_on(parts.Parts(layout))
+    stand_on(parts.InstanceParts(layout))
     parts.give_up(layout, {"kubevirt": "it ended four times"})
     with pytest.raises(Exception, match="kubevirt of instance unit ended and is not started again: it ended four"):
         until(lambda: NotYet("left: cp-0"), deadline=Deadline.after(3600), what="the machines to be gone")
@@ -51,8 +51,8 @@ def test_waits_end_once_a_program_was_given_up(layout: Layout, monkeypatch: pyte
 @pytest.mark.parametrize("text", ["", "{", "[1]"])
 def test_a_torn_note_is_none(layout: Layout, text: str) -> None:
     layout.given_up.write_text(text, encoding="utf-8")
-    assert parts.Parts(layout).lost() is None
+    assert parts.InstanceParts(layout).lost() is None
 
 
 def test_nothing_is_said_where_nothing_is_up(tmp_path: Path) -> None:
-    assert parts.Parts(Layout("unit", tmp_path / "unit")).trouble() == ""
+    assert parts.InstanceParts(Layout("unit", tmp_path / "unit")).trouble() == ""
