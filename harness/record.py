@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from harness.recorded import event_of, recorded
 from harness.rundir import RunDir
 
 
@@ -57,18 +58,9 @@ class Follower:
             file.seek(self._offset)
             whole, end, _ = file.read().rpartition(b"\n")
         self._offset += len(whole) + len(end)
-        return [json.loads(line) for line in whole.splitlines() if line]
+        return [event for line in whole.split(b"\n") if (event := event_of(line)) is not None]
 
 
 def read(run_dir: Path) -> list[dict[str, Any]]:
-    """Return all events of a run, oldest first; a torn last line (a killed writer) is left out."""
-    path = RunDir(run_dir).results
-    events: list[dict[str, Any]] = []
-    if not path.exists():
-        return events
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            events.append(json.loads(line))
-        except ValueError:
-            continue
-    return events
+    """Return all events of a run, oldest first; lines that are none are left out."""
+    return list(recorded(run_dir).events)

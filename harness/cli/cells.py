@@ -18,6 +18,7 @@ from harness.cell.found import CellSelector, Found, find
 from harness.cell.labels import is_label_value, own_project
 from harness.cli.options import CLUSTER, AsJson, Given, settings_of, takes
 from harness.cli.output import folding, wide_console
+from harness.cli.warnings import tell_idle
 from harness.errors import BadInput
 from harness.machines import folders
 from harness.paths import project_dir
@@ -58,6 +59,7 @@ def list_cells(
         return
     project = Project.load(settings_of(given))
     spec, settings = project.spec, project.settings
+    tell_idle(spec)
     tier, failed, changed = given["tier"], given["failed"], given["changed_since"]
     found = choose(spec, settings, cells or [], tier=tier, failed=failed, changed=changed)
     durations = Durations.load(settings, os.environ)

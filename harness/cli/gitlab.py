@@ -24,6 +24,7 @@ from harness.gitlab.wanted import Tiers, Wanted, wanted
 from harness.plan.changed import changed_since
 from harness.plan.select import PlanSelection, Selected, selected
 from harness.plan.tiers import tier_cells
+from harness.reading import read_text
 from harness.report.output.files import NOTE
 from harness.schedule.durations import Durations
 from harness.session import refusals
@@ -169,7 +170,7 @@ def note_(
     reached, missing = note.merge_request(os.environ)
     if reached is not None:
         try:
-            done = note.put(reached, file.read_text(encoding="utf-8"), mark=MARK, token=os.environ[note.TOKEN])
+            done = note.put(reached, read_text(file), mark=MARK, token=os.environ[note.TOKEN])
             out.print(f"the note on merge request !{reached.number} is {done}", markup=False)
         except InfraError as error:  # a note that cannot be written fails nobody's change
             missing = f"{error.summary}; {error.hint}"

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from harness.cli.options import AsJson, former, takes
 from harness.cli.output import folding, wide_console
+from harness.cli.warnings import tell_idle
 from harness.errors import BadInput
 from harness.paths import MATRIX, overlaid
 from harness.plan import coverage
@@ -21,6 +22,7 @@ from harness.plan.coverage import counted, coverage_text, impossible_by_reason, 
 from harness.plan.goal import infra_of, tier_of
 from harness.plan.lock import FILE, WRITE, load_lock
 from harness.plan.sound import refuse_unsound
+from harness.reading import read_text
 from harness.schedule.estimate import estimate
 from harness.spec import Spec, load_spec
 from harness.spec.project import matrix_dir, write_in_project
@@ -64,6 +66,7 @@ def plan(
         raise BadInput("--check covers all tiers and excludes other options", hint="leave out the other options")
     directory = matrix_dir()
     spec = load_spec(directory)
+    tell_idle(spec)
     chosen = _chosen(spec, tier, infra)
     lock = load_lock(directory)
     plans = tuple(
@@ -94,7 +97,7 @@ def _chosen(spec: Spec, tier: str | None, infra: str | None) -> frozenset[tuple[
 
 def _check(directory: Path, texts: dict[str, str], plans: Sequence[TierPlan]) -> None:
     present = {name: overlaid(MATRIX, name) for name in texts}  # a project without plans of its own has the packaged
-    stale = [n for n, t in texts.items() if not (f := present[n]).exists() or f.read_text(encoding="utf-8") != t]
+    stale = [n for n, t in texts.items() if not (f := present[n]).exists() or read_text(f) != t]
     if stale:
         changes = [
             f"{p.tier} on {p.infra}: {len(p.new)} new cells, {len(p.dropped)} dropped"

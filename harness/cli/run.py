@@ -13,6 +13,7 @@ from _pytest.mark.expression import Expression  # pytest's own, which has no pub
 from rich.console import Console
 
 from harness.cli.options import Given, takes
+from harness.cli.warnings import tell_idle
 from harness.errors import BadInput
 from harness.paths import packaged_dir
 from harness.session import RunPlan, plan_run
@@ -49,6 +50,7 @@ def run(
     refuse_expression(select)
     chosen = tuple(cells or ())
     plan = plan_run(RunRequest.of(given, cells=chosen))  # refuses bad input before pytest starts
+    tell_idle(plan.project.spec)
     side_by_side = workers(parallel, len(plan.cells))
     argv = [*_checks(plan), "-p", "no:cacheprovider", *_words(given)]
     pairs = [("-n", side_by_side), ("-k", select), *(("--cell", cell) for cell in chosen)]

@@ -20,7 +20,9 @@ from harness.files import write_atomically
 from harness.history.lines import History, cut_down, missing, read
 from harness.history.record import Record
 from harness.history.record_line import to_line
+from harness.reading import MIB, read_bytes, refuse_irregular
 
+LARGEST = 1024 * MIB  # a record has some kB: hundreds of thousands of cell runs
 RECENT_BYTES = 32 * 2**20  # of the file's end: thousands of cell runs, read in less than a second
 
 
@@ -42,7 +44,8 @@ class FileStore:
     def recent(self) -> bytes:
         """Return the end of the file, nothing without one; BadInput when it cannot be read."""
         try:
-            with self.path.open("rb") as file:
+            with open(self.path, "rb", opener=_at_once) as file:
+                refuse_irregular(self.path, os.fstat(file.fileno()))
                 file.seek(max(0, file.seek(0, os.SEEK_END) - RECENT_BYTES))
                 return file.read(RECENT_BYTES)
         except FileNotFoundError:
@@ -107,12 +110,17 @@ class FileStore:
             os.close(handle)
 
 
+def _at_once(path: str, flags: int) -> int:
+    """Open a file without waiting for the other end of a FIFO."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
 def content(path: Path) -> bytes:
     """Return a file's bytes; BadInput when it cannot be read."""
     try:
-        return path.read_bytes()
-    except OSError as error:
-        raise _unreadable(path, error) from error
+        return read_bytes(path, largest=LARGEST)
+    except BadInput as error:
+        raise BadInput(f"cannot read the history: {error.summary}", hint="pass another file with --history") from error
 
 
 def replace_file(path: Path, after: bytes) -> None:

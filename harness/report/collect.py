@@ -15,11 +15,14 @@ from harness.history.record import Record
 from harness.history.record_line import to_line
 from harness.history.store import file_of
 from harness.model import Cell
+from harness.recorded import recorded
 from harness.report.records import records_of
 from harness.rundir import HISTORY, RunDir
 from harness.schedule.estimate import estimate
 from harness.spec.models import QuarantineEntry
 from harness.spec.settings import Settings
+
+FOREIGN = "no run wrote it"
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,7 @@ def _runs(runs: Iterable[Path], quarantine: Sequence[QuarantineEntry]) -> tuple[
     for run in runs:
         try:
             found += records_of(run.resolve(), quarantine=quarantine)
-        except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
+            skipped += [Skipped(str(RunDir(run).results), line, FOREIGN) for line in recorded(run).foreign]
+        except (BadInput, KeyError, TypeError, ValueError, AttributeError, OSError) as error:
             skipped.append(Skipped(str(RunDir(run).results), 0, f"{type(error).__name__}: {error}"))
     return found, skipped

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.plan.quarantine import match
-from harness.record import read
+from harness.recorded import recorded
 from harness.report.cell import CellResult
 from harness.report.events import Event, cell_result, seconds_between, was_kept
 from harness.report.step import FAILED, OUTCOMES, TEARDOWN, Check, Step
@@ -47,6 +47,7 @@ class RunResult:
     not_run: of a call that a signal ended, how many steps and checks of each cell it did not get to.
     infra: what became of parts of the infra cluster that ended meanwhile, a sentence each.
     product: what was tested, where its sources are no part of the project; empty otherwise.
+    foreign: the lines of its results file that no run wrote; they are read past.
     """
 
     run: str
@@ -61,6 +62,7 @@ class RunResult:
     not_run: Mapping[str, int] = field(default_factory=dict)
     product: str = ""
     infra: tuple[str, ...] = ()
+    foreign: tuple[int, ...] = ()
 
     @property
     def started(self) -> str:
@@ -100,7 +102,8 @@ def alike(checks: Iterable[Check]) -> list[tuple[Check, tuple[Check, ...]]]:
 
 def load(run_dir: Path, *, quarantine: Sequence[QuarantineEntry] = ()) -> RunResult:
     """Load a run's results; an empty run when nothing was written yet."""
-    events = read(run_dir)
+    found = recorded(run_dir)
+    events = list(found.events)
     start = next((e for e in events if e["event"] == "run-start"), {})
     ids = dict.fromkeys([*start.get("cells", []), *(e["cell"] for e in events if "cell" in e)])
     by_cell: dict[str, list[Event]] = {i: [] for i in ids}
@@ -131,6 +134,7 @@ def load(run_dir: Path, *, quarantine: Sequence[QuarantineEntry] = ()) -> RunRes
         not_run=next((e["not_run"] for e in last if e["event"] == "run-end" and "not_run" in e), {}),
         product=product_in(events),
         infra=tuple(str(e["said"]).partition("\n")[0] for e in last if e["event"] == "infra"),
+        foreign=found.foreign,
     )
 
 

@@ -19,7 +19,7 @@ def render(result: RunResult) -> str:
     blames = words.blames(result)
     lines = [f"# vmatrix run {result.run}", "", f"**{interruption.headline(result)}**", ""]
     lines += [f"- {line.strip()}" for line in interruption.told(result)]
-    lines += [f"- {sentence}" for sentence in words.sessions(result)]
+    lines += [f"- {sentence}" for sentence in (*words.sessions(result), *words.foreign(result))]
     lines += [f"- product: {result.product}"] if result.product else []
     lines += [f"- tier: {result.tier}"] if result.tier else []
     lines += [f"- infra cluster: {said}" for said in result.infra]

@@ -48,7 +48,7 @@ def show(result: RunResult, console: Console) -> None:
 def _run(result: RunResult) -> list[Text]:
     blames = words.blames(result)
     lines = [Text(headline(result), "bold")]
-    lines += [Text(sentence) for sentence in words.sessions(result)]
+    lines += [Text(sentence) for sentence in (*words.sessions(result), *words.foreign(result))]
     lines += [Text(f"infra cluster: {said}", ODD) for said in result.infra]
     return lines + ([Text(f"blame: {blames}", BAD)] if blames else [])
 

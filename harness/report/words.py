@@ -10,6 +10,7 @@ from harness.report.cell import CellResult
 from harness.report.groups import groups_of
 from harness.report.results import RunResult
 from harness.report.step import LEFT_OUT, NOT_JUDGED, NOT_RUN, NOT_STARTED, PASSED, UNCHECKED, Check
+from harness.rundir import RESULTS
 
 MANY_CELLS = 5  # from here on, cells that passed at once have no section of their own
 MOST_NAMES = 6  # of checks that did not run for the same reason; of more, only their number is said
@@ -98,6 +99,15 @@ def sessions(result: RunResult) -> list[str]:
         ended = "killed or still running" if one.exit_code is None else f"exit code {one.exit_code}"
         said.append(f"{what}{f', {side}' if one.cells > 1 else ''}, {duration(one.seconds)}; {ended}")
     return said
+
+
+def foreign(result: RunResult) -> list[str]:
+    """Return how many lines of the results file no run wrote, and which; nothing without any."""
+    lines = result.foreign
+    if not lines:
+        return []
+    named = ", ".join(map(str, lines[:MOST_NAMES])) + (", ..." if len(lines) > MOST_NAMES else "")
+    return [f"{RESULTS}: read past {plural(len(lines), 'line')} that no run wrote ({named})"]
 
 
 def blames(result: RunResult) -> str:

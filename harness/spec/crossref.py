@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from harness.spec import left_out, own_words, phases, product_files, product_kinds, required, reserved
+from harness.spec import left_out, own_words, phases, product_files, product_kinds, recipes, required, reserved
 from harness.spec.declared import EACH, Declared, DeclaredAxis, condition, declared, field, find, slug_of, texts
 from harness.spec.lines import Document, Finding, Location, Problem, below
 from harness.spec.promises import broken
@@ -42,7 +42,8 @@ def check(
         "product.yml": _product(documents["product.yml"].content, directory, documents),
         "constraints.yml": _constraints(documents["constraints.yml"].content, known),
         "tiers.yml": _tiers(documents["tiers.yml"].content, known, suites),
-        "quarantine.yml": _quarantine(documents["quarantine.yml"].content, suites),
+        "quarantine.yml": _quarantine(documents["quarantine.yml"].content, directory.parent, suites),
+        "images.yml": recipes.check(documents["images.yml"].content, directory.parent),
     }
     problems = [documents[name].problem(at, message) for name, all_ in found.items() for at, message in all_]
     problems += [documents["tiers.yml"].problem((), message) for message in misnamed(directory.parent)]
@@ -240,7 +241,7 @@ def _pinned(cell: Any, axes: Mapping[str, DeclaredAxis]) -> Iterator[Finding]:
         yield (), f"missing values for {', '.join(missing)}; a pinned cell has one on every axis without a default"
 
 
-def _quarantine(content: Any, suites: tuple[str, ...]) -> Iterator[Finding]:
+def _quarantine(content: Any, project: Path, suites: tuple[str, ...]) -> Iterator[Finding]:
     seen: set[tuple[str | None, str | None]] = set()
     for at, entry in find(content, "quarantine", EACH):
         pair = (field(entry, "cell"), field(entry, "check"))
@@ -250,3 +251,5 @@ def _quarantine(content: Any, suites: tuple[str, ...]) -> Iterator[Finding]:
         suite = (pair[1] or "").partition(":")[0]
         if suite and not any(fnmatchcase(known, suite) for known in suites):
             yield (*at, "check"), unknown(KIND, suite, suites)
+        elif pair[1] and not left_out.fits_any(project, pair[1]):
+            yield (*at, "check"), f"{pair[1]!r} matches no check; `vmatrix explain CELL --full` lists their files"

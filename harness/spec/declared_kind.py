@@ -8,6 +8,8 @@ from typing import Any
 
 import jinja2
 
+from harness.errors import BadInput
+from harness.reading import read_text
 from harness.spec.ansible_kind import is_there
 from harness.spec.declared import EACH, texts
 from harness.spec.lines import Finding, below
@@ -40,8 +42,8 @@ def _template(name: str, directory: Path) -> Iterator[Finding]:
     if file.suffix != ".j2":
         return
     try:
-        jinja2.Environment(autoescape=False).parse(file.read_text(encoding="utf-8"))  # noqa: S701 - objects, no HTML
+        jinja2.Environment(autoescape=False).parse(read_text(file))  # noqa: S701 - objects, no HTML
     except jinja2.TemplateSyntaxError as error:
         yield (), f"{file}:{error.lineno}: not a template: {error.message}"
-    except (OSError, UnicodeDecodeError) as error:
-        yield (), f"{file} cannot be read as UTF-8 text: {error}"
+    except BadInput as error:
+        yield (), error.summary

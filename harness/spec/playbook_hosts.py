@@ -8,6 +8,9 @@ from typing import Any
 
 import yaml
 
+from harness.errors import BadInput
+from harness.reading import read_text
+
 
 def hosts_of(playbook: Path, seen: set[Path]) -> Iterator[str]:
     """Yield the groups that the plays of a playbook name, and of those that it imports; templates name nothing."""
@@ -35,8 +38,8 @@ _Lenient.add_multi_constructor("!", lambda *_: None)
 def plays_of(file: Path) -> list[dict[str, Any]]:
     """Return the plays of a playbook; nothing where the file is none."""
     try:
-        content = yaml.load(file.read_text(encoding="utf-8"), _Lenient)  # noqa: S506 - a SafeLoader
-    except (OSError, ValueError, yaml.YAMLError, RecursionError):
+        content = yaml.load(read_text(file), _Lenient)  # noqa: S506 - a SafeLoader
+    except (BadInput, ValueError, yaml.YAMLError, RecursionError):
         return []
     plays = [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
     return [

@@ -15,6 +15,9 @@ from typing import Any
 
 import yaml
 
+from harness.errors import BadInput
+from harness.reading import read_text
+
 IMPORTS = ("import_playbook", "ansible.builtin.import_playbook", "include", "ansible.builtin.include")
 EVERYWHERE = frozenset({"all", "*"})
 HERE = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -82,8 +85,8 @@ def patterns(playbook: Path, sources: str, depth: int = 0) -> Iterator[list[str]
 
 def _read(playbook: Path) -> list[Any]:
     try:
-        content = yaml.load(playbook.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 - a SafeLoader
-    except (OSError, ValueError, yaml.YAMLError) as error:
+        content = yaml.load(read_text(playbook), Loader=_Loader)  # noqa: S506 - a SafeLoader
+    except (BadInput, ValueError, yaml.YAMLError) as error:
         raise Unclear from error
     if not isinstance(content, list):
         raise Unclear

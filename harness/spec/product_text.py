@@ -10,6 +10,9 @@ import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from harness.errors import BadInput
+from harness.reading import read_bytes
+
 MADE = re.compile(rb"add_host|group_by")  # actions that make groups while a playbook runs
 NAMED = re.compile(rb"\b(?:key|groups?|groupname) *[:=] *((?:\{\{.*?\}\}|[^\n,}])*)")  # what they name
 LARGEST = 1 << 20  # bytes of a file that is searched; playbooks, templates and scripts are far smaller
@@ -46,6 +49,6 @@ def _texts(folder: Path) -> Iterator[bytes]:
         for path in (Path(above) / name for name in files):
             try:
                 if path.stat().st_size <= LARGEST:
-                    yield path.read_bytes()
-            except OSError:
+                    yield read_bytes(path, largest=LARGEST)
+            except (BadInput, OSError):
                 continue

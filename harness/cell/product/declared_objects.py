@@ -18,6 +18,7 @@ from harness.infra.cluster.storage import LOCAL_PATH
 from harness.kube.client import Cluster, Json
 from harness.kube.resources import STORAGE_CLASS
 from harness.proc import CommandFailed, run
+from harness.reading import read_text
 from harness.spec.models.product_declared import Manifests
 
 HINT = "docs/declared.md lists what a template of a declared product is given"
@@ -74,7 +75,7 @@ def objects(source: str | Manifests, values: Mapping[str, Any], directory: Path,
         name, text = source.command[0], _printed(source, values, directory, seconds)
     else:
         name = str(directory / source)
-        text = _rendered(source, values, directory) if source.endswith(".j2") else Path(name).read_text("utf-8")
+        text = _rendered(source, values, directory) if source.endswith(".j2") else read_text(Path(name))
     try:
         found = [obj for obj in yaml.safe_load_all(text) if obj is not None]
     except yaml.YAMLError as error:

@@ -14,6 +14,7 @@ import yaml
 
 from harness.errors import BadInput
 from harness.paths import MATRIX, packaged_dir
+from harness.reading import read_text
 from harness.spec.project import matrix_dir
 
 # Each list names these images, which other checks run, too.
@@ -59,7 +60,7 @@ def load_curated(minor: str) -> ConformanceList:
             paths=[path],
         )
     try:
-        return _read(minor, yaml.safe_load(path.read_text(encoding="utf-8")))
+        return _read(minor, yaml.safe_load(read_text(path)))
     except (yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadInput(
             f"{path} is malformed: {type(error).__name__}: {error}",

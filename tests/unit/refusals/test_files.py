@@ -80,3 +80,24 @@ def test_the_reader_refuses_what_it_does_not_read(tmp_path: Path, kind: str) -> 
         reading.read_text(tmp_path / "x")
     assert says in refused.value.summary
     assert refused.value.hint
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder", "device"])
+def test_a_history_that_is_no_file(room: Room, kind: str) -> None:
+    make, says = MAKERS[kind]
+    make(room.work / "history.jsonl")
+    (room.work / "vmatrix.yml").write_text("report_file: history.jsonl\n", encoding="utf-8")
+    room.refuses(Refusal("history show", says))
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device"])
+def test_what_lies_among_the_products_files_is_not_waited_for(room: Room, kind: str) -> None:
+    make, _ = MAKERS[kind]
+    (room.work / "playbooks").mkdir()
+    make(room.work / "playbooks" / "odd.yml")
+    files = {
+        "playbooks/cluster.yml": "- import_playbook: odd.yml\n- hosts: nowhere\n",
+        "matrix/product.yml": "product:\n  name: p\n  kind: ansible\n  directory: playbooks\n  phases:\n"
+        "    deploy: {playbook: cluster.yml}\n    reset: {playbook: nope.yml}\n",
+    }
+    room.refuses(Refusal("list", "the playbook", files=files))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from tests.unit.refusals.called import Refusal, Room
@@ -157,3 +159,35 @@ def test_what_no_option_takes(room: Room, case: Refusal) -> None:
 @pytest.mark.parametrize("case", TABLE, ids=str)
 def test_what_cannot_be(room: Room, case: Refusal) -> None:
     room.refuses(case)
+
+
+QUARANTINE = """quarantine:
+  - {cell: "*", check: "%s", issue: "https://tracker.example/1", reason: r, until: UNTIL}
+"""
+IMAGES = """extends: default
+images:
+  - {name: debian-13, source: {kind: build, recipe: %s}}
+"""
+MATRICES = [
+    *(
+        (command, "quarantine.yml", QUARANTINE % glob, f"{glob!r} matches no check")
+        for command in ("list", "run", "explain x", "plan")
+        for glob in ("nodes: nope_*", "cluster: test_nopes")
+    ),
+    *(
+        (
+            command,
+            "images.yml",
+            IMAGES % recipe,
+            f"unknown recipe (a folder of vm-templates/images with recipe.yml) '{recipe}'",
+        )
+        for command in ("list", "run", "explain x", "plan")
+        for recipe in ("debian-99", "nope")
+    ),
+]
+
+
+@pytest.mark.parametrize(("command", "file", "text", "says"), MATRICES, ids=lambda value: value[:40])
+def test_what_the_matrix_names_and_nobody_has(room: Room, command: str, file: str, text: str, says: str) -> None:
+    until = f"{datetime.now(UTC) + timedelta(days=5):%Y-%m-%d}"
+    room.refuses(Refusal(command, says, files={f"matrix/{file}": text.replace("UNTIL", until)}))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from harness.paths import packaged_dir
 from harness.spec import load_spec
-from harness.spec.left_out import fits, titles
+from harness.spec.left_out import fits, fits_any, titles
 from tests.unit.spec.conftest import edit, mistakes
 
 PHASES = "  phases:\n"
@@ -56,3 +57,19 @@ def test_a_glob_without_a_reason_is_a_mistake(matrix: Path) -> None:
 def test_to_leave_out_every_check_is_a_mistake(matrix: Path) -> None:
     leaving_out(matrix, "*: test_*")
     assert "product.checks.leave_out: leaves out every check" in "\n".join(mistakes(matrix))
+
+
+def test_checks_in_classes_are_known_by_class_and_name(tmp_path: Path) -> None:
+    folder = tmp_path / "checks"
+    folder.mkdir()
+    text = "def test_alone():\n    pass\n\n\nclass TestGroup:\n    def test_inside(self):\n        pass\n"
+    (folder / "test_own.py").write_text(text, encoding="utf-8")
+    assert {"own: test_alone", "own: TestGroup::test_inside"} <= set(titles(tmp_path))
+    assert fits_any(tmp_path, "own: TestGroup::*")
+    assert not fits_any(tmp_path, "own: test_nope*")
+
+
+def test_a_check_that_is_a_fifo_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "checks").mkdir()
+    os.mkfifo(tmp_path / "checks" / "test_own.py")
+    assert not fits_any(tmp_path, "own: test_nope*")
