@@ -11,17 +11,19 @@ from harness.cli.programs import program
 
 
 def __getattr__(name: str) -> Any:
-    """Return `app`, all commands: whoever calls one of `programs` does without them."""
+    """Return `app`, all commands, loaded: whoever calls one of them does without the others."""
     if name != "app":
         raise AttributeError(name)
-    return every_command()
-
-
-def every_command() -> Any:
-    """Return all commands."""
     from harness.cli.commands import app
 
     return app
+
+
+def every_command() -> Any:
+    """Return all commands, each loaded when it is called."""
+    from harness.cli.front import late
+
+    return late()
 
 
 def main() -> None:

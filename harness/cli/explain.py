@@ -32,7 +32,7 @@ def explain(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Print everything about planned cells: why they exist, machines, manifests, inventory, commands, checks."""
+    """Print what planned cells will be: why they exist, machines, manifests, inventory, commands, checks."""
     project = Project.load(settings_of(given))
     spec, settings = project.spec, project.settings
     durations = Durations.load(settings, os.environ)

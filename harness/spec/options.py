@@ -77,10 +77,10 @@ def settings_in(given: Mapping[str, Any]) -> dict[str, Any]:
 def _of_setting(name: str) -> Option:
     found = Settings.model_fields[name]
     kind, choices = _type_of(found.annotation)
-    metavar = f"<{'|'.join(choices)}>" if choices else NUMBERS.get(kind, "")
-    metavar = metavar or ("PATH" if kind is Path else name.rpartition("_")[2].upper())
+    metavar = NUMBERS.get(kind, "") or ("PATH" if kind is Path else name.rpartition("_")[2].upper())
     panel = next((mark.title for mark in found.metadata if isinstance(mark, Panel)), "")
-    return Option(name, kind, found.description or "", metavar, choices, panel, FLAGS.get(name, ()))
+    said = f"{found.description} Choices: {', '.join(choices)}." if choices else found.description or ""
+    return Option(name, kind, said, metavar, choices, panel, FLAGS.get(name, ()))
 
 
 def _type_of(annotation: Any) -> tuple[type, tuple[str, ...]]:

@@ -36,7 +36,7 @@ def test_help_has_every_option_with_its_text_and_choices(parser: argparse.Argume
     for name in RUN:
         assert OPTIONS[name].flag in said
         assert OPTIONS[name].help in said
-    assert "--provider <embedded|kind|kubeconfig>" in said
+    assert "--provider PROVIDER" in said
     assert "--infra-kind" not in said
 
 

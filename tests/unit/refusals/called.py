@@ -148,7 +148,7 @@ def _becoming(program: str, words: list[str]) -> None:
 
 def prepared() -> Callable[..., Any]:
     """Return the command, whose options are read from the code once: that takes longer than a refusal."""
-    command = typer.main.get_command(harness.cli.every_command())
+    command = typer.main.get_command(harness.cli.app)
 
     def call(standalone_mode: bool = True) -> Any:
         return command(standalone_mode=standalone_mode)

@@ -11,8 +11,10 @@ import pytest
 
 from harness import reading
 from harness.errors import BadInput
+from harness.paths import PROJECT
 from tests.unit.refusals.called import Refusal, Room
 
+HERE = {PROJECT: "{WORK}"}
 WHERE = "--provider kubeconfig --kubeconfig kc"
 
 
@@ -87,7 +89,7 @@ def test_a_history_that_is_no_file(room: Room, kind: str) -> None:
     make, says = MAKERS[kind]
     make(room.work / "history.jsonl")
     (room.work / "vmatrix.yml").write_text("report_file: history.jsonl\n", encoding="utf-8")
-    room.refuses(Refusal("history show", says))
+    room.refuses(Refusal("history show", says, env=HERE))
 
 
 @pytest.mark.parametrize("kind", ["fifo", "device"])
@@ -100,4 +102,4 @@ def test_what_lies_among_the_products_files_is_not_waited_for(room: Room, kind: 
         "matrix/product.yml": "product:\n  name: p\n  kind: ansible\n  directory: playbooks\n  phases:\n"
         "    deploy: {playbook: cluster.yml}\n    reset: {playbook: nope.yml}\n",
     }
-    room.refuses(Refusal("list", "the playbook", files=files))
+    room.refuses(Refusal("list", "the playbook", files=files, env=HERE))

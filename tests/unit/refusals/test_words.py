@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from harness.paths import PROJECT
 from tests.unit.refusals.called import Refusal, Room
 
 NUMBERS = ("-5", "0", "x", "1.5x", "nan", "")
@@ -190,4 +191,6 @@ MATRICES = [
 @pytest.mark.parametrize(("command", "file", "text", "says"), MATRICES, ids=lambda value: value[:40])
 def test_what_the_matrix_names_and_nobody_has(room: Room, command: str, file: str, text: str, says: str) -> None:
     until = f"{datetime.now(UTC) + timedelta(days=5):%Y-%m-%d}"
-    room.refuses(Refusal(command, says, files={f"matrix/{file}": text.replace("UNTIL", until)}))
+    room.refuses(
+        Refusal(command, says, files={f"matrix/{file}": text.replace("UNTIL", until)}, env={PROJECT: "{WORK}"})
+    )

@@ -1,0 +1,75 @@
+"""Commands that are loaded when they are called: their names and first sentences are known before."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import typer
+
+from harness.cli.plain import Commands, PlainCommand, PlainGroup
+
+KNOWN = {
+    "init": "Create a project. Asks on a terminal if no option says what to begin with. Overwrites no file.",
+    "run": "Run cells: provision, deploy, check, collect logs, tear down, report.",
+    "list": "List planned cells. `vmatrix run` with the same selection runs exactly these.",
+    "status": "Show existing cells and their machines.",
+    "reap": "Delete cells, from any machine with a kubeconfig. In a CI job, only cells of the job's project.",
+    "login": "Log in to a machine of a cell, or run a command on it.",
+    "proxy": "Connect standard input and output to a port of a machine, for use as an SSH ProxyCommand.",
+    "kubeconfig": "Print the path of the guest cluster's kubeconfig.",
+    "kubectl": "Run kubectl on the guest cluster: `vmatrix kubectl CELL -- get nodes`.",
+    "explain": "Print what planned cells will be: why they exist, machines, manifests, inventory, commands, checks.",
+    "plan": "Plan the cells of each tier and prove what they cover.",
+    "report": "Report what failed, since when, whose fault it is and what did not run: a page, a note, JSON, badges.",
+    "config": "Print every setting, its value and where it comes from.",
+    "schema": "Write the JSON Schemas of matrix/*.yml and vmatrix.yml into the project, for editors.",
+    "doctor": "Check what the provider needs of this host or of its cluster, and print how to fix what is missing.",
+    "version": "Print the version.",
+    "artifacts": "Build, download, cache and serve binaries and container images.",
+    "image": "Build, list and prune disk images of machines.",
+    "infra": "Create, inspect and delete infra clusters on this host.",
+    "gitlab": "Commands for the jobs of a GitLab pipeline.",
+    "history": "Show and edit the history of cell runs that `vmatrix report` reads.",
+    "operator": "Clusters as declared objects: what the operator needs, does and did.",
+}
+GROUPS = ("artifacts", "image", "infra", "gitlab", "history", "operator")
+MODULES = {
+    **{name: name for name in KNOWN},
+    **dict.fromkeys(("list", "status", "reap"), "cells"),
+    **dict.fromkeys(("login", "proxy", "kubeconfig", "kubectl"), "reach"),
+    **dict.fromkeys(("config", "schema"), "settings"),
+}
+
+
+class Later(PlainCommand):
+    """A command of which only the name and the first sentence are known."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Load the command, and begin with it."""
+        return loaded(str(self.name)).make_context(info_name, args, parent=parent, **extra)
+
+
+class LateGroup(PlainGroup):
+    """All commands, each loaded when it is called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands."""
+        return list(KNOWN)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command that is loaded later; None where there is none of that name."""
+        return Later(cmd_name, help=KNOWN[cmd_name], callback=lambda: None) if cmd_name in KNOWN else None
+
+
+def loaded(name: str) -> Any:
+    """Return a command, or a group of commands, as its module has it."""
+    module = import_module(f"harness.cli.{MODULES[name]}")
+    if name in GROUPS:
+        found: Any = typer.main.get_group(module.app)
+        found.name = name
+        return found
+    app = Commands()
+    app.callback()(lambda: None)
+    module.register(app)
+    return typer.main.get_group(app).commands[name]
