@@ -172,7 +172,7 @@ def _start(
         raise _not_started(words, error) from error
 
 
-def attend(argv: Argv, *, env: Mapping[str, str] | None = None) -> int:
+def attend(argv: Argv, *, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> int:
     """Run a command with this process's own input and output until it ends; return its exit status.
 
     Raises:
@@ -180,7 +180,7 @@ def attend(argv: Argv, *, env: Mapping[str, str] | None = None) -> int:
     """
     words = tuple(str(a) for a in argv)
     try:
-        with subprocess.Popen(words, env={**os.environ, **(env or {})}) as child:
+        with subprocess.Popen(words, env={**os.environ, **(env or {})}, cwd=cwd) as child:
             return child.wait()
     except OSError as error:
         raise _not_started(words, error) from error

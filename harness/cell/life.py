@@ -31,6 +31,7 @@ from harness.until import Deadline
 
 # Looks on while a phase is applied: its index, all machines, and the guest before it (None when there is no cluster).
 Watch = Callable[[int, Environment, GuestCluster | None], AbstractContextManager[None]]
+START_OVER = "start over"  # the step between two attempts
 MOST_ATTEMPTS = 2  # of provisioning, and of nothing else
 
 
@@ -47,6 +48,7 @@ class Life:
     guests: list[GuestCluster] = field(default_factory=list)
     failure: VmatrixError | None = None
     torn_down: bool = False
+    kept: bool = False  # on request: nothing of it is taken away
     attempts: int = 1  # of provisioning, in this life
     sightings: tuple[Sighting, ...] = ()  # of the machines as they came up
     checks_failed: list[str] = field(default_factory=list)
@@ -89,7 +91,7 @@ class Life:
 
     def _start_over(self) -> None:
         """Go on in a fresh namespace; the first attempt's traces stay in the report and in its directory."""
-        with self.steps.step("start over"):
+        with self.steps.step(START_OVER):
             self.collect()
             self.teardown()
         self.attempts += 1

@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from harness.paths import settings_dir
-from harness.spec.options import OPTIONS, Option, settings_in
+from harness.spec.options import OPTIONS, SETTINGS, Option, settings_in
 from harness.spec.renamed import notice
 from harness.spec.settings import Settings, load_settings
 
@@ -71,7 +71,8 @@ def former(old: str, new: str) -> Any:
 
 def _parameters(option: Option) -> list[Parameter]:
     """Return an option as typer reads it: the present flag, and each former one hidden."""
-    flag = f"{option.flag}/--no-{option.flag[2:]}" if option.kind is bool else option.flag
+    both = option.kind is bool and option.name in SETTINGS  # a setting may be switched off again
+    flag = f"{option.flag}/--no-{option.flag[2:]}" if both else option.flag
     complete = (lambda: list(option.choices)) if option.choices else None
     shown = typer.Option(
         flag,

@@ -17,6 +17,7 @@ from harness.cli.warnings import tell_idle
 from harness.errors import BadInput
 from harness.paths import packaged_dir
 from harness.session import RunPlan, plan_run
+from harness.session.repeat import repeated
 from harness.spec.options import OPTIONS, RUN, RunRequest
 from harness.spec.project import checks_dir
 from harness.spec.suites import CHECKS, own_suites
@@ -40,6 +41,9 @@ def run(
     parallel: Annotated[
         str, typer.Option(help="Maximum number of cells at a time, or `auto`: as many as fit.", metavar="N")
     ] = AUTO,
+    repeat: Annotated[
+        int, typer.Option(min=1, max=1000, help="Run all of it N times, each a run of its own.", metavar="N")
+    ] = 1,
 ) -> None:
     """Run cells: provision, deploy, check, collect logs, tear down, report.
 
@@ -48,14 +52,18 @@ def run(
     if not cells and all(given.get(name) is None for name in SELECTING):
         given = {**given, "tier": "smoke"}
     refuse_expression(select)
+    if repeat > 1 and any(given.get(name) is not None for name in ("run_id", "rerun_failed")):
+        raise BadInput("--repeat makes runs with ids of their own", hint="leave out --run-id and --rerun-failed")
     chosen = tuple(cells or ())
     plan = plan_run(RunRequest.of(given, cells=chosen))  # refuses bad input before pytest starts
     tell_idle(plan.project.spec)
-    side_by_side = workers(parallel, len(plan.cells))
+    side_by_side = workers("1" if given.get("shell") else parallel, len(plan.cells))
     argv = [*_checks(plan), "-p", "no:cacheprovider", *_words(given)]
     pairs = [("-n", side_by_side), ("-k", select), *(("--cell", cell) for cell in chosen)]
     argv += [word for option, value in pairs if value is not None for word in (option, value)]
     Console(stderr=True).print("$ " + shlex.join(["pytest", *argv]), highlight=False, soft_wrap=True, markup=False)
+    if repeat > 1:
+        raise typer.Exit(repeated(argv, repeat, fail_fast=bool(given.get("fail_fast"))))
     os.execv(sys.executable, [sys.executable, "-m", "pytest", *argv])  # noqa: S606 - becomes that call; signals reach it
 
 

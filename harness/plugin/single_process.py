@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from functools import partial
 
 import pytest
 
@@ -13,6 +14,7 @@ from harness.plugin.state import CELLS, OWN, RUN, cell_of, message, planned
 from harness.plugin.unreached import note_unreached
 from harness.session import Cells, Run
 from harness.session.admit import Waiting
+from harness.session.shell import open_shell
 
 
 class SingleProcess:
@@ -50,7 +52,15 @@ class SingleProcess:
         self.cells.admit = self.waiting.admit
         self.cells.listeners += [live.on_step, self.waiting.on_step]
         self.cells.on_task = live.on_task
+        if self.run.plan.shell:
+            self.cells.shell = partial(open_shell, self.run.console)
         return None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        """Leave out the items of a cell that is not to begin any more."""
+        found = cell_of(item)
+        return True if found is not None and self.cells.stopped and not self.cells.begun(found) else None
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:

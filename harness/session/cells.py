@@ -64,7 +64,8 @@ class Cells:
     admit: Callable[[Cell, Steps], None] = lambda _cell, _steps: None
     listeners: list[Listener] = field(default_factory=list)
     on_task: Callable[[str], None] = lambda _: None
-    keep: bool = True  # whether a failed cell may be kept at all: not once the run was interrupted
+    keep: bool = True  # whether a cell may be kept at all: not once the run was interrupted
+    shell: Callable[[Life], None] | None = None  # opened for a failed cell before it ends
     leak: Leaked | None = None
     _site: Site | None = None
     _lives: dict[str, Life] = field(default_factory=dict)
@@ -76,6 +77,15 @@ class Cells:
         if self._site is None:
             self._site = self.open_site()
         return self._site
+
+    @property
+    def stopped(self) -> bool:
+        """Tell whether no further cell is to begin: one has failed, and that is enough."""
+        return self.plan.fail_fast and any(life.failed for life in self._lives.values())
+
+    def begun(self, cell: Cell) -> bool:
+        """Tell whether anything of a cell was asked for."""
+        return cell.id in self._lives
 
     @property
     def recorder(self) -> Recorder:
@@ -154,7 +164,7 @@ class Cells:
         )
 
     def close(self, cell: Cell) -> None:
-        """End a cell: collect, then tear down, unless it failed and is to be kept.
+        """End a cell: collect, then tear down, unless it is to be kept.
 
         Raises:
             Leaked: something could not be removed.
@@ -163,9 +173,11 @@ class Cells:
         if life is None or life.torn_down:
             return
         life.collect()
+        if life.failed and self.shell is not None and self.keep:
+            self.shell(life)
         settings = self.plan.project.settings
-        if life.failed and settings.keep_on_failure and self.keep:
-            life.torn_down = True
+        if self.keep and settings.keeps in ("always", "failed" if life.failed else "always"):
+            life.torn_down = life.kept = True
             said = (
                 f"kept for {settings.expiry_hours:g} h: {self._login(cell)}; "
                 f"to remove it: {self.plan.cleanup} --cell {cell.id}"

@@ -8,15 +8,19 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from harness.cell.found import CellSelector
+from harness.cell.life import START_OVER
 from harness.cell.steps import StepEvent, Steps
 from harness.cell.teardown import reap
 from harness.errors import HarnessBug, InfraError, InfraRetriable, Leaked, VmatrixError
 from harness.model import Cell
 from harness.record import Follower
+from harness.report.step import FAILED
 from harness.schedule.queue import CellQueue
 from harness.session.admit import LOOK_SECONDS, Waiting, no_room
 from harness.session.run import Run
@@ -46,6 +50,7 @@ class Dispatch:
     _idle_since: float | None = None
     _attempts: dict[str, int] = field(default_factory=dict)  # by cell: a worker may have begun another one
     _said: dict[str, str] = field(default_factory=dict)
+    _bad: set[str] = field(default_factory=set)  # cells in whose present attempt something failed
     _stop_at: float | None = None
 
     @staticmethod
@@ -65,7 +70,7 @@ class Dispatch:
     @property
     def finished(self) -> bool:
         """Tell whether no cell waits and no worker has one."""
-        return self.stopping or (not len(self.queue) and not self.busy)
+        return self.stopping or ((self.failed or not len(self.queue)) and not self.busy)
 
     def add_worker(self, name: str, pid: int) -> None:
         """Take a worker that is ready for cells."""
@@ -91,6 +96,7 @@ class Dispatch:
         for event in self.follower.read():
             if live is not None:
                 live.on_event(event)
+            self._judge(event)
             if event["event"] not in ("step-start", "step-end"):
                 continue
             self._attempts[event["cell"]] = int(event["attempt"])
@@ -100,6 +106,18 @@ class Dispatch:
                 live.on_step(told)
             self.waiting.on_step(told)
 
+    def _judge(self, event: Mapping[str, Any]) -> None:
+        """Take note of a cell in which something failed, unless it starts over."""
+        if event.get("outcome") == FAILED:
+            self._bad.add(event["cell"])
+        elif event.get("step") == [START_OVER]:
+            self._bad.discard(event["cell"])
+
+    @property
+    def failed(self) -> bool:
+        """Tell whether a cell that ended has failed, and no further one is to begin."""
+        return self.run.plan.fail_fast and bool(self._bad - {cell.id for cell in self.busy.values()})
+
     def next(self) -> Assigned | None:
         """Return the next cell to start and the worker that gets it; None when nothing can start now."""
         self.listen()
@@ -107,7 +125,7 @@ class Dispatch:
             self._kill_late()
             return None
         free = [name for name in self.workers if name not in self.busy]
-        if not free or not len(self.queue) or time.monotonic() < self._next_look:
+        if self.failed or not free or not len(self.queue) or time.monotonic() < self._next_look:
             return None
         cell = self._admitted()
         if cell is None:

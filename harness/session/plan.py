@@ -6,7 +6,7 @@ import secrets
 import shlex
 import string
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from harness.schedule import shards
 from harness.session import refusals
 from harness.session.choice import LAST, choose, failures, find_run
 from harness.session.refusals import Cost, Wish
+from harness.session.shell import refuse_without_terminal
 from harness.spec.needs import needed
 from harness.spec.options import RunRequest
 from harness.spec.project import Project
@@ -37,6 +38,7 @@ class RunPlan:
 
     attempts: the number of each cell's first attempt in this run; 1 but for cells that are run again.
     rerun: whether the run's directory already holds results, to which new ones are added.
+    fail_fast: whether no further cell begins once one has failed.  shell: whether a failed cell opens one.
     options: what was given on the command line, so that other processes come to the same settings.
     """
 
@@ -49,6 +51,8 @@ class RunPlan:
     command: str = ""
     attempts: Mapping[str, int] = field(default_factory=dict)
     rerun: bool = False
+    fail_fast: bool = False
+    shell: bool = False
 
     @property
     def files(self) -> RunDir:
@@ -102,6 +106,9 @@ def plan_run(request: RunRequest) -> RunPlan:
     sourced = load_settings(settings_dir(), options=request.settings)
     project = Project.load(sourced.settings)
     made = _again(project, request) if request.rerun_failed is not None else _fresh(project, request)
+    made = replace(made, fail_fast=bool(request.fail_fast), shell=bool(request.shell))
+    if made.shell:
+        refuse_without_terminal()
     refuse_masquerade(sourced, made.cells)
     refuse_shared(project.spec, made.cells, project.settings.namespace)
     refuse_chaos(project.spec, made.cells, project.settings.chaos, on_host=providers.of(project.settings).on_host)

@@ -172,7 +172,10 @@ class Settings(Model):
         "release sites answer and builds them otherwise.",
     )
     runs: Annotated[Path, RESULTS] = Field(default=DEFAULT_RUNS, description="Directory of run results.")
-    keep_on_failure: Annotated[bool, RESULTS] = Field(default=False, description="Keep failed cells until they expire.")
+    keep: Annotated[Literal["always", "failed", "never"] | None, RESULTS] = Field(
+        default=None, description="Cells that are kept until they expire; default: never."
+    )
+    keep_on_failure: Annotated[bool, RESULTS] = Field(default=False, description="The same as --keep failed.")
     report_history: Annotated[Literal["file", "package"], BeforeValidator(renamed.current_store)] = Field(
         default="file",
         description="Where `vmatrix report` keeps every cell run: in a `file`, or in a generic `package` of the GitLab "
@@ -215,6 +218,11 @@ class Settings(Model):
     expiry_hours: float = Field(
         default=4.0, gt=0, le=168, description="Hours after which `vmatrix reap --expired` deletes a cell."
     )
+
+    @property
+    def keeps(self) -> Literal["always", "failed", "never"]:
+        """Return which cells are kept."""
+        return self.keep or ("failed" if self.keep_on_failure else "never")
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,11 @@ import pytest
 from harness.paths import PROJECT
 from tests.unit.refusals.called import Refusal, Room
 
+REPEATS = ("0", "-1", "x", "1.5", "1001")
 NUMBERS = ("-5", "0", "x", "1.5x", "nan", "")
 USAGE = [
     *(Refusal(f"doctor --memory {n}", "--memory") for n in ("-5", "0", "x", "1.5")),
+    *(Refusal(f"run --repeat {n}", "--repeat") for n in REPEATS),
     *(Refusal(f"report --port {n}", "--port") for n in ("-1", "65536", "x")),
     *(Refusal(f"report --days {n}", "--days") for n in ("0", "-1", "x")),
     *(Refusal(f"history compact --days {n}", "--days") for n in ("-1", "x")),
@@ -57,6 +59,9 @@ GIVEN = {
     "--max-memory-mib": (("0", "greater than 0"), ("-3", "greater than 0")),
     "--infra-name": (("No", "String should match"), ("a" * 40, "String should match"), ("a_b", "String should match")),
     "--access": (("magic", "Input should be"),),
+    "--keep": (("sometimes", "Input should be"), ("true", "Input should be")),
+    "--repeat": (("2 --run-id abcdef", "ids of their own"), ("2 --rerun-failed last", "ids of their own")),
+    "--shell": (("", "needs a terminal"),),
 }
 VARIABLES = {
     "TIMEOUT_SCALE": ("abc", "0", "-1", "nan", "inf", ""),

@@ -17,6 +17,7 @@ from harness.errors import BadInput, InfraError
 from harness.kube.failures import ApiFailure, Unreachable
 from harness.model import Cell
 from harness.session.cells import Cells, CheckOutcome
+from harness.spec.settings import Settings
 from harness.until import TimedOut
 
 CELL = Cell("c", {}, "s", (), (), {})
@@ -125,9 +126,7 @@ def test_an_infra_cluster_that_is_gone_keeps_no_cell_from_its_end(error: Excepti
         cell = Cell(name, {}, "s", (), (), {})
         return SimpleNamespace(cell=cell, torn_down=False, failed=False, collect=lambda: None, teardown=teardown)
 
-    plan: Any = SimpleNamespace(
-        cleanup="vmatrix reap --run r", project=SimpleNamespace(settings=SimpleNamespace(keep_on_failure=False))
-    )
+    plan: Any = SimpleNamespace(cleanup="vmatrix reap --run r", project=SimpleNamespace(settings=Settings()))
     cells = Cells(plan, open_site=lambda: cast(Any, None), console=Console(quiet=True))
     cells._lives |= {name: life(name) for name in ("one", "two")}
     cells.close_all()
@@ -135,3 +134,63 @@ def test_an_infra_cluster_that_is_gone_keeps_no_cell_from_its_end(error: Excepti
     assert cells.leak is not None
     assert cells.leak.summary.startswith("cell one could not be removed: ")
     assert cells.leak.hint.endswith("vmatrix reap --run r")
+
+
+@pytest.mark.parametrize(
+    ("settings", "failed", "kept"),
+    [
+        ({}, True, False),
+        ({"keep_on_failure": True}, True, True),
+        ({"keep_on_failure": True}, False, False),
+        ({"keep_on_failure": True, "keep": "never"}, True, False),
+        ({"keep": "failed"}, True, True),
+        ({"keep": "failed"}, False, False),
+        ({"keep": "always"}, True, True),
+        ({"keep": "always"}, False, True),
+        ({"keep": "never"}, True, False),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_which_cells_are_kept(
+    tmp_path: Path, settings: dict[str, Any], failed: bool, kept: bool, interrupted: bool
+) -> None:
+    plan: Any = SimpleNamespace(
+        directory=tmp_path,
+        project=SimpleNamespace(settings=Settings(**settings)),
+        cleanup="vmatrix reap --run abcdef",
+        provider_options=(),
+        fail_fast=False,
+    )
+    cells = Cells(plan, open_site=lambda: cast(Any, None), console=Console(quiet=True))
+    cells.keep = not interrupted
+    done: list[str] = []
+    life: Any = SimpleNamespace(
+        cell=CELL,
+        failed=failed,
+        torn_down=False,
+        kept=False,
+        collect=lambda: done.append("collect"),
+        teardown=lambda: done.append("teardown"),
+        attempt=SimpleNamespace(number=1),
+    )
+    cells._lives[CELL.id] = life
+    cells.shell = lambda _: done.append("shell")
+    cells.close(CELL)
+    shell = ["shell"] if failed and not interrupted else []
+    assert done == ["collect", *shell, *([] if kept and not interrupted else ["teardown"])]
+    assert life.kept == (kept and not interrupted)
+    if life.kept:
+        (line,) = (tmp_path / "results.jsonl").read_text(encoding="utf-8").splitlines()
+        assert json.loads(line)["event"] == "kept"
+
+
+@pytest.mark.parametrize(
+    ("fail_fast", "failed", "stopped"), [(True, True, True), (True, False, False), (False, True, False)]
+)
+def test_a_run_that_is_to_fail_fast_begins_no_further_cell(fail_fast: bool, failed: bool, stopped: bool) -> None:
+    plan: Any = SimpleNamespace(fail_fast=fail_fast)
+    cells = Cells(plan, open_site=lambda: cast(Any, None), console=Console(quiet=True))
+    assert (cells.stopped, cells.begun(CELL)) == (False, False)
+    cells._lives[CELL.id] = cast(Any, SimpleNamespace(failed=failed))
+    assert (cells.stopped, cells.begun(CELL)) == (stopped, True)

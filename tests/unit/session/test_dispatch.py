@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
@@ -102,3 +102,36 @@ def test_a_worker_that_dies_fails_the_attempt_that_it_was_at(roomy: Dispatched) 
     (found,) = [c for c in load(roomy.dispatch.run.plan.directory).cells if c.id == cell.id]
     assert (found.outcome, found.last_attempt, found.earlier) == ("failed", 2, {1: "failed"})
     assert [(s.name, s.blame) for s in found.last_failures] == [("worker", "harness")]
+
+
+def failing(dispatched: Dispatched, worker: str, cell: Cell, *, steps: tuple[str, ...]) -> None:
+    for name in steps:
+        if name == "start over":
+            with dispatched.steps(cell).step(name):
+                pass
+        else:
+            with pytest.raises(InfraRetriable), dispatched.steps(cell).step(name):
+                raise InfraRetriable("no address")
+    dispatched.dispatch.done(worker)
+
+
+@pytest.mark.parametrize(
+    ("fail_fast", "steps", "begins"),
+    [
+        (False, ("provision",), True),
+        (True, ("provision",), False),
+        (True, ("provision", "start over"), True),
+        (True, (), True),
+    ],
+)
+def test_no_further_cell_begins_once_one_has_failed(
+    roomy: Dispatched, fail_fast: bool, steps: tuple[str, ...], begins: bool
+) -> None:
+    dispatch = roomy.dispatch
+    dispatch.run.plan = replace(dispatch.run.plan, fail_fast=fail_fast)
+    del dispatch.workers["gw1"]
+    first = dispatch.next()
+    assert first is not None
+    failing(roomy, "gw0", first.cell, steps=steps)
+    assert (dispatch.next() is not None) == begins
+    assert dispatch.finished == (not begins)
