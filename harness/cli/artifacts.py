@@ -20,7 +20,7 @@ from harness.artifacts.store import Store
 from harness.artifacts.supply import Supply
 from harness.cell.product import prune as products
 from harness.cli.artifacts_progress import showing
-from harness.cli.plain import Commands
+from harness.cli.plain import CommandSet
 from harness.errors import BadInput
 from harness.paths import PACKAGED, cache_dir, enclosing_project, named_project, settings_dir
 from harness.providers import offer_of
@@ -29,7 +29,7 @@ from harness.session.choice import choose
 from harness.spec.project import Project, timeouts_of
 from harness.spec.settings import load_settings
 
-app = Commands(no_args_is_help=True, help="Build, download, cache and serve binaries and container images.")
+app = CommandSet(no_args_is_help=True, help="Build, download, cache and serve binaries and container images.")
 out = Console()
 WIDEST = 200  # columns of a table, wherever it is printed
 

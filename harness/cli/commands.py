@@ -6,9 +6,9 @@ from importlib import import_module
 
 from harness.cli.front import SAID, name_project
 from harness.cli.later import GROUPS, MODULES
-from harness.cli.plain import Commands
+from harness.cli.plain import CommandSet
 
-app = Commands(**SAID)
+app = CommandSet(**SAID)
 app.callback()(name_project)
 for name in GROUPS:
     app.add_typer(import_module(f"harness.cli.{name}").app, name=name)

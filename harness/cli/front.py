@@ -10,7 +10,7 @@ import typer
 
 from harness import __version__
 from harness.cli.later import LateGroup
-from harness.cli.plain import Commands
+from harness.cli.plain import CommandSet
 from harness.paths import PRODUCT, PROJECT
 
 SAID = {
@@ -25,7 +25,7 @@ SAID = {
 
 def late() -> Any:
     """Return all commands, none of them loaded yet."""
-    app = Commands(cls=LateGroup, **SAID)
+    app = CommandSet(cls=LateGroup, **SAID)
     app.callback()(name_project)
     return typer.main.get_command(app)
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from harness import providers
 from harness.cli import doctor, run
 from harness.cli.output import wide_console
-from harness.cli.plain import Commands
+from harness.cli.plain import CommandSet
 from harness.errors import EXIT_OK, BadInput, InfraError, NothingSelected
 from harness.gitlab import child, job_end, links, note
 from harness.gitlab.access import forget
@@ -31,7 +31,7 @@ from harness.schedule.durations import Durations
 from harness.session import refusals
 from harness.session.choice import profile_of
 
-app = Commands(no_args_is_help=True, help="Commands for the jobs of a GitLab pipeline.")
+app = CommandSet(no_args_is_help=True, help="Commands for the jobs of a GitLab pipeline.")
 MARK = "vmatrix"
 # Variables of a pipeline that its child's jobs need, too.
 PASSED_ON = tuple(f"MATRIX_{word}" for word in ("INFRA", "NAMESPACE", "FROM", "REF", "PRODUCT", "ONLY"))

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from harness.cli.plain import Commands
+from harness.cli.plain import CommandSet
 from harness.cli.report import tell_skipped
 from harness.errors import BadInput
 from harness.history.origin import JOB
@@ -21,7 +21,7 @@ from harness.spec import load_spec
 from harness.spec.project import matrix_dir
 from harness.spec.settings import Settings, load_settings
 
-app = Commands(no_args_is_help=True, help="Show and edit the history of cell runs that `vmatrix report` reads.")
+app = CommandSet(no_args_is_help=True, help="Show and edit the history of cell runs that `vmatrix report` reads.")
 
 
 @app.command()

@@ -12,12 +12,12 @@ from harness import providers
 from harness.artifacts import disk
 from harness.artifacts.disk import fetch
 from harness.artifacts.recipe import ArtifactLimits
-from harness.cli.plain import Commands
+from harness.cli.plain import CommandSet
 from harness.paths import MATRIX, settings_dir
 from harness.spec.project import anywhere, timeouts_of
 from harness.spec.settings import load_settings
 
-app = Commands(no_args_is_help=True, help="Build, list and prune disk images of machines.")
+app = CommandSet(no_args_is_help=True, help="Build, list and prune disk images of machines.")
 out = Console(soft_wrap=True, highlight=False)
 
 Names = Annotated[list[str], typer.Argument(help="Images in matrix/images.yml.", metavar="NAME...")]

@@ -21,7 +21,7 @@ from harness.artifacts.recipe import ArtifactLimits, Progress, silent
 from harness.artifacts.store import Store
 from harness.cli.artifacts_progress import showing
 from harness.cli.options import AsJson, Given, settings_of, takes
-from harness.cli.plain import Commands
+from harness.cli.plain import CommandSet
 from harness.errors import EXIT_INFRA, EXIT_NOTHING_SELECTED, EXIT_OK, BadInput, InfraError, NotUp
 from harness.infra.host.instance import DEFAULT_PROVIDER, infra_command, not_up
 from harness.infra.host.status import InstanceStatus, State
@@ -31,7 +31,7 @@ from harness.session import refusals
 from harness.spec.project import timeouts_of
 from harness.spec.settings import Settings, load_settings
 
-app = Commands(no_args_is_help=True, help="Create, inspect and delete infra clusters on this host.")
+app = CommandSet(no_args_is_help=True, help="Create, inspect and delete infra clusters on this host.")
 out = Console(soft_wrap=True, highlight=False)
 
 KIND_SETTINGS = ("kubevirt", "releases", "kvm")  # settings that are options of `up`, for provider kind

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from harness.cli.plain import Commands, PlainCommand, PlainGroup
+from harness.cli.plain import CommandSet, WordedCommand, WordedGroup
 
 KNOWN = {
     "init": "Create a project. Asks on a terminal if no option says what to begin with. Overwrites no file.",
@@ -42,7 +42,7 @@ MODULES = {
 }
 
 
-class Later(PlainCommand):
+class Later(WordedCommand):
     """A command of which only the name and the first sentence are known."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
@@ -50,7 +50,7 @@ class Later(PlainCommand):
         return loaded(str(self.name)).make_context(info_name, args, parent=parent, **extra)
 
 
-class LateGroup(PlainGroup):
+class LateGroup(WordedGroup):
     """All commands, each loaded when it is called."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -69,7 +69,7 @@ def loaded(name: str) -> Any:
         found: Any = typer.main.get_group(module.app)
         found.name = name
         return found
-    app = Commands()
+    app = CommandSet()
     app.callback()(lambda: None)
     module.register(app)
     return typer.main.get_group(app).commands[name]

@@ -14,12 +14,12 @@ from harness.cli import (
     operator_manifests,
     operator_run,
 )
-from harness.cli.plain import Commands
+from harness.cli.plain import CommandSet
 from harness.files import write_atomically
 from harness.operator.api.crds import files, with_tables
 from harness.paths import packaged_dir
 
-app = Commands(no_args_is_help=True, help="Clusters as declared objects: what the operator needs, does and did.")
+app = CommandSet(no_args_is_help=True, help="Clusters as declared objects: what the operator needs, does and did.")
 
 
 @app.command()

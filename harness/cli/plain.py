@@ -12,7 +12,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 WORDS = {"str": "TEXT", "int": "INTEGER", "float": "NUMBER", "path": "PATH", "bool": ""}
 
 
-class PlainCommand(TyperCommand):
+class WordedCommand(TyperCommand):
     """One command."""
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -20,7 +20,7 @@ class PlainCommand(TyperCommand):
         return [_worded(one, ctx) for one in super().get_params(ctx)]
 
 
-class PlainGroup(TyperGroup):
+class WordedGroup(TyperGroup):
     """Commands under one word."""
 
     def get_params(self, ctx: Any) -> list[Any]:
@@ -28,17 +28,17 @@ class PlainGroup(TyperGroup):
         return [_worded(one, ctx) for one in super().get_params(ctx)]
 
 
-class Commands(typer.Typer):
+class CommandSet(typer.Typer):
     """Commands that are put together."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**{"cls": PlainGroup, **options})
+        super().__init__(**{"cls": WordedGroup, **options})
 
     def command(
         self, name: str | None = None, *, cls: type[TyperCommand] | None = None, **options: Any
     ) -> Callable[[F], F]:
         """Return what adds a function as a command."""
-        return super().command(name, cls=cls or PlainCommand, **options)
+        return super().command(name, cls=cls or WordedCommand, **options)
 
 
 def _worded(param: Any, ctx: Any) -> Any:

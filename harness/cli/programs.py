@@ -10,7 +10,7 @@ from importlib import import_module
 
 import typer
 
-from harness.cli.plain import Commands
+from harness.cli.plain import CommandSet
 
 GROUP = "operator"
 MODULES = {
@@ -24,7 +24,7 @@ def program(words: Sequence[str]) -> typer.Typer | None:
     """Return a command line's own command, as it is among all others; None where it is none of these."""
     if words[:1] != [GROUP] or len(words) < 2 or words[1] not in MODULES:
         return None
-    app, group = Commands(name="vmatrix", pretty_exceptions_enable=False), Commands()
+    app, group = CommandSet(name="vmatrix", pretty_exceptions_enable=False), CommandSet()
     import_module(MODULES[words[1]]).register(group)
     group.callback()(lambda: None)
     app.add_typer(group, name=GROUP)

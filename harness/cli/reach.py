@@ -15,7 +15,7 @@ from harness import proc, providers
 from harness.cell.existing import Existing, InfraAccess, existing
 from harness.cell.machines import SSH_PORT
 from harness.cli.options import CLUSTER, Given, settings_of, takes
-from harness.cli.plain import PlainCommand
+from harness.cli.plain import WordedCommand
 from harness.machines.access import ssh_command
 from harness.spec.settings import Settings
 
@@ -23,7 +23,7 @@ Cell = Annotated[str, typer.Argument(metavar="CELL", help="Cell id.")]
 MachineName = Annotated[str, typer.Argument(metavar="MACHINE", help="Machine name, such as cp-0.")]
 
 
-class KubectlCommand(PlainCommand):
+class KubectlCommand(WordedCommand):
     """Leaves everything after the first word behind the cell to kubectl, which has options of the same names."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
