@@ -42,11 +42,15 @@ def manifests(
     webhooks: Annotated[
         bool, typer.Option("--webhooks", help="Have mistakes refused at once, by webhooks that managers serve.")
     ] = False,
+    host_network: Annotated[
+        bool,
+        typer.Option("--host-network", help="With --webhooks, if API servers do not reach addresses of pods."),
+    ] = False,
     write: Annotated[bool, typer.Option("--write", help="Write deploy/operator instead of printing.")] = False,
 ) -> None:
     """Print all that runs the operator in a cluster, for `kubectl apply --server-side -f -`."""
     if write:
-        if namespace or image or registry or apart or all_namespaces or webhooks:
+        if namespace or image or registry or apart or all_namespaces or webhooks or host_network:
             raise BadInput("--write writes deploy/operator as it is committed, without other options")
         for name, text in made.committed().items():
             path = packaged_dir() / "deploy" / "operator" / name
@@ -59,7 +63,9 @@ def manifests(
             "executors and managers need one image: pass --registry or --image, not both",
             hint="vmatrix operator image --push REGISTRY, then --registry REGISTRY",
         )
+    if host_network and not webhooks:
+        raise BadInput("--host-network is about webhooks", hint="add --webhooks, or leave it out")
     name = image or pushing.pushed_name(registry or "", Store())
     where = namespace or made.NAMESPACE
-    wanted = made.Installation(where, name, apart=apart, everywhere=all_namespaces, webhooks=webhooks)
+    wanted = made.Installation(where, name, apart, all_namespaces, webhooks, host_network)
     typer.echo(made.text(wanted.objects()), nl=False)

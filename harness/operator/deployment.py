@@ -35,12 +35,14 @@ def deployment(
     *,
     controllers: Sequence[str],
     everywhere: bool,
+    host_network: bool = False,
 ) -> Json:
     """Return the Deployment of a manager, which has a service account of its name.
 
     Args:
         controllers: those that it runs; all of them for none.
         everywhere: whether it looks at all namespaces, not at its own alone.
+        host_network: whether it has its node's addresses, because API servers reach those alone.
     """
     labels = {**LABELS, PART: name}
     words = [] if everywhere else ["--namespace=$(POD_NAMESPACE)"]
@@ -49,6 +51,7 @@ def deployment(
     pod = {
         "serviceAccountName": name,
         "enableServiceLinks": False,
+        **({"hostNetwork": True} if host_network else {}),
         "dnsPolicy": "Default",
         "terminationGracePeriodSeconds": GRACE_SECONDS,
         "nodeSelector": {"kubernetes.io/os": "linux"},

@@ -29,7 +29,8 @@ class Installation:
     """One operator in a cluster.
 
     Attributes: namespace (of the managers, and the only one they look at), image, apart (each controller has a manager
-    and an account of its own), everywhere (managers look at all namespaces), webhooks (managers serve them).
+    and an account of its own), everywhere (managers look at all namespaces), webhooks (managers serve them),
+    host_network (those that serve them have their nodes' addresses).
     """
 
     namespace: str = NAMESPACE
@@ -37,6 +38,7 @@ class Installation:
     apart: bool = False
     everywhere: bool = False
     webhooks: bool = False
+    host_network: bool = False
 
     def files(self) -> dict[str, list[Json]]:
         """Return the objects by the file that they are in, without the definitions."""
@@ -54,10 +56,7 @@ class Installation:
             accounts = [account for account, runs in managers.items() if part.name in runs or not runs]
             made[f"rbac/{part.name}.yml"] = self._granted(part.name, rights.rights_of(part), accounts, where)
         served = (ALL, WEBHOOKS) if self.webhooks and not self.apart else ()
-        made["manager.yml"] = [
-            deployment(name, self.namespace, self.image, controllers=runs or served, everywhere=self.everywhere)
-            for name, runs in managers.items()
-        ]
+        made["manager.yml"] = [self._manager(name, runs or served) for name, runs in managers.items()]
         if self.webhooks:
             made |= self._webhooks(where, list(managers))
         return made
@@ -75,11 +74,20 @@ class Installation:
         ]
         alone = [SERVICE_ACCOUNT.manifest(server, self.namespace, labels=LABELS)] if self.apart else []
         if self.apart:
-            only, wide = (WEBHOOKS,), self.everywhere
-            alone.append(deployment(server, self.namespace, self.image, controllers=only, everywhere=wide))
+            alone.append(self._manager(server, (WEBHOOKS,)))
         pod = {**LABELS, PART: server}
         called = webhook_objects(self.namespace, pod=pod, writers=managers, everywhere=self.everywhere, labels=LABELS)
         return {"rbac/webhooks.yml": granted, "webhooks.yml": [*alone, *called]}
+
+    def _manager(self, name: str, controllers: Sequence[str]) -> Json:
+        return deployment(
+            name,
+            self.namespace,
+            self.image,
+            controllers=controllers,
+            everywhere=self.everywhere,
+            host_network=self.host_network and WEBHOOKS in controllers,
+        )
 
     def objects(self) -> list[Json]:
         """Return all objects in the order in which they are applied."""

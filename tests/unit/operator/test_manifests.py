@@ -172,3 +172,14 @@ def test_the_samples_are_accepted() -> None:
 def documents(path: Path) -> list[dict[str, Any]]:
     """Return the objects of a file."""
     return [dict(obj) for obj in yaml.safe_load_all(path.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_only_who_serves_webhooks_has_its_nodes_address_and_only_if_asked(apart: bool) -> None:
+    def hosts(*, host_network: bool) -> list[str]:
+        objects = Installation("ns", "image", apart=apart, webhooks=True, host_network=host_network).objects()
+        pods = {o["metadata"]["name"]: o["spec"]["template"]["spec"] for o in objects if o["kind"] == "Deployment"}
+        return [name for name, pod in pods.items() if pod.get("hostNetwork")]
+
+    assert hosts(host_network=False) == []
+    assert hosts(host_network=True) == ["vmatrix-operator-webhooks" if apart else "vmatrix-operator"]
