@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import pytest
 from harness.cell.labels import is_label_value
 from harness.infra.host import record
 from harness.infra.host.addresses import bridge_of
-from harness.infra.host.layout import Layout, layout_of
+from harness.infra.host.layout import Layout, instances_dir, layout_of
 from harness.machines.access import control_directory
 from harness.model import Cell
 from harness.paths import PROJECT, packaged_dir
@@ -49,15 +49,28 @@ class Ground:
     without: Path
     before: set[str] = field(default_factory=set)
     counts: set[str] = field(default_factory=set)
-    tokens: set[str] = field(default_factory=set)
+    indices: set[int] = field(default_factory=set)  # that the instance had
+
+    @property
+    def clean(self) -> str:
+        """Return the result of a point after which nothing is left."""
+        return "clean, shared host" if self.shared else "clean"
 
     def infra(self, verb: str, folder: Path, env: dict[str, str] | None = None) -> Ended:
         """Bring the instance up, or take it down."""
         ended = vmatrix("infra", verb, "--name", self.layout.name, cwd=folder, env=env, seconds=INFRA_SECONDS)
         found = record.load(self.layout)
         if found is not None:
-            self.tokens |= {f"{bridge_of(found.index)}-", f"{bridge_of(found.index)}:", f" {bridge_of(found.index)} "}
+            self.indices.add(found.index)
         return ended
+
+    def _own(self, runs: Iterable[str]) -> set[str]:
+        """Return what things of the instance mention, as long as nobody else has its index by now."""
+        folders = {str(control_directory(run, self.single.id)) for run in runs if is_label_value(run)}
+        others = {found.index for root in instances_dir("embedded").glob("*/") if (found := _record(root)) is not None}
+        bridges = {bridge_of(index) for index in self.indices - others}
+        marks = {f"{bridge}{end}" for bridge in bridges for end in ("-", ":", " ", "h")}
+        return {*folders, *marks, *runs, f"/{self.layout.name}"}
 
     def look(self) -> None:
         """Take down what is on this host."""
@@ -66,10 +79,9 @@ class Ground:
     def require_the_same(self, *runs: str) -> None:
         """Compare this host with before. Raises AssertionError where something came or went."""
         assert not self.layout.root.exists()
-        own = {str(control_directory(run, self.single.id)) for run in runs if is_label_value(run)}
-        tokens = {*self.tokens, *own, *runs, f"/{self.layout.name}"} if self.shared else set()
 
         def same() -> bool | NotYet:
+            tokens = self._own(runs) if self.shared else set()
             found = whole_host.difference(self.before, whole_host.seen(self.without), self.counts, *tokens)
             return NotYet("\n".join(found)) if found else True
 
@@ -77,6 +89,10 @@ class Ground:
             until(same, deadline=Deadline.after(SETTLE_SECONDS), what="this host to be as before", interval=1)
         except TimedOut as late:
             raise AssertionError(late.summary) from late
+
+
+def _record(root: Path) -> record.InstanceRecord | None:
+    return record.load(Layout(root.name, root))
 
 
 @pytest.fixture(scope="session")

@@ -104,7 +104,7 @@ def test_after_a_run_nothing_is_left(point: KillPoint, ground: Ground, results: 
     down = ground.infra("down", tmp_path)
     assert down.code == 0, down.stdout + down.stderr
     ground.require_the_same(run_id)
-    results.note(point.name, "clean")
+    results.note(point.name, ground.clean)
 
 
 @pytest.mark.parametrize("point", [p for p in POINTS if p.command != "run"], ids=lambda point: point.name)
@@ -124,4 +124,4 @@ def test_after_infra_nothing_is_left(point: KillPoint, ground: Ground, results: 
     down = ground.infra("down", tmp_path)
     assert down.code == 0, down.stdout + down.stderr
     ground.require_the_same()
-    results.note(point.name, "clean")
+    results.note(point.name, ground.clean)

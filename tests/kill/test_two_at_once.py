@@ -30,7 +30,7 @@ def double(request: pytest.FixtureRequest, ground: Ground, results: Results, tmp
         run.end(RUN_SECONDS)
     assert ground.infra("down", tmp_path).code == 0
     ground.require_the_same(*(run.id for run in started))
-    results.note(name, "clean")
+    results.note(name, ground.clean)
 
 
 def begin(ground: Ground, folder: Path, started: list[Run]) -> Run:

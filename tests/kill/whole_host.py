@@ -79,7 +79,12 @@ def _processes() -> Iterator[str]:
 
 
 def _files(own: set[Path]) -> Iterator[str]:
-    for root in (*map(Path, LOOKED_AT), Path.home()):
+    home = Path.home()
+    yield from (f"file {path}" for path in home.iterdir())
+    hidden = (
+        path for path in home.glob(".*/") if not path.is_symlink()
+    )  # what programs write there without being told
+    for root in (*map(Path, LOOKED_AT), *hidden):
         for folder, names, files in os.walk(root):
             here = Path(folder)
             names[:] = [n for n in names if here / n not in own and not PASSED_OVER.match(f"{here / n}/")]

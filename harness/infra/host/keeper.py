@@ -72,7 +72,7 @@ class Keeper:
     def _revive(self, dead: list[str]) -> None:
         """Start programs again; give them up when that was done too often, or they do not come up."""
         layout, named = self._occupant.layout, ", ".join(dead)
-        said = parts.described(layout, dead)
+        said = parts.last_words(layout, dead)
         if not self._left:
             self._abandon(dead, f"programs of the instance were started again {self._most} times in this run", said)
             return

@@ -51,7 +51,13 @@ def described(layout: Layout, names: Sequence[str]) -> str:
     """Return that programs are dead, with the last lines of each, to be read below something else."""
     if not names:
         return ""
-    lines = [f"dead: {', '.join(names)} of instance {layout.name} (vmatrix infra up --name {layout.name} starts them)"]
+    said = f"dead: {', '.join(names)} of instance {layout.name} (vmatrix infra up --name {layout.name} starts them)"
+    return f"{said}\n{last_words(layout, names)}"
+
+
+def last_words(layout: Layout, names: Sequence[str]) -> str:
+    """Return the last lines of programs' logs."""
+    lines: list[str] = []
     for name in names:
         last = processes.tail(layout, name).splitlines()[-LINES:]
         lines += [f"--- last lines of {layout.logfile(name)}", *last]
