@@ -84,8 +84,8 @@ def _files(own: set[Path]) -> Iterator[str]:
     hidden = (
         path for path in home.glob(".*/") if not path.is_symlink()
     )  # what programs write there without being told
-    for root in (*map(Path, LOOKED_AT), *hidden):
-        for folder, names, files in os.walk(root):
-            here = Path(folder)
-            names[:] = [n for n in names if here / n not in own and not PASSED_OVER.match(f"{here / n}/")]
-            yield from (f"file {here / name}" for name in (*names, *files))
+    passed = set(map(str, own))
+    for root in (*LOOKED_AT, *map(str, hidden)):
+        for folder, names, files in os.walk(root):  # strings: a host has a million files
+            names[:] = [n for n in names if f"{folder}/{n}" not in passed and not PASSED_OVER.match(f"{folder}/{n}/")]
+            yield from (f"file {folder}/{name}" for name in (*names, *files))
