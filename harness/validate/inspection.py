@@ -23,12 +23,21 @@ from harness.validate.facts.etcd import EtcdView
 from harness.validate.facts.expected import ExpectedGuest, expected_of
 from harness.validate.facts.files import MachineFiles
 from harness.validate.facts.node import NodeFacts
+from harness.validate.facts.programs import RunningPrograms
+from harness.validate.facts.setup import MachineSetup
 from harness.validate.judge.addons import unavailable_deployments, unready_daemon_sets
 from harness.validate.judge.cluster_nodes import unready_nodes
 from harness.validate.judge.mismatch import Mismatch, eventually
 from harness.validate.judge.node_configuration import wrong_proxy_mode
 from harness.validate.judge.system_pods import unready_pods
-from harness.validate.remote.gather import gather_facts, gather_files
+from harness.validate.remote.gather import (
+    asked_of_programs,
+    gather_dials,
+    gather_facts,
+    gather_files,
+    gather_programs,
+    gather_setups,
+)
 from harness.validate.remote.hosts import open_hosts
 
 OK = 200
@@ -129,6 +138,23 @@ class Inspection:
         """Return every machine's files, gathered after the guest has settled."""
         assert self.view is not None  # noqa: S101 - the view is what waits
         return gather_files(self.hosts, self.timeouts, self.expected)
+
+    @cached_property
+    def running(self) -> dict[str, RunningPrograms]:
+        """Return every machine's running programs and their configuration, gathered after the guest has settled."""
+        assert self.view is not None  # noqa: S101 - the view is what waits
+        given = dict.fromkeys(self.hosts, asked_of_programs(self.expected))
+        return gather_programs(self.hosts, given, self.timeouts)
+
+    @cached_property
+    def setups(self) -> dict[str, MachineSetup]:
+        """Return how every machine is set up, gathered after the guest has settled."""
+        assert self.view is not None  # noqa: S101 - the view is what waits
+        return gather_setups(self.hosts, self.timeouts, self.expected)
+
+    def dial(self, given: Mapping[str, Any]) -> dict[str, list[list[Any]]]:
+        """Let machines themselves dial; see on_node_dials.py."""
+        return gather_dials(self.hosts, given, self.timeouts)
 
     @property
     def etcd(self) -> dict[str, EtcdView]:

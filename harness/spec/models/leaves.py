@@ -197,6 +197,22 @@ class ClusterLeaves(Model):
         description="kernel modules that modules-load.d names on nodes, where sysctl.d has the kernel settings; "
         "else it is not judged what the next start of a machine sets",
     )
+    flags: dict[Name, dict[Text, Text]] | None = Field(
+        default=None,
+        description="flags that programs have besides those of kubeadm and of the cell, by program; `{address}` and "
+        "`{name}` are the machine's. Else only flags that the cell decides are judged",
+    )
+    runtime_settings: dict[Text, Text | bool] | None = Field(
+        default=None, description="settings of containerd's CRI plugin, by their last key; else they are not judged"
+    )
+    drop_ins: tuple[Folder, ...] | None = Field(
+        default=None, description="files that amend the units of kubelet and the container runtime; else not judged"
+    )
+    admission: tuple[Text, ...] | None = Field(
+        default=None,
+        description="objects that change, refuse or limit others, as `KIND NAME` or `KIND NAMESPACE/NAME`; "
+        "else not judged",
+    )
     own_versions: tuple[Version, ...] = Field(
         default=(), description="versions that the product decides, whatever the cell's variables say: not judged"
     )

@@ -38,13 +38,31 @@ def missing_images(registry: str, images: Iterable[str], seconds: float) -> froz
         )
 
 
+def digests(registry: str, images: Iterable[str], seconds: float) -> dict[str, str]:
+    """Return the digests of those of the images that a registry has.
+
+    Raises:
+        InfraRetriable: the registry does not answer, or answers with an error.
+    """
+    asked = sorted(set(images))
+    with ThreadPoolExecutor(PARALLEL) as pool:
+        found = zip(asked, pool.map(lambda image: digest_of(registry, image, seconds), asked), strict=True)
+        return {image: digest for image, digest in found if digest is not None}
+
+
 def has_image(registry: str, image: str, seconds: float) -> bool:
     """Tell whether a registry has an image's manifest."""
+    return digest_of(registry, image, seconds) is not None
+
+
+def digest_of(registry: str, image: str, seconds: float) -> str | None:
+    """Return the digest of an image's manifest, as the registry says it; None where it has no such image."""
     repository, _, tag = image.rpartition(":")
     connection = http.client.HTTPConnection(registry, timeout=seconds)
     try:
         connection.request("HEAD", f"/v2/{repository}/manifests/{tag}", headers={"Accept": MANIFEST_TYPES})
-        status = connection.getresponse().status
+        answer = connection.getresponse()
+        status, digest = answer.status, answer.getheader("Docker-Content-Digest", "")
     except (OSError, http.client.HTTPException) as error:
         raise InfraRetriable(
             f"the image registry {registry} does not answer: {error}",
@@ -54,4 +72,4 @@ def has_image(registry: str, image: str, seconds: float) -> bool:
         connection.close()
     if status not in (200, 404):
         raise InfraRetriable(f"the image registry {registry} answers {status} for {image}")
-    return status == 200
+    return digest if status == 200 else None

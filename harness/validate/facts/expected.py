@@ -39,7 +39,7 @@ class ExpectedGuest:
     the optional add-ons that the cell asks for. What the cell's variables do not say, or the product decides, is "".
     `systems`: ID and VERSION_ID of each machine's operating system, as its image has it; None where nobody says.
     `plugin`: what the network plugin leaves in a guest; None for one that nobody describes.
-    `leaves`: what the product says that it leaves behind.
+    `leaves`: what the product says that it leaves behind.  `variables`: all of the cell's.
     """
 
     cell: str
@@ -66,6 +66,7 @@ class ExpectedGuest:
     dns_domain: str
     registry: str
     kubelet_config: Mapping[str, Any]
+    variables: Mapping[str, Any]
     plugin: NetworkPlugin | None
     leaves: ClusterLeaves
 
@@ -162,6 +163,7 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
         dns_domain=text.get("cluster_dns_domain", DOMAIN),
         registry=text.get("cluster_image_registry", ""),
         kubelet_config=dict(guest.expected.get("cluster_kubelet_config") or {}),
+        variables=guest.expected,
         plugin=plugin,
         leaves=leaves,
     )

@@ -68,7 +68,7 @@ def outdated_processes(files: Files, expected: ExpectedGuest) -> list[Mismatch]:
             if one.own is False or (said is not None and one.same is False):
                 yield Mismatch(f"{name} {program}", f"a process that runs {one.found or 'its file'}", one.runs)
 
-    return on_every(expected.nodes, files, judge)
+    return on_every(expected.machines, files, judge)
 
 
 @of_each("machines")

@@ -12,12 +12,14 @@ from harness.kube import Cluster
 from harness.kube.resources import CONFIG_MAP
 from harness.validate.facts.cluster import Json, value_at
 from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.facts.setup import MachineSetup
 from harness.validate.judge.finding import unjudged
 from harness.validate.judge.mismatch import Mismatch, differs, on_every
 
 CLUSTER, KUBELET = "kube-system/kubeadm-config", "kube-system/kubelet-config"
 INFO = "kube-public/cluster-info"
 ZERO: tuple[Any, ...] = (None, "", 0, "0", "0s", {}, [])  # what kubeadm writes for "the kubelet's default"
+ADDED_ON_NODES = ("containerRuntimeEndpoint",)  # kubeadm writes it beside what the ConfigMap has
 OF_THE_NODE = ("resolvConf", "kind", "apiVersion")  # kubeadm sets the first by what runs on each machine
 
 
@@ -84,6 +86,23 @@ def wrong_kubelet_template(
             )
 
     return found + on_every(expected.nodes, running, judge)
+
+
+def strange_kubelet_files(api: Cluster, setups: Mapping[str, MachineSetup], expected: ExpectedGuest) -> list[Mismatch]:
+    """Return settings in kubelets' files that kubelet-config does not have: nobody asked for them."""
+    kept = settings_in(api, KUBELET, "kubelet")
+    if kept is None or expected.leaves.kubeadm is None:
+        return _missing(KUBELET, expected)
+    if any(value for name, value in expected.variables.items() if name.endswith("patches")):
+        return [unjudged("settings in kubelets' files", "the cell has patches, which change them on each machine")]
+    known = dict(given(kept))
+
+    def judge(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
+        for path, value in given(seen.kubelet):
+            if path not in known and path not in ADDED_ON_NODES:
+                yield Mismatch(f"{name} kubelet's file", f"no setting that {KUBELET} does not have", f"{path}: {value}")
+
+    return on_every(expected.nodes, setups, judge)
 
 
 def given(settings: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

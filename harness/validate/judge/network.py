@@ -18,6 +18,7 @@ LARGE_BYTES = 8000
 # A backend that gets one connection in n is missed by all of 15 n with a probability below n * e^-15, about 1e-6.
 TRIES_PER_BACKEND = 15
 API_SERVICE_PORT = 443
+KUBELET_PORT = 10250
 UNASKED = "API server -> probe on"
 TLS_ERROR = "HTTP request to an HTTPS server"  # of Go's HTTP server, over plain HTTP
 
@@ -146,6 +147,25 @@ def unserved(probes: Probes, expected: ExpectedGuest, host: str, *, protocol: st
         where = f"{node} -> {to}:{SERVICE_PORT}{'/udp' if protocol == 'udp' else ''}"
         found += differs(where, f"answers to {tries} requests from", backends, sorted(set(answer.responses)))
         found += differs(where, "errors", [], sorted(set(answer.errors)))
+    return found
+
+
+def closed_kubelets(probes: Probes, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return the ordered pairs of nodes where a pod of the first does not reach the second's kubelet.
+
+    Kubernetes' network model: pods reach agents on nodes. Kubelet speaks TLS and refuses the probe's plain HTTP.
+    """
+
+    def dial(source: str, target: str) -> DialResult:
+        return probes.dial(source, expected.addresses[target], KUBELET_PORT, "healthz")
+
+    answers = dial_all(pairs(expected), dial)
+    found = unasked_probes(answers)
+    for (source, target), answer in answers.items():
+        said = [*answer.responses, *answer.errors]
+        if not answer.unasked and not any(TLS_ERROR in text or "HTTPS" in text for text in said):
+            where = f"{source} -> {expected.addresses[target]}:{KUBELET_PORT} ({target})"
+            found.append(Mismatch(where, "an answer of kubelet", "; ".join(_short(tuple(said), 200)) or "none"))
     return found
 
 

@@ -131,7 +131,7 @@ def bad_certificates(facts: Facts, expected: ExpectedGuest, now: datetime | None
         path = client_path or seen.whose_certificates.get(KUBELET_CLIENT, "")
         client = by_path.get(path)
         subject = f"CN=system:node:{name},O=system:nodes"
-        if "kubelet" in judged:
+        if "kubelet" in judged and name in expected.nodes:
             whose = f"{name} {path or KUBELET_CLIENT}"
             yield from differs(whose, "subject", subject, client.subject if client else None)
         if name in expected.control_plane and "kube-apiserver" in judged:
@@ -148,7 +148,7 @@ def bad_certificates(facts: Facts, expected: ExpectedGuest, now: datetime | None
     judged = {program for program, path in said.items() if path is not None or not absent(facts, program)}
     why = "no process of that name runs, and product.yml does not say where it is"
     unknown: list[Mismatch] = [unjudged(f"the certificate of {program}", why) for program in sorted(set(said) - judged)]
-    every = on_every(expected.nodes, facts, judge)
+    every = on_every(expected.machines, facts, judge)
     seen_any = any(seen.certificates for seen in facts.values())
     return together(every, unknown) if judged or seen_any or not facts else together(unknown)
 

@@ -16,7 +16,7 @@ from harness.validate.facts.node import NodeFacts
 from harness.validate.facts.programs import RunningPrograms
 from harness.validate.inspection import Inspection
 from harness.validate.judge.kubelets import dns_service, kubelet_configurations
-from harness.validate.remote.gather import gather_programs
+from harness.validate.remote.gather import asked_of_programs, gather_programs
 
 # Services whose addresses DNS is asked to resolve: another one after a phase than before it, so that no answer was
 # cached under the old settings.
@@ -56,13 +56,7 @@ def observe(inspection: Inspection, service: str = BEFORE) -> Observation:
     """
     view, expected = inspection.view, inspection.expected
     servers = dns_servers(view)
-    leaves = expected.leaves
-    asked = {
-        "address": _address_of(inspection.api, service, expected),
-        "hosts": leaves.host_names or "",
-        "ca": f"{leaves.certificates}/ca.crt" if leaves.certificates is not None else "",
-        "proxy": leaves.local_api.backends or "",
-    }
+    asked = asked_of_programs(expected, _address_of(inspection.api, service, expected))
     given = {name: {**asked, "dns": servers if name in expected.nodes else []} for name in expected.machines}
     corefile = inspection.api.get(CONFIG_MAP, "coredns", "kube-system") or {}
     return Observation(

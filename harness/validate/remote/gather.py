@@ -13,11 +13,14 @@ from harness.validate.facts.files import MachineFiles, files_of
 from harness.validate.facts.network_plugins import plugins
 from harness.validate.facts.node import NodeFacts, facts_of
 from harness.validate.facts.programs import RunningPrograms, programs_of
+from harness.validate.facts.setup import MachineSetup, setup_of
 from harness.validate.remote.hosts import run_on_each
 
 FACTS = Path(__file__).with_name("on_node_facts.py")
 PROGRAMS = Path(__file__).with_name("on_node_programs.py")
 FILES = Path(__file__).with_name("on_node_files.py")
+SETUP = Path(__file__).with_name("on_node_setup.py")
+DIALS = Path(__file__).with_name("on_node_dials.py")
 STATE = Path(__file__).with_name("on_node_state.py")
 
 MachineState = dict[str, dict[str, str]]  # by kind (file, mount, ...), then by name
@@ -73,6 +76,50 @@ def gather_programs(
         InfraError: a machine does not answer, or its output is malformed.
     """
     return run_on_each(hosts, PROGRAMS, programs_of, timeouts, given=given)
+
+
+def asked_of_programs(expected: ExpectedGuest, address: str = "127.0.0.1") -> dict[str, Any]:
+    """Return what on_node_programs.py takes of a machine, without DNS servers.
+
+    Args:
+        address: whose name DNS servers are asked for.
+    """
+    leaves = expected.leaves
+    return {
+        "address": address,
+        "hosts": leaves.host_names or "",
+        "ca": f"{leaves.certificates}/ca.crt" if leaves.certificates is not None else "",
+        "proxy": leaves.local_api.backends or "",
+        "dns": [],
+    }
+
+
+def gather_setups(hosts: Mapping[str, Any], timeouts: Timeouts, expected: ExpectedGuest) -> dict[str, MachineSetup]:
+    """Return how every machine is set up around its programs.
+
+    Raises:
+        InfraError: a machine does not answer, or its output is malformed.
+    """
+    leaves, units = expected.leaves, (expected.leaves.kubelet.unit, expected.leaves.runtime_unit)
+    given = {
+        "ca": f"{leaves.certificates}/ca.crt" if leaves.certificates is not None else "",
+        "units": [unit for unit in units if unit is not None],
+        "registries": str((leaves.runtime_settings or {}).get("config_path", "")),
+    }
+    return run_on_each(hosts, SETUP, setup_of, timeouts, given=dict.fromkeys(hosts, given))
+
+
+def gather_dials(hosts: Mapping[str, Any], given: Mapping[str, Any], timeouts: Timeouts) -> dict[str, list[list[Any]]]:
+    """Return what machines themselves got: [kind, what was given..., why it failed].
+
+    Args:
+        given: what on_node_dials.py takes, by machine.
+
+    Raises:
+        InfraError: a machine does not answer, or its output is malformed.
+    """
+    chosen = {name: hosts[name] for name in given}
+    return run_on_each(chosen, DIALS, list, timeouts, given=given)
 
 
 def gather_states(hosts: Mapping[str, Any], timeouts: Timeouts) -> dict[str, MachineState]:

@@ -77,6 +77,8 @@ def newer_files(process: dict[str, Any]) -> dict[str, float]:
             "/var/lib/kubelet/instance-config.yaml",
         ],
         "containerd": [flag(argv, "config") or flag(argv, "c") or CONTAINERD[0], *glob.glob(CONTAINERD[1])],
+        "haproxy": argv[argv.index("-f") + 1 :][:1] if "-f" in argv else [],
+        "etcd": [],
     }
     names = [name for name in read_by.get(process["name"], []) if name]
     if unit.endswith(".service") and process["name"] in read_by:
@@ -87,6 +89,16 @@ def newer_files(process: dict[str, Any]) -> dict[str, float]:
         if os.path.exists(name):
             found[name] = os.stat(name).st_mtime - started
     return found
+
+
+def of_units(running: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the processes of an etcd that is no pod."""
+    return [one for one in running if one["name"] == "etcd" and one["cgroup"].endswith(".service")]
+
+
+def by_age(process: dict[str, Any]) -> float:
+    """Return the opposite of a process's age, so that the newest is the last."""
+    return -age(process["pid"])
 
 
 def executable(process: dict[str, Any]) -> dict[str, Any]:
@@ -127,7 +139,8 @@ def at_boot() -> dict[str, Any]:
     texts = [read(path) or "" for folder in folders for path in glob.glob(folder)]
     lines = [line.strip() for one in texts for line in one.splitlines()]
     fstab = [line.split() for line in (read("/etc/fstab") or "").splitlines() if not line.lstrip().startswith("#")]
-    swaps = [words[0] for words in fstab if len(words) > 3 and words[2] == "swap" and "noauto" not in words[3]]
+    units = [os.path.basename(path) for path in glob.glob("/etc/systemd/system/*.wants/*.swap")]
+    swaps = units + [words[0] for words in fstab if len(words) > 3 and words[2] == "swap" and "noauto" not in words[3]]
     masked = said(["systemctl", "is-enabled", "swap.target"]) == "masked"
     return {
         "settings": {name: given.get(name, "") for name in SETTINGS},
@@ -144,10 +157,12 @@ def main(argv: Sequence[str]) -> None:
     """
     running = processes()
     agents = [process for process in running if process["name"] in ("kubelet", "containerd", "crio")]
+    # of a proxy the newest worker counts: a reload starts one
+    readers = {one["name"]: one for one in [*agents, *of_units(running), *sorted(processes("haproxy"), key=by_age)]}
     release = (line.partition("=") for line in (read("/etc/os-release") or "").splitlines())
     seen = {
         "files": files(running, json.loads(argv[0])["certificates"]),
-        "newer": {process["name"]: newer_files(process) for process in agents},
+        "newer": {name: newer_files(process) for name, process in readers.items()},
         "executables": {process["name"]: executable(process) for process in agents},
         "os_release": {
             key: value.strip("\"'") for key, _, value in release if key in ("ID", "VERSION_ID", "VERSION_CODENAME")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from harness.kube.resources import CONFIG_MAP
 from harness.validate.facts.cluster import ClusterView
 from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.judge import addons, system_pods
+from harness.validate.inspection import Inspection
+from harness.validate.judge import addons, corefile, system_pods
 from harness.validate.judge.mismatch import require
 
 
@@ -51,4 +53,14 @@ def test_images_come_from_the_mirror(view: ClusterView, expected: ExpectedGuest)
         claim=f"every system pod's image comes from {expected.registry}",
         look="cluster_image_registry in inventory/extra-vars.yml; imageRepository in kubeadm's configuration",
         do="kubectl --kubeconfig kubeconfig get pods -A -o jsonpath='{..image}'",
+    )
+
+
+def test_coredns_is_configured_as_the_cell_asks(inspection: Inspection) -> None:
+    kept = inspection.api.get(CONFIG_MAP, "coredns", "kube-system") or {}
+    require(
+        corefile.wrong_corefile(kept.get("data") or {}, inspection.expected),
+        claim="CoreDNS is configured as kubeadm does it, with the cell's domain and time of caching",
+        look="what changed the ConfigMap; running pods go on with the last configuration that they understood",
+        do="kubectl --kubeconfig kubeconfig -n kube-system get configmap coredns -o yaml",
     )

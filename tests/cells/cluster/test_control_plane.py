@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.kube import Cluster
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.inspection import Inspection
-from harness.validate.judge import apiserver, etcd, kubelets, rights
+from harness.validate.judge import api_servers, apiserver, etcd, kubelets, rights
 from harness.validate.judge.mismatch import require
 
 
@@ -34,6 +34,15 @@ def test_api_server_refuses_strangers(inspection: Inspection) -> None:
         claim="the API refuses to list objects without credentials",
         look="--anonymous-auth of the API server; bindings to system:anonymous and system:unauthenticated",
         do="kubectl --kubeconfig kubeconfig get clusterrolebindings -o wide",
+    )
+
+
+def test_every_api_server_is_ready_and_of_the_expected_version(inspection: Inspection) -> None:
+    require(
+        api_servers.wrong_api_servers(inspection.setups, inspection.expected),
+        claim="the API server of every control plane is ready, has the cell's version and refuses strangers",
+        look="the API server's log and manifest on that machine",
+        do=f"{inspection.expected.login()}, then curl -k https://ADDRESS:6443/readyz?verbose",
     )
 
 

@@ -6,7 +6,7 @@ from harness.kube import Cluster
 from harness.spec.models import Timeouts
 from harness.until import Deadline
 from harness.validate.inspection import Inspection
-from harness.validate.judge import kubeadm_settings, kubelets, unfinished
+from harness.validate.judge import admission, kubeadm_settings, kubelets, unfinished
 from harness.validate.judge.mismatch import eventually, require
 
 
@@ -46,8 +46,21 @@ def test_running_kubelets_are_configured_as_kubeadm_keeps_it(inspection: Inspect
     running = kubelets.kubelet_configurations(inspection.api, expected)
     address = kubelets.dns_address(inspection.api, expected)
     require(
-        kubeadm_settings.wrong_kubelet_template(inspection.api, running, address, expected),
+        [
+            *kubeadm_settings.wrong_kubelet_template(inspection.api, running, address, expected),
+            *kubeadm_settings.strange_kubelet_files(inspection.api, inspection.setups, expected),
+        ],
         claim="kubelet-config, which the next machine gets, has the cell's settings, and every kubelet runs with them",
         look="/var/lib/kubelet/config.yaml on the machine; was kubelet restarted after it changed?",
         do="kubectl --kubeconfig kubeconfig -n kube-system get configmap kubelet-config -o yaml",
+    )
+
+
+def test_nobody_else_changes_or_refuses_objects(inspection: Inspection) -> None:
+    require(
+        admission.strange_admission(inspection.api, inspection.expected),
+        claim="no webhook, policy, quota, limit or priority class is there beside the product's",
+        look="who made the object: its metadata.managedFields",
+        do="kubectl --kubeconfig kubeconfig get mutatingwebhookconfigurations,validatingwebhookconfigurations,"
+        "priorityclasses,resourcequotas,networkpolicies -A",
     )

@@ -6,12 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
+from harness.kube.resources import SERVICE
 from harness.model import Mirror
 from harness.spec.models import Timeouts
 from harness.until import Deadline
 from harness.validate.facts.expected import ExpectedGuest
-from harness.validate.judge import network
+from harness.validate.inspection import Inspection
+from harness.validate.judge import kubelets, machine_network, network
 from harness.validate.judge.mismatch import Mismatch, eventually, require
+from harness.validate.phases.observation import dns_servers
 from harness.validate.remote.probe_pods import UDP_PORT
 from harness.validate.remote.probes import Probes
 
@@ -138,4 +141,51 @@ def test_api_server_is_reached_by_name_from_every_node(
         claim="pods on every node reach the API server by its DNS name, short and full",
         look=DNS,
         do="kubectl --kubeconfig kubeconfig -n default get service,endpointslices",
+    )
+
+
+def test_pods_reach_kubelets_on_every_node(probes: Probes, expected: ExpectedGuest, followed: Followed) -> None:
+    require(
+        followed(lambda: network.closed_kubelets(probes, expected)),
+        claim="pods on every node reach every node's kubelet at the node's address",
+        look="rules on the node that drop what pods send to it",
+        do=f"{expected.login()}, then nft list ruleset; ss -lntp",
+    )
+
+
+def test_machines_reach_services_and_pods_on_every_node(
+    probes: Probes, inspection: Inspection, followed: Followed
+) -> None:
+    expected, api = inspection.expected, inspection.api.get(SERVICE, "kubernetes", "default") or {}
+    address = str(api.get("spec", {}).get("clusterIP", ""))
+    require(
+        followed(lambda: machine_network.unreached(probes, address, expected, inspection.dial)),
+        claim="every node itself reaches the pods of every node and the addresses of Services",
+        look=f"rules for what the machine itself sends; {expected.look}",
+        do=f"{expected.login()}, then curl http://{probes.service_address}/hostname",
+    )
+
+
+def test_packets_of_exactly_the_mtu_arrive_in_one_piece(
+    probes: Probes, inspection: Inspection, followed: Followed
+) -> None:
+    expected = inspection.expected
+    require(
+        followed(lambda: machine_network.cut_packets(probes, inspection.facts, expected, inspection.dial)),
+        claim="a packet of exactly the MTU that may not be cut up reaches pods on every node, and so does its answer",
+        look=f"{expected.look}; the MTU of cni0, of the tunnel if there is one, and of the machine's link",
+        do=f"{expected.login()}, then ping -M do -s 1422 POD_ADDRESS",
+    )
+
+
+def test_dns_answers_every_machine_by_udp_and_tcp(inspection: Inspection, followed: Followed) -> None:
+    expected = inspection.expected
+    service = kubelets.dns_address(inspection.api, expected)
+    servers = {service: "the DNS Service", **dict.fromkeys(dns_servers(inspection.view), "a DNS pod")}
+    name = f"kubernetes.default.svc.{expected.dns_domain}"
+    require(
+        followed(lambda: machine_network.unanswered(servers, name, expected, inspection.dial)),
+        claim="the DNS Service and each pod behind it answer every node itself, by UDP and by TCP",
+        look=DNS,
+        do=f"{expected.login()}, then python3 -c 'import socket; socket.create_connection((\"{service}\", 53), 5)'",
     )

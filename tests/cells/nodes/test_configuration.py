@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from harness.spec.models import Timeouts
+from harness.until import Deadline
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
-from harness.validate.judge import node_configuration
-from harness.validate.judge.mismatch import require
+from harness.validate.inspection import Inspection
+from harness.validate.judge import authorities, command_lines, node_configuration, proxy_settings
+from harness.validate.judge.mismatch import Mismatch, eventually, require
 from harness.validate.judge.node_configuration import CERTIFICATE_MARGIN
 
 
@@ -55,3 +59,54 @@ def test_kube_proxy_runs_in_the_expected_mode(facts: dict[str, NodeFacts], expec
         look="the logs of the kube-proxy pod; the ConfigMap kube-system/kube-proxy",
         do=f"{expected.login()}, then curl http://127.0.0.1:10249/proxyMode; nft list tables",
     )
+
+
+def test_no_program_runs_with_flags_that_nobody_asked_for(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
+    require(
+        command_lines.strange_flags(facts, expected),
+        claim="every flag of a program is kubeadm's, the product's or the cell's, and none is missing",
+        look="/etc/kubernetes/manifests, kubeadm-flags.env and the units on the machine",
+        do=f"{expected.login()}, then tr '\\0' '\\n' < /proc/$(pidof PROGRAM)/cmdline",
+    )
+
+
+def test_certificates_are_of_the_clusters_own_authorities(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
+    require(
+        authorities.foreign_certificates(facts, expected),
+        claim="the cluster's own authorities signed every certificate, and all machines know the same ones",
+        look="what made or copied the certificate; is the machine of an earlier cluster?",
+        do=f"{expected.login()}, then openssl verify -CAfile CA CERTIFICATE",
+    )
+
+
+def test_kube_proxy_has_the_settings_of_the_cell(inspection: Inspection) -> None:
+    require(
+        proxy_settings.wrong_proxy_settings(inspection.api, inspection.running, inspection.expected),
+        claim="every running kube-proxy has the cell's settings, else Kubernetes' defaults, and those of its ConfigMap",
+        look="the ConfigMap kube-system/kube-proxy; were its pods restarted after it changed?",
+        do=f"{inspection.expected.login()}, then curl http://127.0.0.1:10249/configz",
+    )
+
+
+def test_kube_proxy_has_rules_for_every_service(inspection: Inspection, timeouts: Timeouts) -> None:
+    def judge() -> list[Mismatch]:
+        services = proxy_settings.services_of(inspection.api)
+        return proxy_settings.missing_rules(services, inspection.setups, inspection.expected)
+
+    first = judge()
+    require(
+        follow_setups(inspection, judge, timeouts) if first else first,
+        claim="every node has rules for every port of every Service",
+        look="the logs of the kube-proxy pod; what else writes rules on the machine",
+        do=f"{inspection.expected.login()}, then nft list table ip kube-proxy; iptables -t nat -S KUBE-SERVICES",
+    )
+
+
+def follow_setups(inspection: Inspection, judge: Callable[[], list[Mismatch]], timeouts: Timeouts) -> list[Mismatch]:
+    """Look again until kube-proxy has followed the Services, or its time to do so is over."""
+
+    def again() -> list[Mismatch]:
+        inspection.__dict__.pop("setups", None)
+        return judge()
+
+    return eventually(again, deadline=Deadline.after(timeouts.probe_follow), what="kube-proxy to write its rules")

@@ -1,0 +1,50 @@
+"""How a machine is set up around its programs, as on_node_setup.py prints it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from harness.validate.facts.node import HttpAnswer
+
+Rule = tuple[str, str, int]  # a Service's address, its protocol, its port
+
+
+@dataclass(frozen=True)
+class MachineSetup:
+    """One machine.
+
+    api: what its API server answers to a stranger, by path; empty where none runs.
+    resolvers: the name servers of /etc/resolv.conf.
+    cni: the pod network's files by name; None for one that is no JSON.
+    rules: the Services that kube-proxy has rules for; None where no kube-proxy runs.
+    images: digests by name.  kubelet: the settings in its file.
+    drop_ins: files by unit.  registries: registries with a file for containerd.
+    """
+
+    api: Mapping[str, HttpAnswer]
+    resolvers: tuple[str, ...]
+    cni: Mapping[str, Any]
+    rules: frozenset[Rule] | None
+    images: Mapping[str, str]
+    kubelet: Mapping[str, Any]
+    drop_ins: Mapping[str, tuple[str, ...]]
+    registries: tuple[str, ...]
+
+
+def setup_of(raw: Mapping[str, Any]) -> MachineSetup:
+    """Read what on_node_setup.py printed. Raises ValueError, KeyError or TypeError when it is malformed."""
+    rules = raw["rules"]
+    return MachineSetup(
+        api={path: HttpAnswer(int(a["status"]), a["body"]) for path, a in raw["api"].items()},
+        resolvers=tuple(raw["resolvers"]),
+        cni=raw["cni"],
+        rules=None if rules is None else frozenset((address, name, int(port)) for address, name, port in rules),
+        images=raw["images"],
+        kubelet=yaml.safe_load(raw["kubelet"]) or {},
+        drop_ins={unit: tuple(files) for unit, files in raw["drop_ins"].items()},
+        registries=tuple(raw["registries"]),
+    )

@@ -1,0 +1,81 @@
+"""Whole command lines: every flag of a program is kubeadm's, the product's or the cell's, and has that value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from harness.validate.facts.command_lines import ANY, KUBEADM, MAY_LACK, OF_THE_CELL
+from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.facts.node import NodeFacts, Process
+from harness.validate.judge.finding import unjudged
+from harness.validate.judge.mismatch import Mismatch, on_every
+
+Facts = Mapping[str, NodeFacts]
+NOT_SAID = "product.yml does not say which flags the product adds (flags)"
+
+
+def strange_flags(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return flags that nobody asked for, those that are missing, and those with another value."""
+    own = expected.leaves.flags
+    if own is None or expected.leaves.kubeadm is None:
+        return [unjudged("whole command lines", NOT_SAID, whole=True)]
+    programs = (*KUBEADM, *(name for name in own if name not in KUBEADM))
+
+    def judge(name: str, seen: NodeFacts) -> Iterator[Mismatch]:
+        for program in programs:
+            for process in seen.running(program):
+                yield from _compare(f"{name} {program}", wanted_flags(program, name, expected), process)
+
+    return on_every(expected.machines, facts, judge)
+
+
+def wanted_flags(program: str, machine: str, expected: ExpectedGuest) -> dict[str, str]:
+    """Return the flags of a program on a machine."""
+    given = expected.variables.get(OF_THE_CELL.get(program, ""), None) or {}
+    wanted = {**KUBEADM.get(program, {}), **(expected.leaves.flags or {}).get(program, {})}
+    wanted |= {flag: str(value).lower() if isinstance(value, bool) else str(value) for flag, value in given.items()}
+    words = {
+        "{address}": expected.addresses[machine],
+        "{name}": machine,
+        "{certificates}": expected.leaves.certificates or "",
+        "{domain}": expected.dns_domain,
+        "{pod_cidr}": expected.pod_cidr,
+        "{service_cidr}": expected.service_cidr,
+        "{etcd}": _members(expected),
+    }
+    for word, value in words.items():
+        wanted = {flag: text.replace(word, value) for flag, text in wanted.items()}
+    return wanted
+
+
+def flags_of(process: Process) -> dict[str, str]:
+    """Return the flags of a command line by name, without their dashes; a flag without a value is "true"."""
+    found: dict[str, str] = {}
+    for word in process.argv[1:]:
+        name, equal, value = word.lstrip("-").partition("=")
+        found[name] = value if equal else "true"
+    return found
+
+
+def _members(expected: ExpectedGuest) -> str:
+    if expected.stacked_etcd and expected.leaves.etcd.used == "own":
+        return "https://127.0.0.1:2379"
+    return ",".join(sorted(f"https://{expected.addresses[name]}:2379" for name in expected.etcd))
+
+
+def _compare(where: str, wanted: Mapping[str, str], process: Process) -> Iterator[Mismatch]:
+    seen = flags_of(process)
+    for flag in sorted({*wanted, *seen}):
+        value, there = wanted.get(flag), seen.get(flag)
+        if value is None:
+            yield Mismatch(where, f"no flag --{flag}, for which nobody asked", f"--{flag}={there}")
+        elif there is None and flag not in MAY_LACK:
+            yield Mismatch(where, f"--{flag}={value}", "no such flag")
+        elif there is not None and value != ANY and not _same(flag, value, there):
+            yield Mismatch(where, f"--{flag}={value}", f"--{flag}={there}")
+
+
+def _same(flag: str, wanted: str, seen: str) -> bool:
+    if flag == "etcd-servers":  # any order leads to all of them
+        return sorted(wanted.split(",")) == sorted(seen.split(","))
+    return wanted == seen

@@ -1,0 +1,46 @@
+"""Whether the images on machines have the content that the mirror has under their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.facts.setup import MachineSetup
+from harness.validate.judge.finding import unjudged
+from harness.validate.judge.mismatch import Mismatch, differs, on_every
+
+Digests = Mapping[str, str]
+
+
+def from_mirror(setups: Mapping[str, MachineSetup], expected: ExpectedGuest) -> list[str]:
+    """Return the names (repository:tag) of all images on machines that are named after the mirror."""
+    prefix = f"{expected.registry}/"
+    every = {name for setup in setups.values() for name in setup.images if name.startswith(prefix)}
+    return sorted(name.removeprefix(prefix) for name in every)
+
+
+def other_images(setups: Mapping[str, MachineSetup], digests: Digests, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return images on machines whose digest is not the one that the mirror gives for the name.
+
+    Args:
+        digests: of the mirror, by repository:tag; without those that it does not have.
+    """
+    if expected.leaves.images_from_mirror is None or expected.runtime_process != "containerd":
+        why = "product.yml does not say that images are named after the mirror, or the runtime is not containerd"
+        return [unjudged("the content of images", why, whole=True)]
+
+    def judge(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
+        own = {
+            image.removeprefix(f"{expected.registry}/"): digest
+            for image, digest in seen.images.items()
+            if image.startswith(f"{expected.registry}/")
+        }
+        if not own:
+            yield Mismatch(name, f"images of {expected.registry}", "none")
+        for image, digest in sorted(own.items()):
+            if image in digests:
+                yield from differs(f"{name} {image}", "digest of the mirror", digests[image], digest)
+            else:
+                yield Mismatch(f"{name} {image}", "an image that the mirror has", "it does not")
+
+    return on_every(expected.nodes, setups, judge)

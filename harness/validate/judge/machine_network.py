@@ -1,0 +1,100 @@
+"""What machines themselves reach: pods on every node, Services, DNS by UDP and TCP, in packets of exactly the MTU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.facts.node import NodeFacts
+from harness.validate.judge.mismatch import Mismatch, on_every
+from harness.validate.remote.objects import HTTP_PORT
+from harness.validate.remote.probe_pods import SERVICE_PORT, UDP_PORT
+from harness.validate.remote.probes import Probes
+
+Dialled = Mapping[str, Sequence[Sequence[Any]]]  # by machine: [kind, what was given..., why it failed]
+Ask = Callable[[Mapping[str, Any]], Dialled]  # lets every machine dial
+API_SERVICE_PORT = 443
+WAYS = ("udp", "tcp")
+
+
+def unreached(probes: Probes, api_service: str, expected: ExpectedGuest, ask: Ask) -> list[Mismatch]:
+    """Return the pods and Services that a node itself does not reach by TCP.
+
+    Args:
+        api_service: the address of the Service default/kubernetes.
+    """
+    places: dict[tuple[str, int], str] = {
+        (pod.address, HTTP_PORT): f"pod on {node}" for node, pod in probes.dialled.items()
+    }
+    places[probes.service_address, SERVICE_PORT] = "Service of the probes"
+    places[api_service, API_SERVICE_PORT] = "Service default/kubernetes"
+    dialled = ask({name: {**_NOTHING, "tcp": list(map(list, places))} for name in expected.nodes})
+
+    def judge(name: str, answers: Sequence[Sequence[Any]]) -> list[Mismatch]:
+        found = _too_few(name, answers, len(places))
+        for _, host, port, why in answers:
+            if why:
+                found.append(Mismatch(f"{name} -> {places[host, port]} ({host}:{port})", "a connection", why))
+        return found
+
+    return on_every(expected.nodes, dialled, judge)
+
+
+def cut_packets(probes: Probes, facts: Mapping[str, NodeFacts], expected: ExpectedGuest, ask: Ask) -> list[Mismatch]:
+    """Return the pods that a datagram with DF of exactly the way's MTU does not reach, or whose answer gets lost."""
+    given = {}
+    for name in expected.nodes:
+        size = packet_size(facts[name], expected)
+        given[name] = {**_NOTHING, "echo": [[pod.address, UDP_PORT, size] for pod in probes.dialled.values()]}
+    nodes = {pod.address: node for node, pod in probes.dialled.items()}
+
+    def judge(name: str, answers: Sequence[Sequence[Any]]) -> list[Mismatch]:
+        found = _too_few(name, answers, len(nodes))
+        for _, host, _, size, why in answers:
+            if why:
+                where = f"{name} -> pod on {nodes[host]} ({host}:{UDP_PORT}/udp)"
+                found.append(Mismatch(where, f"an answer to a packet of {size} bytes that may not be cut up", why))
+        return found
+
+    return on_every(expected.nodes, ask(given), judge)
+
+
+def packet_size(facts: NodeFacts, expected: ExpectedGuest) -> int:
+    """Return the largest packet that every part of the way between pods takes: the tunnel's MTU, else the links'."""
+    tunnel = expected.plugin.tunnel if expected.plugin is not None else None
+    if tunnel is not None and tunnel in facts.mtus:
+        return facts.mtus[tunnel]
+    return min(
+        facts.mtus[name] for name, kind in facts.links.items() if kind in ("", "veth", "bridge") and name != "lo"
+    )
+
+
+def unanswered(servers: Mapping[str, str], name: str, expected: ExpectedGuest, ask: Ask) -> list[Mismatch]:
+    """Return the DNS servers that do not answer a node itself by UDP or by TCP.
+
+    Args:
+        servers: what they are, by address: the Service, and each pod behind it.
+        name: one that the cluster's DNS knows.
+    """
+    asked = [[server, name, way] for server in servers for way in WAYS]
+    dialled = ask({node: {**_NOTHING, "dns": asked} for node in expected.nodes})
+
+    def judge(node: str, answers: Sequence[Sequence[Any]]) -> list[Mismatch]:
+        found = _too_few(node, answers, len(asked))
+        for _, server, _, way, why in answers:
+            if why:
+                found.append(
+                    Mismatch(f"{node} -> {servers[server]} ({server}:53/{way})", f"the address of {name}", why)
+                )
+        return found
+
+    found = [] if len(servers) > 1 else [Mismatch("the cluster", "a DNS Service and pods behind it", str(servers))]
+    return found + on_every(expected.nodes, dialled, judge)
+
+
+_NOTHING: Mapping[str, Any] = {"tcp": [], "echo": [], "dns": []}
+
+
+def _too_few(name: str, answers: Sequence[Any], wanted: int) -> list[Mismatch]:
+    return [] if len(answers) == wanted else [Mismatch(name, f"{wanted} answers", str(len(answers)))]

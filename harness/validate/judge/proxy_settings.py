@@ -1,0 +1,81 @@
+"""What kube-proxy runs with, and whether it has rules for every Service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from harness.kube import Cluster
+from harness.kube.resources import SERVICE
+from harness.validate.facts.cluster import value_at
+from harness.validate.facts.expected import PROXY_MODES, ExpectedGuest
+from harness.validate.facts.programs import RunningPrograms
+from harness.validate.facts.setup import MachineSetup, Rule
+from harness.validate.judge.finding import lasting, unjudged
+from harness.validate.judge.kubeadm_settings import given, settings_in
+from harness.validate.judge.mismatch import Mismatch, differs, on_every
+
+# Kubernetes' defaults (kubernetes.io, "kube-proxy Configuration (v1alpha1)") of what changes packets or is open.
+DEFAULTS: Mapping[str, Any] = {
+    "bindAddress": "0.0.0.0",  # noqa: S104 - what kube-proxy reports, not what anybody binds to
+    "detectLocalMode": "ClusterCIDR",
+    "enableProfiling": False,
+    "iptables.masqueradeAll": False,
+    "nftables.masqueradeAll": False,
+    "ipvs.strictARP": False,
+}
+EMPTY: tuple[Any, ...] = ({}, [], "", None)
+
+
+def wrong_proxy_settings(
+    api: Cluster, running: Mapping[str, RunningPrograms], expected: ExpectedGuest
+) -> list[Mismatch]:
+    """Return settings of running kube-proxies that are not those of the cell, or not those of the ConfigMap."""
+    place = expected.leaves.kube_proxy
+    if expected.kube_proxy_mode not in PROXY_MODES or place is None:
+        return [unjudged("kube-proxy's settings", "product.yml does not say that it runs (kube_proxy)", whole=True)]
+    kept = settings_in(api, place, "config.conf") or {}
+    own = dict(given(expected.variables.get("cluster_kube_proxy_config") or {}))
+    wanted = {**DEFAULTS, "mode": expected.kube_proxy_mode, "clusterCIDR": expected.pod_cidr, **own}
+
+    def judge(name: str, seen: RunningPrograms) -> Iterator[Mismatch]:
+        for path, value in wanted.items():
+            yield from _other(f"{name} kube-proxy", path, value, value_at(seen.kube_proxy, path))
+        for path, value in given(kept):
+            where = f"{name} kube-proxy"
+            yield from _other(where, f"{path} as in ConfigMap {place}:", value, value_at(seen.kube_proxy, path))
+
+    found = on_every(expected.nodes, running, judge)
+    return found if kept else [*found, Mismatch(f"ConfigMap {place}", "config.conf", "none")]
+
+
+def _other(where: str, what: str, wanted: Any, seen: Any) -> list[Mismatch]:
+    same = wanted == seen or (wanted in EMPTY and seen in EMPTY) or (wanted is False and seen is None)
+    return [] if same else differs(where, what, wanted, seen)
+
+
+def missing_rules(services: set[Rule], setups: Mapping[str, MachineSetup], expected: ExpectedGuest) -> list[Mismatch]:
+    """Return the Services' ports that kube-proxy has no rules for on a node."""
+    if expected.kube_proxy_mode not in ("nftables", "iptables"):
+        why = f"in mode {expected.kube_proxy_mode!r} they are not looked at"
+        return [unjudged("kube-proxy's rules", why, whole=True)]
+
+    def judge(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
+        if seen.rules is None:
+            yield Mismatch(f"{name} kube-proxy", "a running kube-proxy", "none")
+            return
+        for address, protocol, port in sorted(services - seen.rules):
+            yield Mismatch(f"{name} kube-proxy", f"a rule for {address} {protocol} {port}", "none")
+
+    found = [] if services else lasting([Mismatch("the API", "Services", "none")])
+    return found + on_every(expected.nodes, setups, judge)
+
+
+def services_of(api: Cluster) -> set[Rule]:
+    """Return the address, protocol and port of every port of every Service that has an address."""
+    return {
+        (address, port.get("protocol", "TCP").lower(), int(port["port"]))
+        for one in api.list(SERVICE).items
+        if (address := one["spec"].get("clusterIP", "None")) not in ("None", "") and ":" not in address
+        for port in one["spec"].get("ports", [])
+    }

@@ -1,0 +1,93 @@
+"""What containerd runs with: its sandbox image, runtime, registries, control groups; and the pod network's files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.facts.node import NodeFacts
+from harness.validate.facts.programs import RunningPrograms
+from harness.validate.facts.setup import MachineSetup
+from harness.validate.judge.finding import unjudged
+from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
+
+SANDBOX = ("sandbox", "sandbox_image")  # of containerd 2, of containerd 1
+DRIVERS = {"systemd": True, "cgroupfs": False}
+
+
+def wrong_runtime_settings(
+    running: Mapping[str, RunningPrograms], setups: Mapping[str, MachineSetup], expected: ExpectedGuest
+) -> list[Mismatch]:
+    """Return settings of the running containerd that are not those of the product and the cell."""
+    said = expected.leaves.runtime_settings
+    if said is None or expected.runtime_process != "containerd":
+        why = "product.yml does not say them (runtime_settings), or the runtime is another"
+        return [unjudged("settings of the container runtime", why, whole=True)]
+    driver = expected.kubelet_config.get("cgroupDriver", "systemd")
+    wanted: dict[str, Any] = {**said, "SystemdCgroup": DRIVERS.get(driver)}
+
+    def judge(name: str, seen: RunningPrograms) -> Iterator[Mismatch]:
+        where = f"{name} containerd"
+        if seen.containerd is None:
+            yield Mismatch(where, "a running containerd", "none")
+            return
+        there = dict(cri_settings(seen.containerd.content))
+        for key, value in wanted.items():
+            yield from differs(where, key, [value], there.get(key, []))
+        images = [value for key in SANDBOX for value in there.get(key, [])]
+        yield from differs(where, "sandbox image", [_pause(expected)], images)
+
+    def trusts(name: str, seen: MachineSetup) -> list[Mismatch]:
+        folder = str(said.get("config_path", ""))
+        wanted = [expected.registry] if expected.leaves.images_from_mirror else seen.registries
+        found = same_set(f"{name} {folder}", "registries", wanted, seen.registries)
+        strange = sorted(set(seen.registries) - set(wanted))
+        return [*found, *(Mismatch(f"{name} {folder}/{one}", "no such folder", "it exists") for one in strange)]
+
+    return [*on_every(expected.nodes, running, judge), *on_every(expected.nodes, setups, trusts)]
+
+
+def cri_settings(config: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the settings of containerd's CRI plugins by their last key, each with all of its values."""
+    found: dict[str, list[Any]] = {}
+
+    def walk(table: Mapping[str, Any]) -> None:
+        for key, value in table.items():
+            if isinstance(value, Mapping):
+                walk(value)
+            elif value != "" and value not in found.setdefault(key, []):
+                found[key].append(value)
+
+    for name, table in config.get("plugins", {}).items():
+        if ".cri" in name:
+            walk(table)
+    yield from found.items()
+
+
+def _pause(expected: ExpectedGuest) -> str:
+    return f"{expected.registry}/pause:{expected.variables.get('cluster_pause_version')}"
+
+
+def wrong_network_files(
+    setups: Mapping[str, MachineSetup], facts: Mapping[str, NodeFacts], expected: ExpectedGuest
+) -> list[Mismatch]:
+    """Return nodes with several files of pod networks, other ones than the first node, or with another MTU."""
+    folder = "/etc/cni/net.d"
+    first = next((sorted(setups[name].cni) for name in expected.nodes if name in setups), [])
+
+    def judge(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
+        where = f"{name} {folder}"
+        yield from same_set(where, "files", first, seen.cni)
+        yield from differs(where, "one file: the runtime reads only the first of", 1, len(seen.cni))
+        for file, content in seen.cni.items():
+            if not isinstance(content, Mapping):
+                yield Mismatch(f"{where}/{file}", "JSON", "something else")
+                continue
+            for plugin in content.get("plugins", [content]):
+                bridge, mtu = plugin.get("bridge", ""), plugin.get("mtu")
+                there = facts[name].mtus.get(bridge) if name in facts else None
+                if mtu and there is not None and there != mtu:
+                    yield Mismatch(f"{where}/{file}", f"mtu {there}, as {bridge} has it", str(mtu))
+
+    return on_every(expected.nodes, setups, judge)

@@ -1,0 +1,72 @@
+"""What surrounds a machine's programs: names of machines, name servers, the proxy before the API, amended units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from harness.validate.facts.expected import ExpectedGuest
+from harness.validate.facts.programs import RunningPrograms
+from harness.validate.facts.setup import MachineSetup
+from harness.validate.judge.finding import together, unjudged
+from harness.validate.judge.mismatch import Mismatch, differs, on_every, same_set
+
+API_PORT = 6443
+Setups = Mapping[str, MachineSetup]
+Running = Mapping[str, RunningPrograms]
+LOOPBACK = "127."
+
+
+def wrong_names(running: Running, setups: Setups, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return machines that name others wrongly in their file of names, or ask other name servers than the first one."""
+    file, first = expected.leaves.host_names, setups[expected.machines[0]].resolvers if setups else ()
+
+    def judge(name: str, seen: RunningPrograms) -> Iterator[Mismatch]:
+        said: dict[str, set[str]] = {}
+        for address, names in seen.hosts.items():
+            for one in names if not address.startswith(LOOPBACK) and ":" not in address else ():
+                said.setdefault(one, set()).add(address)
+        for machine in expected.machines:
+            wanted, there = expected.addresses[machine], said.pop(machine, set())
+            yield from differs(f"{name} {file}", f"{machine} at", [wanted], sorted(there))
+        yield from same_set(f"{name} {file}", "machines", expected.machines, {*said, *expected.machines})
+
+    def asks(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
+        where = f"{name} /etc/resolv.conf"
+        yield from differs(where, f"name servers as on {expected.machines[0]},", list(first), list(seen.resolvers))
+
+    if file is None:
+        return [unjudged("names of machines", "product.yml names no file (host_names)", whole=True)]
+    return [*on_every(expected.machines, running, judge), *on_every(expected.machines, setups, asks)]
+
+
+def wrong_backends(running: Running, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return where the proxy before the API has other control planes than the inventory."""
+    local = expected.leaves.local_api
+    if local.backends is None:
+        return [unjudged("the proxy before the API", "product.yml names no file (local_api.backends)", whole=True)]
+    wanted = {f"{expected.addresses[name]}:{API_PORT}": name for name in expected.control_plane}
+
+    def judge(name: str, seen: RunningPrograms) -> Iterator[Mismatch]:
+        where = f"{name} {local.backends}"
+        if seen.backends is None:
+            yield Mismatch(where, "a proxy that runs", "none")
+            return
+        named = [f"{wanted.get(address, '')} {address}".strip() for address in seen.backends.content.values()]
+        yield from same_set(where, "control planes", [f"{one} {at}" for at, one in wanted.items()], named)
+
+    having = expected.nodes if local.group == "node" else expected.workers
+    return on_every(having, running, judge) if having else []
+
+
+def amended_units(setups: Setups, expected: ExpectedGuest) -> list[Mismatch]:
+    """Return files that amend the units of kubelet and the container runtime although the product has none such."""
+    said = expected.leaves.drop_ins
+    if said is None:
+        why = "product.yml does not say which files amend units (drop_ins)"
+        return [unjudged("settings of units", why, whole=True)]
+
+    def judge(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
+        for unit, files in seen.drop_ins.items():
+            yield from same_set(f"{name} {unit}", "files that amend it", set(said) & set(files), files)
+
+    return together(on_every(expected.nodes, setups, judge))

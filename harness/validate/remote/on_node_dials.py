@@ -1,0 +1,99 @@
+"""Prints what a machine itself gets from pods and Services: by TCP, by UDP with DF, and from DNS in both ways.
+
+facts/dials.py reads the output.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+import struct
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from harness.validate.remote.on_node import DNS_SECONDS, HTTP_SECONDS
+
+A, INTERNET, RECURSE = 1, 1, 0x0100
+# linux/in.h: set DF, and send what is larger than the known path MTU all the same
+IP_MTU_DISCOVER, IP_PMTUDISC_PROBE = 10, 3
+HEADERS = 28  # of IPv4 and UDP
+TRIES = 3  # a busy host loses a datagram now and then
+
+
+def connected(host: str, port: int) -> str:
+    """Connect by TCP; return why it failed, "" when it did not."""
+    try:
+        socket.create_connection((host, port), timeout=HTTP_SECONDS).close()
+    except OSError as error:
+        return str(error)
+    return ""
+
+
+def echoed(host: str, port: int, size: int) -> str:
+    """Send one datagram that makes a packet of `size` bytes and may not be cut up; return why no answer came."""
+    text = b"echo " + b"x" * (size - HEADERS - 5)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as link:
+        link.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE)
+        link.settimeout(DNS_SECONDS)
+        link.connect((host, port))
+        link.send(text)
+        answer = link.recv(size)
+    return "" if answer.strip() == text[5:] else f"another answer, of {len(answer)} bytes"
+
+
+def resolved(server: str, name: str, way: str) -> str:
+    """Ask a DNS server for a name; return the code of its answer's failure, "" when it has an address."""
+    number = secrets.randbelow(65536)
+    labels = b"".join(bytes([len(part)]) + part.encode() for part in name.strip(".").split("."))
+    question = struct.pack(">HHHHHH", number, RECURSE, 1, 0, 0, 0) + labels + b"\0" + struct.pack(">HH", A, INTERNET)
+    if way == "tcp":
+        with socket.create_connection((server, 53), timeout=HTTP_SECONDS) as stream:
+            stream.sendall(struct.pack(">H", len(question)) + question)
+            handle = stream.makefile("rb")
+            answer = handle.read(struct.unpack(">H", handle.read(2))[0])
+    else:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as link:
+            link.settimeout(DNS_SECONDS)
+            link.connect((server, 53))
+            link.send(question)
+            answer = link.recv(4096)
+    identity, flags, _, answers = struct.unpack(">HHHH", answer[:8])
+    return "" if identity == number and answers else f"no address in the answer (code {flags & 15})"
+
+
+def tried(attempt: Callable[..., str], *given: Any) -> str:
+    """Try some times; return why the last one failed, "" when one did not."""
+    why = ""
+    for _ in range(TRIES):
+        try:
+            why = attempt(*given)
+        except (OSError, struct.error) as error:
+            why = str(error) or type(error).__name__
+        if not why:
+            return ""
+    return why
+
+
+def main(argv: Sequence[str]) -> None:
+    """Dial everything and print why each failed, "" for what did not.
+
+    Args:
+        argv: one JSON object: `tcp` ([host, port]...), `echo` ([host, port, size]...), `dns` ([server, name, way]...).
+    """
+    given = json.loads(argv[0])
+    work = [
+        *(("tcp", connected, *one) for one in given["tcp"]),
+        *(("echo", echoed, *one) for one in given["echo"]),
+        *(("dns", resolved, *one) for one in given["dns"]),
+    ]
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda one: tried(*one[1:]), work))
+    # a list of [kind, what was given..., why it failed]
+    print(json.dumps([[one[0], *one[2:], why] for one, why in zip(work, answers)]))  # noqa: T201, B905 - Python 3.9
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

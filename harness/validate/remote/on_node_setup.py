@@ -1,0 +1,120 @@
+"""Prints how a machine is set up around its programs: names, name servers, pod network's files, rules, images, units.
+
+facts/setup.py reads the output.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from harness.validate.remote.on_node import fetch, flag, processes, read, read_of, said, trusting
+
+CNI = "/etc/cni/net.d"
+API_PATHS = ("/version", "/readyz?verbose", "/api/v1/nodes", "/api/v1/secrets")
+# kube-proxy's rules by ClusterIP, protocol and port: elements of a map of nftables, rules of a chain of iptables.
+NFTABLES = re.compile(r"(\d+\.\d+\.\d+\.\d+) \. (tcp|udp|sctp) \. (\d+) :")
+IPTABLES = re.compile(r"^-A KUBE-SERVICES -d ([0-9.]+)/32 .*-p (\w+) .*--dport (\d+) ", re.MULTILINE)
+IMAGE = re.compile(r"^([^@\s]+/[^@\s]+:[^@\s]+)\s+\S+\s+(sha256:[0-9a-f]{64})\s", re.MULTILINE)
+
+
+def api_answers(said_ca: str) -> dict[str, Any]:
+    """Return what this machine's own API server answers to a stranger, by path; nothing where none runs."""
+    for process in processes("kube-apiserver"):
+        address = flag(process["argv"], "advertise-address") or "127.0.0.1"
+        port, ca = flag(process["argv"], "secure-port") or "6443", said_ca or flag(process["argv"], "client-ca-file")
+        try:
+            context = trusting(cadata=read_of(process["pid"], ca) or "")
+        except (OSError, ValueError) as error:
+            return {path: {"status": 0, "body": f"{ca}: {error}"} for path in API_PATHS}
+        answers = {path: fetch(f"https://{address}:{port}{path}", None, context) for path in API_PATHS}
+        # what a stranger gets of objects is in the status; the objects stay here
+        return {p: a if "/api/" not in p else {**a, "body": a["body"][:200]} for p, a in answers.items()}
+    return {}
+
+
+def resolvers() -> list[str]:
+    """Return the name servers of /etc/resolv.conf."""
+    lines = (line.split() for line in (read("/etc/resolv.conf") or "").splitlines())
+    return [words[1] for words in lines if len(words) > 1 and words[0] == "nameserver"]
+
+
+def cni_files() -> dict[str, Any]:
+    """Return the pod network's files by name, as the runtime reads them; None for one that is no JSON."""
+    found = {}
+    for path in sorted(glob.glob(CNI + "/*")):
+        if path.endswith((".conf", ".conflist", ".json")):
+            try:
+                found[os.path.basename(path)] = json.loads(read(path) or "")
+            except ValueError:
+                found[os.path.basename(path)] = None
+    return found
+
+
+def service_rules() -> list[list[str]] | None:
+    """Return [address, protocol, port] of the Services that kube-proxy has rules for; None where none runs.
+
+    By the tools in kube-proxy's own container, which wrote the rules: older ones do not understand them.
+    """
+    for process in processes("kube-proxy"):
+        inside = ["chroot", f"/proc/{process['pid']}/root"]
+        found: set[tuple[str, ...]] = set()
+        for words, pattern in (
+            (["nft", "list", "map", "ip", "kube-proxy", "service-ips"], NFTABLES),
+            (["nft", "list", "map", "ip", "kube-proxy", "no-endpoint-services"], NFTABLES),
+            (["iptables-save", "-t", "nat"], IPTABLES),
+            (["iptables-save", "-t", "filter"], IPTABLES),
+        ):
+            for text in (said([*inside, *words]), said(words)):
+                found |= set(pattern.findall(text or ""))
+        return sorted(map(list, found))
+    return None
+
+
+def images() -> dict[str, str]:
+    """Return the digests of containerd's images, by name."""
+    address = next((flag(p["argv"], "address") for p in processes("containerd")), "")
+    words = ["ctr", *(["--address", address] if address else []), "-n", "k8s.io", "images", "ls"]
+    return dict(IMAGE.findall((said(words) or "") + "\n"))
+
+
+def kubelet_config() -> str:
+    """Return the file of settings that the running kubelet names; "" where it names none."""
+    return next((read(flag(p["argv"], "config")) or "" for p in processes("kubelet")), "")
+
+
+def drop_ins(units: Sequence[str]) -> dict[str, list[str]]:
+    """Return the files that amend units, by unit."""
+    return {unit: (said(["systemctl", "show", "--value", "-p", "DropInPaths", unit]) or "").split() for unit in units}
+
+
+def main(argv: Sequence[str]) -> None:
+    """Print everything.
+
+    Args:
+        argv: one JSON object: the file `ca` of the API server ("" where the product does not say), the `units` whose
+            drop-ins to look for, the folder `registries` of containerd's hosts files.
+    """
+    given = json.loads(argv[0])
+    seen = {
+        "api": api_answers(given["ca"]),
+        "resolvers": resolvers(),
+        "cni": cni_files(),
+        "rules": service_rules(),
+        "images": images(),
+        "kubelet": kubelet_config(),
+        "drop_ins": drop_ins(given["units"]),
+        "registries": sorted(map(os.path.basename, glob.glob(given["registries"] + "/*")))
+        if given["registries"]
+        else [],
+    }
+    print(json.dumps(seen))  # noqa: T201 - its only output, read by the harness
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,66 @@
+"""What surrounds the programs of every machine is as the cell asks: names, the runtime, images, units."""
+
+from __future__ import annotations
+
+from harness.model import Mirror
+from harness.spec.models import Timeouts
+from harness.validate.conformance.registry import digests
+from harness.validate.inspection import Inspection
+from harness.validate.judge import images, runtime_settings, surroundings
+from harness.validate.judge.mismatch import require
+
+
+def test_machines_know_each_others_names(inspection: Inspection) -> None:
+    require(
+        surroundings.wrong_names(inspection.running, inspection.setups, inspection.expected),
+        claim="every machine knows all machines by their names and addresses, and asks the same name servers",
+        look="what wrote /etc/hosts and /etc/resolv.conf",
+        do=f"{inspection.expected.login()}, then cat /etc/hosts /etc/resolv.conf",
+    )
+
+
+def test_the_proxy_before_the_api_leads_to_every_control_plane(inspection: Inspection) -> None:
+    require(
+        surroundings.wrong_backends(inspection.running, inspection.expected),
+        claim="the proxy before the API on each node leads to exactly the control planes",
+        look="the proxy's file; was it written after the last control plane had joined or left?",
+        do=f"{inspection.expected.login()}, then cat {inspection.expected.leaves.local_api.backends}",
+    )
+
+
+def test_services_have_no_settings_that_nobody_asked_for(inspection: Inspection) -> None:
+    require(
+        surroundings.amended_units(inspection.setups, inspection.expected),
+        claim="no file amends the units of kubelet and the container runtime beside the product's",
+        look="what wrote the file; one under /run is gone after the next start of the machine",
+        do=f"{inspection.expected.login()}, then systemctl cat kubelet containerd",
+    )
+
+
+def test_the_container_runtime_is_configured_as_the_cell_asks(inspection: Inspection) -> None:
+    require(
+        runtime_settings.wrong_runtime_settings(inspection.running, inspection.setups, inspection.expected),
+        claim="the running containerd has the product's settings and the cell's sandbox image",
+        look="/etc/containerd/config.toml and the folder of registries on the machine",
+        do=f"{inspection.expected.login()}, then containerd config dump",
+    )
+
+
+def test_the_files_of_pod_networks_are_those_of_the_plugin(inspection: Inspection) -> None:
+    require(
+        runtime_settings.wrong_network_files(inspection.setups, inspection.facts, inspection.expected),
+        claim="every node has one file of a pod network, the same one, with the MTU of its bridge",
+        look="what wrote /etc/cni/net.d",
+        do=f"{inspection.expected.login()}, then cat /etc/cni/net.d/*; ip link show cni0",
+    )
+
+
+def test_images_on_machines_are_those_of_the_mirror(inspection: Inspection, mirror: Mirror, timeouts: Timeouts) -> None:
+    named = images.from_mirror(inspection.setups, inspection.expected)
+    there = digests(mirror.registry, named, timeouts.registry_request)
+    require(
+        images.other_images(inspection.setups, there, inspection.expected),
+        claim="every image on a node that is named after the mirror has the content that the mirror has",
+        look="what pulled, imported or tagged the image",
+        do=f"{inspection.expected.login()}, then ctr -n k8s.io images ls",
+    )

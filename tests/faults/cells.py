@@ -1,0 +1,113 @@
+"""The cells that faults are injected into: made for it and torn down, or one that is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness import providers
+from harness.cell.life import Life
+from harness.cell.provision import Attempt
+from harness.cell.steps import Steps
+from harness.model import Cell, Environment, GuestCluster, Machine, Mirror
+from harness.paths import project_dir
+from harness.plan.cells import make_cell
+from harness.record import Recorder
+from harness.session.witness import inspection_options
+from harness.spec import Spec, load_spec
+from harness.spec.models import Timeouts
+from harness.spec.models.leaves import ClusterLeaves
+from harness.spec.project import Project
+from harness.spec.settings import load_settings
+from harness.validate.inspection import Inspection
+from tests.faults.fault import Need
+
+COMMON = {
+    "kubernetes": "1.36.3",
+    "runtime": "containerd-2.4",
+    "network": "flannel",
+    "scenario": "fresh",
+    "source": "mirror",
+    "product": "playbooks",
+}
+# Every fault can be tried in one of these.
+LAYOUTS: Mapping[str, Mapping[str, str]] = {
+    "single": {"os": "debian-13", "proxy": "nftables", "topology": "cp1-w1", "addons": "all"},
+    "three": {"os": "debian-13", "proxy": "iptables", "topology": "cp3-w2", "addons": "core"},
+    "etcd": {"os": "debian-12", "proxy": "iptables", "topology": "cp2-etcd3-w1", "addons": "core"},
+}
+
+
+def offers(layout: str) -> frozenset[Need]:
+    """Return what a layout has of what faults need."""
+    values = LAYOUTS[layout]
+    found = {Need(values["proxy"])}
+    found |= {Need.ADDONS} if values["addons"] == "all" else set()
+    found |= {Need.THREE} if values["topology"].startswith("cp3") else set()
+    return frozenset(found | {Need.EXTERNAL if "etcd" in values["topology"] else Need.STACKED})
+
+
+@dataclass(frozen=True)
+class Patient:
+    """A cell with a cluster to break."""
+
+    guest: GuestCluster
+    leaves: ClusterLeaves
+    mirror: Mirror
+    timeouts: Timeouts
+
+    def inspection(self, timeouts: Timeouts | None = None) -> Inspection:
+        """Return a fresh look at the guest."""
+        options = inspection_options(self.guest.environment)
+        return Inspection(self.guest, self.leaves, ssh_options=options, timeouts=timeouts or self.timeouts)
+
+
+def cell_of(spec: Spec, layout: str) -> Cell:
+    """Return the cell of a layout."""
+    return make_cell(spec, {**COMMON, **LAYOUTS[layout]})
+
+
+@contextmanager
+def made(layout: str, infra: str, run_id: str, directory: Path) -> Iterator[Patient]:
+    """Make a cell on an infra cluster that is up, deploy into it, and tear it down afterwards."""
+    settings = load_settings(Path.cwd(), options={"provider": "embedded", "infra_name": infra}).settings
+    spec = load_spec(project_dir() / "matrix")
+    cell = cell_of(spec, layout)
+    site = providers.open_site(Project(project_dir(), spec, settings), (cell,), progress=print)
+    directory.mkdir(parents=True, exist_ok=True)
+    life = Life(site, Attempt(run_id, cell, 1, directory / cell.id), Steps(Recorder(directory), cell.id, 1))
+    try:
+        life.provision()
+        yield Patient(life.apply(0), site.product_of(cell).cluster, site.mirror, site.timeouts)
+    finally:
+        life.teardown()
+
+
+def kept(layout: str, directory: Path) -> Patient:
+    """Return a cell that a run has kept.
+
+    Args:
+        directory: the cell's, in that of the run.
+    """
+    spec = load_spec(project_dir() / "matrix")
+    cell = cell_of(spec, layout)
+    hosts = _yaml(directory / "inventory/hosts.yml")["all"]["hosts"]
+    variables = _yaml(directory / "inventory/extra-vars.yml")
+    machines = tuple(
+        Machine(planned, hosts[planned.name]["ansible_host"], 22, hosts[planned.name]["ansible_user"])
+        for planned in cell.machines
+    )
+    run_id = directory.parent.name
+    environment = Environment(run_id, cell, 1, cell.id, machines, directory, directory / "id_ed25519")
+    guest = GuestCluster(environment, directory / "kubeconfig", variables)
+    mirror = Mirror(variables["cluster_mirror_url"], variables["cluster_image_registry"])
+    return Patient(guest, spec.product_of(cell.values).cluster, mirror, spec.timeouts)
+
+
+def _yaml(path: Path) -> Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))

@@ -1,0 +1,100 @@
+"""Faults as data: what is broken, how it is undone, and which check must say it with which words."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import Field, StringConstraints, model_validator
+
+from harness.errors import BadInput
+from harness.spec.base import Model, Text
+from harness.spec.loader import load_file
+
+DIRECTORY = Path(__file__).parent
+LOOKING = ("nodes", "cluster")  # suites that only look: they run for every fault
+CHECK = r"^(nodes|cluster|network): test_[a-z0-9_]+$"
+
+
+class Where(StrEnum):
+    """A machine: the first control plane, the last one, the last worker, the first of etcd; `api`: kubectl."""
+
+    CONTROL_PLANE = "cp"
+    OTHER = "other"
+    WORKER = "w"
+    ETCD = "etcd"
+    API = "api"
+
+
+class Need(StrEnum):
+    """What a fault needs of a cell."""
+
+    THREE = "three"  # control planes
+    EXTERNAL = "external-etcd"
+    STACKED = "stacked-etcd"
+    ADDONS = "addons"
+    NFTABLES = "nftables"
+    IPTABLES = "iptables"
+
+
+Steps = dict[Where, Text]
+
+
+class Fault(Model):
+    """One fault.
+
+    inject, undo: shell by machine, in this order, with the functions of shell.sh.
+    check: the check that must fail, SUITE: NAME.  words: what its message must contain, in small or capital letters.
+    missed: why no check finds it; "" for a fault that must be found.  quick: whether `make test` tries it.
+    """
+
+    id: Annotated[str, StringConstraints(pattern=r"^[A-Z][0-9]{2}[a-z]?$")]
+    what: Text
+    inject: Annotated[Steps, Field(min_length=1)]
+    undo: Annotated[Steps, Field(min_length=1)]
+    check: Annotated[str, StringConstraints(pattern=CHECK)]
+    words: Annotated[tuple[Text, ...], Field(min_length=1)]
+    needs: tuple[Need, ...] = ()
+    missed: str = ""
+    quick: bool = False
+
+    @property
+    def suite(self) -> str:
+        """Return the suite of the check."""
+        return self.check.partition(":")[0]
+
+    @property
+    def suites(self) -> tuple[str, ...]:
+        """Return the suites that are run while it lasts."""
+        return LOOKING if self.suite in LOOKING else (*LOOKING, self.suite)
+
+    @model_validator(mode="after")
+    def _undone_where_injected(self) -> Self:
+        if not set(self.inject) <= set(self.undo) and Where.API not in self.undo:
+            raise ValueError("undo names every machine that inject names")
+        return self
+
+
+class FaultFile(Model):
+    """A file of faults."""
+
+    faults: Annotated[tuple[Fault, ...], Field(min_length=1)]
+
+
+def load(directory: Path = DIRECTORY) -> tuple[Fault, ...]:
+    """Load all faults, in the order of files and of each file.
+
+    Raises:
+        BadInput: a line per mistake: file, line, field; or two faults with one id.
+    """
+    found: dict[str, tuple[Fault, Path]] = {}
+    for file in sorted(directory.glob("*.yml")):
+        for fault in load_file(file, FaultFile)[0].faults:
+            if fault.id in found:
+                raise BadInput(
+                    f"{file}: the id {fault.id} is taken by a fault of {found[fault.id][1]}",
+                    hint="every fault has an id of its own",
+                )
+            found[fault.id] = (fault, file)
+    return tuple(fault for fault, _ in found.values())

@@ -1,0 +1,80 @@
+"""How many faults the checks find and rightly explain, by suite: as a table, as JSON and as a badge."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from harness.files import write_atomically
+from harness.report.output.badges import BAD, FAIR, GOOD, UNKNOWN, Badge, svg
+from tests.faults.cells import offers
+from tests.faults.fault import Fault
+from tests.faults.trial import Verdict
+
+DETECTED, EXPLAINED = 0.97, 0.95  # of all faults, those included that are known to be missed
+
+
+def of_layout(faults: Iterable[Fault], layout: str, layouts: Sequence[str]) -> list[Fault]:
+    """Return the faults to try in a layout: each in the first of the layouts that has what it needs."""
+    return [
+        fault for fault in faults if layout == next((one for one in layouts if set(fault.needs) <= offers(one)), None)
+    ]
+
+
+def good(verdicts: Sequence[Verdict]) -> bool:
+    """Tell whether every fault became what the list says, and enough were found."""
+    enough = share(verdicts, "detected") >= DETECTED and share(verdicts, "explained") >= EXPLAINED
+    return bool(verdicts) and enough and all(one.as_expected for one in verdicts)
+
+
+def share(verdicts: Sequence[Verdict], what: str) -> float:
+    """Return the share of the verdicts that are `what`."""
+    return sum(getattr(one, what) for one in verdicts) / len(verdicts) if verdicts else 0.0
+
+
+def by_suite(verdicts: Iterable[Verdict]) -> dict[str, list[Verdict]]:
+    """Return verdicts by the suite that must find the fault, and all of them."""
+    found: dict[str, list[Verdict]] = {}
+    for one in verdicts:
+        found.setdefault(one.fault.suite, []).append(one)
+    return {**dict(sorted(found.items())), "all": [one for group in found.values() for one in group]}
+
+
+def report(verdicts: Sequence[Verdict], stuck: Sequence[str] = ()) -> str:
+    """Return the table, and what is not as the list says."""
+    rows = [f"{'suite':10} {'faults':>6} {'detected':>14} {'rightly explained':>18}"]
+    for suite, group in by_suite(verdicts).items():
+        counts = [f"{sum(getattr(v, w) for v in group)} ({share(group, w):.1%})" for w in ("detected", "explained")]
+        rows.append(f"{suite:10} {len(group):6} {counts[0]:>14} {counts[1]:>18}")
+    other = [f"{one.fault.id}: {one.trouble or _word(one)}" for one in verdicts if not one.as_expected]
+    return "\n".join([*rows, *(["not as tests/faults says:", *other] if other else []), *stuck])
+
+
+def write(verdicts: Sequence[Verdict], directory: Path) -> None:
+    """Write faults.json and a badge for each suite."""
+    directory.mkdir(parents=True, exist_ok=True)
+    suites = {
+        suite: {"faults": len(group), **{w: sum(getattr(v, w) for v in group) for w in ("detected", "explained")}}
+        for suite, group in by_suite(verdicts).items()
+    }
+    each = {one.fault.id: {"layout": one.layout, "became": one.trouble or _word(one)} for one in verdicts}
+    write_atomically(directory / "faults.json", json.dumps({"suites": suites, "faults": each}, indent=1) + "\n")
+    for suite, group in by_suite(verdicts).items():
+        name = "badge-faults.svg" if suite == "all" else f"badge-faults-{suite}.svg"
+        write_atomically(directory / name, svg(badge(suite, group)))
+
+
+def badge(suite: str, verdicts: Sequence[Verdict]) -> Badge:
+    """Return the badge of a suite."""
+    label = "faults found" if suite == "all" else f"faults found by {suite}"
+    if not verdicts:
+        return Badge(label, "none tried", UNKNOWN)
+    found = sum(one.detected for one in verdicts)
+    rate = share(verdicts, "detected")
+    colour = GOOD if found == len(verdicts) else FAIR if rate >= DETECTED else BAD
+    return Badge(label, f"{found} of {len(verdicts)}", colour)
+
+
+def _word(one: Verdict) -> str:
+    return "explained" if one.explained else "detected" if one.detected else "missed"

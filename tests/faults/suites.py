@@ -1,0 +1,139 @@
+"""The checks of tests/cells in this process: everything of a guest is gathered once for all of them."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from harness.errors import VmatrixError
+from harness.kube import ApiFailure
+from harness.model import Cell, Mirror
+from harness.spec.models import Timeouts
+from harness.until import Deadline, TimedOut
+from harness.validate.conformance.curated import AGNHOST
+from harness.validate.inspection import Inspection
+from harness.validate.judge.finding import NotJudged, parts_not_judged
+from harness.validate.remote.probe_pods import place_probes, remove_probes
+from harness.validate.remote.probes import Probes
+
+CELLS = Path(__file__).parents[1] / "cells"
+OF_INSPECTION = ("expected", "api", "view", "facts", "hosts")
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a check said. failed: an assertion; else what the harness itself stumbled over."""
+
+    check: str
+    text: str
+    failed: bool
+
+
+@dataclass
+class Checks:
+    """The checks of one cell. A new `look` for each pass; the probe pods stay."""
+
+    cell: Cell
+    mirror: Mirror
+    kept: dict[str, Any] = field(default_factory=dict)
+
+    def failures(self, inspection: Inspection, suites: Sequence[str], *, add_ons: bool = True) -> list[Said]:
+        """Run suites; return what did not pass.
+
+        Args:
+            add_ons: whether to run the checks of add-ons, which work for seconds.
+        """
+        look = _Look(self, inspection, inspection.timeouts)
+        found: list[Said] = []
+        for suite in suites:
+            for module in modules(suite):
+                for name, check in checks_in(module):
+                    if self._applies(module, check) and (add_ons or not _marks(module, check)):
+                        found += look.ask(f"{suite}: {name}", module, check)
+        return found
+
+    def probes(self, inspection: Inspection) -> Probes:
+        """Return the probe pods, placed once."""
+        if "probes" not in self.kept:
+            image = f"{self.mirror.registry}/{inspection.curated.images[AGNHOST]}"
+            self.kept["probes"] = place_probes(inspection.api, inspection.expected.nodes, image, inspection.timeouts)
+        probes: Probes = self.kept["probes"]
+        return probes
+
+    def clear(self, inspection: Inspection) -> None:
+        """Remove the probe pods."""
+        if self.kept.pop("probes", None) is not None:
+            remove_probes(inspection.api, Deadline.after(inspection.timeouts.probe_remove))
+
+    def _applies(self, module: ModuleType, check: Callable[..., None]) -> bool:
+        return all(mark.kwargs["phase"](self.cell, 0) for mark in _marks(module, check))
+
+
+@dataclass
+class _Look:
+    checks: Checks
+    inspection: Inspection
+    timeouts: Timeouts
+    made: dict[str, Any] = field(default_factory=dict)
+
+    def ask(self, name: str, module: ModuleType, check: Callable[..., None]) -> Iterator[Said]:
+        try:
+            with parts_not_judged():
+                check(**self._arguments(check, module))
+        except NotJudged:
+            return
+        except AssertionError as wrong:
+            yield Said(name, str(wrong), failed=True)
+        except (VmatrixError, ApiFailure, TimedOut) as trouble:
+            yield Said(name, f"{type(trouble).__name__}: {trouble}", failed=False)
+
+    def _arguments(self, function: Callable[..., Any], module: ModuleType) -> dict[str, Any]:
+        return {name: self._value(name, module) for name in inspect.signature(function).parameters}
+
+    def _value(self, name: str, module: ModuleType) -> Any:
+        if name in OF_INSPECTION:
+            return getattr(self.inspection, name)
+        known = {
+            "inspection": self.inspection,
+            "mirror": self.checks.mirror,
+            "timeouts": self.timeouts,
+            "cell": self.checks.cell,
+            "phase": 0,
+        }
+        if name in known:
+            return known[name]
+        if name == "probes":
+            return self.checks.probes(self.inspection)
+        if name not in self.made:
+            function = getattr(module, name)._get_wrapped_function()
+            self.made[name] = function(**self._arguments(function, module))
+        return self.made[name]
+
+
+def _marks(module: ModuleType, check: Callable[..., None]) -> list[Any]:
+    """Return the conditions of a check: those of add-ons are the only ones of these suites."""
+    given = getattr(module, "pytestmark", [])
+    marks = [*(given if isinstance(given, list) else [given]), *getattr(check, "pytestmark", [])]
+    return [mark for mark in marks if mark.name == "when"]
+
+
+def modules(suite: str) -> list[ModuleType]:
+    """Return the modules of a suite."""
+    files = sorted((CELLS / suite).glob("test_*.py"))
+    return [importlib.import_module(f"tests.cells.{suite}.{file.stem}") for file in files]
+
+
+def checks_in(module: ModuleType) -> list[tuple[str, Callable[..., None]]]:
+    """Return the checks of a module, by name."""
+    return [(name, one) for name, one in vars(module).items() if name.startswith("test_") and inspect.isfunction(one)]
+
+
+def names() -> set[str]:
+    """Return all checks of the suites that faults name: SUITE: NAME."""
+    suites = ("nodes", "cluster", "network")
+    return {f"{suite}: {name}" for suite in suites for module in modules(suite) for name, _ in checks_in(module)}

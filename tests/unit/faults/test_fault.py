@@ -1,0 +1,85 @@
+"""The faults are data that a machine understands, every check that they name exists, and mistakes are told by line."""
+
+from __future__ import annotations
+
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from harness.errors import BadInput
+from tests.faults.cells import LAYOUTS, offers
+from tests.faults.fault import Fault, load
+from tests.faults.score import of_layout
+from tests.faults.suites import names
+from tests.faults.trial import SHELL
+
+FAULTS = load()
+DOCS = Path(__file__).parents[3] / "docs" / "checks.md"
+ONE = """faults:
+  - id: A01
+    what: something
+    inject: {w: "true"}
+    undo: {w: "true"}
+    check: "nodes: test_no_unit_has_failed"
+    words: [something]
+"""
+
+
+def test_there_are_enough_and_twelve_are_for_every_change() -> None:
+    assert len(FAULTS) >= 150
+    assert sum(fault.quick for fault in FAULTS) == 12
+    assert {fault.suite for fault in FAULTS} == {"nodes", "cluster", "network"}
+
+
+def test_every_check_that_a_fault_names_exists() -> None:
+    assert {fault.check for fault in FAULTS} <= names()
+
+
+def test_every_fault_is_tried_in_exactly_one_layout() -> None:
+    tried = [fault.id for layout in LAYOUTS for fault in of_layout(FAULTS, layout, list(LAYOUTS))]
+    assert Counter(tried) == dict.fromkeys((fault.id for fault in FAULTS), 1)
+
+
+def test_the_twelve_need_the_smallest_cell_only() -> None:
+    assert all(set(fault.needs) <= offers("single") for fault in FAULTS if fault.quick)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.id)
+def test_its_commands_are_shell(fault: Fault) -> None:
+    text = "\n".join([SHELL.read_text(encoding="utf-8"), *fault.inject.values(), *fault.undo.values()])
+    done = subprocess.run(["/bin/bash", "-n"], input=text, text=True, capture_output=True, check=False)
+    assert done.stderr == ""
+
+
+def test_every_fault_that_is_missed_is_in_the_documentation() -> None:
+    page = DOCS.read_text(encoding="utf-8")
+    assert [fault.id for fault in FAULTS if fault.missed and f"| {fault.what} | {fault.missed} |" not in page] == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("what:", "wat:", "wat"),
+        ("id: A01", "id: one", "id"),
+        ("{w: ", "{nowhere: ", "nowhere"),
+        ('"nodes: test_no_unit_has_failed"', "nodes", "check"),
+        ("[something]", "[]", "words"),
+        ('undo: {w: "true"}', 'undo: {cp: "true"}', "undo names every machine that inject names"),
+    ],
+)
+def test_a_mistake_is_told_by_file_and_line(old: str, new: str, words: str, tmp_path: Path) -> None:
+    file = tmp_path / "own.yml"
+    file.write_text(ONE.replace(old, new), encoding="utf-8")
+    with pytest.raises(BadInput) as error:
+        load(tmp_path)
+    assert f"{file}:" in error.value.summary
+    assert words in error.value.summary
+
+
+def test_two_faults_with_one_id_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.yml").write_text(ONE, encoding="utf-8")
+    (tmp_path / "b.yml").write_text(ONE, encoding="utf-8")
+    with pytest.raises(BadInput, match="A01 is taken"):
+        load(tmp_path)

@@ -1,0 +1,68 @@
+"""What the recorded guest's machines would print of what surrounds their programs, changed as a test wants."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from harness.validate.facts.programs import RunningPrograms, programs_of
+from harness.validate.facts.setup import MachineSetup, setup_of
+from tests.unit.validate import guests
+from tests.unit.validate.moments import raw_running
+
+Json = dict[str, Any]
+Change = Callable[[Json], None]
+REGISTRY = "10.222.0.1:5000"
+PAUSE = f"{REGISTRY}/pause:3.10.2"
+CONFIG = f"""
+[plugins.'io.containerd.cri.v1.images'.pinned_images]
+sandbox = '{PAUSE}'
+[plugins.'io.containerd.cri.v1.images'.registry]
+config_path = '/etc/containerd/certs.d'
+[plugins.'io.containerd.cri.v1.runtime'.containerd]
+default_runtime_name = 'runc'
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+runtime_type = 'io.containerd.runc.v2'
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
+BinaryName = '/usr/local/bin/runc'
+SystemdCgroup = false
+"""
+PROXY = {"mode": "nftables", "clusterCIDR": "10.243.0.0/16", "bindAddress": "0.0.0.0", "detectLocalMode": "ClusterCIDR"}  # noqa: S104
+DIGEST = "sha256:" + "a" * 64
+NETWORK = {"name": "flannel", "plugins": [{"type": "bridge", "bridge": "cni0", "mtu": 1450}, {"type": "portmap"}]}
+VARIABLES = {**guests.VARIABLES, "cluster_pause_version": "3.10.2"}
+
+
+def raw_setup(machine: str) -> Json:
+    """Return what a machine of the recorded guest prints."""
+    ok, refused = {"status": 200, "body": "[+]ping ok\nreadyz check passed\n"}, {"status": 403, "body": "forbidden"}
+    version = {"status": 200, "body": json.dumps({"gitVersion": "v1.36.3"})}
+    api = {"/version": version, "/readyz?verbose": ok, "/api/v1/nodes": refused, "/api/v1/secrets": refused}
+    return {
+        "api": api if machine == "cp-0" else {},
+        "resolvers": ["10.222.1.254"],
+        "cni": {"10-flannel.conflist": json.loads(json.dumps(NETWORK))},
+        "rules": [["10.95.0.1", "tcp", "443"], ["10.95.0.10", "udp", "53"]],
+        "images": {PAUSE: DIGEST, "docker.io/library/other:1": DIGEST},
+        "kubelet": "kind: KubeletConfiguration\nclusterDomain: cluster.local\n",
+        "drop_ins": {"kubelet.service": [], "containerd.service": []},
+        "registries": [REGISTRY],
+    }
+
+
+def setups(change: Change = lambda _: None, *, of: str = "w-0") -> dict[str, MachineSetup]:
+    """Return all machines' surroundings, those of one machine changed."""
+    raw = {name: raw_setup(name) for name in ("cp-0", "w-0")}
+    change(raw[of])
+    return {name: setup_of(one) for name, one in raw.items()}
+
+
+def running(change: Change = lambda _: None, *, of: str = "w-0") -> dict[str, RunningPrograms]:
+    """Return all machines' running programs, those of one machine changed."""
+    raw = {name: raw_running(name) for name in ("cp-0", "w-0")}
+    for one in raw.values():
+        one["containerd"]["config"] = CONFIG
+        one["kube_proxy"]["body"] = json.dumps({"kubeproxy.config.k8s.io": dict(PROXY)})
+    change(raw[of])
+    return {name: programs_of(one) for name, one in raw.items()}
