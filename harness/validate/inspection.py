@@ -188,6 +188,8 @@ def follow(
         return wrong(last[0])
 
     eventually(look, deadline=deadline, what="kube-proxy to write its rules")
+    if not last:  # the first look was cut short
+        look()
     return last[0]
 
 
@@ -212,4 +214,6 @@ def settle(
         return unsettled(last[0])
 
     eventually(look, deadline=deadline, what="the guest cluster to settle")
+    if not last:  # the first look was cut short
+        look()
     return last[0]

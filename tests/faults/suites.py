@@ -10,11 +10,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from harness.errors import VmatrixError
-from harness.kube import ApiFailure
 from harness.model import Cell, Mirror
 from harness.spec.models import Timeouts
-from harness.until import Deadline, TimedOut
+from harness.until import Deadline
 from harness.validate.conformance.curated import AGNHOST
 from harness.validate.inspection import Inspection
 from harness.validate.judge.finding import NotJudged, parts_not_judged
@@ -89,7 +87,7 @@ class _Look:
             return
         except AssertionError as wrong:
             yield Said(name, str(wrong), failed=True)
-        except (VmatrixError, ApiFailure, TimedOut) as trouble:
+        except Exception as trouble:  # noqa: BLE001 - whatever a fault does to a check, it is no finding
             yield Said(name, f"{type(trouble).__name__}: {trouble}", failed=False)
 
     def _arguments(self, function: Callable[..., Any], module: ModuleType) -> dict[str, Any]:

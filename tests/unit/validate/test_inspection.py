@@ -17,7 +17,7 @@ from harness.kube import Cluster
 from harness.kube.tunnels import Tunnels, note
 from harness.model import GuestCluster
 from harness.spec.models.leaves import ClusterLeaves
-from harness.until import Deadline
+from harness.until import Deadline, TimedOut
 from harness.validate.facts.cluster import ClusterView
 from harness.validate.facts.node import NodeFacts
 from harness.validate.inspection import Inspection, follow, settle
@@ -98,6 +98,19 @@ def test_a_cluster_that_never_settles_is_judged_as_it_was_last() -> None:
     named(starting["deployments"], "coredns")["status"]["availableReplicas"] = 0
     seen = settle(Answers(starting), unavailable, Deadline.after(0))
     assert [finding.seen for finding in unavailable(seen)] == ["0"]
+
+
+def test_a_first_look_that_is_cut_short_is_taken_again() -> None:
+    class Late(Answers):
+        late = True
+
+        def list(self, *given: Any, **named: Any) -> Any:
+            if self.late:
+                self.late = False
+                raise TimedOut("no answer in time")
+            return super().list(*given, **named)
+
+    assert unavailable(settle(Late(recorded()), unavailable, Deadline.after(0))) == []
 
 
 def inspected(looks: Json, leaves: ClusterLeaves = guests.OURS, *, seconds: float = 90.0) -> tuple[float, list[str]]:
