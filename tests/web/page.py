@@ -72,6 +72,14 @@ class Page:
         """Return the value of an expression of `e` for each element that a selector finds."""
         return list(self.js(f"return [...document.querySelectorAll(arguments[0])].map((e) => {expression})", selector))
 
+    def appears(self, selector: str) -> None:
+        """Wait until there is such an element: what is folded away is made when it is opened."""
+        WebDriverWait(self.driver, DRAWN_SECONDS, poll_frequency=0.05).until(lambda _: self.all(selector))
+
+    def ids(self, selector: str) -> list[str]:
+        """Return the id, as the command line has it, of the cell that each button opens."""
+        return [str(name) for name in self.each(selector, "e.title")]
+
     def choose(self, selector: str, value: str) -> None:
         """Choose a value of a select, as a person's choice reaches the page."""
         self.js(

@@ -18,7 +18,7 @@ def opened(page: Page, sample: Document, name: str, *, night: int | None = None)
 
 def test_a_click_on_a_name_opens_the_cell_and_the_address_says_so(shown: Page) -> None:
     shown.one("#attention-rows .cell-name").click()
-    assert shown.text("#cell-title") == "k1363-d13-newly-broken-000001"
+    assert shown.text("#cell-id") == "k1363-d13-newly-broken-000001"
     assert "cell=k1363-d13-newly-broken-000001" in shown.fragment()
 
 

@@ -11,7 +11,7 @@ from tests.web.page import Page
 
 def cells(page: Page) -> set[str]:
     """Return the cells in the grid."""
-    return {text.split("-d13-")[1].rsplit("-", 1)[0] for text in page.texts("#grid tbody th")}
+    return {name.split("-d13-")[1].rsplit("-", 1)[0] for name in page.ids("#grid tbody th button")}
 
 
 def test_without_a_filter_all_cells_are_shown(shown: Page) -> None:
@@ -72,7 +72,6 @@ def test_an_axis_with_one_value_is_not_offered(shown: Page) -> None:
 def test_a_filter_goes_for_every_part_of_the_page(shown: Page) -> None:
     shown.choose("select[name=state]", "slower")
     assert shown.text("#attention-empty") == "No cell that matches the filter failed in the last night."
-    assert not shown.one("#clusters").is_displayed()
     assert not shown.one("#flaky").is_displayed()
     assert shown.one("#slower").is_displayed()
     assert len(shown.all("#versus-table .chip")) == 1
@@ -112,9 +111,9 @@ def test_clear_takes_all_filters_away(shown: Page) -> None:
 
 def test_the_grid_can_be_ordered(shown: Page) -> None:
     shown.choose("#sort", "flaky")
-    assert "sometimes" in shown.texts("#grid tbody th")[0]
+    assert "sometimes" in shown.ids("#grid tbody th button")[0]
     shown.choose("#sort", "id")
-    names = shown.texts("#grid tbody th")
+    names = shown.ids("#grid tbody th button")
     assert names == sorted(names)
 
 

@@ -26,7 +26,7 @@ MOST_FAILURES = 2  # of a cell
 MOST_TEXT = 140
 SOON = 7  # days
 PIPE = r"\|"  # in a table, also inside a code span (GitHub Flavored Markdown, "Tables")
-HABITS = {"always": "always", "sometimes": "sometimes", "new": "just began", "never": "not recently"}
+NEWS = {"new": "new", "known": "seen before"}
 
 
 def render(analysis: Analysis, history: History, *, url: str = "") -> str:
@@ -100,7 +100,7 @@ def _row(analysis: Analysis, cells: Sequence[CellStory]) -> str:
 
 
 def _judged(cells: Sequence[CellStory]) -> str:
-    said = f"{cells[0].news}, {HABITS[cells[0].habit]}"
+    said = _words(cells[0])
     rates = [c.flaky for c in cells if c.flaky.enough and c.flaky.failed]
     worst = max(rates, key=lambda r: r.rate, default=None)
     return f"{said}; flaky in {worst.failed} of {worst.n}" if worst is not None else said
@@ -121,7 +121,7 @@ def _since(analysis: Analysis, cell: CellStory) -> str:
     if not (good and bad):
         return f"{night.start:%Y-%m-%d}"
     if good == bad:
-        return f"{night.start:%Y-%m-%d}, same commit {code(bad[:8])}"
+        return f"{night.start:%Y-%m-%d}, same commit {code(bad[:8])} passed before"
     return f"{night.start:%Y-%m-%d}, {_link(code(f'{good[:8]}..{bad[:8]}'), compare_url(night, good, bad))}"
 
 
@@ -172,8 +172,19 @@ def _excused(cell: CellStory) -> bool:
 def lines_of(cells: Iterable[CellStory]) -> list[str]:
     """Return one line of plain text per failing cell, for a terminal."""
     return [
-        f"{cell.id}: {cell.last.outcome if cell.last else ''} ({cell.last.blame if cell.last else ''}), {cell.news}, "
-        f"{HABITS[cell.habit]}"
+        f"{cell.id}: {cell.last.outcome if cell.last else ''} ({cell.last.blame if cell.last else ''}), {_words(cell)}"
         for cell in cells
         if cell.failing
     ]
+
+
+def _words(cell: CellStory) -> str:
+    """Return whether a cell failed like this before, and how often it failed of late; the page says the same."""
+    first = cell.since is not None and cell.since.good < 0
+    habits = {
+        "new": "failed in its only run" if first else "passed the run before",
+        "sometimes": "fails now and then",
+        "never": "did not fail lately",
+    }
+    often = f"failed {cell.streak} runs in a row" if cell.streak > 1 else habits.get(cell.habit, cell.habit)
+    return f"{NEWS.get(cell.news, cell.news)}, {often}"

@@ -57,7 +57,7 @@ def test_runs_become_a_report(call: Call, runs: Path) -> None:
     assert call("history", "add", "runs")[1] == "runs/history.jsonl: 0 cell runs added, 2 skipped\n"
     code, said, told = call("report", "--output", "out")
     assert code == 0
-    assert "failed (product), new, just began" in told
+    assert "failed (product), new, passed the run before" in told
     made = json.loads(Path("out/report.json").read_text(encoding="utf-8"))
     assert made["cells"][0]["outcomes"] == "pf"
     assert made["cells"][0]["since"]["good_commit"] == "0" * 40

@@ -1,36 +1,28 @@
-// What to look at: the cells that failed in the last night, the newest and the product's first; and equal failures together.
+// What to look at: what failed in the last night, equal failures in one row with their cells, the newest and the product's first.
 
 const BLAME_ORDER = ["product", "harness", "infra", "user", ""];
 const FIRST = 12; // rows before "show all"
+const FEW_CELLS = 3; // of a row, which are shown without unfolding
+const MOST_CELLS = 200; // of a row; the grid has them all
 const MOST_GONE = 50; // equal failures of nights before
 
-/** Show the failing cells of the last night that the filter leaves. */
+/** Show the failures of the last night in the cells that the filter leaves. */
 function showAttention(page) {
   const { report, shown } = page;
-  const rows = shown.filter((cell) => cell.tags.has("failing") || cell.tags.has("quarantined")).sort(byUrgency);
-  const place = document.getElementById("attention-rows");
   const night = report.nights.length - 1;
-  const all = page.everything || rows.length <= FIRST;
-  const outage = night >= 0 && report.nights[night].infra_outage;
-  document.getElementById("outage").hidden = !outage;
-  document.getElementById("attention-table").hidden = rows.length === 0;
-  put(place, (all ? rows : rows.slice(0, FIRST)).map((cell) => attentionRow(page, cell, night)));
-  document.getElementById("attention-sum").textContent = rows.length ? `${plural(rows.length, "cell")}, ${plural(differentFailures(rows, night), "different failure")}` : "";
+  const cells = shown.filter((cell) => cell.tags.has("failing") || cell.tags.has("quarantined")).sort(byUrgency);
+  const groups = equalFailures(report, cells, night);
+  const all = page.everything || groups.length <= FIRST;
+  document.getElementById("outage").hidden = !(night >= 0 && report.nights[night].infra_outage);
+  document.getElementById("attention-table").hidden = groups.length === 0;
+  put(document.getElementById("attention-rows"), (all ? groups : groups.slice(0, FIRST)).map((group) => attentionRow(page, group, night)));
+  document.getElementById("attention-sum").textContent = groups.length ? `${plural(groups.length, "different failure")} in ${plural(cells.length, "cell")}` : "";
   const empty = document.getElementById("attention-empty");
-  empty.hidden = rows.length > 0;
+  empty.hidden = groups.length > 0;
   empty.textContent = shown.length < report.cells.length ? "No cell that matches the filter failed in the last night." : "No cell failed in the last night.";
   const more = document.getElementById("attention-more");
   more.hidden = all;
-  more.textContent = `Show all ${rows.length}`;
-}
-
-/** Count the failures of cells that say something different: those of one cluster count once. */
-function differentFailures(cells, night) {
-  const found = new Set();
-  for (const cell of cells) {
-    for (const item of itemsAt(cell, night)) found.add(item.cluster >= 0 ? item.cluster : `${cell.number} ${item.check} ${item.step}`);
-  }
-  return found.size;
+  more.textContent = `Show all ${groups.length} failures`;
 }
 
 function byUrgency(one, other) {
@@ -43,25 +35,90 @@ function urgency(cell) {
   return quarantined + known + BLAME_ORDER.indexOf(cell.now.blame) * 10;
 }
 
-function attentionRow(page, cell, night) {
-  const { report } = page;
+/** Return the failure that a cell is listed under: its first one that is not in quarantine. */
+function firstFailure(cell, night) {
   const items = itemsAt(cell, night);
-  const counted = items.filter((item) => !item.quarantine);
-  const first = (counted.length ? counted : items)[0];
-  const cluster = items.map((item) => report.clusters[item.cluster]).find((one) => one && one.now.length > 1);
-  const field = (name, kind, value) => el("td", { class: value ? kind : `${kind} empty` }, el("span", { class: "label", text: `${name} ` }), value || "–");
-  return el("tr", { class: cell.tags.has("quarantined") ? "excused" : null },
-    el("td", { class: "mark" }, el("span", { class: `sign ${classOf(cell.now)}`, "aria-hidden": "true", text: signOf(cell.now) })),
+  return items.find((item) => !item.quarantine) || items[0];
+}
+
+/** Put cells together that failed alike: the same message, the same blame. Cells and rows keep their order. */
+function equalFailures(report, cells, night) {
+  const groups = new Map();
+  for (const cell of cells) {
+    const first = firstFailure(cell, night);
+    const alike = !first ? "" : first.cluster >= 0 ? `cluster ${first.cluster}` : `${first.check} ${first.step} ${report.messages[first.message]}`;
+    const key = [cell.now.outcome, cell.now.blame, alike].join("\u0000");
+    if (!groups.has(key)) groups.set(key, { first, cells: [] });
+    groups.get(key).cells.push(cell);
+  }
+  return [...groups.values()].sort((one, other) => urgency(one.cells[0]) - urgency(other.cells[0]) || other.cells.length - one.cells.length);
+}
+
+function attentionRow(page, { first, cells }, night) {
+  const { report } = page;
+  const { now } = cells[0];
+  const excused = cells[0].tags.has("quarantined");
+  const field = (name, kind, value) => el("td", { class: kind }, el("span", { class: "label", text: `${name} ` }), value);
+  const often = excused ? tally(cells, (cell) => excuseOf(report, cell)) : tally(cells, habitOf);
+  return el("tr", { class: excused ? "excused" : null },
+    el("td", { class: "mark" }, el("span", { class: `sign ${classOf(now)}`, "aria-hidden": "true", text: signOf(now) })),
     el("th", { scope: "row", class: "what" },
-      cellButton(page, cell, night),
-      el("p", { class: "message" },
-        first ? [el("span", { class: "where", text: `${whatFailed(report, first)}:` }), " ", firstLine(report.messages[first.message])] : wordsOf(cell.now),
-        items.length > 1 && el("span", { class: "quiet", text: ` and ${items.length - 1} more` }))),
-    field("blame", "plainly", cell.now.blame || "unknown"),
-    field("new or known", cell.news === "new" ? "plainly new" : "plainly", newsOf(cell)),
-    field("how often", "often", cell.tags.has("quarantined") ? excuseOf(report, cell) : habitOf(cell)),
-    field("since", "", cell.since && rangeOf(report, cell.since)),
-    field("also in", "", cluster && el("a", { href: "#clusters", onclick: (event) => goTo(event, "clusters"), text: plural(cluster.now.length - 1, "other cell") })));
+      el("p", { class: "message" }, first ? [el("b", { text: `${whatFailed(report, first)}:` }), " ", firstLine(report.messages[first.message])] : wordsOf(now)),
+      besides(report, cells, first, night),
+      cellsOfFailure(page, cells, night)),
+    field("blame", "plainly", now.blame || "unknown"),
+    field("new", cells.some((cell) => cell.news === "new") && !excused ? "plainly new" : "plainly", tally(cells, newsOf)),
+    field("how often", "often", often),
+    field("since", "since", sinceOf(report, cells)));
+}
+
+/** Say once what all cells have in common, else how many have what; nothing but the two most frequent. */
+function tally(cells, say) {
+  const times = new Map();
+  for (const cell of cells) times.set(say(cell), (times.get(say(cell)) || 0) + 1);
+  if (times.size === 1) return [...times.keys()][0];
+  const most = [...times].sort((one, other) => other[1] - one[1]);
+  return [most.slice(0, 2).map(([text, number]) => el("span", { class: "sub", text: `${number} × ${text}` })),
+    most.length > 2 && el("span", { class: "sub quiet", text: `and ${cells.length - most[0][1] - most[1][1]} more` })];
+}
+
+/** Say what the cells have in common that others have not, what else failed in them, and how old the failure is. */
+function besides(report, cells, first, night) {
+  const cluster = first && report.clusters[first.cluster];
+  const common = cells.length > 1 ? inCommon(report, cells) : [];
+  const others = otherFailures(report, cells, first, night);
+  const older = cluster && cluster.runs > cells.length && report.nights[cluster.first];
+  return [
+    common.length > 0 && el("p", { class: "quiet" }, "all with ", common.map((one, index) => [index ? ", " : "", `${one.axis} `, el("b", { text: one.value })])),
+    others.slice(0, 2).map(([what, number]) => el("p", { class: "quiet", text: `also failed${cells.length > 1 ? ` in ${number} of them` : ""}: ${what}` })),
+    others.length > 2 && el("p", { class: "quiet", text: `and ${plural(others.length - 2, "more failure")}` }),
+    older && el("p", { class: "quiet", text: `seen in ${plural(cluster.runs, "run")} of ${plural(cluster.cells.length, "cell")} since ${shortDate(older.date)}` }),
+  ];
+}
+
+/** Return the values that all these cells have and some other cell has not. */
+function inCommon(report, cells) {
+  const own = cells.map((cell) => cell.values);
+  return valuesOf(report, cells[0]).filter((_, axis) => own.every((values) => values[axis] === own[0][axis]) && report.cells.some((cell) => cell.values[axis] !== own[0][axis]));
+}
+
+function otherFailures(report, cells, first, night) {
+  const times = new Map();
+  for (const cell of cells) {
+    const main = firstFailure(cell, night);
+    const said = new Set(itemsAt(cell, night).filter((item) => item !== main && (item.cluster < 0 || item.cluster !== first.cluster)).map((item) => whatFailed(report, item)));
+    for (const what of said) times.set(what, (times.get(what) || 0) + 1);
+  }
+  return [...times].sort((one, other) => other[1] - one[1]);
+}
+
+function cellsOfFailure(page, cells, night) {
+  const differ = (say) => new Set(cells.map(say)).size > 1; // what all say alike stands in the row
+  const said = (cell) => [differ(newsOf) && newsOf(cell), differ(habitOf) && habitOf(cell), flakyOf(cell)].filter(Boolean).join(" · ");
+  const list = () => el("ul", { class: "cells" }, cells.slice(0, MOST_CELLS).map((cell) => el("li", {},
+    cellButton(page, cell, night), cellId(cell), said(cell) && el("span", { class: "quiet", text: said(cell) }))),
+  cells.length > MOST_CELLS && el("li", { class: "quiet", text: `and ${cells.length - MOST_CELLS} more: see the grid` }));
+  return cells.length <= FEW_CELLS ? list() : folded(plural(cells.length, "cell"), list);
 }
 
 function excuseOf(report, cell) {
@@ -69,9 +126,19 @@ function excuseOf(report, cell) {
   return entry ? `in quarantine until ${entry.until}` : "in quarantine";
 }
 
-/** Make the button that opens a cell. */
-function cellButton(page, cell, night, text = cell.id) {
-  return el("button", { type: "button", class: "cell-name", onclick: () => openCell(page, cell, night) }, text);
+/** Make the button that opens a cell: its values, by which people know it. */
+function cellButton(page, cell, night) {
+  return el("button", { type: "button", class: "cell-name", title: cell.id, onclick: () => openCell(page, cell, night) }, cell.label);
+}
+
+/** Make what the command line calls a cell. */
+function cellId(cell) {
+  return cell.label === cell.id ? null : el("code", { class: "id", text: cell.id });
+}
+
+/** Make a list of cells. */
+function cellList(page, cells, night) {
+  return el("ul", { class: "cells" }, cells.map((cell) => el("li", {}, cellButton(page, cell, night), cellId(cell))));
 }
 
 function fact(name, value, kind = "") {
@@ -80,56 +147,67 @@ function fact(name, value, kind = "") {
 
 function newsOf(cell) {
   if (cell.now.outcome === "quarantined") return "quarantined";
-  return { new: "new", known: "known", fixed: "fixed" }[cell.news] || "–";
+  return { new: "new", known: "seen before", fixed: "fixed" }[cell.news] || "–";
 }
 
-/** Return whether a cell fails always or sometimes, and how often it failed by chance before. */
+/** Return how often a cell failed of late. */
 function habitOf(cell) {
-  const began = cell.streak > 1 ? `${cell.streak} in a row` : "just began";
-  const said = { never: "not recently", new: began, always: `always: ${cell.streak} in a row`, sometimes: "sometimes" }[cell.habit] || cell.habit;
-  return [said, cell.flaky.failed > 0 && [" ", el("span", { class: "sub quiet", text: `flaky in ${cell.flaky.failed} of ${plural(cell.flaky.n, "run")}` })]];
+  if (cell.streak > 1) return `failed ${cell.streak} runs in a row`;
+  if (cell.habit === "new") return cell.since && cell.since.good < 0 ? "failed in its only run" : "passed the run before";
+  return { never: "did not fail lately", sometimes: "fails now and then" }[cell.habit] || cell.habit;
+}
+
+function flakyOf(cell) {
+  return cell.flaky.failed > 0 ? `flaky in ${cell.flaky.failed} of ${plural(cell.flaky.n, "run")}` : "";
+}
+
+/** Say between which commits the failure came; for several cells, what most of them say. */
+function sinceOf(report, cells) {
+  const ranges = new Map();
+  for (const cell of cells) {
+    const key = cell.since ? `${cell.since.good} ${cell.since.bad}` : "";
+    if (!ranges.has(key)) ranges.set(key, { since: cell.since, number: 0 });
+    ranges.get(key).number += 1;
+  }
+  const found = [...ranges.values()].filter((one) => one.since).sort((one, other) => other.number - one.number);
+  if (!found.length) return "–";
+  if (ranges.size === 1) return rangeOf(report, found[0].since);
+  return [found.slice(0, 2).map((one) => el("div", { class: "range" }, `${one.number} × `, rangeOf(report, one.since))),
+    found.length > 2 && el("span", { class: "sub quiet", text: `and ${plural(found.length - 2, "other date")}` })];
 }
 
 /** Return the commits between which a failure came, with a link to compare them. */
 function rangeOf(report, range) {
-  const bad = report.nights[range.bad];
-  const when = bad ? SHORT.format(bad.date) : "";
-  const between = range.between > 0 && el("span", { class: "sub quiet", text: ` ${plural(range.between, "night")} between inconclusive` });
+  const [good, bad] = [report.nights[range.good], report.nights[range.bad]];
+  const when = bad ? shortDate(bad.date) : "";
+  const between = range.between > 0 && el("span", { class: "sub quiet", text: ` ${plural(range.between, "night")} between ${range.between === 1 ? "says" : "say"} nothing` });
   const commit = el("code", { text: short(range.bad_commit) });
-  if (range.good < 0) return [when, " ", el("span", { class: "sub" }, "at ", commit, ", never passed before"), between];
+  if (range.good < 0) return [when, " ", el("span", { class: "sub" }, "at commit ", commit, "; no run passed before"), between];
   if (range.good_commit === range.bad_commit && range.bad_commit) {
-    return [when, " ", el("span", { class: "sub" }, commit, " also passed"), between];
+    return [when, " ", el("span", { class: "sub" }, "same commit ", commit, ` passed on ${good ? shortDate(good.date) : "a night before"}`), between];
   }
-  return [when, " ", el("span", { class: "sub" }, link(range.url, `${short(range.good_commit)}..${short(range.bad_commit)}`, { class: "mono" })), between];
+  return [when, " ", el("span", { class: "sub" }, "commits ", link(range.url, `${short(range.good_commit)}..${short(range.bad_commit)}`, { class: "mono" })), between];
 }
 
-/** Show failures that say the same, and where. */
-function showClusters(page) {
+/** Show, folded away, the failures that were there in nights before and are not there now. */
+function showGone(page) {
   const { report, shown } = page;
   const visible = new Set(shown.map((cell) => cell.number));
-  const last = report.nights.length - 1;
-  const rows = report.clusters.filter((cluster) => cluster.cells.some((cell) => visible.has(cell)))
-    .sort((one, other) => other.now.length - one.now.length || other.last - one.last || other.runs - one.runs);
-  const now = rows.filter((cluster) => cluster.now.length);
-  const gone = rows.filter((cluster) => !cluster.now.length);
-  put(document.getElementById("cluster-rows"), now.map((cluster) => clusterRow(page, cluster, last)));
-  put(document.getElementById("gone-rows"), gone.slice(0, MOST_GONE).map((cluster) => clusterRow(page, cluster, last)));
-  document.getElementById("gone").hidden = gone.length === 0;
-  document.getElementById("gone-count").textContent = `${plural(gone.length, "failure")} of earlier nights${gone.length > MOST_GONE ? `, the latest ${MOST_GONE}` : ""}`;
-  document.getElementById("clusters").hidden = rows.length === 0;
+  const gone = report.clusters.filter((cluster) => !cluster.now.length && cluster.cells.some((cell) => visible.has(cell)))
+    .sort((one, other) => other.last - one.last || other.runs - one.runs);
+  const place = document.getElementById("gone");
+  place.hidden = gone.length === 0;
+  const said = `${plural(gone.length, "failure")} of earlier nights${gone.length > MOST_GONE ? `, the latest ${MOST_GONE}` : ""}`;
+  put(place, gone.length > 0 && folded(said, () => el("ul", { id: "gone-rows", class: "clusters" }, gone.slice(0, MOST_GONE).map((cluster) => goneRow(page, cluster)))));
 }
 
-function clusterRow(page, cluster, last) {
+function goneRow(page, cluster) {
   const { report } = page;
-  const where = cluster.now.length ? cluster.now : cluster.cells;
-  const days = [cluster.first, cluster.last].map((night) => report.nights[night]).filter(Boolean).map((night) => SHORT.format(night.date));
-  return el("li", { class: cluster.now.length ? "cluster" : "cluster gone" },
+  const days = [cluster.first, cluster.last].map((night) => report.nights[night]).filter(Boolean).map((night) => shortDate(night.date));
+  return el("li", { class: "cluster gone" },
     el("p", { class: "message" }, el("span", { class: "where", text: `${cluster.what.slice(0, 3).join(", ")}:` }), " ", firstLine(report.messages[cluster.message])),
-    el("p", { class: "quiet" },
-      el("b", { text: cluster.now.length ? `${plural(cluster.now.length, "cell")} in the last night` : "not in the last night" }),
-      ` · ${Object.entries(cluster.blames).map(([blame, runs]) => `${blame || "unknown"} ${runs}`).join(", ")}`,
-      ` · ${plural(cluster.runs, "run")} of ${plural(cluster.cells.length, "cell")}, ${[...new Set(days)].join(" to ")}`),
-    el("details", {}, el("summary", { text: cluster.now.length ? "cells in the last night" : "cells" }),
-      el("ul", { class: "names" }, where.map((number) => report.cells[number]).filter(Boolean)
-        .map((cell) => el("li", {}, cellButton(page, cell, cluster.now.length ? last : cluster.last))))));
+    el("p", { class: "quiet" }, "not in the last night",
+      ` · ${Object.entries(cluster.blames).map(([blame, runs]) => `blame ${blame || "unknown"}: ${plural(runs, "run")}`).join(", ")}`,
+      ` · ${[...new Set(days)].join(" to ")}`),
+    folded(plural(cluster.cells.length, "cell"), () => cellList(page, cluster.cells.map((number) => report.cells[number]).filter(Boolean), cluster.last)));
 }

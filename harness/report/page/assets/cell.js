@@ -35,12 +35,13 @@ function showCell(page) {
     return;
   }
   const night = page.report.nights[page.night];
-  document.getElementById("cell-title").textContent = cell.id;
+  put(document.getElementById("cell-title"), valuesOf(page.report, cell).map((one) => el("span", { class: "axis" }, el("small", { text: `${one.axis} ` }), el("span", { text: one.value }), " ")));
+  document.getElementById("cell-id").textContent = cell.id;
   document.getElementById("cell-before").disabled = nextRun(page.report, cell, page.night, -1) < 0;
   document.getElementById("cell-after").disabled = nextRun(page.report, cell, page.night, 1) < 0;
   document.getElementById("cell-night").textContent = dateOf(night);
   const body = document.getElementById("cell-body");
-  put(body, cellVerdict(page, cell), cellFailures(page, cell), cellCommand(cell), cellSteps(page, cell), cellPast(page, cell), cellChecks(page, cell), cellAxes(page, cell));
+  put(body, cellVerdict(page, cell), cellFailures(page, cell), cellCommand(cell), cellSteps(page, cell), cellPast(page, cell), cellChecks(page, cell));
   if (!dialog.open) {
     dialog.showModal();
     body.scrollTop = 0;
@@ -61,8 +62,9 @@ function cellVerdict(page, cell) {
       el("b", { text: wordsOf(result) }), result.seconds ? ` in ${duration(result.seconds)}` : ""),
     (cell.attempts[night] || []).length > 1 && el("p", { class: "quiet", text: cell.attempts[night].map((one) => `attempt ${one.number} ${one.outcome}${one.blame ? ` (${one.blame})` : ""}`).join(", ") }),
     el("dl", { class: "facts" },
-      fact("new or known", newsOf(cell), cell.news === "new" ? "new" : ""), fact("fails", habitOf(cell)),
+      fact("new or seen before", newsOf(cell), cell.news === "new" ? "new" : ""), fact("how often", habitOf(cell)),
       cell.since && fact("since", rangeOf(report, cell.since)), fact("flakiness", rateWords(cell.flaky))),
+    !cell.planned && el("p", { class: "due", text: "This cell is no longer in the plan." }),
     el("p", { class: "links" }, job && link(job, "job"), report.nights[night].url && link(report.nights[night].url, "pipeline"),
       link(commitAddress(report.nights[night]), `commit ${short(report.nights[night].commit)}`),
       logs.map((one) => one.url || mayFollow(one.path) ? link(one.url || one.path, one.label) : el("span", { text: `${one.label}: ${one.path}` }))));
@@ -76,7 +78,7 @@ function cellFailures(page, cell) {
     const message = report.messages[item.message] ?? "";
     const cluster = report.clusters[item.cluster];
     const also = cluster ? cluster.cells.filter((number) => number !== cell.number).length : 0;
-    const about = [item.stage && `after ${item.stage}`, item.blame && `blame: ${item.blame}`, item.news, item.quarantine && "in quarantine", also && `seen in ${plural(also, "other cell")} too`];
+    const about = [item.stage && `after ${item.stage}`, item.blame && `blame: ${item.blame}`, { new: "new", known: "seen before" }[item.news], item.quarantine && "in quarantine", also && `seen in ${plural(also, "other cell")} too`];
     return el("article", { class: `failure ${item.quarantine ? "o-quarantined" : `o-failed b-${item.blame in BLAMES ? item.blame : "unknown"}`}` },
       el("h4", { text: whatFailed(report, item) }),
       el("p", { class: "quiet" }, about.filter(Boolean).join(" · "), item.quarantine && [" · ", link(item.quarantine, item.quarantine)]),
@@ -142,7 +144,7 @@ function cellPast(page, cell) {
     return el("button", { type: "button", class: `chip small ${classOf(result)}`, title: `${dateOf(one)}: ${wordsOf(result)}`, "aria-label": `${dateOf(one)}: ${wordsOf(result)}`,
       "aria-current": one.number === night ? "true" : null, onclick: () => openCell(page, cell, one.number), text: signOf(result) });
   });
-  return part(`Last ${plural(report.nights.length - from, "night")}`, el("div", { class: "past" }, squares), durationPlot(report, cell.seconds, { from, mark: night, width: innerWidth < 700 ? 340 : 640 }));
+  return part(report.nights.length - from === 1 ? "Its only night" : `Last ${report.nights.length - from} nights`, el("div", { class: "past" }, squares), durationPlot(report, cell.seconds, { from, mark: night, width: innerWidth < 700 ? 340 : 640 }));
 }
 
 function cellChecks(page, cell) {
@@ -159,9 +161,4 @@ function cellChecks(page, cell) {
     cell.not_run_checks.length > 0 && el("details", {}, el("summary", { text: `${cell.not_run_checks.length} not run, and why` }),
       el("ul", { class: "checks" }, cell.not_run_checks.map(([check, reason]) => el("li", {}, report.checks[check] ?? "", el("span", { class: "quiet", text: ` ${firstLine(report.messages[reason])}` }))))),
     cell.passed_checks.length > 0 && el("details", {}, el("summary", { text: `${cell.passed_checks.length} never failed` }), names(cell.passed_checks)));
-}
-
-function cellAxes(page, cell) {
-  return part("Axes", el("dl", { class: "facts" }, valuesOf(page.report, cell).map((one) => fact(one.axis, one.value))),
-    !cell.planned && el("p", { class: "due", text: "This cell is no longer in the plan." }));
 }

@@ -35,6 +35,13 @@ function mayFollow(address) {
   return /^https?:\/\/[^/]/i.test(address) || !/^[^/?#]*:/.test(address);
 }
 
+/** Make a part that is folded away; what is in it is made when it is opened for the first time. */
+function folded(summary, make, attributes = {}) {
+  const fold = el("details", attributes, el("summary", { text: summary }));
+  fold.addEventListener("toggle", () => fold.append(...[make()].flat(Infinity)), { once: true });
+  return fold;
+}
+
 /** Make a link, or plain text that says so when the address may not be followed. */
 function link(address, text, attributes = {}) {
   if (!address) return el("span", { ...attributes, text });

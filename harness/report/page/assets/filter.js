@@ -1,7 +1,7 @@
 // Which cells are shown: by text, by state, by whose failure it is, by value of an axis.
 
 const STATES = [
-  ["failing", "failing"], ["new", "newly failing"], ["known", "known failures"], ["fixed", "fixed"], ["sometimes", "flaky"],
+  ["failing", "failing"], ["new", "newly failing"], ["known", "seen before"], ["fixed", "fixed"], ["sometimes", "flaky"],
   ["slower", "slower"], ["notrun", "not run"], ["quarantined", "in quarantine"], ["passing", "passing"],
 ];
 
@@ -69,7 +69,7 @@ function showFilter(page) {
   document.getElementById("axes-count").textContent = axes ? `Axes (${axes} chosen)` : "Axes";
   const filtered = Boolean(choice.q || choice.state || choice.blame || axes);
   document.getElementById("clear").hidden = !filtered;
-  const said = filtered ? `${shown.length} of ${plural(report.cells.length, "cell")} shown` : `all ${plural(report.cells.length, "cell")} shown`;
+  const said = filtered ? `${shown.length} of ${plural(report.cells.length, "cell")} shown` : `${report.cells.length > 1 ? "all " : ""}${plural(report.cells.length, "cell")} shown`;
   const place = document.getElementById("shown");
   if (place.textContent !== said) place.textContent = said;
 }

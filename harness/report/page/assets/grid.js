@@ -1,6 +1,7 @@
 // The grid: a row for each cell, a column for each night, the newest at the right. One stop of the Tab key; arrows move inside.
 
 const COLUMN = 26; // width of a night, in px, as in the style sheet
+const MOST_ROWS = 100; // before "show all": a thousand rows take seconds to draw
 const WINDOWS = ["14", "30", "90"]; // more would take long to draw; older nights are reached in steps
 
 /** Return how many nights fit beside the names. */
@@ -34,13 +35,17 @@ function showGrid(page) {
   const { from, to } = windowOf(page);
   const nights = report.nights.slice(from, to + 1);
   const table = document.getElementById("grid");
-  const rows = sorted(page);
+  const found = sorted(page);
+  const rows = page.allRows ? found : found.slice(0, MOST_ROWS);
   table.style.setProperty("--nights", nights.length);
   table.setAttribute("aria-colcount", nights.length + 1);
-  table.setAttribute("aria-rowcount", rows.length + 1);
+  table.setAttribute("aria-rowcount", found.length + 1);
   const columns = el("colgroup", {}, el("col", { class: "names" }), el("col", { span: nights.length, class: "night" }), el("col", { class: "side rate" }), el("col", { class: "side" }));
   put(table, columns, gridHead(page, nights), el("tbody", {}, rows.map((cell) => gridRow(page, cell, nights))));
   document.getElementById("grid-empty").hidden = rows.length > 0;
+  const more = document.getElementById("grid-more");
+  more.hidden = rows.length === found.length;
+  more.textContent = `Show all ${found.length} cells`;
   const newest = rows.length && nights.length ? table.tBodies[0].rows[0].cells[nights.length] : null;
   if (newest) newest.tabIndex = 0;
   const scroll = document.getElementById("grid-scroll");
@@ -70,12 +75,12 @@ function rank(cell) {
 function gridHead(page, nights) {
   const months = [];
   for (const night of nights) {
-    const name = MONTH.format(night.date);
+    const name = monthOf(night.date);
     if (months.length && months[months.length - 1].name === name) months[months.length - 1].count += 1;
     else months.push({ name, count: 1 });
   }
   return el("thead", {},
-    el("tr", { class: "months", "aria-hidden": "true" }, el("td", { class: "corner" }), months.map((month) => el("td", { colspan: month.count }, el("span", { text: month.count > 1 || months.length === 1 ? month.name : "" }))), el("td", { colspan: 2, class: "side" })),
+    el("tr", { class: "months", "aria-hidden": "true" }, el("td", { class: "corner" }), months.map((month) => el("td", { colspan: month.count }, el("span", { text: month.count * COLUMN > 8 * month.name.length || months.length === 1 ? month.name : "" }))), el("td", { colspan: 2, class: "side" })),
     el("tr", {}, el("th", { scope: "col", class: "corner", text: "cell" }),
       nights.map((night) => el("th", { scope: "col", class: columnClass(page, night), "aria-label": columnWords(page, night), title: columnWords(page, night), text: DAY.format(night.date) })),
       el("th", { scope: "col", class: "side", text: "flaky", title: "flaky failures of all conclusive runs" }), el("th", { scope: "col", class: "side", text: "duration" })));
@@ -93,7 +98,7 @@ function columnWords(page, night) {
 function gridRow(page, cell, nights) {
   const spark = sparkline(cell.seconds.slice(nights[0]?.number ?? 0, (nights[nights.length - 1]?.number ?? 0) + 1), { width: 84, height: 20, label: " " });
   return el("tr", { "data-cell": cell.number },
-    el("th", { scope: "row" }, el("button", { type: "button", class: "cell-name", tabindex: -1, "data-open": cell.number, text: cell.id })),
+    el("th", { scope: "row" }, el("button", { type: "button", class: "cell-name", tabindex: -1, "data-open": cell.number, title: cell.id, text: cell.label })),
     nights.map((night) => gridCell(page, cell, night)),
     el("td", { class: "side number", title: rateWords(cell.flaky) }, cell.flaky.n ? `${cell.flaky.failed}/${cell.flaky.n}` : "–"),
     el("td", { class: "side" }, spark && el("span", { "aria-hidden": "true" }, spark), el("span", { class: "number", text: cell.now.seconds ? duration(cell.now.seconds) : "–" })));

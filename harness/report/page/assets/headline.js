@@ -49,9 +49,11 @@ function showHeadline(page) {
 
 function sentence(summary, failing) {
   if (!summary.ran) return "Nothing ran in the last night";
-  if (!failing) return summary.ran === summary.cells ? `All ${plural(summary.ran, "cell")} ran, none failed` : `${summary.ran} of ${plural(summary.cells, "cell")} ran, none failed`;
-  const parts = [summary.new && `${summary.new} new`, summary.known && `${summary.known} known`].filter(Boolean);
-  return `${failing} of ${plural(summary.ran, "cell")} ${failing === 1 ? "fails" : "fail"}${parts.length ? `: ${parts.join(", ")}` : ""}`;
+  if (!failing && summary.cells === 1) return "The only cell ran and did not fail";
+  if (!failing) return summary.ran === summary.cells ? `All ${summary.ran} cells ran, none failed` : `${summary.ran} of ${plural(summary.cells, "cell")} ran, none failed`;
+  const parts = [summary.new && `${summary.new} new`, summary.known && `${summary.known} seen before`].filter(Boolean);
+  const said = summary.ran === 1 ? "The only cell that ran fails" : `${failing} of ${summary.ran} cells ${failing === 1 ? "fails" : "fail"}`;
+  return parts.length ? `${said}: ${summary.ran === 1 ? parts.map((part) => part.slice(2)).join(", ") : parts.join(", ")}` : said;
 }
 
 function whichNight(report, night) {

@@ -17,14 +17,14 @@ function rowsInto(id, rows) {
 
 function showFixed(page) {
   const last = page.report.nights.length - 1;
-  rowsInto("fixed", page.shown.filter((cell) => cell.tags.has("fixed")).map((cell) => el("li", {}, cellButton(page, cell, last))));
+  rowsInto("fixed", page.shown.filter((cell) => cell.tags.has("fixed")).map((cell) => el("li", {}, cellButton(page, cell, last), cellId(cell))));
 }
 
 function showFlaky(page) {
   const last = page.report.nights.length - 1;
   const flaky = page.shown.filter((cell) => cell.habit === "sometimes").sort((one, other) => other.flaky.rate - one.flaky.rate);
   rowsInto("flaky", flaky.map((cell) => el("tr", {},
-    el("th", { scope: "row" }, cellButton(page, cell, last)),
+    el("th", { scope: "row" }, cellButton(page, cell, last), cellId(cell)),
     el("td", { class: "number", text: `${cell.flaky.failed} of ${plural(cell.flaky.n, "run")}` }),
     el("td", { class: "number" }, cell.flaky.enough ? rateBar(cell.flaky) : el("span", { class: "quiet", text: "too few runs for a rate" })),
     el("td", { class: "wide" }, strip(page.report, cell.outcomes, cell.blames, 30)))));
@@ -64,7 +64,7 @@ function showSlower(page, visible) {
     const step = cell.steps.find((one) => one.name === entry.step);
     const series = (step ? step.seconds : cell.seconds).slice(-60);
     return el("tr", {},
-      el("th", { scope: "row" }, cellButton(page, cell, last)),
+      el("th", { scope: "row" }, cellButton(page, cell, last), cellId(cell)),
       el("td", { class: "number", text: entry.step || "whole cell" }),
       el("td", { class: "number" }, el("b", { text: `${entry.ratio.toFixed(2)}×` })),
       el("td", { class: "number" }, duration(entry.now), " ", el("span", { class: "sub quiet", text: `usually ${duration(entry.usual)} (${plural(entry.n, "run")})` })),
@@ -72,14 +72,30 @@ function showSlower(page, visible) {
   }));
 }
 
+/** Show, folded away, which cells did not run; the line that is in sight says how many, and why. */
 function showNotRun(page, visible) {
   const { report } = page;
-  rowsInto("notrun", report.not_run.filter((entry) => visible.has(entry.cell)).map((entry) => {
-    const before = report.nights[entry.last];
-    return el("tr", {}, el("th", { scope: "row" }, cellButton(page, report.cells[entry.cell], report.nights.length - 1)),
-      el("td", { text: entry.why }),
-      el("td", { class: "number", text: before ? `last ran ${SHORT.format(before.date)}: ${wordsOf(resultAt(page.report.cells[entry.cell], entry.last))}` : "never ran" }));
-  }));
+  const found = report.not_run.filter((entry) => visible.has(entry.cell));
+  document.getElementById("notrun").hidden = found.length === 0;
+  const head = el("thead", {}, el("tr", {}, ["cell", "why", "last run"].map((text) => el("th", { scope: "col", text }))));
+  const rows = () => el("div", { class: "scroll" }, el("table", { class: "list" }, head, el("tbody", { id: "notrun-rows" }, found.map((entry) => notRunRow(report, page, entry)))));
+  put(document.getElementById("notrun-fold"), found.length > 0 && folded(`${plural(found.length, "cell")}: ${reasons(found)}`, rows));
+}
+
+function reasons(found) {
+  const times = new Map();
+  for (const { why } of found) times.set(why, (times.get(why) || 0) + 1);
+  const most = [...times].sort((one, other) => other[1] - one[1]);
+  const said = most.slice(0, 3).map(([why, number]) => (most.length === 1 ? why : `${number} ${why}`));
+  return said.join(", ") + (most.length > 3 ? ", …" : "");
+}
+
+function notRunRow(report, page, entry) {
+  const before = report.nights[entry.last];
+  const cell = report.cells[entry.cell];
+  return el("tr", {}, el("th", { scope: "row" }, cellButton(page, cell, report.nights.length - 1), cellId(cell)),
+    el("td", { text: entry.why }),
+    el("td", { text: before ? `${shortDate(before.date)}: ${wordsOf(resultAt(cell, entry.last))}` : "never ran" }));
 }
 
 function showQuarantine(page, visible) {
@@ -92,8 +108,7 @@ function showQuarantine(page, visible) {
     el("p", { class: entry.days_left <= 7 || entry.stale ? "due" : "quiet" },
       entry.days_left < 0 ? `expired ${entry.until}, ${plural(-entry.days_left, "day")} ago` : `until ${entry.until}, ${plural(entry.days_left, "day")} left`,
       ` · failed ${entry.failed} of ${plural(entry.ran, "run")}`, entry.stale ? " · nothing failed recently: remove it" : ""),
-    entry.cells.length > 0 && el("details", {}, el("summary", { text: plural(entry.cells.length, "cell") }),
-      el("ul", { class: "names" }, entry.cells.map((cell) => el("li", {}, cellButton(page, report.cells[cell], last))))))));
+    entry.cells.length > 0 && folded(plural(entry.cells.length, "cell"), () => cellList(page, entry.cells.map((number) => report.cells[number]), last)))));
 }
 
 /** Show what of the plan ran and passed in the last night; does not depend on the filter. */

@@ -20,7 +20,7 @@ function draw(page) {
     showFilter(page);
     showCounts(page);
     showAttention(page);
-    showClusters(page);
+    showGone(page);
     showLists(page);
   });
   once(page, "grid", filter + key(["show", "sort", "end"]) + page.night + windowOf(page).from, () => keepingFocus(() => showGrid(page)));
@@ -63,6 +63,10 @@ function setUpPage(page) {
     page.everything = true;
     showAttention(page);
   });
+  document.getElementById("grid-more").addEventListener("click", () => {
+    page.allRows = true;
+    showGrid(page);
+  });
   const follow = () => {
     page.choice = readChoice();
     draw(page);
@@ -79,7 +83,7 @@ function setUpPage(page) {
 
 async function main() {
   const report = modelOf(await unpack(document.getElementById("document").textContent));
-  const page = { report, choice: readChoice(), drawn: {}, shown: [], night: 0, everything: false };
+  const page = { report, choice: readChoice(), drawn: {}, shown: [], night: 0, everything: false, allRows: false };
   setUpPage(page);
   showFreshness(report);
   showHeadline(page);

@@ -33,10 +33,25 @@ function modelOf(report) {
   report.cells.forEach((cell, number) => {
     cell.number = number;
     cell.now = resultAt(cell, last);
+    cell.label = labelOf(report, cell);
     cell.tags = tagsOf(cell, { slower: slower.has(number), missed: missed.has(number) });
     cell.text = [cell.id, ...valuesOf(report, cell).map((value) => value.value), ...messagesOf(report, cell, last)].join(" ").toLowerCase();
   });
+  tellApart(report.cells);
   return report;
+}
+
+/** Return a cell's values of the axes that have several: what a person knows it by. */
+function labelOf(report, cell) {
+  const varying = valuesOf(report, cell).filter((_, index) => report.axes[index].values.length > 1);
+  return varying.length ? varying.map((one) => one.value).join("\u00a0· ") : cell.id;
+}
+
+/** Add the end of its id to what several cells would be called. */
+function tellApart(cells) {
+  const times = new Map();
+  for (const cell of cells) times.set(cell.label, (times.get(cell.label) || 0) + 1);
+  for (const cell of cells) if (times.get(cell.label) > 1 && cell.label !== cell.id) cell.label += `\u00a0· ${cell.id.split("-").pop()}`;
 }
 
 /** Return the dates between a night and the one before on which one was due and none came. */

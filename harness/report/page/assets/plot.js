@@ -34,7 +34,7 @@ function durationPlot(report, series, { from, mark, width = 640, height = 130 })
     svg("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, duration(value)),
   ]);
   const ends = [from, series.length - 1].map((n, index) =>
-    svg("text", { x: x(n), y: height - 5, "text-anchor": index ? "end" : "start" }, SHORT.format(report.nights[n].date)));
+    svg("text", { x: x(n), y: height - 5, "text-anchor": index ? "end" : "start" }, shortDate(report.nights[n].date)));
   const path = points.map(([n, value], at) => `${at ? "L" : "M"}${x(n).toFixed(1)} ${y(value).toFixed(1)}`).join("");
   const marked = points.find(([n]) => n === mark);
   const lows = points.map(([, value]) => value);

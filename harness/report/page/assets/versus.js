@@ -76,7 +76,7 @@ function versusCell(page, cells) {
   return el("td", { class: failed ? "bad" : "" },
     el("span", { class: "tally" }, el("span", { "aria-hidden": "true", text: said }), spoken(ran.length ? `${passed.length} of ${ran.length} passed` : "not run")),
     el("span", { class: "chips" }, results.map(([cell, result]) => el("button", {
-      type: "button", class: `chip ${classOf(result)}`, title: `${cell.id}: ${wordsOf(result)}`, "aria-label": `${cell.id}: ${wordsOf(result)}`,
+      type: "button", class: `chip ${classOf(result)}`, title: `${cell.label}: ${wordsOf(result)}`, "aria-label": `${cell.label}: ${wordsOf(result)}`,
       onclick: () => openCell(page, cell, page.night), text: signOf(result) || "\u00a0",
     }))));
 }

@@ -63,6 +63,7 @@ const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", timeZone: "UTC" }
 const MONTH = new Intl.DateTimeFormat("en-GB", { month: "short", timeZone: "UTC" });
 const DATE = new Intl.DateTimeFormat("en-GB", { weekday: "short", day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
 const SHORT = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
+const SHORT_YEAR = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
 const TIME = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", timeZone: "UTC" });
 
 /** Return a night's date; with the time where the date alone does not say which it is. */
@@ -71,7 +72,21 @@ function dateOf(night) {
 }
 
 function shortDateOf(night) {
-  return SHORT.format(night.date) + timeOf(night);
+  return shortDate(night.date) + timeOf(night);
+}
+
+/** Return a day and its month, and its year unless that is the reader's. */
+function shortDate(date) {
+  return (isThisYear(date) ? SHORT : SHORT_YEAR).format(date);
+}
+
+/** Return a month, and its year unless that is the reader's. */
+function monthOf(date) {
+  return isThisYear(date) ? MONTH.format(date) : `${MONTH.format(date)} ${date.getUTCFullYear()}`;
+}
+
+function isThisYear(date) {
+  return date.getUTCFullYear() === new Date().getUTCFullYear();
 }
 
 function timeOf(night) {
