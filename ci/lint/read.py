@@ -14,6 +14,8 @@ AT_LINE = re.compile(r"^(?P<path>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:)?\s*(?P<me
 YAMLLINT = re.compile(
     r"^(?P<path>.+?):(?P<line>\d+):\d+: \[(?P<level>\w+)\] (?P<message>.*?)(?: \((?P<rule>[\w-]+)\))?$"
 )
+MKDOCS = re.compile(r"^(?:WARNING|ERROR) +- +(?P<message>.+)$", re.MULTILINE)
+MKDOCS_FILE = re.compile(r"'(?P<path>[\w./-]+\.md)'")
 ORIGIN = re.compile(r"^Origin: (?P<path>.+?):(?P<line>\d+)", re.MULTILINE)
 ERROR = re.compile(r"^(?:\[ERROR\]|ERROR!|fatal:)[: ]*(?P<message>.+)$", re.MULTILINE)
 
@@ -85,3 +87,11 @@ def ansible_syntax(tool: str, text: str) -> Iterator[Issue]:
         path = relative(where["path"]) if where is not None else "playbooks"
         line = int(where["line"]) if where is not None else 1
         yield Issue(tool, "syntax", path, line, said["message"], "critical")
+
+
+def mkdocs(tool: str, text: str) -> Iterator[Issue]:
+    """Read what MkDocs warns of; the page that it names is below docs/, or was added to the site."""
+    for found in MKDOCS.finditer(text):
+        page = MKDOCS_FILE.search(found["message"])
+        path = Path("docs") / page["path"] if page else Path("mkdocs.yml")
+        yield Issue(tool, "warning", str(path if path.exists() else "mkdocs.yml"), 1, found["message"])

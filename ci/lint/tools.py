@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from harness.proc import pasteable, run
 SECONDS = 900.0  # one tool over the whole checkout
 Reader = Callable[[str, str], Iterator[Issue]]
 PLAYBOOKS = Path("playbooks")
+SITE = Path("mkdocs.yml")
 SYNTAX_INVENTORY = Path("tests/unit/playbooks/inventories/cp1-w1.yml")
 TEMPLATE = Path("templates/vmatrix.yml")
 PIPELINES = (Path(".gitlab-ci.yml"), Path("harness/gitlab/jobs.yml"))
@@ -105,6 +107,13 @@ def tools(scratch: Path) -> dict[str, Tool]:
             "shellcheck", lambda: ["shellcheck", "-x", "-f", "json1", *shell_scripts()], read.shellcheck, "ci/prepare"
         ),
         Tool("plan", lambda: ["vmatrix", "plan", "--check"], read.at_lines, "matrix/plan.lock.yml", stderr=True),
+        Tool(
+            "site",
+            lambda: [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", scratch / "site"],
+            read.mkdocs,
+            str(SITE),
+            stderr=True,
+        ),
         Tool("gitlab-schema", lambda: [*schema, *pipelines(scratch)], read.schema, str(PIPELINES[0])),
         *map(_scripts, (*PIPELINES, TEMPLATE)),
     )

@@ -15,7 +15,7 @@ from harness.gitlab import child, limits
 from tests.gitlab.checkout import NIGHTLY, PUSH, REAP, REQUEST, Checkout, flat
 from tests.unit.gitlab.pipelines import TEMPLATE, cell_jobs, written
 
-LINT = {"lint", "type", "unit", "lowest", "package", "pipelines", "web"}
+LINT = {"lint", "type", "unit", "lowest", "package", "pipelines", "web", "documentation"}
 MATRIX = {"plan", "smoke", "matrix", "report"}
 NIGHT = {
     *("artifacts", "bootable", "chaos", "contract", "contract with pods", "embedded", "kind"),
@@ -27,7 +27,7 @@ NEEDS: dict[str, list[str] | None] = {  # None: by stages, after everything befo
     "smoke": ["plan"],
     "matrix": ["plan", "smoke"],
     "report": None,
-    "publish": ["report"],
+    "publish": ["report", "documentation"],
 }
 STAGES = ["lint", "plan", "smoke", "matrix", "report"]
 RUNS_CELLS = ("smoke",)

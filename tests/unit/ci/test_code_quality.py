@@ -42,6 +42,11 @@ Origin: playbooks/bad.yml:3:7
 
 1 - hosts: all
 """
+MKDOCS = """\
+INFO    -  Building documentation to directory: /tmp/site
+WARNING -  Doc file 'how-to.md' contains a link 'report.md#nowhere', but the doc 'report.md' does not contain an anchor
+Aborted with 1 warnings in strict mode!
+"""
 PLAN = """\
 error (user): 1 mistake in matrix/tiers.yml:
 matrix/tiers.yml:41: tiers.nightly.suites[0]: unknown suite 'phases'
@@ -59,9 +64,10 @@ hint: mend the named lines and try again
         (read.code_climate, RUFF, [("a.py", 7, "E501", "major")]),
         (read.code_climate, VERIFY, [(".gitlab-ci.yml", 3, "tool", "major")]),
         (read.ansible_syntax, ANSIBLE, [("playbooks/bad.yml", 3, "syntax", "critical")]),
+        (read.mkdocs, MKDOCS, [("docs/how-to.md", 1, "warning", "major")]),
         (read.at_lines, PLAN, [("matrix/tiers.yml", 41, "mistake", "major")]),
     ],
-    ids=["shellcheck", "yamllint", "schema", "mypy", "ruff", "scripts", "syntax-check", "plan"],
+    ids=["shellcheck", "yamllint", "schema", "mypy", "ruff", "scripts", "syntax-check", "mkdocs", "plan"],
 )
 def test_each_tools_words_are_read(
     reader: Reader, text: str, expected: list[tuple[str, int, str, str]], monkeypatch: pytest.MonkeyPatch
