@@ -121,9 +121,7 @@ class Code:
         """Yield the expressions that an expression takes its value from."""
         if isinstance(node, ast.IfExp):
             yield from ((module, one) for one in (node.body, node.orelse))
-        elif isinstance(node, ast.BoolOp):
-            yield from ((module, one) for one in node.values)
-        elif isinstance(node, ast.Dict):
+        elif isinstance(node, ast.BoolOp | ast.Dict):
             yield from ((module, one) for one in node.values)
         elif isinstance(node, ast.Tuple | ast.List):
             yield from ((module, one) for one in node.elts)

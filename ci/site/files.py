@@ -17,7 +17,7 @@ def text() -> str:
 
 
 def _section(name: str, schema: Mapping[str, Any]) -> str:
-    file = SETTINGS if SETTINGS == f"{name}.yml" else f"matrix/{name}.yml"
+    file = SETTINGS if f"{name}.yml" == SETTINGS else f"matrix/{name}.yml"
     parts = [f"## {file}", f"Schema: [schemas/{name}.json](../schemas/{name}.json)"]
     described = schema.get("description", "")
     parts += [shown(described)] if described else []

@@ -66,7 +66,8 @@ def _fields(code: Code) -> dict[str, int]:
     for one in classes:
         fields = (part.target for part in one.body if isinstance(part, ast.AnnAssign))
         names = [field.id for field in fields if isinstance(field, ast.Name)]
-        found.update({one.name: names.index(name) for name in HINTS if name in names})
+        for name in set(HINTS) & set(names):
+            found[one.name] = names.index(name)
     return found
 
 

@@ -26,7 +26,7 @@ PROSE = re.compile(r"^ *(?:[-*]|\d+\.) ")
 
 def build(folder: Path, **environment: str) -> proc.Completed:
     """Build the site strictly."""
-    argv = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder]
+    argv = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     return proc.run(argv, timeout=BUILD_SECONDS, cwd=ROOT, check=False, env=environment)
 
 
@@ -137,7 +137,7 @@ def test_a_link_that_leads_nowhere_is_refused(tmp_path: Path) -> None:
             (copy / name).write_bytes((ROOT / name).read_bytes())
     page = copy / "docs/how-to.md"
     page.write_text(page.read_text(encoding="utf-8") + "\n[there](report.md#nowhere)\n", encoding="utf-8")
-    argv = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path / "site"]
+    argv = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
     done = proc.run(argv, timeout=BUILD_SECONDS, cwd=copy, check=False)
     assert done.returncode != 0
     assert "report.md#nowhere" in done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 import typer
@@ -61,8 +62,8 @@ def test_lists_and_tables_are_what_git_hosts_make_of_them(written: str, made: st
 
 
 @pytest.mark.parametrize("page", pages.pages(), ids=lambda page: str(page.relative_to(pages.ROOT)))
-def test_anchors_are_those_of_git_hosts(page: str) -> None:
-    text = pages.Path(page).read_text(encoding="utf-8")
+def test_anchors_are_those_of_git_hosts(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
     headings = [line.text.lstrip("#").strip() for line in pages.lines(text) if not line.code and line.text[:1] == "#"]
     assert {anchor(heading) for heading in headings} == pages.anchors(text)
 

@@ -43,8 +43,8 @@ def test_a_failure_says_what_whose_new_since_when_and_what_to_type() -> None:
     text = note_of(record(0, "a", of=2), failing("a"))
     assert "0 of 1 cell passed, 1 new failure" in text
     assert (
-        "| `a` | `network: test_dns` `no answer` | product | new, passed the run before | 2026-11-20, [`00000000..00000000`]"
-        in text
+        "| `a` | `network: test_dns` `no answer` | product | new, passed the run before "
+        "| 2026-11-20, [`00000000..00000000`]" in text
     )
     assert "/-/compare/" in text
     assert "vmatrix run a --tier nightly" in text
