@@ -46,6 +46,7 @@ class Phase:
     machines: names of those in the inventory during the phase.  removed: those of them that leave the cluster in it.
     lost: those of them that are destroyed before it.
     values, vars: the axis values and the playbook variables that hold during the phase.
+    between: the variables of the steps that the phase goes through by itself, in their order.
     workload: what becomes of a workload during the phase ("keeps-answering"), "" when nothing is said of it.
     data_of: the index of the phase whose beginning the cluster's data may be from afterwards; None: this phase's own.
     """
@@ -58,6 +59,7 @@ class Phase:
     lost: tuple[str, ...] = ()
     values: Mapping[str, str] = field(default_factory=dict)
     vars: Mapping[str, Any] = field(default_factory=dict)
+    between: tuple[Mapping[str, Any], ...] = ()
     workload: str = ""
     data_of: int | None = None
 

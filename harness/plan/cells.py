@@ -60,16 +60,15 @@ def _phases(spec: Spec, chosen: Mapping[str, AxisValue], machines: tuple[Planned
     """Give each phase its machines (those held back come with the next, removed ones go after it) and variables."""
     gone: tuple[str, ...] = ()
     added: dict[str, Any] = {}
-    phases = spec.scenarios[chosen["scenario"].id].phases
-    for number, phase in enumerate(phases):
+    played = _played(spec, chosen)
+    for number, (phase, hops) in enumerate(played):
         there = [m for m in machines if m.name not in gone]
         held = (*_last(there, phase.hold_back), *_spare(there, phase.hold_back_spare))
         lost = _last([m for m in there if m.name not in held], phase.lose)
         staying = [m for m in there if m.name not in (*held, *lost)]
         removed = (*_last(staying, phase.remove), *_spare(staying, phase.remove_spare))
         added.update(phase.vars)
-        values = {**chosen, **_before(spec, chosen, phase)}
-        ids = {axis: value.id for axis, value in values.items()}
+        ids = {axis: value.id for axis, value in {**chosen, **_before(spec, chosen, phase)}.items()}
         yield Phase(
             name=phase.phase,
             then=phase.then,
@@ -78,11 +77,36 @@ def _phases(spec: Spec, chosen: Mapping[str, AxisValue], machines: tuple[Planned
             removed=removed,
             lost=lost,
             values=ids,
-            vars=in_both(spec.product_of(ids).variables, {**_variables(spec, values, phase.phase), **added}),
+            vars=_given(spec, chosen, phase, added),
+            between=tuple(_given(spec, chosen, hop, added) for hop in hops),
             workload=phase.workload or "",
-            data_of=_latest(phases[:number], phase.data_of),
+            data_of=_latest([earlier for earlier, _ in played[:number]], phase.data_of),
         )
         gone = (*gone, *removed, *lost)
+
+
+def _played(spec: Spec, chosen: Mapping[str, AxisValue]) -> list[tuple[ScenarioPhase, tuple[ScenarioPhase, ...]]]:
+    """Return the phases that the product plays, each with the hops before it that it goes through by itself."""
+    product = spec.product_of({axis: value.id for axis, value in chosen.items()})
+    through = {name for name, phase in product.phases.items() if phase.hops}
+    found: list[tuple[ScenarioPhase, tuple[ScenarioPhase, ...]]] = []
+    hops: tuple[ScenarioPhase, ...] = ()
+    for phase in spec.scenarios[chosen["scenario"].id].phases:
+        if phase.hop and phase.phase in through:
+            hops = (*hops, phase)
+        else:
+            found.append((phase, hops))
+            hops = ()
+    return found
+
+
+def _given(
+    spec: Spec, chosen: Mapping[str, AxisValue], phase: ScenarioPhase, added: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the variables that hold in a phase, under our names and the product's."""
+    values = {**chosen, **_before(spec, chosen, phase)}
+    product = spec.product_of({axis: value.id for axis, value in values.items()})
+    return in_both(product.variables, {**_variables(spec, values, phase.phase), **added})
 
 
 def _latest(phases: Sequence[ScenarioPhase], name: str | None) -> int | None:

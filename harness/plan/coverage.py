@@ -24,6 +24,9 @@ def coverage_text(spec: Spec, plans: Sequence[TierPlan]) -> str:
     gone = left_out(plans[0], "product")
     if gone:
         parts += [f"{spec.product.name} does not have every phase. So these are left out:", _bullets(gone)]
+    gone = left_out(plans[0], "matrix")
+    if gone:
+        parts += ["No value of the matrix is late enough for some scenarios. So these are left out:", _bullets(gone)]
     for infra in dict.fromkeys(plan.infra for plan in plans):
         parts += _infra(spec, infra, [plan for plan in plans if plan.infra == infra])
     return "\n\n".join(parts) + "\n"

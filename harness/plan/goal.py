@@ -11,20 +11,20 @@ from itertools import chain
 from typing import Literal
 
 from harness.errors import BadInput
-from harness.spec import phases
+from harness.spec import phases, starts
 from harness.spec.crossref import unknown
 from harness.spec.models import Cover, Infra, Spec, Tier
 from harness.spec.models.axes import PRODUCT
 from harness.spec.rules import Rule, lacking, matching, rules
 
-LeftOutBy = Literal["infra", "product", "tier"]
+LeftOutBy = Literal["infra", "product", "tier", "matrix"]
 
 
 @dataclass(frozen=True)
 class LeftOut:
     """A value that no planned cell of a tier may have on an infra profile, and why.
 
-    by: what leaves it out; but for the tier, a pinned cell may not have it either.
+    by: what leaves it out; but for the tier, a pinned cell may not have it either. `matrix`: it has no such versions.
     """
 
     axis: str
@@ -108,7 +108,7 @@ def infra_of(spec: Spec, infra: str) -> Infra:
 
 def nowhere(spec: Spec, infra: str) -> Iterator[LeftOut]:
     """Yield the values that no cell can have on an infra profile, pinned or planned."""
-    return chain(needing(spec, infra), unplayed(spec), others(spec))
+    return chain(needing(spec, infra), unplayed(spec), unstarted(spec), others(spec))
 
 
 def needing(spec: Spec, infra: str) -> Iterator[LeftOut]:
@@ -129,6 +129,11 @@ def unplayed(spec: Spec) -> Iterator[LeftOut]:
             words = f"phase{'s' if len(missing) > 1 else ''} {' and '.join(missing)}"
             why = f"needs the {words}, which {spec.product.name} does not have"
             yield LeftOut("scenario", value.id, why, "product")
+
+
+def unstarted(spec: Spec) -> Iterator[LeftOut]:
+    """Yield the scenarios that start from what no value of the matrix has before it."""
+    return (LeftOut("scenario", name, starts.lacking(spec, name), "matrix") for name in sorted(starts.left_out(spec)))
 
 
 def _playable(spec: Spec) -> Iterator[Rule]:

@@ -21,7 +21,7 @@ from pydantic import Field, StringConstraints
 from harness.errors import BadInput
 from harness.model import Cell
 from harness.paths import MATRIX, packaged_dir
-from harness.plan.cells import make_cell
+from harness.plan.cells import cell_id, make_cell
 from harness.plan.goal import Goal, goal_of, infra_of, nowhere, tier_of
 from harness.spec import lines
 from harness.spec.base import NAME, Model, Name
@@ -160,10 +160,13 @@ def runnable(spec: Spec, tier: str, infra: str) -> tuple[dict[str, str], ...]:
 def not_runnable(spec: Spec, tier: str, infra: str) -> tuple[str, ...]:
     """Return a sentence for each pinned cell that cannot run there: which, and why; raises as `runnable`."""
     return tuple(
-        f"the pinned cell {make_cell(spec, cell).id} is left out: {lacks}"
-        for cell, lacks in _pinned(spec, tier, infra)
-        if lacks
+        f"the pinned cell {_id(spec, cell)} is left out: {lacks}" for cell, lacks in _pinned(spec, tier, infra) if lacks
     )
+
+
+def _id(spec: Spec, values: Mapping[str, str]) -> str:
+    """Return the id of a cell, also of one that cannot be made."""
+    return cell_id(spec, {axis.name: spec.value(axis.name, values[axis.name]) for axis in spec.axes})
 
 
 def _pinned(spec: Spec, tier: str, infra: str) -> list[tuple[dict[str, str], str]]:

@@ -32,7 +32,7 @@ def offer_of(project: Project, cells: Sequence[Cell], catalogue: Catalogue | Non
     Raises:
         BadInput: the product asks for what vmatrix does not have, or for two things of one name.
     """
-    moments = [phase.vars for cell in cells for phase in cell.phases]
+    moments = [given for cell in cells for phase in cell.phases for given in (*phase.between, phase.vars)]
     product = product_sources.located(project.spec.product, project.directory)
     return Offer.of(catalogue or load_catalogue(), product, project.directory, moments, _probes)
 

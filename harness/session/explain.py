@@ -137,6 +137,7 @@ def _phase(spec: Spec, cell: Cell, index: int, environment: Environment) -> dict
         **({"data": f"as when {cell.stage(phase.data_of)} began"} if phase.data_of is not None else {}),
         **({"values": values} if (values := _others(phase.values, cell.values)) else {}),
         **({"variables": variables} if (variables := _others(phase.vars, cell.vars) | named_machines(phase)) else {}),
+        **({"through": [_others(given, phase.vars) for given in phase.between]} if phase.between else {}),
         "then": phase.then,
         "checked": phase.cluster,
     }

@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from harness.spec import left_out, own_words, phases, product_files, product_kinds, recipes, required, reserved
+from harness.spec import left_out, own_words, phases, product_files, product_kinds, recipes, required, reserved, starts
 from harness.spec.declared import EACH, Declared, DeclaredAxis, condition, declared, field, find, slug_of, texts
 from harness.spec.lines import Document, Finding, Location, Problem, below
 from harness.spec.promises import broken
@@ -189,8 +189,9 @@ def _scenarios(content: Any, known: Declared) -> Iterator[Finding]:
             yield at, unknown("axis", axis, known.axes)
         elif known.axes is not None:
             words = [steps] if isinstance(steps, str) else [word for _, word in texts(steps, EACH)]
+            here = dict.fromkeys((*known.axes[axis].words, *starts.words_of(str(at[1]), axis)))
             for word in words:
-                yield from _known(at, f"word of `before` on axis {axis}", word, known.axes[axis].words)
+                yield from _known(at, f"word of `before` on axis {axis}", word, here)
     yield from broken(content)
 
 

@@ -20,6 +20,7 @@ def broken(content: Any) -> Iterator[Finding]:
             for number, phase in enumerate(phases):
                 if isinstance(phase, Mapping):
                     yield from below((*at, number), _phase(phase, phases[:number]))
+                    yield from below((*at, number), _hop(phase, phases[number + 1 :]))
 
 
 def _phase(phase: Mapping[str, Any], before: list[Any]) -> Iterator[Finding]:
@@ -33,6 +34,14 @@ def _phase(phase: Mapping[str, Any], before: list[Any]) -> Iterator[Finding]:
         there = tuple(name for one in since[1:] if (name := field(one, "phase")) is not None)
         if named not in there:
             yield ("data_of",), unknown("earlier phase of the same cluster", named, there)
+
+
+def _hop(phase: Mapping[str, Any], later: list[Any]) -> Iterator[Finding]:
+    goal = next((field(one, "phase") for one in later if isinstance(one, Mapping)), None)
+    name = field(phase, "phase")
+    if phase.get("hop") is True and name != goal:
+        said = f"the next phase is {goal}" if goal is not None else "there is none"
+        yield ("hop",), f"a hop leads to a next phase of the same name, {name}, and {said}; remove `hop`"
 
 
 def _since_last_without(before: list[Any]) -> list[Any]:

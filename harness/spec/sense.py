@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from harness.spec import starts
 from harness.spec.declared import EACH, find, parsed
 from harness.spec.feasible import conflict, feasible
 from harness.spec.lines import Document, Finding, Problem, below
@@ -66,8 +67,11 @@ def check(space: Space, documents: Mapping[str, Document]) -> list[Problem]:
 
 
 def _axes(known: Possibilities) -> Iterator[Finding]:
+    without = starts.left_out(known.space)
     for a, axis in enumerate(known.space.axes):
         for v, value in enumerate(axis.values):
+            if axis.name == "scenario" and value.id in without:
+                continue
             why = known.why_not({axis.name: frozenset({value.id})})
             if why:
                 at = ("axes", a, "values", v, "id")
@@ -164,6 +168,8 @@ def _tier(known: Possibilities, tier: Tier) -> Iterator[Finding]:
     for p, cell in enumerate(pinned):
         if set(cell) != set(values) or any(cell[axis] not in ids for axis, ids in values.items()):
             continue  # said by crossref
+        if cell["scenario"] in starts.left_out(known.space):
+            continue
         at = ("pinned", p)
         same = first.setdefault(tuple(sorted(cell.items())), p)
         if same != p:

@@ -10,7 +10,7 @@ import argparse
 import json
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -92,7 +92,7 @@ def main() -> int:
     ledger = Ledger(describe_host())
     stopped = 0
     try:
-        _measure(ground, ledger, given.runs, given.only)
+        _measure(ground, ledger, given)
     except Stopped as stop:
         stopped = stop.number
         ledger.problems.append(f"stopped by {stop} before everything was measured")
@@ -112,8 +112,10 @@ def main() -> int:
     return 1 if ledger.problems else 0
 
 
-def _measure(ground: Ground, ledger: Ledger, runs: int, only: Sequence[str]) -> None:
+def _measure(ground: Ground, ledger: Ledger, given: argparse.Namespace) -> None:
     """Take every measurement; one that fails does not keep the next from being taken."""
+    runs, only = given.runs, given.only
+    measurements = {**MEASUREMENTS, "lifecycle": partial(lifecycle.measure, cells=given.cells)}
     for name in (n for n in COMPUTED if n in only):
         _attempt(name, partial(COMPUTED[name], ledger, runs), ledger)
     if set(only) <= set(COMPUTED):
@@ -126,7 +128,7 @@ def _measure(ground: Ground, ledger: Ledger, runs: int, only: Sequence[str]) -> 
     if not _attempt("infra for the cells", lambda: infra.command(ground, "up"), ledger):
         return
     for name in (n for n in MEASUREMENTS if n in only):
-        _attempt(name, partial(MEASUREMENTS[name], ground, ledger, runs), ledger)
+        _attempt(name, partial(measurements[name], ground, ledger, runs), ledger)
     _attempt("controllers", lambda: infra.controllers(ground, ledger), ledger)
 
 
@@ -154,6 +156,7 @@ def _arguments() -> argparse.Namespace:
     every = (*COMPUTED, "infra", "pods", *MEASUREMENTS)
     usual = [name for name in every if name not in ASKED]
     parser.add_argument("--only", nargs="+", choices=every, default=usual, help="measure nothing else")
+    parser.add_argument("--cells", nargs="+", default=[], help="of `lifecycle`, chosen as by `vmatrix run`")
     given = parser.parse_args()
     if given.runs < 1:
         parser.error("--runs must be at least 1")

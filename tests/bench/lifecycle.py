@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from harness import record
 from harness.errors import ProductError
 from harness.model import Cell
+from harness.plan.select import PlanSelection, selected
 from harness.plan.tiers import tier_cells
 from tests.bench.figures import Ledger, stretch
 from tests.bench.ground import Ground, vmatrix
@@ -17,13 +18,18 @@ RATIO_TARGET = 1.3
 DETAIL_LINES = 30
 
 
-def measure(ground: Ground, ledger: Ledger, runs: int) -> None:
+def measure(ground: Ground, ledger: Ledger, runs: int, cells: Sequence[str] = ()) -> None:
     """Run every cell that both tiers have, first by the playbooks.
 
+    Args:
+        cells: only those of the tier operator-lifecycle that these words mean, as `vmatrix run` understands them.
+
     Raises:
+        BadInput: the words name an axis or a value that there is not.
+        NothingSelected: a word means no cell.
         ProductError: a run failed; its figures, and those of the runs before it, are in the ledger all the same.
     """
-    for twins in _pairs(ground):
+    for twins in _pairs(ground, cells):
         name = f"{twins['operator'].scenario} {twins['operator'].values['topology']}"
         phases: dict[str, list[float]] = {product: [] for product in TIERS}
         shares: dict[str, list[dict[str, float]]] = {product: [] for product in TIERS}
@@ -48,15 +54,13 @@ def _enter(
     ledger.add(f"- {name}, operator / playbooks", "x", ratios, target=RATIO_TARGET, note="in turns")
 
 
-def _pairs(ground: Ground) -> Iterator[dict[str, Cell]]:
+def _pairs(ground: Ground, words: Sequence[str]) -> Iterator[dict[str, Cell]]:
     """Yield the cells that differ in their product alone."""
-    known = {
-        product: {_but_product(cell): cell for cell in tier_cells(ground.spec, tier, "embedded")}
-        for product, tier in TIERS.items()
-    }
-    for values, cell in known["playbooks"].items():
-        if values in known["operator"]:
-            yield {"playbooks": cell, "operator": known["operator"][values]}
+    theirs = {_but_product(cell): cell for cell in tier_cells(ground.spec, TIERS["playbooks"], "embedded")}
+    meant = selected(ground.spec, "embedded", PlanSelection(tuple(words), TIERS["operator"]))
+    for cell in (one.cell for one in meant):
+        if (values := _but_product(cell)) in theirs:
+            yield {"playbooks": theirs[values], "operator": cell}
 
 
 def _but_product(cell: Cell) -> frozenset[tuple[str, str]]:

@@ -25,12 +25,15 @@ class ProductPhase(CommandPhase, DeclaredPhase):
     playbook: with kind `ansible`, the playbook, relative to the product's directory.
     args: with kind `ansible`, more arguments of ansible-playbook, in this phase.
     vars: variables of this phase, over those of the product; values of axes win over them.
+    hops: whether one run goes through the steps between by itself, such as the minor releases of an upgrade; phases of
+      scenarios that are a `hop` are then left out, and the mirror has what the steps need.
     paths: globs of further files (relative to the project) whose change affects this phase and no other.
     """
 
     playbook: Text | None = None
     args: tuple[Text, ...] = ()
     vars: Variables = Field(default_factory=dict)
+    hops: bool = False
     paths: tuple[Text, ...] = ()
 
     @property

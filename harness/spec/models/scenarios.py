@@ -22,6 +22,8 @@ class ScenarioPhase(Model):
     lose: how many machines of each group (the last ones) are destroyed before this phase, which has to do without them.
     hold_back_spare, remove_spare: as hold_back and remove, but only of groups of which a topology has more than that
       many machines; of the others none is taken.
+    hop: a step between two others, with the values of that step; the next phase has the same name. Left out for
+      products whose phase says `hops`: it goes through the steps by itself.
     values: other values for this phase, by axis: a word of the value's `before`, or several to go back step by step.
     vars: variables for the playbooks from this phase on.
     workload: what becomes of a workload during the phase. `keeps-answering`: it and the API answer within the outages
@@ -33,6 +35,7 @@ class ScenarioPhase(Model):
     phase: Name
     then: Text
     cluster: bool = True
+    hop: bool = False
     hold_back: dict[Group, Count] = Field(default_factory=dict)
     remove: dict[Group, Count] = Field(default_factory=dict)
     lose: dict[Group, Count] = Field(default_factory=dict)
@@ -48,6 +51,15 @@ class ScenarioPhase(Model):
         twice = sorted((self.hold_back.keys() & self.hold_back_spare) | (self.remove.keys() & self.remove_spare))
         if twice:
             raise ValueError(f"counts {', '.join(twice)} both as needed and as spare; remove one of them")
+        return self
+
+    @model_validator(mode="after")
+    def _only_a_step(self) -> ScenarioPhase:
+        if self.hop and not self.values:
+            raise ValueError("a hop has `values` of its own: those of the step between; add them or remove `hop`")
+        wrong = sorted({*self.model_fields_set} - {"phase", "then", "hop", "values", "workload"}) if self.hop else []
+        if wrong:
+            raise ValueError(f"a hop changes only values, as some products leave it out; remove {', '.join(wrong)}")
         return self
 
 

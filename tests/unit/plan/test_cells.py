@@ -10,7 +10,7 @@ from harness.errors import BadInput
 from harness.paths import project_dir
 from harness.plan import make_cell
 from harness.spec import Spec, load_spec
-from harness.spec.models import Axis
+from harness.spec.models import Axis, Scenario
 from tests.unit.spec.conftest import TODAY, write
 
 FRESH = {"version": "v3", "os": "deb", "topology": "two", "scenario": "fresh"}
@@ -85,6 +85,41 @@ def test_scaling_is_of_every_kind_of_machine_that_can_be_spared(
     every = {machine.name for machine in cell.machines}
     assert [set(phase.machines) for phase in cell.phases] == [every - held, every, every]
     assert [set(phase.removed) for phase in cell.phases] == [set(), set(), removed]
+
+
+HOPS = [("1.34.4", ()), ("1.35.4", ()), ("1.36.3", ())]
+AT_ONCE = [("1.34.4", ()), ("1.36.3", ("1.35.4",))]
+
+
+@pytest.mark.parametrize(("product", "phases"), [("playbooks", HOPS), ("operator", AT_ONCE)])
+def test_hops_are_phases_but_for_a_product_that_goes_through_them(
+    product: str, phases: list[tuple[str, tuple[str, ...]]]
+) -> None:
+    shipped = load_spec(project_dir() / "matrix")
+    first = {**{axis.name: axis.values[0].id for axis in shipped.axes}, "kubernetes": "1.36.3"}
+    cell = make_cell(shipped, {**first, "scenario": "upgrade-hops", "product": product})
+    found = [(p.values["kubernetes"], tuple(g["cluster_kubernetes_version"] for g in p.between)) for p in cell.phases]
+    assert found == phases
+    given = [given for phase in cell.phases for given in (phase.vars, *phase.between)]
+    assert all(variables.keys() >= cell.vars.keys() for variables in given), "all variables of a cell"
+
+
+def test_what_is_changed_before_a_hop_holds_in_it_and_indices_are_those_of_played_phases(spec: Spec) -> None:
+    phases: list[dict[str, object]] = [
+        {"phase": "deploy", "then": "it runs", "values": {"version": ["minor", "minor"]}},
+        {"phase": "backup", "then": "it is kept", "values": {"version": ["minor", "minor"]}, "vars": {"more": 1}},
+        {"phase": "upgrade", "then": "the next one runs", "values": {"version": "minor"}, "hop": True},
+        {"phase": "upgrade", "then": "the last one runs"},
+        {"phase": "recover", "then": "it is as it was", "data_of": "upgrade"},
+    ]
+    upgrade = Scenario.model_validate({"label": "upgrade", "phases": phases})
+    through = spec.product.phases["upgrade"].model_copy(update={"hops": True})
+    product = spec.product.model_copy(update={"phases": {**spec.product.phases, "upgrade": through}})
+    cell = make_cell(spec.model_copy(update={"scenarios": {"upgrade": upgrade}, "product": product}), UPGRADE)
+    assert [phase.name for phase in cell.phases] == ["deploy", "backup", "upgrade", "recover"]
+    (between,) = cell.phases[2].between
+    assert (between["product_version"], between["more"]) == ("2", 1)
+    assert cell.phases[3].data_of == 2
 
 
 def test_a_scenario_without_a_value_to_start_from_is_refused(spec: Spec) -> None:

@@ -14,6 +14,7 @@ from harness.artifacts.product.tree import Tree
 from harness.artifacts.store import Store
 from harness.errors import BadInput
 from harness.model import Mirror
+from harness.plan import make_cell
 from harness.providers import offered
 from harness.providers.registry import named
 from harness.session import plan_run
@@ -53,6 +54,14 @@ def test_a_product_that_does_not_say_has_everything(plan: RunPlan) -> None:
     found = offered.offer_of(asking(plan, None), plan.cells)
     assert {"kubeadm", "containerd"} <= {ref.name for ref in found.programs}
     assert "image/kube-apiserver" in {ref.name for ref in found.images}
+
+
+def test_machines_find_what_an_upgrade_goes_through(plan: RunPlan) -> None:
+    spec = plan.project.spec
+    cell = make_cell(spec, {**plan.cells[0].values, "scenario": "upgrade-hops", "product": "operator"})
+    found = offered.offer_of(asking(plan, None), [cell])
+    kubelets = {ref.version for ref in found.programs if ref.name == "kubelet"}
+    assert kubelets == {"1.34.4", "1.35.4", "1.36.3"}
 
 
 def test_a_run_is_refused_before_it_begins(plan: RunPlan, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,6 +117,22 @@ KINDS = {
         *("scenarios.yml", "then: the new one runs", "then: it runs, workload: keeps"),
         "scenarios.upgrade.phases[1].workload: Input should be 'keeps-answering', got 'keeps'",
     ),
+    "a hop that leads nowhere": (
+        *("scenarios.yml", "then: the new one runs", "then: it runs, values: {version: minor}, hop: true"),
+        "scenarios.upgrade.phases[1].hop: a hop leads to a next phase of the same name, upgrade, and there is none",
+    ),
+    "a hop without a step": (
+        *("scenarios.yml", "then: the new one runs", "then: it runs, hop: true"),
+        "scenarios.upgrade.phases[1]: a hop has `values` of its own: those of the step between; add them",
+    ),
+    "a hop that changes machines": (
+        *(
+            "scenarios.yml",
+            "then: the new one runs",
+            "then: it runs, values: {version: minor}, hop: true, lose: {node: 1}",
+        ),
+        "scenarios.upgrade.phases[1]: a hop changes only values, as some products leave it out; remove lose",
+    ),
     "data of a phase that is none before": (
         *("scenarios.yml", "then: the new one runs", "then: it runs, data_of: upgrade"),
         "scenarios.upgrade.phases[1].data_of: unknown earlier phase of the same cluster 'u",

@@ -104,7 +104,7 @@ def goal_values(own: Path) -> list[dict[str, str]]:
     ("phases", "scenarios"),
     [
         (("deploy", "reset"), {"fresh", "reset"}),
-        (("deploy", "upgrade", "reset"), {"fresh", "upgrade-patch", "upgrade-minor", "reset"}),
+        (("deploy", "upgrade", "reset"), {"fresh", "upgrade-patch", "upgrade-minor", "upgrade-hops", "reset"}),
         ((), set(load_spec(PACKAGED).scenarios)),
     ],
 )

@@ -148,6 +148,17 @@ def test_a_backup_is_an_object_in_a_claim_that_pods_can_mount(
     assert (until.kind, until.name) == (asked["kind"], asked["metadata"]["name"])
 
 
+def test_an_upgrade_over_several_minors_is_one_edit_with_a_backup_before(tmp_path: Path) -> None:
+    (cell,) = [cell for cell in CELLS.values() if cell.scenario == "upgrade-hops"]
+    deployed, upgraded = (rendered(run) for run in runs(cell, tmp_path))
+    before, after = wish_of(deployed).spec, wish_of(upgraded).spec
+    assert load_releases().hops(before.version, after.version) == ("1.35.4", "1.36.3")
+    assert after.etcd.backup.before_disruption
+    (claim,) = of_kind(deployed, "PersistentVolumeClaim")
+    assert after.etcd.backup.destination is not None
+    assert after.etcd.backup.destination.claim == claim["metadata"]["name"]
+
+
 def test_lost_machines_are_left_out_and_the_backup_is_named(tmp_path: Path) -> None:
     (cell,) = [cell for cell in CELLS.values() if cell.scenario == "recover"]
     *_, run = runs(cell, tmp_path)
