@@ -42,7 +42,8 @@ from tests.bench.ground import Ground, clear, lay, warm
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SHORTEST_TABLE = 160  # columns, so that a log file gets whole lines
-MEASUREMENTS: dict[str, Callable[[Ground, Ledger, int], None]] = {
+Measurement = Callable[[Ground, Ledger, int], None]
+MEASUREMENTS: dict[str, Measurement] = {
     "image": own_image.measure,
     "machines": machines.measure,
     "cell": cells.measure,
@@ -115,7 +116,8 @@ def main() -> int:
 def _measure(ground: Ground, ledger: Ledger, given: argparse.Namespace) -> None:
     """Take every measurement; one that fails does not keep the next from being taken."""
     runs, only = given.runs, given.only
-    measurements = {**MEASUREMENTS, "lifecycle": partial(lifecycle.measure, cells=given.cells)}
+    chosen: Measurement = partial(lifecycle.measure, cells=given.cells)
+    measurements = {**MEASUREMENTS, "lifecycle": chosen}
     for name in (n for n in COMPUTED if n in only):
         _attempt(name, partial(COMPUTED[name], ledger, runs), ledger)
     if set(only) <= set(COMPUTED):
