@@ -80,6 +80,7 @@ class AttemptDir:
     objects = _Below("logs", "objects.yml")  # in the infra cluster, before they were deleted
     events = _Below("logs", "events.log")  # about them
     checks = _Below("checks")  # the checks' own files
+    again = _Below("again")  # the results of checks of the kept cell, a numbered folder for each time
     kube_cache = _Below("kube-cache")  # of `vmatrix kubectl`: another guest at the same address served other kinds
 
     def sibling(self, number: int) -> AttemptDir:

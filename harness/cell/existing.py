@@ -49,6 +49,8 @@ class Existing:
     cell: str
     place: Place
     files: AttemptDir
+    run: str = ""
+    number: int = 1
 
     def instances(self) -> dict[str, Json]:
         """Return the VirtualMachineInstances of the cell's machines, by the machines' names."""
@@ -147,7 +149,8 @@ def existing(infra: InfraAccess, cell: str, runs: Path) -> Existing:
         raise BadInput(f"cell {cell!r} does not exist in the infra cluster", hint="`vmatrix status` lists the cells")
     newest = found[-1]
     place = place_of(newest.run, newest.cell, newest.attempt, shared=infra.namespace)
-    return Existing(infra, cell, place, RunDir.of(runs, newest.run).attempt(cell, newest.attempt))
+    files = RunDir.of(runs, newest.run).attempt(cell, newest.attempt)
+    return Existing(infra, cell, place, files, newest.run, newest.attempt)
 
 
 def machine_states(cluster: Cluster, cell: Found) -> list[MachineState]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -110,6 +110,23 @@ class Life:
             number = len(self.guests)
             self.guests.append(self._step(self.cell.stage(number), partial(self._watched, environment, number)))
         return self.guests[index]
+
+    def join(self, environment: Environment, index: int, variables: Mapping[str, Any]) -> None:
+        """Take over a cell that another process has made, as it is after a phase.
+
+        Args:
+            environment: the machines that are there.  variables: those of the phase.
+        """
+        self.environment = environment
+        self.sightings = sight(self.site.cluster, self.attempt.place, environment.machines)
+        kubeconfig = self._reached(environment, self.attempt.files.kubeconfig)
+        self.guests = [GuestCluster(environment, kubeconfig, variables)] * (index + 1)
+
+    def leave(self) -> None:
+        """Let go of a cell that stays as it is."""
+        if self._forwarder is not None:
+            self._forwarder.close()
+            self._forwarder = None
 
     def _watched(self, whole: Environment, index: int) -> GuestCluster:
         before = self.guests[index - 1] if index and self.cell.phases[index - 1].cluster else None
@@ -239,9 +256,7 @@ class Life:
         """Take everything of the cell away. Raises Leaked when something stays; it is named."""
         if self.torn_down:
             return
-        if self._forwarder is not None:
-            self._forwarder.close()
-            self._forwarder = None
+        self.leave()
         with self.steps.step("teardown"):
             selection = CellSelector(run=self.attempt.run, cell=self.cell.id, namespace=self.site.namespace)
             reap(self.site.cluster, selection, seconds=self.site.timeouts.teardown)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import typer
@@ -124,11 +125,14 @@ def _print_left_out(spec: Spec, infra: str, tier: str | None) -> None:
         out.print(sentence, markup=False)
 
 
-def status(given: Given) -> None:
+def status(given: Given, as_json: AsJson = False) -> None:
     """Show existing cells and their machines."""
     settings = settings_of(given)
     cluster = providers.open_cluster(settings)
     found = find(cluster, CellSelector(namespace=settings.namespace))
+    if as_json:
+        out.print(json.dumps([_state(cell, machine_states(cluster, cell)) for cell in found], indent=2), markup=False)
+        return
     if not found:
         out.print("no cells in the infra cluster")
         return
@@ -140,6 +144,17 @@ def status(given: Given) -> None:
             where = (cell.run, cell.cell, str(cell.attempt), cell.namespace, expires)
             table.add_row(*where, machine.name, machine.status, machine.address)
     out.print(table)
+
+
+def _state(cell: Found, machines: Sequence[MachineState]) -> dict[str, Any]:
+    return {
+        "run": cell.run,
+        "cell": cell.cell,
+        "attempt": cell.attempt,
+        "namespace": cell.namespace,
+        "expires_at": cell.expires_at,
+        "machines": [asdict(machine) for machine in machines],
+    }
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import yaml
 
 from harness.cli.options import AsJson, Given, settings_of, takes
 from harness.cli.output import wide_console
+from harness.plan.select import Selected
 from harness.schedule.durations import Durations
 from harness.session.choice import choose, profile_of
 from harness.session.explain import explained
@@ -31,19 +32,41 @@ def explain(
         list[str], typer.Argument(metavar="CELL", help="Cell ids, globs of ids, AXIS=VALUE or AXIS=class:CLASS.")
     ],
     as_json: AsJson = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Print everything of several cells; one cell is always shown whole.")
+    ] = False,
 ) -> None:
     """Print what planned cells will be: why they exist, machines, manifests, inventory, commands, checks."""
     project = Project.load(settings_of(given))
     spec, settings = project.spec, project.settings
     durations = Durations.load(settings, os.environ)
     infra = profile_of(spec, settings)
-    found = [explained(spec, infra, one, durations) for one in choose(spec, settings, cells, tier=given["tier"])]
+    chosen = choose(spec, settings, cells, tier=given["tier"])
+    if len(chosen) > 1 and not full and not as_json:
+        for one in chosen:
+            for line in summary(one, durations):
+                out.print(line, markup=False)
+        out.print(f"{len(chosen)} cells; `--full` prints everything of each", markup=False)
+        return
+    found = [explained(spec, infra, one, durations) for one in chosen]
     if as_json:
         out.print(json.dumps(found, indent=2, default=str), markup=False)
         return
     for cell in found:
         text = yaml.dump(cell, Dumper=UnaliasedDumper, sort_keys=False, width=LONG, explicit_start=len(found) > 1)
         out.print(text, markup=False)
+
+
+def summary(one: Selected, durations: Durations) -> list[str]:
+    """Return what a cell is in a few lines."""
+    cell = one.cell
+    phases = ", ".join(cell.stage(index) for index in range(len(cell.phases)))
+    minutes = durations.expected(cell).seconds / 60
+    return [
+        cell.id,
+        f"  tiers: {', '.join(one.tiers)}; {len(cell.machines)} machines; {minutes:.1f} minutes; phases: {phases}",
+        f"  {', '.join(f'{axis} {value}' for axis, value in cell.values.items())}",
+    ]
 
 
 class UnaliasedDumper(yaml.SafeDumper):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from harness.cli.options import AsJson
 from harness.cli.plain import CommandSet
 from harness.cli.report import tell_skipped
 from harness.errors import BadInput
@@ -56,13 +58,20 @@ def compact(
 
 
 @app.command()
-def show() -> None:
+def show(as_json: AsJson = False) -> None:
     """Print where the history is, its size, and lines that cannot be read."""
     settings = _settings()
     store = open_store(settings, os.environ)
     history = store.load()
     console = Console(highlight=False, soft_wrap=True)
     old = sum(record.forgotten for record in history.records)
+    if as_json:
+        ends = [record.started for record in (*history.records[:1], *history.records[-1:])]
+        counts = {"cell_runs": len(history.records), "without_details": old, "duplicates": history.duplicates}
+        told = {"store": store.name, **counts, "from": ends[0] if ends else None, "to": ends[-1] if ends else None}
+        unreadable = [{"source": one.source, "line": one.line, "why": one.why} for one in history.skipped]
+        console.print(json.dumps({**told, "unreadable": unreadable}, indent=2), markup=False)
+        return
     console.print(
         f"{store.name}: {len(history.records)} cell runs ({old} without details), {history.duplicates} duplicates, "
         f"{len(history.skipped)} unreadable lines",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated
 
 import typer
@@ -12,6 +13,7 @@ from harness import providers
 from harness.artifacts import disk
 from harness.artifacts.disk import fetch
 from harness.artifacts.recipe import ArtifactLimits
+from harness.cli.options import AsJson
 from harness.cli.plain import CommandSet
 from harness.paths import MATRIX, settings_dir
 from harness.spec.project import anywhere, timeouts_of
@@ -36,9 +38,19 @@ def build(names: Names) -> None:
 
 
 @app.command("list")
-def list_images() -> None:
+def list_images(as_json: AsJson = False) -> None:
     """List disk images, and which of them are cached."""
     cache = disk.ImageCache()
+    if as_json:
+        rows = [
+            {
+                **image.model_dump(mode="json"),
+                "cached_bytes": kept[-1].size if (kept := cache.kept(image.name)) else None,
+            }
+            for image in _catalogue().images
+        ]
+        out.print(json.dumps(rows, indent=2), markup=False)
+        return
     table = Table("image", "system", "source", "login", "disk", "end of life", "cached", box=None, padding=(0, 1, 0, 0))
     for column in table.columns:
         column.no_wrap = True

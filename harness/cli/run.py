@@ -58,7 +58,7 @@ def run(
     plan = plan_run(RunRequest.of(given, cells=chosen))  # refuses bad input before pytest starts
     tell_idle(plan.project.spec)
     side_by_side = workers("1" if given.get("shell") else parallel, len(plan.cells))
-    argv = [*_checks(plan), "-p", "no:cacheprovider", *_words(given)]
+    argv = [*checks_of(plan), "-p", "no:cacheprovider", *options_of(given)]
     pairs = [("-n", side_by_side), ("-k", select), *(("--cell", cell) for cell in chosen)]
     argv += [word for option, value in pairs if value is not None for word in (option, value)]
     Console(stderr=True).print("$ " + shlex.join(["pytest", *argv]), highlight=False, soft_wrap=True, markup=False)
@@ -67,7 +67,7 @@ def run(
     os.execv(sys.executable, [sys.executable, "-m", "pytest", *argv])  # noqa: S606 - becomes that call; signals reach it
 
 
-def _checks(plan: RunPlan) -> Iterator[str]:
+def checks_of(plan: RunPlan) -> Iterator[str]:
     """Yield the folders of the checks; with own ones, vmatrix's settings of pytest still hold, and no others."""
     yield str(checks_dir())
     asked, own = plan.suites(), plan.project.directory / CHECKS
@@ -76,7 +76,7 @@ def _checks(plan: RunPlan) -> Iterator[str]:
         yield from ("--rootdir", str(plan.project.directory), "--confcutdir", str(own))
 
 
-def _words(given: Given) -> Iterator[str]:
+def options_of(given: Given) -> Iterator[str]:
     """Yield the options that were given as pytest takes them."""
     for name in (name for name in RUN if name in given):
         value, flag = given[name], OPTIONS[name].flag

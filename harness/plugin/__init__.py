@@ -28,7 +28,7 @@ from harness.plugin.guest_fixtures import (
 from harness.plugin.items import arrange, is_step, note_setup, outcome_of, parametrize
 from harness.plugin.options import add_options
 from harness.plugin.own_checks import make_importable, own_checks_of, refuse_conftest
-from harness.plugin.state import CELLS, OWN, PLAN, RUN, message, on_worker
+from harness.plugin.state import AGAIN, CELLS, OWN, PLAN, RUN, message, on_worker
 from harness.plugin.uncollected import Uncollected
 
 __all__ = [
@@ -107,7 +107,11 @@ def pytest_configure(config: pytest.Config) -> None:
             config.pluginmanager.register(Worker(config), "vmatrix-worker")
             return
         config.pluginmanager.register(Uncollected(), "vmatrix-uncollected")
-        if getattr(config.option, "numprocesses", None):
+        if AGAIN in config.stash:
+            from harness.plugin.kept_cell import KeptCellChecks
+
+            config.pluginmanager.register(KeptCellChecks(config), "vmatrix-kept-cell")
+        elif getattr(config.option, "numprocesses", None):
             from harness.plugin.controller import RunController
 
             config.pluginmanager.register(RunController(config), "vmatrix-controller")

@@ -30,6 +30,7 @@ def parametrize(metafunc: pytest.Metafunc, plan: RunPlan) -> None:
         return
     every = _marked(metafunc.definition) is not None or metafunc.definition.get_closest_marker("when") is not None
     pairs = [(c, i) for c in plan.cells for i, p in enumerate(c.phases) if every or p.cluster]
+    pairs = [(c, i) for c, i in pairs if plan.after in (None, i)]
     ids = [item_id(c, i) for c, i in pairs]
     metafunc.parametrize(("cell", "phase"), pairs, ids=ids, scope="session", indirect=True)
 
@@ -45,7 +46,9 @@ def arrange(config: pytest.Config, items: list[pytest.Item], steps: list[pytest.
     A selection of steps alone is a wish to see cells come and go, and stays what it is.
     """
     suites = plan.suites()
+    steps = steps if plan.after is None else []
     left_out = {i for i in items if cell_of(i) is not None and not is_step(i) and not _applies(i, suites)}
+    left_out |= {i for i in items if is_step(i) and plan.after is not None}
     if left_out:
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = [i for i in items if i not in left_out]

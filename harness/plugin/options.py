@@ -29,6 +29,8 @@ def add_options(group: pytest.OptionGroup) -> None:
         metavar="CELL",
         help="Select cells: id, glob of ids or AXIS=VALUE; can be repeated.",
     )
+    group.addoption("--again", metavar="CELL", help="Check a kept cell again; `vmatrix check` is this.")
+    group.addoption("--suite", action="append", default=[], metavar="SUITE", help="With --again: only this suite.")
     for name in RUN:
         option = OPTIONS[name]
         group.addoption(option.flag, dest=name, default=None, help=option.help.replace("%", "%%"), **_value(option))

@@ -15,13 +15,15 @@ if TYPE_CHECKING:
     from harness.model import Cell
     from harness.plugin.own_checks import OwnChecks
     from harness.session import Cells, Run, RunPlan
+    from harness.session.again import CheckAgain
 
 PLAN: pytest.StashKey[RunPlan] = pytest.StashKey()
 RUN: pytest.StashKey[Run] = pytest.StashKey()  # in the process that a person started
 CELLS: pytest.StashKey[Cells] = pytest.StashKey()  # in a process in which cells live
 OWN: pytest.StashKey[OwnChecks] = pytest.StashKey()  # where the project's own checks are run
 WORKER_INPUT = "vmatrix"
-SELECTING = ("tier", "cell", "failed", "changed_since", "rerun_failed")
+AGAIN: pytest.StashKey[CheckAgain] = pytest.StashKey()  # of a process that checks a kept cell again
+SELECTING = ("tier", "cell", "failed", "changed_since", "rerun_failed", "again")
 
 
 def asked_for_cells(config: pytest.Config) -> bool:
@@ -36,6 +38,8 @@ def on_worker(config: pytest.Config) -> bool:
 
 def planned(config: pytest.Config) -> RunPlan:
     """Return the run's plan, made once. Raises BadInput when something that was given cannot be used."""
+    if PLAN not in config.stash and config.getoption("again"):
+        config.stash[PLAN] = _again(config).plan
     if PLAN not in config.stash:
         from harness.session.plan import plan_from, plan_run
 
@@ -47,6 +51,15 @@ def planned(config: pytest.Config) -> RunPlan:
             command = shlex.join(["pytest", *config.invocation_params.args])
             config.stash[PLAN] = plan_run(RunRequest.of(given, cells=tuple(config.getoption("cell")), command=command))
     return config.stash[PLAN]
+
+
+def _again(config: pytest.Config) -> CheckAgain:
+    from harness.session.again import plan_again
+    from harness.session.choice import project_of
+
+    given = {name: config.getoption(name) for name in OPTIONS_OF_RUN}
+    config.stash[AGAIN] = plan_again(project_of(given), config.getoption("again"), config.getoption("suite"))
+    return config.stash[AGAIN]
 
 
 def message(error: VmatrixError) -> str:

@@ -45,6 +45,17 @@ def show(result: RunResult, console: Console) -> None:
         console.print(line, soft_wrap=True)
 
 
+def show_checks(result: RunResult, console: Console) -> None:
+    """Print what the checks of cells came to, which nobody made or took away."""
+    for cell in result.cells:
+        for group in groups_of(cell, cell.last_attempt):
+            console.print(Text(f"checks: {group.title}: {group.said} ({words.duration(group.seconds)})"))
+        for check, others in alike([c for c in cell.checks if c.outcome == FAILED]):
+            console.print(_failed_check(cell, check, len(others), ""))
+    for said in words.in_part(result):
+        console.print(Text(said), soft_wrap=True)
+
+
 def _run(result: RunResult) -> list[Text]:
     blames = words.blames(result)
     lines = [Text(headline(result), "bold")]

@@ -105,6 +105,11 @@ class Cells:
             self._witnesses[cell.id] = witness_of(life)
         return self._lives[cell.id]
 
+    def adopt(self, life: Life) -> None:
+        """Take the life of a cell that is there already."""
+        self._lives[life.cell.id] = life
+        self._witnesses[life.cell.id] = witness_of(life)
+
     def witness(self, cell: Cell) -> Witness:
         """Return who looks on while a cell lives, the same one each time."""
         self.life(cell)

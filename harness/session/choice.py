@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from harness import providers
 from harness.errors import BadInput
-from harness.paths import project_dir
+from harness.paths import project_dir, settings_dir
 from harness.plan.changed import changed_since
 from harness.plan.select import Failed, PlanSelection, Selected, selected
 from harness.report.results import RunResult, excused, load
 from harness.report.step import PASSED, QUARANTINED
 from harness.rundir import RunDir
 from harness.spec import Spec
-from harness.spec.settings import Settings
+from harness.spec.options import settings_in
+from harness.spec.project import Project
+from harness.spec.settings import Settings, load_settings
 
 LAST = "last"
+
+
+def project_of(given: Mapping[str, Any]) -> Project:
+    """Return the project with the settings that were given as options."""
+    return Project.load(load_settings(settings_dir(), options=settings_in(given)).settings)
 
 
 def choose(

@@ -38,6 +38,7 @@ class RunPlan:
 
     attempts: the number of each cell's first attempt in this run; 1 but for cells that are run again.
     rerun: whether the run's directory already holds results, to which new ones are added.
+    only: the suites that are meant, whatever the tier says.  after: the index of the one phase whose checks are meant.
     fail_fast: whether no further cell begins once one has failed.  shell: whether a failed cell opens one.
     options: what was given on the command line, so that other processes come to the same settings.
     """
@@ -53,6 +54,8 @@ class RunPlan:
     rerun: bool = False
     fail_fast: bool = False
     shell: bool = False
+    only: frozenset[str] | None = None
+    after: int | None = None
 
     @property
     def files(self) -> RunDir:
@@ -78,7 +81,9 @@ class RunPlan:
         return max(1, min(len(self.cells), provider.most_cells(self.cells, pods_mib)))
 
     def suites(self) -> frozenset[str] | None:
-        """Return the suites of the tier, None (all) without a tier."""
+        """Return the suites that are meant: those of the tier, None (all) without a tier."""
+        if self.only is not None:
+            return self.only
         return frozenset(self.project.spec.tiers[self.tier].suites) if self.tier else None
 
     def first_attempt(self, cell: Cell) -> int:
@@ -136,8 +141,13 @@ def _fresh(project: Project, request: RunRequest) -> RunPlan:
     return RunPlan(run, request.tier, cells, project, directory, request.settings, request.command)
 
 
+def random_id() -> str:
+    """Return the id of a new run."""
+    return "".join(secrets.choice(ALPHABET) for _ in range(RUN_ID_LENGTH))
+
+
 def _run_id(given: str | None) -> str:
-    run = given if given is not None else "".join(secrets.choice(ALPHABET) for _ in range(RUN_ID_LENGTH))
+    run = given if given is not None else random_id()
     if len(run) != RUN_ID_LENGTH or not set(run) <= set(ALPHABET):
         raise BadInput(
             f"run id {run!r} is not 6 lower-case letters or digits", hint="leave out --run-id to get a random one"

@@ -7,6 +7,7 @@ from harness.errors import (
     EXIT_HARNESS,
     EXIT_INFRA,
     EXIT_LEAKED,
+    EXIT_NOTHING_SELECTED,
     EXIT_OK,
     EXIT_PRODUCT,
     EXIT_RETRY,
@@ -43,6 +44,14 @@ def exit_code(result: RunResult, *, before: int, leaked: bool, pytest_status: in
     if any(cell.outcome not in ENDED_WELL for cell in result.cells):
         return EXIT_HARNESS
     return EXIT_OK if pytest_status == 0 or any(cell.quarantined for cell in result.cells) else EXIT_HARNESS
+
+
+def checks_code(result: RunResult) -> int:
+    """Return the exit code of checks alone: what failed in them, or that there were none."""
+    codes = {code for cell in result.cells for code in _codes(cell)}
+    if not any(cell.checks for cell in result.cells):
+        return EXIT_NOTHING_SELECTED
+    return next((code for code in SEVERITY if code in codes), EXIT_OK)
 
 
 def _codes(cell: CellResult) -> list[int]:

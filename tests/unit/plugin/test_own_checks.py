@@ -234,7 +234,7 @@ def test_unknown_suites_are_told_which_there_are(project: Path) -> None:
 
 
 def test_explain_names_the_files_of_own_suites(project: Path) -> None:
-    said = call(project, *VMATRIX, "explain", "k1363-d13-c2-fl-nf-c1w1-fresh-*")
+    said = call(project, *VMATRIX, "explain", "--full", "k1363-d13-c2-fl-nf-c1w1-fresh-*")
     assert re.search(r"own:\n\s+- test_nodes.py\n", said.stdout), said.stderr
     assert re.search(r"storage:\n\s+- test_nodes.py\n", said.stdout)
 

@@ -1,0 +1,72 @@
+"""`vmatrix bisect`: the commit since which a cell fails."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from harness.cli.options import CLUSTER, Given, takes
+from harness.cli.run import options_of
+from harness.errors import EXIT_NOTHING_SELECTED, BadInput
+from harness.history.store import open_store
+from harness.session.bisect_runs import CellRuns, search
+from harness.session.bisection import Bisection, ordered, resumed
+from harness.session.choice import choose, project_of
+from harness.session.last_good import good_and_bad
+from harness.session.revisions import Repository
+
+out = Console(soft_wrap=True, highlight=False)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(takes(*CLUSTER, "infra_profile", "access", "timeout_scale")(bisect))
+
+
+def bisect(
+    given: Given,
+    cell: Annotated[str, typer.Argument(metavar="CELL", help="Cell id.")],
+    good: Annotated[
+        str | None, typer.Option(metavar="REV", help="Revision at which it passed; default: the history's last.")
+    ] = None,
+    bad: Annotated[
+        str | None, typer.Option(metavar="REV", help="Revision at which it failed; default: the first one since then.")
+    ] = None,
+) -> None:
+    """Find the commit of the project's repository since which a cell fails, each run at half of what is left.
+
+    A run whose failure is not the product's says nothing: its revision is skipped. The same call goes on where an
+    earlier one was stopped. Exit code 4: the commits that are left could not be told apart.
+    """
+    project = project_of(given)
+    chosen = choose(project.spec, project.settings, [cell])
+    if len(chosen) > 1:
+        raise BadInput(f"{cell!r} is {len(chosen)} cells", hint="name one: `vmatrix list` shows their ids")
+    (one,) = chosen
+    if good is None or bad is None:
+        good, bad = good_and_bad(open_store(project.settings, os.environ).load().records, one.cell.id, good, bad)
+    repository = Repository.of(project.directory)
+    first, last = repository.commit(good), repository.commit(bad)
+    folder = project.settings.runs.resolve() / "bisect" / one.cell.id
+    begun = resumed(Bisection(one.cell.id, first, repository.between(first, last)), folder / "search.json")
+    runs = CellRuns(repository, one.cell.id, folder, [*options_of(given)])
+    found = search(begun, repository, folder, runs.trial, lambda line: out.print(line, markup=False))
+    tell(found, repository)
+    raise typer.Exit(0 if len(found.open) == 1 else EXIT_NOTHING_SELECTED)
+
+
+def tell(found: Bisection, repository: Repository) -> None:
+    """Print what was tried, and the commit; or those that could not be told apart."""
+    for line in ordered(found, [repository.revision(one).title.partition(" ")[2] for one in found.revisions]):
+        out.print(line, markup=False)
+    if len(found.open) > 1:
+        out.print(f"one of these {len(found.open)} commits, which could not be told apart:", markup=False)
+    for name in found.open:
+        commit = repository.revision(name)
+        out.print(f"{commit.title}\n  commit {commit.name}\n  author {commit.author}, {commit.date}", markup=False)
+    said = found.trials[found.open[-1]].said if found.open[-1] in found.trials else ""
+    if said:
+        out.print(f"  first failure: {said}", markup=False)

@@ -1,0 +1,75 @@
+"""A run of checks on a cell that was kept: nothing is made, nothing is taken away."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+
+import pytest
+from rich.console import Console
+
+from harness import providers
+from harness.errors import NothingSelected, VmatrixError
+from harness.plugin.state import AGAIN, CELLS, OWN, message
+from harness.record import Recorder
+from harness.report import terminal
+from harness.report.results import load
+from harness.session import Cells
+from harness.session.again import verdict
+from harness.session.kept import joined
+
+
+class KeptCellChecks:
+    """The hooks of a process that checks a kept cell."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.again = config.stash[AGAIN]
+        plan = self.again.plan
+        self.console = Console(highlight=False, soft_wrap=True)
+        self.cells = Cells(plan, lambda: providers.join_site(plan.project, plan.cells), self.console)
+        config.stash[CELLS] = self.cells
+        self.exit_code: int | None = None
+        self._held = ExitStack()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        """Join the cell; without it no check is run."""
+        if session.config.option.collectonly or session.testsfailed:
+            return None
+        own = session.config.stash.get(OWN, None)
+        try:
+            if own is not None and own.error is not None:
+                raise own.error
+            if not session.items:
+                raise NothingSelected("no check was selected", hint="`vmatrix explain CELL --full` lists their files")
+            self._join(len(session.items))
+        except VmatrixError as error:
+            self.exit_code = error.exit_code
+            sys.stderr.write(f"error ({error.blame.value}): {message(error)}\n")
+            return True
+        return None
+
+    def _join(self, checks: int) -> None:
+        plan, kept = self.again.plan, self.again.kept
+        plan.directory.mkdir(parents=True)
+        recorder = Recorder(plan.directory)
+        recorder.write("run-start", run=plan.run, cells=[kept.cell.id], parallel=1)
+        self.console = self.cells.console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
+        self.console.print(f"{kept.cell.id} as it is after {kept.stage}: {checks} checks", markup=False)
+        self.cells.adopt(self._held.enter_context(joined(kept, self.cells.site, recorder)))
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Let go of the cell, say what the checks came to, set the exit code."""
+        self._held.close()
+        plan = self.again.plan
+        if plan.files.results.is_file() and self.exit_code is None:
+            self.exit_code = verdict(self.again)
+            result = load(plan.directory, quarantine=plan.project.spec.quarantine)
+            terminal.show_checks(result, self.console)
+            for line in self.again.not_judged:
+                self.console.print(f"not judged: {line}", markup=False)
+            self.console.print(f"results: {plan.files.results}", markup=False)
+        if self.exit_code is not None:
+            session.exitstatus = self.exit_code
+        session.config.option.tbstyle = "no"  # the failures are shown with blame and hint instead

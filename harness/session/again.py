@@ -1,0 +1,63 @@
+"""The checks of a cell that was kept, once more: which, where what they say goes, and what they come to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import BadInput
+from harness.report.results import load
+from harness.rundir import AttemptDir
+from harness.session.kept import KeptCell, kept_cell
+from harness.session.plan import RunPlan
+from harness.session.verdict import checks_code
+from harness.spec.project import Project
+from harness.spec.shape import unknown
+from harness.spec.suites import LIFE, suites_of
+
+OF_PHASES = "phases"  # what happened during a phase is over
+
+
+@dataclass(frozen=True)
+class CheckAgain:
+    """What is checked again: the cell, and the plan by which pytest collects its checks."""
+
+    kept: KeptCell
+    plan: RunPlan
+    not_judged: tuple[str, ...]
+
+
+def plan_again(project: Project, name: str, suites: Sequence[str] = ()) -> CheckAgain:
+    """Plan to check a cell again; nothing is written.
+
+    Raises:
+        BadInput: there is no such cell or suite, or nothing of the cell to check.
+    """
+    known = [suite for suite in suites_of(project.directory) if suite not in (LIFE, OF_PHASES)]
+    for suite in suites:
+        if suite == OF_PHASES:
+            raise BadInput(
+                "suite phases compares what was seen before and during a phase, which is over",
+                hint="run the cell: vmatrix run CELL",
+            )
+        if suite not in known:
+            raise BadInput(unknown("suite", suite, known), hint=f"suites: {', '.join(known)}")
+    kept = kept_cell(project, name)
+    meant = frozenset(suites) or frozenset(known) & (kept.suites or frozenset(known))
+    directory = next_directory(kept.there.files)
+    plan = RunPlan(kept.run, None, (kept.cell,), project, directory, {}, only=meant, after=kept.index)
+    phases = OF_PHASES in (kept.suites or ()) and not suites
+    return CheckAgain(kept, plan, ("suite phases: what happened during a phase is over",) if phases else ())
+
+
+def next_directory(files: AttemptDir) -> Path:
+    """Return a folder for the results of the next time."""
+    taken = (int(path.name) for path in files.again.glob("*") if path.name.isdecimal())
+    return files.again / str(max(taken, default=0) + 1)
+
+
+def verdict(again: CheckAgain) -> int:
+    """Return the exit code of what the checks said."""
+    quarantine = again.plan.project.spec.quarantine
+    return checks_code(load(again.plan.directory, quarantine=quarantine))

@@ -1,0 +1,137 @@
+"""A cell that was kept, to be checked again: which attempt it is, after which phase, and its life as it was left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness import providers
+from harness.cell.existing import Existing, InfraAccess, existing
+from harness.cell.life import Life
+from harness.cell.provision import Attempt
+from harness.cell.site import Site
+from harness.cell.steps import Steps
+from harness.errors import BadInput
+from harness.machines import folders
+from harness.machines.access import control_directory
+from harness.model import Cell, Environment, Machine
+from harness.plan import make_cell
+from harness.reading import read_text
+from harness.record import Recorder
+from harness.recorded import Event, recorded
+from harness.rundir import RunDir
+from harness.spec.project import Project
+
+
+@dataclass(frozen=True)
+class KeptCell:
+    """A cell that exists, and what its run wrote down of it.
+
+    index: of the phase after which it was left.  suites: those of its run's tier; None: all.
+    """
+
+    there: Existing
+    cell: Cell
+    run: str
+    number: int
+    index: int
+    suites: frozenset[str] | None
+
+    @property
+    def stage(self) -> str:
+        """Return the phase after which it was left."""
+        return self.cell.stage(self.index)
+
+
+def kept_cell(project: Project, name: str) -> KeptCell:
+    """Find a cell in the infra cluster, and what its run wrote down. Raises BadInput when it cannot be checked."""
+    settings = project.settings
+    path, context = providers.of(settings).kubeconfig(settings)
+    cluster = providers.open_cluster(settings, project.timeouts)
+    access = InfraAccess(cluster, path, context, settings.namespace, settings.access)
+    there = existing(access, name, settings.runs)
+    run, number = there.run, there.number
+    directory = RunDir.of(settings.runs, run).path
+    events = recorded(directory).events
+    cell = _cell(project, name, events, directory)
+    index = _phase(cell, [e for e in events if e.get("cell") == name and e.get("attempt") == number])
+    there.file(there.files.kubeconfig, f"the kubeconfig of {name}, which has no guest cluster without one:")
+    there.file(there.files.variables, f"the file of variables of {name}")
+    tier = next((e.get("tier") for e in events if e["event"] == "run-start"), None)
+    known = project.spec.tiers.get(str(tier))
+    return KeptCell(there, cell, run, number, index, frozenset(known.suites) if known is not None else None)
+
+
+def _cell(project: Project, name: str, events: tuple[Event, ...], directory: Path) -> Cell:
+    values = next((e["values"][name] for e in reversed(events) if name in (e.get("values") or {})), None)
+    if values is None:
+        raise BadInput(
+            f"{directory} says nothing of cell {name}",
+            hint="use the machine and directory that the run was started in, or set VMATRIX_RUNS",
+        )
+    wanted = {axis.name for axis in project.spec.axes}
+    if set(values) != wanted or (made := make_cell(project.spec, values)).id != name:
+        raise BadInput(
+            f"the matrix has changed since cell {name} was made", hint="check it with the matrix of then, or run it"
+        )
+    return made
+
+
+def _phase(cell: Cell, events: list[Event]) -> int:
+    """Return the index of the last phase that was begun."""
+    stages = [cell.stage(index) for index in range(len(cell.phases))]
+    begun = [e["step"][0] for e in events if e["event"] == "step-start" and len(e["step"]) == 1]
+    last = next((stage for stage in reversed(begun) if stage in stages), None)
+    if last is None or not cell.phases[stages.index(last)].cluster:
+        after = f"was left after {last}" if last is not None else "was left before its first phase"
+        raise BadInput(f"cell {cell.id} {after}: it has no guest cluster", hint="run the cell again with --keep always")
+    return stages.index(last)
+
+
+@contextmanager
+def joined(kept: KeptCell, site: Site, recorder: Recorder) -> Iterator[Life]:
+    """Yield the cell's life as it was left; nothing of it ends with the body."""
+    directory = kept.there.files.path
+    attempt = Attempt(kept.run, kept.cell, kept.number, directory, site.namespace)
+    life = Life(site, attempt, Steps(recorder, kept.cell.id, kept.number))
+    owner = folders.Owner(str(site.kubeconfig), time.time() + site.expiry_hours * 3600)
+    with folders.held(control_directory(kept.run, kept.cell.id), owner):
+        life.join(_environment(kept, attempt), kept.index, _variables(kept))
+        try:
+            yield life
+        finally:
+            life.leave()
+
+
+def _environment(kept: KeptCell, attempt: Attempt) -> Environment:
+    phase = kept.cell.phases[kept.index]
+    names = [name for name in phase.machines if name not in (*phase.removed, *phase.lost)]
+    planned = {machine.name: machine for machine in kept.cell.machines}
+    machines: list[Machine] = [replace(kept.there.machine(name), planned=planned[name]) for name in names]
+    key = kept.there.file(kept.there.files.key, "the cell's private key")
+    return Environment(
+        run=kept.run,
+        cell=kept.cell,
+        attempt=kept.number,
+        namespace=attempt.namespace,
+        machines=tuple(machines),
+        directory=attempt.directory,
+        private_key=key,
+    )
+
+
+def _variables(kept: KeptCell) -> Mapping[str, Any]:
+    file = kept.there.files.variables
+    try:
+        found = yaml.safe_load(read_text(file))
+    except yaml.YAMLError as error:
+        raise BadInput(f"{file} is no YAML any more: {error}", hint="run the cell again") from error
+    if not isinstance(found, dict):
+        raise BadInput(f"{file} holds no variables", hint="run the cell again")
+    return found

@@ -1,0 +1,69 @@
+"""What commands tell programs, and how little they tell people of many cells."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from harness import providers
+from harness.cell.existing import MachineState
+from harness.cell.found import Found
+from harness.cli import app, cells
+from harness.paths import PROJECT
+
+runner = CliRunner()
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "vmatrix.yml").write_text("", encoding="utf-8")
+    monkeypatch.setenv(PROJECT, str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+
+def told(*words: str) -> Any:
+    done = runner.invoke(app, [*words, "--json"], catch_exceptions=False)
+    assert done.exit_code == 0
+    return json.loads(done.stdout)
+
+
+def test_existing_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Found("ns", "abcdef", "k1-aaaaaa", 2, 5.0, "Active")
+    monkeypatch.setattr(providers, "open_cluster", lambda _: None)
+    monkeypatch.setattr(cells, "find", lambda *_: [found])
+    monkeypatch.setattr(cells, "machine_states", lambda *_: [MachineState("cp-0", "Running", "192.0.2.1")])
+    (row,) = told("status")
+    assert (row["run"], row["cell"], row["attempt"], row["expires_at"]) == ("abcdef", "k1-aaaaaa", 2, 5.0)
+    assert row["machines"] == [{"name": "cp-0", "status": "Running", "address": "192.0.2.1"}]
+    monkeypatch.setattr(cells, "find", lambda *_: [])
+    assert told("status") == []
+
+
+def test_the_history(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "history.jsonl").write_text("rubbish\n", encoding="utf-8")
+    found = told("history", "show")
+    assert (found["cell_runs"], found["from"]) == (0, None)
+    assert [one["line"] for one in found["unreadable"]] == [1]
+
+
+def test_disk_images() -> None:
+    found = {one["name"]: one for one in told("image", "list")}
+    assert found["debian-13"]["source"]["recipe"] == "debian-13"
+    assert found["debian-13"]["cached_bytes"] >= 0
+
+
+def test_many_cells_are_explained_in_three_lines_each_unless_asked() -> None:
+    words = ["explain", "topology=all-in-one", "--tier", "mr"]
+    ids = [cell["cell"] for cell in told(*words)]
+    assert len(ids) > 1
+    short = runner.invoke(app, words, catch_exceptions=False).stdout.splitlines()
+    assert short[:-1:3] == ids
+    assert short[-1] == f"{len(ids)} cells; `--full` prints everything of each"
+    whole = list(yaml.safe_load_all(runner.invoke(app, [*words, "--full"], catch_exceptions=False).stdout))
+    assert [cell["cell"] for cell in whole] == ids

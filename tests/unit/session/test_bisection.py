@@ -1,0 +1,154 @@
+"""The search for the commit since which a cell fails: on a repository of ten commits, one of which is at fault."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.errors import BadInput
+from harness.session.bisect_runs import Stopped, search, verdict_of
+from harness.session.bisection import Bisection, RevisionTrial, RevisionVerdict, ordered, resumed, save
+from harness.session.revisions import Repository
+
+GOOD, BAD, SKIPPED = RevisionVerdict.GOOD, RevisionVerdict.BAD, RevisionVerdict.SKIPPED
+COMMITS = 10
+
+
+def git(where: Path, *words: str) -> str:
+    who = {"GIT_AUTHOR_NAME": "Ada", "GIT_AUTHOR_EMAIL": "ada@example.org", "GIT_COMMITTER_NAME": "Ada"}
+    env = {**os.environ, **who, "GIT_COMMITTER_EMAIL": "ada@example.org", "GIT_CONFIG_GLOBAL": os.devnull}
+    call = [shutil.which("git") or "git", *words]
+    done = subprocess.run(call, cwd=where, env=env, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Return a repository whose project lies in a folder; commit N writes N into it."""
+    folder = tmp_path / "repository"
+    (folder / "deploy").mkdir(parents=True)
+    git(folder, "init", "-q", "-b", "main")
+    for number in range(COMMITS + 1):
+        (folder / "deploy" / "number").write_text(str(number), encoding="utf-8")
+        git(folder, "add", "-A")
+        git(folder, "commit", "-q", "-m", f"Change {number}")
+    return folder
+
+
+def product(planted: int, tried: list[int], cannot_tell: tuple[int, ...] = ()) -> Callable[[Path], RevisionTrial]:
+    """Return a run that fails from a commit on, and looks at what is checked out."""
+
+    def trial(tree: Path) -> RevisionTrial:
+        number = int((tree / "deploy" / "number").read_text(encoding="utf-8"))
+        tried.append(number)
+        if number in cannot_tell:
+            return RevisionTrial(SKIPPED, "r", "provision: no room")
+        return RevisionTrial(BAD, "r", "nodes: services: kubelet") if number >= planted else RevisionTrial(GOOD, "r")
+
+    return trial
+
+
+def begun(root: Path) -> tuple[Repository, Bisection]:
+    repository = Repository.of(root / "deploy")
+    good, bad = repository.commit(f"HEAD~{COMMITS}"), repository.commit("main")
+    return repository, Bisection("c", good, repository.between(good, bad))
+
+
+@pytest.mark.parametrize("planted", range(1, COMMITS + 1))
+def test_a_planted_fault_is_found_in_at_most_four_runs(root: Path, tmp_path: Path, planted: int) -> None:
+    repository, search_ = begun(root)
+    assert len(search_.revisions) == COMMITS
+    tried: list[int] = []
+    found = search(search_, repository, tmp_path / "runs", product(planted, tried), lambda _: None)
+    (culprit,) = found.open
+    assert repository.revision(culprit).title.endswith(f"Change {planted}")
+    assert repository.revision(culprit).author == "Ada <ada@example.org>"
+    assert len(tried) <= 4
+    assert len(set(tried)) == len(tried)
+
+
+def test_nothing_is_left_of_its_work_tree(root: Path, tmp_path: Path) -> None:
+    repository, search_ = begun(root)
+    search(search_, repository, tmp_path / "runs", product(3, []), lambda _: None)
+    assert not (tmp_path / "runs" / "tree").exists()
+    assert len(git(root, "worktree", "list").splitlines()) == 1
+    assert git(root, "status", "--porcelain") == ""
+    assert (root / "deploy" / "number").read_text(encoding="utf-8") == str(COMMITS)
+
+
+def test_a_search_that_was_stopped_goes_on_where_it_was(root: Path, tmp_path: Path) -> None:
+    repository, search_ = begun(root)
+    tried: list[int] = []
+    plain = product(7, tried)
+
+    def until_the_second(tree: Path) -> RevisionTrial:
+        if len(tried) == 2:
+            raise Stopped
+        return plain(tree)
+
+    with pytest.raises(Stopped):
+        search(search_, repository, tmp_path / "runs", until_the_second, lambda _: None)
+    assert not (tmp_path / "runs" / "tree").exists()
+    again = resumed(search_, tmp_path / "runs" / "search.json")
+    assert len(again.trials) == 2
+    found = search(again, repository, tmp_path / "runs", plain, lambda _: None)
+    assert repository.revision(found.open[0]).title.endswith("Change 7")
+    assert len(tried) <= 4
+    assert len(set(tried)) == len(tried)
+
+
+def test_a_tree_that_a_killed_search_left_is_no_hindrance(root: Path, tmp_path: Path) -> None:
+    repository, search_ = begun(root)
+    git(root, "worktree", "add", "--detach", str(tmp_path / "runs" / "tree"), "HEAD")
+    (tmp_path / "runs" / "tree" / "left").write_text("x", encoding="utf-8")
+    found = search(search_, repository, tmp_path / "runs", product(2, []), lambda _: None)
+    assert len(found.open) == 1
+
+
+def test_what_is_not_the_products_fault_is_passed_over(root: Path, tmp_path: Path) -> None:
+    repository, search_ = begun(root)
+    tried: list[int] = []
+    found = search(search_, repository, tmp_path / "runs", product(8, tried, (5, 4, 6)), lambda _: None)
+    assert repository.revision(found.open[0]).title.endswith("Change 8")
+    assert len(found.open) == 1
+
+
+def test_commits_that_cannot_be_told_apart_are_all_named(root: Path, tmp_path: Path) -> None:
+    repository, search_ = begun(root)
+    found = search(search_, repository, tmp_path / "runs", product(5, [], (4, 5, 6)), lambda _: None)
+    assert [repository.revision(one).title[-1] for one in found.open] == ["4", "5", "6", "7"]
+    titles = [repository.revision(one).title for one in found.revisions]
+    assert sum("skipped" in line for line in ordered(found, titles)) == 3
+
+
+@pytest.mark.parametrize(("code", "verdict"), [(0, GOOD), (1, BAD), *((c, SKIPPED) for c in (2, 3, 4, 5, 70, 75))])
+def test_only_the_product_makes_a_revision_bad(code: int, verdict: RevisionVerdict) -> None:
+    assert verdict_of(code) is verdict
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"cell": "c"}', '{"cell": "c", "trials": {"a": {"verdict": "odd"}}}'])
+def test_a_file_that_is_no_search(tmp_path: Path, text: str) -> None:
+    (tmp_path / "search.json").write_text(text, encoding="utf-8")
+    with pytest.raises(BadInput, match="no search of vmatrix bisect"):
+        resumed(Bisection("c", "g", ("a", "b")), tmp_path / "search.json")
+
+
+def test_what_another_cell_came_to_does_not_count(tmp_path: Path) -> None:
+    save(Bisection("other", "g", ("a", "b"), {"a": RevisionTrial(BAD)}), tmp_path / "search.json")
+    assert resumed(Bisection("c", "g", ("a", "b")), tmp_path / "search.json").trials == {}
+
+
+def test_revisions_that_cannot_be(root: Path, tmp_path: Path) -> None:
+    repository, _ = begun(root)
+    for good, bad in (("main", "main"), ("main", "main~1")):
+        with pytest.raises(BadInput, match="is not before"):
+            repository.between(repository.commit(good), repository.commit(bad))
+    with pytest.raises(BadInput, match="does not know the revision 'nope'"):
+        repository.commit("nope")
+    with pytest.raises(BadInput, match="is in no repository"):
+        Repository.of(tmp_path)
