@@ -8,12 +8,12 @@ from typing import Any
 import typer
 
 from ci.site.tables import shown, table
-from harness.cli import every_command
+from harness.cli import app
 
 
 def text() -> str:
     """Return a section for each command."""
-    return "\n\n".join(_sections("vmatrix", typer.main.get_command(every_command())))
+    return "\n\n".join(_sections("vmatrix", typer.main.get_command(app)))
 
 
 def _sections(name: str, command: Any) -> Iterator[str]:
