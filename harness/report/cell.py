@@ -38,6 +38,7 @@ class CellResult:
     failures: tuple[Step, ...]
     admitted: WorkerAssignment | None = None
     cut: frozenset[int] = frozenset()
+    kept: bool = False
 
     @property
     def attempts(self) -> tuple[int, ...]:
@@ -130,7 +131,8 @@ class CellResult:
     def outcome_of(self, attempt: int) -> str:
         """Return the worst outcome of an attempt's steps and checks; what is in quarantine is not a failure.
 
-        An attempt has not passed before its teardown has ended: a run may be killed between two steps.
+        An attempt has not passed before its teardown has ended, unless it was kept: a run may be killed between two
+        steps.
         """
         steps, checks = self.steps_of(attempt), self.checks_of(attempt)
         everything: list[Step | Check] = [*steps, *checks]
@@ -144,7 +146,7 @@ class CellResult:
                 return word
         if excused:
             return QUARANTINED
-        if not any(s.path == (TEARDOWN,) for s in steps):
+        if not self.kept and not any(s.path == (TEARDOWN,) for s in steps):
             return UNFINISHED
         return PASSED if any(c.outcome == PASSED for c in checks) else UNCHECKED
 

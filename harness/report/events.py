@@ -47,7 +47,9 @@ def cell_result(cell: str, run_dir: Path, events: list[Event]) -> CellResult:
     last_call = [e for e in events if e["since"] == events[-1]["since"]]
     admitted = next((_admitted(e) for e in reversed(last_call) if e["event"] == "admitted"), None)
     cut = frozenset(int(e["attempt"]) for e in events if e["signalled"] and e.get("step") == [TEARDOWN])
-    return CellResult(cell, str(RunDir(run_dir).attempt(cell).path), steps, _checks(events), inner, admitted, cut)
+    return CellResult(
+        cell, str(RunDir(run_dir).attempt(cell).path), steps, _checks(events), inner, admitted, cut, was_kept(events)
+    )
 
 
 def _inside(inner: Step, outer: Step) -> bool:

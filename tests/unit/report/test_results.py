@@ -205,3 +205,11 @@ def test_what_ended_a_run_outside_of_any_cell_is_known(run: Written) -> None:
 def test_nothing_written_yet_is_an_empty_run(tmp_path: Path) -> None:
     result = load(tmp_path)
     assert (result.cells, result.exit_code, result.command, result.started) == ((), None, "", "")
+
+
+def test_a_cell_that_was_kept_has_passed_without_a_teardown(run: Written) -> None:
+    run.start(ONE).step(ONE, "provision").step(ONE, "deploy").check(ONE)
+    assert only(run).outcome == "unfinished"
+    run.event("kept", cell=ONE, attempt=1, said="kept")
+    assert only(run).outcome == "passed"
+    assert exit_code(load(run.directory), before=0, leaked=False, pytest_status=0) == EXIT_OK
