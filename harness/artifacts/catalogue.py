@@ -20,6 +20,7 @@ from harness.files import sha256_of
 HERE = Path(__file__).resolve().parent
 CATALOGUE = HERE / "catalogue.yml"
 MODULES = HERE / "modules"
+PROGRAMS = HERE / "programs"
 KUBERNETES = "kubernetes"
 IMAGE_PREFIX = "image/"
 LAYER_PREFIX = "layer/"  # layer/<repository>/<which>: what an image of several layers is made of
@@ -46,12 +47,14 @@ class WrapperModule(_Strict):
     """What a generated go.mod requires at the module's version, and which indirect requirements it raises.
 
     `absent` modules are asked for by tests alone and cannot be downloaded: an empty module stands for each.
+    `program` names the file in programs/ that is the module's own command, instead of upstream's.
     """
 
     requires: list[str]
     staging: bool = False
     raises: dict[str, str] = {}
     absent: list[str] = []
+    program: str = ""
 
 
 class GoRecipe(_Strict):
@@ -254,3 +257,8 @@ def fill(template: str, name: str, version: str) -> str:
 def module_dir(module: str, version: str) -> Path:
     """Return the folder of a wrapper module."""
     return MODULES / f"{module}-{version}"
+
+
+def own_path(module: str) -> str:
+    """Return the path by which Go knows a wrapper module, and the command in it where it has one."""
+    return f"vmatrix.dev/artifacts/{module}"

@@ -7,11 +7,13 @@ means something inside its source tree. The wrapper replaces each of them by the
 from __future__ import annotations
 
 import re
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from harness import proc
 from harness.artifacts import toolchain
-from harness.artifacts.catalogue import Catalogue, WrapperModule, module_dir
+from harness.artifacts.catalogue import PROGRAMS, Catalogue, WrapperModule, module_dir, own_path
 from harness.artifacts.recipe import LIMITS, ArtifactLimits
 from harness.errors import BadInput
 
@@ -42,7 +44,11 @@ def generate(
     go = toolchain.find(go_line, limits)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "go.mod").write_text(_go_mod(module, version, recipe, upstream, go_line), encoding="utf-8")
-    (folder / "tools.go").write_text(_tools_go(catalogue, module), encoding="utf-8")
+    if recipe.program:
+        shutil.copyfile(PROGRAMS / recipe.program, folder / "main.go")
+    (folder / "tools.go").unlink(missing_ok=True)
+    if packages := _foreign_packages(catalogue, module):
+        (folder / "tools.go").write_text(_tools_go(packages), encoding="utf-8")
     (folder / "go.sum").unlink(missing_ok=True)
     for path, raised in recipe.raises.items():
         proc.run([go.path, "get", f"{path}@{raised}"], cwd=folder, env=go.env(), timeout=limits.modules)
@@ -76,7 +82,7 @@ def _upstream(path: str, version: str, limits: ArtifactLimits) -> Path:
 def _go_mod(module: str, version: str, recipe: WrapperModule, upstream: Path, go_line: str) -> str:
     """Render a wrapper's go.mod; the indirect requirements are left to `go mod tidy`."""
     requires = "".join(f"\t{path} v{version}\n" for path in sorted(recipe.requires))
-    text = f"module vmatrix.dev/artifacts/{module}\n\ngo {go_line}\n\nrequire (\n{requires})\n"
+    text = f"module {own_path(module)}\n\ngo {go_line}\n\nrequire (\n{requires})\n"
     if recipe.staging:
         text += "\nreplace (\n"
         for path in staging_modules(upstream.read_text(encoding="utf-8")):
@@ -97,12 +103,15 @@ def staging_version(version: str) -> str:
     return "v0." + version.split(".", 1)[1]
 
 
-def _tools_go(catalogue: Catalogue, module: str) -> str:
-    """Render a file that imports every package that is built from the module, so that tidy keeps what they need."""
+def _foreign_packages(catalogue: Catalogue, module: str) -> list[str]:
+    """Return the packages that are built from a module and are not its own."""
     recipes = (each.gomod for program in catalogue.programs.values() for each in (program, *program.other.values()))
-    packages = sorted(
-        {package for recipe in recipes if recipe.module == module for package in recipe.packages.values()}
-    )
+    built = {package for recipe in recipes if recipe.module == module for package in recipe.packages.values()}
+    return sorted(built - {own_path(module)})
+
+
+def _tools_go(packages: Sequence[str]) -> str:
+    """Render a file that imports packages, so that tidy keeps what they need."""
     imports = "".join(f'\t_ "{package}"\n' for package in packages)
     doc = "// Package tools names what is built from this module."
     return f"//go:build tools\n\n{doc}\npackage tools\n\nimport (\n{imports})\n"

@@ -1,8 +1,0 @@
-//go:build tools
-
-// Package tools names what is built from this module.
-package tools
-
-import (
-	_ "github.com/coredns/coredns"
-)
