@@ -19,11 +19,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
+from harness import stopping
 from harness.errors import InfraError, VmatrixError
 from harness.files import write_atomically
 
 Argv = Sequence[str | Path]
 TAIL_LINES = 20
+STOP_SECONDS = 0.2  # between two looks whether a command is still wanted, or has ended
 
 
 @dataclass(frozen=True)
@@ -105,8 +107,11 @@ def run(
     words = tuple(str(a) for a in argv)
     interleave = log is not None or on_line is not None
     started = time.monotonic()
+    stopping.check()
     child = _start(words, cwd, env, fed=stdin is not None, interleave=interleave)
-    out, err, timed_out = _collect(child, stdin, timeout, log, on_line)
+    with _ending_when_stopped(child):
+        out, err, timed_out = _collect(child, stdin, timeout, log, on_line)
+    stopping.check()
     done = Completed(words, child.returncode, out, err, time.monotonic() - started)
     paths = (log,) if log is not None else ()
     if timed_out:
@@ -257,6 +262,32 @@ def _follow(
         if sink is not None:
             sink.close()
     return "".join(lines), expired.is_set()
+
+
+@contextmanager
+def _ending_when_stopped(child: subprocess.Popen[str]) -> Iterator[None]:
+    """Kill a child's group as soon as this thread's work is not wanted any more."""
+    stop = stopping.current()
+    if stop is None:
+        yield
+        return
+    import threading
+
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.is_set():
+            if stop.wait(STOP_SECONDS) and not ended.is_set():
+                _kill_group(child)
+                return
+
+    watcher = threading.Thread(target=watch, name=f"stop of {child.pid}", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
 
 
 def _end(child: subprocess.Popen[str], grace: float) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from time import monotonic
 from urllib.parse import urlsplit
 
+from harness import stopping
 from harness.conversation import opened, within
 from harness.errors import InfraError, InfraRetriable
 
@@ -74,6 +75,7 @@ def _chunks(url: str, answer: http.client.HTTPResponse) -> Iterator[bytes]:
     """Yield what comes as it comes; InfraRetriable from a site that only drips."""
     since, received = monotonic(), 0
     while chunk := answer.read1(CHUNK):
+        stopping.check()
         yield chunk
         received += len(chunk)
         now = monotonic()

@@ -116,6 +116,11 @@ class Recipe(Protocol):
         """
 
 
+def inputs_of(recipe: Recipe) -> tuple[Ref, ...]:
+    """Return the artifacts that one is made of, which have to be there first."""
+    return tuple(getattr(recipe, "inputs", ()))
+
+
 def key(recipe: Recipe) -> str:
     """Return the cache key of a recipe: its source and a hash of all that it depends on."""
     text = json.dumps(recipe.ingredients(), sort_keys=True)

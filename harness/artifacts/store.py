@@ -11,15 +11,17 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from harness import paths
+from harness.artifacts import ahead, release
 from harness.artifacts import catalogue as entries
-from harness.artifacts import release
 from harness.artifacts.catalogue import IMAGE_PREFIX, LAYER_PREFIX, Catalogue, LayeredImage
-from harness.artifacts.gomod import Build
+from harness.artifacts.gomod import Build, together
 from harness.artifacts.images import Assembly
 from harness.artifacts.own.debian_layer import DebianLayer
 from harness.artifacts.own.site_layer import SiteLayer
@@ -33,6 +35,7 @@ from harness.artifacts.recipe import (
     Recipe,
     Ref,
     Source,
+    inputs_of,
     key,
     silent,
     ticking,
@@ -100,8 +103,7 @@ class Store:
         recipe = self.recipe(ref)
         found = self._read(ref, recipe)
         if found is None:
-            if isinstance(recipe, Assembly | SiteLayer | Stack):
-                self.ensure(recipe.inputs, progress)
+            self.ensure(inputs_of(recipe), progress)
             found = self._make(ref, recipe, progress)
         else:
             progress(Event(ref, ArtifactPhase.CACHED, recipe.source, 0.0, 0.0))
@@ -109,8 +111,19 @@ class Store:
         return found
 
     def ensure(self, refs: Iterable[Ref], progress: Progress = silent) -> dict[Ref, Artifact]:
-        """Obtain several artifacts, one after the other (each build uses every core by itself)."""
-        return {ref: self.obtain(ref.name, ref.version, progress) for ref in dict.fromkeys(refs)}
+        """Obtain several artifacts; what is missing is made side by side (see `ahead`)."""
+        wanted = tuple(dict.fromkeys(refs))
+        ahead.make_missing(self, wanted, progress)
+        return {ref: self.obtain(ref.name, ref.version, progress) for ref in wanted}
+
+    def lacking(self, refs: Iterable[Ref]) -> dict[Ref, Recipe]:
+        """Return what is not cached of artifacts and of what they are made of, each with how it would be made."""
+        found: dict[Ref, Recipe] = {}
+        for ref in dict.fromkeys(refs):
+            recipe = self.recipe(ref)
+            if self._read(ref, recipe) is None:
+                found |= {**self.lacking(inputs_of(recipe)), ref: recipe}
+        return found
 
     def cached(self, ref: Ref) -> Artifact | None:
         """Return an artifact when it is cached, from whichever source; make nothing, ask no site."""
@@ -191,40 +204,56 @@ class Store:
         return Artifact(ref, recipe.source, directory, facts)
 
     def _make(self, ref: Ref, recipe: Recipe, progress: Progress) -> Artifact:
-        directory = self._directory(ref, recipe)
-        root, name = directory.parent, directory.name
-        waiting = Event(ref, ArtifactPhase.WAITING, recipe.source, 0.0, recipe.seconds)
-        with hold(root, name, lambda: progress(waiting)):
-            found = self._read(ref, recipe)
-            if found is not None:  # another process made it while this one waited
-                return found
-            with working(root, name) as work, ticking(progress, ref, recipe.source, recipe.seconds):
-                facts = self._work(ref, recipe, work)
-                if directory.exists():  # damaged: its record or one of its files does not fit
-                    shutil.rmtree(directory)
-                work.rename(directory)
-        return Artifact(ref, recipe.source, directory, facts)
+        self.make_all({ref: recipe}, ref, recipe.seconds, progress)
+        found = self._read(ref, recipe)
+        if found is None:
+            raise HarnessBug(f"{ref} was made and is not there")
+        return found
 
-    def _work(self, ref: Ref, recipe: Recipe, work: Path) -> Mapping[str, Any]:
-        log = self.root / ".logs" / f"{ref.name.replace('/', '_')}-{ref.version}-{recipe.source}.log"
+    def make_all(self, recipes: Mapping[Ref, Recipe], label: Ref, seconds: float, progress: Progress) -> None:
+        """Make artifacts by one piece of work: one of any kind, or builds that are alike; none that is there by then.
+
+        Args:
+            label, seconds: what progress calls the work, and how long it is expected to take.
+
+        Raises:
+            as the recipe's `make`; nothing of any of them stays behind.
+        """
+        source = next(iter(recipes.values())).source
+        with ExitStack() as held:
+            for ref, recipe in sorted(recipes.items()):  # in one order: two processes never wait for each other
+                directory, event = self._directory(ref, recipe), Event(label, ArtifactPhase.WAITING, source, 0, seconds)
+                held.enter_context(hold(directory.parent, directory.name, partial(progress, event)))
+            wanted = {ref: recipe for ref, recipe in recipes.items() if self._read(ref, recipe) is None}
+            if not wanted:  # another process made them while this one waited
+                return
+            homes = {ref: self._directory(ref, recipe) for ref, recipe in wanted.items()}
+            works = {ref: held.enter_context(working(home.parent, home.name)) for ref, home in homes.items()}
+            with ticking(progress, label, source, seconds):
+                self._work(label, wanted, works)
+                for ref, home in homes.items():
+                    if home.exists():  # damaged: its record or one of its files does not fit
+                        shutil.rmtree(home)
+                    works[ref].rename(home)
+
+    def _work(self, label: Ref, recipes: Mapping[Ref, Recipe], works: Mapping[Ref, Path]) -> None:
+        """Make the files of artifacts and their records, each in a folder of its own."""
+        source = next(iter(recipes.values())).source
+        log = self.root / ".logs" / f"{label.name.replace('/', '_')}-{label.version}-{source}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text("", encoding="utf-8")
         began = time.monotonic()
         try:
-            (work / FILES).mkdir(parents=True)
-            notes = recipe.make(work / FILES, log)
-            facts = {
-                "name": ref.name,
-                "version": ref.version,
-                "source": recipe.source,
-                "seconds": round(time.monotonic() - began, 1),
-                **notes,
-                "files": _inventory(work / FILES),
-            }
-            (work / RECORD).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+            for work in works.values():
+                (work / FILES).mkdir(parents=True)
+            notes = _made(recipes, {ref: work / FILES for ref, work in works.items()}, log)
+            seconds = round(time.monotonic() - began, 1)
+            for ref, work in works.items():
+                facts = {"name": ref.name, "version": ref.version, "source": source, "seconds": seconds, **notes}
+                facts["files"] = _inventory(work / FILES)
+                (work / RECORD).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
         except OSError as error:
-            raise InfraError(f"{ref} could not be written: {error}", hint="df -h", paths=[self.root]) from error
-        return facts
+            raise InfraError(f"{label} could not be written: {error}", hint="df -h", paths=[self.root]) from error
 
     def _point(self, artifact: Artifact) -> None:
         """Make `current` name this artifact's folder."""
@@ -235,6 +264,15 @@ class Store:
         temporary.unlink(missing_ok=True)
         temporary.symlink_to(artifact.directory.name)
         temporary.replace(link)
+
+
+def _made(recipes: Mapping[Ref, Recipe], targets: Mapping[Ref, Path], log: Path) -> Mapping[str, Any]:
+    """Make artifacts in empty folders; return the facts that hold for all of them."""
+    builds = [recipe for recipe in recipes.values() if isinstance(recipe, Build)]
+    if len(builds) == len(recipes):
+        return together(builds, targets, log)
+    ((ref, recipe),) = recipes.items()
+    return recipe.make(targets[ref], log)
 
 
 def _inventory(folder: Path) -> dict[str, dict[str, Any]]:

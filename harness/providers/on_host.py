@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import cast
 
-from harness import paths
+from harness import memory, paths
 from harness.artifacts.recipe import Ref
 from harness.artifacts.supply import Supply
 from harness.errors import NotUp
@@ -49,7 +49,7 @@ class OnHost(Definition):
     def most_cells(self, cells: Sequence[Cell], pods_mib: int) -> int:
         """Return how many of the smallest cells fit into this host's free memory."""
         smallest = min(sum(m.memory_mib for m in cell.machines) for cell in cells)
-        return max(1, min(MOST_WORKERS, (room.memory_available_mib() - pods_mib) // smallest))
+        return max(1, min(MOST_WORKERS, (memory.memory_available_mib() - pods_mib) // smallest))
 
     def lacking(self, cells: Sequence[Cell], pods_mib: int) -> list[Finding]:
         """Look whether this host has the memory and the disk space for the largest of the cells."""

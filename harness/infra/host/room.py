@@ -5,21 +5,16 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from harness import memory
 from harness.infra.findings import Finding
 
 MACHINE_GIB = 2.5  # a machine's disk: 1.5 once deployed; after an upgrade 1.7 of a worker, 2.9 of a control plane
 GIB = 2**30
 
 
-def memory_available_mib(meminfo: Path = Path("/proc/meminfo")) -> int:
-    """Return how much of this host's memory is free or can be freed at once, in MiB."""
-    fields = dict(line.split(":", 1) for line in meminfo.read_text(encoding="utf-8").splitlines())
-    return int(fields["MemAvailable"].split()[0]) // 1024
-
-
 def check_memory(needed_mib: int, meminfo: Path = Path("/proc/meminfo"), *, pods_mib: int = 0) -> list[Finding]:
     """Require memory (MiB) that is free or can be freed at once. `pods_mib`: for a machine that runs pods, besides."""
-    available = memory_available_mib(meminfo)
+    available = memory.memory_available_mib(meminfo)
     if available >= needed_mib + pods_mib:
         return []
     of_pods = f", {pods_mib} of them for the machine that runs pods" if pods_mib else ""
@@ -34,7 +29,7 @@ def check_memory(needed_mib: int, meminfo: Path = Path("/proc/meminfo"), *, pods
 
 def advise_pods(needed_mib: int, pods_mib: int, meminfo: Path = Path("/proc/meminfo")) -> list[Finding]:
     """Tell that memory suffices for what is needed (MiB), but not for a machine that runs pods besides."""
-    available = memory_available_mib(meminfo)
+    available = memory.memory_available_mib(meminfo)
     if not needed_mib <= available < needed_mib + pods_mib:
         return []
     return [

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.artifacts import refs
-from harness.artifacts.catalogue import Catalogue, fill, load, module_dir
+from harness.artifacts.catalogue import PROGRAMS, Catalogue, fill, load, module_dir, own_path
 from harness.errors import BadInput
 from harness.validate.conformance.curated import load_curated
 
@@ -30,7 +30,34 @@ def test_every_version_has_a_wrapper_module_with_checksums(name: str, version: s
         assert re.search(rf"^(require )?\s*{re.escape(path)} v{re.escape(version)}$", text, re.MULTILINE)
         assert f"{path} v{version} h1:" in (folder / "go.sum").read_text()
     for package in recipe.packages.values():
-        assert f'"{package}"' in (folder / "tools.go").read_text()
+        if package == own_path(recipe.module):
+            program = CATALOGUE.modules[recipe.module].program
+            assert (folder / "main.go").read_text() == (PROGRAMS / program).read_text()
+        else:
+            assert f'"{package}"' in (folder / "tools.go").read_text()
+
+
+CORE = (
+    "errors",
+    "health",
+    "ready",
+    "kubernetes",
+    "metrics",
+    "forward",
+    "cache",
+    "loop",
+    "reload",
+    "loadbalance",
+    "hosts",
+)
+
+
+def test_coredns_has_what_kubeadm_writes_into_its_corefile_and_no_client_of_a_cloud() -> None:
+    plugins = set(re.findall(r"coredns/plugin/(\w+)", (PROGRAMS / "coredns.go").read_text()))
+    assert plugins.issuperset(CORE)
+    assert not plugins & {"azure", "clouddns", "dnssec", "nomad", "route53", "trace"}
+    text = (module_dir("coredns", CATALOGUE.versions("coredns")[0]) / "go.mod").read_text()
+    assert not re.search("aws-sdk|Azure|cloud.google.com|dd-trace", text)
 
 
 @pytest.mark.parametrize("repository", CATALOGUE.images)

@@ -13,7 +13,7 @@ import pytest
 from harness import proc
 from harness.artifacts import release
 from harness.artifacts.catalogue import Catalogue, load
-from harness.artifacts.gomod import Build
+from harness.artifacts.gomod import Build, command
 from harness.artifacts.recipe import ArtifactPhase, Event, Ref, Source
 from harness.artifacts.release import Download
 from harness.artifacts.store import CURRENT, RECORD, Store
@@ -170,6 +170,6 @@ def test_tests_are_compiled_and_c_is_linked_statically(tmp_path: Path) -> None:
     tests, runc = store.recipe(Ref("e2e.test", "1.36.3")), store.recipe(Ref("runc", "1.5.2"))
     assert isinstance(tests, Build)
     assert isinstance(runc, Build)
-    assert tests.argv(Path("go"), "p", Path("o"))[1:3] == ["test", "-c"]
+    assert command([tests], Path("o"))[1:3] == ["test", "-c"]
     assert "-extldflags -static" in runc.ldflags()
-    assert "-tags=osusergo,netgo,seccomp" in runc.argv(Path("go"), "p", Path("o"))
+    assert "-tags=osusergo,netgo,seccomp" in command([runc], Path("o"))

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.infra.host import processes, record, room
+from harness import memory
+from harness.infra.host import processes, record
 from harness.infra.host.layout import layout_of
 from harness.infra.host.record import InstanceRecord
 from harness.infra.pods.machine import MEMORY_MIB
@@ -60,15 +61,15 @@ def test_the_machine_that_runs_pods_is_counted_until_it_runs(
 def test_it_takes_memory_from_cells(embedded: EmbeddedDefinition, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = PlannedMachine("cp-0", ("control_plane",), 1, 1024, 10, "i")
     cell = Cell("c", {}, "fresh", (), (machine,), {})
-    monkeypatch.setattr(room, "memory_available_mib", lambda *_: 4096)
+    monkeypatch.setattr(memory, "memory_available_mib", lambda *_: 4096)
     assert (embedded.most_cells([cell], 0), embedded.most_cells([cell], 1536)) == (4, 2)
-    memory = [f.why for f in embedded.lacking([cell], 4096) if "memory" in f.what]
-    assert memory == ["5120 MiB are needed, 4096 of them for the machine that runs pods"]
+    short = [f.why for f in embedded.lacking([cell], 4096) if "memory" in f.what]
+    assert short == ["5120 MiB are needed, 4096 of them for the machine that runs pods"]
     assert not [f for f in embedded.lacking([cell], 1536) if "memory" in f.what]
 
 
 def test_doctor_names_it(embedded: EmbeddedDefinition, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "memory_available_mib", lambda *_: 2048)
+    monkeypatch.setattr(memory, "memory_available_mib", lambda *_: 2048)
     _, found = embedded.check(SETTINGS, None, pytest.fail)
     assert [f.fatal for f in found if "pods" in f.why] == [False]
     made_with_pods(embedded)

@@ -1,0 +1,39 @@
+"""Work in a thread that the main thread may have to end: what it started is killed, what it does itself breaks off.
+
+A signal interrupts the main thread alone. Others learn of it here.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+_STOP: ContextVar[threading.Event | None] = ContextVar("stop", default=None)
+
+
+class Stopped(BaseException):
+    """This thread's work is not wanted any more: nobody is told, because who asked for it knows."""
+
+
+@contextmanager
+def stoppable(stop: threading.Event) -> Iterator[None]:
+    """Let an event end what this thread does inside."""
+    token = _STOP.set(stop)
+    try:
+        yield
+    finally:
+        _STOP.reset(token)
+
+
+def current() -> threading.Event | None:
+    """Return the event that ends this thread's work, None where nothing does."""
+    return _STOP.get()
+
+
+def check() -> None:
+    """Raise Stopped when this thread's work is not wanted any more; to be called between two pieces of it."""
+    stop = _STOP.get()
+    if stop is not None and stop.is_set():
+        raise Stopped
