@@ -69,6 +69,19 @@ def locked(path: Path, *, waiting: Callable[[], None] | None = None) -> Iterator
 
 
 @contextmanager
+def shared(path: Path) -> Iterator[None]:
+    """Hold a lock on a file beside others who share it; who wants it alone (`locked`, `if_unlocked`) waits or gives up.
+
+    Args:
+        path: the lock file, made with its folder as needed.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as handle:
+        fcntl.flock(handle, fcntl.LOCK_SH)
+        yield
+
+
+@contextmanager
 def if_unlocked(path: Path) -> Iterator[bool]:
     """Hold an exclusive lock on a file if nobody has it; yield whether that is so."""
     with path.open("a") as handle:

@@ -27,7 +27,7 @@ END_SECONDS = 10.0  # for commands that were killed to be gone
 
 
 @dataclass(frozen=True)
-class Work:
+class BuildStep:
     """What one thread does at a time: artifacts that are made together, by their recipes."""
 
     recipes: Mapping[Ref, Recipe]
@@ -56,18 +56,18 @@ def make_missing(store: Store, refs: Sequence[Ref], progress: Progress) -> None:
         run(store, works, progress, lanes())
 
 
-def run(store: Store, works: Sequence[Work], progress: Progress, count: int) -> None:
+def run(store: Store, works: Sequence[BuildStep], progress: Progress, count: int) -> None:
     """Do work in so many threads; raises as `make_missing` does."""
     _Lanes(store, works, progress).run(min(len(works), count))
 
 
-def planned(store: Store, refs: Sequence[Ref]) -> list[Work]:
+def planned(store: Store, refs: Sequence[Ref]) -> list[BuildStep]:
     """Return what is to be made, the longest first, each with what has to be there before it."""
     lacking = store.lacking(refs)
     groups: dict[object, dict[Ref, Recipe]] = {}
     for ref, recipe in lacking.items():
         groups.setdefault(recipe.alike if isinstance(recipe, Build) else ref, {})[ref] = recipe
-    works = [Work(group, frozenset(_needed(store, group) & lacking.keys())) for group in groups.values()]
+    works = [BuildStep(group, frozenset(_needed(store, group) & lacking.keys())) for group in groups.values()]
     return sorted(works, key=lambda work: -work.seconds)
 
 
@@ -83,7 +83,7 @@ def _needed(store: Store, recipes: Mapping[Ref, Recipe]) -> set[Ref]:
 class _Lanes:
     """Threads that take the longest work of which everything is there that it needs."""
 
-    def __init__(self, store: Store, works: Sequence[Work], progress: Progress) -> None:
+    def __init__(self, store: Store, works: Sequence[BuildStep], progress: Progress) -> None:
         self._store, self._progress = store, progress
         self._left = list(works)
         self._missing = {ref for work in works for ref in work.recipes}
@@ -120,7 +120,7 @@ class _Lanes:
         else:
             self._ended.put(None)
 
-    def _taken(self) -> Iterator[Work]:
+    def _taken(self) -> Iterator[BuildStep]:
         """Yield work as it can be done, until there is none."""
         while True:
             with self._changed:
@@ -132,10 +132,10 @@ class _Lanes:
                 self._left.remove(found)
             yield found
 
-    def _next(self) -> Work | None:
+    def _next(self) -> BuildStep | None:
         return next((work for work in self._left if not work.needs & self._missing), None)
 
-    def _is_made(self, work: Work) -> None:
+    def _is_made(self, work: BuildStep) -> None:
         with self._changed:
             self._missing -= work.recipes.keys()
             self._changed.notify_all()

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from harness import proc
-from harness.artifacts import toolchain
+from harness.artifacts import gocache, toolchain
 from harness.artifacts.catalogue import GoRecipe, architecture, fill, module_dir
 from harness.artifacts.recipe import LIMITS, ArtifactLimits, Ref, Source
 from harness.errors import BadInput, InfraError
@@ -99,7 +99,7 @@ def together(builds: Sequence[Build], targets: Mapping[Ref, Path], log: Path) ->
     go = toolchain.find(floor.group(1) if floor else "1.21", first.limits)
     first.require_c()
     hint = f"read the log; with internet access, try: vmatrix artifacts build --source release {first.ref}"
-    with TemporaryDirectory(dir=targets[first.ref].parent) as temporary:
+    with gocache.building(), TemporaryDirectory(dir=targets[first.ref].parent) as temporary:
         made = Path(temporary) / "made"
         made.mkdir()
         env = {**go.env(cgo=first.recipe.cgo), "GOTMPDIR": temporary}

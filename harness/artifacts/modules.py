@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness import proc
-from harness.artifacts import toolchain
+from harness.artifacts import gocache, toolchain
 from harness.artifacts.catalogue import PROGRAMS, Catalogue, WrapperModule, module_dir, own_path
 from harness.artifacts.recipe import LIMITS, ArtifactLimits
 from harness.errors import BadInput
@@ -50,6 +50,13 @@ def generate(
     if packages := _foreign_packages(catalogue, module):
         (folder / "tools.go").write_text(_tools_go(packages), encoding="utf-8")
     (folder / "go.sum").unlink(missing_ok=True)
+    with gocache.building():
+        _complete(go, recipe, folder, go_line, limits)
+    return folder
+
+
+def _complete(go: toolchain.Go, recipe: WrapperModule, folder: Path, go_line: str, limits: ArtifactLimits) -> None:
+    """Let Go write all that a module requires, and its checksums."""
     for path, raised in recipe.raises.items():
         proc.run([go.path, "get", f"{path}@{raised}"], cwd=folder, env=go.env(), timeout=limits.modules)
     for path in recipe.absent:
@@ -59,7 +66,6 @@ def generate(
     env = {**go.env(), "GOFLAGS": "-mod=mod"}
     regardless = ["-e"] if recipe.absent else []  # of what imports them
     proc.run([go.path, "mod", "tidy", *regardless], cwd=folder, env=env, timeout=limits.modules)
-    return folder
 
 
 def _stand_in(path: str) -> str:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from harness import paths, proc
+from harness import proc
+from harness.artifacts import gocache
 from harness.artifacts.recipe import LIMITS, ArtifactLimits
 from harness.errors import BadInput
 from harness.files import locked
@@ -33,7 +34,7 @@ class Go:
 
     def env(self, *, cgo: bool = False) -> Mapping[str, str]:
         """Return the environment of every Go command that vmatrix runs."""
-        cache = paths.cache_dir() / "go"
+        cache = gocache.folder()
         return {
             "GOCACHE": str(cache / "build"),
             "GOMODCACHE": str(cache / "mod"),
@@ -99,7 +100,7 @@ def _version(path: Path) -> str:
 
 
 def _downloads() -> Path:
-    return paths.cache_dir() / "go" / "toolchain"
+    return gocache.folder() / "toolchain"
 
 
 def _download(seconds: float) -> Path:

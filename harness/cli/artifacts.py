@@ -12,7 +12,7 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from harness.artifacts import catalogue as entries
-from harness.artifacts import modules, prune, refs
+from harness.artifacts import gocache, modules, prune, refs
 from harness.artifacts.product.offer import Offer
 from harness.artifacts.recipe import ArtifactLimits, Ref, Source
 from harness.artifacts.serving import serving
@@ -84,6 +84,7 @@ def build(
         raise BadInput("nothing selected: give names, --kubernetes or --all", hint="see `vmatrix artifacts build -h`")
     with showing(out) as progress:
         made = store.ensure(wanted, progress)
+    gocache.trim()
     size = sum(artifact.size for artifact in made.values()) / 1e6
     out.print(f"{len(made)} artifacts, {size:.0f} MB, in {store.root}")
 
@@ -96,6 +97,19 @@ def module(
     """Generate go.mod and go.sum for building a version; commit the result. Works in vmatrix's own checkout."""
     _require_checkout()
     out.print(f"wrote {modules.generate(entries.load(), name, version, limits=_limits())}")
+
+
+@app.command()
+def gc(
+    keep: Annotated[
+        int, typer.Option("--keep", min=0, metavar="MIB", help="How much of what was compiled stays, the newest.")
+    ] = gocache.KEEP_MIB,
+) -> None:
+    """Cut back what Go compiled and unpacked for builds; artifacts and downloaded modules stay.
+
+    `vmatrix run` and `vmatrix artifacts build` do it after they have built something.
+    """
+    out.print(f"{gocache.trim(keep, always=True) / 1e6:.0f} MB freed", highlight=False)
 
 
 @app.command("prune")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from harness.artifacts import refs
+from harness.artifacts import gocache, refs
 from harness.artifacts.disk import catalogue, fetch
 from harness.artifacts.disk.cache import ImageCache
 from harness.artifacts.download import trouble
@@ -113,6 +113,8 @@ def open_site(project: Project, cells: Sequence[Cell], *, progress: OnProgress) 
     if absent:
         progress(f"{len(absent)} artifacts are not cached and are made first; cached ones take no time")
     store.ensure(wanted, tell)
+    if freed := gocache.trim():
+        progress(f"{freed / 1e6:.0f} MB of what the builds left in Go's caches removed")
     found = offered.publish(offer, store)
     provider.up()
     told = offered.told(offer, found, store, definition, provider.mirror())

@@ -15,7 +15,7 @@ import pytest
 
 from harness import proc
 from harness.artifacts import ahead
-from harness.artifacts.ahead import Work, planned
+from harness.artifacts.ahead import BuildStep, planned
 from harness.artifacts.catalogue import Catalogue, load
 from harness.artifacts.recipe import ArtifactPhase, Event, Ref, Source, silent
 from harness.artifacts.store import Store
@@ -51,11 +51,11 @@ class Made:
         return {}
 
 
-def work(name: str, recipe: Made, *needs: str) -> Work:
-    return Work({Ref(name, "1"): recipe}, frozenset(Ref(need, "1") for need in needs))
+def work(name: str, recipe: Made, *needs: str) -> BuildStep:
+    return BuildStep({Ref(name, "1"): recipe}, frozenset(Ref(need, "1") for need in needs))
 
 
-def in_background(store: Store, works: list[Work], count: int = 2) -> tuple[threading.Thread, list[BaseException]]:
+def in_background(store: Store, works: list[BuildStep], count: int = 2) -> tuple[threading.Thread, list[BaseException]]:
     raised: list[BaseException] = []
 
     def run() -> None:
