@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 from harness.artifacts import gocache, refs
+from harness.artifacts.beside import beside
 from harness.artifacts.disk import catalogue, fetch
 from harness.artifacts.disk.cache import ImageCache
 from harness.artifacts.download import trouble
@@ -112,13 +113,23 @@ def open_site(project: Project, cells: Sequence[Cell], *, progress: OnProgress) 
     absent = [ref for ref in wanted if store.cached(ref) is None]
     if absent:
         progress(f"{len(absent)} artifacts are not cached and are made first; cached ones take no time")
-    store.ensure(wanted, tell)
+    with beside(lambda: _disks(cells, timeouts, progress), progress) if absent else nullcontext():
+        store.ensure(wanted, tell)
     if freed := gocache.trim():
         progress(f"{freed / 1e6:.0f} MB of what the builds left in Go's caches removed")
     found = offered.publish(offer, store)
     provider.up()
     told = offered.told(offer, found, store, definition, provider.mirror())
     return replace(_site(project, provider, progress, told, controllers), held=held)
+
+
+def _disks(cells: Sequence[Cell], timeouts: Timeouts, progress: OnProgress) -> None:
+    """Build the disk images of cells' machines that are not cached."""
+    known, cache = catalogue.load(matrix_dir() / "images.yml"), ImageCache(limits=ArtifactLimits.of(timeouts))
+    for name in sorted({machine.image for cell in cells for machine in cell.machines}):
+        entry = known.find(name)
+        if not isinstance(entry.source, UrlSource):
+            cache.ensure(entry, progress)
 
 
 def join_site(project: Project, cells: Sequence[Cell]) -> Site:

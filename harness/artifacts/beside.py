@@ -1,0 +1,42 @@
+"""Something that will be needed, begun while something else is under way."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from harness import stopping
+from harness.errors import VmatrixError
+
+END_SECONDS = 10.0  # for commands that were killed to be gone
+
+
+@contextmanager
+def beside(call: Callable[[], object], tell: Callable[[str], None]) -> Iterator[None]:
+    """Do something in a thread while the body runs, and wait for it where that ends well; otherwise it is ended.
+
+    A failure of it ends nothing: whoever needs what it was to make tries again, and says what is wrong then.
+
+    Args:
+        tell: told why it failed.
+    """
+    stop = threading.Event()
+
+    def work() -> None:
+        try:
+            with stopping.stoppable(stop):
+                call()
+        except stopping.Stopped:
+            return
+        except (VmatrixError, OSError) as error:
+            tell(f"{error}; it is tried again when it is needed")
+
+    thread = threading.Thread(target=work, name="beside", daemon=True)
+    thread.start()
+    try:
+        yield
+        thread.join()
+    finally:
+        stop.set()
+        thread.join(END_SECONDS)

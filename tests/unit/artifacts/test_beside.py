@@ -1,0 +1,57 @@
+"""What is begun beside something else: both run, the body decides."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from harness import proc
+from harness.artifacts.beside import beside
+from harness.errors import InfraError
+
+SOON = 60.0  # until what is certain to happen has happened, on a host that stands still for a while
+
+
+def test_both_run_at_the_same_time_and_it_is_waited_for() -> None:
+    begun, body, done = threading.Event(), threading.Event(), threading.Event()
+
+    def call() -> None:
+        begun.set()
+        assert body.wait(SOON)
+        done.set()
+
+    with beside(call, pytest.fail):
+        assert begun.wait(SOON)
+        body.set()
+    assert done.is_set()
+
+
+def test_it_ends_with_a_body_that_fails() -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def call() -> None:
+        begun.set()
+        try:
+            proc.run(["sleep", "3600"], timeout=3600)
+        finally:
+            ended.set()
+
+    def body() -> None:
+        assert begun.wait(SOON)
+        raise InfraError("no luck")
+
+    with pytest.raises(InfraError, match="no luck"), beside(call, pytest.fail):
+        body()
+    assert ended.wait(SOON)
+
+
+def test_its_own_failure_is_told_and_ends_nothing() -> None:
+    told: list[str] = []
+
+    def call() -> None:
+        raise InfraError("no mirror")
+
+    with beside(call, told.append):
+        pass
+    assert told == ["no mirror; it is tried again when it is needed"]
