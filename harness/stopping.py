@@ -13,7 +13,7 @@ from contextvars import ContextVar
 _STOP: ContextVar[threading.Event | None] = ContextVar("stop", default=None)
 
 
-class Stopped(BaseException):
+class NotWanted(BaseException):
     """This thread's work is not wanted any more: nobody is told, because who asked for it knows."""
 
 
@@ -33,7 +33,7 @@ def current() -> threading.Event | None:
 
 
 def check() -> None:
-    """Raise Stopped when this thread's work is not wanted any more; to be called between two pieces of it."""
+    """Raise NotWanted when this thread's work is not wanted any more; to be called between two pieces of it."""
     stop = _STOP.get()
     if stop is not None and stop.is_set():
-        raise Stopped
+        raise NotWanted

@@ -113,7 +113,7 @@ class _Lanes:
                 for work in self._taken():
                     self._store.make_all(work.recipes, work.label, work.seconds, self._progress)
                     self._is_made(work)
-        except stopping.Stopped:
+        except stopping.NotWanted:
             return
         except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
             self._ended.put(error)

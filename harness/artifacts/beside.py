@@ -27,7 +27,7 @@ def beside(call: Callable[[], object], tell: Callable[[str], None]) -> Iterator[
         try:
             with stopping.stoppable(stop):
                 call()
-        except stopping.Stopped:
+        except stopping.NotWanted:
             return
         except (VmatrixError, OSError) as error:
             tell(f"{error}; it is tried again when it is needed")
