@@ -19,7 +19,7 @@ class MachineSetup:
 
     api: what its API server answers to a stranger, by path; empty where none runs.
     resolvers: the name servers of /etc/resolv.conf.
-    cni: the pod network's files by name; None for one that is no JSON.
+    cni: the pod network's files by name; None for one that is no JSON.  bridged: how much is on each bridge.
     rules: the Services that kube-proxy has rules for; None where no kube-proxy runs.
     images: digests by name.  kubelet: the settings in its file.
     drop_ins: files by unit.  registries: registries with a file for containerd.
@@ -28,6 +28,7 @@ class MachineSetup:
     api: Mapping[str, HttpAnswer]
     resolvers: tuple[str, ...]
     cni: Mapping[str, Any]
+    bridged: Mapping[str, int]
     rules: frozenset[Rule] | None
     images: Mapping[str, str]
     kubelet: Mapping[str, Any]
@@ -42,6 +43,7 @@ def setup_of(raw: Mapping[str, Any]) -> MachineSetup:
         api={path: HttpAnswer(int(a["status"]), a["body"]) for path, a in raw["api"].items()},
         resolvers=tuple(raw["resolvers"]),
         cni=raw["cni"],
+        bridged={name: int(count) for name, count in raw["bridged"].items()},
         rules=None if rules is None else frozenset((address, name, int(port)) for address, name, port in rules),
         images=raw["images"],
         kubelet=yaml.safe_load(raw["kubelet"]) or {},

@@ -75,7 +75,10 @@ def _pause(expected: ExpectedGuest) -> str:
 def wrong_network_files(
     setups: Mapping[str, MachineSetup], facts: Mapping[str, NodeFacts], expected: ExpectedGuest
 ) -> list[Mismatch]:
-    """Return nodes with several files of pod networks, other ones than the first node, or with another MTU."""
+    """Return nodes with several files of pod networks, other ones than the first node, or with another MTU.
+
+    A bridge that no pod is on has the kernel's MTU: it follows that of its ports.
+    """
     folder = "/etc/cni/net.d"
     first = next((sorted(setups[name].cni) for name in expected.nodes if name in setups), [])
 
@@ -89,8 +92,8 @@ def wrong_network_files(
                 continue
             for plugin in content.get("plugins", [content]):
                 bridge, mtu = plugin.get("bridge", ""), plugin.get("mtu")
-                there = facts[name].mtus.get(bridge) if name in facts else None
-                if mtu and there is not None and there != mtu:
-                    yield Mismatch(f"{where}/{file}", f"mtu {there}, as {bridge} has it", str(mtu))
+                there = facts[name].mtus if name in facts else {}
+                if mtu and seen.bridged.get(bridge) and there.get(bridge, mtu) != mtu:
+                    yield Mismatch(f"{where}/{file}", f"mtu {there[bridge]}, as {bridge} has it", str(mtu))
 
     return on_every(expected.nodes, setups, judge)

@@ -16,6 +16,7 @@ from typing import Any
 from harness.validate.remote.on_node import fetch, flag, processes, read, read_of, said, trusting
 
 CNI = "/etc/cni/net.d"
+PORTS = "/sys/class/net/*/brif"  # what is on a bridge
 API_PATHS = ("/version", "/readyz?verbose", "/api/v1/nodes", "/api/v1/secrets")
 # kube-proxy's rules by ClusterIP, protocol and port: elements of a map of nftables, rules of a chain of iptables.
 NFTABLES = re.compile(r"(\d+\.\d+\.\d+\.\d+) \. (tcp|udp|sctp) \. (\d+) :")
@@ -105,6 +106,7 @@ def main(argv: Sequence[str]) -> None:
         "api": api_answers(given["ca"]),
         "resolvers": resolvers(),
         "cni": cni_files(),
+        "bridged": {os.path.basename(os.path.dirname(at)): len(os.listdir(at)) for at in glob.glob(PORTS)},
         "rules": service_rules(),
         "images": images(),
         "kubelet": kubelet_config(),

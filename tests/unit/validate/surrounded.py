@@ -43,6 +43,7 @@ def raw_setup(machine: str) -> Json:
         "api": api if machine == "cp-0" else {},
         "resolvers": ["10.222.1.254"],
         "cni": {"10-flannel.conflist": json.loads(json.dumps(NETWORK))},
+        "bridged": {"cni0": 2},
         "rules": [["10.95.0.1", "tcp", "443"], ["10.95.0.10", "udp", "53"]],
         "images": {PAUSE: DIGEST, "docker.io/library/other:1": DIGEST},
         "kubelet": "kind: KubeletConfiguration\nclusterDomain: cluster.local\n",

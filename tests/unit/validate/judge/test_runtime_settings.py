@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from harness.validate.judge.finding import Unjudged
@@ -59,6 +61,14 @@ def test_a_strange_registry_is_found() -> None:
 def test_a_wrong_file_of_pod_networks_is_found(change: Change, words: str) -> None:
     found = wrong_network_files(setups(change), guests.facts(), EXPECTED)
     assert words in "; ".join(map(str, found))
+
+
+def test_a_bridge_that_no_pod_is_on_has_the_kernels_mtu() -> None:
+    facts = {name: replace(seen, mtus={**seen.mtus, "cni0": 1500}) for name, seen in guests.facts().items()}
+    assert "mtu 1500, as cni0 has it" in "; ".join(map(str, wrong_network_files(setups(), facts, EXPECTED)))
+    empty = setups(lambda raw: raw.update(bridged={"cni0": 0}))
+    found = "; ".join(map(str, wrong_network_files(empty, facts, EXPECTED)))
+    assert "w-0" not in found
 
 
 def test_nothing_is_judged_of_a_product_that_says_nothing() -> None:
