@@ -101,15 +101,15 @@ def module(
 
 @app.command()
 def gc(
-    keep: Annotated[
-        int, typer.Option("--keep", min=0, metavar="MIB", help="How much of what was compiled stays, the newest.")
+    keep_mib: Annotated[
+        int, typer.Option("--keep-mib", min=0, metavar="MIB", help="How much of what was compiled stays, the newest.")
     ] = gocache.KEEP_MIB,
 ) -> None:
     """Cut back what Go compiled and unpacked for builds; artifacts and downloaded modules stay.
 
     `vmatrix run` and `vmatrix artifacts build` do it after they have built something.
     """
-    out.print(f"{gocache.trim(keep, always=True) / 1e6:.0f} MB freed", highlight=False)
+    out.print(f"{gocache.trim(keep_mib, always=True) / 1e6:.0f} MB freed", highlight=False)
 
 
 @app.command("prune")

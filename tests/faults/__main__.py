@@ -21,10 +21,14 @@ def main(argv: Sequence[str]) -> int:
     """Try faults; return 0 when every one is found or missed as the list says, and the score is reached."""
     given = _arguments(argv)
     try:
-        faults = [fault for fault in load() if not given.id or fault.id in given.id]
+        return _tried(given)
     except VmatrixError as error:
         print(f"error ({error.blame.value}): {error.summary}\nhint: {error.hint}", file=sys.stderr)  # noqa: T201
         return error.exit_code
+
+
+def _tried(given: argparse.Namespace) -> int:
+    faults = [fault for fault in load() if not given.id or fault.id in given.id]
     chosen = [fault for fault in faults if fault.quick or not given.quick]
     stuck: list[str] = []
     verdicts: list[Verdict] = []
@@ -41,7 +45,7 @@ def _layout(given: argparse.Namespace, layout: str, faults: Sequence[Fault], stu
     run_id = "".join(secrets.choice(ALPHABET) for _ in range(RUN_ID_LENGTH))
     if given.cell is not None:
         return _try(cells.kept(layout, given.cell), layout, faults, stuck, quick=given.quick)
-    with cells.made(layout, given.infra_name, run_id, given.results / run_id) as patient:
+    with cells.made(layout, given.infra_name, run_id, given.results.resolve() / run_id) as patient:
         return _try(patient, layout, faults, stuck, quick=given.quick)
 
 

@@ -21,6 +21,8 @@ NEED_A_PROJECT = (
     "list",
     "list --origin",
     "explain x",
+    "check x",
+    "bisect x --good HEAD",
     "plan",
     "plan --write",
     "plan --check",
@@ -39,7 +41,7 @@ NEED_A_PROJECT = (
 WORK_ANYWHERE = (
     *("status", "reap", "login", "proxy", "kubeconfig", "kubectl"),
     *("init", "config", "doctor", "version"),
-    *("artifacts list", "artifacts build", "artifacts module", "artifacts prune", "artifacts serve"),
+    *("artifacts list", "artifacts build", "artifacts module", "artifacts prune", "artifacts gc", "artifacts serve"),
     *("image build", "image list", "image prune"),
     *("infra up", "infra down", "infra status", "infra describe", "infra env"),
     "gitlab note",

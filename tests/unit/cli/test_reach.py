@@ -113,4 +113,4 @@ def test_kubectl_gets_its_words_and_gives_its_exit_code(there: Cell, monkeypatch
     result = runner.invoke(app, ["kubectl", "--namespace", "shared", "c1", "get", "pods", "-n", "kube-system"])
     assert result.exit_code == 7
     words = ["/bin/kubectl", "get", "pods", "-n", "kube-system"]
-    assert calls == [(words, {"KUBECONFIG": str(there.files.kubeconfig)})]
+    assert calls == [(words, {"KUBECONFIG": str(there.files.kubeconfig), "KUBECACHEDIR": str(there.files.kube_cache)})]

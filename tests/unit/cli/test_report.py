@@ -134,7 +134,7 @@ def test_a_merge_requests_pipeline_is_looked_at(call: Call, monkeypatch: pytest.
         (["report", "--days", "3", "--since", "2026-01-01"], "--days and --since", "one of them"),
         (["report", "--since", "yesterday"], "'yesterday' is not a date (YYYY-MM-DD)", "2026-11-21"),
         (["report", "--since", "2999-01-01"], "is not in the past", "first day"),
-        (["report", "--history", "none.jsonl"], "cannot read the history none.jsonl", "--history"),
+        (["report", "--history", "none.jsonl"], "cannot read the history: none.jsonl", "--history"),
         (["report", "--tier", "weekly"], "there is no tier 'weekly'", "nightly"),
         (["history", "add", "none.jsonl"], "none.jsonl does not exist", "run"),
         (["report", "--output", "/dev/null/x"], "cannot write to /dev/null/x", "--output"),

@@ -26,7 +26,7 @@ SEEN = []
 def pytest_configure(config):
     product = SimpleNamespace(checks=CHECKS)
     project = SimpleNamespace(spec=SimpleNamespace(product_of=lambda values: product))
-    config.stash[PLAN] = SimpleNamespace(cells=(CELL,), suites=lambda: None, project=project)
+    config.stash[PLAN] = SimpleNamespace(cells=(CELL,), after=None, suites=lambda: None, project=project)
     config.stash[CELLS] = SimpleNamespace(record_check=lambda cell, outcome: SEEN.append(outcome))
 
 def pytest_unconfigure(config):
