@@ -1,4 +1,4 @@
-"""The flags that kubeadm gives to the programs of a control plane, for Kubernetes 1.34 to 1.36, which give the same.
+"""The flags that kubeadm gives to programs, for Kubernetes 1.34 to 1.36, which give the same but for OF_A_MINOR.
 
 From the manifests that `kubeadm init phase control-plane all` and `kubeadm init phase etcd local` of 1.34.4, 1.35.4,
 1.36.1 and 1.36.3 write with --dry-run.
@@ -25,6 +25,9 @@ def _own(program: str) -> dict[str, str]:
         "leader-elect": "true",
     }
 
+
+# kubeadm 1.34 writes it into kubeadm-flags.env; later ones do not, and the kubelet of 1.35 does not know it.
+OF_A_MINOR: Mapping[str, Mapping[str, Mapping[str, str]]] = {"1.34": {"kubelet": {"pod-infra-container-image": ANY}}}
 
 KUBEADM: Mapping[str, Mapping[str, str]] = {
     "kube-apiserver": {

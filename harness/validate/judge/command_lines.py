@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from harness.validate.facts.command_lines import ANY, KUBEADM, MAY_LACK, OF_THE_CELL
+from harness.validate.facts.command_lines import ANY, KUBEADM, MAY_LACK, OF_A_MINOR, OF_THE_CELL
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts, Process
 from harness.validate.judge.finding import unjudged
@@ -32,7 +32,8 @@ def strange_flags(facts: Facts, expected: ExpectedGuest) -> list[Mismatch]:
 def wanted_flags(program: str, machine: str, expected: ExpectedGuest) -> dict[str, str]:
     """Return the flags of a program on a machine."""
     given = expected.variables.get(OF_THE_CELL.get(program, ""), None) or {}
-    wanted = {**KUBEADM.get(program, {}), **(expected.leaves.flags or {}).get(program, {})}
+    of_minor = OF_A_MINOR.get(expected.minor, {}).get(program, {})
+    wanted = {**KUBEADM.get(program, {}), **of_minor, **(expected.leaves.flags or {}).get(program, {})}
     wanted |= {flag: str(value).lower() if isinstance(value, bool) else str(value) for flag, value in given.items()}
     words = {
         "{address}": expected.addresses[machine],

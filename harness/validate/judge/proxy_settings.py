@@ -7,9 +7,9 @@ from typing import Any
 
 from harness.kube import Cluster
 from harness.kube.resources import SERVICE
-from harness.validate.facts.cluster import value_at
 from harness.validate.facts.expected import PROXY_MODES, ExpectedGuest
 from harness.validate.facts.programs import RunningPrograms
+from harness.validate.facts.proxy_form import UNKNOWN, setting_of
 from harness.validate.facts.setup import MachineSetup, Rule
 from harness.validate.judge.finding import lasting, unjudged
 from harness.validate.judge.kubeadm_settings import given, settings_in
@@ -40,17 +40,19 @@ def wrong_proxy_settings(
 
     def judge(name: str, seen: RunningPrograms) -> Iterator[Mismatch]:
         for path, value in wanted.items():
-            yield from _other(f"{name} kube-proxy", path, value, value_at(seen.kube_proxy, path))
+            yield from _other(f"{name} kube-proxy", path, value, setting_of(seen.kube_proxy, path))
         for path, value in given(kept):
             where = f"{name} kube-proxy"
-            yield from _other(where, f"{path} as in ConfigMap {place}:", value, value_at(seen.kube_proxy, path))
+            yield from _other(where, f"{path} as in ConfigMap {place}:", value, setting_of(seen.kube_proxy, path))
 
     found = on_every(expected.nodes, running, judge)
     return found if kept else [*found, Mismatch(f"ConfigMap {place}", "config.conf", "none")]
 
 
 def _other(where: str, what: str, wanted: Any, seen: Any) -> list[Mismatch]:
-    same = wanted == seen or (wanted in EMPTY and seen in EMPTY) or (wanted is False and seen is None)
+    same = (
+        seen is UNKNOWN or wanted == seen or (wanted in EMPTY and seen in EMPTY) or (wanted is False and seen is None)
+    )
     return [] if same else differs(where, what, wanted, seen)
 
 

@@ -45,6 +45,13 @@ def test_a_strange_flag_is_found(change: Change, words: str) -> None:
     assert words in str(found)
 
 
+def test_kubeadm_of_1_34_names_the_sandbox_image() -> None:
+    change = with_flag("kubelet", "--pod-infra-container-image=mirror/pause:3.10.1")
+    older = guests.expected(variables={**guests.VARIABLES, "cluster_kubernetes_version": "1.34.4"})
+    assert not [one for one in strange_flags(guests.facts(change), older) if "cp-0 kubelet" in str(one)]
+    assert "no flag --pod-infra-container-image" in str(strange_flags(guests.facts(change), guests.expected()))
+
+
 def test_flags_of_the_cell_are_wanted() -> None:
     variables = {**guests.VARIABLES, "cluster_scheduler_extra_args": {"profiling": False}}
     change = with_flag("kube-scheduler", "--profiling=false")

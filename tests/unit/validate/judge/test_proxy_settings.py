@@ -47,6 +47,33 @@ def test_another_setting_is_found(settings: dict[str, Any], words: str) -> None:
     assert words in str([str(one) for one in wrong_proxy_settings(kept(), running(reports(**settings)), EXPECTED)])
 
 
+def older(**settings: Any) -> Change:
+    """Return what kube-proxy answered before 1.36: the names of its own structure."""
+    internal = {
+        "BindAddress": PROXY["bindAddress"],
+        "ClientConnection": {"Kubeconfig": "/var/lib/kube-proxy/kubeconfig.conf"},
+        "DetectLocal": {"ClusterCIDRs": ["10.243.0.0/16"]},
+        "DetectLocalMode": "ClusterCIDR",
+        "EnableProfiling": False,
+        "Linux": {"MasqueradeAll": False, "Conntrack": {"MaxPerCore": 32768}},
+        "Mode": EXPECTED.kube_proxy_mode,
+        **settings,
+    }
+    body = json.dumps({"kubeproxy.config.k8s.io": internal})
+    return lambda raw: raw["kube_proxy"].update(body=body)
+
+
+def test_the_form_of_before_1_36_is_understood() -> None:
+    assert [str(one) for one in wrong_proxy_settings(kept(), running(older()), EXPECTED)] == []
+    for settings, words in (
+        ({"DetectLocal": {"ClusterCIDRs": ["10.9.0.0/16"]}}, "clusterCIDR '10.243.0.0/16'; saw '10.9.0.0/16'"),
+        ({"Linux": {"MasqueradeAll": True}}, "masqueradeAll False; saw True"),
+        ({"Mode": "userspace"}, "mode"),
+        ({"EnableProfiling": True}, "enableProfiling False; saw True"),
+    ):
+        assert words in str([str(one) for one in wrong_proxy_settings(kept(), running(older(**settings)), EXPECTED)])
+
+
 def test_a_configmap_that_the_pods_do_not_obey_is_found() -> None:
     found = wrong_proxy_settings(kept(clusterCIDR="10.8.0.0/16"), running(), EXPECTED)
     assert len(found) == 2
