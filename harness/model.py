@@ -45,6 +45,7 @@ class Phase:
     then: in words, what must be true afterwards.  cluster: whether there is a cluster afterwards.
     machines: names of those in the inventory during the phase.  removed: those of them that leave the cluster in it.
     lost: those of them that are destroyed before it.
+    deletes: whether the machines that leave are gone afterwards, as the product made them.
     values, vars: the axis values and the playbook variables that hold during the phase.
     between: the variables of the steps that the phase goes through by itself, in their order.
     workload: what becomes of a workload during the phase ("keeps-answering"), "" when nothing is said of it.
@@ -57,6 +58,7 @@ class Phase:
     machines: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
+    deletes: bool = False
     values: Mapping[str, str] = field(default_factory=dict)
     vars: Mapping[str, Any] = field(default_factory=dict)
     between: tuple[Mapping[str, Any], ...] = ()

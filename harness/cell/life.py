@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.cell import diagnose, provision
+from harness.cell import diagnose, made, provision
 from harness.cell.found import CellSelector
 from harness.cell.place import selector_of
 from harness.cell.product.protocol import PhaseOutcome, PhaseRun
@@ -202,6 +202,9 @@ class Life:
         if phase.lost:
             with self.steps.step("lose machines") as step:
                 step.note(machines=list(phase.lost))
+                if made.by_product(self.site, self.cell):
+                    made.destroy(self.site, self.attempt.namespace, phase.lost)
+                    return
                 deadline = Deadline.after(self.site.timeouts.teardown)
                 lost = selector_of(self.attempt.run, self.cell.id, self.attempt.number, phase.lost)
                 destroy(self.site.cluster, self.attempt.namespace, lost, deadline=deadline)

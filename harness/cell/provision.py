@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from harness.cell import manifests, ways
+from harness.cell import made, manifests, ways
 from harness.cell.golden import ensure_golden
 from harness.cell.isolation import outside
 from harness.cell.labels import cell_labels
@@ -90,6 +90,10 @@ def provision(site: Site, attempt: Attempt, steps: Steps) -> Environment:
     machines = ways.record(site, attempt.place, machines, attempt.files)
     with steps.step("login"):
         in_parallel(lambda m: _log_in(site, attempt, m, partial(alive, m.name)), machines)
+    return _environment(attempt, machines)
+
+
+def _environment(attempt: Attempt, machines: Sequence[Machine]) -> Environment:
     return Environment(
         run=attempt.run,
         cell=attempt.cell,
@@ -107,6 +111,10 @@ def bring_up(site: Site, attempt: Attempt, steps: Steps) -> list[Machine]:
     Raises:
         InfraError (or an ExceptionGroup of several machines' errors): a machine cannot come up.
     """
+    if made.by_product(site, attempt.cell):
+        _lay_ground(site, attempt, steps)
+        with steps.step("machines"):
+            return made.make(site, _environment(attempt, ()))
     images = create(site, attempt, steps)
     with steps.step("machines"):
         return in_parallel(
@@ -120,6 +128,18 @@ def create(site: Site, attempt: Attempt, steps: Steps) -> Mapping[str, GoldenIma
     Raises:
         InfraError: an object was refused.  BadImage, InfraError: a golden image cannot be had.
     """
+    plan = _lay_ground(site, attempt, steps)
+    with steps.step("golden image") as step:
+        images = {name: site.image(name) for name in dict.fromkeys(m.image for m in attempt.cell.machines)}
+        origins = {name: _origin(site, attempt, image) for name, image in images.items()}
+        step.note(images=[image.name for image in images.values()], origins=[o.kind for o in origins.values()])
+    with steps.step("objects"):
+        in_parallel(lambda m: create_machine(site, plan, m, images[m.image], origins[m.image]), attempt.cell.machines)
+    return images
+
+
+def _lay_ground(site: Site, attempt: Attempt, steps: Steps) -> manifests.CellPlan:
+    """Make what a cell has before its machines: a key, its namespace, its NetworkPolicy."""
     attempt.directory.mkdir(parents=True, exist_ok=True)
     plan = _plan(site, attempt, make_key_pair(attempt.files.key, comment=attempt.namespace))
     if not attempt.place.shared:
@@ -128,13 +148,7 @@ def create(site: Site, attempt: Attempt, steps: Steps) -> Mapping[str, GoldenIma
     if site.isolated:
         with steps.step("network policy"):
             _isolate(site, plan, attempt)
-    with steps.step("golden image") as step:
-        images = {name: site.image(name) for name in dict.fromkeys(m.image for m in attempt.cell.machines)}
-        origins = {name: _origin(site, attempt, image) for name, image in images.items()}
-        step.note(images=[image.name for image in images.values()], origins=[o.kind for o in origins.values()])
-    with steps.step("objects"):
-        in_parallel(lambda m: create_machine(site, plan, m, images[m.image], origins[m.image]), attempt.cell.machines)
-    return images
+    return plan
 
 
 def refuse_changed(site: Site, place: Place, seen: Sequence[Sighting], machine: str) -> None:

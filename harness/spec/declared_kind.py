@@ -32,6 +32,8 @@ def options(product: Any, directory: Path) -> Iterator[Finding]:
     for where in ("cluster", "namespace"):
         for at, name in texts(product, "declared", "install", where, EACH):
             yield from below(at, _template(name, directory))
+    for at, name in texts(product, "declared", "makes", "apply"):
+        yield from below(at, _template(name, directory))
 
 
 def _template(name: str, directory: Path) -> Iterator[Finding]:

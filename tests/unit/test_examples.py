@@ -88,7 +88,7 @@ def test_the_operators_example_asks_of_it_what_vmatrixs_own_matrix_does() -> Non
     assert (ours.vars, ours.cluster) == (shipped.product.vars, shipped.product.cluster)
     folders = ROOT / "matrix" / "products" / "operator", OPERATOR / "objects"
     templates, theirs = ({file.name: file.read_text() for file in folder.iterdir()} for folder in folders)
-    assert templates == theirs
+    assert {name: text for name, text in templates.items() if name != "machines.yml.j2"} == theirs
 
 
 def test_the_operators_cells_have_its_phases_and_a_place_for_its_pods() -> None:

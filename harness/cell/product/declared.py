@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from harness.cell.product.chaos import Chaos
 from harness.cell.product.declared_compare import refuse_different
 from harness.cell.product.declared_install import apply_all, install_controllers, install_kinds
+from harness.cell.product.declared_machines import addresses, deleted
 from harness.cell.product.declared_objects import given, objects
 from harness.cell.product.declared_pods import jobs, keep_controllers, keep_logs
 from harness.cell.product.declared_wait import Watched
@@ -26,7 +28,7 @@ from harness.model import Environment
 from harness.paths import project_dir
 from harness.proc import pasteable
 from harness.spec.models import Product, ProductPhase, Timeouts
-from harness.spec.models.product_declared import DeclaredOptions, Manifests
+from harness.spec.models.product_declared import DeclaredOptions, MadeMachines, Manifests
 from harness.until import Deadline
 
 
@@ -64,6 +66,24 @@ class DeclaredProduct:
         phase.run(self.product.phases[wanted.phase.name])
         return PhaseOutcome(f"{self._options.object.kind} {self._options.object.name}")
 
+    def make(self, wanted: PhaseRun, planned: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
+        """Have the controllers make machines; return the machines' addresses by name.
+
+        Args:
+            wanted: what comes first; it has no machines yet.  planned: what templates are given of each machine.
+        """
+        makes = self._options.makes
+        if wanted.outer is None or makes is None:
+            raise HarnessBug("there is nothing to make machines of, or no infra cluster to make them in")
+        wanted.log.parent.mkdir(parents=True, exist_ok=True)
+        wanted.log.touch()
+        try:
+            return _DeclaredPhase(wanted, wanted.outer, self._options, self._directory).make(makes, planned)
+        except VmatrixError as failure:
+            failure.paths = (*failure.paths, wanted.log)
+            keep_controllers(wanted.outer.cluster, wanted.environment.namespace, wanted.log)
+            raise
+
     @property
     def _options(self) -> DeclaredOptions:
         if self.product.declared is None:
@@ -99,6 +119,8 @@ class _DeclaredPhase:
                     if edit.until is not None:
                         watched.wait_other(edit.until, deadline)
                     watched.wait_done(deadline)
+                    if self.options.makes is not None:
+                        deleted(watched, self.options.makes, self.wanted.phase.removed, deadline)
                 if edit.delete:
                     self._delete(namespace)
                     watched.wait_gone(deadline)
@@ -130,7 +152,18 @@ class _DeclaredPhase:
 
     def _rendered(self, source: str | Manifests) -> list[Json]:
         seconds = self.outer.timeouts.controllers
-        return objects(source, given(self.wanted, self.outer), self.directory, seconds)
+        makes = self.options.makes is not None
+        return objects(source, given(self.wanted, self.outer, makes=makes), self.directory, seconds)
+
+    def make(self, makes: MadeMachines, planned: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
+        """Apply the objects of which the controllers make machines; return these machines' addresses by name."""
+        namespace, deadline = self.wanted.environment.namespace, Deadline.after(self.wanted.timeout)
+        seconds = self.outer.timeouts.controllers
+        self._install(namespace)
+        values = {**given(self.wanted, self.outer, makes=True), "planned": list(planned)}
+        apply_all(self.outer.cluster, namespace, objects(makes.apply, values, self.directory, seconds), deadline)
+        watched = Watched(self.outer, namespace, self.options, self.wanted.on_task)
+        return addresses(watched, makes, [str(one["name"]) for one in planned], deadline)
 
     def _install(self, namespace: str) -> None:
         kinds = [obj for source in self.options.install.cluster for obj in self._rendered(source)]

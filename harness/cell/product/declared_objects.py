@@ -24,8 +24,12 @@ from harness.spec.models.product_declared import Manifests
 HINT = "docs/declared.md lists what a template of a declared product is given"
 
 
-def given(wanted: PhaseRun, outer: OuterCluster) -> dict[str, Any]:
-    """Return what templates are given: the phase, its values, variables and machines, and what is outside of these."""
+def given(wanted: PhaseRun, outer: OuterCluster, *, makes: bool = False) -> dict[str, Any]:
+    """Return what templates are given: the phase, its values, variables and machines, and what is outside of these.
+
+    Args:
+        makes: whether the product makes the machines itself.
+    """
     environment, phase = wanted.environment, wanted.phase
     return {
         "cell": environment.cell.id,
@@ -51,6 +55,7 @@ def given(wanted: PhaseRun, outer: OuterCluster) -> dict[str, Any]:
         ],
         "mirror": {"url": outer.mirror.http, "registry": outer.mirror.registry},
         "images": dict(outer.images),
+        "makes_machines": makes,
         "pod_storage_class": _pod_storage_class(outer.cluster),
         "keys": {"private": environment.private_key.read_text(encoding="utf-8")},
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,6 +69,16 @@ class Watched:
             return lacking if (lacking := _lacking(found, other)) is not None else True
 
         self._until(look, f"{other.kind} {other.name} to be {other.condition}", watch, deadline)
+
+    def wait(self, look: Callable[[], Any], what: str, deadline: Deadline) -> Any:
+        """Look until there is an answer, or the controllers do not run; raises as `wait_done`."""
+        watch = PodWatch(self.outer, self.namespace)
+
+        def both() -> Any:
+            watch.refuse_broken()
+            return look()
+
+        return self._until(both, what, watch, deadline)
 
     def wait_gone(self, deadline: Deadline) -> None:
         """Wait until the deleted object is gone; raises as `wait_done`."""

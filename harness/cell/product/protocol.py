@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from harness.kube.client import Cluster
 from harness.model import Environment, Mirror, Phase
@@ -95,4 +95,16 @@ class ProductKind(Protocol):
 
         Raises:
             ProductError, InfraError: it failed, and this is who must look at it.
+        """
+
+
+@runtime_checkable
+class MakesMachines(Protocol):
+    """A kind of product that makes the machines of its cells itself."""
+
+    def make(self, wanted: PhaseRun, planned: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
+        """Have machines made; return their addresses by name.
+
+        Args:
+            wanted: what comes first; it has no machines yet.  planned: what each machine is to be.
         """

@@ -135,6 +135,20 @@ class JobLogs(Model):
     jobs: Text
 
 
+class MadeMachines(Model):
+    """Objects of which the product makes the machines of a cell itself; vmatrix makes none.
+
+    apply: the template of these objects, one for each machine, of the machine's name.
+    apiVersion, kind: of the objects; without apiVersion, as in the object that phases edit.
+    address: the way to a machine's address in its object, such as {.status.address}; there is one once it runs.
+    """
+
+    apply: Text
+    apiVersion: Text | None = None  # noqa: N815 - as in every object
+    kind: Kind
+    address: Path
+
+
 class DeclaredOptions(Model):
     """With kind `declared`, what is applied, and how it is seen that this has worked.
 
@@ -146,6 +160,7 @@ class DeclaredOptions(Model):
     expected: variables whose values the objects must have after each phase that leaves a cluster.
     variables: a mapping that must then have all variables of the phase.
     machines: a list that must then have the names of all machines of the cluster, and no others.
+    makes: how the product makes the machines of a cell; those that leave their cluster are then gone.
     """
 
     images: tuple[Text, ...] = ()
@@ -159,6 +174,7 @@ class DeclaredOptions(Model):
     expected: dict[Variable, InObject] = Field(default_factory=dict)
     variables: AppliedVariables | None = None
     machines: InObject | None = None
+    makes: MadeMachines | None = None
 
 
 class DeclaredPhase(Model):

@@ -186,7 +186,7 @@ class Witness:
 
 def leaves_bare(cell: Cell) -> bool:
     """Tell whether a phase of the cell leaves machines as they were before their deployment."""
-    return any(not phase.cluster or phase.removed for phase in cell.phases)
+    return any(not phase.cluster or (phase.removed and not phase.deletes) for phase in cell.phases)
 
 
 def client_of(cell: Cell, index: int, environment: Environment) -> Machine:

@@ -23,7 +23,7 @@ def some_are_gone(cell: Cell, index: int) -> bool:
 
 def some_are_removed(cell: Cell, index: int) -> bool:
     """Tell whether a phase removes machines from the cluster that still exist afterwards."""
-    return bool(cell.phases[index].removed)
+    return bool(cell.phases[index].removed) and not cell.phases[index].deletes
 
 
 def some_join(cell: Cell, index: int) -> bool:

@@ -10,10 +10,12 @@ from typing import Any, cast
 
 import pytest
 
+from harness.cell.made import told
 from harness.cell.product.declared_objects import given, objects
 from harness.cell.product.protocol import OuterCluster, PhaseRun
 from harness.cell.variables import named_machines
 from harness.kube.client import Cluster, Json
+from harness.machines.kubevirt.manifests import GoldenImage
 from harness.model import Cell, Environment, Machine, Mirror
 from harness.operator.api.clusterdeployment import ClusterDeployment
 from harness.operator.api.machine import DeclaredMachine
@@ -75,9 +77,12 @@ def rendered(run: PhaseRun, classes: Classes | None = None) -> list[Json]:
     outer = OuterCluster(
         cast("Cluster", classes or Classes()), Mirror("http://mirror:8080", "mirror:5000"), TIMEOUTS, {}
     )
-    template = PRODUCT.phases[run.phase.name].apply
+    product = SPEC.product_of(run.environment.cell.values)
+    template = product.phases[run.phase.name].apply
     assert template is not None
-    return objects(template, given(run, outer), FOLDER, 60.0)
+    assert packaged_dir() / product.directory == FOLDER
+    makes = product.declared is not None and product.declared.makes is not None
+    return objects(template, given(run, outer, makes=makes), FOLDER, 60.0)
 
 
 def of_kind(made: Sequence[Json], kind: str) -> list[Json]:
@@ -109,7 +114,8 @@ def test_a_phase_is_an_object_that_says_all_that_the_phase_wants(cell_id: str, i
     assert sorted(name for one in wish.spec.machine_sets for name in one.machines.names or ()) == sorted(left)
     assert all(one.replicas == len(one.machines.names or ()) for one in wish.spec.machine_sets)
     there = [DeclaredMachine.model_validate(obj).metadata.name for obj in of_kind(made, "Machine")]
-    assert there == [name for name in phase.machines if name not in phase.lost]
+    given_ones = [name for name in phase.machines if name not in phase.lost]
+    assert there == ([] if CELLS[cell_id].values["product"] == "operator-vm" else given_ones)
     assert wish.spec.deletion.machines == ("Reset" if phase.name == "reset" else "Leave")
     assert not FIELDS & wish.spec.variables.keys(), "what a field says is not said by variables, too"
     but = PRODUCT.declared.variables.but if PRODUCT.declared and PRODUCT.declared.variables else ()
@@ -136,7 +142,7 @@ def test_settings_of_a_phase_are_fields_of_the_spec(tmp_path: Path) -> None:
 def test_a_backup_is_an_object_in_a_claim_that_pods_can_mount(
     classes: dict[str, str], name: str | None, tmp_path: Path
 ) -> None:
-    (cell,) = [cell for cell in CELLS.values() if cell.scenario == "recover"]
+    cell = next(cell for cell in CELLS.values() if cell.scenario == "recover")
     phases = list(runs(cell, tmp_path))
     (backup,) = [rendered(run, Classes(classes)) for run in phases if run.phase.name == "backup"]
     (claim,) = of_kind(backup, "PersistentVolumeClaim")
@@ -159,8 +165,28 @@ def test_an_upgrade_over_several_minors_is_one_edit_with_a_backup_before(tmp_pat
     assert after.etcd.backup.destination.claim == claim["metadata"]["name"]
 
 
+def test_machines_that_the_operator_makes_are_as_the_cell_wants_them(tmp_path: Path) -> None:
+    cell = next(cell for cell in CELLS.values() if cell.values["product"] == "operator-vm")
+    makes = SPEC.products["operator-vm"].declared
+    assert makes is not None
+    assert makes.makes is not None
+    image = GoldenImage("debian", "http://mirror/d.qcow2", f"sha256:{'a' * 64}", "12Gi", "debian")
+    run = next(runs(cell, tmp_path))
+    outer = OuterCluster(cast("Cluster", Classes()), Mirror("http://mirror:8080", "mirror:5000"), TIMEOUTS, {})
+    values = {**given(run, outer, makes=True), "planned": [told(machine, image) for machine in cell.machines]}
+    made = [
+        DeclaredMachine.model_validate(o) for o in of_kind(objects(makes.makes.apply, values, FOLDER, 60.0), "Machine")
+    ]
+    assert [one.metadata.name for one in made] == [machine.name for machine in cell.machines]
+    for one, planned in zip(made, cell.machines, strict=True):
+        assert one.spec.kubevirt is not None
+        assert (one.spec.user, one.spec.kubevirt.image.url) == ("debian", "http://mirror/d.qcow2")
+        sizes = (one.spec.kubevirt.cpus, one.spec.kubevirt.memory_mib, one.spec.kubevirt.disk_gib)
+        assert sizes == (planned.cpus, planned.memory_mib, planned.disk_gib)
+
+
 def test_lost_machines_are_left_out_and_the_backup_is_named(tmp_path: Path) -> None:
-    (cell,) = [cell for cell in CELLS.values() if cell.scenario == "recover"]
+    cell = next(cell for cell in CELLS.values() if cell.scenario == "recover")
     *_, run = runs(cell, tmp_path)
     assert len(run.phase.lost) == 2
     (obj,) = of_kind(rendered(run), "ClusterDeployment")
