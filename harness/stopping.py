@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+END_SECONDS = 10.0  # for commands that were killed to be gone
 _STOP: ContextVar[threading.Event | None] = ContextVar("stop", default=None)
 
 

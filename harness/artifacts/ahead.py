@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 LANES = 2
 LANE_MIB = 3072  # what the linker of the largest program and the compilers beside it take
-END_SECONDS = 10.0  # for commands that were killed to be gone
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ def make_missing(store: Store, refs: Sequence[Ref], progress: Progress) -> None:
         VmatrixError: what the first one that failed says; the others are ended, and nothing half done stays.
     """
     works = planned(store, refs)
-    if len(works) > 1:
+    if sum(len(work.recipes) for work in works) > 1:  # one alone is made where it is asked for
         run(store, works, progress, lanes())
 
 
@@ -67,7 +66,7 @@ def planned(store: Store, refs: Sequence[Ref]) -> list[BuildStep]:
     groups: dict[object, dict[Ref, Recipe]] = {}
     for ref, recipe in lacking.items():
         groups.setdefault(recipe.alike if isinstance(recipe, Build) else ref, {})[ref] = recipe
-    works = [BuildStep(group, frozenset(_needed(store, group) & lacking.keys())) for group in groups.values()]
+    works = [BuildStep(group, frozenset(_needed(group) & lacking.keys())) for group in groups.values()]
     return sorted(works, key=lambda work: -work.seconds)
 
 
@@ -76,7 +75,7 @@ def lanes() -> int:
     return max(1, min(LANES, os.cpu_count() or 1, memory_available_mib() // LANE_MIB))
 
 
-def _needed(store: Store, recipes: Mapping[Ref, Recipe]) -> set[Ref]:
+def _needed(recipes: Mapping[Ref, Recipe]) -> set[Ref]:
     return {ref for recipe in recipes.values() for ref in inputs_of(recipe)}
 
 
@@ -105,7 +104,7 @@ class _Lanes:
             with self._changed:
                 self._changed.notify_all()
             for thread in threads:
-                thread.join(END_SECONDS)
+                thread.join(stopping.END_SECONDS)
 
     def _work(self) -> None:
         try:

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from harness import stopping
 from harness.errors import VmatrixError
 
-END_SECONDS = 10.0  # for commands that were killed to be gone
-
 
 @contextmanager
 def beside(call: Callable[[], object], tell: Callable[[str], None]) -> Iterator[None]:
@@ -39,4 +37,4 @@ def beside(call: Callable[[], object], tell: Callable[[str], None]) -> Iterator[
         thread.join()
     finally:
         stop.set()
-        thread.join(END_SECONDS)
+        thread.join(stopping.END_SECONDS)

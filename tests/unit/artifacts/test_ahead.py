@@ -187,6 +187,16 @@ def test_programs_of_one_module_are_one_build_and_its_tests_another(tmp_path: Pa
     assert str(label) == "kubelet and 2 more@1.36.3"
 
 
+@pytest.mark.parametrize(("names", "works"), [(("kubelet", "kubeadm"), 1), (("kubelet",), 0)])
+def test_programs_of_one_module_are_made_together_also_if_nothing_else_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], works: int
+) -> None:
+    begun: list[ahead.BuildStep] = []
+    monkeypatch.setattr(ahead, "run", lambda _store, wanted, *_: begun.extend(wanted))
+    ahead.make_missing(Store(tmp_path, Source.GOMOD, load()), [Ref(name, "1.36.3") for name in names], silent)
+    assert [len(one.recipes) for one in begun] == [2] * works
+
+
 @pytest.mark.parametrize(("processors", "mib", "count"), [(8, 24000, 2), (1, 24000, 1), (4, 4000, 1), (4, 1000, 1)])
 def test_lanes_follow_processors_and_memory(
     monkeypatch: pytest.MonkeyPatch, processors: int, mib: int, count: int
