@@ -6,8 +6,8 @@ means something inside its source tree. The wrapper replaces each of them by the
 
 from __future__ import annotations
 
+import os
 import re
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -45,7 +45,8 @@ def generate(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "go.mod").write_text(_go_mod(module, version, recipe, upstream, go_line), encoding="utf-8")
     if recipe.program:
-        shutil.copyfile(PROGRAMS / recipe.program, folder / "main.go")
+        (folder / "main.go").unlink(missing_ok=True)
+        (folder / "main.go").symlink_to(os.path.relpath(PROGRAMS / recipe.program, folder))
     (folder / "tools.go").unlink(missing_ok=True)
     if packages := _foreign_packages(catalogue, module):
         (folder / "tools.go").write_text(_tools_go(packages), encoding="utf-8")

@@ -33,6 +33,7 @@ def test_every_version_has_a_wrapper_module_with_checksums(name: str, version: s
         if package == own_path(recipe.module):
             program = CATALOGUE.modules[recipe.module].program
             assert (folder / "main.go").read_text() == (PROGRAMS / program).read_text()
+            assert (folder / "main.go").is_symlink(), "written once"
         else:
             assert f'"{package}"' in (folder / "tools.go").read_text()
 
