@@ -14,9 +14,7 @@ Digests = Mapping[str, str]
 
 def from_mirror(setups: Mapping[str, MachineSetup], expected: ExpectedGuest) -> list[str]:
     """Return the names (repository:tag) of all images on machines that are named after the mirror."""
-    prefix = f"{expected.registry}/"
-    every = {name for setup in setups.values() for name in setup.images if name.startswith(prefix)}
-    return sorted(name.removeprefix(prefix) for name in every)
+    return sorted({name for seen in setups.values() for name in _mirrored(seen, expected)})
 
 
 def other_images(setups: Mapping[str, MachineSetup], digests: Digests, expected: ExpectedGuest) -> list[Mismatch]:
@@ -30,11 +28,7 @@ def other_images(setups: Mapping[str, MachineSetup], digests: Digests, expected:
         return [unjudged("the content of images", why, whole=True)]
 
     def judge(name: str, seen: MachineSetup) -> Iterator[Mismatch]:
-        own = {
-            image.removeprefix(f"{expected.registry}/"): digest
-            for image, digest in seen.images.items()
-            if image.startswith(f"{expected.registry}/")
-        }
+        own = _mirrored(seen, expected)
         if not own:
             yield Mismatch(name, f"images of {expected.registry}", "none")
         for image, digest in sorted(own.items()):
@@ -44,3 +38,8 @@ def other_images(setups: Mapping[str, MachineSetup], digests: Digests, expected:
                 yield Mismatch(f"{name} {image}", "an image that the mirror has", "it does not")
 
     return on_every(expected.nodes, setups, judge)
+
+
+def _mirrored(seen: MachineSetup, expected: ExpectedGuest) -> Digests:
+    prefix = f"{expected.registry}/"
+    return {name.removeprefix(prefix): digest for name, digest in seen.images.items() if name.startswith(prefix)}

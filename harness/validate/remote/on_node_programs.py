@@ -23,11 +23,10 @@ from harness.validate.remote.on_node import (
     DNS_SECONDS,
     fetch,
     flag,
+    own_api,
     processes,
     read,
-    read_of,
     said,
-    trusting,
 )
 
 VERSION_FLAGS = {"coredns": "-version"}  # all others take --version
@@ -60,20 +59,8 @@ def programs() -> list[dict[str, Any]]:
 
 
 def api_version(said_ca: str) -> dict[str, Any] | None:
-    """Return what this machine's own API server answers at /version, None where none runs.
-
-    Args:
-        said_ca: the file of its CA; "": the one that it takes clients' certificates of.
-    """
-    for process in processes("kube-apiserver"):
-        address = flag(process["argv"], "advertise-address") or "127.0.0.1"
-        port, ca = flag(process["argv"], "secure-port") or "6443", said_ca or flag(process["argv"], "client-ca-file")
-        try:
-            context = trusting(cadata=read_of(process["pid"], ca) or "")
-        except (OSError, ValueError) as error:
-            return {"status": 0, "body": f"{ca}: {error}"}
-        return fetch(f"https://{address}:{port}/version", None, context)
-    return None
+    """Return what this machine's own API server answers at /version, None where none runs; see `own_api`."""
+    return own_api(said_ca, ("/version",)).get("/version")
 
 
 def hosts(file: str) -> list[list[str]]:

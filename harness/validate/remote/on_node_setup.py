@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from harness.validate.remote.on_node import fetch, flag, processes, read, read_of, said, trusting
+from harness.validate.remote.on_node import flag, own_api, processes, read, said
 
 CNI = "/etc/cni/net.d"
 PORTS = "/sys/class/net/*/brif"  # what is on a bridge
@@ -26,17 +26,9 @@ IMAGE = re.compile(r"^([^@\s]+/[^@\s]+:[^@\s]+)\s+\S+\s+(sha256:[0-9a-f]{64})\s"
 
 def api_answers(said_ca: str) -> dict[str, Any]:
     """Return what this machine's own API server answers to a stranger, by path; nothing where none runs."""
-    for process in processes("kube-apiserver"):
-        address = flag(process["argv"], "advertise-address") or "127.0.0.1"
-        port, ca = flag(process["argv"], "secure-port") or "6443", said_ca or flag(process["argv"], "client-ca-file")
-        try:
-            context = trusting(cadata=read_of(process["pid"], ca) or "")
-        except (OSError, ValueError) as error:
-            return {path: {"status": 0, "body": f"{ca}: {error}"} for path in API_PATHS}
-        answers = {path: fetch(f"https://{address}:{port}{path}", None, context) for path in API_PATHS}
-        # what a stranger gets of objects is in the status; the objects stay here
-        return {p: a if "/api/" not in p else {**a, "body": a["body"][:200]} for p, a in answers.items()}
-    return {}
+    answers = own_api(said_ca, API_PATHS)
+    # what a stranger gets of objects is in the status; the objects stay here
+    return {p: a if "/api/" not in p else {**a, "body": a["body"][:200]} for p, a in answers.items()}
 
 
 def resolvers() -> list[str]:
