@@ -25,6 +25,7 @@ from harness.files import write_atomically
 
 Argv = Sequence[str | Path]
 TAIL_LINES = 20
+SIGNALS = 128  # shells and programs report a signal as 128 and its number
 STOP_SECONDS = 0.2  # between two looks whether a command is still wanted, or has ended
 
 
@@ -189,6 +190,11 @@ def attend(argv: Argv, *, env: Mapping[str, str] | None = None, cwd: Path | None
             return child.wait()
     except OSError as error:
         raise _not_started(words, error) from error
+
+
+def by_signal(code: int) -> bool:
+    """Tell whether an exit status is that of a process which a signal has ended, or which says so of itself."""
+    return code < 0 or code > SIGNALS
 
 
 def _not_started(words: tuple[str, ...], error: OSError) -> CommandFailed:

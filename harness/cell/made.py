@@ -20,8 +20,7 @@ STAGE = "machines"
 
 def by_product(site: Site, cell: Cell) -> bool:
     """Tell whether a cell's product makes its machines."""
-    declared = site.product_of(cell).declared
-    return declared is not None and declared.makes is not None
+    return site.product_of(cell).makes_machines
 
 
 def make(site: Site, environment: Environment) -> list[Machine]:

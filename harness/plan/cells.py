@@ -76,7 +76,7 @@ def _phases(spec: Spec, chosen: Mapping[str, AxisValue], machines: tuple[Planned
             machines=tuple(m.name for m in there if m.name not in held),
             removed=removed,
             lost=lost,
-            deletes=_makes_machines(spec, ids),
+            deletes=spec.product_of(ids).makes_machines,
             values=ids,
             vars=_given(spec, chosen, phase, added),
             between=tuple(_given(spec, chosen, hop, added) for hop in hops),
@@ -99,12 +99,6 @@ def _played(spec: Spec, chosen: Mapping[str, AxisValue]) -> list[tuple[ScenarioP
             found.append((phase, hops))
             hops = ()
     return found
-
-
-def _makes_machines(spec: Spec, values: Mapping[str, str]) -> bool:
-    """Tell whether a product makes a cell's machines itself."""
-    declared = spec.product_of(values).declared
-    return declared is not None and declared.makes is not None
 
 
 def _given(

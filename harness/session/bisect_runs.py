@@ -17,8 +17,6 @@ from harness.session.bisection import Bisection, RevisionTrial, RevisionVerdict,
 from harness.session.plan import random_id
 from harness.session.revisions import Repository
 
-INTERRUPTED = 128  # exit codes above are signals
-
 
 class Stopped(KeyboardInterrupt):
     """A run was interrupted, and the search with it."""
@@ -43,7 +41,7 @@ class CellRuns:
         project = str(tree / self.repository.inside)
         program = [sys.executable, "-c", "from harness.cli import main; main()"]
         code = proc.attend([*program, "run", *words], env={PROJECT: project}, cwd=Path(project))
-        if code < 0 or code > INTERRUPTED:
+        if proc.by_signal(code):
             raise Stopped
         directory = RunDir.of(self.runs, run)
         return RevisionTrial(

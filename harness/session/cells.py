@@ -199,10 +199,7 @@ class Cells:
                 self.close(life.cell)
             except Leaked as leak:
                 self.leak = leak
-            except (
-                VmatrixError,
-                OSError,
-            ) as error:  # an API that is gone, a full disk: the other cells, and the report
+            except (VmatrixError, OSError) as error:  # an API that is gone, a full disk: the others have to end, too
                 self.leak = Leaked(
                     f"cell {life.cell.id} could not be removed: {error}",
                     hint=f"once that is repaired: {self.plan.cleanup}",

@@ -26,7 +26,7 @@ def repeated(pytest_words: Sequence[str], times: int, *, fail_fast: bool) -> int
         console.print(f"run {number} of {times}", markup=False)
         code = proc.attend([sys.executable, "-m", "pytest", *pytest_words])
         codes.append(code)
-        if code < 0 or code > 128 or code in ENDS or (fail_fast and code != EXIT_OK):
+        if proc.by_signal(code) or code in ENDS or (fail_fast and code != EXIT_OK):
             break
     for line in told(codes, times):
         console.print(line, markup=False)
@@ -35,7 +35,7 @@ def repeated(pytest_words: Sequence[str], times: int, *, fail_fast: bool) -> int
 
 def worst(codes: Sequence[int]) -> int:
     """Return the exit code that a script must hear of first; that of a signal before all."""
-    signals = [128 - code if code < 0 else code for code in codes if code < 0 or code > 128]
+    signals = [128 - code if code < 0 else code for code in codes if proc.by_signal(code)]
     return next(iter([*signals, *(code for code in SEVERITY if code in codes), *filter(None, codes)]), EXIT_OK)
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import secrets
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from harness.errors import VmatrixError
-from harness.session.plan import ALPHABET, RUN_ID_LENGTH
+from harness.session.plan import random_id
 from tests.faults import cells, score
 from tests.faults.cells import LAYOUTS, Patient
 from tests.faults.fault import Fault, load
@@ -42,7 +41,7 @@ def _tried(given: argparse.Namespace) -> int:
 
 
 def _layout(given: argparse.Namespace, layout: str, faults: Sequence[Fault], stuck: list[str]) -> list[Verdict]:
-    run_id = "".join(secrets.choice(ALPHABET) for _ in range(RUN_ID_LENGTH))
+    run_id = random_id()
     if given.cell is not None:
         return _try(cells.kept(layout, given.cell), layout, faults, stuck, quick=given.quick)
     with cells.made(layout, given.infra_name, run_id, given.results.resolve() / run_id) as patient:

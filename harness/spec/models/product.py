@@ -80,6 +80,11 @@ class Product(Model):
     cluster: ClusterLeaves = ClusterLeaves()
     checks: ProductChecks = ProductChecks()
 
+    @property
+    def makes_machines(self) -> bool:
+        """Tell whether it makes the machines of its cells itself."""
+        return self.declared is not None and self.declared.makes is not None
+
     def group_names(self, group: Group) -> tuple[str, ...]:
         """Return the product's names of a group, without ours."""
         names = self.groups.get(group, ())
