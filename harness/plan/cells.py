@@ -69,11 +69,12 @@ def _phases(spec: Spec, chosen: Mapping[str, AxisValue], machines: tuple[Planned
         removed = (*_last(staying, phase.remove), *_spare(staying, phase.remove_spare))
         added.update(phase.vars)
         ids = {axis: value.id for axis, value in {**chosen, **_before(spec, chosen, phase)}.items()}
+        present = [m for m in there if m.name not in held]
         yield Phase(
             name=phase.phase,
             then=phase.then,
             cluster=phase.cluster,
-            machines=tuple(m.name for m in there if m.name not in held),
+            machines=tuple(m.name for m in present),
             removed=removed,
             lost=lost,
             deletes=spec.product_of(ids).makes_machines,
@@ -81,6 +82,8 @@ def _phases(spec: Spec, chosen: Mapping[str, AxisValue], machines: tuple[Planned
             vars=_given(spec, chosen, phase, added),
             between=tuple(_given(spec, chosen, hop, added) for hop in hops),
             workload=phase.workload or "",
+            restart=phase.restart or "",
+            restarts=_restarting(phase, present),
             data_of=_latest([earlier for earlier, _ in played[:number]], phase.data_of),
         )
         gone = (*gone, *removed, *lost)
@@ -108,6 +111,15 @@ def _given(
     values = {**chosen, **_before(spec, chosen, phase)}
     product = spec.product_of({axis: value.id for axis, value in values.items()})
     return in_both(product.variables, {**_variables(spec, values, phase.phase), **added})
+
+
+def _restarting(phase: ScenarioPhase, machines: Sequence[PlannedMachine]) -> tuple[str, ...]:
+    """Return the names of the machines that restart: all, but one by one not the node that looks on meanwhile."""
+    names = [m.name for m in machines] if phase.restart else []
+    if phase.restart == "one-by-one":
+        nodes = [m for m in machines if {"node", "control_plane"} & set(m.groups)]
+        names.remove(next((m for m in nodes if "control_plane" not in m.groups), nodes[0]).name)
+    return tuple(names)
 
 
 def _latest(phases: Sequence[ScenarioPhase], name: str | None) -> int | None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
-
-import jinja2
 
 from harness.errors import BadInput
 from harness.reading import read_text
@@ -44,8 +43,21 @@ def _template(name: str, directory: Path) -> Iterator[Finding]:
     if file.suffix != ".j2":
         return
     try:
-        jinja2.Environment(autoescape=False).parse(read_text(file))  # noqa: S701 - objects, no HTML
-    except jinja2.TemplateSyntaxError as error:
-        yield (), f"{file}:{error.lineno}: not a template: {error.message}"
+        wrong = _mistake(read_text(file))
     except BadInput as error:
         yield (), error.summary
+        return
+    if wrong:
+        yield (), f"{file}:{wrong}"
+
+
+@cache
+def _mistake(text: str) -> str:
+    """Return the line of a template and what is wrong there, "" for one that can be read."""
+    import jinja2  # which most commands need for nothing else
+
+    try:
+        jinja2.Environment(autoescape=False).parse(text)  # noqa: S701 - objects, no HTML
+    except jinja2.TemplateSyntaxError as error:
+        return f"{error.lineno}: not a template: {error.message}"
+    return ""

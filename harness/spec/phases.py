@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.paths import MATRIX, packaged_dir
 from harness.spec import lines
-from harness.spec.declared import EACH, find, texts
+from harness.spec.declared import EACH, find
 from harness.spec.lines import Finding
 from harness.spec.models import Product, Spec
 from harness.spec.shape import nearest, shown, unknown
@@ -22,7 +22,8 @@ FIRST = "deploy"  # of every scenario
 def lacking(spec: Spec, scenario: str, product: Product | None = None) -> tuple[str, ...]:
     """Return the phases of a scenario that a product, by default that of product.yml, does not have, each once."""
     has = (product if product is not None else spec.product).phases
-    return tuple(dict.fromkeys(p.phase for p in spec.scenarios[scenario].phases if p.phase not in has))
+    asked = (p.phase for p in spec.scenarios[scenario].phases if p.restart is None)
+    return tuple(dict.fromkeys(phase for phase in asked if phase not in has))
 
 
 def of_scenarios(content: Any, product: tuple[str, ...] | None) -> Iterator[Finding]:
@@ -46,7 +47,10 @@ def of_product(content: Any, scenarios: Any) -> Iterator[Finding]:
 
 
 def _of(scenarios: Any) -> Iterator[tuple[lines.Location, str]]:
-    return texts(scenarios, "scenarios", EACH, "phases", EACH, "phase")
+    """Yield the phases of scenarios that a product must have."""
+    for at, phase in find(scenarios, "scenarios", EACH, "phases", EACH):
+        if isinstance(phase, dict) and "restart" not in phase and isinstance(name := phase.get("phase"), str):
+            yield (*at, "phase"), name
 
 
 def _shipped(name: str, *more: str) -> tuple[str, ...]:

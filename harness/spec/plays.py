@@ -30,7 +30,7 @@ class Unclear(Exception):
     """Something that is known only once the playbook runs."""
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc] # with libyaml, where it is
     """Reads Ansible's own tags, such as !vault, as nothing."""
 
 

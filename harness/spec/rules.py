@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from harness.spec.base import Condition, Feature, Group, OfClass, Unlike, UnlikeClass
 from harness.spec.models import AxisValue, Scenario, ScenarioPhase, Space, Topology
 
+TO_RESTART_ONE_BY_ONE = 2  # nodes: one restarts, another looks on
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -127,6 +129,8 @@ def earlier(spec: Space, axis: str, value: AxisValue, steps: tuple[str, ...]) ->
 def _large_enough(topology: Topology, scenario: Scenario) -> bool:
     """Tell whether every phase leaves a machine of each group that it touches, those removed before it being gone."""
     gone: Counter[Group] = Counter()
+    if any(phase.restart == "one-by-one" for phase in scenario.phases) and _nodes(topology) < TO_RESTART_ONE_BY_ONE:
+        return False
     for phase in scenario.phases:
         touched = Counter(phase.hold_back) + Counter(phase.remove) + Counter(phase.lose)
         if any(machines_of(topology, group) - gone[group] <= count for group, count in touched.items()):
@@ -134,6 +138,10 @@ def _large_enough(topology: Topology, scenario: Scenario) -> bool:
         gone.update(phase.remove)
         gone.update(phase.lose)
     return True
+
+
+def _nodes(topology: Topology) -> int:
+    return sum(m.count for m in topology.machines if {"node", "control_plane"} & set(m.groups))
 
 
 def machines_of(topology: Topology, group: Group) -> int:

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from harness.spec.amend import DEFAULT, EXTENDS, NAMES, REMOVE
 from harness.spec.models import FILES
+from harness.spec.models.facts import FactsFile
 from harness.spec.settings import Settings
 
 Schema = dict[str, Any]
@@ -24,6 +25,7 @@ WHOLE_ONLY = ("required", "minItems", "minProperties", "minLength", "discriminat
 def schemas() -> dict[str, str]:
     """Return each file's JSON Schema as text, by the file's name without its ending."""
     made = {name.removesuffix(".yml"): _of_matrix(model) for name, model in FILES.items()}
+    made["facts"] = FactsFile.model_json_schema()
     made["vmatrix"] = Settings.model_json_schema()
     return {name: json.dumps(schema, indent=2) + "\n" for name, schema in made.items()}
 

@@ -6,6 +6,8 @@ scenario of the project's own that could never be is a mistake (`sense`, `crossr
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from harness.paths import MATRIX, packaged_dir
@@ -44,4 +46,9 @@ def _names(file: str, *steps: str | Wild) -> frozenset[str]:
 
 
 def _shipped(file: str) -> Any:
-    return lines.read(packaged_dir() / MATRIX / file)[0].content
+    return _read(packaged_dir() / MATRIX / file)
+
+
+@cache
+def _read(file: Path) -> Any:
+    return lines.read(file)[0].content

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from harness.embedded.machines.machine import MachineSpec, MachineStatus
 from harness.embedded.machines.names import Names
-from harness.embedded.machines.runtime import Machines
+from harness.embedded.machines.runtime import POWER_CUT, Machines
 
-__all__ = ["MachineSpec", "MachineStatus", "Machines", "Names"]
+__all__ = ["POWER_CUT", "MachineSpec", "MachineStatus", "Machines", "Names"]

@@ -24,6 +24,7 @@ KILL_SECONDS = 60.0  # against hanging: processes, mounts and groups of this hos
 UMOUNT_SECONDS = 60.0  # a disk's last writes, on a busy host; tried again until KILL_SECONDS are over
 DETACH_SECONDS = 20.0  # against hanging: one command of this host's kernel
 CONSOLE_TAIL = 10
+POWER_CUT = "power cut on request"  # the last line of the console of a machine that is to boot again
 CONSOLE_TAIL_BYTES = 8192
 
 
@@ -84,13 +85,31 @@ class Machines:
             self._release(spec.id)
             raise
 
-    def _boot(self, spec: MachineSpec) -> None:
-        folder = self._folder(spec.id)
-        root = folder / "root"
-        root.mkdir(parents=True)
-        found = cgroups.hierarchies()
-        unified = cgroups.is_unified(found)
-        disk.mount(spec.disk, disk.grow(spec.disk), root)
+    def restart(self, spec: MachineSpec) -> None:
+        """Boot a machine again from its disk as it is; its address stays, all that was not on the disk is gone.
+
+        Raises:
+            InfraError: what is left of it would not go, or nspawn ended at once.
+        """
+        self._release(spec.id)
+        try:
+            self._boot(spec, seeded=True)
+        except BaseException:
+            self._release(spec.id)
+            raise
+
+    def cut(self, machine_id: str) -> None:
+        """End all of a machine's processes at once and without warning, as if its power had failed.
+
+        Its console says so last. What is left of it waits for `restart` or `kill`.
+        """
+        with self.console(machine_id).open("a", encoding="utf-8") as console:
+            console.write(f"\n{POWER_CUT}\n")
+        groups = self._groups(machine_id)
+        cgroups.freeze(groups, frozen=False)
+        self._end_processes(machine_id, groups, Deadline.after(KILL_SECONDS * self._stretch))
+
+    def _seed(self, spec: MachineSpec, root: Path, *, unified: bool) -> None:
         seed.write(
             root,
             instance_id=spec.instance_id,
@@ -101,6 +120,16 @@ class Machines:
         )
         if spec.network_data:
             seed.place(root, seed.SEED / "network-config.unused", spec.network_data)
+
+    def _boot(self, spec: MachineSpec, *, seeded: bool = False) -> None:
+        folder = self._folder(spec.id)
+        root = folder / "root"
+        root.mkdir(parents=True, exist_ok=seeded)
+        found = cgroups.hierarchies()
+        unified = cgroups.is_unified(found)
+        disk.mount(spec.disk, disk.grow(spec.disk), root)
+        if not seeded:
+            self._seed(spec, root, unified=unified)
         path = netns.plug(self.names, spec.namespace_index, spec.id, spec.address)
         name = self.names.machine(spec.id)
         groups = cgroups.create(name, found, cpus=spec.cpus, memory_mib=spec.memory_mib)
@@ -144,6 +173,10 @@ class Machines:
         if machine_id in self.list():
             return MachineStatus("exited", self._last_lines(machine_id))
         return MachineStatus("absent", "")
+
+    def init(self, machine_id: str) -> int | None:
+        """Return the pid on this host of a machine's pid 1, None while it has none."""
+        return nspawn.init(self._groups(machine_id))
 
     def _last_lines(self, machine_id: str) -> str:
         try:

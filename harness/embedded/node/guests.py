@@ -11,13 +11,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from harness.embedded.machines import Machines, MachineSpec, MachineStatus, netns
+from harness.embedded.machines import POWER_CUT, Machines, MachineSpec, MachineStatus, netns
 from harness.proc import Service
 
 log = logging.getLogger(__name__)
 ID_DIGITS = 8
 PID_FILE = "nspawn.pid"  # beside the console log: the process that holds the machine
 _POWERED_OFF = re.compile(r"power(ing|ed)?[ -]?off", re.IGNORECASE)
+_REBOOTED = re.compile(rf"reboot(ing)?\b|{POWER_CUT}", re.IGNORECASE)
+_REBOOT = signal.SIGRTMIN + 5  # to systemd as pid 1: start reboot.target (systemd(1))
 
 
 def machine_id(uid: str) -> str:
@@ -71,6 +73,27 @@ class Guests:
         if service := self._supervisor(uid):
             os.kill(service.pid, signal.SIGTERM)  # systemd-nspawn passes it on as the guest's power button
 
+    def restart(self, spec: MachineSpec, wanted: Callable[[], bool]) -> None:
+        """Boot a machine again that has ended for that, unless it is not wanted any more.
+
+        Raises:
+            InfraError: it did not boot.
+        """
+        with self._lock(spec.id):
+            if wanted() and self._machines.status(spec.id).phase == "exited":
+                self._machines.restart(spec)
+
+    def reboot(self, uid: str) -> None:
+        """Ask an instance's machine to reboot; nothing to do when it does not run."""
+        if (pid := self._machines.init(machine_id(uid))) is not None:
+            os.kill(pid, _REBOOT)
+
+    def reset(self, uid: str) -> None:
+        """End an instance's machine as if its power had failed, for it to boot again."""
+        identity = machine_id(uid)
+        with self._lock(identity):
+            self._machines.cut(identity)
+
     def pause(self, uid: str, *, paused: bool) -> None:
         """Have an instance's machine stand still, or go on."""
         identity = machine_id(uid)
@@ -98,4 +121,18 @@ class Guests:
 
 def ended_well(status: MachineStatus) -> bool:
     """Tell whether a machine that is gone was shut down from inside (its console says so last)."""
-    return status.phase == "exited" and _POWERED_OFF.search(status.detail) is not None
+    return status.phase == "exited" and _last_of(status) is _POWERED_OFF
+
+
+def boots_again(status: MachineStatus) -> bool:
+    """Tell whether a machine has ended to boot again: rebooted from inside, or reset (its console says so last)."""
+    return status.phase == "exited" and _last_of(status) is _REBOOTED
+
+
+def _last_of(status: MachineStatus) -> re.Pattern[str] | None:
+    """Return which kind of end the last line that speaks of one speaks of."""
+    for line in reversed(status.detail.splitlines()):
+        for kind in (_REBOOTED, _POWERED_OFF):
+            if kind.search(line):
+                return kind
+    return None

@@ -23,7 +23,7 @@ AVAILABLE_SECONDS = 30.0  # the API server looks as soon as it is registered; ti
 SERVER_NAME = f"{NAME}.{NAMESPACE}.svc"  # what the API server expects of the certificate
 # KubeVirt's own list (v1.9.0), in its order, of what is served here. It leaves virtualmachines/portforward out.
 LISTED = (
-    *(f"{VMIS}/{one}" for one in ("console", "portforward", "pause", "unpause")),
+    *(f"{VMIS}/{one}" for one in ("console", "portforward", "pause", "unpause", "reset", "softreboot")),
     *(f"{VMS}/{one}" for one in ("start", "stop", "restart")),
     f"{VMIS}/guestosinfo",
 )

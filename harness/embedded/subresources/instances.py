@@ -1,4 +1,4 @@
-"""Pause, unpause and guestosinfo of VirtualMachineInstances: the part that KubeVirt leaves to the node's agent."""
+"""What is done to VirtualMachineInstances that run: the part of the API that KubeVirt leaves to the node's agent."""
 
 from __future__ import annotations
 
@@ -50,6 +50,32 @@ def unpause(cluster: Cluster, guests: Guests, namespace: str, name: str, options
     if condition(vmi, PAUSED) is None:
         raise conflict(answers.VMI, name, "VMI is not paused")
     _switch(cluster, guests, vmi, options, paused=False)
+
+
+def soft_reboot(cluster: Cluster, guests: Guests, namespace: str, name: str, _: Mapping[str, Any]) -> None:
+    """Ask a running machine to reboot.
+
+    Raises:
+        StatusError: it does not run, or stands still.
+    """
+    vmi = _running(cluster, namespace, name, "VM is not running")
+    if condition(vmi, PAUSED) is not None:
+        raise conflict(answers.VMI, name, "VMI is paused")
+    guests.reboot(vmi["metadata"]["uid"])
+
+
+def reset(cluster: Cluster, guests: Guests, namespace: str, name: str, _: Mapping[str, Any]) -> None:
+    """Restart a running machine without warning, as by the button of that name.
+
+    Raises:
+        StatusError: it does not run.
+    """
+    vmi = existing(cluster, VMI, namespace, name)
+    if phase(vmi) != "Running":
+        instead = f"phase is {phase(vmi)} instead of Running or Scheduled"
+        why = f"Unable to connect to VirtualMachineInstance because {instead}"
+        raise answers.bad_request(f"Failed to reset non-running VMI with phase {phase(vmi)}: {why}")
+    guests.reset(vmi["metadata"]["uid"])
 
 
 def _switch(cluster: Cluster, guests: Guests, vmi: Json, options: Mapping[str, Any], *, paused: bool) -> None:

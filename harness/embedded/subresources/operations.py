@@ -128,6 +128,8 @@ VERBS: Mapping[Operation, Callable[[Parts, Call], Reply]] = {
     ("PUT", VMS, "restart"): partial(_switch, machines.restart),
     ("PUT", VMIS, "pause"): partial(_hold, instances.pause),
     ("PUT", VMIS, "unpause"): partial(_hold, instances.unpause),
+    ("PUT", VMIS, "softreboot"): partial(_hold, instances.soft_reboot),
+    ("PUT", VMIS, "reset"): partial(_hold, instances.reset),
     ("GET", VMIS, "guestosinfo"): _guest_os_info,
 }
 ASYNCHRONOUS: Mapping[Operation, Callable[[Parts, Call, Blocking], Awaitable[web.StreamResponse]]] = {

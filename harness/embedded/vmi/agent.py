@@ -11,7 +11,7 @@ from functools import partial
 from harness.embedded.context import Context
 from harness.embedded.machines import MachineSpec
 from harness.embedded.node.addresses import Addresses
-from harness.embedded.node.guests import Guests, ended_well, machine_id
+from harness.embedded.node.guests import Guests, boots_again, ended_well, machine_id
 from harness.embedded.vm.strategy import is_final
 from harness.embedded.vmi import volumes
 from harness.embedded.vmi.conditions import SyncError
@@ -49,17 +49,13 @@ class Agent:
     def boot(self, vmi: Json, pod: Json) -> SyncError | None:
         """Start the machine of a Scheduled instance; return why it did not start."""
 
-        def wanted() -> bool:
-            latest = self._vmis.get(*key_of(vmi))
-            return latest is not None and not deleting(latest) and not is_final(latest)
-
         faults = self._context.faults
         if faults.has(vmi, "no-guest"):
             return None
         try:
             if failing := faults.of(vmi, "sync-failed"):
                 raise volumes.Unbootable(str(failing["message"]))
-            self._guests.start(self._machine(vmi, pod), wanted)
+            self._guests.start(self._machine(vmi, pod), partial(self._wanted, vmi))
         except (volumes.Unbootable, VmatrixError) as error:
             detail = f": {error.detail}" if isinstance(error, VmatrixError) and error.detail else ""
             message = f"server error. command SyncVMI failed: {error}{detail}"
@@ -67,6 +63,24 @@ class Agent:
             log.warning("instance %s/%s: %s", *key_of(vmi), message)
             return SyncError(NOT_SYNCHRONIZED, message)
         return None
+
+    def _wanted(self, vmi: Json) -> bool:
+        latest = self._vmis.get(*key_of(vmi))
+        return latest is not None and not deleting(latest) and not is_final(latest)
+
+    def reboots(self, vmi: Json, pod: Json) -> bool:
+        """Boot the machine of a Running instance again when it has ended for that; False when it has not.
+
+        The instance stays as it is, as with KubeVirt: its domain goes on.
+        """
+        uid = vmi["metadata"]["uid"]
+        if self._guests.supervised(uid) or not boots_again(self._guests.status(uid)):
+            return False
+        try:
+            self._guests.restart(self._machine(vmi, pod), partial(self._wanted, vmi))
+        except (volumes.Unbootable, VmatrixError) as error:  # tried again at the next look
+            log.warning("instance %s/%s does not boot again: %s", *key_of(vmi), error)
+        return True
 
     def _machine(self, vmi: Json, pod: Json) -> MachineSpec:
         namespace, spec = vmi["metadata"]["namespace"], vmi["spec"]

@@ -194,6 +194,8 @@ class VmiController:
             return self._boot(vmi, pod)
         if phase(vmi) != "Running":
             return None
+        if not deleting(pod) and self._agent.reboots(vmi, pod):
+            return LOOK_SECONDS
         ended = self._agent.stop(vmi, pod) if deleting(pod) else self._agent.ended(vmi)
         if status := ended or (None if deleting(pod) else instances.told(faults, vmi)):
             self._replace({**vmi, "status": status})

@@ -9,12 +9,13 @@ from pydantic import Field, field_validator, model_validator
 from harness.spec.base import Group, Model, Name, Steps, Text, Variables, Whole
 
 Count = Annotated[Whole, Field(ge=1)]
+Restart = Literal["one-by-one", "all-at-once", "power-cut"]
 
 
 class ScenarioPhase(Model):
     """One phase of a scenario.
 
-    phase: the phase of the product (matrix/product.yml) that runs.
+    phase: the phase of the product (matrix/product.yml) that runs; with `restart`, a name for what happens.
     then: in words, what must be true afterwards.
     cluster: whether there is a cluster afterwards; without one the tier's suites do not run after this phase.
     hold_back: how many machines of each group (the last ones) the inventory does not name yet; the next phase has them.
@@ -28,6 +29,10 @@ class ScenarioPhase(Model):
     vars: variables for the playbooks from this phase on.
     workload: what becomes of a workload during the phase. `keeps-answering`: it and the API answer within the outages
       that timeouts.yml allows (workload_outage, api_outage), and the longest ones are reported.
+    restart: machines restart instead of a phase of the product, and the cluster must come back by itself within the
+      time `restart` of timeouts.yml. `one-by-one`: each reboots when the one before is a Ready node again, all but the
+      machine that sends the requests of `workload`. `all-at-once`: all reboot together. `power-cut`: all are reset
+      together, without warning.
     data_of: the earlier phase whose beginning the cluster's data may be from afterwards, as when a backup is restored.
       Without it, everything that was written before this phase is there afterwards.
     """
@@ -44,6 +49,7 @@ class ScenarioPhase(Model):
     values: dict[Name, Steps] = Field(default_factory=dict)
     vars: Variables = Field(default_factory=dict)
     workload: Literal["keeps-answering"] | None = None
+    restart: Restart | None = None
     data_of: Name | None = None
 
     @model_validator(mode="after")
@@ -51,6 +57,17 @@ class ScenarioPhase(Model):
         twice = sorted((self.hold_back.keys() & self.hold_back_spare) | (self.remove.keys() & self.remove_spare))
         if twice:
             raise ValueError(f"counts {', '.join(twice)} both as needed and as spare; remove one of them")
+        return self
+
+    @model_validator(mode="after")
+    def _only_restarts(self) -> ScenarioPhase:
+        if self.restart is None:
+            return self
+        wrong = sorted({*self.model_fields_set} - {"phase", "then", "restart", "workload"})
+        if wrong:
+            raise ValueError(f"a phase with `restart` runs nothing of the product; remove {', '.join(wrong)}")
+        if self.workload and self.restart != "one-by-one":
+            raise ValueError("no workload answers while all machines restart; remove `workload`")
         return self
 
     @model_validator(mode="after")
@@ -77,6 +94,8 @@ class Scenario(Model):
     def _deploy_first(cls, phases: tuple[ScenarioPhase, ...]) -> tuple[ScenarioPhase, ...]:
         if phases[0].phase != "deploy":
             raise ValueError("the first phase must be deploy: the others need a cluster")
+        if phases[0].restart is not None:
+            raise ValueError("the first phase must deploy a cluster; remove its `restart`")
         for field in ("hold_back", "hold_back_spare"):
             if getattr(phases[-1], field):
                 raise ValueError(

@@ -51,6 +51,10 @@ class Timeouts(Model):
     )
     phase_deploy: Seconds = Field(description="One run of the product's phase `deploy` (seconds).")
     phase_later: Seconds = Field(description="One run of a later phase (seconds).")
+    restart: Seconds = Field(
+        default=600.0,
+        description="From a restart of machines until all of them take logins and are Ready nodes again (seconds).",
+    )
     settle: Seconds = Field(description="From the end of a phase until nodes and add-ons are ready (seconds).")
     probe_pods: Seconds = Field(description="Until the network checks' pods run (seconds).")
     probe_follow: Seconds = Field(description="Until all nodes have rules for new pods (seconds).")

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from harness.errors import HarnessBug, InfraError, VmatrixError
 from harness.validate.facts.availability import Availability
 from harness.validate.phases.observation import Observation
+from harness.validate.phases.writes import Writer
+from harness.validate.remote.gather import MachineState
 
 
 @dataclass(frozen=True)
@@ -26,9 +28,12 @@ class PhaseRecord:
     before: the guest when the phase began.  availability: of the addresses requested during it, by name.
     client: the machine that sent the requests.  seconds: how long the phase took.
     single: whether the workload had only one node.  api: where the client reaches the API on itself.
+    states: each machine's state before a restart, by name.  writer: writes all through a phase that cuts the power.
     """
 
     before: Observation | None = None
+    states: Mapping[str, MachineState] = field(default_factory=dict)
+    writer: Writer | None = None
     availability: Mapping[str, Availability] = field(default_factory=dict)
     client: str = ""
     seconds: float = 0.0

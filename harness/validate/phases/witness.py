@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +24,9 @@ from harness.validate.phases.data import leave_mark
 from harness.validate.phases.local_api import local_api
 from harness.validate.phases.observation import observe
 from harness.validate.phases.phase_record import PhaseRecord
+from harness.validate.phases.restarts import power_cut, restarts
 from harness.validate.phases.workload import place_workload
+from harness.validate.phases.writes import Writer
 from harness.validate.remote.availability import RequestStream, send_requests
 from harness.validate.remote.gather import MachineState, gather_states
 from harness.validate.remote.hosts import open_hosts
@@ -73,8 +75,8 @@ class Witness:
             raise self._bare_trouble
         return self._bare
 
-    def states_of(self, names: Collection[str]) -> dict[str, MachineState]:
-        """Return the whole state of machines as it is now, by name.
+    def states_of(self, names: Collection[str], *, with_files: bool = True) -> dict[str, MachineState]:
+        """Return the whole state of machines as it is now, on request without files, by name.
 
         Raises:
             InfraError: a machine does not answer.
@@ -82,7 +84,7 @@ class Witness:
         if self.environment is None:
             return {}
         there = self.environment.only(names)
-        return gather_states(open_hosts(there, self.ssh_options(there)), self.timeouts)
+        return gather_states(open_hosts(there, self.ssh_options(there)), self.timeouts, with_files=with_files)
 
     def record(self, index: int) -> PhaseRecord:
         """Return what was seen of a phase; an empty record when it was not watched."""
@@ -107,7 +109,10 @@ class Witness:
                 stream = self._prepare(index, record, before)
         began = time.monotonic()
         try:
-            yield
+            with ExitStack() as ending:
+                if record.writer is not None:
+                    ending.callback(record.writer.stop)
+                yield
         except BaseException as failure:
             if stream is not None:
                 stream.stop()
@@ -136,11 +141,21 @@ class Witness:
             mark = secrets.token_hex(8)
             leave_mark(inspection.api, self.cell.stage(index), mark)
             self.marks[index] = mark
+            self._prepare_restart(index, record, inspection)
             if self.cell.phases[index].workload:
                 return self._start_requests(index, record, inspection)
         except VmatrixError as trouble:
             record.trouble = trouble
         return None
+
+    def _prepare_restart(self, index: int, record: PhaseRecord, inspection: Inspection) -> None:
+        """Look at machines that restart; write all through a phase that cuts their power."""
+        if restarts(self.cell, index):
+            record.states = self.states_of(self.cell.phases[index].restarts, with_files=False)
+        if power_cut(self.cell, index):
+            writer = Writer(inspection.api)
+            writer.start()
+            record.writer = writer
 
     def _start_requests(self, index: int, record: PhaseRecord, inspection: Inspection) -> RequestStream:
         nodes = inspection.expected.nodes
@@ -192,6 +207,6 @@ def leaves_bare(cell: Cell) -> bool:
 def client_of(cell: Cell, index: int, environment: Environment) -> Machine:
     """Return the machine that sends requests during a phase: a node that stays, a worker if there is one."""
     phase = cell.phases[index]
-    stay = [m for m in environment.machines if m.name not in (*phase.removed, *phase.lost)]
+    stay = [m for m in environment.machines if m.name not in (*phase.removed, *phase.lost, *phase.restarts)]
     nodes = [m for m in stay if {"node", "control_plane"} & set(m.groups)]
     return next((m for m in nodes if "control_plane" not in m.groups), nodes[0])

@@ -11,6 +11,7 @@ from harness.paths import project_dir
 from harness.plan import make_cell
 from harness.spec import Spec, load_spec
 from harness.spec.models import Axis, Scenario
+from harness.spec.rules import rules
 from tests.unit.spec.conftest import TODAY, write
 
 FRESH = {"version": "v3", "os": "deb", "topology": "two", "scenario": "fresh"}
@@ -144,3 +145,26 @@ def test_a_phase_knows_from_whose_beginning_its_data_may_be(spec: Spec) -> None:
     deploy, first, second, third = make_cell(Spec.model_validate(raw), UPGRADE).phases
     assert [p.data_of for p in (deploy, first, second, third)] == [None, None, 1, 2]
     assert [p.workload for p in (deploy, third)] == ["", "keeps-answering"]
+
+
+def restarting(spec: Spec, how: str) -> Spec:
+    phases = [{"phase": "deploy", "then": "x"}, {"phase": "reboot", "then": "x", "restart": how}]
+    scenario = Scenario.model_validate({"label": "x", "phases": phases})
+    return spec.model_copy(update={"scenarios": {**spec.scenarios, "fresh": scenario}})
+
+
+@pytest.mark.parametrize(
+    ("how", "who"), [("one-by-one", ("cp-0",)), ("all-at-once", ("cp-0", "w-0")), ("power-cut", ("cp-0", "w-0"))]
+)
+def test_all_machines_restart_but_one_by_one_not_the_node_that_looks_on(
+    spec: Spec, how: str, who: tuple[str, ...]
+) -> None:
+    _, reboot = make_cell(restarting(spec, how), FRESH).phases
+    assert (reboot.restart, reboot.restarts, reboot.machines) == (how, who, ("cp-0", "w-0"))
+
+
+def test_one_by_one_needs_two_nodes(spec: Spec) -> None:
+    one = spec.topologies["two"].model_copy(update={"machines": spec.topologies["two"].machines[:1]})
+    alone = restarting(spec.model_copy(update={"topologies": {**spec.topologies, "two": one}}), "one-by-one")
+    (rule,) = [r for r in rules(alone) if r.when == {"scenario": frozenset({"fresh"})} and "more machines" in r.why]
+    assert "two" not in rule.then["topology"]

@@ -26,10 +26,16 @@ PROGRAMS = {
         "kube-scheduler",
         "kube-proxy",
         "etcd",
+        "flanneld",
     ),
-    "w-0": ("kubelet", "containerd", "kube-proxy", "coredns"),
+    "w-0": ("kubelet", "containerd", "kube-proxy", "flanneld", "coredns"),
 }
-OTHERS = {"etcd": "etcd Version: 3.6.8", "coredns": "CoreDNS-1.14.2", "containerd": "containerd v2.4.2"}
+OTHERS = {
+    "etcd": "etcd Version: 3.6.8",
+    "coredns": "CoreDNS-1.14.2",
+    "containerd": "containerd v2.4.2",
+    "flanneld": "v0.28.4",
+}
 COREFILE = ".:53 {\n    kubernetes cluster.local {\n       ttl 30\n    }\n    cache 30 {\n    }\n}\n"
 NO_CHANGE: Callable[[Json], None] = lambda _: None  # noqa: E731
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.embedded.machines import Machines, MachineSpec, MachineStatus
-from harness.embedded.node.guests import Guests, ended_well, machine_id
+from harness.embedded.node.guests import Guests, boots_again, ended_well, machine_id
 
 UID = "d8d2366e-49ef-4631-9c22-1a478235b29e"
 
@@ -40,6 +40,9 @@ class FakeMachines(Machines):
         self.there[spec.id] = "running"
         self.calls.append(f"start {spec.id}")
         self.inside -= 1
+
+    def restart(self, spec: MachineSpec) -> None:
+        self.calls.append(f"restart {spec.id}")
 
     def pause(self, machine_id: str) -> None: ...
 
@@ -116,3 +119,32 @@ def test_machine_without_a_pid_file_needs_a_closer_look(tmp_path: Path) -> None:
 )
 def test_power_off_is_told_from_a_crash(phase: str, console: str, well: bool) -> None:
     assert ended_well(MachineStatus(phase, console)) is well  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("phase", "console", "again"),
+    [
+        ("exited", "[  OK  ] Reached target reboot.target - System Reboot.\nRebooting.", True),
+        ("exited", "Reached target multi-user.target\n\npower cut on request\n", True),
+        ("exited", "[  OK  ] Reached target poweroff.target - System Power Off.\nPowering off.", False),
+        ("exited", "Rebooting.\nReached target multi-user.target\nPowering off.", False),
+        ("exited", "power cut on request\nReached target multi-user.target\nRebooting.", True),
+        ("exited", "Container d8d2366e failed", False),
+        ("running", "Rebooting.", False),
+    ],
+)
+def test_a_reboot_is_told_from_other_ends(phase: str, console: str, again: bool) -> None:
+    assert boots_again(MachineStatus(phase, console)) is again  # type: ignore[arg-type]
+
+
+def test_only_a_machine_that_has_ended_and_is_wanted_is_booted_again(tmp_path: Path) -> None:
+    machines = FakeMachines(tmp_path)
+    guests = Guests(machines)
+    machines.there = {machine_id(UID): "exited"}
+    guests.restart(spec(), lambda: False)
+    machines.there = {machine_id(UID): "running"}
+    guests.restart(spec(), lambda: True)
+    assert machines.calls == []
+    machines.there = {machine_id(UID): "exited"}
+    guests.restart(spec(), lambda: True)
+    assert machines.calls == ["restart d8d2366e"]

@@ -147,3 +147,55 @@ def test_machines_are_looked_at_bare_only_where_they_have_to_become_so_again() -
 def test_it_is_asked_from_a_node_that_stays(phase: Phase, asker: str, tmp_path: Path) -> None:
     cell = Cell("c", {}, "s", (DEPLOY, phase), (), {})
     assert client_of(cell, 1, environment(tmp_path)).name == asker
+
+
+class Pen:
+    """A writer that remembers what became of it."""
+
+    last: Pen
+
+    def __init__(self, _: object) -> None:
+        self.said: list[str] = []
+        Pen.last = self
+
+    def start(self) -> None:
+        """Begin."""
+        self.said.append("start")
+
+    def stop(self) -> None:
+        """End."""
+        self.said.append("stop")
+
+
+@pytest.fixture
+def cut(marked: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Witness:
+    monkeypatch.setattr(module, "Writer", Pen)
+    monkeypatch.setattr(Witness, "states_of", lambda _, names, *, with_files: {name: {"n": {}} for name in names})
+    return witness(DEPLOY, Phase("power-loss", restart="power-cut", restarts=("w-0",)))
+
+
+def test_machines_that_restart_are_looked_at_and_a_power_cut_is_written_through(cut: Witness, tmp_path: Path) -> None:
+    with cut.watch(1, environment(tmp_path), guests.guest()):
+        assert Pen.last.said == ["start"]
+    assert Pen.last.said == ["start", "stop"]
+    assert list(cut.record(1).states) == ["w-0"]
+
+
+def test_the_writes_end_with_a_phase_that_fails(cut: Witness, tmp_path: Path) -> None:
+    with pytest.raises(ProductError), cut.watch(1, environment(tmp_path), guests.guest()):
+        raise ProductError("no")
+    assert Pen.last.said == ["start", "stop"]
+
+
+def test_why_nothing_could_be_written_is_told_where_it_is_missed(
+    cut: Witness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: Pen) -> None:
+        raise InfraError("the API refuses")
+
+    monkeypatch.setattr(Pen, "start", refuse)
+    with cut.watch(1, environment(tmp_path), guests.guest()):
+        pass
+    record = cut.record(1)
+    with pytest.raises(InfraError, match="the API refuses"):
+        record.need(record.writer)
