@@ -61,8 +61,13 @@ def quota(plan: CellPlan, machines: tuple[PlannedMachine, ...], *, directory: Pa
 
 
 def network_policy(plan: CellPlan, outside: Outside, *, directory: Path) -> Json:
-    """Return the cell's NetworkPolicy. It selects machines' launcher pods, whatever else their namespace has."""
-    own = {label: plan.labels[label] for label in (LABEL_RUN, LABEL_CELL, LABEL_ATTEMPT) if label in plan.labels}
+    """Return the cell's NetworkPolicy. It selects machines' launcher pods, whatever else their namespace has.
+
+    In a namespace of the cell's own, all launchers are its machines', also those of machines that a product has made
+    under labels of its own. Where cells share one, labels tell.
+    """
+    known = (LABEL_RUN, LABEL_CELL, LABEL_ATTEMPT) if plan.prefix else ()
+    own = {label: plan.labels[label] for label in known if label in plan.labels}
     values = {
         "name": f"{plan.prefix}cell",
         "namespace": plan.namespace,

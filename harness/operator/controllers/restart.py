@@ -29,7 +29,7 @@ def restarting(cluster: Cluster, machine: Json) -> float | None:
     if uid_of(cluster, namespace, name) != ending:
         return None
     try:
-        cluster.object("PUT", SWITCH.path(namespace, name, "restart"), body=NOW)
+        cluster.request("PUT", SWITCH.path(namespace, name, "restart"), body=NOW)  # answered with nothing
     except ApiFailure as failure:
         if not failure.conflict:  # it is on its way already, or its run strategy forbids it: the wait tells them apart
             raise

@@ -11,6 +11,7 @@ from harness.operator.decide.changes import differing, moved
 from harness.operator.decide.due import Due, Situation, StepChange, step, whole
 from harness.operator.decide.hops import next_hop
 from harness.operator.decide.hosts import Host
+from harness.operator.decide.quorum import unproved
 from harness.operator.decide.removal import batch, dead, to_recover, without_quorum
 from harness.operator.decide.variables import with_parts
 from harness.operator.decide.waits import Wait, WaitReason
@@ -52,7 +53,7 @@ def adopt(found: Situation) -> Due | None:
 def remove_node(found: Situation) -> Due | None:
     """Return the removal of the machines that may leave now."""
     out = batch(found.desired, found.observed, found.who)
-    return _removal(found, out) if out else None
+    return replace(_removal(found, out), wait=unproved(found, out)) if out else None
 
 
 def remove_later(found: Situation) -> Due | None:

@@ -25,6 +25,7 @@ from harness.operator.decide.unsettled import LEAVE, SETTLES, unsettled_after
 
 SUCCEEDED, FAILED, INTERRUPTED, CANCELLED = "succeeded", "failed", "interrupted", "cancelled"
 ADOPT = "adopt"  # the operation that changes nothing unless all is as wished
+LOST = "Lost"  # the reason with which the infrastructure says that a machine does not come back
 RESET = "reset"  # the operation after which nothing is deployed any more
 
 
@@ -37,7 +38,8 @@ class Observed:
     backups: of etcd, those taken last first.
     By the name of a Machine:
     trouble: why it cannot be used now.
-    lost: how the infrastructure knows that it is gone.  replace: why another one is to take its place.
+    lost: how the infrastructure knows that it is gone.  lost_at: when it knew that.
+    ill: what says that it does not run, or answers nobody.  replace: why another one is to take its place.
     changed: what was changed on it since the last operation.
     missing: by add-on of the playbooks, what of it is gone since the last operation.
     deleted: Machines that are being deleted.  silent: deployed ones that do not answer.
@@ -52,6 +54,8 @@ class Observed:
     history: tuple[PastOperation, ...] = ()
     trouble: Mapping[str, str] = field(default_factory=dict)
     lost: Mapping[str, str] = field(default_factory=dict)
+    lost_at: Mapping[str, datetime] = field(default_factory=dict)
+    ill: Mapping[str, str] = field(default_factory=dict)
     replace: Mapping[str, str] = field(default_factory=dict)
     changed: Mapping[str, str] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
@@ -93,7 +97,9 @@ def observed(
     seen = Observed(
         now,
         trouble=_said(found, trouble_of),
-        lost=_said(found, lambda machine: _condition(machine, INFRASTRUCTURE_READY, "Lost")),
+        lost=_said(found, lambda machine: _condition(machine, INFRASTRUCTURE_READY, LOST)),
+        lost_at=_lost_at(found),
+        ill=_said(found, lambda machine: _condition(machine, INFRASTRUCTURE_READY) or _condition(machine, ANSWERING)),
         replace=_said(found, lambda machine: machine.metadata.annotations.get(REPLACE_ANNOTATION, "")),
         changed=_said(fresh, lambda machine: _condition(machine, SETTINGS_AS_APPLIED, "Changed")),
         silent=frozenset(_said(found, lambda machine: _condition(machine, ANSWERING))),
@@ -153,6 +159,12 @@ def _condition(machine: DeclaredMachine, kind: str, reason: str | None = None) -
     """Return the message of a condition that is False, for a reason or any; "" where it is not."""
     found = next((c for c in machine.status.conditions if c.type == kind and reason in (None, c.reason)), None)
     return found.message or found.reason if found is not None and found.status == "False" else ""
+
+
+def _lost_at(machines: Iterable[DeclaredMachine]) -> dict[str, datetime]:
+    """Return when machines were found to be lost, by the names of their Machines."""
+    said = ((one.metadata.name, c) for one in machines for c in one.status.conditions if c.type == INFRASTRUCTURE_READY)
+    return {name: parse_time(c.last_transition_time) for name, c in said if c.status == "False" and c.reason == LOST}
 
 
 def begun(observed: Observed, operation: CurrentOperation) -> Observed:

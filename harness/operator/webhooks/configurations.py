@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from harness.kube.failures import Json
 from harness.kube.resources import MUTATING_WEBHOOK, SERVICE, VALIDATING_WEBHOOK
 from harness.operator.api.resources import (
+    CLUSTER,
     CLUSTER_DEPLOYMENT,
     GROUP,
     MACHINE,
@@ -22,7 +23,8 @@ SECRET_NAME = SERVICE_NAME = f"{NAME}-webhooks"
 PORT, PORT_NAME = 9443, "webhooks"  # as most operators': a firewall between control plane and nodes may know it
 TIMEOUT_SECONDS = 10  # of an answer for which the API is asked three times; then the request is refused
 DELETION_SECONDS = 3  # of an answer about a deletion, which goes on without one
-DEFAULTS, DEPLOYMENTS, SETS, DELETIONS = "/default", "/clusterdeployments", "/machinesets", "/machines"
+DEFAULTS, DEPLOYMENTS, SETS = "/default", "/clusterdeployments", "/machinesets"
+DELETIONS, CLUSTERS = "/machines", "/clusters"
 # Whoever deletes what is in a namespace, or what has lost its owner: a kube-controller-manager with or without separate
 # accounts for its controllers.
 COLLECTORS = (
@@ -83,6 +85,7 @@ def _validating(users: Iterable[str]) -> list[Json]:
         ),
         _hook("machinesets", SETS, _rule(MACHINE_SET.plural, "CREATE", "UPDATE"), {**not_by_them, **changes}),
         _hook("machines-in-use", DELETIONS, _rule(MACHINE.plural, "DELETE"), not_by_them, closed=False) | deletion,
+        _hook("clusters-deployed", CLUSTERS, _rule(CLUSTER.plural, "DELETE"), not_by_them, closed=False) | deletion,
     ]
 
 

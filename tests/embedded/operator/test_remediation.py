@@ -134,6 +134,7 @@ def test_a_machine_that_hangs_is_restarted_and_then_replaced(
     assert "it answers no login: played" in (replaced(found) or "")
     guest.said("m-0", "Warning Replacing")
     guest.said("one", "Warning Replacing")
+    assert "this is not a Kubernetes API" not in str(guest.api.events_of(guest.namespace, "m-0"))
     guest.wait("m-0", lambda one: remediating(one) == "Replacing", "said to be replaced")
     guest.api.delete(CLUSTER_DEPLOYMENT, "one", guest.namespace)
     guest.wait("m-0", lambda one: replaced(one) is None and condition(one, "Healthy") is None, "as new")

@@ -277,6 +277,18 @@ def test_a_machine_in_use_is_not_deleted_unless_it_is_to_be_replaced(hooks: Serv
     assert declared.api.delete(MACHINE, "m-0", declared.namespace)
 
 
+def test_a_cluster_that_is_deployed_is_deleted_with_its_deployment_alone(hooks: Served, declared: Declared) -> None:
+    api, namespace = declared.api, declared.namespace
+    for name in ("one", "bare"):
+        declared.deployment(name, wanted_set("cp", "control-plane"))
+    declared.worked("one", "deploy", "m-0")
+    with pytest.raises(ApiFailure, match=r"Cluster one knows what is deployed.*: delete ClusterDeployment one instead"):
+        api.delete(CLUSTER, "one", namespace)
+    assert api.delete(CLUSTER, "bare", namespace)
+    assert api.delete(CLUSTER_DEPLOYMENT, "one", namespace)  # the garbage collector takes its Cluster
+    hooks.wait(lambda: True if api.get(CLUSTER, "one", namespace) is None else NotYet("it is there"), "no Cluster")
+
+
 @pytest.mark.usefixtures("logins")
 def test_without_webhooks_a_deletion_that_waits_says_the_same(declared: Declared, manager: StartManager) -> None:
     manager("machine", options=OPTIONS)

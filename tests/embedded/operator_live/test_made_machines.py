@@ -12,7 +12,7 @@ from harness.infra.embedded.provider import EmbeddedProvider
 from harness.kube.client import Cluster, Json
 from harness.kube.failures import ApiFailure
 from harness.kube.objects import condition, dig
-from harness.kube.resources import DATA_VOLUME, PVC, RESOURCE_QUOTA, SECRET, VM, VMI
+from harness.kube.resources import DATA_VOLUME, PVC, RESOURCE_QUOTA, SECRET, VM, VMI, Resource
 from harness.machines.kubevirt.manifests import GoldenImage
 from harness.operator.api.resources import CLUSTER_DEPLOYMENT, MACHINE, MACHINE_SET
 from harness.spec.settings import Settings
@@ -46,7 +46,7 @@ def wanted(declared: Declared, image: GoldenImage) -> Callable[..., Json]:
 
     def declare(**more: Any) -> Json:
         source = {"url": image.url, "checksum": image.checksum}
-        return declared.deployment("one", made_set(1, "w", *BOTH, image=source, **more))
+        return declared.deployment("one", made_set(1, "w", *BOTH, **{"image": source, **more}))
 
     return declare
 
@@ -63,8 +63,24 @@ def empty(declared: Declared) -> None:
     until(lambda: NotYet(f"there are {left(declared)}") if left(declared) else True, deadline=deadline, what="no trace")
 
 
+def appears(declared: Declared, name: str, kind: Resource = MACHINE) -> None:
+    """Wait until there is an object that a controller makes."""
+
+    def probe() -> bool | NotYet:
+        return declared.api.get(kind, name, declared.namespace) is not None or NotYet(f"no {kind.kind} {name}")
+
+    until(probe, deadline=Deadline.after(WAIT_SECONDS), what=f"{kind.kind} {name}", interval=INTERVAL)
+
+
+def phase(declared: Declared, name: str, wanted: str) -> Json:
+    """Return a Machine once it is there and in a phase."""
+    appears(declared, name)
+    return declared.phase(name, wanted)
+
+
 def reason(declared: Declared, name: str, wanted: str) -> str:
     """Return what is said of a machine's infrastructure once it has a reason."""
+    appears(declared, name)
     return str(declared.reason(name, "InfrastructureReady", wanted)["message"])
 
 
@@ -73,7 +89,7 @@ def test_a_machine_is_made_and_replaced_and_goes_without_a_trace(
 ) -> None:
     manager(*ALL)
     wanted()
-    found = declared.phase(NAME, "Provisioned")["status"]
+    found = phase(declared, NAME, "Provisioned")["status"]
     assert found["facts"]["os"].startswith("Debian GNU/Linux 13")
     seen, vmi = found["infrastructure"], declared.get(NAME, VMI)
     assert (seen["instance"], seen["node"]) == (vmi["metadata"]["uid"], vmi["status"]["nodeName"])
@@ -88,7 +104,7 @@ def test_a_machine_is_made_and_replaced_and_goes_without_a_trace(
     declared.api.delete(VM, NAME, declared.namespace)
     declared.gone(NAME)
     declared.said(NAME, "Warning Lost: machine one-w-1: its VirtualMachine and its instance are gone")
-    declared.phase("one-w-2", "Provisioned")
+    phase(declared, "one-w-2", "Provisioned")
     declared.api.delete(CLUSTER_DEPLOYMENT, "one", declared.namespace)
     empty(declared)
 
@@ -101,19 +117,14 @@ def test_an_image_with_another_checksum_is_told_with_the_field_and_a_better_wish
     declared: Declared, manager: StartManager, image: GoldenImage, wanted: Callable[..., Json]
 ) -> None:
     manager(*ALL)
-    wanted()
-    declared.get("one-w", MACHINE_SET)
-    wrong = made_set(1, "w", *BOTH, image={"url": image.url, "checksum": "sha256:" + "0" * 64})
-    declared.api.merge(MACHINE_SET, "one-w", {"spec": wrong}, declared.namespace)
-    names = [one["metadata"]["name"] for one in declared.api.list(MACHINE, declared.namespace).items]
-    assert names
-    said = reason(declared, "one-w-2", "ImageImportFailed")
+    wanted(image={"url": image.url, "checksum": "sha256:" + "0" * 64})
+    said = reason(declared, NAME, "ImageImportFailed")
     assert "checksum" in said
     assert "the fields of `kubevirt.image`" in said
     assert "kubectl delete -n" in said
     right = made_set(1, "w", *BOTH, image={"url": image.url, "checksum": image.checksum})
     declared.api.merge(MACHINE_SET, "one-w", {"spec": right}, declared.namespace)
-    declared.phase("one-w-3", "Provisioned")
+    phase(declared, "one-w-2", "Provisioned")
 
 
 def test_a_machine_that_no_node_fits_says_so(
@@ -124,7 +135,7 @@ def test_a_machine_that_no_node_fits_says_so(
     said = reason(declared, NAME, "NoNodeFits")
     assert "no room for machine" in said
     assert "`kubevirt.memory`" in said
-    assert declared.phase(NAME, "Provisioning")
+    assert phase(declared, NAME, "Provisioning")
 
 
 def test_a_quota_and_a_name_that_is_taken_are_told(
@@ -147,7 +158,7 @@ def test_a_quota_and_a_name_that_is_taken_are_told(
     api.delete(RESOURCE_QUOTA, "none", namespace)
     assert f"Secret {NAME}-cloud-init is there" in reason(declared, NAME, "NameTaken")
     api.delete(SECRET, f"{NAME}-cloud-init", namespace)
-    declared.phase(NAME, "Provisioned")
+    phase(declared, NAME, "Provisioned")
 
 
 def test_an_api_that_does_not_answer_is_unknown_and_nothing_is_lost(

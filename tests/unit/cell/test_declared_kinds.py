@@ -8,15 +8,16 @@ from typing import Any, cast
 import pytest
 
 from harness.cell.declared_kinds import DECLARED_KINDS, stop_programs
-from harness.cell.found import Found
-from harness.cell.teardown import remove
+from harness.cell.found import CellSelector, Found
+from harness.cell.teardown import reap
 from harness.kube.client import ApiFailure, Cluster, Json, Listing
 from harness.kube.failures import Answer, failure_of
 from harness.kube.resources import NAMESPACE, Resource
-from harness.until import Deadline
+from harness.model import LABEL_CELL, LABEL_RUN
 
 MANAGER: Json = {"metadata": {"name": "manager", "namespace": "ns"}}
 LAUNCHER: Json = {"metadata": {"name": "virt-launcher-cp-0", "labels": {"kubevirt.io": "virt-launcher"}}}
+LABELS = {LABEL_RUN: "r", LABEL_CELL: "c"}
 SECONDS = 60.0  # against hanging
 
 
@@ -29,7 +30,7 @@ class Api:
     deleted: list[tuple[str, str, int | None]] = field(default_factory=list)
     kept: dict[str, list[Json]] = field(
         default_factory=lambda: {
-            "Namespace": [{"metadata": {"name": "ns"}, "status": {"phase": "Active"}}],
+            "Namespace": [{"metadata": {"name": "ns", "labels": LABELS}, "status": {"phase": "Active"}}],
             "Deployment": [MANAGER],
             "ReplicaSet": [MANAGER],
             "Job": [{"metadata": {"name": "guest-1-deploy", "namespace": "ns"}}],
@@ -40,16 +41,16 @@ class Api:
 
     def get(self, resource: Resource, name: str, namespace: str | None = None) -> Json | None:
         """Return an object."""
-        found = next((obj for obj in self.kept.get(resource.kind, []) if obj["metadata"]["name"] == name), None)
-        if found is not None and resource is NAMESPACE and self.declared:
-            return {**found, "metadata": {**found["metadata"], "annotations": {DECLARED_KINDS: ""}}}
-        return found
+        return next((obj for obj in self.list(resource).items if obj["metadata"]["name"] == name), None)
 
     def list(self, resource: Resource, namespace: str | None = None, **_: Any) -> Listing:
         """Return all objects of a kind."""
         if self.forbidden and resource.kind == "Deployment":
             raise failure_of(Answer(403, {"reason": "Forbidden"}, ()), "GET deployments")
-        return Listing(list(self.kept.get(resource.kind, [])), "1")
+        found = list(self.kept.get(resource.kind, []))
+        if resource is NAMESPACE and self.declared:
+            found = [{**o, "metadata": {**o["metadata"], "annotations": {DECLARED_KINDS: ""}}} for o in found]
+        return Listing(found, "1")
 
     def delete(self, resource: Resource, name: str, namespace: str | None = None, *, grace: int | None = None) -> bool:
         """Delete an object; it is gone at once."""
@@ -68,8 +69,8 @@ def api() -> Api:
 
 
 def test_no_program_is_left_when_the_namespace_is_deleted(api: Api) -> None:
-    cell = Found("ns", "r", "c", 1, 0.0, "Active")
-    remove(cast("Cluster", api), cell, deadline=Deadline.after(SECONDS))
+    (gone,) = reap(cast("Cluster", api), CellSelector(), seconds=SECONDS)
+    assert gone == Found("ns", "r", "c", 1, 0.0, "Active", declared=True)
     assert api.deleted == [
         ("Deployment", "manager", None),
         ("ReplicaSet", "manager", None),

@@ -107,6 +107,19 @@ def test_machines_of_other_cells_are_out_of_reach_both_ways(cells: Cells) -> Non
     assert not connects(cells.policies, theirs, mine, 22)
 
 
+def test_machines_that_the_product_made_are_isolated_like_the_others() -> None:
+    cells = Cells(None)
+    mine, _ = cells.add("run1", site=a_site(), values=AIR_GAPPED)
+    theirs, _ = cells.add("run2", site=a_site(), values=AIR_GAPPED)
+    made, other = (
+        replace(pod, labels={**manifests.LAUNCHER, "cluster.vmatrix.dev/machine": "w-1"}) for pod in (mine, theirs)
+    )
+    assert connects(cells.policies, made, mine, 10250), "one of the same cell"
+    assert not connects(cells.policies, made, other, 22)
+    assert not connects(cells.policies, made, ANYBODY, 443)
+    assert not connects(cells.policies, ANYBODY, made, 22)
+
+
 def test_a_cell_without_a_policy_does_not_reach_one_that_has_it(cells: Cells) -> None:
     mine, _ = cells.add("run1", site=a_site(), values=AIR_GAPPED)
     theirs, _ = cells.add("run2", site=a_site(), values=AIR_GAPPED)

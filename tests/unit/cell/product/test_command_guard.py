@@ -16,7 +16,7 @@ from harness.cell.product import command_guard
 from harness.machines.access import DIES_WITH_US
 from harness.until import Deadline, NotYet, until
 
-SECONDS = 30.0  # against hanging
+SECONDS = 120.0  # against hanging
 STUBBORN = "trap '' TERM; while :; do sleep 0.1; done"
 
 

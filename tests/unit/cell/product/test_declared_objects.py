@@ -101,7 +101,7 @@ CHANGING = [
     (cell_id, index)
     for cell_id, cell in CELLS.items()
     for index, phase in enumerate(cell.phases)
-    if PRODUCT.phases[phase.name].apply == "cluster.yml.j2"
+    if not phase.restart and PRODUCT.phases[phase.name].apply == "cluster.yml.j2"
 ]
 
 

@@ -54,6 +54,17 @@ def test_a_machine_is_lost_only_where_the_infrastructure_says_that_it_is_gone() 
     assert observed(None, [said("Reachable", "False", "Lost")], NOW).lost == {}
 
 
+def test_it_is_known_when_a_machine_was_lost_and_which_ones_are_ill() -> None:
+    lost = observed(None, [said("InfrastructureReady", "False", "Lost", "no VM m-1")], NOW)
+    assert {name: at.isoformat() for name, at in lost.lost_at.items()} == {"m-1": "2026-11-23T11:00:00+00:00"}
+    assert lost.ill == {"m-1": "no VM m-1"}
+    stopped = observed(None, [said("InfrastructureReady", "False", "Stopped")], NOW)
+    assert (stopped.lost_at, stopped.ill) == ({}, {"m-1": "Stopped"})
+    assert observed(None, [said("Answering", "False", "NoAnswer")], NOW).ill == {"m-1": "NoAnswer"}
+    for fine in (said("Answering", "Unknown", "KeyMissing"), said("NodeReady", "False", "KubeletNotReady")):
+        assert observed(None, [fine], NOW).ill == {}
+
+
 def test_what_was_changed_on_a_machine_and_what_takes_its_place_is_seen() -> None:
     changed = looked_into(said("SettingsAsApplied", "False", "Changed", "/etc/x changed"))
     assert observed(ENDED, [changed], NOW).changed == {"m-1": "/etc/x changed"}

@@ -106,6 +106,7 @@ def worlds(draw: st.DrawFn, one: Desired) -> Observed:
     if draw(st.booleans()):
         world = replace(world, lost=draw(said), replace=draw(said), changed=draw(said), silent=frozenset(draw(said)))
         world = replace(world, deleted=frozenset(draw(said)), backups=draw(backups), unsettled=draw(half(ready)))
+        world = replace(world, ill=draw(said))
         world = replace(world, expires=draw(st.sampled_from([None, NOW, NOW + timedelta(days=300)])))
     verdict = next_operation(but(one, paused=False), world)
     return begun(world, verdict) if isinstance(verdict, CurrentOperation) and draw(st.booleans()) else world

@@ -1,0 +1,158 @@
+"""Cells of the operator that live as long as a test wants, on an infra cluster of the test's own that runs pods."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from harness import providers
+from harness.cell.life import Life
+from harness.cell.provision import Attempt
+from harness.cell.site import Site
+from harness.cell.steps import Steps
+from harness.kube.client import Cluster, Json
+from harness.kube.objects import condition, dig
+from harness.kube.resources import VMI, Resource
+from harness.machines.access import run_on
+from harness.model import Cell
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE
+from harness.paths import packaged_dir, project_dir
+from harness.plan.cells import make_cell
+from harness.record import Recorder
+from harness.spec import Spec, load_spec
+from harness.spec.project import Project
+from harness.spec.settings import load_settings
+from harness.until import Deadline, NotYet, until
+from tests.embedded.conftest import PREFIX, provider_of
+
+INTERVAL = 0.5  # pacing: what is waited for takes minutes
+
+
+def changed_spec(product: str, folder: Path, changes: Mapping[str, Sequence[tuple[str, str]]]) -> Spec:
+    """Return the packaged matrix, with other templates of a product.
+
+    Args:
+        folder: where they are put.  changes: by template, texts that are there once, and what takes their place.
+    """
+    shipped = load_spec(packaged_dir() / "matrix")
+    packaged = shipped.products[product]
+    shutil.copytree(packaged_dir() / packaged.directory, folder)
+    for template, pairs in changes.items():
+        text = (folder / template).read_text(encoding="utf-8")
+        for old, new in pairs:
+            assert text.count(old) == 1, f"{template} has {old!r} {text.count(old)} times"
+            text = text.replace(old, new)
+        (folder / template).write_text(text, encoding="utf-8")
+    changed = packaged.model_copy(update={"directory": str(folder)})
+    return shipped.model_copy(update={"products": {product: changed}})
+
+
+@contextmanager
+def site_of(spec: Spec, cells: Sequence[Cell], suffix: str) -> Iterator[Site]:
+    """Give an infra cluster of its own, which is gone afterwards."""
+    name = f"{PREFIX}{os.getpid()}-{suffix}"
+    settings = load_settings(project_dir(), options={"provider": "embedded", "infra_name": name}).settings
+    try:
+        made = providers.open_site(Project(project_dir(), spec, settings), cells, progress=print)
+        yield made
+        made.held.close()
+    finally:
+        provider_of(name).down()
+
+
+def cell_of(spec: Spec, product: str, **others: str) -> Cell:
+    """Return the cell of a product that its tier names first, with other values on some axes."""
+    pinned = next(one for one in spec.tiers["operator-lifecycle"].pinned if one["product"] == product)
+    return make_cell(spec, {**pinned, **others})
+
+
+@contextmanager
+def living(site: Site, cell: Cell, directory: Path) -> Iterator[Life]:
+    """Give a cell, from its machines to its end; a test that fails leaves what explains it."""
+    attempt = Attempt("lived1", cell, 1, directory / cell.id)
+    life = Life(site, attempt, Steps(Recorder(directory), cell.id, 1), on_task=print)
+    try:
+        yield life
+    except BaseException:
+        life.collect()
+        raise
+    finally:
+        life.teardown()
+
+
+@dataclass(frozen=True)
+class Lived:
+    """A cell that the operator has deployed, and its objects as they become."""
+
+    life: Life
+
+    @property
+    def api(self) -> Cluster:
+        """Return a client of the infra cluster."""
+        return self.life.site.cluster
+
+    @property
+    def namespace(self) -> str:
+        """Return where its objects are."""
+        return self.life.attempt.namespace
+
+    def get(self, name: str, kind: Resource = MACHINE) -> Json:
+        """Return an object that is there."""
+        found = self.api.get(kind, name, self.namespace)
+        assert found is not None, f"{kind.kind} {name} is gone"
+        return found
+
+    def wait(self, name: str, wanted: Callable[[Json], bool], what: str, kind: Resource = MACHINE) -> Json:
+        """Return an object once it is as wanted."""
+
+        def probe() -> Json | NotYet:
+            found = self.get(name, kind)
+            return found if wanted(found) else NotYet(f"its status is {found.get('status')}")
+
+        deadline = Deadline.after(self.life.site.timeouts.phase_later)
+        return until(probe, deadline=deadline, what=f"{kind.kind} {name} to be {what}", interval=INTERVAL)
+
+    def gone(self, name: str, kind: Resource = MACHINE) -> None:
+        """Wait until an object is gone."""
+
+        def probe() -> bool | NotYet:
+            found = self.api.get(kind, name, self.namespace)
+            return True if found is None else NotYet(f"its status is {found.get('status')}")
+
+        deadline = Deadline.after(self.life.site.timeouts.phase_later)
+        until(probe, deadline=deadline, what=f"{kind.kind} {name} to be gone", interval=INTERVAL)
+
+    def edit(self, spec: Json) -> None:
+        """Change the wish."""
+        self.api.merge(CLUSTER_DEPLOYMENT, "guest", {"spec": spec}, self.namespace)
+
+    def events(self, name: str) -> list[str]:
+        """Return the events about an object, each as its type and its reason."""
+        return [event.partition(":")[0] for event in self.api.events_of(self.namespace, name)]
+
+    def history(self) -> list[str]:
+        """Return the operations that have ended, the earliest first."""
+        past = dig(self.get("guest", CLUSTER), "status", "history") or []
+        return [f"{one['operation']} {one['outcome']}" for one in reversed(past)]
+
+    def sh(self, machine: str, command: str) -> str:
+        """Run a command on a machine as root, at the address that it has now: a restart may give it another."""
+        environment = self.life.provision()
+        made = next(one for one in environment.machines if one.name == machine)
+        now = dig(self.get(machine, VMI), "status", "interfaces")[0]["ipAddress"]
+        there = replace(made, address=now)
+        seconds = self.life.site.timeouts.collect
+        as_root = f"sudo --preserve-env=SSH_CONNECTION sh -ec '{command}'"
+        done = run_on(there, as_root, private_key=environment.private_key, timeout=seconds)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+
+def says(machine: Json, kind: str) -> tuple[str, str]:
+    """Return the status and the reason of a condition."""
+    found = condition(machine, kind) or {}
+    return found.get("status", ""), found.get("reason", "")
