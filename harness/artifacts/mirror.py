@@ -6,6 +6,7 @@
     GET /images/FILE                      a disk image
     GET /images/NAME.qcow2                the newest disk image of that name, for people
     GET /files/KEY/PATH                   a file of a product, as the index KEY in the cache says where it lies
+    GET /client                           the address that the request came from
 
 Whatever else is asked for is refused, and nothing that is sent is kept. No link leads out of the cache; what an index
 names may lie anywhere, and is served only as long as it is what it was when the index was written.
@@ -132,7 +133,8 @@ class MirrorHandler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer with headers, and a GET with a body."""
-        body = find(self.root, self.path)
+        own = f"{self.client_address[0]}\n".encode()
+        body = Body([own], len(own)) if self.path == "/client" else find(self.root, self.path)
         status = HTTPStatus.OK if body is not None else HTTPStatus.NOT_FOUND
         text = f"nothing at {urlsplit(self.path).path}\n".encode()
         body = body if body is not None else Body([text], len(text))

@@ -5,15 +5,20 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from harness.cli import complete
 from harness.cli.options import CLUSTER, Given, takes
 from harness.cli.run import checks_of, options_of, refuse_expression
+from harness.errors import BadInput
+from harness.paths import PROJECT, enclosing_project, named_project, packaged_dir
 from harness.session.again import plan_again
 from harness.session.choice import project_of
+from harness.session.foreign import given_cluster, plan_foreign
 
 
 def register(app: typer.Typer) -> None:
@@ -23,7 +28,21 @@ def register(app: typer.Typer) -> None:
 
 def check(
     given: Given,
-    cell: Annotated[str, typer.Argument(metavar="CELL", help="Cell id; `vmatrix status` lists the cells that exist.")],
+    cell: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="CELL",
+            help="Cell id; `vmatrix status` lists the cells that exist.",
+            autocompletion=complete.made,
+        ),
+    ] = None,
+    inventory: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Instead of CELL: check the cluster of --kubeconfig, with these machines."),
+    ] = None,
+    facts: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --inventory: what the cluster must look like.")
+    ] = None,
     suite: Annotated[
         list[str] | None, typer.Option(metavar="SUITE", help="Only the checks of this suite; can be repeated.")
     ] = None,
@@ -31,12 +50,39 @@ def check(
 ) -> None:
     """Check a kept cell again, any number of times: after a repair by hand, or with changed checks.
 
-    Nothing is made and nothing is deleted. `vmatrix run --keep always` or `--keep failed` keeps cells.
+    Nothing is made and nothing is deleted, but for pods that dial. `vmatrix run --keep always` or `--keep failed` keeps
+    cells. With --kubeconfig and --inventory, check a cluster that vmatrix did not make.
     """
     refuse_expression(select)
-    again = plan_again(project_of(given), cell, suite or ())
-    argv = [*checks_of(again.plan), "-p", "no:cacheprovider", "--again", cell, *options_of(given)]
+    _refuse_unclear(cell, inventory, facts)
+    if inventory is not None:
+        if named_project() is None and enclosing_project() is None:
+            os.environ[PROJECT] = str(packaged_dir())  # a cluster can be checked from anywhere
+        plan = plan_foreign(given_cluster(given, inventory, facts), suite or ()).plan
+        files = (("--inventory", inventory), ("--facts", facts))
+        what = [word for flag, file in files if file is not None for word in (flag, str(file.absolute()))]
+    else:
+        plan, what = plan_again(project_of(given), str(cell), suite or ()).plan, ["--again", str(cell)]
+    argv = [*checks_of(plan), "-p", "no:cacheprovider", *what, *options_of(given)]
     argv += [word for one in suite or () for word in ("--suite", one)]
     argv += ["-k", select] if select is not None else []
     Console(stderr=True).print("$ " + shlex.join(["pytest", *argv]), highlight=False, soft_wrap=True, markup=False)
     os.execv(sys.executable, [sys.executable, "-m", "pytest", *argv])  # noqa: S606 - becomes that call; signals reach it
+
+
+def _refuse_unclear(cell: str | None, inventory: Path | None, facts: Path | None) -> None:
+    if cell is not None and inventory is not None:
+        raise BadInput(
+            "CELL and --inventory exclude each other",
+            hint="pass CELL for a kept cell, --inventory for any other cluster",
+        )
+    if cell is None and inventory is None:
+        raise BadInput(
+            "nothing to check: give CELL, or --kubeconfig and --inventory of a cluster of your own",
+            hint="`vmatrix status` lists the cells that exist",
+        )
+    if facts is not None and inventory is None:
+        raise BadInput(
+            "--facts is about a cluster with --inventory",
+            hint="leave it out: a kept cell has its matrix",
+        )

@@ -23,11 +23,10 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def inspection_without_api(guest: GuestCluster, cells: Cells, timeouts: Timeouts) -> Inspection:
     """The guest under inspection, whether its API answers or not."""
-    from harness.session.witness import inspection_options
     from harness.validate.inspection import Inspection
 
     leaves = cells.site.product_of(guest.environment.cell).cluster
-    return Inspection(guest, leaves, ssh_options=inspection_options(guest.environment), timeouts=timeouts)
+    return Inspection(guest, leaves, ssh_options=cells.connect(guest.environment), timeouts=timeouts)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""A run of checks on a cell that was kept: nothing is made, nothing is taken away."""
+"""A run of checks on what is there: a kept cell, or a cluster of somebody else. Nothing is made, nothing goes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from contextlib import ExitStack
 import pytest
 from rich.console import Console
 
-from harness import providers
 from harness.errors import NothingSelected, VmatrixError
 from harness.plugin.state import AGAIN, CELLS, OWN, message
 from harness.record import Recorder
@@ -16,17 +15,16 @@ from harness.report import terminal
 from harness.report.results import load
 from harness.session import Cells
 from harness.session.again import verdict
-from harness.session.kept import joined
 
 
 class KeptCellChecks:
-    """The hooks of a process that checks a kept cell."""
+    """The hooks of a process that checks what is there already."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.again = config.stash[AGAIN]
         plan = self.again.plan
         self.console = Console(highlight=False, soft_wrap=True)
-        self.cells = Cells(plan, lambda: providers.join_site(plan.project, plan.cells), self.console)
+        self.cells = Cells(plan, self.again.site, self.console, connect=self.again.connect)
         config.stash[CELLS] = self.cells
         self.exit_code: int | None = None
         self._held = ExitStack()
@@ -50,13 +48,13 @@ class KeptCellChecks:
         return None
 
     def _join(self, checks: int) -> None:
-        plan, kept = self.again.plan, self.again.kept
+        plan = self.again.plan
         plan.directory.mkdir(parents=True)
         recorder = Recorder(plan.directory)
-        recorder.write("run-start", run=plan.run, cells=[kept.cell.id], parallel=1)
+        recorder.write("run-start", run=plan.run, cells=[cell.id for cell in plan.cells], parallel=1)
         self.console = self.cells.console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
-        self.console.print(f"{kept.cell.id} as it is after {kept.stage}: {checks} checks", markup=False)
-        self.cells.adopt(self._held.enter_context(joined(kept, self.cells.site, recorder)))
+        self.console.print(f"{self.again.subject}: {checks} checks", markup=False)
+        self.cells.adopt(self._held.enter_context(self.again.joined(self.cells.site, recorder)))
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -64,7 +62,7 @@ class KeptCellChecks:
         self._held.close()
         plan = self.again.plan
         if plan.files.results.is_file() and self.exit_code is None:
-            self.exit_code = verdict(self.again)
+            self.exit_code = verdict(plan)
             result = load(plan.directory, quarantine=plan.project.spec.quarantine)
             terminal.show_checks(result, self.console)
             for line in self.again.not_judged:

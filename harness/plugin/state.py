@@ -16,14 +16,15 @@ if TYPE_CHECKING:
     from harness.plugin.own_checks import OwnChecks
     from harness.session import Cells, Run, RunPlan
     from harness.session.again import CheckAgain
+    from harness.session.foreign import ForeignCheck
 
 PLAN: pytest.StashKey[RunPlan] = pytest.StashKey()
 RUN: pytest.StashKey[Run] = pytest.StashKey()  # in the process that a person started
 CELLS: pytest.StashKey[Cells] = pytest.StashKey()  # in a process in which cells live
 OWN: pytest.StashKey[OwnChecks] = pytest.StashKey()  # where the project's own checks are run
 WORKER_INPUT = "vmatrix"
-AGAIN: pytest.StashKey[CheckAgain] = pytest.StashKey()  # of a process that checks a kept cell again
-SELECTING = ("tier", "cell", "failed", "changed_since", "rerun_failed", "again")
+AGAIN: pytest.StashKey[CheckAgain | ForeignCheck] = pytest.StashKey()  # of a process that checks what is there
+SELECTING = ("tier", "cell", "failed", "changed_since", "rerun_failed", "again", "inventory")
 
 
 def asked_for_cells(config: pytest.Config) -> bool:
@@ -38,7 +39,7 @@ def on_worker(config: pytest.Config) -> bool:
 
 def planned(config: pytest.Config) -> RunPlan:
     """Return the run's plan, made once. Raises BadInput when something that was given cannot be used."""
-    if PLAN not in config.stash and config.getoption("again"):
+    if PLAN not in config.stash and (config.getoption("again") or config.getoption("inventory")):
         config.stash[PLAN] = _again(config).plan
     if PLAN not in config.stash:
         from harness.session.plan import plan_from, plan_run
@@ -53,11 +54,16 @@ def planned(config: pytest.Config) -> RunPlan:
     return config.stash[PLAN]
 
 
-def _again(config: pytest.Config) -> CheckAgain:
+def _again(config: pytest.Config) -> CheckAgain | ForeignCheck:
     from harness.session.again import plan_again
     from harness.session.choice import project_of
+    from harness.session.foreign import given_cluster, plan_foreign
 
     given = {name: config.getoption(name) for name in OPTIONS_OF_RUN}
+    if config.getoption("inventory"):
+        where = given_cluster(given, config.getoption("inventory"), config.getoption("facts"))
+        config.stash[AGAIN] = plan_foreign(where, config.getoption("suite"))
+        return config.stash[AGAIN]
     config.stash[AGAIN] = plan_again(project_of(given), config.getoption("again"), config.getoption("suite"))
     return config.stash[AGAIN]
 

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness import providers
+from harness.cell.life import Life
+from harness.cell.site import Site
 from harness.errors import BadInput
+from harness.model import Environment
+from harness.record import Recorder
 from harness.report.results import load
 from harness.rundir import AttemptDir
-from harness.session.kept import KeptCell, kept_cell
+from harness.session.kept import KeptCell, joined, kept_cell
 from harness.session.plan import RunPlan
 from harness.session.verdict import checks_code
+from harness.session.witness import inspection_options
 from harness.spec.project import Project
 from harness.spec.shape import unknown
 from harness.spec.suites import LIFE, suites_of
@@ -26,6 +33,23 @@ class CheckAgain:
     kept: KeptCell
     plan: RunPlan
     not_judged: tuple[str, ...]
+
+    @property
+    def subject(self) -> str:
+        """Return what is checked, for a person."""
+        return f"{self.kept.cell.id} as it is after {self.kept.stage}"
+
+    def connect(self, environment: Environment) -> list[str]:
+        """Return how checks connect to the machines."""
+        return inspection_options(environment)
+
+    def site(self) -> Site:
+        """Return the infra cluster, which is up."""
+        return providers.join_site(self.plan.project, self.plan.cells)
+
+    def joined(self, site: Site, recorder: Recorder) -> AbstractContextManager[Life]:
+        """Yield the cell's life as it was left; nothing of it ends with the body."""
+        return joined(self.kept, site, recorder)
 
 
 def plan_again(project: Project, name: str, suites: Sequence[str] = ()) -> CheckAgain:
@@ -57,7 +81,6 @@ def next_directory(files: AttemptDir) -> Path:
     return files.again / str(max(taken, default=0) + 1)
 
 
-def verdict(again: CheckAgain) -> int:
+def verdict(plan: RunPlan) -> int:
     """Return the exit code of what the checks said."""
-    quarantine = again.plan.project.spec.quarantine
-    return checks_code(load(again.plan.directory, quarantine=quarantine))
+    return checks_code(load(plan.directory, quarantine=plan.project.spec.quarantine))

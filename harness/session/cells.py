@@ -19,13 +19,14 @@ from harness.artifacts.product.wanted import tested
 from harness.cell.life import Life
 from harness.cell.provision import Attempt
 from harness.cell.site import Site
-from harness.cell.steps import Listener, Steps, describe
-from harness.errors import Blame, HarnessBug, Leaked, VmatrixError
-from harness.model import Cell
+from harness.cell.steps import Listener, Steps
+from harness.errors import Blame, Leaked, VmatrixError
+from harness.kube.failures import Unreachable
+from harness.model import Cell, Environment
 from harness.record import Recorder
+from harness.session.blame import blame_of, cut_off, of_the_guest
 from harness.session.plan import RunPlan
-from harness.session.witness import witness_of
-from harness.until import TimedOut
+from harness.session.witness import inspection_options, witness_of
 from harness.validate.phases.witness import Witness
 
 
@@ -65,6 +66,7 @@ class Cells:
     listeners: list[Listener] = field(default_factory=list)
     on_task: Callable[[str], None] = lambda _: None
     keep: bool = True  # whether a cell may be kept at all: not once the run was interrupted
+    connect: Callable[[Environment], list[str]] = inspection_options  # ssh's options for checks
     shell: Callable[[Life], None] | None = None  # opened for a failed cell before it ends
     leak: Leaked | None = None
     _site: Site | None = None
@@ -141,21 +143,24 @@ class Cells:
     def record_check(self, cell: Cell, check: CheckOutcome) -> None:
         """Write a check's outcome down.
 
-        A failure is the blame of its error if that has one; the product's if the check asserted it or waited in vain
-        for something in the guest, unless the machines are not what they were; else of whoever wrote the check: the
-        user, or the harness.
+        Whose fault a failure is says blame.py; it is the infra's if the machines are not what they were, or the way to
+        them was cut.
         """
         life = self.life(cell)
         blame, detail = "", check.detail
         if check.outcome == "failed":
             blame = _blame(check).value
-            if _of_the_guest(check) and (changed := life.machines_changed(_there(life))):
+            found = of_the_guest(check.error, asserted=check.asserted)
+            if found and (changed := life.machines_changed(_there(life))):
                 blame = Blame.INFRA.value
                 detail = f"the infra cluster changed machines in the meantime: {changed}\n{detail}"
+            elif isinstance(check.error, Unreachable) and (broken := cut_off(_tunnels(life))):
+                blame = Blame.INFRA.value
+                detail = f"{broken}\n{detail}"
             life.checks_failed.append(f"{check.suite}: {check.name}")
             said = f"{cell.id}: {check.suite}: {check.name} FAILED ({check.seconds:.1f} s)"
             self.console.print(said, markup=False)
-        found = {"blame": blame, "detail": detail, "properties": dict(check.properties)}
+        extra = {"blame": blame, "detail": detail, "properties": dict(check.properties)}
         self.recorder.write(
             "check",
             cell=cell.id,
@@ -165,7 +170,7 @@ class Cells:
             suite=check.suite,
             outcome=check.outcome,
             seconds=round(check.seconds, 3),
-            **{name: value for name, value in found.items() if value},
+            **{name: value for name, value in extra.items() if value},
         )
 
     def close(self, cell: Cell) -> None:
@@ -211,17 +216,13 @@ class Cells:
         return " ".join(word for word in ("vmatrix login", options, cell.id, "MACHINE") if word)
 
 
-def _of_the_guest(check: CheckOutcome) -> bool:
-    """Tell whether a check found the failure in the guest: by its assertion, or because it waited there in vain."""
-    return check.asserted or isinstance(check.error, TimedOut)
-
-
 def _blame(check: CheckOutcome) -> Blame:
-    if _of_the_guest(check):
-        return Blame.PRODUCT
-    if check.own and not isinstance(check.error, VmatrixError | BaseExceptionGroup):
-        return Blame.USER
-    return Blame(str(describe(check.error or HarnessBug(check.name))["blame"]))
+    return blame_of(check.error, asserted=check.asserted, own=check.own, check=check.name)
+
+
+def _tunnels(life: Life) -> Path | None:
+    """Return the file of the tunnels to a cell's machines; None where they are reached directly."""
+    return life.guests[-1].environment.tunnels if life.guests else None
 
 
 def _there(life: Life) -> set[str]:

@@ -62,7 +62,7 @@ def profile_of(spec: Spec, settings: Settings) -> str:
     """
     if settings.infra_profile is not None:
         return settings.infra_profile
-    provider = providers.of(settings).machines_like(settings)
+    provider = providers.machines_like(settings)
     found = [name for name, infra in spec.infras.items() if infra.provider == provider]
     if not found:
         raise BadInput(

@@ -21,6 +21,7 @@ from harness.rundir import AttemptDir
 from harness.schedule.demand import demand_of
 from harness.schedule.durations import Durations
 from harness.spec import Spec
+from harness.spec.models import Product
 from harness.spec.project import matrix_dir, templates_dir
 from harness.spec.suites import suites_of
 
@@ -124,12 +125,9 @@ def _reasons(spec: Spec, infra: str, one: Selected) -> Iterator[tuple[str, Any]]
 
 def _phase(spec: Spec, cell: Cell, index: int, environment: Environment) -> dict[str, Any]:
     phase: Phase = cell.phases[index]
-    product = spec.product_of(cell.values)
-    program = product.phases[phase.name].program
     return {
         "phase": cell.stage(index),
-        **({"program": str(Path(product.directory) / program)} if program is not None else {}),
-        "command": kind_of(product, Path()).command(phase.name, environment),
+        **(_restart(phase) if phase.restart else _command(spec.product_of(cell.values), phase, environment)),
         "machines": list(phase.machines),
         **({"loses": list(phase.lost)} if phase.lost else {}),
         **({"removes": list(phase.removed)} if phase.removed else {}),
@@ -140,6 +138,18 @@ def _phase(spec: Spec, cell: Cell, index: int, environment: Environment) -> dict
         **({"through": [_others(given, phase.vars) for given in phase.between]} if phase.between else {}),
         "then": phase.then,
         "checked": phase.cluster,
+    }
+
+
+def _restart(phase: Phase) -> dict[str, Any]:
+    return {"restarts": list(phase.restarts), "how": phase.restart}
+
+
+def _command(product: Product, phase: Phase, environment: Environment) -> dict[str, Any]:
+    program = product.phases[phase.name].program
+    return {
+        **({"program": str(Path(product.directory) / program)} if program is not None else {}),
+        "command": kind_of(product, Path()).command(phase.name, environment),
     }
 
 

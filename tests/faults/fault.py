@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Self
@@ -13,7 +14,6 @@ from harness.spec.base import Model, Text
 from harness.spec.loader import load_file
 
 DIRECTORY = Path(__file__).parent
-LOOKING = ("nodes", "cluster")  # suites that only look: they run for every fault
 CHECK = r"^(nodes|cluster|network): test_[a-z0-9_]+$"
 
 
@@ -61,13 +61,13 @@ class Fault(Model):
 
     @property
     def suite(self) -> str:
-        """Return the suite of the check."""
+        """Return the suite of the check: it alone is run while the fault lasts."""
         return self.check.partition(":")[0]
 
     @property
-    def suites(self) -> tuple[str, ...]:
-        """Return the suites that are run while it lasts."""
-        return LOOKING if self.suite in LOOKING else (*LOOKING, self.suite)
+    def digest(self) -> str:
+        """Return what changes when the fault does: what is known of the old one says nothing of the new one."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]
 
     @model_validator(mode="after")
     def _undone_where_injected(self) -> Self:

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from harness.files import write_atomically
-from harness.report.output.badges import BAD, FAIR, GOOD, UNKNOWN, Badge, svg
+from harness.report.output.fault_score import ENOUGH, FILE, FaultScore, SuiteScore
+from tests.faults import kept
 from tests.faults.cells import offers
 from tests.faults.fault import Fault
 from tests.faults.trial import Verdict
 
-DETECTED, EXPLAINED = 0.97, 0.95  # of all faults, those included that are known to be missed
+DETECTED, EXPLAINED = ENOUGH, 0.95  # of all faults, those included that are known to be missed
 
 
 def of_layout(faults: Iterable[Fault], layout: str, layouts: Sequence[str]) -> list[Fault]:
@@ -47,34 +48,25 @@ def report(verdicts: Sequence[Verdict], stuck: Sequence[str] = ()) -> str:
     for suite, group in by_suite(verdicts).items():
         counts = [f"{sum(getattr(v, w) for v in group)} ({share(group, w):.1%})" for w in ("detected", "explained")]
         rows.append(f"{suite:10} {len(group):6} {counts[0]:>14} {counts[1]:>18}")
-    other = [f"{one.fault.id}: {one.trouble or _word(one)}" for one in verdicts if not one.as_expected]
+    other = [f"{one.fault.id}: {one.trouble or one.became}" for one in verdicts if not one.as_expected]
     return "\n".join([*rows, *(["not as tests/faults says:", *other] if other else []), *stuck])
 
 
-def write(verdicts: Sequence[Verdict], directory: Path) -> None:
-    """Write faults.json and a badge for each suite."""
+def write(verdicts: Sequence[Verdict], directory: Path, listed: int) -> None:
+    """Write faults.json and a badge for each suite.
+
+    Args:
+        listed: how many faults there are, tried or not.
+    """
     directory.mkdir(parents=True, exist_ok=True)
-    suites = {
-        suite: {"faults": len(group), **{w: sum(getattr(v, w) for v in group) for w in ("detected", "explained")}}
+    suites = tuple(
+        SuiteScore(suite, len(group), *(sum(getattr(v, w) for v in group) for w in ("detected", "explained")))
         for suite, group in by_suite(verdicts).items()
-    }
-    each = {one.fault.id: {"layout": one.layout, "became": one.trouble or _word(one)} for one in verdicts}
-    write_atomically(directory / "faults.json", json.dumps({"suites": suites, "faults": each}, indent=1) + "\n")
-    for suite, group in by_suite(verdicts).items():
-        name = "badge-faults.svg" if suite == "all" else f"badge-faults-{suite}.svg"
-        write_atomically(directory / name, svg(badge(suite, group)))
-
-
-def badge(suite: str, verdicts: Sequence[Verdict]) -> Badge:
-    """Return the badge of a suite."""
-    label = "faults found" if suite == "all" else f"faults found by {suite}"
-    if not verdicts:
-        return Badge(label, "none tried", UNKNOWN)
-    found = sum(one.detected for one in verdicts)
-    rate = share(verdicts, "detected")
-    colour = GOOD if found == len(verdicts) else FAIR if rate >= DETECTED else BAD
-    return Badge(label, f"{found} of {len(verdicts)}", colour)
-
-
-def _word(one: Verdict) -> str:
-    return "explained" if one.explained else "detected" if one.detected else "missed"
+    )
+    score = FaultScore(max((one.on for one in verdicts), default=""), listed, suites)
+    counts = {one.suite: {w: getattr(one, w) for w in ("faults", "detected", "explained")} for one in suites}
+    each = {one.fault.id: kept.record(one) for one in verdicts}
+    said = {"on": score.on, "listed": listed, "suites": counts, "faults": each}
+    write_atomically(directory / FILE, json.dumps(said, indent=1) + "\n")
+    for name, text in score.badges().items():
+        write_atomically(directory / name, text)

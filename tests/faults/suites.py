@@ -5,12 +5,18 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pytest
+
+from harness.errors import Blame
 from harness.model import Cell, Mirror
+from harness.session.blame import blame_of
 from harness.spec.models import Timeouts
 from harness.until import Deadline
 from harness.validate.conformance.curated import AGNHOST
@@ -20,12 +26,16 @@ from harness.validate.remote.probe_pods import place_probes, remove_probes
 from harness.validate.remote.probes import Probes
 
 CELLS = Path(__file__).parents[1] / "cells"
+SUITES = ("nodes", "cluster", "network")  # that find faults, in the order in which they are tried
 OF_INSPECTION = ("expected", "api", "view", "facts", "hosts")
+
+
+GATHERED = ("facts", "files", "running", "setups")
 
 
 @dataclass(frozen=True)
 class Said:
-    """What a check said. failed: an assertion; else what the harness itself stumbled over."""
+    """What a check said. failed: that the product is to blame; else the harness or the infra would be blamed."""
 
     check: str
     text: str
@@ -46,6 +56,7 @@ class Checks:
         Args:
             add_ons: whether to run the checks of add-ons, which work for seconds.
         """
+        gather(inspection)
         look = _Look(self, inspection, inspection.timeouts)
         found: list[Said] = []
         for suite in suites:
@@ -83,12 +94,13 @@ class _Look:
         try:
             with parts_not_judged():
                 check(**self._arguments(check, module))
-        except NotJudged:
+        except (NotJudged, pytest.skip.Exception):
             return
         except AssertionError as wrong:
             yield Said(name, str(wrong), failed=True)
         except Exception as trouble:  # noqa: BLE001 - whatever a fault does to a check, it is no finding
-            yield Said(name, f"{type(trouble).__name__}: {trouble}", failed=False)
+            found = blame_of(trouble, asserted=False, check=name) is Blame.PRODUCT
+            yield Said(name, f"{type(trouble).__name__}: {trouble}", failed=found)
 
     def _arguments(self, function: Callable[..., Any], module: ModuleType) -> dict[str, Any]:
         return {name: self._value(name, module) for name in inspect.signature(function).parameters}
@@ -113,6 +125,18 @@ class _Look:
         return self.made[name]
 
 
+def gather(inspection: Inspection) -> None:
+    """Gather everything of machines at once, for checks that would gather one after the other.
+
+    What fails here fails once more for the check that asks for it.
+    """
+    with suppress(Exception):
+        assert inspection.view is not None
+        with ThreadPoolExecutor(len(GATHERED)) as pool:
+            for name in GATHERED:
+                pool.submit(getattr, inspection, name)
+
+
 def _marks(module: ModuleType, check: Callable[..., None]) -> list[Any]:
     """Return the conditions of a check: those of add-ons are the only ones of these suites."""
     given = getattr(module, "pytestmark", [])
@@ -133,5 +157,4 @@ def checks_in(module: ModuleType) -> list[tuple[str, Callable[..., None]]]:
 
 def names() -> set[str]:
     """Return all checks of the suites that faults name: SUITE: NAME."""
-    suites = ("nodes", "cluster", "network")
-    return {f"{suite}: {name}" for suite in suites for module in modules(suite) for name, _ in checks_in(module)}
+    return {f"{suite}: {name}" for suite in SUITES for module in modules(suite) for name, _ in checks_in(module)}

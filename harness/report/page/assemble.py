@@ -50,6 +50,7 @@ def render(document: Mapping[str, Any]) -> str:
         "document": document,
         "night": nights[-1] if nights else None,
         "rows": rows(document),
+        "faults": document.get("faults"),
         "policy": policy(style, script),
         "style": Markup(style),  # noqa: S704 - the project's own files, looked through by `_asset`
         "script": Markup(script),  # noqa: S704

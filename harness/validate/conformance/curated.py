@@ -33,11 +33,15 @@ class ConformanceSpec:
 
 @dataclass(frozen=True)
 class ConformanceList:
-    """The list of one Kubernetes minor. `images` maps the list's image names to repository:tag."""
+    """The list of one Kubernetes minor. `images` maps the list's image names to repository:tag.
+
+    may_be_missing: of these, as repository:tag, those that a mirror need not have: their specs are not run then.
+    """
 
     minor: str
     images: Mapping[str, str]
     specs: tuple[ConformanceSpec, ...]
+    may_be_missing: frozenset[str] = frozenset()
 
 
 def curated_path(minor: str) -> Path:
@@ -64,7 +68,8 @@ def load_curated(minor: str) -> ConformanceList:
     except (yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadInput(
             f"{path} is malformed: {type(error).__name__}: {error}",
-            hint="it needs `kubernetes`, `images` (name: repository:tag) and `specs` ([{name, images}])",
+            hint="it needs `kubernetes`, `images` (name: repository:tag) and `specs` ([{name, images}]); it may have "
+            "`may_be_missing` (names of images)",
             paths=[path],
         ) from error
 
@@ -84,4 +89,5 @@ def _read(minor: str, raw: Any) -> ConformanceList:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice or not specs:
         raise ValueError(f"specs named twice: {twice}" if twice else "`specs` is empty")
-    return ConformanceList(minor, images, specs)
+    optional = frozenset(images[name] for name in raw.get("may_be_missing", ()))
+    return ConformanceList(minor, images, specs, optional)

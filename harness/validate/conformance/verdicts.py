@@ -23,11 +23,12 @@ class SpecOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class SpecVerdict:
-    """One spec's outcome, its duration in seconds, and why it did not pass."""
+    """One spec's outcome, its duration in seconds, why it did not pass, and the images that it lacks."""
 
     outcome: SpecOutcome
     seconds: float = 0.0
     text: str = ""
+    lacks: tuple[str, ...] = ()
 
 
 def read_verdicts(junit: Path, names: Iterable[str]) -> dict[str, SpecVerdict]:

@@ -113,7 +113,7 @@ class ExpectedGuest:
 
     def login(self, machine: str = "MACHINE") -> str:
         """Return the command that opens a shell on one of the cell's machines."""
-        return f"vmatrix login {self.cell} {machine}"
+        return f"vmatrix login {self.cell} {machine}" if self.cell else f"log in to {machine}"
 
 
 def minor_of(version: str) -> str:
@@ -137,7 +137,7 @@ def expected_of(guest: GuestCluster, leaves: ClusterLeaves) -> ExpectedGuest:
     versions = {what: "" if what in leaves.own_versions else _version(text, name) for what, name in VERSIONS.items()}
     own_runtime, own_plugin = ("container_runtime" in leaves.own_versions, "network_plugin" in leaves.own_versions)
     return ExpectedGuest(
-        cell=environment.cell.id,
+        cell=environment.cell.id if environment.namespace else "",
         machines=tuple(m.name for m in environment.machines),
         nodes=nodes,
         control_plane=control_plane,

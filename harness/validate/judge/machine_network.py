@@ -29,7 +29,7 @@ def unreached(probes: Probes, api_service: str, expected: ExpectedGuest, ask: As
     }
     places[probes.service_address, SERVICE_PORT] = "Service of the probes"
     places[api_service, API_SERVICE_PORT] = "Service default/kubernetes"
-    dialled = ask({name: {**_NOTHING, "tcp": list(map(list, places))} for name in expected.nodes})
+    dialled = ask({name: {**NOTHING, "tcp": list(map(list, places))} for name in expected.nodes})
 
     def judge(name: str, answers: Sequence[Sequence[Any]]) -> list[Mismatch]:
         found = _too_few(name, answers, len(places))
@@ -46,7 +46,7 @@ def cut_packets(probes: Probes, facts: Mapping[str, NodeFacts], expected: Expect
     given = {}
     for name in expected.nodes:
         size = packet_size(facts[name], expected)
-        given[name] = {**_NOTHING, "echo": [[pod.address, UDP_PORT, size] for pod in probes.dialled.values()]}
+        given[name] = {**NOTHING, "echo": [[pod.address, UDP_PORT, size] for pod in probes.dialled.values()]}
     nodes = {pod.address: node for node, pod in probes.dialled.items()}
 
     def judge(name: str, answers: Sequence[Sequence[Any]]) -> list[Mismatch]:
@@ -78,7 +78,7 @@ def unanswered(servers: Mapping[str, str], name: str, expected: ExpectedGuest, a
         name: one that the cluster's DNS knows.
     """
     asked = [[server, name, way] for server in servers for way in WAYS]
-    dialled = ask({node: {**_NOTHING, "dns": asked} for node in expected.nodes})
+    dialled = ask({node: {**NOTHING, "dns": asked} for node in expected.nodes})
 
     def judge(node: str, answers: Sequence[Sequence[Any]]) -> list[Mismatch]:
         found = _too_few(node, answers, len(asked))
@@ -93,7 +93,7 @@ def unanswered(servers: Mapping[str, str], name: str, expected: ExpectedGuest, a
     return found + on_every(expected.nodes, dialled, judge)
 
 
-_NOTHING: Mapping[str, Any] = {"tcp": [], "echo": [], "dns": []}
+NOTHING: Mapping[str, Any] = {"tcp": [], "echo": [], "dns": [], "seen": [], "code": []}
 
 
 def _too_few(name: str, answers: Sequence[Any], wanted: int) -> list[Mismatch]:

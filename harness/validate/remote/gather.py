@@ -122,10 +122,11 @@ def gather_dials(hosts: Mapping[str, Any], given: Mapping[str, Any], timeouts: T
     return run_on_each(chosen, DIALS, list, timeouts, given=given)
 
 
-def gather_states(hosts: Mapping[str, Any], timeouts: Timeouts) -> dict[str, MachineState]:
-    """Return the whole state of every machine.
+def gather_states(hosts: Mapping[str, Any], timeouts: Timeouts, *, with_files: bool = True) -> dict[str, MachineState]:
+    """Return the whole state of every machine, on request without files.
 
     Raises:
         InfraError: a machine does not answer, or its output is malformed.
     """
-    return run_on_each(hosts, STATE, dict, timeouts, seconds=timeouts.machine_state)
+    given = {name: {"files": with_files} for name in hosts}
+    return run_on_each(hosts, STATE, dict, timeouts, given=given, seconds=timeouts.machine_state)

@@ -14,12 +14,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from harness.validate.remote.on_node import DNS_SECONDS, HTTP_SECONDS
+from harness.validate.remote.on_node import DNS_SECONDS, HTTP_SECONDS, fetch
 
 A, INTERNET, RECURSE = 1, 1, 0x0100
 # linux/in.h: set DF, and send what is larger than the known path MTU all the same
 IP_MTU_DISCOVER, IP_PMTUDISC_PROBE = 10, 3
 HEADERS = 28  # of IPv4 and UDP
+OK = 200
+NO_ANSWER, SERVFAIL = -1, 2
 TRIES = 3  # a busy host loses a datagram now and then
 
 
@@ -46,6 +48,12 @@ def echoed(host: str, port: int, size: int) -> str:
 
 def resolved(server: str, name: str, way: str) -> str:
     """Ask a DNS server for a name; return the code of its answer's failure, "" when it has an address."""
+    code, answers = queried(server, name, way)
+    return "" if answers else f"no address in the answer (code {code})"
+
+
+def queried(server: str, name: str, way: str) -> tuple[int, int]:
+    """Return the code of a DNS server's answer (RFC 1035, 4.1.1) and how many records it has."""
     number = secrets.randbelow(65536)
     labels = b"".join(bytes([len(part)]) + part.encode() for part in name.strip(".").split("."))
     question = struct.pack(">HHHHHH", number, RECURSE, 1, 0, 0, 0) + labels + b"\0" + struct.pack(">HH", A, INTERNET)
@@ -61,7 +69,31 @@ def resolved(server: str, name: str, way: str) -> str:
             link.send(question)
             answer = link.recv(4096)
     identity, flags, _, answers = struct.unpack(">HHHH", answer[:8])
-    return "" if identity == number and answers else f"no address in the answer (code {flags & 15})"
+    if identity != number:
+        raise OSError("an answer to another question")
+    return flags & 15, answers
+
+
+def code_of(server: str, name: str) -> int:
+    """Return the code that a DNS server answers with in the end, -1 without an answer.
+
+    SERVFAIL is asked about again: a server that has just started to ask others may need a moment.
+    """
+    code = NO_ANSWER
+    for _ in range(TRIES):
+        try:
+            code = queried(server, name, "udp")[0]
+        except (OSError, struct.error):
+            continue
+        if code != SERVFAIL:
+            return code
+    return code
+
+
+def seen_as(host: str, port: int, path: str) -> str:
+    """Return what an HTTP server answers that tells whom it sees; "" when it does not."""
+    answer = fetch(f"http://{host}:{port}/{path}")
+    return answer["body"].strip() if answer["status"] == OK else ""
 
 
 def tried(attempt: Callable[..., str], *given: Any) -> str:
@@ -81,7 +113,8 @@ def main(argv: Sequence[str]) -> None:
     """Dial everything and print why each failed, "" for what did not.
 
     Args:
-        argv: one JSON object: `tcp` ([host, port]...), `echo` ([host, port, size]...), `dns` ([server, name, way]...).
+        argv: one JSON object: `tcp` ([host, port]...), `echo` ([host, port, size]...), `dns` ([server, name, way]...),
+            `seen` ([host, port, path]...) and `code` ([DNS server, name]...), which give the answer instead.
     """
     given = json.loads(argv[0])
     work = [
@@ -91,8 +124,11 @@ def main(argv: Sequence[str]) -> None:
     ]
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda one: tried(*one[1:]), work))
+    seen = [["seen", *one, seen_as(*one)] for one in given["seen"]]
+    codes = [["code", *one, code_of(*one)] for one in given["code"]]
     # a list of [kind, what was given..., why it failed]
-    print(json.dumps([[one[0], *one[2:], why] for one, why in zip(work, answers)]))  # noqa: T201, B905 - Python 3.9
+    found = [[one[0], *one[2:], why] for one, why in zip(work, answers)]  # noqa: B905 - Python 3.9
+    print(json.dumps([*found, *seen, *codes]))  # noqa: T201 - its only output, read by the harness
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ from harness.validate.remote.on_node import (
 )
 
 VERSION_FLAGS = {"coredns": "-version"}  # all others take --version
+OTHERS = ("flanneld", "metrics-server")  # that tell their version, too
 CONTAINERD_CONFIG = "/etc/containerd/config.toml"
 SERVERS = {  # how a proxy's file names its servers
     "haproxy": re.compile(r"^\s*server\s+(?P<name>\S+)\s+(?P<address>\S+)", re.MULTILINE),
@@ -51,10 +52,10 @@ def started(pid: int) -> float:
 
 
 def programs() -> list[dict[str, Any]]:
-    """Return what the file of each running process of PROCESSES prints as its version."""
+    """Return what the file of each running process of PROCESSES and OTHERS prints as its version."""
     return [
         {"name": p["name"], "said": said([f"/proc/{p['pid']}/exe", VERSION_FLAGS.get(p["name"], "--version")])}
-        for p in processes()
+        for p in [*processes(), *processes(*OTHERS)]
     ]
 
 

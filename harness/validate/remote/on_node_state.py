@@ -1,7 +1,7 @@
 """Prints the whole state of a machine: files, mounts, network, firewall, units, processes, control groups, sysctls.
 
-It runs as root with nothing but Python and the usual commands, and prints one JSON object. What changes on any running
-machine is left out, each with its reason.
+It runs as root with nothing but Python and the usual commands, takes one JSON object ({"files": false}: all but them)
+or none, and prints one. What changes on any running machine is left out, each with its reason.
 """
 
 from __future__ import annotations
@@ -22,7 +22,11 @@ LEFT_OUT = re.compile(
             r"/__pycache__(/|$)",  # written by any Python program
             r"/\.ansible(/|$)",  # Ansible's own scratch folder
             r"^/(run|var)/log/(?!pods|containers)",  # logs tell what happened, also that it was undone
-            r"^/run/(systemd|udev|user|dbus|sudo|sshd|credentials|utmp|initctl|cloud-init|blkid|mount)(/|$)",
+            # of systemd's own folder, what people and programs leave there counts: units, drop-ins, masks, networks;
+            # transient units are among the units
+            r"^/run/systemd/(?!(system|system\.control|network|user|[a-z]+\.conf\.d)(/|$))",
+            r"^/run/udev/(?!rules\.d(/|$))",
+            r"^/run/(user|dbus|sudo|sshd|credentials|utmp|initctl|cloud-init|blkid|mount)(/|$)",
             r"^/var/lib/(systemd|dbus|cloud|logrotate|private|polkit-1)(/|$)",  # clocks and seeds of the system's own
             r"^/(var/)?tmp/systemd-private-",
             r"^/var/(cache|backups)(/|$)",
@@ -164,10 +168,10 @@ def kernel_settings() -> dict[str, str]:
     return found
 
 
-def look() -> dict[str, dict[str, str]]:
-    """Return the whole state of this machine, by kind."""
+def look(*, with_files: bool = True) -> dict[str, dict[str, str]]:
+    """Return the whole state of this machine, by kind; without files, which take the longest, if they do not count."""
     return {
-        "file": files(),
+        **({"file": files()} if with_files else {}),
         "mount": mounts(),
         "link": links(),
         "route": as_keys([line for table in ("main", "all") for line in output("ip", "route", "show", "table", table)]),
@@ -182,4 +186,4 @@ def look() -> dict[str, dict[str, str]]:
 
 
 if __name__ == "__main__":
-    json.dump(look(), sys.stdout)
+    json.dump(look(with_files=json.loads(sys.argv[1])["files"] if len(sys.argv) > 1 else True), sys.stdout)

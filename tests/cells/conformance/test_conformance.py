@@ -16,7 +16,7 @@ from harness.model import Mirror
 from harness.spec.models import Timeouts
 from harness.until import Deadline
 from harness.validate.conformance.ginkgo import Tools
-from harness.validate.conformance.run import left_of_specs, run_specs
+from harness.validate.conformance.run import left_of_specs, refuse_missing, run_specs
 from harness.validate.conformance.verdicts import SpecOutcome, SpecVerdict
 from harness.validate.inspection import Inspection
 
@@ -63,6 +63,10 @@ def test_conformance(
     if verdict.outcome is not SpecOutcome.PASSED:
         log = inspection.directory / "conformance" / "ginkgo.log"
         pytest.fail(f"{spec_name}\n{verdict.text}\nlook at: {log}", pytrace=False)
+
+
+def test_the_mirror_has_the_images_of_all_specs_but_known_ones(spec_run: SpecRun, inspection: Inspection) -> None:
+    refuse_missing(spec_run.verdicts.values(), inspection.curated.may_be_missing)
 
 
 def test_the_specs_pods_are_gone(spec_run: SpecRun) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 
 import pytest
@@ -12,7 +13,7 @@ from harness.spec.models import Timeouts
 from harness.until import Deadline
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.inspection import Inspection
-from harness.validate.judge import kubelets, machine_network, network
+from harness.validate.judge import kubelets, machine_network, network, outside, outside_names
 from harness.validate.judge.mismatch import Mismatch, eventually, require
 from harness.validate.phases.observation import dns_servers
 from harness.validate.remote.probe_pods import UDP_PORT
@@ -86,6 +87,21 @@ def test_pods_on_every_node_reach_a_server_outside_of_the_cluster(
         claim=f"pods on every node reach {mirror.registry}, which is outside of the cluster",
         look=f"rules that translate pods' addresses to the node's; {expected.look}",
         do=f"{expected.login()}, then nft list ruleset | grep -i masquerade; iptables -t nat -S POSTROUTING",
+    )
+
+
+def test_a_server_outside_of_the_cluster_sees_pods_under_their_nodes_address(
+    probes: Probes, inspection: Inspection, mirror: Mirror, followed: Followed
+) -> None:
+    expected = inspection.expected
+    own = outside.seen_of_nodes(mirror, expected, inspection.dial)
+    if not any(own.values()):
+        pytest.skip(f"not run: the mirror {mirror.http} does not tell whom it sees (GET /{outside.PATH})")
+    require(
+        followed(lambda: outside.changed_outside(probes, mirror, own, expected)),
+        claim="a server outside of the cluster sees pods under the address of their node",
+        look=f"rules that translate pods' addresses to the node's; {expected.look}",
+        do=f"{expected.login()}, then nft list ruleset | grep -i -e masquerade -e snat; iptables -t nat -S POSTROUTING",
     )
 
 
@@ -188,4 +204,19 @@ def test_dns_answers_every_machine_by_udp_and_tcp(inspection: Inspection, follow
         claim="the DNS Service and each pod behind it answer every node itself, by UDP and by TCP",
         look=DNS,
         do=f"{expected.login()}, then python3 -c 'import socket; socket.create_connection((\"{service}\", 53), 5)'",
+    )
+
+
+def test_dns_passes_on_names_outside_of_the_cluster(inspection: Inspection, followed: Followed) -> None:
+    expected, name = inspection.expected, f"vmatrix-{secrets.token_hex(8)}.example.com"
+    own = outside_names.answering(inspection.setups, name, expected, inspection.dial)
+    if not own:
+        pytest.skip("not run: no name server of the machines answers, so there is nothing to pass on to")
+    servers = {kubelets.dns_address(inspection.api, expected): "the DNS Service"}
+    servers |= dict.fromkeys(dns_servers(inspection.view), "a DNS pod")
+    require(
+        followed(lambda: outside_names.not_passed_on(own, servers, name, expected, inspection.dial)),
+        claim="the DNS Service and each pod behind it answer for names outside of the cluster, as machines get them",
+        look="forward in the Corefile; /etc/resolv.conf in CoreDNS's pods; what drops their packets to port 53 outside",
+        do="kubectl --kubeconfig kubeconfig -n kube-system logs deployment/coredns",
     )

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from harness.validate.facts.expected import ExpectedGuest
 from harness.validate.facts.node import NodeFacts
+from harness.validate.inspection import Inspection
 from harness.validate.judge import node_versions
 from harness.validate.judge.mismatch import require
+from harness.validate.phases import running
+from harness.validate.phases.observation import Observation
 
 
 def test_installed_programs_have_the_expected_versions(facts: dict[str, NodeFacts], expected: ExpectedGuest) -> None:
@@ -14,6 +17,16 @@ def test_installed_programs_have_the_expected_versions(facts: dict[str, NodeFact
         claim="every installed program has the cell's version",
         look="the output of the roles container_runtime and node in logs/deploy.log",
         do=f"{expected.login()}, then kubelet --version; containerd --version; runc --version",
+    )
+
+
+def test_running_programs_have_the_expected_versions(inspection: Inspection) -> None:
+    seen = Observation(inspection.expected, inspection.view, inspection.facts, inspection.running, {}, {})
+    require(
+        running.wrong_running(seen),
+        claim="every program that runs has the cell's version, whatever its image or its unit is called",
+        look="the file that the process runs; what its image really holds",
+        do=f"{inspection.expected.login()}, then /proc/$(pidof PROGRAM)/exe --version",
     )
 
 

@@ -54,6 +54,12 @@ def ask(address: str, path: str, method: str = "GET") -> tuple[int, int, bytes]:
     return answer.status, int(answer.headers["Content-Length"]), body
 
 
+def test_it_tells_whom_it_sees(address: str) -> None:
+    assert ask(address, "/client") == (200, 10, b"127.0.0.1\n")
+    assert ask(address, "/client", "HEAD") == (200, 10, b"")
+    assert ask(address, "/client/x")[0] == 404
+
+
 def test_a_file_is_served_whole(address: str) -> None:
     assert ask(address, "/bin/containerd/2.4.2/containerd") == (200, 100_000, b"c" * 100_000)
 

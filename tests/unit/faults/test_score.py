@@ -40,6 +40,14 @@ def test_the_right_check_must_say_the_right_words(said: tuple[Said, ...], *, det
     assert (found.detected, found.explained) == (detected, explained)
 
 
+def test_a_fault_that_others_are_blamed_for_is_not_as_expected() -> None:
+    right = Said(CHECK, "w-0: a unit failed", failed=True)
+    assert judged(fault(), "single", (right,)).as_expected
+    found = judged(fault(), "single", (right, Said("nodes: test_other", "KeyError: items", failed=False)))
+    assert not found.as_expected
+    assert "nodes: test_other blames others than the product" in line(found)
+
+
 def test_a_fault_that_is_known_to_be_missed_must_be_missed() -> None:
     assert verdict(detected=True, explained=True).as_expected
     assert not verdict(detected=True, explained=False).as_expected
@@ -64,7 +72,7 @@ def test_the_report_counts_by_suite_and_names_what_is_not_as_expected(tmp_path: 
     assert "A01: detected" in text
     assert text.endswith("single: stuck")
     assert "wanted: nodes: test_no_unit_has_failed with A unit, w-0" in line(found[1])
-    score.write(found, tmp_path)
+    score.write(found, tmp_path, 3)
     assert json.loads((tmp_path / "faults.json").read_text())["suites"]["nodes"] == {
         "faults": 2,
         "detected": 2,

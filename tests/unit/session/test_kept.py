@@ -164,7 +164,7 @@ def test_the_exit_code_says_whose_failures_they_are(
     for number, (outcome, blame) in enumerate(outcomes):
         fields = {"attempt": 1, "stage": "deploy", "suite": "nodes", "name": f"test_{number}", "seconds": 0.1}
         recorder.write("check", cell=planned.id, outcome=outcome, blame=blame, **fields)
-    assert verdict(again) == code
+    assert verdict(again.plan) == code
 
 
 def test_pytest_collects_the_checks_of_that_phase_alone(tmp_path: Path, planned: Cell) -> None:

@@ -9,7 +9,7 @@ import pytest
 from harness.errors import BadInput
 from harness.paths import project_dir
 from harness.validate.conformance import curated
-from harness.validate.conformance.curated import load_curated
+from harness.validate.conformance.curated import CHECKS, load_curated
 
 
 def test_every_list_in_the_matrix_can_be_loaded() -> None:
@@ -18,6 +18,7 @@ def test_every_list_in_the_matrix_can_be_loaded() -> None:
     for path in lists:
         loaded = load_curated(path.stem)
         assert all(spec.name.endswith("[Conformance]") for spec in loaded.specs)
+        assert loaded.may_be_missing < {*loaded.images.values()} - {loaded.images[name] for name in CHECKS}
         assert not [spec.name for spec in loaded.specs if "[Serial]" in spec.name or "[Slow]" in spec.name]
 
 
@@ -37,6 +38,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
         "kubernetes: '1.99'\nimages: {agnhost: a:1}\nspecs: [{name: x}, {name: x}]",
         "kubernetes: '1.99'\nimages: {agnhost: a:1}\nspecs: [{name: x, images: [nginx]}]",
         "kubernetes: '1.99'\nimages: {agnhost: a:1}\nspecs: [{images: [agnhost]}]",
+        "kubernetes: '1.99'\nimages: {agnhost: a:1, busybox: b:1}\nmay_be_missing: [nginx]\nspecs: [{name: x}]",
         "kubernetes: [",
     ],
 )

@@ -6,12 +6,15 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from harness.errors import InfraError
 from harness.kube import Cluster
 from harness.kube.resources import NAMESPACE
 from harness.until import Deadline
 from harness.validate.conformance.curated import ConformanceSpec
 from harness.validate.conformance.ginkgo import Tools
-from harness.validate.conformance.run import left_of_specs, run_specs
+from harness.validate.conformance.run import left_of_specs, refuse_missing, run_specs
 from harness.validate.conformance.verdicts import SpecOutcome
 from tests.unit.shipped_timeouts import TIMEOUTS
 from tests.unit.validate.guests import NOWHERE
@@ -25,6 +28,10 @@ def test_specs_without_their_images_are_not_run_and_say_which(registry: str, tmp
     )
     assert verdicts["a"].outcome is SpecOutcome.NOT_RUN
     assert verdicts["a"].text == "image nginx:1 missing"
+    refuse_missing(verdicts.values(), {"nginx:1"})
+    with pytest.raises(InfraError, match="the mirror lacks nginx:1") as refused:
+        refuse_missing(verdicts.values(), ())
+    assert "may_be_missing" in refused.value.hint
 
 
 def test_specs_have_failed_when_ginkgo_cannot_be_started(registry: str, tmp_path: Path) -> None:

@@ -1,0 +1,175 @@
+"""The checks of a cluster that vmatrix did not make: from a kubeconfig, an inventory and a file of facts to a guest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.cell.life import Life
+from harness.cell.provision import Attempt
+from harness.cell.site import Site
+from harness.cell.steps import Steps
+from harness.errors import BadInput, HarnessBug
+from harness.kube.client import Cluster
+from harness.kube.patience import Patience
+from harness.machines import folders
+from harness.machines.access import control_directory, ssh_options
+from harness.machines.given_inventory import GivenInventory, given_inventory
+from harness.model import Cell, Environment, GuestCluster, Mirror, Phase
+from harness.paths import MATRIX, settings_dir
+from harness.record import Recorder
+from harness.rundir import RunDir
+from harness.session.plan import RunPlan, random_id
+from harness.session.unsaid import DEFAULT_SUITES, not_judged, without
+from harness.spec.loader import load_file, load_spec
+from harness.spec.models import Product, ProductPhase
+from harness.spec.models.facts import Facts, FactsFile
+from harness.spec.project import Project, anywhere
+from harness.spec.settings import Settings, load_settings
+from harness.spec.shape import unknown
+from harness.spec.suites import suites_of
+from harness.spec.usual_names import GROUPS
+from harness.validate.facts.network_plugins import plugins
+
+NAME, STAGE = "cluster", "given"
+NO_KEY = Path("none")
+
+
+@dataclass(frozen=True)
+class ForeignCheck:
+    """What is checked: the cluster as a guest, and the plan by which pytest collects its checks."""
+
+    plan: RunPlan
+    given: GivenInventory
+    kubeconfig: Path
+    facts: Facts
+    variables: Mapping[str, Any]
+    not_judged: tuple[str, ...]
+
+    @property
+    def subject(self) -> str:
+        """Return what is checked, for a person."""
+        return f"{self.kubeconfig}: Kubernetes {self.variables['cluster_kubernetes_version']}"
+
+    @property
+    def guest(self) -> GuestCluster:
+        """Return the cluster as checks see it; no cell's namespace says that nobody made it."""
+        attempt = self.plan.files.path
+        cell = self.plan.cells[0]
+        environment = Environment(self.plan.run, cell, 1, "", self.given.machines, attempt, NO_KEY)
+        return GuestCluster(environment, self.kubeconfig.resolve(), self.variables)
+
+    def connect(self, environment: Environment) -> list[str]:
+        """Return how checks connect to the machines: as the inventory says, over shared connections."""
+        control = control_directory(environment.run, environment.cell.id)
+        control.mkdir(mode=0o700, exist_ok=True)
+        return [*self.given.ssh, *ssh_options(None, control)]
+
+    def site(self) -> Site:
+        """Return what checks ask of an infra cluster, of which there is none."""
+        project = self.plan.project
+
+        def no_image(name: str) -> Any:
+            raise HarnessBug(f"image {name!r} is asked for to check a cluster of others")
+
+        return Site(
+            cluster=Cluster.from_kubeconfig(self.kubeconfig, patience=Patience.of(project.timeouts)),
+            spec=project.spec,
+            timeouts=project.timeouts,
+            mirror=Mirror(http="", registry=self.facts.test_registry or ""),
+            guest_vars={},
+            image=no_image,
+            storage_class=None,
+            project=project.directory,
+            expiry_hours=1.0,
+        )
+
+    @contextmanager
+    def joined(self, site: Site, recorder: Recorder) -> Iterator[Life]:
+        """Yield the cluster's life, of which nothing ends with the body."""
+        cell = self.plan.cells[0]
+        life = Life(site, Attempt(self.plan.run, cell, 1, self.plan.files.path), Steps(recorder, cell.id, 1))
+        folder = control_directory(self.plan.run, cell.id)
+        with folders.held(folder, folders.Owner(str(self.kubeconfig.resolve()), 0.0)):
+            life.environment, life.guests = self.guest.environment, [self.guest]
+            yield life
+        folders.sweep(self.kubeconfig.resolve())
+
+
+@dataclass(frozen=True)
+class GivenCluster:
+    """The files that lead to a cluster. settings: of the working directory."""
+
+    settings: Settings
+    kubeconfig: Path
+    inventory: Path
+    facts: Path | None
+
+
+def given_cluster(options: Mapping[str, Any], inventory: str | Path, facts: str | Path | None) -> GivenCluster:
+    """Return the files that lead to a cluster.
+
+    Args:
+        options: those of the command line, by name; None for those not given.
+
+    Raises:
+        BadInput: there is no kubeconfig, or an option is about an infra cluster.
+    """
+    about_infra = [name for name in ("provider", "infra_name", "namespace", "access") if options.get(name) is not None]
+    if about_infra:
+        words = " and ".join("--" + name.replace("_", "-") for name in about_infra)
+        raise BadInput(
+            f"{words} leads to an infra cluster, and a cluster with --inventory has none", hint="leave it out"
+        )
+    if options.get("kubeconfig") is None:
+        raise BadInput("--inventory needs --kubeconfig, the kubeconfig of the cluster's admin", hint="pass both")
+    settings = load_settings(
+        settings_dir(), options={name: options.get(name) for name in ("runs", "timeout_scale")}
+    ).settings
+    return GivenCluster(settings, Path(options["kubeconfig"]), Path(inventory), Path(facts) if facts else None)
+
+
+def plan_foreign(where: GivenCluster, suites: Sequence[str] = ()) -> ForeignCheck:
+    """Plan to check a cluster that vmatrix did not make; nothing is written.
+
+    Raises:
+        BadInput: a file or a suite is wrong.  InfraError: the cluster's API does not answer.
+    """
+    known = [suite for suite in suites_of(anywhere()) if suite in (*DEFAULT_SUITES, "conformance")]
+    for suite in suites:
+        if suite not in known:
+            raise BadInput(unknown("suite", suite, known), hint=f"suites: {', '.join(known)}")
+    told = load_file(where.facts, FactsFile)[0].facts if where.facts is not None else Facts()
+    cluster = Cluster.from_kubeconfig(where.kubeconfig)
+    given = given_inventory(where.inventory, _groups(told))
+    plugin = plugins().get(told.network_plugin or "")
+    release = cluster.version().removeprefix("v")
+    variables = {"cluster_kubernetes_version": release, **told.given(plugin.version if plugin is not None else None)}
+    spec = load_spec(anywhere() / MATRIX)
+    phase = Phase(STAGE, machines=tuple(m.name for m in given.machines), vars=variables)
+    cell = Cell(NAME, {}, STAGE, (phase,), tuple(m.planned for m in given.machines), variables)
+    product = Product(
+        name="given",
+        directory=".",
+        phases={"deploy": ProductPhase()},
+        cluster=told.cluster,
+        checks=told.checks.model_copy(update={"leave_out": (*told.checks.leave_out, *without(told))}),
+    )
+    own = spec.model_copy(update={"product": product, "products": {}, "quarantine": ()})
+    project = Project(anywhere(), own, where.settings)
+    meant = frozenset(suites or DEFAULT_SUITES)
+    run = random_id()
+    directory = RunDir.of_given(where.settings.runs, run).path
+    plan = RunPlan(run, None, (cell,), project, directory, {}, only=meant, after=0)
+    return ForeignCheck(plan, given, where.kubeconfig, told, variables, not_judged(told, meant))
+
+
+def _groups(facts: Facts) -> dict[str, tuple[str, ...]]:
+    """Return the inventory's possible names of each of our groups."""
+    own: dict[str, tuple[str, ...]] = {
+        ours: (names,) if isinstance(names, str) else tuple(names) for ours, names in facts.groups.items()
+    }
+    return {**GROUPS, **own}

@@ -1,0 +1,59 @@
+"""What is not judged of a cluster since its file of facts does not say it: checks that are left out, and the list."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from harness.spec.models.facts import Facts
+from harness.spec.models.leaves import LeftOutCheck
+
+DEFAULT_SUITES = ("nodes", "cluster", "network")
+# Without what the network plugin leaves behind, nobody knows which MTU its pods have.
+MTU = LeftOutCheck(
+    check="network: test_packets_of_exactly_the_mtu_arrive_in_one_piece",
+    reason="the facts do not say cluster.network_plugins",
+)
+# Fact -> globs of checks that are about nothing else; what is a part of a check, the check itself leaves out.
+NEEDED = {
+    "kubernetes": (
+        "cluster: test_api_server_has_the_expected_version",
+        "cluster: test_nodes_have_the_expected_versions",
+        "cluster: test_components_run_the_expected_versions",
+        "nodes: test_installed_programs_have_the_expected_versions",
+    ),
+    "kube_proxy_mode": (
+        "nodes: test_kube_proxy_runs_in_the_expected_mode",
+        "nodes: test_kube_proxy_has_the_settings_of_the_cell",
+        "nodes: test_kube_proxy_has_rules_for_every_service",
+    ),
+    "network_plugin": ("nodes: test_the_network_plugins_unit_runs_and_is_enabled",),
+    "kubelet_config": ("cluster: test_running_kubelets_are_configured_as_the_cell_asks",),
+    "service_cidr": ("cluster: test_running_kubelets_are_configured_as_the_cell_asks",),
+    "image_registry": ("cluster: test_images_come_from_the_mirror",),
+    "test_registry": (
+        "network: *",
+        "conformance: *",
+        "cluster: test_a_volume_keeps_what_a_pod_wrote_*",
+        "nodes: test_images_on_machines_are_those_of_the_mirror",
+    ),
+}
+
+
+def without(facts: Facts) -> tuple[LeftOutCheck, ...]:
+    """Return the checks that cannot judge without what is not said."""
+    unsaid = tuple(
+        LeftOutCheck(check=check, reason=f"the facts do not say {name}")
+        for name in facts.unsaid()
+        for check in NEEDED.get(name, ())
+    )
+    return (*unsaid, MTU) if facts.cluster.network_plugins is None else unsaid
+
+
+def not_judged(facts: Facts, suites: Collection[str]) -> tuple[str, ...]:
+    """Return a line for each fact that is not said, and for what is not run without being asked for."""
+    lines = [f"{name}: the facts do not say it" for name in facts.unsaid()]
+    if facts.kubernetes is None:
+        lines[0] += "; minor and defaults are those of the API server's own release"
+    if "conformance" not in suites:
+        lines.append("suite conformance: --suite conformance runs it")
+    return tuple(lines)

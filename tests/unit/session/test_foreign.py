@@ -1,0 +1,93 @@
+"""A cluster that vmatrix did not make, as checks see it: its machines, its values, what is not judged, how SSH goes."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+import yaml
+
+from harness.machines.access import control_directory
+from harness.session.foreign import ForeignCheck, GivenCluster, plan_foreign
+from harness.spec.settings import Settings
+from harness.validate.facts.expected import expected_of
+from tests.unit.refusals.lying import kubeconfig
+
+HOSTS = "[masters]\na ansible_host=192.0.2.1\n[workers]\nb ansible_host=192.0.2.2\n[all:vars]\nansible_user=admin\n"
+
+
+class _Version(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        data = json.dumps({"gitVersion": "v1.35.4"}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def where(tmp_path: Path) -> Iterator[GivenCluster]:
+    server = HTTPServer(("127.0.0.1", 0), _Version)
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    (tmp_path / "kc").write_text(kubeconfig({"server": f"http://127.0.0.1:{server.server_address[1]}"}), "utf-8")
+    (tmp_path / "hosts").write_text(HOSTS, encoding="utf-8")
+    settings = Settings.model_validate({"runs": tmp_path / "runs"})
+    yield GivenCluster(settings, tmp_path / "kc", tmp_path / "hosts", tmp_path / "facts.yml")
+    server.shutdown()
+    server.server_close()
+
+
+def planned(where: GivenCluster, facts: Mapping[str, object], *suites: str) -> ForeignCheck:
+    assert where.facts is not None
+    where.facts.write_text(yaml.safe_dump({"facts": dict(facts)}), encoding="utf-8")
+    return plan_foreign(where, suites)
+
+
+def test_what_nobody_says_is_not_judged_but_for_the_release_that_runs(where: GivenCluster) -> None:
+    check = planned(where, {})
+    expected = expected_of(check.guest, check.plan.project.spec.product_of({}).cluster)
+    assert (expected.kubernetes, expected.minor) == ("1.35.4", "1.35")
+    assert (expected.runtime, expected.pod_cidr, expected.kube_proxy_mode, expected.plugin) == ("", "", "", None)
+    left = {entry.check for entry in check.plan.project.spec.product.checks.leave_out}
+    assert {"network: *", "cluster: test_nodes_have_the_expected_versions"} <= left
+    assert check.not_judged[0].startswith("kubernetes: ")
+    assert not where.settings.runs.exists()
+
+
+def test_what_is_said_is_expected(where: GivenCluster) -> None:
+    said = {
+        "kubernetes": "v1.36.3",
+        "container_runtime": "containerd",
+        "container_runtime_version": "2.1.0",
+        "pod_cidr": "10.244.0.0/16",
+        "test_registry": "192.0.2.9:5000",
+        "checks": {"leave_out": [{"check": "nodes: test_no_unit_has_failed", "reason": "ours"}]},
+    }
+    check = planned(where, said, "nodes")
+    expected = expected_of(check.guest, check.plan.project.spec.product_of({}).cluster)
+    assert (expected.kubernetes, expected.runtime_version, expected.pod_cidr) == ("1.36.3", "2.1.0", "10.244.0.0/16")
+    assert check.plan.suites() == frozenset({"nodes"})
+    assert check.site().mirror.registry == "192.0.2.9:5000"
+    reasons = {entry.check: entry.reason for entry in check.plan.project.spec.product.checks.leave_out}
+    assert reasons["nodes: test_no_unit_has_failed"] == "ours"
+    assert "network: *" not in reasons
+
+
+def test_machines_have_the_roles_of_the_inventory_and_no_cell(where: GivenCluster) -> None:
+    check = planned(where, {})
+    expected = expected_of(check.guest, check.plan.project.spec.product_of({}).cluster)
+    assert (expected.control_plane, expected.workers, expected.etcd) == (("a",), ("b",), ("a",))
+    assert expected.login("a") == "log in to a"
+    words = check.connect(check.guest.environment)
+    control_directory(check.plan.run, "cluster").rmdir()
+    assert "-i" not in words
+    assert "IdentitiesOnly=yes" not in words
+    assert "BatchMode=yes" in words
