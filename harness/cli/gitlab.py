@@ -1,4 +1,4 @@
-"""`vmatrix gitlab generate | cell | after | reap | note`: what the jobs of .gitlab-ci.yml call."""
+"""`vmatrix gitlab generate | cell | after | reap | note | doctor`: what the jobs of .gitlab-ci.yml call."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rich.table import Table
 
 from harness import providers
 from harness.cli import doctor, run
+from harness.cli.gitlab_doctor import doctor as gitlab_doctor
 from harness.cli.output import wide_console
 from harness.cli.plain import CommandSet
 from harness.errors import EXIT_OK, BadInput, InfraError, NothingSelected
@@ -36,6 +37,7 @@ MARK = "vmatrix"
 # Variables of a pipeline that its child's jobs need, too.
 PASSED_ON = tuple(f"MATRIX_{word}" for word in ("INFRA", "NAMESPACE", "FROM", "REF", "PRODUCT", "ONLY"))
 out = wide_console()
+app.command("doctor")(gitlab_doctor)
 
 
 @app.command()

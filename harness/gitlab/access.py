@@ -29,13 +29,30 @@ def job_kubeconfig(run: str, environment: Mapping[str, str], *, service_account:
     if content is None:
         raise BadInput(
             "the job has no access to the infra cluster",
-            hint=f"set {SERVER} (and {CA}) and let that cluster trust GitLab's ID tokens, or run the job in that "
-            "cluster with a service account: docs/gitlab.md",
+            hint=f"{_withheld(environment)}set {SERVER} (and {CA}) and let that cluster trust GitLab's ID tokens, or "
+            "run the job in that cluster with a service account: docs/gitlab.md",
         )
     path = _path(run)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_atomically(path, json.dumps(content, indent=2), mode=0o600)
     return path
+
+
+def _withheld(environment: Mapping[str, str]) -> str:
+    """Return why GitLab may have kept variables from a merge request's job; "" for other jobs.
+
+    https://docs.gitlab.com/ci/pipelines/merge_request_pipelines/#use-with-forked-projects
+    """
+    if not environment.get("CI_MERGE_REQUEST_IID"):
+        return ""
+    source, target = (environment.get(f"CI_MERGE_REQUEST_{which}PROJECT_PATH", "") for which in ("SOURCE_", ""))
+    if source != target:
+        return (
+            f"{source} is a fork, whose pipelines get no variables: a member of {target} must run the pipeline; else "
+        )
+    if environment.get("CI_COMMIT_REF_PROTECTED") != "true":
+        return "merge requests do not get protected variables: remove the protection, if they have it; else "
+    return ""
 
 
 def forget(run: str) -> None:

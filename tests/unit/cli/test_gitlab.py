@@ -14,6 +14,7 @@ import pytest
 from harness.cli import main
 from harness.gitlab import links
 from harness.paths import PROJECT
+from harness.spec.settings import load_settings
 
 Call = Callable[..., "Ended"]
 
@@ -65,6 +66,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         (["after"], {}, "CI_JOB_ID and CI_PROJECT_DIR are not set"),
         (["reap"], {"JOB": "1", "MATRIX_INFRA": "kubevirt"}, "no access to the infra cluster"),
         (["note"], {"JOB": "1"}, "public/summary.md does not exist"),
+        (["doctor"], {}, "CI_JOB_ID and CI_PROJECT_DIR are not set"),
         (
             ["generate"],
             {"CI_PIPELINE_SOURCE": "push", "JOB": "1", "VMATRIX_PRODUCT_FILE": "ci/product.yml"},
@@ -100,3 +102,27 @@ def test_a_note_without_a_token_becomes_a_hint_on_the_jobs_page(call: Call, tmp_
         "https://x/-/jobs/1/artifacts/file/public/index.html",
         "https://x/-/settings/access_tokens",
     ]
+
+
+def test_the_doctor_of_a_job_says_all_that_does_not_fit_at_once(call: Call, tmp_path: Path) -> None:
+    job = {"CI_JOB_ID": "1", "CI_PROJECT_DIR": str(tmp_path / "work"), "MATRIX_INFRA": "kubevirt"}
+    told = {"CI_SERVER_VERSION": "17.0.0", "CI_RUNNER_VERSION": "17.5.5", "CI_RUNNER_TAGS": "[]"}
+    ended = call("doctor", **job, **told, MATRIX_API_SERVER="https://127.0.0.1:1", COLUMNS="300")
+    assert ended.returncode == 2, ended.stderr
+    for words in (
+        "this is GitLab 17.0.0",
+        "update GitLab to 18.2 or later",
+        "this job's runner has no tags",
+        "MATRIX_ID_TOKEN is not set",
+        "the job cannot run cells",
+        "this job lacks 3 things",
+    ):
+        assert words in ended.stdout, ended.stdout
+    assert list((tmp_path / "work").iterdir()) == []
+    assert not list((tmp_path / "state").rglob("kubeconfig"))
+
+
+@pytest.mark.parametrize("name", ["VMATRIX_REVISION", "VMATRIX_GITLAB_RUNNER"])
+def test_a_variable_of_the_jobs_image_or_of_its_runner_is_no_wrong_setting(tmp_path: Path, name: str) -> None:
+    settings = load_settings(tmp_path, environment={name: "x"}).settings
+    assert settings == load_settings(tmp_path, environment={}).settings

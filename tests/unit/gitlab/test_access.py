@@ -75,3 +75,25 @@ def test_a_job_without_a_way_in_says_which_there_are(state: Path, environment: M
     with pytest.raises(BadInput, match=said):
         job_kubeconfig(RUN, environment, service_account=state / "none")
     assert not state.exists()
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({}, "set MATRIX_API_SERVER"),
+        (
+            {"CI_MERGE_REQUEST_SOURCE_PROJECT_PATH": "me/fork", "CI_MERGE_REQUEST_PROJECT_PATH": "team/it"},
+            "me/fork is a fork, whose pipelines get no variables: a member of team/it must run the pipeline",
+        ),
+        ({"CI_COMMIT_REF_PROTECTED": "false"}, "merge requests do not get protected variables"),
+    ],
+)
+def test_a_merge_request_without_its_variables_learns_why(
+    told: dict[str, str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    given = {"CI_MERGE_REQUEST_IID": "7", **told} if told else {}
+    with pytest.raises(BadInput) as refused:
+        job_kubeconfig("abcdef", given, service_account=tmp_path / "none")
+    assert str(refused.value.hint).startswith(said)
+    assert list(tmp_path.iterdir()) == []
