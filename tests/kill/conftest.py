@@ -1,18 +1,19 @@
-"""The instance that points are carried out on, this host before them, and the table of what came of them."""
+"""The instance that points are carried out on, the world before them, and the table of what came of them."""
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from harness.cell.labels import is_label_value
-from harness.infra.host import record
-from harness.infra.host.addresses import bridge_of
-from harness.infra.host.layout import Layout, instances_dir, layout_of
+from harness.infra.host.instance import raise_inotify_limit
+from harness.infra.host.layout import Layout, layout_of
 from harness.machines.access import control_directory
 from harness.model import Cell
 from harness.paths import PROJECT, packaged_dir
@@ -21,106 +22,141 @@ from harness.spec import load_spec
 from harness.until import Deadline, NotYet, TimedOut, until
 from tests.embedded.run.runs import Ended, vmatrix
 from tests.kill import whole_host
-from tests.kill.table import DOUBLES, Results, written
+from tests.kill.table import CLEAN, DOUBLES, Results, read, written
+from tests.kill.world import NAME
 
+TABLE, BEGAN = pytest.StashKey[Results](), pytest.StashKey[float]()
 INFRA_SECONDS = 900.0  # against hanging, as all below
 SETTLE_SECONDS = 60.0  # against hanging: processes that were killed end when the kernel has the time
-SHARED = "--shared-host"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add how the comparison is made, and where the table goes."""
-    parser.addoption(SHARED, action="store_true", help="compare only what mentions the instance: others work here, too")
+    """Add where the table goes."""
     parser.addoption("--keep-results", action="store_true", help="keep what came of the points in the table of docs/")
+    parser.addoption("--missing", action="store_true", help="only points that the table has no clean result of")
+    parser.addoption("--stop-after", type=float, default=math.inf, help="seconds after which no further point begins")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Name this checkout as the project of the commands that tests start in folders of their own."""
+    if NAME not in os.environ:
+        raise pytest.UsageError("these tests compare all of a host: python -m tests.kill.world pytest tests/kill")
+    config.stash[BEGAN] = time.monotonic()
     os.environ.setdefault(PROJECT, str(packaged_dir()))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is known to be clean, if only the rest is asked for."""
+    if not config.getoption("--missing"):
+        return
+    known = {name for name, said in read().items() if said.startswith(CLEAN)}
+    done = [i for i in items if any(name in i.name or name.replace("-", "_") in i.name for name in known)]
+    config.hook.pytest_deselected(items=done)
+    items[:] = [item for item in items if item not in done]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Begin no further point once the time is up; what the last one left is taken away as ever."""
+    if time.monotonic() - item.config.stash[BEGAN] > item.config.getoption("--stop-after"):
+        item.session.shouldstop = "the time is up"
 
 
 @dataclass
 class Ground:
-    """An instance by name, and this host as it was before it."""
+    """An instance by name, and the world as it is without it, and with it alone."""
 
     layout: Layout
     single: Cell
-    shared: bool
     without: Path
+    results: Results
     before: set[str] = field(default_factory=set)
-    counts: set[str] = field(default_factory=set)
-    indices: set[int] = field(default_factory=set)  # that the instance had
-
-    @property
-    def clean(self) -> str:
-        """Return the result of a point after which nothing is left."""
-        return "clean, shared host" if self.shared else "clean"
+    alone: set[str] = field(default_factory=set)  # the world with the instance, and without any cell
+    pending: list[str] = field(default_factory=list)  # points after which the instance stayed, and nothing else
 
     def infra(self, verb: str, folder: Path, env: dict[str, str] | None = None) -> Ended:
         """Bring the instance up, or take it down."""
-        ended = vmatrix("infra", verb, "--name", self.layout.name, cwd=folder, env=env, seconds=INFRA_SECONDS)
-        found = record.load(self.layout)
-        if found is not None:
-            self.indices.add(found.index)
-        return ended
+        return vmatrix("infra", verb, "--name", self.layout.name, cwd=folder, env=env, seconds=INFRA_SECONDS)
 
-    def _own(self, runs: Iterable[str]) -> set[str]:
-        """Return what things of the instance mention, as long as nobody else has its index by now."""
-        folders = {str(control_directory(run, self.single.id)) for run in runs if is_label_value(run)}
-        others = {found.index for root in instances_dir("embedded").glob("*/") if (found := _record(root)) is not None}
-        bridges = {bridge_of(index) for index in self.indices - others}
-        marks = {f"{bridge}{end}" for bridge in bridges for end in ("-", ":", " ", "h")}
-        return {*folders, *marks, *runs, f"/{self.layout.name}"}
+    @contextmanager
+    def noting(self, name: str) -> Iterator[None]:
+        """Take a point down as failed if the body fails; one that is cut off has no result."""
+        try:
+            yield
+        except Exception:
+            self.results.note(name, "failed")
+            raise
 
-    def look(self) -> None:
-        """Take down what is on this host."""
-        self.before, self.counts = whole_host.steady(lambda: whole_host.seen(self.without))
+    def look(self) -> set[str]:
+        """Return all that is in this world."""
+        return whole_host.seen(self.without)
 
-    def require_the_same(self, *runs: str) -> None:
-        """Compare this host with before. Raises AssertionError where something came or went."""
+    def share(self, folder: Path) -> None:
+        """Bring the instance up that several points share, unless it is up."""
+        if self.alone:
+            return
+        up = self.infra("up", folder)
+        assert up.code == 0, up.stderr
+        self.alone = self.look()
+
+    def clear(self, folder: Path) -> None:
+        """Take the shared instance down; what was pending is clean if the world is as before."""
+        pending, self.pending = self.pending, []
+        shared, self.alone = bool(self.alone), set()
+        if not shared:
+            return
+        down = self.infra("down", folder)
+        for name in pending:
+            self.results.note(name, "failed")
+        assert down.code == 0, down.stdout + down.stderr
+        self.require_the_same()
+        for name in pending:
+            self.results.note(name, CLEAN)
+
+    def require_alone(self, run: str) -> None:
+        """Compare the world with that of the instance alone; a run's folder of sockets may wait for `infra down`."""
+        waiting = f"file {control_directory(run, self.single.id)}"
+        try:
+            self._require(self.alone, lambda line: line[2:].startswith(waiting))
+        except AssertionError:
+            self.pending = []
+            raise
+
+    def require_the_same(self) -> None:
+        """Compare the world with before. Raises AssertionError where something came or went."""
         assert not self.layout.root.exists()
+        self._require(self.before, lambda _: False)
 
+    def _require(self, wanted: set[str], passed: Callable[[str], bool]) -> None:
         def same() -> bool | NotYet:
-            tokens = self._own(runs) if self.shared else set()
-            found = whole_host.difference(self.before, whole_host.seen(self.without), self.counts, *tokens)
+            found = [line for line in whole_host.difference(wanted, self.look()) if not passed(line)]
             return NotYet("\n".join(found)) if found else True
 
         try:
-            until(same, deadline=Deadline.after(SETTLE_SECONDS), what="this host to be as before", interval=1)
+            until(same, deadline=Deadline.after(SETTLE_SECONDS), what="this world to be as before", interval=1)
         except TimedOut as late:
             raise AssertionError(late.summary) from late
 
 
-def _record(root: Path) -> record.InstanceRecord | None:
-    return record.load(Layout(root.name, root))
-
-
 @pytest.fixture(scope="session")
-def ground(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
-    """Return the ground; an instance was up once, because the first one raises a limit until the next reboot."""
+def ground(tmp_path_factory: pytest.TempPathFactory, results: Results) -> Iterator[Ground]:
+    """Return the ground; with the limit that the first `infra up` raises until the next reboot."""
     (found,) = selected(load_spec(packaged_dir() / "matrix"), "embedded", PlanSelection(tier="single"))
-    folder, layout = tmp_path_factory.mktemp("ground"), layout_of(f"kill-{os.getpid()}", "embedded")
-    shared = bool(request.config.getoption(SHARED))
-    made = Ground(layout, found.cell, shared, tmp_path_factory.getbasetemp())
-    for verb in ("up", "down"):
-        ended = made.infra(verb, folder)
-        assert ended.code == 0, ended.stderr
-    made.look()
+    layout = layout_of(os.environ[NAME], "embedded")
+    made = Ground(layout, found.cell, tmp_path_factory.getbasetemp(), results)
+    raise_inotify_limit()
+    made.before = made.look()
     yield made
-    made.infra("down", folder)
+    made.clear(packaged_dir())  # folders of tests are gone by now
+    made.infra("down", packaged_dir())
 
 
 @pytest.fixture(scope="session")
-def results(request: pytest.FixtureRequest) -> Iterator[Results]:
-    """Return what came of points so far; this session's are printed, and kept if that is asked for."""
-    found = Results()
-    yield found
+def results(request: pytest.FixtureRequest) -> Results:
+    """Return what came of points so far; printed at the end, and kept at once if that is asked for."""
+    found = Results(keeping=bool(request.config.getoption("--keep-results")))
     request.config.stash[TABLE] = found
-    if request.config.getoption("--keep-results"):
-        found.keep()
-
-
-TABLE = pytest.StashKey[Results]()
+    return found
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

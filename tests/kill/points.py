@@ -30,10 +30,12 @@ class Task:
 
 @dataclass(frozen=True)
 class Check:
-    """The first check that has ended."""
+    """The first check that has ended, of any suite or of one."""
+
+    suite: str = ""
 
     def __str__(self) -> str:
-        return "first check"
+        return f"first check of {self.suite}" if self.suite else "first check"
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,11 @@ class KillPoint:
     how: str = "KILL"
     command: str = "run"
 
+    @property
+    def alone(self) -> bool:
+        """Tell whether the point needs an instance of its own: one without a golden image, or one that dies."""
+        return self.what == "power" or self.moment == Step(IMAGE)
+
 
 START, MACHINES, IMAGE, LOGIN = (), ("provision", "machines"), ("provision", "golden image"), ("provision", "login")
 DEPLOY, COLLECT, TEARDOWN = ("deploy",), ("collect",), ("teardown",)
@@ -80,6 +87,7 @@ def _of_runs() -> Iterator[KillPoint]:
     for path in (*STEPS, COLLECT, TEARDOWN):
         yield KillPoint(f"kill-run-at-{_name(path)}", Step(path))
     yield KillPoint("kill-run-at-check", Check())
+    yield KillPoint("kill-run-at-conformance", Check("conformance"))
     yield KillPoint("kill-run-at-join", Task("Initialise the first control plane"))
     for path in (START, IMAGE, MACHINES, LOGIN, DEPLOY, COLLECT, TEARDOWN):
         yield KillPoint(f"term-run-at-{_name(path)}", Step(path), how="TERM")
@@ -95,6 +103,7 @@ def _of_others() -> Iterator[KillPoint]:
     for path in (MACHINES, DEPLOY):
         yield KillPoint(f"kill-group-at-{_name(path)}", Step(path), "group")
         yield KillPoint(f"kill-worker-at-{_name(path)}", Step(path), "worker")
+    yield KillPoint("kill-group-at-conformance", Check("conformance"), "group")
     for what, path in ENDING_PARTS:
         yield KillPoint(f"kill-{what}-at-{_name(path)}", Step(path), what)
     for path in (IMAGE, MACHINES, DEPLOY, TEARDOWN):

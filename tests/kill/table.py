@@ -15,6 +15,7 @@ from tests.kill.points import POINTS, KillPoint
 
 KEPT = Path(__file__).with_name("results.json")
 PAGE = Path(__file__).parents[2] / "docs" / "kill.md"
+CLEAN = "clean"
 BEGIN, END = "<!-- points -->", "<!-- end of points -->"
 HOWS = {
     "KILL": "SIGKILL",
@@ -27,7 +28,7 @@ DOUBLES = {
     "up-and-down": "`infra up` and `infra down`",
     "run-and-down": "`run` and `infra down`",
     "run-and-reap": "`run` and `reap --all`",
-    "run-and-run": "two runs of one cell",
+    "run-and-run": "two runs that obtain the same artifact and golden image",
 }
 
 
@@ -36,15 +37,14 @@ class Results:
     """What came of points: of this session, by name."""
 
     now: dict[str, str] = field(default_factory=dict)
+    keeping: bool = False
 
     def note(self, name: str, said: str) -> None:
-        """Take down what came of a point."""
+        """Take down what came of a point; put it among the kept ones and into the page, if they are to be kept."""
         self.now[name] = said
-
-    def keep(self) -> None:
-        """Put this session's results among the kept ones, and both into the page."""
-        day = f"{datetime.now(UTC):%Y-%m-%d}"
-        kept = {**read(), **{name: f"{said}, {day}" for name, said in self.now.items()}}
+        if not self.keeping:
+            return
+        kept = {**read(), name: f"{said}, {datetime.now(UTC):%Y-%m-%d}"}
         KEPT.write_text(json.dumps(kept, indent=2, sort_keys=True) + "\n", encoding="utf-8")
         write()
 
@@ -78,7 +78,7 @@ def write() -> None:
 
 def _what(point: KillPoint) -> str:
     whom = {"run": f"`{_command(point)}`", "group": "`run` and all that it started", "worker": "a worker"}
-    whom |= {"power": "`run` and all programs of the instance"}
+    whom |= {"power": "`run` and the whole instance"}
     return f"{whom.get(point.what, point.what)}: {HOWS[point.how]}"
 
 

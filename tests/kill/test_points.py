@@ -17,12 +17,14 @@ from tests.embedded.run.runs import Ended, Run, vmatrix, wait_until
 from tests.kill import blows
 from tests.kill.conftest import Ground
 from tests.kill.points import PARTS, POINTS, Check, KillPoint, Nth, Step, Task
-from tests.kill.table import Results
+from tests.kill.table import CLEAN
 
 RUN_SECONDS = 1800.0  # against hanging: a run whose infra cluster lost a part goes on to its end
 HOOK = Path(__file__).with_name("hook")
 KILLED = 128 + signal.SIGKILL
 DOCUMENTED = {0, 1, 2, 3, 4, 5, 70, 75, 130, 143}
+RUNS = [point for point in POINTS if point.command == "run"]
+CHECKS = ("-k", "not conformance and not network and not nodes")  # of a run that is not about checks: few are enough
 SMALL = "64m"  # enough for what a run writes before the space is taken
 
 
@@ -53,7 +55,8 @@ def wait_for(point: KillPoint, run: Run, ground: Ground) -> None:
             *(("step-start", *point.moment.path) if point.moment.path else ("run-start",)), seconds=RUN_SECONDS
         )
     elif isinstance(point.moment, Check):
-        run.wait_for("check", seconds=RUN_SECONDS)
+        suite = {"suite": point.moment.suite} if point.moment.suite else {}
+        run.wait_for("check", seconds=RUN_SECONDS, **suite)
     elif isinstance(point.moment, Task):
         words, log = f"TASK [{point.moment.words}", run.results / ground.single.id / "logs" / "deploy.log"
         wait_until(lambda: log.exists() and words in log.read_text(), words, seconds=RUN_SECONDS)
@@ -62,7 +65,8 @@ def wait_for(point: KillPoint, run: Run, ground: Ground) -> None:
 def end_run(point: KillPoint, ground: Ground, run_id: str, folder: Path) -> Ended:
     """Start a run, end at the point what it names, and return how the run ended."""
     env = hooked(point.moment, "pytest") if isinstance(point.moment, Nth) else {}
-    options = ("-n", "1") if point.what == "worker" else ()
+    whole = point.moment == Check("conformance")
+    options = (*(() if whole else CHECKS), *(("-n", "1") if point.what == "worker" else ()))
     run = runs.start(folder, run_id, ground.layout.name, *options, env=env)
     try:
         if not isinstance(point.moment, Nth):
@@ -91,37 +95,60 @@ def judge(point: KillPoint, ended: Ended) -> None:
         assert f"{point.what} of instance" in ended.stdout, "nobody said so"
 
 
-@pytest.mark.parametrize("point", [p for p in POINTS if p.command == "run"], ids=lambda point: point.name)
-def test_after_a_run_nothing_is_left(point: KillPoint, ground: Ground, results: Results, tmp_path: Path) -> None:
+@pytest.mark.parametrize("point", [p for p in RUNS if not p.alone], ids=lambda point: point.name)
+def test_after_a_run_and_reap_only_the_instance_is_left(point: KillPoint, ground: Ground, tmp_path: Path) -> None:
+    """Several points share an instance: after each of them nothing but it is left, and nothing at all after it."""
+    ground.share(tmp_path)
+    try:
+        with ground.noting(point.name):
+            ground.require_alone(run_and_reap(point, ground, tmp_path))
+    except Exception:
+        ground.clear(tmp_path)
+        raise
+    ground.pending.append(point.name)
+
+
+@pytest.mark.parametrize("point", [p for p in RUNS if p.alone], ids=lambda point: point.name)
+def test_after_a_run_nothing_is_left(point: KillPoint, ground: Ground, tmp_path: Path) -> None:
+    ground.clear(tmp_path)
+    with ground.noting(point.name):
+        up = ground.infra("up", tmp_path)
+        assert up.code == 0, up.stderr
+        try:
+            run_and_reap(point, ground, tmp_path)
+        finally:
+            down = ground.infra("down", tmp_path)
+        assert down.code == 0, down.stdout + down.stderr
+        ground.require_the_same()
+    ground.results.note(point.name, CLEAN)
+
+
+def run_and_reap(point: KillPoint, ground: Ground, folder: Path) -> str:
+    """Carry a point out on the instance that is up, and delete all cells; return the id of the run."""
     run_id = "k" + secrets.token_hex(3)[:5]
-    results.note(point.name, "failed")
-    up = ground.infra("up", tmp_path)
-    assert up.code == 0, up.stderr
-    with folder_of(point, tmp_path) as folder:
-        judge(point, end_run(point, ground, run_id, folder))
-    reaped = vmatrix("reap", "--all", "--infra-name", ground.layout.name, cwd=tmp_path, seconds=RUN_SECONDS)
+    with folder_of(point, folder) as own:
+        judge(point, end_run(point, ground, run_id, own))
+    reaped = vmatrix("reap", "--all", "--infra-name", ground.layout.name, cwd=folder, seconds=RUN_SECONDS)
     assert reaped.code == 0, reaped.stdout + reaped.stderr
-    down = ground.infra("down", tmp_path)
-    assert down.code == 0, down.stdout + down.stderr
-    ground.require_the_same(run_id)
-    results.note(point.name, ground.clean)
+    return run_id
 
 
 @pytest.mark.parametrize("point", [p for p in POINTS if p.command != "run"], ids=lambda point: point.name)
-def test_after_infra_nothing_is_left(point: KillPoint, ground: Ground, results: Results, tmp_path: Path) -> None:
+def test_after_infra_nothing_is_left(point: KillPoint, ground: Ground, tmp_path: Path) -> None:
     assert isinstance(point.moment, Nth)
-    results.note(point.name, "failed")
-    if point.command == "down":
-        assert ground.infra("up", tmp_path).code == 0
-    ended = ground.infra(point.command, tmp_path, hooked(point.moment, point.command))
-    assert ended.code == -signal.SIGKILL, f"it did not come to that: {ended.stdout}{ended.stderr}"
-    if point.command == "up":
-        again = ground.infra("up", tmp_path)
-        assert again.code == 0, again.stderr
-        found = load(ground.layout)
-        assert found is not None
-        assert found.usable
-    down = ground.infra("down", tmp_path)
-    assert down.code == 0, down.stdout + down.stderr
-    ground.require_the_same()
-    results.note(point.name, ground.clean)
+    ground.clear(tmp_path)
+    with ground.noting(point.name):
+        if point.command == "down":
+            assert ground.infra("up", tmp_path).code == 0
+        ended = ground.infra(point.command, tmp_path, hooked(point.moment, point.command))
+        assert ended.code == -signal.SIGKILL, f"it did not come to that: {ended.stdout}{ended.stderr}"
+        if point.command == "up":
+            again = ground.infra("up", tmp_path)
+            assert again.code == 0, again.stderr
+            found = load(ground.layout)
+            assert found is not None
+            assert found.usable
+        down = ground.infra("down", tmp_path)
+        assert down.code == 0, down.stdout + down.stderr
+        ground.require_the_same()
+    ground.results.note(point.name, CLEAN)

@@ -4,38 +4,41 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from harness.paths import cache_dir
 from tests.embedded.run import runs
 from tests.embedded.run.runs import VMATRIX, Run, vmatrix
 from tests.kill.conftest import Ground
-from tests.kill.table import DOUBLES, Results
-from tests.kill.test_points import DOCUMENTED, RUN_SECONDS
+from tests.kill.table import CLEAN, DOUBLES
+from tests.kill.test_points import CHECKS, DOCUMENTED, RUN_SECONDS
 
 MACHINES = ("provision", "machines")
 
 
 @pytest.fixture
-def double(request: pytest.FixtureRequest, ground: Ground, results: Results, tmp_path: Path) -> Iterator[list[Run]]:
+def double(request: pytest.FixtureRequest, ground: Ground, tmp_path: Path) -> Iterator[list[Run]]:
     """Give a list for runs; after the test all is taken away, and this host is as before."""
     name = next(name for name in DOUBLES if name.replace("-", "_") in request.node.name)
-    results.note(name, "failed")
+    ground.clear(tmp_path)
+    ground.results.note(name, "failed")
     started: list[Run] = []
     yield started
     for run in started:
         run.end(RUN_SECONDS)
     assert ground.infra("down", tmp_path).code == 0
-    ground.require_the_same(*(run.id for run in started))
-    results.note(name, ground.clean)
+    ground.require_the_same()
+    ground.results.note(name, CLEAN)
 
 
 def begin(ground: Ground, folder: Path, started: list[Run]) -> Run:
     """Start a run."""
-    started.append(runs.start(folder, "k" + secrets.token_hex(3)[:5], ground.layout.name))
+    started.append(runs.start(folder, "k" + secrets.token_hex(3)[:5], ground.layout.name, *CHECKS))
     return started[-1]
 
 
@@ -78,7 +81,13 @@ def test_run_and_reap_ends_the_run_in_its_own_words(ground: Ground, tmp_path: Pa
     assert "Traceback" not in ended.stdout + ended.stderr
 
 
-def test_run_and_run_of_one_cell_both_pass(ground: Ground, tmp_path: Path, double: list[Run]) -> None:
+def test_run_and_run_obtain_the_same_and_both_pass(ground: Ground, tmp_path: Path, double: list[Run]) -> None:
+    assert ground.infra("up", tmp_path).code == 0
+    artifact = cache_dir() / "artifacts" / "image" / "pause"  # of this world: the host's own stays
+    made = {path.relative_to(artifact) for path in artifact.rglob("oci-layout")}
+    assert made
+    shutil.rmtree(artifact)
     for _ in range(2):
         begin(ground, tmp_path, double)
-    assert [run.end(RUN_SECONDS).code for run in double] == [0, 0]
+    assert [run.end(RUN_SECONDS).code for run in double] == [0, 0], [run.output() for run in double]
+    assert any((artifact / path).exists() for path in made), "nobody obtained it"

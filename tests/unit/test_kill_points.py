@@ -13,6 +13,7 @@ import pytest
 from tests.kill import table, whole_host
 from tests.kill.points import PARTS, POINTS
 from tests.kill.test_points import HOOK
+from tests.kill.world import NAME
 
 TRIES = """
 import os, subprocess, urllib.request
@@ -59,11 +60,37 @@ def test_a_process_ends_itself_before_the_call_that_is_meant(at: str, left: set[
     assert (done.returncode, done.stdout) == (0, "began\nended\n"), done.stderr
 
 
-def test_what_came_and_what_went_differs_and_what_counts_by_itself_does_not() -> None:
-    before = {"mount /a x", "sysctl fs.inode-nr = 1", "process 7 sleep"}
-    after = {"sysctl fs.inode-nr = 2", "process 7 sleep", "link vmx0: UP", "file /tmp/x"}
-    lines = ["+ file /tmp/x", "+ link vmx0: UP", "- mount /a x"]
-    assert whole_host.difference(before, after, {"sysctl fs.inode-nr"}) == lines
-    assert whole_host.difference(before, after, (), "vmx0") == ["+ link vmx0: UP"]
-    looks = iter([{"sysctl a = 1", "file /x"}, {"sysctl a = 2", "file /x"}])
-    assert whole_host.steady(lambda: next(looks)) == ({"sysctl a = 2", "file /x"}, {"sysctl a"})
+def test_what_came_and_what_went_differs() -> None:
+    before = {"mount /a x", "process sleep no. 1"}
+    after = {"process sleep no. 1", "process sleep no. 2", "file /tmp/x"}
+    lines = ["+ file /tmp/x", "+ process sleep no. 2", "- mount /a x"]
+    assert whole_host.difference(before, after) == lines
+
+
+def test_files_of_a_world_are_seen_but_for_those_of_the_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whole_host, "WRITTEN", tmp_path)
+    monkeypatch.setattr(whole_host, "LOOKED_AT", ())
+    for name in ("root/.cache/vmatrix/own", "root/.cache/foreign", "etc/x"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("1", encoding="utf-8")
+    seen = {line.partition(" of ")[0] for line in whole_host.files({Path("/root/.cache/vmatrix")})}
+    assert seen == {"file /root/.cache/foreign", "file /etc", "file /etc/x"}
+    first = set(whole_host.files({Path("/root")}))
+    os.utime(tmp_path / "etc" / "x", (1, 1))
+    assert first ^ set(whole_host.files({Path("/root")})), "a file that was changed looks the same"
+
+
+def test_a_setting_is_compared_and_what_counts_by_itself_is_not() -> None:
+    assert whole_host.is_setting("vm.overcommit_memory = 1")
+    assert not whole_host.is_setting("fs.file-nr = 1 2 3")
+    assert not whole_host.is_setting("kernel.ns_last_pid = 7")
+
+
+def test_without_a_world_the_points_are_refused() -> None:
+    environment = {name: value for name, value in os.environ.items() if name != NAME}
+    command = [sys.executable, "-m", "pytest", "tests/kill", "--collect-only", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        command, cwd=HOOK.parents[2], env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 4
+    assert "python -m tests.kill.world" in done.stderr
