@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from harness.cell.declared_kinds import DECLARED_KINDS
 from harness.cell.labels import LABEL_PROJECT, expired
 from harness.cell.place import selector_of
 from harness.kube.client import ApiFailure, Cluster, Json
@@ -17,7 +18,7 @@ MADE = (VM, DATA_VOLUME, NETWORK_POLICY)  # identify a cell in a namespace that 
 class Found:
     """A cell that exists in the infra cluster.
 
-    shared: whether its namespace is shared with other cells.
+    shared: whether its namespace is shared with other cells.  declared: whether its product's objects are in it.
     """
 
     namespace: str
@@ -27,6 +28,7 @@ class Found:
     expires_at: float
     phase: str
     shared: bool = False
+    declared: bool = False
 
     @property
     def selector(self) -> str:
@@ -93,4 +95,5 @@ def _found(obj: Json, shared: str | None) -> Found:
         expires_at=float(labels.get(LABEL_EXPIRES, "0")),
         phase=(obj.get("status") or {}).get("phase", "") if shared is None else "",
         shared=shared is not None,
+        declared=shared is None and DECLARED_KINDS in (obj["metadata"].get("annotations") or {}),
     )

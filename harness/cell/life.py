@@ -14,6 +14,7 @@ from harness.cell import diagnose, made, provision
 from harness.cell.found import CellSelector
 from harness.cell.place import selector_of
 from harness.cell.product.protocol import PhaseOutcome, PhaseRun
+from harness.cell.restarts import Restarts
 from harness.cell.sighting import changes, sight
 from harness.cell.site import Site
 from harness.cell.steps import Steps, flatten
@@ -163,11 +164,21 @@ class Life:
         phase = self.cell.phases[index]
         environment = whole.only(phase.machines)
         self._lose(phase)
-        files = self.attempt.files
-        kubeconfig = files.kubeconfig
+        kubeconfig = self.attempt.files.kubeconfig
         variables = variables_of(self.site, environment, phase)
         inventory.write(environment, variables, self.site.product_of(self.cell))
-        timeouts = self.site.timeouts
+        if phase.restart:
+            reached = self._reached(environment, kubeconfig)
+            Restarts(self.site, self.attempt.place, environment, reached, self.on_task).run(phase)
+        else:
+            self._run_product(index, environment, variables)
+        left = tuple(name for name in phase.machines if name not in (*phase.removed, *phase.lost))
+        reached = self._reached(environment, kubeconfig) if phase.cluster else kubeconfig
+        return GuestCluster(environment=environment.only(left), kubeconfig=reached, expected=variables)
+
+    def _run_product(self, index: int, environment: Environment, variables: dict[str, Any]) -> None:
+        """Run a phase of the product, and see that it has done something."""
+        phase, files, timeouts = self.cell.phases[index], self.attempt.files, self.site.timeouts
         wanted = PhaseRun(
             phase=phase,
             stage=self.cell.stage(index),
@@ -182,12 +193,9 @@ class Life:
         self._refuse_nothing_done(outcome, wanted)
         if phase.cluster:
             self._refuse_no_kubeconfig(outcome, wanted)
-            kubeconfig.chmod(0o600)  # whoever reads it is the cluster's admin, and most products write it for all
+            files.kubeconfig.chmod(0o600)  # whoever reads it is the cluster's admin, and most products write it for all
         else:  # it opens nothing any more, and must not pass for that of a cluster which comes after
-            kubeconfig.unlink(missing_ok=True)
-        left = tuple(name for name in phase.machines if name not in (*phase.removed, *phase.lost))
-        reached = self._reached(environment, kubeconfig) if phase.cluster else kubeconfig
-        return GuestCluster(environment=environment.only(left), kubeconfig=reached, expected=variables)
+            files.kubeconfig.unlink(missing_ok=True)
 
     def _reached(self, environment: Environment, kubeconfig: Path) -> Path:
         """Return a kubeconfig by which this process, and what it starts, reaches the guest's API."""

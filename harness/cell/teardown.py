@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import count
+from threading import BoundedSemaphore
 
 from harness.cell import declared_kinds
 from harness.cell.found import CellSelector, Found, find
+from harness.cell.going import Going
 from harness.errors import Leaked
 from harness.kube.client import ApiFailure, Cluster, Json, Unreachable
 from harness.kube.resources import DATA_VOLUME, NAMESPACE, NETWORK_POLICY, POD, PVC, VM, VMI, Resource
@@ -15,18 +18,29 @@ from harness.machines.access import close_connections, control_directory
 from harness.until import Deadline, NotYet, TimedOut, until
 
 ORDER = (VM, VMI, DATA_VOLUME, PVC, POD)
+EMPTYING, GOING = 8, 64  # cells at once: those that take requests, and those whose namespaces the API takes away
 PROGRAMS_SECONDS = 15.0  # what a namespace takes that is deleted with a pod in it that may end within 30 s
+AGAIN = (
+    "repeat `vmatrix reap` with the same options; if something remains, the detail names what holds it, "
+    "and --remove-finalizers removes it anyway"
+)
 FIRST_LOOK_SECONDS, LAST_LOOK_SECONDS = 0.1, 2.0  # what goes soon is seen soon, what is slow costs few requests
 
 
 def reap(
-    cluster: Cluster, selector: CellSelector, *, seconds: float, on_gone: Callable[[Found], None] = lambda _: None
+    cluster: Cluster,
+    selector: CellSelector,
+    *,
+    seconds: float,
+    on_gone: Callable[[Found], None] = lambda _: None,
+    on_left: Callable[[int], None] = lambda _: None,
 ) -> list[Found]:
-    """Remove every selected cell, all at the same time, and return them.
+    """Remove every selected cell, many at the same time, and return them.
 
     Args:
         seconds: for each cell, from the first delete until its namespace is gone.
         on_gone: told each cell that is gone.
+        on_left: told how many are still to go, after each that is gone.
 
     Raises:
         Leaked: something could not be removed; the error names it, and what holds it.
@@ -34,38 +48,45 @@ def reap(
     found = find(cluster, selector)
     if not found:
         return []
+    emptying, going, left = BoundedSemaphore(EMPTYING), Going(cluster, selector.labels()), count(len(found) - 1, -1)
 
     def one(cell: Found) -> Leaked | None:
         try:
-            remove(cluster, cell, deadline=Deadline.after(seconds))
+            with emptying:
+                deadline = Deadline.after(seconds)
+                empty(cluster, cell, deadline=deadline)
+            if not cell.shared:
+                _wait_for_namespace(cluster, cell, going, deadline)
         except TimedOut as late:
             return Leaked(f"{cell.what} still exists: {late.summary}", detail=late.detail)
         except (ApiFailure, Unreachable) as refused:  # one that may not be touched does not keep the others
-            return Leaked(f"{cell.what} could not be removed: {refused.summary}")
+            return Leaked(f"{cell.what} could not be removed: {refused.summary}", hint=refused.hint)
         close_connections(control_directory(cell.run, cell.cell))
         on_gone(cell)
+        on_left(next(left))
         return None
 
-    with ThreadPoolExecutor(max_workers=min(8, len(found))) as pool:
+    with ThreadPoolExecutor(max_workers=min(GOING, len(found))) as pool:
         leaks = [leak for leak in pool.map(one, found) if leak is not None]
     if leaks:
         raise Leaked(
             "; ".join(leak.summary for leak in leaks),
-            hint="repeat `vmatrix reap` with the same options; if something remains, the detail names what holds it, "
-            "and --remove-finalizers removes it anyway",
+            hint="; ".join(dict.fromkeys(leak.hint or AGAIN for leak in leaks)),
             detail="\n".join(leak.detail for leak in leaks),
         )
     return found
 
 
-def remove(cluster: Cluster, cell: Found, *, deadline: Deadline) -> None:
-    """Delete a cell in the order that hangs least (machines, disks, its namespace) and wait until it is gone.
+def empty(cluster: Cluster, cell: Found, *, deadline: Deadline) -> None:
+    """Delete what is in a cell in the order that hangs least (machines, disks), and its own namespace last.
+
+    Return once machines are gone, and everything of a cell in a shared namespace.
 
     Raises:
-        TimedOut: it still exists; the detail names what remains and the namespace's own conditions.
+        TimedOut: they still exist; the detail names what remains and the namespace's own conditions.
     """
     namespace = cell.namespace
-    if not cell.shared:  # others have programs there
+    if cell.declared:
         declared_kinds.stop_programs(cluster, namespace)  # they end while machines do
     destroy(cluster, namespace, cell.selector, deadline=deadline)
     for obj in items(cluster, DATA_VOLUME, namespace, cell.selector):
@@ -76,21 +97,25 @@ def remove(cluster: Cluster, cell: Found, *, deadline: Deadline) -> None:
         kinds = (DATA_VOLUME, PVC, NETWORK_POLICY)
         _wait_until_gone(cluster, namespace, cell.selector, kinds, f"{cell.what} to be gone", deadline)
         return
-    _wait_until_stopped(cluster, namespace, deadline)
+    if cell.declared:
+        _wait_until_stopped(cluster, namespace, deadline)
     cluster.delete(NAMESPACE, namespace)
 
+
+def _wait_for_namespace(cluster: Cluster, cell: Found, going: Going, deadline: Deadline) -> None:
     def gone() -> bool | NotYet:
-        found = cluster.get(NAMESPACE, namespace)
+        found = going.find(cell.namespace)
         if found is None:
             return True
-        declared_kinds.let_go(cluster, namespace)
+        if declared_kinds.DECLARED_KINDS in (found["metadata"].get("annotations") or {}):
+            declared_kinds.let_go(cluster, cell.namespace)
         return NotYet(f"phase {found['status'].get('phase')}")
 
     until(
         gone,
         deadline=deadline,
         what=f"{cell.what} to be gone",
-        describe=lambda: describe(cluster, namespace, cell.selector),
+        describe=lambda: describe(cluster, cell.namespace, cell.selector),
         interval=FIRST_LOOK_SECONDS,
         slowest=LAST_LOOK_SECONDS,
     )

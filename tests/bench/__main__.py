@@ -35,6 +35,7 @@ from tests.bench import (
     products,
     report,
     schedule,
+    sweep,
     through_operator,
 )
 from tests.bench.figures import Ledger, describe_host, show, stretch
@@ -50,14 +51,15 @@ MEASUREMENTS: dict[str, Measurement] = {
     "deploy": deploy.measure,
     "operator": operator.measure,
     "many": many.measure,
+    "sweep": sweep.measure,
     "through-operator": through_operator.measure,
     "lifecycle": lifecycle.measure,
     "parallel": parallel.measure,
     "products": products.measure,
 }
 # Measured only if they are named: the sources of the products may be anywhere, the lifecycle tiers take two hours, and
-# many clusters minutes.
-ASKED = frozenset({"products", "lifecycle", "many"})
+# many clusters or cells minutes.
+ASKED = frozenset({"products", "lifecycle", "many", "sweep"})
 # what needs neither an infrastructure nor artifacts
 COMPUTED: dict[str, Callable[[Ledger, int], None]] = {
     "planning": planning.measure,

@@ -65,7 +65,8 @@ def lay(name: str, directory: Path, say: Callable[[str], None]) -> Ground:
     """
     if layout_of(name, "embedded").root.exists():
         raise BadInput(
-            f"an embedded infrastructure {name!r} exists already", hint=f"vmatrix infra down --name {name}, or --name"
+            f"an embedded infrastructure {name!r} exists already",
+            hint=f"vmatrix infra down --infra-name {name}, or --name",
         )
     settings = load_settings(Path.cwd(), options={"provider": "embedded", "infra_name": name}).settings
     spec = load_spec(project_dir() / "matrix")

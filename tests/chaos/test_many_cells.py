@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import gc
 import secrets
-import threading
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,12 +17,10 @@ from harness.cell.found import CellSelector, find
 from harness.cell.life import Life
 from harness.cell.provision import create
 from harness.cell.teardown import reap
-from harness.kube import Cluster
-from harness.kube.client import Answer
-from harness.kube.patience import PATIENT
 from harness.kube.resources import VM
 from harness.paths import project_dir
 from tests.chaos.cells import Ground, cell_of
+from tests.counting import Counting
 
 FEW, MANY = 10, 50
 MACHINES = 2
@@ -34,21 +30,6 @@ REAP_SECONDS = 600.0
 # number of cells would be about five times as high with five times as many.
 MADE_GROWS, REAPED_GROWS = 1.3, 1.6
 MIB = 2**20
-
-
-class Counting(Cluster):
-    """A client that counts its requests by method."""
-
-    def __init__(self, like: Cluster) -> None:
-        super().__init__(like.opened, PATIENT)
-        self.counts: Counter[str] = Counter()
-        self._counting = threading.Lock()
-
-    def send(self, method: str, path: str, **options: Any) -> Answer:
-        """Send one request, counted."""
-        with self._counting:
-            self.counts[method] += 1
-        return super().send(method, path, **options)
 
 
 @dataclass
