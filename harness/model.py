@@ -49,6 +49,8 @@ class Phase:
     values, vars: the axis values and the playbook variables that hold during the phase.
     between: the variables of the steps that the phase goes through by itself, in their order.
     workload: what becomes of a workload during the phase ("keeps-answering"), "" when nothing is said of it.
+    restart: how machines restart instead of a phase of the product ("power-cut"), "" when they do not.
+    restarts: names of those machines.
     data_of: the index of the phase whose beginning the cluster's data may be from afterwards; None: this phase's own.
     """
 
@@ -63,6 +65,8 @@ class Phase:
     vars: Mapping[str, Any] = field(default_factory=dict)
     between: tuple[Mapping[str, Any], ...] = ()
     workload: str = ""
+    restart: str = ""
+    restarts: tuple[str, ...] = ()
     data_of: int | None = None
 
 

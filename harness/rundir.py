@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+GIVEN = "given"  # in the runs' directory: checks of clusters that vmatrix did not make
 RESULTS, SUMMARY, JUNIT, HISTORY = "results.jsonl", "summary.md", "junit.xml", "history.jsonl"
 KEY, KUBECONFIG, SNAPSHOT, APPLIED = "id_ed25519", "kubeconfig", "etcd-snapshot.db", "applied.yml"
 # Globs, in an attempt's directory: a run's directory is what people pass around.
@@ -45,9 +46,18 @@ class RunDir:
         return RunDir((runs / run).resolve())
 
     @staticmethod
+    def of_given(runs: Path, run: str) -> RunDir:
+        """Return the directory of checks of a cluster that vmatrix did not make, absolute."""
+        return RunDir((runs / GIVEN / run).resolve())
+
+    @staticmethod
     def all_in(runs: Path) -> list[RunDir]:
         """Return the runs of a directory that have results, by name."""
         return [RunDir(path.parent) for path in sorted(runs.glob(f"*/{RESULTS}"))]
+
+    def cells(self) -> list[str]:
+        """Return the ids of its cells that have an inventory, by name."""
+        return sorted(path.parent.parent.name for path in self.path.glob("*/inventory/hosts.yml"))
 
     def attempt(self, cell: str, number: int = 1) -> AttemptDir:
         """Return the directory of an attempt at a cell."""

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from harness.cli import complete
 from harness.cli.options import CLUSTER, Given, takes
 from harness.cli.run import options_of
 from harness.errors import EXIT_NOTHING_SELECTED, BadInput
@@ -28,7 +29,7 @@ def register(app: typer.Typer) -> None:
 
 def bisect(
     given: Given,
-    cell: Annotated[str, typer.Argument(metavar="CELL", help="Cell id.")],
+    cell: Annotated[str, typer.Argument(metavar="CELL", help="Cell id.", autocompletion=complete.planned)],
     good: Annotated[
         str | None, typer.Option(metavar="REV", help="Revision at which it passed; default: the history's last.")
     ] = None,

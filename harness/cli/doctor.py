@@ -54,7 +54,7 @@ def doctor(
     """
     settings = _settings(given)
     chosen = providers.of(settings)
-    use = partial(_use, settings, memory, pods=pods)
+    use = partial(use_of_plan, settings, memory, pods=pods)
     subject, findings = chosen.check(settings, memory, use)
     if install and _install(findings):
         subject, findings = chosen.check(settings, memory, use)
@@ -62,7 +62,7 @@ def doctor(
     if as_json:
         out.print_json(json.dumps([asdict(finding) for finding in findings]))
     else:
-        _show(subject, findings)
+        show(subject, findings)
     raise typer.Exit(EXIT_BAD_INPUT if fatal(findings) else EXIT_OK)
 
 
@@ -81,7 +81,7 @@ def _settings(given: Given) -> Settings:
     return settings_of({**given, "provider": providers.KUBECONFIG})
 
 
-def _use(settings: Settings, memory: int | None, *, pods: bool) -> Use:
+def use_of_plan(settings: Settings, memory: int | None, *, pods: bool) -> Use:
     """Return what a cluster will be used for: the plan's largest cell on its infra profile, the guests' networks.
 
     pods: whether its network is to be tried with pods.
@@ -107,7 +107,8 @@ def _install(findings: Sequence[Finding]) -> bool:
     return bool(commands)
 
 
-def _show(subject: str, findings: Sequence[Finding]) -> None:
+def show(subject: str, findings: Sequence[Finding]) -> None:
+    """Print findings, those that are fatal first, and how to fix them."""
     if not findings:
         out.print(f"{subject} has everything")
         return

@@ -21,7 +21,7 @@ from harness.artifacts.recipe import ArtifactLimits, Progress, silent
 from harness.artifacts.store import Store
 from harness.cli.artifacts_progress import showing
 from harness.cli.options import AsJson, Given, settings_of, takes
-from harness.cli.plain import CommandSet
+from harness.cli.plain import CommandSet, WordedCommand
 from harness.errors import EXIT_INFRA, EXIT_NOTHING_SELECTED, EXIT_OK, BadInput, InfraError, NotUp
 from harness.infra.host.instance import DEFAULT_PROVIDER, infra_command, not_up
 from harness.infra.host.status import InstanceStatus, State
@@ -39,8 +39,22 @@ UP_SETTINGS = (*KIND_SETTINGS, "timeout_scale")
 EXIT_CODES = {State.UP: EXIT_OK, State.BROKEN: EXIT_INFRA, State.DOWN: EXIT_NOTHING_SELECTED}
 
 InstanceName = Annotated[
-    str, typer.Option("--name", help="Name of the instance.", metavar="NAME", envvar="VMATRIX_INFRA_NAME")
+    str, typer.Option("--infra-name", help="Name of the instance.", metavar="NAME", envvar="VMATRIX_INFRA_NAME")
 ]
+FORMER = "--name"  # of that option; accepted and not shown
+
+
+class InstanceCommand(WordedCommand):
+    """A command about an instance."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take the option's former name for its present one."""
+        present = [f"--infra-name{word.removeprefix(FORMER)}" if _is_former(word) else word for word in args]
+        return super().parse_args(ctx, present)
+
+
+def _is_former(word: str) -> bool:
+    return word == FORMER or word.startswith(f"{FORMER}=")
 
 
 @dataclass(frozen=True)
@@ -59,7 +73,7 @@ class UpOptions:
     ] = None
 
 
-@app.command()
+@app.command(cls=InstanceCommand)
 @takes("provider", *UP_SETTINGS)
 def up(given: Given, options: UpOptions, name: InstanceName = "default") -> None:
     """Create an instance, or repair one that is broken."""
@@ -83,7 +97,7 @@ def up(given: Given, options: UpOptions, name: InstanceName = "default") -> None
     out.print(f"to delete it: {infra_command('down', name, chosen.name)}")
 
 
-@app.command()
+@app.command(cls=InstanceCommand)
 @takes("provider")
 def down(given: Given, name: InstanceName = "default") -> None:
     """Delete an instance and all its machines."""
@@ -91,7 +105,7 @@ def down(given: Given, name: InstanceName = "default") -> None:
     out.print(f"infra {name} is down")
 
 
-@app.command()
+@app.command(cls=InstanceCommand)
 @takes("provider")
 def status(given: Given, name: InstanceName = "default", as_json: AsJson = False) -> None:
     """Show the state of an instance. Exit codes: 0 up, 3 broken, 4 not up."""
@@ -108,7 +122,7 @@ def status(given: Given, name: InstanceName = "default", as_json: AsJson = False
     raise typer.Exit(EXIT_CODES[seen.state])
 
 
-@app.command()
+@app.command(cls=InstanceCommand)
 @takes("provider")
 def describe(given: Given, name: InstanceName = "default", as_json: AsJson = False) -> None:
     """Print the addresses, directories and programs of an instance. Exit codes: 0 up, 3 broken, 4 not up."""
@@ -126,7 +140,7 @@ def describe(given: Given, name: InstanceName = "default", as_json: AsJson = Fal
     _require_up(seen, name, chosen)
 
 
-@app.command()
+@app.command(cls=InstanceCommand)
 @takes("provider")
 def env(given: Given, name: InstanceName = "default") -> None:
     """Print variables for a shell, with kubectl on its path: eval "$(vmatrix infra env)".

@@ -38,7 +38,8 @@ KNOWN = {
 GROUPS = ("artifacts", "image", "infra", "gitlab", "history", "operator")
 MODULES = {
     **{name: name for name in KNOWN},
-    **dict.fromkeys(("list", "status", "reap"), "cells"),
+    "list": "listing",
+    **dict.fromkeys(("status", "reap"), "cells"),
     **dict.fromkeys(("login", "proxy", "kubeconfig", "kubectl"), "reach"),
     **dict.fromkeys(("config", "schema"), "settings"),
 }

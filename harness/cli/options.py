@@ -9,6 +9,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from harness.cli.complete import OPTIONS as COMPLETED
 from harness.paths import settings_dir
 from harness.spec.options import OPTIONS, SETTINGS, Option, settings_in
 from harness.spec.renamed import notice
@@ -73,7 +74,7 @@ def _parameters(option: Option) -> list[Parameter]:
     """Return an option as typer reads it: the present flag, and each former one hidden."""
     both = option.kind is bool and option.name in SETTINGS  # a setting may be switched off again
     flag = f"{option.flag}/--no-{option.flag[2:]}" if both else option.flag
-    complete = (lambda: list(option.choices)) if option.choices else None
+    complete: Any = (lambda: list(option.choices)) if option.choices else COMPLETED.get(option.metavar)
     shown = typer.Option(
         flag,
         help=option.help,

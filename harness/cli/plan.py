@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from harness.cli.options import AsJson, former, takes
-from harness.cli.output import folding, wide_console
+from harness.cli.output import wide_console
+from harness.cli.rows import show_rows
 from harness.cli.warnings import tell_idle
 from harness.errors import BadInput
 from harness.paths import MATRIX, overlaid
@@ -116,16 +116,13 @@ def _show(spec: Spec, plans: Sequence[TierPlan], *, as_json: bool, cells: bool) 
     if as_json:
         out.print_json(json.dumps([_as_json(found) for found in plans]))
         return
-    table = folding("infra", "tier", "pinned", "planned", "kept", "new", "dropped", "possible combinations covered")
-    for p in plans:
-        numbers = (len(p.pinned), len(p.planned), len(p.kept), len(p.new), len(p.dropped))
-        table.add_row(p.infra, p.tier, *map(str, numbers), counted(p))
-    out.print(table)
+    headings = ("infra", "tier", "pinned", "planned", "kept", "new", "dropped", "possible combinations covered")
+    show_rows(out, headings, [_numbers(found) for found in plans], whole=("infra", "tier"))
     for note in dict.fromkeys(line for found in plans for line in _notes(found)):
         out.print(note, markup=False)
     if cells:
         for found in plans:
-            out.print(_cells(spec, found))
+            _print_cells(spec, found)
     else:
         out.print("--tier TIER shows a tier's cells; matrix/COVERAGE.md has all of them", markup=False)
 
@@ -142,16 +139,19 @@ def _notes(found: TierPlan) -> Iterator[str]:
         yield f"no cell on {found.infra} can have {some}{more}: {'; '.join(reasons)}"
 
 
-def _cells(spec: Spec, found: TierPlan) -> Table:
-    axes = (axis.name for axis in spec.axes)
-    title = f"{found.tier} on {found.infra}"
-    table = folding("cell", "is", "machines", "minutes", *axes, title=title, title_justify="left")
-    for cell in found.cells:
-        minutes = f"{estimate(cell) / 60:.0f}"
-        table.add_row(cell.id, _state(found, cell.id), str(len(cell.machines)), minutes, *cell.values.values())
-    for cell_id in found.dropped:
-        table.add_row(cell_id, "dropped")
-    return table
+def _numbers(p: TierPlan) -> tuple[str, ...]:
+    numbers = (len(p.pinned), len(p.planned), len(p.kept), len(p.new), len(p.dropped))
+    return (p.infra, p.tier, *map(str, numbers), counted(p))
+
+
+def _print_cells(spec: Spec, found: TierPlan) -> None:
+    rows = [
+        (cell.id, _state(found, cell.id), str(len(cell.machines)), f"{estimate(cell) / 60:.0f}", *cell.values.values())
+        for cell in found.cells
+    ]
+    dropped = [(cell_id, "dropped") for cell_id in found.dropped]
+    out.print(f"[italic]{found.tier} on {found.infra}[/]")
+    show_rows(out, ("cell", "is", "machines", "minutes", *(axis.name for axis in spec.axes)), [*rows, *dropped])
 
 
 def _state(found: TierPlan, cell_id: str) -> str:

@@ -14,13 +14,19 @@ from rich.console import Console
 from harness import proc, providers
 from harness.cell.existing import Existing, InfraAccess, existing
 from harness.cell.machines import SSH_PORT
+from harness.cli import complete
 from harness.cli.options import CLUSTER, Given, settings_of, takes
 from harness.cli.plain import WordedCommand
+from harness.errors import BadInput
 from harness.machines.access import ssh_command
 from harness.spec.settings import Settings
 
-Cell = Annotated[str, typer.Argument(metavar="CELL", help="Cell id.")]
-MachineName = Annotated[str, typer.Argument(metavar="MACHINE", help="Machine name, such as cp-0.")]
+INPUT, OUTPUT = 0, 1  # file descriptors
+Cell = Annotated[str, typer.Argument(metavar="CELL", help="Cell id.", autocompletion=complete.made)]
+MachineName = Annotated[
+    str,
+    typer.Argument(metavar="MACHINE", help="Machine name, such as cp-0.", autocompletion=complete.machines),
+]
 
 
 class KubectlCommand(WordedCommand):
@@ -82,7 +88,9 @@ def proxy(
 
     The connection goes through the infra cluster's API.
     """
-    _existing(cell, settings_of(given)).connect(machine, port, sys.stdin.fileno(), sys.stdout.fileno())
+    if sys.stdin is None:
+        raise BadInput("standard input is closed", hint="ssh opens it for a ProxyCommand; by hand, use a pipe")
+    _existing(cell, settings_of(given)).connect(machine, port, INPUT, OUTPUT)
 
 
 def kubeconfig(given: Given, cell: Cell) -> None:

@@ -19,6 +19,8 @@ from harness.history.file import replace_file
 from harness.history.lines import History, Skipped
 from harness.paths import settings_dir
 from harness.report.analysis.analyse import Analysis
+from harness.report.output.fault_score import FILE, FaultScore
+from harness.report.output.fault_score import read as read_score
 from harness.report.output.files import FORMATS, files
 from harness.report.output.note import lines_of
 from harness.report.output.numbers import summary
@@ -87,6 +89,19 @@ class PageOptions:
     format: Annotated[str, typer.Option(help="Formats to write, separated by commas.")] = ",".join(FORMATS)
     title: Annotated[str, typer.Option(help="Title of the page.")] = "vmatrix"
     url: Annotated[str, typer.Option(help="URL of the published page, for links to it.")] = ""
+    faults: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="Score of faults to show; default: faults/faults.json in runs, if there."),
+    ] = None
+
+    def score(self, runs: Path) -> FaultScore | None:
+        """Return the score of faults to show; None where there is none.
+
+        Args:
+            runs: the directory of runs.
+        """
+        usual = runs / "faults" / FILE
+        return read_score(self.faults) if self.faults is not None else read_score(usual) if usual.is_file() else None
 
 
 def report(
@@ -106,8 +121,12 @@ def report(
         warn = partial(console.print, markup=False)
         return looked_at(asked, project.spec, project.settings, environment=os.environ, now=now, warn=warn)
 
+    def made(formats: tuple[str, ...], score: FaultScore | None, seen: tuple[Analysis, History]) -> dict[str, bytes]:
+        return files(*seen, formats=formats, title=page.title, url=page.url, faults=score)
+
+    score = page.score(project.settings.runs)
     if serve:
-        _serve(lambda: files(*analysed(), title=page.title, url=page.url), port)
+        _serve(lambda: made(FORMATS, score, analysed()), port)
         return
     analysis, found = analysed()
     folder = page.output if page.output is not None else project.settings.runs / "report"
@@ -116,7 +135,7 @@ def report(
     except OSError as error:
         raise BadInput(f"cannot write to {folder}: {error.strerror}", hint="pass another --output") from error
     _tell(analysis, found)
-    for name, text in files(analysis, found, formats=wanted, title=page.title, url=page.url).items():
+    for name, text in made(wanted, score, (analysis, found)).items():
         replace_file(folder / name, text)
         Console(highlight=False, soft_wrap=True).print(str(folder / name), markup=False)
 

@@ -12,6 +12,7 @@ import typer
 from _pytest.mark.expression import Expression  # pytest's own, which has no public name
 from rich.console import Console
 
+from harness.cli import complete
 from harness.cli.options import Given, takes
 from harness.cli.warnings import tell_idle
 from harness.errors import BadInput
@@ -35,7 +36,11 @@ def run(
     given: Given,
     cells: Annotated[
         list[str] | None,
-        typer.Argument(metavar="CELL", help="Cell ids, globs of ids, AXIS=VALUE; default: all cells of the tier."),
+        typer.Argument(
+            metavar="CELL",
+            help="Cell ids, globs of ids, AXIS=VALUE; default: all cells of the tier.",
+            autocompletion=complete.planned,
+        ),
     ] = None,
     select: Annotated[str | None, typer.Option("-k", help="Run only matching checks (as pytest -k).")] = None,
     parallel: Annotated[

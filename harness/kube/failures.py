@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-import kubernetes
 import urllib3.exceptions
 
 from harness.errors import EXIT_INFRA, InfraError, InfraRetriable
@@ -109,6 +108,8 @@ class Answer:
 @contextmanager
 def told(request: str, server: str) -> Iterator[None]:
     """Turn what the HTTP library raises into one of our errors."""
+    import kubernetes  # takes half a second, and whoever is here has opened a client already
+
     try:
         yield
     except (kubernetes.client.ApiException, urllib3.exceptions.HTTPError, OSError) as error:
@@ -130,9 +131,8 @@ def _why(error: BaseException) -> str:
     refused = isinstance(error, urllib3.exceptions.NewConnectionError)  # which is a ConnectTimeoutError, too
     if isinstance(error, urllib3.exceptions.ConnectTimeoutError) and not refused:
         return "no connection in time"
-    if isinstance(error, kubernetes.client.ApiException):  # the client's own word for errors of TLS
-        return " ".join(str(error.reason).split())
-    return str(error)
+    reason = getattr(error, "reason", None)  # of the client's own exception, for errors of TLS
+    return " ".join(reason.split()) if isinstance(reason, str) else str(error)
 
 
 def decode(data: bytes) -> Any:
@@ -156,7 +156,7 @@ def failure_of(answer: Answer, request: str) -> ApiFailure:
     if made.passing:
         made = Overwhelmed(answer.code, made.reason, made.message, made.causes, request=request)
         made.hint = "the infra cluster's API server, or one of its webhooks, is overloaded or down; see its logs"
-    made.hint = made.hint or remedy(answer.code, request) or "these are the API's own words; its log may have more"
+    made.hint = made.hint or "these are the API's own words; its log may have more"
     details = (answer.body.get("details") or {}) if isinstance(answer.body, dict) else {}
     asked = answer.retry_after if answer.retry_after is not None else details.get("retryAfterSeconds")
     made.retry_after = float(asked) if asked is not None else None
@@ -167,4 +167,6 @@ def plain_failure(answer: Answer, request: str) -> ApiFailure:
     """Turn an error answer into an exception; the body is a Status object, or text of a proxy on the way."""
     status: Json = answer.body if isinstance(answer.body, dict) else {"message": str(answer.body or "")[:500]}
     causes = (status.get("details") or {}).get("causes") or []
-    return ApiFailure(answer.code, status.get("reason") or "", status.get("message") or "", causes, request=request)
+    made = ApiFailure(answer.code, status.get("reason") or "", status.get("message") or "", causes, request=request)
+    made.hint = remedy(answer.code, request)
+    return made

@@ -21,9 +21,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import kubernetes
-from kubernetes.config.kube_config import KubeConfigLoader
-
 from harness.conversation import TimedAnswer
 from harness.errors import VmatrixError
 from harness.kube import exec_plugin
@@ -55,6 +52,9 @@ def open_kubeconfig(path: Path, context: str | None) -> Opened:
     Raises:
         BadInput: the file is missing, malformed, or has no such context; its credential program gives nothing.
     """
+    import kubernetes  # takes half a second, which commands without a cluster are spared
+    from kubernetes.config.kube_config import KubeConfigLoader
+
     chosen = choose(path, context)
     settings: Any = kubernetes.client.Configuration()
     settings.connection_pool_maxsize = CONNECTIONS

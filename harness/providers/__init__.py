@@ -1,33 +1,50 @@
-"""Providers of infra clusters: a registry by name, and the site that a run's cells see."""
+"""Providers of infra clusters: a registry by name, and the site that a run's cells see.
+
+What is here is loaded when it is asked for: many commands need the registry alone, and all of it takes a second.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from harness.infra.kind import downloads, releases
-from harness.infra.kubeconfig import NAME as KUBECONFIG
-from harness.providers.definition import Definition, InstanceProvider, Opening
-from harness.providers.kubeconfig import use_of
-from harness.providers.offered import offer_of, refuse_unusable
-from harness.providers.on_host import KUBERNETES, take_down
-from harness.providers.registry import holder, named, names, of
-from harness.providers.site import (
-    coming,
-    first_look,
-    golden_image,
-    image_findings,
-    image_mirror,
-    join_site,
-    keeper,
-    open_cluster,
-    open_site,
-    spoken,
-    store_of,
+from harness.providers.registry import holder, machines_like, named, names, of
+
+if TYPE_CHECKING:
+    from harness.infra.kubeconfig import NAME as KUBECONFIG
+    from harness.providers.definition import Definition, InstanceProvider, Opening
+    from harness.providers.kubeconfig import use_of
+    from harness.providers.offered import offer_of, refuse_unusable
+    from harness.providers.on_host import KUBERNETES, take_down
+    from harness.providers.programs import kubectl, pin_releases
+    from harness.providers.site import (
+        coming,
+        first_look,
+        golden_image,
+        image_findings,
+        image_mirror,
+        join_site,
+        keeper,
+        open_cluster,
+        open_site,
+        spoken,
+        store_of,
+    )
+    from harness.providers.trial import trial_of
+
+SITE = (
+    *("coming", "first_look", "golden_image", "image_findings", "image_mirror", "join_site", "keeper"),
+    *("open_cluster", "open_site", "spoken", "store_of"),
 )
-from harness.providers.trial import trial_of
-from harness.spec.project import timeouts_of
-from harness.spec.settings import Settings
+LATER = {
+    **dict.fromkeys(("Definition", "InstanceProvider", "Opening"), "definition"),
+    **dict.fromkeys(("offer_of", "refuse_unusable"), "offered"),
+    **dict.fromkeys(("KUBERNETES", "take_down"), "on_host"),
+    **dict.fromkeys(("kubectl", "pin_releases"), "programs"),
+    **dict.fromkeys(SITE, "site"),
+    **dict.fromkeys(("KUBECONFIG", "use_of"), "kubeconfig"),
+    "trial_of": "trial",
+}
 
 __all__ = [
     "KUBECONFIG",
@@ -44,6 +61,7 @@ __all__ = [
     "join_site",
     "keeper",
     "kubectl",
+    "machines_like",
     "named",
     "names",
     "of",
@@ -60,16 +78,11 @@ __all__ = [
 ]
 
 
-def kubectl(settings: Settings) -> Path:
-    """Return the program kubectl from the artifacts, made first if need be."""
-    return store_of(settings, timeouts_of(settings)).obtain("kubectl", KUBERNETES).file("kubectl")
-
-
-def pin_releases(file: Path | None) -> Iterator[tuple[str, str]]:
-    """Record the checksums that deploy/kind/releases.yml (or another file) lacks; yield each with its URL.
-
-    Raises:
-        BadInput: the file is wrong, or the project has none.  InfraError: a manifest cannot be downloaded.
-    """
-    for manifest, checksum in downloads.pin(file or releases.own_file()):
-        yield checksum, manifest.url
+def __getattr__(name: str) -> Any:
+    """Return one of the names above from its module; kept, so that it is looked for once."""
+    if name not in LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = import_module(f"{__name__}.{LATER[name]}")
+    found = getattr(module, "NAME" if name == "KUBECONFIG" else name)
+    globals()[name] = found
+    return found

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import cast, get_args
+from typing import TYPE_CHECKING, cast, get_args
 
 from harness.errors import BadInput
-from harness.providers.definition import Definition
 from harness.spec.renamed import current_provider
 from harness.spec.settings import Settings
+
+if TYPE_CHECKING:
+    from harness.providers.definition import Definition
+
+LIKE_OTHERS = frozenset({"kind"})  # whose machines are like another provider's, as its instance was made
 
 
 def names() -> tuple[str, ...]:
@@ -22,7 +26,7 @@ def named(name: str) -> Definition:
     if name not in names():
         raise BadInput(f"provider {name!r} does not exist", hint=f"use --provider {' or '.join(names())}")
     found = import_module(f"harness.providers.{name}").PROVIDER
-    return cast(Definition, found)
+    return cast("Definition", found)
 
 
 def of(settings: Settings) -> Definition:
@@ -43,3 +47,8 @@ def holder(name: str, provider: str | None = None, default: str | None = None) -
         return named(provider)
     known = [named(each) for each in names()]
     return next((each for each in known if each.has_instance(name)), named(default) if default else known[0])
+
+
+def machines_like(settings: Settings) -> str:
+    """Return the provider that rows of matrix/infras.yml with such machines name; loads it only where it has to say."""
+    return of(settings).machines_like(settings) if settings.provider in LIKE_OTHERS else settings.provider

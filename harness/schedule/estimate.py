@@ -13,6 +13,7 @@ MACHINE_AROUND = 2.0  # each machine more
 CHECKS = 40.0  # the suites after each phase, on one machine
 MACHINE_CHECKS = 4.0
 FIRST = {"deploy": 30.0, "upgrade": 190.0, "recover": 60.0, "scale-out": 25.0, "reconfigure": 40.0, "reset": 15.0}
+FIRST |= {"reboot": 60.0, "power-loss": 60.0}  # restarts of machines
 CONTROL_PLANE = {"deploy": 22.0, "upgrade": 190.0, "recover": 10.0, "scale-out": 10.0, "reconfigure": 30.0}
 OTHER = {"deploy": 2.0, "upgrade": 10.0, "reconfigure": 5.0}
 UNKNOWN = 30.0  # a phase of somebody else's product

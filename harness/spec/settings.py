@@ -25,7 +25,10 @@ FILE = SETTINGS
 PREFIX = "VMATRIX_"
 DEFAULT = "default"
 DEFAULT_RUNS = Path("runs")
-NOT_SETTINGS = frozenset({PRODUCT, PROJECT, product_sources.VARIABLE, "VMATRIX_INSTANCE"})
+# The last two: of vmatrix's own image, and of the tests with a real GitLab Runner.
+NOT_SETTINGS = frozenset(
+    {PRODUCT, PROJECT, product_sources.VARIABLE, "VMATRIX_INSTANCE", "VMATRIX_REVISION", "VMATRIX_GITLAB_RUNNER"}
+)
 
 
 def _networks(text: str) -> str:

@@ -44,7 +44,7 @@ WORK_ANYWHERE = (
     *("artifacts list", "artifacts build", "artifacts module", "artifacts prune", "artifacts gc", "artifacts serve"),
     *("image build", "image list", "image prune"),
     *("infra up", "infra down", "infra status", "infra describe", "infra env"),
-    "gitlab note",
+    *("gitlab note", "gitlab doctor"),
     *("operator crds", "operator execute", "operator explain", "operator image", "operator manifests", "operator log"),
     *("operator releases", "operator run"),
 )

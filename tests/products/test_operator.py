@@ -9,7 +9,8 @@ import pytest
 from tests.products.conftest import Example, copied
 
 SUITES = ("nodes", "cluster", "network", "conformance")
-NO_IMAGE = "skipped: not run: image "  # a conformance spec whose image the mirror does not have
+# A conformance spec whose image the mirror does not have; DNS outside of the cluster, which embedded machines lack.
+NOT_OFFERED = ("skipped: not run: image ", "skipped: not run: no name server ")
 
 
 @pytest.fixture
@@ -26,4 +27,4 @@ def test_a_cell_of_the_operator_is_green(scenario: str, phases: list[str], opera
     assert {name.partition(": step ")[2] for name in done.checks} >= set(phases)
     for suite in (*SUITES, *(["phases"] if len(phases) > 1 else [])):
         assert done.passed_in(suite) > 0, suite
-    assert all(said.startswith(NO_IMAGE) for said in done.not_passed.values()), done.not_passed
+    assert all(said.startswith(NOT_OFFERED) for said in done.not_passed.values()), done.not_passed

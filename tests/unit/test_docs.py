@@ -25,7 +25,7 @@ FOREIGN = {
     "--diff": "ansible-playbook",
     "--limit": "ansible-playbook",
     "--json": "nft",
-    "--name": "tests.bench, vmatrix infra",
+    "--name": "tests.bench, former name of --infra-name in vmatrix infra",
     "--only": "tests.bench",
     "--authentication-config": "kube-apiserver",
     "--enable-aggregator-routing": "kube-apiserver",

@@ -38,7 +38,7 @@ def claim(layout: Layout) -> InstanceRecord:
         layout.record.unlink(missing_ok=True)
     raise InfraError(
         f"all {len(INDICES)} address blocks for instances are in use",
-        hint="take an instance down: vmatrix infra down --name NAME",
+        hint="take an instance down: vmatrix infra down --infra-name NAME",
         detail="\n".join(f"{i}: {why}" for i, why in sorted(taken.items())),
     )
 

@@ -243,7 +243,7 @@ def raise_inotify_limit(setting: Path = INOTIFY) -> None:
 def infra_command(verb: str, name: str, provider: str) -> str:
     """Return the command that brings an instance up or takes it down, to be pasted."""
     which = f" --provider {provider}" if provider != DEFAULT_PROVIDER else ""
-    return f"vmatrix infra {verb}{which} --name {name}"
+    return f"vmatrix infra {verb}{which} --infra-name {name}"
 
 
 def not_up(provider: str, name: str, kind: type[VmatrixError]) -> VmatrixError:

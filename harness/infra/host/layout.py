@@ -85,6 +85,6 @@ def layout_of(name: str, provider: str) -> Layout:
     if not NAME.fullmatch(name):
         raise BadInput(
             f"instance name {name!r} is not valid",
-            hint="use at most 32 lower-case letters, digits and hyphens, for example --name default",
+            hint="use at most 32 lower-case letters, digits and hyphens, for example --infra-name default",
         )
     return Layout(name, instances_dir(provider) / name)

@@ -37,7 +37,8 @@ def ensure_bridge(index: int, layout: Layout) -> None:
     if owner not in {None, "", _alias(layout)}:
         raise BridgeTaken(
             f"bridge {bridge} belongs to {str(owner).removeprefix(ALIAS_PREFIX)}",
-            hint=f"take this instance down and up again, with other addresses: vmatrix infra down --name {layout.name}",
+            hint="take this instance down and up again, with other addresses: "
+            f"vmatrix infra down --infra-name {layout.name}",
         )
     if owner is None:
         _ip("link", "add", "name", bridge, "type", "bridge")

@@ -41,7 +41,7 @@ class InstanceParts:
             return None
         return InfraError(
             f"{', '.join(dead)} of instance {self.layout.name} ended and is not started again: {given_up[dead[0]]}",
-            hint=f"see the log; after fixing the cause: vmatrix infra up --name {self.layout.name}",
+            hint=f"see the log; after fixing the cause: vmatrix infra up --infra-name {self.layout.name}",
             paths=[self.layout.logfile(name) for name in dead],
             detail=described(self.layout, dead),
         )
@@ -51,7 +51,9 @@ def described(layout: Layout, names: Sequence[str]) -> str:
     """Return that programs are dead, with the last lines of each, to be read below something else."""
     if not names:
         return ""
-    said = f"dead: {', '.join(names)} of instance {layout.name} (vmatrix infra up --name {layout.name} starts them)"
+    said = (
+        f"dead: {', '.join(names)} of instance {layout.name} (vmatrix infra up --infra-name {layout.name} starts them)"
+    )
     return f"{said}\n{last_words(layout, names)}"
 
 

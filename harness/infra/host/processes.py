@@ -51,7 +51,7 @@ def bring_up(layout: Layout, programs: Sequence[HostProgram], *, deadline: Deadl
         missing = [p for p in programs if p.name not in ready and all(name in ready for name in p.after)]
         raise InfraError(
             late.summary,
-            hint=f"read the logs, then run: vmatrix infra down --name {layout.name}",
+            hint=f"read the logs, then run: vmatrix infra down --infra-name {layout.name}",
             paths=[layout.logfile(p.name) for p in missing],
             detail="\n".join(f"--- {p.name}\n{tail(layout, p.name)}" for p in missing),
         ) from late
@@ -84,7 +84,7 @@ def _require_alive(layout: Layout, program: HostProgram) -> None:
     if service is None or not service.alive():
         raise InfraError(
             f"{program.name} of instance {layout.name} ended while it was coming up",
-            hint=f"see the log; after fixing the cause: vmatrix infra up --name {layout.name}",
+            hint=f"see the log; after fixing the cause: vmatrix infra up --infra-name {layout.name}",
             paths=[layout.logfile(program.name)],
             detail=tail(layout, program.name),
         )

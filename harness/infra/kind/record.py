@@ -77,7 +77,7 @@ def wanted(layout: Layout, config: KindConfig) -> Made:
         if other not in (None, made):
             raise BadInput(
                 f"instance {layout.name} was made with {what} {made}, not {other}",
-                hint=f"vmatrix infra down --provider kind --name {layout.name}, then up again",
+                hint=f"vmatrix infra down --provider kind --infra-name {layout.name}, then up again",
             )
     return Made(
         found.kubevirt, found.version, config.kvm or found.kvm, config.releases or found.releases, found.installed

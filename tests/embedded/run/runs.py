@@ -67,12 +67,15 @@ class Run:
         """Return what was written down so far."""
         return read(self.results) if (self.results / "results.jsonl").exists() else []
 
-    def wait_for(self, event: str, *step: str, cell: str = "", seconds: float = COMMAND_SECONDS) -> None:
+    def wait_for(
+        self, event: str, *step: str, cell: str = "", suite: str = "", seconds: float = COMMAND_SECONDS
+    ) -> None:
         """Wait until an event is written down."""
 
         def seen() -> bool | NotYet:
             found = [e for e in self.events() if e["event"] == event and (not step or tuple(e["step"]) == step)]
             found = [e for e in found if not cell or e.get("cell") == cell]
+            found = [e for e in found if not suite or e.get("suite") == suite]
             alive = self.process.poll() is None
             assert found or alive, f"ended before {event} {step}: {self.output()}{self.output('stderr')}"
             return True if found else NotYet(f"{len(self.events())} events")

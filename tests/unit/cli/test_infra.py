@@ -50,7 +50,7 @@ def complete(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_status_of_what_is_not_there_says_how_to_bring_it_up() -> None:
     done = runner.invoke(app, ["infra", "status", "--name", "unit-none"])
     assert done.exit_code == EXIT_NOTHING_SELECTED
-    assert done.output == "infra unit-none is down; to create it: vmatrix infra up --name unit-none\n"
+    assert done.output == "infra unit-none is down; to create it: vmatrix infra up --infra-name unit-none\n"
 
 
 def test_the_variable_of_the_setting_names_the_instance(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +70,7 @@ def test_remains_without_a_record_are_broken_and_named() -> None:
     done = runner.invoke(app, ["infra", "status", "--name", "unit-remains"])
     assert done.exit_code == EXIT_INFRA
     assert f"left on this host: file {layout.root}" in done.output
-    assert "to delete it: vmatrix infra down --name unit-remains" in done.output
+    assert "to delete it: vmatrix infra down --infra-name unit-remains" in done.output
 
 
 def test_every_state_has_its_own_exit_code() -> None:
@@ -84,7 +84,7 @@ def test_a_broken_program_and_its_log_are_shown(capsys: pytest.CaptureFixture[st
     assert "infra unit is broken" in shown
     assert "0:01:01" in shown
     assert "/x/mirror.log" in shown
-    assert "to repair it: vmatrix infra up --name unit" in shown
+    assert "to repair it: vmatrix infra up --infra-name unit" in shown
 
 
 @pytest.mark.parametrize(("node", "said"), [("", "off (vmatrix infra up --pods)"), ("n-pods", "on node n-pods")])
@@ -101,7 +101,7 @@ def test_problems_are_shown_with_their_remedy(capsys: pytest.CaptureFixture[str]
 
     shown = capsys.readouterr().out
     assert f"  problem: {problem}\n" in shown
-    assert "to repair it: vmatrix infra up --provider kind --name unit\n" in shown
+    assert "to repair it: vmatrix infra up --provider kind --infra-name unit\n" in shown
 
 
 @pytest.mark.parametrize("words", [[], ["--json"]])
@@ -128,7 +128,7 @@ def test_describe_of_half_an_instance_shows_it_and_fails(words: list[str], monke
     assert isinstance(done.exception, InfraError)
     assert done.exception.exit_code == EXIT_INFRA
     assert done.exception.detail == "mirror: not started\nCDI is gone"
-    assert done.exception.hint == "repair it: vmatrix infra up --name unit"
+    assert done.exception.hint == "repair it: vmatrix infra up --infra-name unit"
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -166,7 +166,7 @@ def test_a_shell_gets_nothing_of_an_instance_that_is_down() -> None:
     done = runner.invoke(app, ["infra", "env", "--name", "unit-none"])
     assert done.stdout == ""
     assert isinstance(done.exception, InfraError)
-    assert done.exception.hint == "repair it: vmatrix infra up --name unit-none"
+    assert done.exception.hint == "repair it: vmatrix infra up --infra-name unit-none"
 
 
 @pytest.mark.parametrize("option", ["--releases", "--file"])
@@ -291,3 +291,11 @@ def test_doctor_refuses_a_kubeconfig_for_another_provider() -> None:
 def test_doctor_of_an_unknown_provider_is_bad_input() -> None:
     done = runner.invoke(app, ["doctor", "--provider", "cloud"])
     assert isinstance(done.exception, BadInput)
+
+
+@pytest.mark.parametrize(
+    "word", ["--infra-name unit-none", "--infra-name=unit-none", "--name unit-none", "--name=unit-none"]
+)
+def test_the_former_option_for_the_name_is_taken_and_not_shown(word: str) -> None:
+    assert "infra unit-none is down" in runner.invoke(app, ["infra", "status", *word.split()]).output
+    assert " --name" not in runner.invoke(app, ["infra", "status", "--help"]).output

@@ -65,6 +65,22 @@ def test_runs_become_a_report(call: Call, runs: Path) -> None:
     assert {p.name for p in Path("out").iterdir()} >= {"index.html", "summary.md", "badge-coverage.svg"}
 
 
+def test_the_score_of_faults_is_taken_from_where_it_was_counted(call: Call, runs: Path) -> None:
+    suites = {"all": {"faults": 2, "detected": 2, "explained": 1}}
+    said = json.dumps({"on": "2026-11-23", "listed": 3, "suites": suites, "faults": {}})
+    (runs / "faults").mkdir()
+    (runs / "faults" / "faults.json").write_text(said, encoding="utf-8")
+    assert call("report", "--history", "runs", "--output", "usual")[0] == 0
+    assert json.loads(Path("usual/report.json").read_text(encoding="utf-8"))["faults"]["listed"] == 3
+    Path("other.json").write_text(said.replace("3", "4"), encoding="utf-8")
+    assert call("report", "--history", "runs", "--output", "named", "--faults", "other.json")[0] == 0
+    assert json.loads(Path("named/report.json").read_text(encoding="utf-8"))["faults"]["listed"] == 4
+    Path("other.json").write_text("[]", encoding="utf-8")
+    code, _, told = call("report", "--history", "runs", "--output", "none", "--faults", "other.json")
+    assert (code, Path("none").exists()) == (2, False)
+    assert "other.json is not a score of faults" in told
+
+
 def test_a_report_needs_no_store(call: Call, runs: Path) -> None:
     extra = Path("extra.jsonl")
     extra.write_bytes(to_line(record(0, "other", tier="pr")) + b"torn")

@@ -63,6 +63,54 @@ def test_a_cancelled_job_has_time_to_take_its_cell_away(runner: dict[str, Any], 
     assert timeouts.teardown + timeouts.collect <= grace <= values["terminationGracePeriodSeconds"]
 
 
+RUNNER = DEPLOY / "runner"
+RELEASE = ("{{ .Release.Namespace }}", "vmatrix-cells")
+# What no job needs of the runner: it makes no services, and changes neither pods nor what it did not make.
+NEVER = {("configmaps", ""), ("services", ""), ("pods", "update"), ("pods", "patch"), ("secrets", "list")}
+
+
+@pytest.fixture(scope="module")
+def plain() -> dict[str, dict[str, Any]]:
+    """Return the objects of the runner without Helm, by kind."""
+    texts = [(RUNNER / name).read_text(encoding="utf-8") for name in ("role.yml", "deployment.yml")]
+    found = {one["kind"]: one for text in texts for one in yaml.safe_load_all(text)}
+    return {**found, "Kustomization": yaml.safe_load((RUNNER / "kustomization.yaml").read_text(encoding="utf-8"))}
+
+
+def read_toml(name: str) -> dict[str, Any]:
+    return tomllib.loads((RUNNER / name).read_text(encoding="utf-8"))
+
+
+def test_job_pods_are_the_same_with_and_without_helm(values: dict[str, Any]) -> None:
+    with_helm = tomllib.loads(values["runners"]["config"].replace(*RELEASE))
+    assert read_toml("config.template.toml") == with_helm
+
+
+def test_the_runner_is_the_same_with_and_without_helm(values: dict[str, Any], plain: dict[str, dict[str, Any]]) -> None:
+    grace = values["terminationGracePeriodSeconds"]
+    wanted = {"concurrent": values["concurrent"], "check_interval": values["checkInterval"], "shutdown_timeout": grace}
+    assert read_toml("config.toml") == wanted
+    pod = plain["Deployment"]["spec"]["template"]["spec"]
+    assert pod["terminationGracePeriodSeconds"] == grace
+    assert pod["serviceAccountName"] == values["serviceAccount"]["name"] == plain["ServiceAccount"]["metadata"]["name"]
+    assert plain["Role"]["rules"] == values["rbac"]["rules"]
+    (container,) = pod["containers"]
+    assert container["resources"] == values["resources"]
+    (url,) = (e for e in container["env"] if e["name"] == "CI_SERVER_URL")
+    literals = {g["name"]: g.get("literals") for g in plain["Kustomization"]["configMapGenerator"]}
+    assert literals[url["valueFrom"]["configMapKeyRef"]["name"]] == [f"url={values['gitlabUrl']}"]
+    (token,) = (e for e in container["env"] if e["name"] == "CI_SERVER_TOKEN")
+    assert token["valueFrom"]["secretKeyRef"] == {"name": values["runners"]["secret"], "key": "runner-token"}
+
+
+def test_the_runner_has_no_right_that_no_job_needs(plain: dict[str, dict[str, Any]]) -> None:
+    rules = plain["Role"]["rules"]
+    given = {(resource, verb) for rule in rules for resource in rule["resources"] for verb in ("", *rule["verbs"])}
+    assert ("pods", "create") in given
+    assert given & NEVER == set()
+    assert not any(rule["apiGroups"] != [""] for rule in rules), "machines are the jobs', not the runner's"
+
+
 @pytest.fixture(scope="module")
 def largest() -> Cell:
     spec = load_spec(project_dir() / "matrix")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -180,3 +181,16 @@ def test_a_provider_is_one_module_and_one_name(tmp_path: Path, monkeypatch: pyte
         found.instance(Opening(settings))
     site = providers.join_site(Project.load(settings), ())
     assert (site.mirror.registry, site.access, site.kubeconfig) == ("m:5000", "direct", path.resolve())
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_whose_machines_are_like_anothers_is_known_without_loading_it(name: str) -> None:
+    settings = Settings.model_validate({"provider": name})
+    assert registry.machines_like(settings) == registry.named(name).machines_like(settings)
+
+
+def test_commands_without_a_cluster_load_no_client_of_one() -> None:
+    program = "import sys; from harness.cli.later import loaded; loaded('list'); print(sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=True)
+    for heavy in ("kubernetes", "cryptography", "testinfra", "websocket", "harness.infra.kind"):
+        assert f"'{heavy}'" not in done.stdout

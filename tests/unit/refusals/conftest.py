@@ -12,11 +12,12 @@ import harness.cli
 from harness.kube.client import Cluster
 from harness.kube.patience import Patience
 from harness.providers import site
-from tests.unit.refusals.called import Room, prepared, rooms
-from tests.unit.refusals.lying import Liar
+from tests.unit.refusals.called import SECONDS, Room, prepared, rooms
+from tests.unit.refusals.lying import LIES, Liar
 
-# Everything that these servers say comes at once, or never: short times change no verdict.
+# Of servers that never end their answer; all others are waited for, however slow this host is.
 SHORT = Patience(connect_seconds=5.0, read_seconds=0.5, whole_seconds=1.0, again_seconds=0.0)
+LONG = Patience(connect_seconds=SECONDS, read_seconds=SECONDS, whole_seconds=SECONDS, again_seconds=0.0)
 
 
 @pytest.fixture(scope="session")
@@ -24,15 +25,26 @@ def entry() -> Any:
     return prepared()
 
 
+def _never_ends(request: pytest.FixtureRequest) -> bool:
+    """Tell whether the case is about a server that never ends its answer."""
+    values = getattr(request.node, "callspec", None)
+    return any(LIES[v].drips for v in values.params.values() if isinstance(v, str) and v in LIES) if values else False
+
+
 @pytest.fixture
 def room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], entry: Any
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    entry: Any,
 ) -> Iterator[Room]:
+    patience = SHORT if _never_ends(request) else LONG
     monkeypatch.setattr(harness.cli, "every_command", lambda: entry)
-    monkeypatch.setattr(site, "PATIENT", SHORT)
-    monkeypatch.setattr(Patience, "of", staticmethod(lambda limits: SHORT))
+    monkeypatch.setattr(site, "PATIENT", patience)
+    monkeypatch.setattr(Patience, "of", staticmethod(lambda limits: patience))
     defaults: Any = Cluster.from_kubeconfig.__kwdefaults__
-    monkeypatch.setitem(defaults, "patience", SHORT)
+    monkeypatch.setitem(defaults, "patience", patience)
     yield from rooms(tmp_path, monkeypatch, capsys)
 
 

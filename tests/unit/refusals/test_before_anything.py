@@ -154,7 +154,7 @@ def test_a_run_says_what_it_is_about_to_bring_up(room: Room) -> None:
     (said,) = providers.coming(Wish().settings)
     assert said == (
         "instance 'default' of provider embedded is not up: bringing it up; it stays until: "
-        "vmatrix infra down --name default"
+        "vmatrix infra down --infra-name default"
     )
 
 

@@ -106,12 +106,12 @@ TABLE = [
     ),
     *(Refusal(f"history add {path}", "does not exist", "run directories") for path in ("/nope", "nope", "nope.jsonl")),
     *(
-        Refusal(f"infra {verb} --name {name}", "instance name")
+        Refusal(f"infra {verb} --infra-name {name}", "instance name")
         for verb in ("up", "down", "status", "describe")
         for name in ("No", "a_b", "-")
     ),
     *(
-        Refusal(f"infra {verb} --provider embedded --name {name}", "instance name")
+        Refusal(f"infra {verb} --provider embedded --infra-name {name}", "instance name")
         for verb in ("up", "down", "status", "describe")
         for name in ("No", "a_b", "a" * 33)
     ),

@@ -53,6 +53,7 @@ def test_former_flags_belong_to_options_and_are_none_themselves() -> None:
 OPERATOR = {"operator_execute.py", "operator_explain.py", "operator_run.py"}
 OWN = {
     "infra_profile": {"report.py", "plan.py"},
+    "infra_name": {"infra.py"},  # commands about one instance, with a default of their own
     "registry": {"artifacts.py", "operator_manifests.py"},
     "kubeconfig": OPERATOR | {"operator_log.py"},
     "namespace": OPERATOR - {"operator_execute.py"} | {"operator_log.py", "operator_manifests.py"},

@@ -82,3 +82,47 @@ def test_a_phase_of_ones_own_is_in_both_files(own: Path) -> None:
         load_spec(own)
     product(own, "deploy", "rotate")
     assert lacking(load_spec(own), "rotate") == ()
+
+
+RESTARTS = """\
+extends: default
+scenarios:
+  again:
+    label: machines reboot
+    phases:
+      - {{phase: deploy, then: it works}}
+      - {{phase: reboot, then: it works, {more}}}
+"""
+
+
+def test_a_phase_in_which_machines_restart_needs_nothing_of_a_product(own: Path) -> None:
+    product(own, "deploy")
+    (own / "scenarios.yml").write_text(RESTARTS.format(more="restart: power-cut"), encoding="utf-8")
+    assert lacking(load_spec(own), "again") == ()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("restart: sometimes", "restart"),
+        ("restart: all-at-once, workload: keeps-answering", "no workload answers while all machines restart"),
+        ("restart: power-cut, remove: {node: 1}", "runs nothing of the product; remove remove"),
+        ("restart: power-cut, cluster: false", "runs nothing of the product; remove cluster"),
+    ],
+)
+def test_a_restart_that_makes_no_sense_is_a_mistake(own: Path, more: str, said: str) -> None:
+    product(own, "deploy")
+    (own / "scenarios.yml").write_text(RESTARTS.format(more=more), encoding="utf-8")
+    with pytest.raises(BadInput, match=said) as caught:
+        load_spec(own)
+    assert "scenarios.yml" in str(caught.value)
+
+
+def test_a_scenario_does_not_begin_with_a_restart(own: Path) -> None:
+    product(own, "deploy")
+    text = RESTARTS.format(more="restart: power-cut").replace(
+        "then: it works}", "then: it works, restart: power-cut}", 1
+    )
+    (own / "scenarios.yml").write_text(text, encoding="utf-8")
+    with pytest.raises(BadInput, match="the first phase must deploy a cluster"):
+        load_spec(own)

@@ -100,11 +100,17 @@ def goal_values(own: Path) -> list[dict[str, str]]:
     return list(runnable(load_spec(own), "operator", "embedded"))
 
 
+RESTARTS = {"reboot", "power-loss"}  # no phase of a product
+
+
 @pytest.mark.parametrize(
     ("phases", "scenarios"),
     [
-        (("deploy", "reset"), {"fresh", "reset"}),
-        (("deploy", "upgrade", "reset"), {"fresh", "upgrade-patch", "upgrade-minor", "upgrade-hops", "reset"}),
+        (("deploy", "reset"), {"fresh", "reset"} | RESTARTS),
+        (
+            ("deploy", "upgrade", "reset"),
+            {"fresh", "upgrade-patch", "upgrade-minor", "upgrade-hops", "reset"} | RESTARTS,
+        ),
         ((), set(load_spec(PACKAGED).scenarios)),
     ],
 )

@@ -116,7 +116,7 @@ def test_what_ends_too_often_is_given_up_and_waits_end_with_its_last_lines(progr
     assert isinstance(lost, InfraError)
     assert "etcd of instance unit ended and is not started again: programs of the instance were started" in lost.summary
     assert "revision 7" in lost.detail
-    assert lost.hint.endswith("vmatrix infra up --name unit")
+    assert lost.hint.endswith("vmatrix infra up --infra-name unit")
     programs.host.start(programs.programs(0))
     assert parts.lost() is None, "infra up starts afresh"
 

@@ -30,7 +30,7 @@ def test_time_outs_name_dead_programs_with_their_last_lines(layout: Layout, monk
     stand_on(parts.InstanceParts(layout))
     with pytest.raises(TimedOut) as late:
         until(lambda: NotYet("left: cp-0"), deadline=Deadline.after(0), what="the machines to be gone")
-    start = "dead: kubevirt of instance unit (vmatrix infra up --name unit starts them)"
+    start = "dead: kubevirt of instance unit (vmatrix infra up --infra-name unit starts them)"
     assert late.value.summary.endswith(f"waiting for the machines to be gone: left: cp-0; {start}")
     assert late.value.detail.splitlines() == [
         start,

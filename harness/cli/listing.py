@@ -1,0 +1,121 @@
+"""`vmatrix list`: planned cells, or the values of the matrix with their files."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from harness.cli import complete
+from harness.cli.options import AsJson, Given, settings_of, takes
+from harness.cli.output import folding, wide_console
+from harness.cli.rows import show_rows
+from harness.cli.warnings import tell_idle
+from harness.paths import project_dir
+from harness.plan.goal import nowhere
+from harness.plan.lock import not_runnable
+from harness.plan.select import Selected
+from harness.schedule.durations import Durations
+from harness.session.choice import choose, profile_of
+from harness.spec import Spec
+from harness.spec.origin import origins
+from harness.spec.project import Project
+
+out = wide_console()
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    listed = ("tier", "failed", "changed_since", "provider", "infra_profile", "infra_name", "runs")
+    app.command(name="list")(takes(*listed)(list_cells))
+
+
+def list_cells(
+    given: Given,
+    cells: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="CELL",
+            help="Cell ids, globs of ids, AXIS=VALUE or AXIS=class:CLASS; default: all.",
+            autocompletion=complete.planned,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    origin: Annotated[
+        bool, typer.Option("--origin", help="List the values of the matrix instead, with the file and line of each.")
+    ] = False,
+) -> None:
+    """List planned cells. `vmatrix run` with the same selection runs exactly these."""
+    if origin:
+        _print_origins(as_json=as_json)
+        return
+    project = Project.load(settings_of(given))
+    spec, settings = project.spec, project.settings
+    tell_idle(spec)
+    tier, failed, changed = given["tier"], given["failed"], given["changed_since"]
+    found = choose(spec, settings, cells or [], tier=tier, failed=failed, changed=changed)
+    durations = Durations.load(settings, os.environ)
+    rows = [_listed(one, durations.expected(one.cell).seconds) for one in found]
+    if as_json:
+        out.print(json.dumps(rows, indent=2), markup=False)
+        return
+    narrowed = bool(cells or failed or changed)
+    headings = ("cell", "tiers", "machines", "memory", "minutes", "phases", *(["why"] if narrowed else []))
+    show_rows(out, headings, [_row(row, why=narrowed) for row in rows])
+    _print_left_out(spec, profile_of(spec, settings), tier)
+
+
+def _row(row: dict[str, Any], *, why: bool) -> list[str]:
+    return [
+        row["cell"],
+        ", ".join(row["tiers"]),
+        str(row["machines"]),
+        f"{row['memory_mib']} MiB",
+        f"{row['expected_seconds'] / 60:.1f}",
+        ", ".join(row["phases"]),
+        *([row["why"]] if why else []),
+    ]
+
+
+def _print_origins(*, as_json: bool) -> None:
+    """Print each value of the matrix, and whether the project or the package has it: where exactly."""
+    project = project_dir()
+    found = [(one, "project" if one.file.is_relative_to(project) else "package") for one in origins(project)]
+    if as_json:
+        rows = [{"value": o.value, "of": of, "file": str(o.file), "line": o.line or None} for o, of in found]
+        out.print(json.dumps(rows, indent=2), markup=False)
+        return
+    table = folding("value", "of", "file")
+    for one, of in found:
+        table.add_row(escape(one.value), of, f"{one.file}:{one.line}" if one.line else str(one.file))
+    out.print(table)
+
+
+def _listed(one: Selected, seconds: float) -> dict[str, Any]:
+    cell = one.cell
+    return {
+        "cell": cell.id,
+        "tiers": list(one.tiers),
+        "why": one.why,
+        "values": dict(cell.values),
+        "machines": len(cell.machines),
+        "memory_mib": sum(m.memory_mib for m in cell.machines),
+        "expected_seconds": round(seconds, 1),
+        "phases": [cell.stage(index) for index in range(len(cell.phases))],
+    }
+
+
+def _print_left_out(spec: Spec, infra: str, tier: str | None) -> None:
+    """Print which values and pinned cells cannot run, on an infra profile or with this product, and why."""
+    values: dict[tuple[str, str], list[str]] = {}
+    for left in nowhere(spec, infra):
+        here = f"left out on {infra}" if left.by == "infra" else "left out"
+        values.setdefault((here, left.why), []).append(f"{left.axis} {left.value}")
+    for (here, why), those in values.items():
+        out.print(f"{here}: {', '.join(those)}: {why}", markup=False)
+    sentences = (s for name in ([tier] if tier else spec.tiers) for s in not_runnable(spec, name, infra))
+    for sentence in dict.fromkeys(sentences):
+        out.print(sentence, markup=False)

@@ -1,0 +1,44 @@
+"""Rows with ids on terminals of every width: an id is never broken in two, a word neither."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from harness.cli.rows import show_rows
+
+ID, NAMESPACE = "k1363-d13-c2-fl-nf-c1w1-fresh-m-o-e99977", "vmatrix-k1363-d13-c2-fl-nf-c1w1-fresh-m-o-e99977-abcdef-1"
+HEADINGS = ("run", "cell", "namespace", "status")
+ROWS = [("abcdef", ID, NAMESPACE, "Running since an hour"), ("ghijkl", ID, NAMESPACE, "Stopped")]
+
+
+def printed(width: int) -> list[str]:
+    out = io.StringIO()
+    show_rows(Console(file=out, width=width, soft_wrap=True), HEADINGS, ROWS, whole=("cell", "namespace"))
+    return out.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("width", [40, 79, 80, 81, 100, 117, 118, 130, 250])
+def test_every_id_is_in_one_line(width: int) -> None:
+    text = printed(width)
+    for wanted in (ID, NAMESPACE):
+        assert sum(wanted in line for line in text) >= len(ROWS)
+    for word in ["Running", "since", "an", "hour"]:
+        assert any(word in line.split() for line in text)
+
+
+def test_a_narrow_terminal_gets_lines_by_name() -> None:
+    text = printed(80)
+    assert text[:3] == [ID, NAMESPACE, "    run abcdef, status Running since an hour"]
+
+
+def test_a_wide_one_gets_a_table() -> None:
+    assert printed(250)[0].split() == list(HEADINGS)
+
+
+def test_the_last_column_alone_is_folded() -> None:
+    folded = printed(120)
+    assert len(folded) > 1 + len(ROWS)
+    assert all(NAMESPACE in line for line in folded[1:] if "abcdef " in line)
