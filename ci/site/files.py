@@ -10,6 +10,8 @@ from ci.site.tables import shown, table
 from harness.paths import SETTINGS
 from harness.spec.schemas import schemas
 
+OUTSIDE = {"vmatrix": SETTINGS, "facts": "A file of facts"}  # of no matrix
+
 
 def text() -> str:
     """Return a section for each file."""
@@ -17,7 +19,7 @@ def text() -> str:
 
 
 def _section(name: str, schema: Mapping[str, Any]) -> str:
-    file = SETTINGS if f"{name}.yml" == SETTINGS else f"matrix/{name}.yml"
+    file = OUTSIDE.get(name, f"matrix/{name}.yml")
     parts = [f"## {file}", f"Schema: [schemas/{name}.json](../schemas/{name}.json)"]
     described = schema.get("description", "")
     parts += [shown(described)] if described else []
