@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -44,9 +45,11 @@ class Results:
         self.now[name] = said
         if not self.keeping:
             return
-        kept = {**read(), name: f"{said}, {datetime.now(UTC):%Y-%m-%d}"}
-        KEPT.write_text(json.dumps(kept, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-        write()
+        with PAGE.open(encoding="utf-8") as page_of_all:  # of several worlds, each a process
+            fcntl.flock(page_of_all, fcntl.LOCK_EX)
+            kept = {**read(), name: f"{said}, {datetime.now(UTC):%Y-%m-%d}"}
+            KEPT.write_text(json.dumps(kept, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+            write()
 
 
 def read() -> dict[str, str]:

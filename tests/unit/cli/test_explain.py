@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import yaml
 from typer.testing import CliRunner
 
 from harness import providers
+from harness.artifacts.disk.cache import CachedImage, ImageCache
 from harness.cell.existing import MachineState
 from harness.cell.found import Found
 from harness.cli import app, cells
@@ -52,10 +54,17 @@ def test_the_history(tmp_path: Path) -> None:
     assert [one["line"] for one in found["unreadable"]] == [1]
 
 
-def test_disk_images() -> None:
+def test_disk_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     found = {one["name"]: one for one in told("image", "list")}
     assert found["debian-13"]["source"]["recipe"] == "debian-13"
-    assert found["debian-13"]["cached_bytes"] >= 0
+    assert found["debian-13"]["cached_bytes"] is None
+    images = ImageCache().root
+    images.mkdir(parents=True)
+    kept = CachedImage("debian-13", "d.qcow2", "key", "0" * 64, size=4, virtual_size=8, seconds=1)
+    (images / kept.file).write_bytes(b"disk")
+    (images / "debian-13-key.json").write_text(json.dumps(asdict(kept)), encoding="utf-8")
+    assert {one["name"]: one["cached_bytes"] for one in told("image", "list")}["debian-13"] == 4
 
 
 def test_many_cells_are_explained_in_three_lines_each_unless_asked() -> None:

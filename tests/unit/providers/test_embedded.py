@@ -71,9 +71,9 @@ def test_it_takes_memory_from_cells(embedded: EmbeddedDefinition, monkeypatch: p
 def test_doctor_names_it(embedded: EmbeddedDefinition, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "memory_available_mib", lambda *_: 2048)
     _, found = embedded.check(SETTINGS, None, pytest.fail)
-    assert [f.fatal for f in found if "pods" in f.why] == [False]
+    assert [f.fatal for f in found if "memory" in f.what] == [False]
     made_with_pods(embedded)
     _, found = embedded.check(SETTINGS, None, pytest.fail)
-    assert [(f.fatal, f.why) for f in found if "pods" in f.why] == [
+    assert [(f.fatal, f.why) for f in found if "memory" in f.what] == [
         (True, "3072 MiB are needed, 1536 of them for the machine that runs pods")
     ]
