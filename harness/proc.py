@@ -178,6 +178,31 @@ def _start(
         raise _not_started(words, error) from error
 
 
+def stream(argv: Argv) -> Iterator[str]:
+    """Yield a command's lines of output as they come; it is killed when nobody wants them any more.
+
+    Raises:
+        CommandFailed: it could not be started, or ended with another status than 0 by itself.
+    """
+    words, started = tuple(str(a) for a in argv), time.monotonic()
+    stopping.check()
+    child = _start(words, None, None, fed=False, interleave=False)
+    assert child.stdout is not None  # noqa: S101 - Popen was given pipes
+    assert child.stderr is not None  # noqa: S101
+    try:
+        with _ending_when_stopped(child), child.stdout, child.stderr:
+            yield from (line.rstrip("\n") for line in child.stdout)
+            said = child.stderr.read()
+            child.wait()
+    finally:
+        _kill_group(child)
+        child.wait()
+    stopping.check()
+    if child.returncode != 0:
+        done = Completed(words, child.returncode, "", said, time.monotonic() - started)
+        raise CommandFailed(done, why=f"ended with status {child.returncode}")
+
+
 def attend(argv: Argv, *, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> int:
     """Run a command with this process's own input and output until it ends; return its exit status.
 

@@ -16,6 +16,7 @@ RESULTS, SUMMARY, JUNIT, HISTORY = "results.jsonl", "summary.md", "junit.xml", "
 KEY, KUBECONFIG, SNAPSHOT, APPLIED = "id_ed25519", "kubeconfig", "etcd-snapshot.db", "applied.yml"
 # Globs, in an attempt's directory: a run's directory is what people pass around.
 SECRETS = (KEY, KUBECONFIG, f"{KUBECONFIG}.*", SNAPSHOT, APPLIED)
+OF_MACHINES = ("console", "launcher")  # ends of names of logs: what a machine wrote, and its launcher
 LATER_ATTEMPT = re.compile(r"attempt-\d+")
 
 
@@ -105,6 +106,12 @@ class AttemptDir:
     def log(self, name: str) -> Path:
         """Return the log of a stage ("deploy"), or of a machine's console or launcher ("cp-0-console")."""
         return self.logs / f"{name}.log"
+
+    def stage_logs(self) -> dict[str, Path]:
+        """Return the logs of the product's phases that have begun, by the stage, oldest first."""
+        others = {self.events, self.tunnels_log, *(f for end in OF_MACHINES for f in self.logs.glob(f"*-{end}.log"))}
+        found = [path for path in self.logs.glob("*.log") if path not in others]
+        return {path.stem: path for path in sorted(found, key=lambda path: path.stat().st_mtime)}
 
     def failures(self, stage: str) -> Path:
         """Return the file of a phase's failed tasks, as Ansible tells them: a line of JSON each."""

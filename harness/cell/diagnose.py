@@ -19,11 +19,12 @@ from harness.kube.resources import DATA_VOLUME, EVENT, NAMESPACE, POD, PVC, VM, 
 from harness.machines.access import control_directory, run_on
 from harness.machines.kubevirt.launchers import died_of, launcher_pod
 from harness.model import Environment, Machine
-from harness.rundir import AttemptDir
+from harness.rundir import OF_MACHINES, AttemptDir
 
 log = logging.getLogger(__name__)
 OBJECTS = (VM, VMI, POD, DATA_VOLUME, PVC)
-LAUNCHER_LOGS = {"guest-console-log": "console", "compute": "launcher"}  # container -> the end of its file's name
+CONSOLE, LAUNCHER = "guest-console-log", "compute"  # containers of a launcher
+LAUNCHER_LOGS = dict(zip((CONSOLE, LAUNCHER), OF_MACHINES, strict=True))  # container -> the end of its file's name
 LOG_LINES = 20_000
 
 # One script per machine: each section's output becomes a file. A command that does not exist yet says so.

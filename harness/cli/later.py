@@ -18,6 +18,7 @@ KNOWN = {
     "status": "Show existing cells and their machines.",
     "reap": "Delete cells, from any machine with a kubeconfig. In a CI job, only cells of the job's project.",
     "login": "Log in to a machine of a cell, or run a command on it.",
+    "logs": "Print what a cell's machines write to their consoles and journals, and what the product's phases print.",
     "proxy": "Connect standard input and output to a port of a machine, for use as an SSH ProxyCommand.",
     "kubeconfig": "Print the path of the guest cluster's kubeconfig.",
     "kubectl": "Run kubectl on the guest cluster: `vmatrix kubectl CELL -- get nodes`.",

@@ -56,7 +56,8 @@ def register(app: typer.Typer) -> None:
     app.command(cls=KubectlCommand, context_settings=passed_on)(takes(*CLUSTER, "access")(kubectl))
 
 
-def _existing(cell: str, settings: Settings) -> Existing:
+def cell_at(cell: str, settings: Settings) -> Existing:
+    """Return the newest attempt at a cell that exists. Raises BadInput when there is none."""
     path, context = providers.of(settings).kubeconfig(settings)
     cluster = providers.open_cluster(settings)
     return existing(InfraAccess(cluster, path, context, settings.namespace, settings.access), cell, settings.runs)
@@ -71,7 +72,7 @@ def login(
     ] = None,
 ) -> None:
     """Log in to a machine of a cell, or run a command on it."""
-    there = _existing(cell, settings_of(given))
+    there = cell_at(cell, settings_of(given))
     there.instance(machine)
     key = there.file(there.files.key, "the cell's private key")
     argv = ssh_command(there.machine(machine), key)
@@ -90,7 +91,7 @@ def proxy(
     """
     if sys.stdin is None:
         raise BadInput("standard input is closed", hint="ssh opens it for a ProxyCommand; by hand, use a pipe")
-    _existing(cell, settings_of(given)).connect(machine, port, INPUT, OUTPUT)
+    cell_at(cell, settings_of(given)).connect(machine, port, INPUT, OUTPUT)
 
 
 def kubeconfig(given: Given, cell: Cell) -> None:
@@ -98,7 +99,7 @@ def kubeconfig(given: Given, cell: Cell) -> None:
 
     With access `portforward`, the kubeconfig works until you press Ctrl-C.
     """
-    there = _existing(cell, settings_of(given))
+    there = cell_at(cell, settings_of(given))
     with there.guest_api() as path:
         sys.stdout.write(f"{path}\n")
         sys.stdout.flush()
@@ -114,7 +115,7 @@ def kubectl(given: Given, context: typer.Context, cell: Cell) -> None:
     Options of vmatrix come before kubectl's arguments.
     """
     settings = settings_of(given)
-    there = _existing(cell, settings)
+    there = cell_at(cell, settings)
     program = shutil.which("kubectl") or providers.kubectl(settings)
     with there.guest_api() as path:
         environment = {"KUBECONFIG": str(path), "KUBECACHEDIR": str(there.files.kube_cache)}

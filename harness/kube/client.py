@@ -169,9 +169,13 @@ class Cluster(Api):
         answer = self.request("GET", f"/api/v1/namespaces/{namespace}/pods/{name}/log", query=query)
         return answer if isinstance(answer, str) else json.dumps(answer or "")
 
-    def follow_pod_log(self, namespace: str, name: str, *, container: str) -> Iterator[str]:
-        """Yield the whole lines of a container's log, as they come, until it has ended or is silent for too long."""
-        query = {"container": container, "follow": "true"}
+    def follow_pod_log(self, namespace: str, name: str, *, container: str, tail: int | None = None) -> Iterator[str]:
+        """Yield the whole lines of a container's log, as they come, until it has ended or is silent for too long.
+
+        Args:
+            tail: how many lines that are there already come first; None: all.
+        """
+        query = {"container": container, "follow": "true", **({"tailLines": str(tail)} if tail is not None else {})}
         for line in self.stream(f"/api/v1/namespaces/{namespace}/pods/{name}/log", query):
             yield line.decode("utf-8", "replace")
 

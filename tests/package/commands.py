@@ -39,7 +39,7 @@ NEED_A_PROJECT = (
 )
 # Those that work anywhere: on this host, on the infra cluster, or on what they are told.
 WORK_ANYWHERE = (
-    *("status", "reap", "login", "proxy", "kubeconfig", "kubectl"),
+    *("status", "reap", "login", "logs", "proxy", "kubeconfig", "kubectl"),
     *("init", "config", "doctor", "version"),
     *("artifacts list", "artifacts build", "artifacts module", "artifacts prune", "artifacts gc", "artifacts serve"),
     *("image build", "image list", "image prune"),

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
+from harness import stopping
 from harness.errors import InfraError
-from harness.proc import CommandFailed, CommandTimedOut, Service, failing_as_infra, follow, pasteable, run, spawn
+from harness.proc import (
+    CommandFailed,
+    CommandTimedOut,
+    Service,
+    failing_as_infra,
+    follow,
+    pasteable,
+    run,
+    spawn,
+    stream,
+)
 from harness.until import Deadline, NotYet, until
 
 
@@ -147,3 +159,30 @@ def test_an_unreadable_pid_file_is_no_service(tmp_path: Path, content: str) -> N
 
 def test_pasteable_quotes() -> None:
     assert pasteable(["a b", Path("/c")]) == "'a b' /c"
+
+
+def test_lines_come_as_they_are_printed_and_the_command_ends_with_who_reads_them(tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+    lines = stream(["sh", "-c", f"echo $$ > {mark}; echo one; sleep 60"])
+    assert next(lines) == "one"
+    group = int(mark.read_text())
+    lines.close()  # type: ignore[attr-defined] # a generator
+    until(lambda: True if not living(group) else NotYet("alive"), deadline=Deadline.after(10), what="its end")
+
+
+def test_a_streamed_command_that_fails_says_why() -> None:
+    lines = stream(["sh", "-c", "echo one; echo why >&2; exit 3"])
+    assert next(lines) == "one"
+    with pytest.raises(CommandFailed, match="ended with status 3") as failed:
+        next(lines)
+    assert failed.value.detail == "why"
+
+
+def test_a_streamed_command_that_is_not_wanted_any_more_is_killed() -> None:
+    stop = threading.Event()
+    with stopping.stoppable(stop):
+        lines = stream(["sh", "-c", "echo one; sleep 60"])
+        assert next(lines) == "one"
+        stop.set()
+        with pytest.raises(stopping.NotWanted):
+            next(lines)

@@ -1,16 +1,19 @@
 """The part of a kubelet's API that the API server asks for `pods/log`: a launcher's log is its guest's console.
 
-Covers `GET /containerLogs/NAMESPACE/POD/CONTAINER` with `tailLines`. Exec, attach and port-forward are not served. The
-console goes with the machine, so a finished pod has no log any more.
+Covers `GET /containerLogs/NAMESPACE/POD/CONTAINER` with `tailLines` and `follow`. Exec, attach and port-forward are not
+served. The console goes with the machine: a finished pod has no log any more, and one that is followed ends.
 """
 
 from __future__ import annotations
 
+import os
+import select
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import parse_qs, urlsplit
 
 from harness.kube import https
@@ -19,6 +22,7 @@ from harness.kube.https import AnsweringHandler, HttpsServer
 PORT = 10250  # a kubelet's, and what the API server dials when the Node names no other
 CONSOLE_CONTAINER = "guest-console-log"
 TAIL_CHUNK = 1 << 20  # bytes from a console's end that `tailLines` looks at
+LOOK_SECONDS = 0.3  # between looks at a console that is followed: what a person takes for at once
 
 # (namespace, pod) -> the file with its guest's console, None when there is none
 Console = Callable[[str, str], Path | None]
@@ -44,11 +48,37 @@ def serve(host: str, pki: Path, console: Console) -> HttpsServer:
 
 def tail(console: Path, lines: int | None) -> bytes:
     """Return the last `lines` lines of a file (of its last MiB), or all of it."""
-    if lines is None:
-        return console.read_bytes()
     with console.open("rb") as handle:
-        handle.seek(max(0, console.stat().st_size - TAIL_CHUNK))
-        return b"".join(handle.read().splitlines(keepends=True)[-lines:] if lines else [])
+        _to_last(handle, lines)
+        return handle.read()
+
+
+def growth(console: Path, lines: int | None, listening: Callable[[float], bool]) -> Iterator[bytes]:
+    """Yield the last lines of a file, and what comes to it, until it is gone or nobody listens.
+
+    Args:
+        listening: waits as many seconds as it is told; False as soon as nobody listens any more.
+    """
+    with console.open("rb") as handle:
+        _to_last(handle, lines)
+        while True:
+            gone = not console.exists()  # asked before the last look, which sees all of it then
+            if os.fstat(handle.fileno()).st_size < handle.tell():
+                handle.seek(0)  # another boot began the file anew
+            if part := handle.read(TAIL_CHUNK):
+                yield part
+            elif gone or not listening(LOOK_SECONDS):
+                return
+
+
+def _to_last(handle: BinaryIO, lines: int | None) -> None:
+    """Go to where the last `lines` lines of a file begin."""
+    if lines is None:
+        return
+    end = handle.seek(0, os.SEEK_END)
+    handle.seek(max(0, end - TAIL_CHUNK))
+    wanted = handle.read(end - handle.tell()).splitlines(keepends=True)[-lines:] if lines else []
+    handle.seek(end - sum(map(len, wanted)))
 
 
 class LogHandler(AnsweringHandler):
@@ -72,8 +102,32 @@ class LogHandler(AnsweringHandler):
         if found is None or not found.is_file():
             self.answer(404, f"pod {words[1]}/{words[2]} has no log here\n".encode(), "text/plain")
             return
-        wanted = parse_qs(parts.query).get("tailLines")
+        query = parse_qs(parts.query)
+        wanted = query.get("tailLines")
+        lines = int(wanted[0]) if wanted else None
+        if query.get("follow") == ["true"]:
+            self._follow(found, lines)
+            return
         try:
-            self.answer(200, tail(found, int(wanted[0]) if wanted else None), "text/plain")
+            self.answer(200, tail(found, lines), "text/plain")
         except OSError as error:
             self.answer(500, f"{error}\n".encode(), "text/plain")
+
+    def _follow(self, console: Path, lines: int | None) -> None:
+        """Send a console in chunks as it grows."""
+        self.close_connection = True
+        self.send_response(200)
+        self.send_header("Content-Type", "text/plain")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        self.wfile.flush()
+        with suppress(FileNotFoundError):  # it has just gone
+            for part in growth(console, lines, self._listening):
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
+                self.wfile.flush()
+        self.wfile.write(b"0\r\n\r\n")
+        self.wfile.flush()
+
+    def _listening(self, seconds: float) -> bool:
+        """Wait; tell whether the client is still there. It says nothing while it is answered, but for its end."""
+        return not select.select([self.connection], [], [], seconds)[0]

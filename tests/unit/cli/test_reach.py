@@ -63,7 +63,7 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cell:
         assert name == "c1"
         return made
 
-    monkeypatch.setattr(reach, "_existing", existing)
+    monkeypatch.setattr(reach, "cell_at", existing)
     return made
 
 
