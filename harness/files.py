@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from harness import system
+
 
 def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o644, durable: bool = False) -> None:
     """Write a file through a temporary one beside it, which replaces it in one step.
@@ -26,7 +28,7 @@ def write_atomically(path: Path, content: str | bytes, *, mode: int = 0o644, dur
     data = content.encode() if isinstance(content, str) else content
     try:
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
-        with os.fdopen(handle, "wb") as file:
+        with system.naming(path), os.fdopen(handle, "wb") as file:
             file.write(data)
             if durable:
                 file.flush()
@@ -105,7 +107,7 @@ def write_new(files: Mapping[Path, tuple[str, int]]) -> None:
             for folder in reversed([folder for folder in file.parents if not folder.exists()]):
                 folder.mkdir()
                 made.append(folder)
-            with file.open("x", encoding="utf-8") as sink:
+            with system.naming(file), file.open("x", encoding="utf-8") as sink:
                 made.append(file)
                 sink.write(text)
             file.chmod(mode)

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from harness import system
 from harness.recorded import event_of, recorded
 from harness.rundir import RunDir
 
@@ -30,9 +31,11 @@ class Recorder:
     def write(self, event: str, **fields: Any) -> None:
         """Append one event. Field values must be JSON; never pass a secret."""
         line = json.dumps({"time": now(), "event": event, **fields}, default=str, sort_keys=False) + "\n"
-        handle = os.open(RunDir(self.run_dir).results, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        results = RunDir(self.run_dir).results
+        handle = os.open(results, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
-            os.write(handle, line.encode())
+            with system.naming(results):
+                os.write(handle, line.encode())
         finally:
             os.close(handle)
 

@@ -72,6 +72,17 @@ def told() -> Iterator[None]:
         raise ours from error
 
 
+@contextmanager
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Let an error of the operating system name the path that it is about: a write to an open file names none."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = os.fspath(path)
+        raise
+
+
 def _where(error: OSError) -> str:
     paths = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes | Path)]
     return " -> ".join(paths) or "the operating system refuses"

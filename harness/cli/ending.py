@@ -12,9 +12,7 @@ from rich.console import Console
 
 from harness import system
 from harness.errors import EXIT_HARNESS, BadInput, VmatrixError
-
-READER_GONE = 141  # 128 + SIGPIPE, as shells report `command | head`
-OUTPUT, NAME = 1, "standard output"
+from harness.speech import ERRORS, OUTPUT, READER_GONE, Muted, drop
 
 
 @contextmanager
@@ -26,14 +24,14 @@ def spoken() -> Iterator[None]:
     """
     _open_errors()
     if sys.stdout is None:
-        raise BadInput("standard output is closed", hint=system.REDIRECT)
+        raise BadInput(f"{OUTPUT} is closed", hint=system.REDIRECT)
     plain = sys.stdout
     sys.stdout = cast(TextIO, _Named(plain))
     try:
         yield
     except SystemExit as ended:
         if isinstance(ended.__context__, BrokenPipeError):
-            _drop_output()
+            drop(OUTPUT)
             sys.exit(READER_GONE)
         sys.stdout.flush()
         raise
@@ -53,28 +51,19 @@ class _Named:
 
     def write(self, text: str) -> int:
         """Write text."""
-        with _naming():
+        with system.naming(OUTPUT):
             return self._stream.write(text)
 
     def flush(self) -> None:
         """Write what is left."""
-        with _naming():
+        with system.naming(OUTPUT):
             self._stream.flush()
-
-
-@contextmanager
-def _naming() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        error.filename = error.filename or NAME
-        raise
 
 
 def tell(error: Exception) -> int:
     """Print an error and return the exit code of the command that it ended."""
     if isinstance(error, BrokenPipeError):
-        _drop_output()
+        drop(OUTPUT)
         return READER_GONE
     ours = error if isinstance(error, VmatrixError) else _of_system(error)
     if ours is not None:
@@ -90,22 +79,16 @@ def _of_system(error: Exception) -> VmatrixError | None:
     """Return an error of the operating system as one of ours; one of the output names the output."""
     if not isinstance(error, OSError):
         return None
-    if error.filename == NAME:
-        _drop_output()
+    if error.filename == OUTPUT:
+        drop(OUTPUT)
     return system.of(error)
 
 
-def _drop_output() -> None:
-    """Send what is left of the output nowhere, so that the interpreter does not try again at its end."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, OUTPUT)
-    os.close(nowhere)
-
-
 def _open_errors() -> None:
-    """Give messages a place to go where standard error is closed: nobody could be told."""
+    """Give messages a place to go where standard error is closed or cannot be written to: nobody could be told."""
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the process ends
+    sys.stderr = cast(TextIO, Muted(sys.stderr, ERRORS))
 
 
 def show(error: VmatrixError) -> None:

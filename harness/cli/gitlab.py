@@ -16,7 +16,7 @@ from harness.cli.output import wide_console
 from harness.cli.plain import CommandSet
 from harness.errors import EXIT_OK, BadInput, InfraError, NothingSelected
 from harness.gitlab import child, job_end, links, note
-from harness.gitlab.access import forget
+from harness.gitlab.access import forget, without_authority
 from harness.gitlab.job import JobContext, job_context
 from harness.gitlab.limits import broken
 from harness.gitlab.links import annotate
@@ -112,11 +112,19 @@ def cell() -> None:
     if name is None and tier is None:
         raise BadInput("neither MATRIX_CELL nor MATRIX_TIER is set", hint="set one of them in the job's `variables`")
     try:
-        refusals.refuse(refusals.CELL, refusals.Wish(context.project))
+        _refuse(refusals.Wish(context.project))
         _run_cell(context, name, tier, only)
     except BadInput:
         forget(context.job.run)
         raise
+
+
+def _refuse(wish: refusals.Wish) -> None:
+    refusals.refuse(refusals.CELL, wish, refusals.Cost.HOST)
+    try:
+        refusals.refuse(refusals.CELL, wish)
+    except BadInput as error:
+        raise without_authority(error, os.environ) from None
 
 
 def _run_cell(context: JobContext, name: str | None, tier: str | None, only: str | None) -> None:

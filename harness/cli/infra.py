@@ -129,8 +129,7 @@ def describe(given: Given, name: InstanceName = "default", as_json: AsJson = Fal
     chosen = providers.holder(name, given["provider"])
     infra = _instance(chosen, name)
     seen = infra.status()
-    if seen.state is State.DOWN:
-        raise not_up(chosen.name, name, NotUp)
+    _refuse_down(seen, name, chosen)
     facts = {**infra.describe(), "mirror": asdict(infra.mirror())}
     if as_json:
         out.print_json(json.dumps({**facts, "state": seen.state, "problems": seen.wrong()}))
@@ -171,8 +170,15 @@ def pin(given: Given) -> None:
     out.print("compare them with those that the projects publish" if added else "no checksums are missing")
 
 
+def _refuse_down(seen: InstanceStatus, name: str, provider: Definition) -> None:
+    """Raise NotUp for an instance that is down."""
+    if seen.state is State.DOWN:
+        raise not_up(provider.name, name, NotUp)
+
+
 def _require_up(seen: InstanceStatus, name: str, provider: Definition) -> None:
-    """Raise InfraError for an instance that is broken or down."""
+    """Raise NotUp for an instance that is down, InfraError for one that is broken."""
+    _refuse_down(seen, name, provider)
     if seen.state is not State.UP:
         raise InfraError(
             f"instance {name!r} of provider {provider.name} is {seen.state}",

@@ -55,6 +55,14 @@ def _withheld(environment: Mapping[str, str]) -> str:
     return ""
 
 
+def without_authority(error: BadInput, environment: Mapping[str, str]) -> BadInput:
+    """Return a refusal of the API's; where the job named no authority for its certificate, the hint says so."""
+    if not environment.get(SERVER, "").startswith("https:") or environment.get(CA):
+        return error
+    unset = f"{CA} is not set: the certificate of {SERVER} must then be signed by an authority that this host trusts"
+    return BadInput(error.summary, hint=f"{error.hint}; {unset}", paths=error.paths, detail=error.detail)
+
+
 def forget(run: str) -> None:
     """Remove what `job_kubeconfig` wrote."""
     path = _path(run)

@@ -45,6 +45,11 @@ def status_of(chosen: Chosen) -> Json:
     return _status(chosen, words, version, done.stdout)
 
 
+def name_of(chosen: Chosen) -> str:
+    """Return the name of the program that gives a user's credentials."""
+    return str(chosen.user["exec"]["command"])
+
+
 def _words(folder: Path, told: Json) -> list[str]:
     """Return the command; a path in it that is not absolute starts at the kubeconfig, as for kubectl."""
     command = str(told["command"])

@@ -66,7 +66,7 @@ def open_kubeconfig(path: Path, context: str | None) -> Opened:
             cluster, user = _in_memory(chosen.cluster, stack), _in_memory(_logging_in(chosen.user, status), stack)
             folder = str(chosen.folder)
             KubeConfigLoader(_of_one_context(cluster, user), config_base_path=folder).load_and_set(settings)  # type: ignore[no-untyped-call]
-            tls = tls_of(settings)
+            tls = tls_of(settings, _whose(chosen, status))
         except VmatrixError:
             raise
         except Exception as error:
@@ -143,16 +143,36 @@ def _timed(pool: Any) -> Any:
     return type(pool.__name__, (pool,), {"ConnectionCls": connection})
 
 
-def tls_of(settings: Any) -> ssl.SSLContext:
-    """Return how to speak TLS with an API server, from the Kubernetes client's configuration."""
-    context = ssl.create_default_context(cafile=settings.ssl_ca_cert or None)
+def _whose(chosen: Chosen, status: Json) -> str:
+    """Return whose certificate and key a user's are."""
+    if not status.get("clientCertificateData"):
+        return "the user's"
+    return f"the credential program {exec_plugin.name_of(chosen)}'s"
+
+
+def tls_of(settings: Any, whose: str) -> ssl.SSLContext:
+    """Return how to speak TLS with an API server, from the Kubernetes client's configuration.
+
+    Args:
+        whose: the certificate and key of the client are, in words.
+
+    Raises:
+        ValueError: what the configuration names cannot be used.
+    """
+    try:
+        context = ssl.create_default_context(cafile=settings.ssl_ca_cert or None)
+    except ssl.SSLError as error:
+        raise ValueError("the cluster's certificate-authority is no certificate in PEM") from error
     if not settings.verify_ssl:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     elif settings.assert_hostname is False:
         context.check_hostname = False
     if settings.cert_file:
-        context.load_cert_chain(settings.cert_file, settings.key_file)
+        try:
+            context.load_cert_chain(settings.cert_file, settings.key_file)
+        except ssl.SSLError as error:
+            raise ValueError(f"{whose} certificate and key are not PEM, or do not belong together") from error
     return context
 
 

@@ -38,7 +38,7 @@ class Patience:
     connect_seconds: float = 5.0
     read_seconds: float = 30.0
     watch_silence_seconds: float = 90.0
-    whole_seconds: float = 60.0
+    whole_seconds: float = 40.0
     again_seconds: float = 0.0
 
     @staticmethod

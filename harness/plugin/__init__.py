@@ -12,7 +12,7 @@ import pytest
 from _pytest.config import ConftestImportFailure
 
 from harness.errors import VmatrixError
-from harness.plugin import judged, state
+from harness.plugin import heard, judged, state
 from harness.plugin.fixtures import artifact, cell, cell_dir, cells, guest, life, mirror, phase, timeouts, witness
 from harness.plugin.guest_fixtures import (
     api,
@@ -72,6 +72,16 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
     except ConftestImportFailure as failure:
         refuse_conftest(failure, given.file_or_dir)
         raise
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> Generator[None, int | pytest.ExitCode | None, int | None]:
+    """Run cells to their end where their output cannot be written; the exit code says so."""
+    if not state.asked_for_cells(config):
+        return (yield)
+    with heard.output() as output:
+        code = yield
+        return None if code is None else output.ending(int(code))
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:

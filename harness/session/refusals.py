@@ -119,6 +119,12 @@ def _infra(wish: Wish) -> Iterable[Finding]:
     return providers.first_look(wish.project, wish.cells)
 
 
+def _infra_of_a_job(wish: Wish) -> Iterable[Finding]:
+    """Look at an infra cluster that was given to a job; one of the job's own is not there yet."""
+    assert wish.project is not None  # noqa: S101 - a job has one
+    return () if providers.of(wish.settings).per_job else providers.first_look(wish.project, wish.cells)
+
+
 LEAST_DEMAND = Rules(cpu_allocation_ratio=100, memory_overcommit=100, overhead_ratio=0.0)
 CHECKS = (
     Precheck(Cost.GIVEN, frozenset({SERVE}), _addresses),
@@ -128,4 +134,5 @@ CHECKS = (
     Precheck(Cost.HOST, frozenset({RUN, CELL, UP}), _user),
     Precheck(Cost.HOST, frozenset({SERVE}), _listening),
     Precheck(Cost.CLUSTER, frozenset({RUN}), _infra),
+    Precheck(Cost.CLUSTER, frozenset({CELL}), _infra_of_a_job),
 )

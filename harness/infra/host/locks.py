@@ -11,7 +11,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -66,9 +66,10 @@ def _acquire(path: Path) -> int | NotYet:
 
 
 def _sign(handle: int) -> None:
-    """Write down who holds the lock; since when is the file's time."""
-    os.ftruncate(handle, 0)
-    os.pwrite(handle, f"{os.getpid()} {shlex.join(sys.argv)}\n".encode(), 0)
+    """Write down who holds the lock, if the disk has room for it; since when is the file's time."""
+    with suppress(OSError):  # an instance on a full disk can be deleted all the same
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f"{os.getpid()} {shlex.join(sys.argv)}\n".encode(), 0)
 
 
 def holder(path: Path) -> str:

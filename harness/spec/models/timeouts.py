@@ -108,7 +108,7 @@ class Timeouts(Model):
     api_connect: Seconds = Field(default=5.0, description="A connection to the API, TLS included (seconds).")
     api_read: Seconds = Field(default=30.0, description="Silence while an answer of the API is awaited (seconds).")
     api_whole: Seconds = Field(
-        default=60.0, description="One whole answer of the API, however often a part of it comes (seconds)."
+        default=40.0, description="One whole answer of the API, however often a part of it comes (seconds)."
     )
     api_again: Seconds = Field(
         default=30.0, description="How long requests are repeated while the infra cluster's API has trouble (seconds)."

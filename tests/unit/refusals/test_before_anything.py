@@ -205,6 +205,15 @@ def test_a_job_with_an_api_that_cannot_be_one(room: Room, server: str) -> None:
     room.refuses(Refusal("gitlab cell", "MATRIX_API_SERVER", env=env))
 
 
+@pytest.mark.parametrize(("server", "hint"), [("http", "kubectl"), ("https", "MATRIX_API_CA is not set")])
+def test_a_job_whose_api_does_not_answer_keeps_no_token(room: Room, server: str, hint: str) -> None:
+    ended = room.call("gitlab cell", {**JOB, "MATRIX_API_SERVER": f"{server}://127.0.0.1:9", **MIRROR})
+    assert ended.code == 2, ended
+    assert f"the API at {server}://127.0.0.1:9 does not answer" in ended.stderr
+    assert hint in ended.stderr.partition("hint: ")[2]
+    assert not [path for path in room.root.rglob("*") if path.is_file()]
+
+
 def test_what_was_given_is_judged_without_asking_anybody(room: Room) -> None:
     refusals.refuse(refusals.RUN, Wish(), Cost.GIVEN)
     assert room.started == []

@@ -113,7 +113,7 @@ PLUGINS: dict[str, tuple[dict[str, Any], str]] = {
     "no-key": (program(says({**EXPIRED, "status": {"clientCertificateData": "x"}})), "gives neither"),
     "bad-pair": (
         program(says({**EXPIRED, "status": {"clientCertificateData": "x", "clientKeyData": "y"}})),
-        "cannot be used",
+        "the credential program sh's certificate and key are not PEM, or do not belong together",
     ),
     "terminal": (program("true", interactiveMode="Always"), "wants a terminal"),
     "no-command": ({"exec": {"apiVersion": "v1"}}, "has no `command`"),

@@ -4,18 +4,33 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from harness import system
-from harness.errors import EXIT_BAD_INPUT, EXIT_INFRA
+from harness.errors import EXIT_BAD_INPUT, EXIT_INFRA, EXIT_NOTHING_SELECTED
+from harness.files import write_atomically, write_new
 from harness.infra.host.layout import layout_of
 from harness.paths import PROJECT
 from tests.unit.refusals.called import SECONDS, VMATRIX, Refusal, Room
 
 FULL = Path("/dev/full")
+
+
+@contextmanager
+def limited_files() -> Iterator[None]:
+    """Let no file of this process grow, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def shell(room: Room, script: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -39,6 +54,14 @@ def shell(room: Room, script: str, env: dict[str, str] | None = None) -> subproc
         ("exec $V version >&-", EXIT_BAD_INPUT, "standard output is closed"),
         ("$V version 2>&-", 0, ""),
         ("$V nope 2>&-", EXIT_BAD_INPUT, ""),
+        ("exec $V status 2> /dev/full", EXIT_NOTHING_SELECTED, ""),
+        ("exec $V nope 2> /dev/full", EXIT_BAD_INPUT, ""),
+        (
+            "touch vmatrix.yml && exec $V run --no-infra-up > /dev/full",
+            EXIT_NOTHING_SELECTED,
+            "standard output: No space left on device",
+        ),
+        ("touch vmatrix.yml && exec $V run --no-infra-up 2> /dev/full", EXIT_NOTHING_SELECTED, ""),
         (
             "mkdir gone && cd gone && rmdir ../gone && exec $V list",
             EXIT_BAD_INPUT,
@@ -117,6 +140,28 @@ def test_a_target_that_cannot_be_written(room: Room, command: str, target: str, 
     (room.work / "loop").symlink_to(room.work / "loop")
     env = {"CI_JOB_ID": "1", "CI_PROJECT_DIR": "{WORK}", "CI_PIPELINE_SOURCE": "web"}
     room.refuses(Refusal(f"{command} {target}", says, env=env, starts=("git",)))
+
+
+def test_a_lock_on_a_full_disk_is_held_without_its_holders_name(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", full)
+    assert room.call("infra down").code == 0
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda: write_atomically(Path("x"), "text"),
+        lambda: write_new({Path("x"): ("text", 0o644)}),
+    ],
+)
+def test_a_write_that_fails_names_its_file(room: Room, write: Callable[[], None]) -> None:
+    with limited_files(), pytest.raises(OSError, match=os.strerror(errno.EFBIG)) as failed:
+        write()
+    assert failed.value.filename == "x"
+    assert list(room.work.iterdir()) == []
 
 
 @pytest.mark.parametrize("code", sorted({*system.REFUSED, *system.EXHAUSTED}))

@@ -134,6 +134,7 @@ TABLE = [
             "kubeconfig c",
             "kubectl c get pods",
             "infra describe",
+            "infra env",
         )
     ),
     *(
