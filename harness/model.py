@@ -47,6 +47,7 @@ class Phase:
     lost: those of them that are destroyed before it.
     deletes: whether the machines that leave are gone afterwards, as the product made them.
     values, vars: the axis values and the playbook variables that hold during the phase.
+    idempotent: whether the product says that a second run, right after the first, changes nothing.
     between: the variables of the steps that the phase goes through by itself, in their order.
     workload: what becomes of a workload during the phase ("keeps-answering"), "" when nothing is said of it.
     restart: how machines restart instead of a phase of the product ("power-cut"), "" when they do not.
@@ -61,6 +62,7 @@ class Phase:
     removed: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     deletes: bool = False
+    idempotent: bool = False
     values: Mapping[str, str] = field(default_factory=dict)
     vars: Mapping[str, Any] = field(default_factory=dict)
     between: tuple[Mapping[str, Any], ...] = ()

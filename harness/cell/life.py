@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from harness.cell.site import Site
 from harness.cell.steps import Steps, flatten
 from harness.cell.teardown import destroy, reap
 from harness.cell.variables import variables_of
-from harness.errors import BadInput, InfraError, InfraRetriable, ProductError, VmatrixError
+from harness.errors import BadInput, HarnessBug, InfraError, InfraRetriable, ProductError, VmatrixError
 from harness.kube.client import Cluster
 from harness.kube.forwarder import Forwarder
 from harness.kube.tunnels import Tunnels
@@ -112,6 +112,30 @@ class Life:
             self.guests.append(self._step(self.cell.stage(number), partial(self._watched, environment, number)))
         return self.guests[index]
 
+    def again(self, index: int) -> PhaseOutcome:
+        """Run the phase that was run last once more, and say what it changed by its own account.
+
+        Raises:
+            VmatrixError: it failed; whose fault that is.
+        """
+        stage = self.cell.stage(index)
+        guest = self.apply(index)
+        environment = (self.environment or guest.environment).only(self.cell.phases[index].machines)
+        if len(self.guests) > index + 1:
+            raise HarnessBug(f"{stage} cannot be run again: later phases have been run")
+        there = {machine.name for machine in guest.environment.machines}
+        with self.steps.step(f"{stage} again"):
+            wanted = self._phase_run(index, environment, dict(guest.expected), again=True)
+            try:
+                outcome = self.site.kind_of(self.cell).run(wanted)
+            except VmatrixError as failure:
+                if changed := self.machines_changed(there):
+                    raise self._not_the_products(changed, f"during the second run of {stage}", failure) from failure
+                raise
+        with suppress(FileNotFoundError):
+            self.attempt.files.kubeconfig.chmod(0o600)  # the product may have written it anew
+        return outcome
+
     def join(self, environment: Environment, index: int, variables: Mapping[str, Any]) -> None:
         """Take over a cell that another process has made, as it is after a phase.
 
@@ -178,17 +202,8 @@ class Life:
 
     def _run_product(self, index: int, environment: Environment, variables: dict[str, Any]) -> None:
         """Run a phase of the product, and see that it has done something."""
-        phase, files, timeouts = self.cell.phases[index], self.attempt.files, self.site.timeouts
-        wanted = PhaseRun(
-            phase=phase,
-            stage=self.cell.stage(index),
-            environment=environment,
-            variables=variables,
-            timeout=timeouts.phase_later if index else timeouts.phase_deploy,
-            log=files.log(self.cell.stage(index)),
-            on_task=self.on_task,
-            outer=self.site.outer,
-        )
+        phase, files = self.cell.phases[index], self.attempt.files
+        wanted = self._phase_run(index, environment, variables)
         outcome = self.site.kind_of(self.cell).run(wanted)
         self._refuse_nothing_done(outcome, wanted)
         if phase.cluster:
@@ -196,6 +211,24 @@ class Life:
             files.kubeconfig.chmod(0o600)  # whoever reads it is the cluster's admin, and most products write it for all
         else:  # it opens nothing any more, and must not pass for that of a cluster which comes after
             files.kubeconfig.unlink(missing_ok=True)
+
+    def _phase_run(
+        self, index: int, environment: Environment, variables: dict[str, Any], *, again: bool = False
+    ) -> PhaseRun:
+        timeouts, stage, outer = self.site.timeouts, self.cell.stage(index), self.site.outer
+        if again and outer is not None:
+            outer = replace(outer, blows=())
+        return PhaseRun(
+            phase=self.cell.phases[index],
+            stage=stage,
+            environment=environment,
+            variables=variables,
+            timeout=timeouts.phase_later if index else timeouts.phase_deploy,
+            log=self.attempt.files.log(f"{stage}-again" if again else stage),
+            on_task=self.on_task,
+            outer=outer,
+            again=again,
+        )
 
     def _reached(self, environment: Environment, kubeconfig: Path) -> Path:
         """Return a kubeconfig by which this process, and what it starts, reaches the guest's API."""

@@ -70,6 +70,7 @@ def _phases(spec: Spec, chosen: Mapping[str, AxisValue], machines: tuple[Planned
         added.update(phase.vars)
         ids = {axis: value.id for axis, value in {**chosen, **_before(spec, chosen, phase)}.items()}
         present = [m for m in there if m.name not in held]
+        own = spec.product_of(ids).phases.get(phase.phase) if phase.restart is None else None
         yield Phase(
             name=phase.phase,
             then=phase.then,
@@ -78,6 +79,7 @@ def _phases(spec: Spec, chosen: Mapping[str, AxisValue], machines: tuple[Planned
             removed=removed,
             lost=lost,
             deletes=spec.product_of(ids).makes_machines,
+            idempotent=own is not None and own.idempotent and not lost,
             values=ids,
             vars=_given(spec, chosen, phase, added),
             between=tuple(_given(spec, chosen, hop, added) for hop in hops),

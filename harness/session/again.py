@@ -24,6 +24,7 @@ from harness.spec.shape import unknown
 from harness.spec.suites import LIFE, suites_of
 
 OF_PHASES = "phases"  # what happened during a phase is over
+RUNS_AGAIN = "idempotence"  # runs the phase once more, and is meant only when it is asked for
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def plan_again(project: Project, name: str, suites: Sequence[str] = ()) -> Check
         if suite not in known:
             raise BadInput(unknown("suite", suite, known), hint=f"suites: {', '.join(known)}")
     kept = kept_cell(project, name)
-    meant = frozenset(suites) or frozenset(known) & (kept.suites or frozenset(known))
+    meant = frozenset(suites) or frozenset(known) & (kept.suites or frozenset(known)) - {RUNS_AGAIN}
     directory = next_directory(kept.there.files)
     plan = RunPlan(kept.run, None, (kept.cell,), project, directory, {}, only=meant, after=kept.index)
     phases = OF_PHASES in (kept.suites or ()) and not suites

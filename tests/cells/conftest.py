@@ -12,7 +12,8 @@ from harness.plugin.state import PLAN
 from harness.validate.conformance.curated import load_curated
 from harness.validate.facts.expected import minor_of
 
-SUITES = ("phases", "nodes", "cluster", "network", "conformance")  # without a tier; from cheap to expensive
+# Without a tier; from cheap to expensive, and last what may change the cluster.
+SUITES = ("phases", "nodes", "cluster", "network", "conformance", "idempotence")
 
 
 @functools.cache

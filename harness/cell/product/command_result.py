@@ -28,6 +28,9 @@ class CommandResult(Model):
     hint: Text | None = Field(default=None, description="What to do about it.")
     task: Text | None = Field(default=None, description="What was under way.")
     machines: tuple[Text, ...] = Field(default=(), description="The machines that failed.")
+    changed: tuple[Text, ...] = Field(
+        default=(), description="What it has changed, in words, one each; read when a phase is run again."
+    )
 
 
 def read_result(file: Path, machines: Collection[str]) -> tuple[CommandResult, list[str]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.cell.product.command import by_hand, run_command
+from harness.cell.product.command_result import read_result
 from harness.cell.product.protocol import PhaseOutcome, PhaseRun, Tell
 from harness.model import Environment
 from harness.paths import project_dir
@@ -35,7 +36,10 @@ class Commands:
         phase = wanted.phase.name
         extra = dict(self.product.phases[phase].environment)
         run_command(wanted, self.product, self._argv(phase), self._folder(phase), extra)
-        return PhaseOutcome(Path(self._argv(phase)[0]).name)
+        environment = wanted.environment
+        names = [machine.name for machine in environment.machines]
+        changed = read_result(environment.files.result(wanted.stage), names)[0].changed if wanted.again else ()
+        return PhaseOutcome(Path(self._argv(phase)[0]).name, changed=changed)
 
     def _argv(self, phase: str) -> list[str]:
         program, *arguments = self.product.phases[phase].command or ()

@@ -23,6 +23,7 @@ from harness.cell.product.protocol import OuterCluster, PhaseOutcome, PhaseRun, 
 from harness.errors import HarnessBug, ProductError, VmatrixError
 from harness.files import write_atomically
 from harness.kube.client import Json
+from harness.kube.objects import dig
 from harness.kube.resources import SECRET
 from harness.model import Environment
 from harness.paths import project_dir
@@ -30,6 +31,15 @@ from harness.proc import pasteable
 from harness.spec.models import Product, ProductPhase, Timeouts
 from harness.spec.models.product_declared import DeclaredOptions, MadeMachines, Manifests
 from harness.until import Deadline
+
+
+def new_traces(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what is there that was not, or is another: a line each."""
+    return tuple(
+        f"{name}: {before[name]}, then {value}" if name in before else f"{name} is new"
+        for name, value in after.items()
+        if before.get(name) != value
+    )
 
 
 @dataclass(frozen=True)
@@ -63,8 +73,10 @@ class DeclaredProduct:
         phase = _DeclaredPhase(wanted, wanted.outer, self._options, self._directory)
         wanted.log.parent.mkdir(parents=True, exist_ok=True)
         wanted.log.touch()
+        before = phase.traces() if wanted.again else {}
         phase.run(self.product.phases[wanted.phase.name])
-        return PhaseOutcome(f"{self._options.object.kind} {self._options.object.name}")
+        changed = new_traces(before, phase.traces()) if wanted.again else ()
+        return PhaseOutcome(f"{self._options.object.kind} {self._options.object.name}", changed=changed)
 
     def make(self, wanted: PhaseRun, planned: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
         """Have the controllers make machines; return the machines' addresses by name.
@@ -135,6 +147,15 @@ class _DeclaredPhase:
             if selector is not None:
                 now = jobs(cluster, namespace, selector)
                 keep_logs(cluster, namespace, (name for uid, name in now.items() if uid not in before), log)
+
+    def traces(self) -> dict[str, str]:
+        """Return what shows afterwards that controllers had something to do: the object's generation, and Jobs."""
+        watched = Watched(self.outer, self.wanted.environment.namespace, self.options, self.wanted.on_task)
+        target, selector = self.options.object, self.options.logs.jobs if self.options.logs is not None else None
+        found = self.outer.cluster.get(watched.resource_at(), target.name, watched.namespace) or {}
+        seen = {f"generation of {target.kind} {target.name}": str(dig(found, "metadata", "generation") or "none")}
+        made = jobs(self.outer.cluster, watched.namespace, selector) if selector is not None else {}
+        return {**seen, **{f"Job {name}": uid for uid, name in made.items()}}
 
     @contextmanager
     def _disturbed(self, selector: str | None) -> Iterator[None]:

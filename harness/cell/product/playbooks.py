@@ -11,13 +11,19 @@ from harness.machines.access import control_directory
 from harness.machines.runner.call import AnsibleCall
 from harness.machines.runner.given import Listener, PlaybookInputs
 from harness.machines.runner.playbook import run_playbook
+from harness.machines.runner.playbook_events import changed_by
+from harness.machines.runner.playbook_output import recap
 from harness.model import Environment
 from harness.proc import pasteable
 from harness.spec.models import AnsibleOptions, Product, Timeouts
 
 
-def inputs_of(environment: Environment, log: Path) -> PlaybookInputs:
-    """Return what a playbook is given in a cell: the files in its directory, and a folder of its own for sockets."""
+def inputs_of(environment: Environment, log: Path, *, changes: bool = False) -> PlaybookInputs:
+    """Return what a playbook is given in a cell: the files in its directory, and a folder of its own for sockets.
+
+    Args:
+        changes: whether it is written down what the playbook changes.
+    """
     return PlaybookInputs(
         hosts=environment.files.hosts,
         variables=environment.files.variables,
@@ -26,7 +32,17 @@ def inputs_of(environment: Environment, log: Path) -> PlaybookInputs:
         facts=f"{environment.namespace}-{environment.attempt}-",
         machines=environment.names,
         tunnels=environment.tunnels,
+        changes=changes,
     )
+
+
+def changes_of(events: Path, log: Path) -> tuple[str, ...]:
+    """Return what a playbook changed: its tasks, or where our plugin was not loaded, how many by Ansible's recap."""
+    found = changed_by(events)
+    if found is not None:
+        return found
+    told = recap(log.read_text(encoding="utf-8", errors="replace"))
+    return tuple(f"{one.changed} tasks on {one.host}, by Ansible's recap" for one in told if one.changed)
 
 
 @dataclass(frozen=True)
@@ -64,15 +80,17 @@ class Playbooks:
     def run(self, wanted: PhaseRun) -> PhaseOutcome:
         """Run the playbook of a phase."""
         playbook = self._playbook(wanted.phase.name)
+        inputs = inputs_of(wanted.environment, wanted.log, changes=wanted.again)
         touched = run_playbook(
-            inputs_of(wanted.environment, wanted.log),
+            inputs,
             playbook,
             timeout=wanted.timeout,
             log=wanted.log,
             listener=Listener(task=wanted.on_task),
             call=self._call(wanted.phase.name),
         )
-        return PhaseOutcome(playbook.name, touched)
+        changed = changes_of(inputs.events, wanted.log) if wanted.again else ()
+        return PhaseOutcome(playbook.name, touched, changed)
 
     def _call(self, phase: str) -> AnsibleCall:
         options = self._options

@@ -46,6 +46,7 @@ class PhaseRun:
     log: where everything goes that explains the outcome: what was called, and all that it said.
     on_task: told what is under way, in the product's own words.
     outer: the infra cluster; None where there is none, so that nothing can be applied.
+    again: whether it has just been run, and its outcome is to say what it changes all the same.
     """
 
     phase: Phase
@@ -56,6 +57,7 @@ class PhaseRun:
     log: Path
     on_task: Tell
     outer: OuterCluster | None = None
+    again: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,10 +66,12 @@ class PhaseOutcome:
 
     what: what was run, in messages ("cluster.yml").
     touched: the machines on which something was done; None where this kind of product cannot tell.
+    changed: of a phase that was run again, what it changed by its own account, a line each.
     """
 
     what: str
     touched: frozenset[str] | None = None
+    changed: tuple[str, ...] = ()
 
 
 class ProductKind(Protocol):

@@ -42,6 +42,7 @@ def variables(given: PlaybookInputs, config: Path, call: AnsibleCall) -> dict[st
     return {
         "ANSIBLE_CONFIG": str(config),
         callbacks.EVENTS: str(given.events.absolute()),
+        **({callbacks.CHANGES: "1"} if given.changes else {}),
         OWN_CALLBACKS: os.pathsep.join([str(callbacks.FOLDER), _listed(said, config.parent, OWN_CALLBACKS)]),
         **{
             name: os.pathsep.join([str(folder), _listed(said, config.parent, name)])

@@ -19,6 +19,7 @@ class PlaybookInputs:
     facts: what the keys of kept facts begin with, so that no other run takes them for its own.
     machines: the machines' names, by address and port.
     tunnels: the file that says how they are reached through the infra cluster's API; None: at their own addresses.
+    changes: whether the file of failures also gets each task that changed something.
     """
 
     hosts: Path
@@ -28,6 +29,7 @@ class PlaybookInputs:
     facts: str
     machines: Mapping[tuple[str, int], str] = field(default_factory=dict)
     tunnels: Path | None = None
+    changes: bool = False
 
 
 def _ignore(_: str) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 MOST_OTHERS = 5  # other failures that are told with the first
+FAILURES = ("failed", "unreachable")  # events
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def ended_by(path: Path) -> Ended | None:
     for event in events:
         if event["event"] == "stopped":
             stopped_at = len(found)
-        elif event["event"] != "end" and not event["pardon"] and event["host"] in guilty:
+        elif event["event"] in FAILURES and not event["pardon"] and event["host"] in guilty:
             found.append(_failure(event))
     if not found:
         return None
@@ -77,6 +78,19 @@ def ended_by(path: Path) -> Ended | None:
 def touched_by(path: Path) -> frozenset[str] | None:
     """Return the hosts on which a playbook did anything; None where that is not written down."""
     return next((frozenset(event["hosts"]) for event in _read(path) if event["event"] == "end"), None)
+
+
+def changed_by(path: Path) -> tuple[str, ...] | None:
+    """Return each task that changed a host, in words; None where the plugin did not write how the run ended."""
+    events = _read(path)
+    if not any(event["event"] == "end" for event in events):
+        return None
+    return tuple(_change(event) for event in events if event["event"] == "changed")
+
+
+def _change(event: Mapping[str, Any]) -> str:
+    play = f" of play [{event['play']}]" if event.get("play") else ""
+    return f"{'handler' if event['handler'] else 'task'} [{event['task']}]{play} on {event['host']}"
 
 
 def _failure(event: Mapping[str, Any]) -> TaskFailure:

@@ -27,6 +27,7 @@ class ProductPhase(CommandPhase, DeclaredPhase):
     vars: variables of this phase, over those of the product; values of axes win over them.
     hops: whether one run goes through the steps between by itself, such as the minor releases of an upgrade; phases of
       scenarios that are a `hop` are then left out, and the mirror has what the steps need.
+    idempotent: whether a second run, right after the first, changes nothing; the suite `idempotence` then checks it.
     paths: globs of further files (relative to the project) whose change affects this phase and no other.
     """
 
@@ -34,6 +35,7 @@ class ProductPhase(CommandPhase, DeclaredPhase):
     args: tuple[Text, ...] = ()
     vars: Variables = Field(default_factory=dict)
     hops: bool = False
+    idempotent: bool = False
     paths: tuple[Text, ...] = ()
 
     @property

@@ -63,8 +63,8 @@ def lost(names: Sequence[str], before: Mapping[str, MachineState], after: Mappin
         if was is None:
             yield Mismatch(name, "a record of the machine before its restart", "none")
             return
-        lasting, there = _lasting(was), _lasting(now)
-        for kind, things in lasting.items():
+        before_it, there = lasting(was), lasting(now)
+        for kind, things in before_it.items():
             if not things:
                 yield Mismatch(f"{name}, {kind}", "something to compare", "nothing")
             for thing, value in things.items():
@@ -74,7 +74,7 @@ def lost(names: Sequence[str], before: Mapping[str, MachineState], after: Mappin
     return on_every(names, after, judge)
 
 
-def _lasting(state: MachineState) -> dict[str, dict[str, str]]:
+def lasting(state: MachineState) -> dict[str, dict[str, str]]:
     """Return the part of a state that outlasts a boot, by kind."""
     links = state.get("link", {})
     passing = {name for name, value in links.items() if value.split(" ")[0] in OF_PODS}

@@ -122,11 +122,13 @@ def gather_dials(hosts: Mapping[str, Any], given: Mapping[str, Any], timeouts: T
     return run_on_each(chosen, DIALS, list, timeouts, given=given)
 
 
-def gather_states(hosts: Mapping[str, Any], timeouts: Timeouts, *, with_files: bool = True) -> dict[str, MachineState]:
-    """Return the whole state of every machine, on request without files.
+def gather_states(
+    hosts: Mapping[str, Any], timeouts: Timeouts, *, with_files: bool = True, with_starts: bool = False
+) -> dict[str, MachineState]:
+    """Return the whole state of every machine, on request without files, or with when services began.
 
     Raises:
         InfraError: a machine does not answer, or its output is malformed.
     """
-    given = {name: {"files": with_files} for name in hosts}
+    given = {name: {"files": with_files, "starts": with_starts} for name in hosts}
     return run_on_each(hosts, STATE, dict, timeouts, given=given, seconds=timeouts.machine_state)

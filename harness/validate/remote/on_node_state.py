@@ -1,7 +1,8 @@
 """Prints the whole state of a machine: files, mounts, network, firewall, units, processes, control groups, sysctls.
 
-It runs as root with nothing but Python and the usual commands, takes one JSON object ({"files": false}: all but them)
-or none, and prints one. What changes on any running machine is left out, each with its reason.
+It runs as root with nothing but Python and the usual commands, takes one JSON object ({"files": false}: all but them;
+{"starts": true}: also when services began) or none, and prints one. What changes on any running machine is left out,
+each with its reason.
 """
 
 from __future__ import annotations
@@ -136,6 +137,14 @@ def units() -> dict[str, str]:
     return {name: state for name, state in found.items() if not name.endswith((".device", ".scope"))}
 
 
+def starts() -> dict[str, str]:
+    """Return when the main process of each running service began, in microseconds since the boot."""
+    names = ("Id", "SubState", "ExecMainStartTimestampMonotonic")
+    blocks = "\n".join(output("systemctl", "show", "*.service", f"--property={','.join(names)}")).split("\n\n")
+    services = (dict(line.partition("=")[::2] for line in block.splitlines()) for block in blocks)
+    return {one[names[0]]: one[names[2]] for one in services if one.get(names[1]) == "running"}
+
+
 def processes() -> dict[str, str]:
     """Return the command of every process that is not the system's, the login's or this one's."""
     found = {}
@@ -168,10 +177,11 @@ def kernel_settings() -> dict[str, str]:
     return found
 
 
-def look(*, with_files: bool = True) -> dict[str, dict[str, str]]:
+def look(*, with_files: bool = True, with_starts: bool = False) -> dict[str, dict[str, str]]:
     """Return the whole state of this machine, by kind; without files, which take the longest, if they do not count."""
     return {
         **({"file": files()} if with_files else {}),
+        **({"start": starts()} if with_starts else {}),
         "mount": mounts(),
         "link": links(),
         "route": as_keys([line for table in ("main", "all") for line in output("ip", "route", "show", "table", table)]),
@@ -186,4 +196,5 @@ def look(*, with_files: bool = True) -> dict[str, dict[str, str]]:
 
 
 if __name__ == "__main__":
-    json.dump(look(with_files=json.loads(sys.argv[1])["files"] if len(sys.argv) > 1 else True), sys.stdout)
+    given = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
+    json.dump(look(with_files=given.get("files", True), with_starts=given.get("starts", False)), sys.stdout)

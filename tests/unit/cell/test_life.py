@@ -16,7 +16,7 @@ from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Steps
 from harness.cell.variables import named_machines
-from harness.errors import ProductError
+from harness.errors import HarnessBug, InfraError, ProductError
 from harness.model import Cell, Environment, GuestCluster, Machine, Mirror, Phase, PlannedMachine
 from harness.paths import project_dir
 from harness.record import Recorder
@@ -183,3 +183,44 @@ def test_a_product_that_tells_what_it_touched_has_to_deploy_on_all_machines(
     kind = Edited([], PhaseOutcome("deploy.yml", frozenset({"m-0"})), leaves=KUBECONFIG)
     with pytest.raises(ProductError, match=r"^deploy\.yml did nothing on m-1$"):
         with_kind(tmp_path, monkeypatch, kind).apply(0)
+
+
+def test_a_phase_that_is_run_again_has_a_log_of_its_own_and_says_what_it_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs: list[PhaseRun] = []
+    outcome = PhaseOutcome("deploy.yml", changed=("task [copy] on m-0",))
+    life = with_kind(tmp_path, monkeypatch, Edited(runs, outcome, leaves=KUBECONFIG))
+    life.apply(0)
+    assert life.again(0) is outcome
+    first, second = runs
+    assert (first.again, second.again) == (False, True)
+    assert (second.stage, second.log.name) == ("deploy", "deploy-again.log")
+    assert second.variables == first.variables
+    assert [m.name for m in second.environment.machines] == ["m-0", "m-1"]
+    assert (tmp_path / "kubeconfig").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_phase_that_others_have_followed_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    life = with_kind(tmp_path, monkeypatch, Edited([], PhaseOutcome("deploy.yml"), leaves=KUBECONFIG))
+    life.apply(1)
+    with pytest.raises(HarnessBug, match="later phases have been run"):
+        life.again(0)
+
+
+def test_a_second_run_that_fails_is_the_products_unless_machines_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = Edited([], PhaseOutcome("deploy.yml"), leaves=KUBECONFIG)
+    life = with_kind(tmp_path, monkeypatch, kind)
+    life.apply(0)
+
+    def fail(_: PhaseRun) -> PhaseOutcome:
+        raise ProductError("no")
+
+    monkeypatch.setattr(kind, "run", fail)
+    with pytest.raises(ProductError, match=r"^no$"):
+        life.again(0)
+    monkeypatch.setattr(Life, "machines_changed", lambda _self, _names: "m-0 is gone")
+    with pytest.raises(InfraError, match="during the second run of deploy: m-0 is gone"):
+        life.again(0)

@@ -96,6 +96,15 @@ def test_suites_are_those_that_were_asked_for(tmp_path: Path, project: Project, 
     written(tmp_path, planned, "deploy")
     again = plan_again(project, planned.id, ["network", "conformance"])
     assert (again.plan.suites(), again.not_judged) == (frozenset({"network", "conformance"}), ())
+    assert plan_again(project, planned.id, ["idempotence"]).plan.suites() == frozenset({"idempotence"})
+
+
+def test_a_second_run_is_for_who_asks_for_it(tmp_path: Path, project: Project, planned: Cell) -> None:
+    written(tmp_path, planned, "deploy", tier=None)
+    suites = plan_again(project, planned.id).plan.suites()
+    assert suites is not None
+    assert "conformance" in suites
+    assert "idempotence" not in suites
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""An Ansible callback plugin: writes each failure, and how the run ended, as a line of JSON.
+"""An Ansible callback plugin: writes each failure, and how the run ended, as a line of JSON; on request each change.
 
 Ansible's text does not say whether a failure was rescued, so nobody can tell from it which one ended a play. This runs
 inside ansible-playbook, perhaps of another environment than ours, and so imports nothing of the harness.
@@ -24,6 +24,9 @@ options:
   events:
     description: The file to append to; without it nothing is written.
     env: [{name: ANSIBLE_VMATRIX_EVENTS}]
+  changes:
+    description: If it is set, each task that changed something is written, too.
+    env: [{name: ANSIBLE_VMATRIX_CHANGES}]
 """
 KEPT = ("msg", "reason", "censored", "rc", "stdout_lines", "stderr_lines")  # of a result; others may be large
 LINES = 200  # of a command's output, its last
@@ -51,6 +54,11 @@ class CallbackModule(CallbackBase):  # type: ignore[misc] # Ansible has no types
         task = _of(result, "task")
         pardon = "ignored" if ignore_errors else "rescued" if _rescued(task) else ""
         self._write("failed", result, pardon)
+
+    def v2_runner_on_ok(self, result: Any) -> None:
+        """Write down a task that changed something, where that is asked for."""
+        if os.environ.get("ANSIBLE_VMATRIX_CHANGES") and _of(result, "result").get("changed"):
+            self._write("changed", result, "")
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
         """Write down that a host could not be reached."""

@@ -92,3 +92,9 @@ def test_a_program_and_its_arguments_may_lie_in_the_products_sources(phased: Pha
     kind_of(product, phased.folder).run(phased.wanted())
     folder = phased.folder / "deploy"
     assert (phased.folder / "seen").read_text(encoding="utf-8") == f"{folder}/x {folder}/lib\n"
+
+
+def test_a_program_that_is_run_again_may_say_what_it_changed(life: Life, phased: Phased) -> None:
+    phased.script(f'{LEAVES_ONE}\necho \'{{"changed": ["the kubelet was restarted"]}}\' > "$VMATRIX_RESULT"')
+    life.apply(0)
+    assert life.again(0).changed == ("the kubelet was restarted",)

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from harness.cell.product.kinds import kind_of
+from harness.cell.product.playbooks import changes_of
 from harness.cell.product.protocol import PhaseOutcome, PhaseRun
 from harness.machines import inventory
 from harness.model import Cell, Environment, Machine, Phase, PlannedMachine
@@ -36,7 +37,7 @@ def product(**more: Any) -> Product:
     return Product.model_validate(given)
 
 
-def deploy(project: Path, wanted: Product, **variables: Any) -> tuple[PhaseOutcome, str]:
+def deploy(project: Path, wanted: Product, *, again: bool = False, **variables: Any) -> tuple[PhaseOutcome, str]:
     """Run the phase of a product on this host as its machine; return the outcome and the log."""
     machine = Machine(PlannedMachine("cp-0", ("control_plane", "etcd"), 1, 512, 10, "i"), "127.0.0.1", 22, "root")
     cell = Cell("c", {}, "fresh", (Phase("deploy", machines=("cp-0",)),), (), {})
@@ -45,7 +46,7 @@ def deploy(project: Path, wanted: Product, **variables: Any) -> tuple[PhaseOutco
     log = environment.files.log("deploy")
     kind = kind_of(wanted, project)
     kind.prepare(lambda _: None, TIMEOUTS)
-    run = PhaseRun(cell.phases[0], "deploy", environment, dict(variables), SECONDS, log, lambda _: None)
+    run = PhaseRun(cell.phases[0], "deploy", environment, dict(variables), SECONDS, log, lambda _: None, again=again)
     return kind.run(run), log.read_text(encoding="utf-8")
 
 
@@ -100,3 +101,21 @@ def test_the_mark_of_the_sources_is_their_folder_in_every_path(tmp_path: Path) -
     )
     _, log = deploy(tmp_path, wanted)
     assert f"{tmp_path}/theirs/site.yml" in log.splitlines()[0]
+
+
+def test_a_second_run_says_which_tasks_changed_something(tmp_path: Path) -> None:
+    same = {"name": "same", "ansible.builtin.debug": {"msg": "nothing"}}
+    other = {**same, "name": "other", "changed_when": True}
+    play = {"name": "all", "hosts": "all", "gather_facts": False, "tasks": [same, other]}
+    write(tmp_path / "deploy" / "site.yml", [play])
+    first, _ = deploy(tmp_path, product())
+    second, log = deploy(tmp_path, product(), again=True)
+    assert first.changed == ()
+    assert second.changed == ("task [other] of play [all] on cp-0",)
+    assert "changed=1" in log
+
+
+def test_where_our_plugin_says_nothing_the_recap_counts(tmp_path: Path) -> None:
+    lines = [f"{host} : ok=3 changed={n} unreachable=0 failed=0" for host, n in (("cp-0", 2), ("w-0", 0))]
+    log = write(tmp_path / "log", "\n".join(["PLAY RECAP ***", *lines]))
+    assert changes_of(tmp_path / "missing", log) == ("2 tasks on cp-0, by Ansible's recap",)
