@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from functools import partial
 from typing import Annotated
@@ -19,7 +20,9 @@ from harness.artifacts.serving import serving
 from harness.artifacts.store import Store
 from harness.artifacts.supply import Supply
 from harness.cell.product import prune as products
+from harness.cli import complete
 from harness.cli.artifacts_progress import showing
+from harness.cli.options import AsJson
 from harness.cli.plain import CommandSet
 from harness.errors import BadInput
 from harness.paths import PACKAGED, cache_dir, enclosing_project, named_project, settings_dir
@@ -39,16 +42,23 @@ SourceOption = Annotated[
 
 
 @app.command("list")
-def list_(source: SourceOption = Source.AUTO) -> None:
+def list_(source: SourceOption = Source.AUTO, as_json: AsJson = False) -> None:
     """List artifacts, their sources, and which of them are cached."""
     store = Store(source=source)
+    every = [Ref(name, version) for name in store.catalogue.names() for version in store.catalogue.versions(name)]
+    cached = {ref: store.cached(ref) for ref in every}
+    how = {ref: found.source if found else sources(store, ref.name, ref.version) for ref, found in cached.items()}
+    if as_json:
+        rows = [
+            {"name": r.name, "version": r.version, "source": how[r], "cached_bytes": f.size if f else None}
+            for r, f in cached.items()
+        ]
+        out.print(json.dumps(rows, indent=2), markup=False, highlight=False, soft_wrap=True)
+        return
     table = Table("name", "version", "source", "state", "size", box=None)
-    for name in store.catalogue.names():
-        for version in store.catalogue.versions(name):
-            found = store.cached(Ref(name, version))
-            how = found.source if found is not None else sources(store, name, version)
-            size = f"{found.size / 1e6:.0f} MB" if found is not None else ""
-            table.add_row(name, version, how, "cached" if found is not None else "not cached", size)
+    for ref, found in cached.items():
+        size = f"{found.size / 1e6:.0f} MB" if found is not None else ""
+        table.add_row(ref.name, ref.version, how[ref], "cached" if found is not None else "not cached", size)
     wide = Console(width=WIDEST)
     needed = Measurement.get(wide, wide.options, table).maximum
     Console(width=max(out.width, needed)).print(table)  # whole on a narrow terminal as well: names are to be copied
@@ -140,7 +150,12 @@ def serve(
     ] = None,
     add_ons: Annotated[bool, typer.Option("--add-ons", help="Serve the images of all add-ons, too.")] = False,
     tier: Annotated[
-        str | None, typer.Option(help="Serve what the product of this project asks for in this tier's cells instead.")
+        str | None,
+        typer.Option(
+            metavar="TIER",
+            help="Serve what the product of this project asks for in this tier's cells instead.",
+            autocompletion=complete.tiers,
+        ),
     ] = None,
     source: SourceOption = Source.AUTO,
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 
+from harness.cli import complete
 from harness.cli.options import AsJson, Given, settings_of, takes
 from harness.cli.output import wide_console
 from harness.plan.select import Selected
@@ -29,7 +30,12 @@ def register(app: typer.Typer) -> None:
 def explain(
     given: Given,
     cells: Annotated[
-        list[str], typer.Argument(metavar="CELL", help="Cell ids, globs of ids, AXIS=VALUE or AXIS=class:CLASS.")
+        list[str],
+        typer.Argument(
+            metavar="CELL",
+            help="Cell ids, globs of ids, AXIS=VALUE or AXIS=class:CLASS.",
+            autocompletion=complete.planned,
+        ),
     ],
     as_json: AsJson = False,
     full: Annotated[

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from harness import providers
 from harness.cli import doctor, run
 from harness.cli.gitlab_doctor import doctor as gitlab_doctor
 from harness.cli.output import wide_console
 from harness.cli.plain import CommandSet
+from harness.cli.rows import show_rows
 from harness.errors import EXIT_OK, BadInput, InfraError, NothingSelected
 from harness.gitlab import child, job_end, links, note
 from harness.gitlab.access import forget, without_authority
@@ -75,7 +75,11 @@ def generate(
         )
     output.write_text(text, encoding="utf-8")
     out.print(f"{wish.why}: {len(cells)} cells", markup=False)
-    out.print(_table(cells) if cells else nothing, markup=False)
+    if not cells:
+        out.print(nothing, markup=False)
+        return
+    rows = [(one.cell.id, str(len(one.cell.machines)), one.why) for one in cells]
+    show_rows(out, ("cell", "machines", "why"), rows)
 
 
 def _cells(context: JobContext, wish: Wanted) -> tuple[tuple[Selected, ...], str]:
@@ -95,13 +99,6 @@ def _job(context: JobContext, wish: Wanted, one: Selected, durations: Durations)
     timeouts = context.project.timeouts
     times = job_times(one.cell, timeouts, durations.expected(one.cell).seconds)
     return child.CellJob(one.cell.id, wish.tier, times, one.why)
-
-
-def _table(cells: tuple[Selected, ...]) -> Table:
-    table = Table("cell", "machines", "why", box=None)
-    for one in cells:
-        table.add_row(one.cell.id, str(len(one.cell.machines)), one.why)
-    return table
 
 
 @app.command()

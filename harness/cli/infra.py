@@ -13,7 +13,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Column, Table
 
 from harness import providers
 from harness.artifacts import refs
@@ -22,9 +21,10 @@ from harness.artifacts.store import Store
 from harness.cli.artifacts_progress import showing
 from harness.cli.options import AsJson, Given, settings_of, takes
 from harness.cli.plain import CommandSet, WordedCommand
+from harness.cli.rows import show_rows
 from harness.errors import EXIT_INFRA, EXIT_NOTHING_SELECTED, EXIT_OK, BadInput, InfraError, NotUp
 from harness.infra.host.instance import DEFAULT_PROVIDER, infra_command, not_up
-from harness.infra.host.status import InstanceStatus, State
+from harness.infra.host.status import InstanceStatus, ProgramStatus, State
 from harness.paths import settings_dir
 from harness.providers import Definition, InstanceProvider, Opening
 from harness.session import refusals
@@ -217,11 +217,13 @@ def show(name: str, seen: InstanceStatus, facts: Mapping[str, str], provider: st
         out.print(f"  {'disk used':12} {seen.disk_mib} MiB")
         out.print(f"  {'KubeVirt':12} {seen.kubevirt or 'unknown'}, CDI {seen.cdi or 'unknown'}")
         out.print(f"  {'pods':12} {f'on node {seen.pods}' if seen.pods else 'off (vmatrix infra up --pods)'}")
-        out.print(_programs(seen))
+        rows = [_program(program) for program in seen.programs]
+        show_rows(out, ("program", "pid", "up", "memory", "state"), rows, whole=("program",))
     for line in seen.problems:
         out.print(f"  problem: {line}", markup=False)
     if seen.machines:
-        out.print(_machines(seen))
+        machines = [(one.namespace, one.name, one.phase, one.address) for one in seen.machines]
+        show_rows(out, ("namespace", "machine", "phase", "address"), machines, whole=("namespace",))
     for line in seen.leftovers:
         out.print(f"  left on this host: {line}")
     if seen.state is State.BROKEN:
@@ -234,22 +236,8 @@ def _text(value: Any) -> str:
     return ", ".join(map(str, value.values())) if isinstance(value, Mapping) else str(value)
 
 
-def _programs(seen: InstanceStatus) -> Table:
-    table = Table("program", "pid", "up", "memory", Column("state", overflow="fold"))
-    for program in seen.programs:
-        alive = program.pid is not None
-        table.add_row(
-            program.name,
-            str(program.pid) if alive else "-",
-            str(timedelta(seconds=program.up_seconds)) if alive else "-",
-            f"{program.rss_mib} MiB" if alive else "-",
-            program.problem or "ready",
-        )
-    return table
-
-
-def _machines(seen: InstanceStatus) -> Table:
-    table = Table(Column("namespace", overflow="fold"), "machine", "phase", "address")
-    for machine in seen.machines:
-        table.add_row(machine.namespace, machine.name, machine.phase, machine.address)
-    return table
+def _program(program: ProgramStatus) -> tuple[str, ...]:
+    if program.pid is None:
+        return program.name, "-", "-", "-", program.problem or "ready"
+    up = str(timedelta(seconds=program.up_seconds))
+    return program.name, str(program.pid), up, f"{program.rss_mib} MiB", program.problem or "ready"

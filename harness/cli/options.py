@@ -11,7 +11,7 @@ import typer
 
 from harness.cli.complete import OPTIONS as COMPLETED
 from harness.paths import settings_dir
-from harness.spec.options import OPTIONS, SETTINGS, Option, settings_in
+from harness.spec.options import OPTIONS, OTHER_NAMES, SETTINGS, Option, settings_in
 from harness.spec.renamed import notice
 from harness.spec.settings import Settings, load_settings
 
@@ -81,6 +81,7 @@ def _parameters(option: Option) -> list[Parameter]:
         metavar=None if option.kind is bool else option.metavar,
         autocompletion=complete,
         rich_help_panel=option.panel or None,
+        hidden=option.name in OTHER_NAMES,
     )
     hidden = [(_hidden(former), typer.Option(former, hidden=True)) for former in option.former]
     kinds = {name: Annotated[option.kind | None, info] for name, info in ((option.name, shown), *hidden)}

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from harness.cli import complete
 from harness.cli.options import AsJson, former, takes
 from harness.cli.output import wide_console
 from harness.cli.rows import show_rows
@@ -40,7 +41,10 @@ def register(app: typer.Typer) -> None:
 class PlanRequest:
     """What is planned."""
 
-    tier: Annotated[str | None, typer.Option(metavar="TIER", help="Plan only this tier, and list its cells.")] = None
+    tier: Annotated[
+        str | None,
+        typer.Option(metavar="TIER", help="Plan only this tier, and list its cells.", autocompletion=complete.tiers),
+    ] = None
     infra_profile: Annotated[str | None, typer.Option(metavar="PROFILE", help="Plan only for this infra profile.")] = (
         None
     )

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from harness.cli import complete
 from harness.cli.options import former, takes
 from harness.errors import BadInput
 from harness.history.file import replace_file
@@ -49,7 +50,11 @@ class ReportOptions:
     since: Annotated[str | None, typer.Option(help="Date to look back to, instead of --days.", metavar="DATE")] = None
     tier: Annotated[
         str | None,
-        typer.Option(metavar="TIER", help=f"Only runs of this tier, or `{ALL}`; default: {NIGHTLY}, if it has runs."),
+        typer.Option(
+            metavar="TIER",
+            help=f"Only runs of this tier, or `{ALL}`; default: {NIGHTLY}, if it has runs.",
+            autocompletion=complete.tiers,
+        ),
     ] = None
     branch: Annotated[
         str | None,

@@ -12,6 +12,7 @@ from harness.spec.renamed import FLAGS
 from harness.spec.settings import Panel, Settings
 
 NUMBERS = {int: "INTEGER", float: "NUMBER"}
+OTHER_NAMES = {"keep_on_failure": "--keep failed"}  # options that another one has replaced: accepted, and not in help
 
 
 @dataclass(frozen=True)

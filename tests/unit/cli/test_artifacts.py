@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,15 @@ def test_the_list_names_every_version_and_where_it_can_come_from() -> None:
     assert "release, gomod" in rows["kubelet", "1.36.3"]
     assert "release" not in rows["flannel", "0.28.4"]
     assert "image" in rows["image/pause", "3.10.2"].split()
+
+
+def test_programs_get_the_list_as_json() -> None:
+    rows = json.loads(command("list", "--json").output)
+    assert {(row["name"], row["version"]) for row in rows} == {
+        (n, v) for n in load().names() for v in load().versions(n)
+    }
+    assert {row["cached_bytes"] for row in rows} == {None}
+    assert next(row["source"] for row in rows if row["name"] == "kubelet") == "release, gomod"
 
 
 @pytest.mark.parametrize(

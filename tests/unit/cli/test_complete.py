@@ -5,18 +5,30 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import typer
 import yaml
 
-from harness.cli import complete
+from harness.cli import app, complete
 from harness.paths import PROJECT, project_dir
 from harness.rundir import RunDir
 
 NOTHING = SimpleNamespace(params={})
 SECONDS = 300  # against hanging
+
+
+def parameters(command: Any = None, *words: str) -> Iterator[tuple[str, Any]]:
+    """Yield every option and argument of every command, with its place."""
+    command = command if command is not None else typer.main.get_command(app)
+    for one in command.get_params(command.make_context("vmatrix", [], resilient_parsing=True)):
+        yield f"{' '.join(words)} {one.name}", one
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from parameters(inner, *words, name)
 
 
 @pytest.fixture
@@ -45,6 +57,17 @@ def test_runs_their_cells_and_the_machines_of_these() -> None:
     assert complete.made(NOTHING, "") == ["one", "two"]
     assert complete.machines(SimpleNamespace(params={"cell": "one"}), "") == ["cp-0", "w-0"]
     assert complete.machines(SimpleNamespace(params={"cell": "none"}), "") == []
+
+
+@pytest.mark.parametrize("word", ["TIER", "RUN", "CELL", "MACHINE", "PROVIDER", "KEEP", "ACCESS"])
+def test_every_place_for_such_a_word_is_completed(word: str) -> None:
+    places = {place: param for place, param in parameters() if param.metavar == word}
+    assert places
+    assert [place for place, param in places.items() if param._custom_shell_complete is None] == []
+
+
+def test_no_word_for_a_value_is_made_of_types_or_choices() -> None:
+    assert [(place, one.metavar) for place, one in parameters() if set("<>|") & set(one.metavar or "")] == []
 
 
 def test_files_that_cannot_be_read_complete_nothing(runs: Path) -> None:

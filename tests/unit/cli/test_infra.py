@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from rich.console import Console
 from typer.testing import CliRunner
 
 from harness import proc, providers
@@ -18,7 +19,7 @@ from harness.infra.findings import Finding
 from harness.infra.host import preflight, requirements, room
 from harness.infra.host.layout import layout_of
 from harness.infra.host.requirements import Requirement
-from harness.infra.host.status import InstanceStatus, ProgramStatus, State
+from harness.infra.host.status import InstanceStatus, ProgramStatus, SeenMachine, State
 from harness.model import Mirror
 from harness.providers import Opening
 from harness.spec.renamed import TOLD
@@ -91,6 +92,19 @@ def test_a_broken_program_and_its_log_are_shown(capsys: pytest.CaptureFixture[st
 def test_it_is_told_whether_pods_run(node: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     infra.show("unit", InstanceStatus(State.UP, (ProgramStatus("etcd", 7, 61, 44, ""),), pods=node), {})
     assert f"pods         {said}" in capsys.readouterr().out
+
+
+def test_a_narrow_terminal_breaks_no_namespace(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    namespace = "vmatrix-k1363-d13-c2-fl-nf-c1w1-fresh-m-o-e99977-abcdef-1"
+    machine = SeenMachine(namespace, "cp-0", "Running", "10.213.0.14")
+    program = ProgramStatus("etcd", 7, 61, 44, "")
+    monkeypatch.setattr(infra, "out", Console(width=80, soft_wrap=True, highlight=False))
+    infra.show("unit", InstanceStatus(State.UP, (program,), machines=(machine,)), {})
+    lines = capsys.readouterr().out.splitlines()
+    assert any(namespace in line for line in lines)
+    assert max(map(len, lines)) <= 80
 
 
 def test_problems_are_shown_with_their_remedy(capsys: pytest.CaptureFixture[str]) -> None:
