@@ -16,7 +16,7 @@ from harness.history.store import open_store
 from harness.session.bisect_runs import CellRuns, search
 from harness.session.bisection import Bisection, ordered, resumed
 from harness.session.choice import choose, project_of
-from harness.session.last_good import good_and_bad
+from harness.session.last_good import first_failure_at, good_and_bad
 from harness.session.revisions import Repository
 
 out = Console(soft_wrap=True, highlight=False)
@@ -47,20 +47,25 @@ def bisect(
     if len(chosen) > 1:
         raise BadInput(f"{cell!r} is {len(chosen)} cells", hint="name one: `vmatrix list` shows their ids")
     (one,) = chosen
+    records = open_store(project.settings, os.environ).load().records
     if good is None or bad is None:
-        good, bad = good_and_bad(open_store(project.settings, os.environ).load().records, one.cell.id, good, bad)
+        good, bad = good_and_bad(records, one.cell.id, good, bad)
     repository = Repository.of(project.directory)
     first, last = repository.commit(good), repository.commit(bad)
     folder = project.settings.runs.resolve() / "bisect" / one.cell.id
     begun = resumed(Bisection(one.cell.id, first, repository.between(first, last)), folder / "search.json")
     runs = CellRuns(repository, one.cell.id, folder, [*options_of(given)])
     found = search(begun, repository, folder, runs.trial, lambda line: out.print(line, markup=False))
-    tell(found, repository)
+    tell(found, repository, first_failure_at(records, one.cell.id, last))
     raise typer.Exit(0 if len(found.open) == 1 else EXIT_NOTHING_SELECTED)
 
 
-def tell(found: Bisection, repository: Repository) -> None:
-    """Print what was tried, and the commit; or those that could not be told apart."""
+def tell(found: Bisection, repository: Repository, known: str = "") -> None:
+    """Print what was tried, and the commit; or those that could not be told apart.
+
+    Args:
+        known: what failed first at the bad revision that was given, by the history.
+    """
     for line in ordered(found, [repository.revision(one).title.partition(" ")[2] for one in found.revisions]):
         out.print(line, markup=False)
     if len(found.open) > 1:
@@ -68,6 +73,7 @@ def tell(found: Bisection, repository: Repository) -> None:
     for name in found.open:
         commit = repository.revision(name)
         out.print(f"{commit.title}\n  commit {commit.name}\n  author {commit.author}, {commit.date}", markup=False)
-    said = found.trials[found.open[-1]].said if found.open[-1] in found.trials else ""
+    tried = found.trials.get(found.open[-1])
+    said = tried.said if tried is not None else known if found.open[-1] == found.revisions[-1] else ""
     if said:
         out.print(f"  first failure: {said}", markup=False)

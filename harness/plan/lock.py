@@ -21,7 +21,7 @@ from pydantic import Field, StringConstraints
 from harness.errors import BadInput
 from harness.model import Cell
 from harness.paths import MATRIX, packaged_dir
-from harness.plan.cells import cell_id, make_cell
+from harness.plan.cells import cell_id
 from harness.plan.goal import Goal, goal_of, infra_of, nowhere, tier_of
 from harness.spec import lines
 from harness.spec.base import NAME, Model, Name
@@ -210,7 +210,7 @@ def _mistake(spec: Spec, goal: Goal, name: str, values: Mapping[str, str]) -> st
     broken = [rule.why for rule in goal.rules if rule.broken_by(values)]
     if broken:
         return f"the cell breaks a constraint: {'; '.join(broken)}"
-    made = make_cell(spec, values).id
+    made = _id(spec, values)
     return None if made == name else f"these values belong to {made}, not to {name}"
 
 

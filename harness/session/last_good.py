@@ -1,4 +1,4 @@
-"""Between which commits a cell began to fail, by the history."""
+"""Between which commits a cell began to fail, and with what, by the history."""
 
 from __future__ import annotations
 
@@ -35,3 +35,14 @@ def good_and_bad(records: Sequence[Record], cell: str, good: str | None, bad: st
     assert good is not None  # noqa: S101 - refused above
     assert bad is not None  # noqa: S101 - refused above
     return good, bad
+
+
+def first_failure_at(records: Sequence[Record], cell: str, commit: str) -> str:
+    """Return what failed first in the cell's last failure by the product at a commit; "" where the history has none."""
+    own = [r for r in records if (r.cell, r.where.commit, r.outcome, r.blame) == (cell, commit, FAILED, PRODUCT)]
+    if not own:
+        return ""
+    last = own[-1]
+    steps = (f"{one.name}: {one.message}" for one in last.steps if one.outcome == FAILED and one.message)
+    checks = (f"{one.checks[0]}: {one.message}" for one in last.notes if one.outcome == FAILED and one.checks)
+    return next((said.partition("\n")[0] for said in (*steps, *checks)), "")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.errors import BadInput
-from harness.session.last_good import good_and_bad
+from harness.session.last_good import first_failure_at, good_and_bad
 
 
 def ran(commit: str, outcome: str, blame: str = "", *, cell: str = "c", changed: bool = False) -> Any:
@@ -49,3 +49,17 @@ def test_a_history_that_does_not_say(records: list[Any], says: str) -> None:
     with pytest.raises(BadInput, match=says) as refused:
         good_and_bad(records, "c", None, None)
     assert "REV" in refused.value.hint
+
+
+def test_what_failed_first_at_a_commit_is_the_last_runs_step_or_check() -> None:
+    def failed(steps: list[Any], notes: list[Any]) -> Any:
+        made = ran("f", "failed", "product")
+        made.steps, made.notes = steps, notes
+        return made
+
+    step = SimpleNamespace(name="deploy", outcome="failed", message="task [x] failed\nmore")
+    note = SimpleNamespace(checks=("nodes: test_a", "nodes: test_b"), outcome="failed", message="not true: y")
+    passed = SimpleNamespace(name="provision", outcome="passed", message="")
+    assert first_failure_at([failed([passed, step], [note])], "c", "f") == "deploy: task [x] failed"
+    assert first_failure_at([failed([passed], [note])], "c", "f") == "nodes: test_a: not true: y"
+    assert first_failure_at([failed([passed], [])], "c", "g") == ""
