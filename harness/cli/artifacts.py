@@ -195,7 +195,7 @@ def _of_tier(tier: str, store: Store) -> Offer:
     """Return what the project's product asks for in the cells of a tier."""
     project = Project.load(load_settings(settings_dir()).settings)
     cells = [found.cell for found in choose(project.spec, project.settings, tier=tier)]
-    return offer_of(project, cells, store.catalogue)
+    return offer_of(project, cells, store.catalogue, project.spec.tiers[tier].suites)
 
 
 def _store(source: Source) -> Store:

@@ -25,6 +25,10 @@ Outcome = Literal[
 Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 Moment = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z$")]
 Number = Annotated[int, Field(ge=0, le=10**9)]
+Amount = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
+# Of one stage, by name and where ("pod_start_p99 w-0"): the value, and the calibration beside it (0: none). A figure
+# without a place is called by its name alone.
+StageFigures = Mapping[str, tuple[Amount, Amount]]
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,7 @@ class Record:
     seconds: of the attempt that counts, without waiting; waited: for room; estimate: what its machines and phases
     alone suggested, 0 where nobody estimated.  parallel: cells that could be under way at once, itself included.
     counts: how many checks of the attempt that counts came to what.
+    figures: what checks measured after each stage of the attempt that counts.
     logs: directory of the logs, relative to the job's directory.
     forgotten: whether details were dropped since: tables, messages but for their first line, inner steps.
     """
@@ -145,6 +150,7 @@ class Record:
     checks: CheckTable = field(default_factory=CheckTable)
     notes: tuple[CheckNote, ...] = ()
     counts: Mapping[str, Number] = field(default_factory=dict)
+    figures: Mapping[str, StageFigures] = field(default_factory=dict)
     logs: str = ""
     forgotten: bool = False
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.plugin.state import OWN, cell_of
+from harness.spec.suites import ON_REQUEST
 
 if TYPE_CHECKING:
     from harness.model import Cell
@@ -67,8 +68,9 @@ def arrange(config: pytest.Config, items: list[pytest.Item], steps: list[pytest.
 
 
 def _applies(item: pytest.Item, suites: frozenset[str] | None) -> bool:
-    """Tell whether a check is of a suite of the tier (None: of any), and about such a phase as it runs after."""
-    return holds(item) and (suites is None or suite_of(item) in suites)
+    """Tell whether a check is of a suite of the tier (None: of any but those on request), and for such a phase."""
+    suite = suite_of(item)
+    return holds(item) and (suite not in ON_REQUEST if suites is None else suite in suites)
 
 
 def holds(item: pytest.Item) -> bool:

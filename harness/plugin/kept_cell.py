@@ -51,7 +51,7 @@ class KeptCellChecks:
         plan = self.again.plan
         plan.directory.mkdir(parents=True)
         recorder = Recorder(plan.directory)
-        recorder.write("run-start", run=plan.run, cells=[cell.id for cell in plan.cells], parallel=1)
+        recorder.write("run-start", cells=[cell.id for cell in plan.cells], parallel=1, **self.again.started)
         self.console = self.cells.console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
         self.console.print(f"{self.again.subject}: {checks} checks", markup=False)
         self.cells.adopt(self._held.enter_context(self.again.joined(self.cells.site, recorder)))

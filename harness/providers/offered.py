@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from harness import paths
@@ -20,21 +21,36 @@ from harness.model import Cell, Mirror
 from harness.providers.definition import Definition
 from harness.spec import product_sources
 from harness.spec.project import Project
+from harness.spec.suites import PERFORMANCE
 from harness.validate.conformance.curated import load_curated
 from harness.validate.facts.expected import minor_of
+from harness.validate.performance import tools
 
 ProductVariables = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
-def offer_of(project: Project, cells: Sequence[Cell], catalogue: Catalogue | None = None) -> Offer:
+def offer_of(
+    project: Project,
+    cells: Sequence[Cell],
+    catalogue: Catalogue | None = None,
+    suites: Collection[str] | None = None,
+) -> Offer:
     """Return what the cells' product is offered, with what the checks of these cells run.
+
+    Args:
+        suites: that run in the cells, where these are known: the image of one of them is no other's business.
 
     Raises:
         BadInput: the product asks for what vmatrix does not have, or for two things of one name.
     """
     moments = [given for cell in cells for phase in cell.phases for given in (*phase.between, phase.vars)]
     product = product_sources.located(project.spec.product, project.directory)
-    return Offer.of(catalogue or load_catalogue(), product, project.directory, moments, _probes)
+    known = catalogue or load_catalogue()
+    offer = Offer.of(known, product, project.directory, moments, _probes)
+    if PERFORMANCE not in (suites or ()):
+        return offer
+    programs = Ref(IMAGE_PREFIX + tools.IMAGE.partition(":")[0], tools.IMAGE.partition(":")[2])
+    return replace(offer, images=(*offer.images, programs))
 
 
 def controllers(project: Project, cells: Sequence[Cell], catalogue: Catalogue | None = None) -> dict[str, Ref]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
@@ -91,8 +91,13 @@ def first_look(project: Project, cells: Sequence[Cell]) -> list[Finding]:
     return [*room, *definition.first_look(Opening(settings, project.product, store, needs=needs))]
 
 
-def open_site(project: Project, cells: Sequence[Cell], *, progress: OnProgress) -> Site:
+def open_site(
+    project: Project, cells: Sequence[Cell], *, progress: OnProgress, suites: Collection[str] | None = None
+) -> Site:
     """Obtain what the cells and the product need, bring the infra cluster up, and return it as the cells see it.
+
+    Args:
+        suites: that run in the cells, where these are known.
 
     Raises:
         BadInput: the host, the cluster or the product lacks something.  InfraError: the infra cluster did not come up.
@@ -101,7 +106,7 @@ def open_site(project: Project, cells: Sequence[Cell], *, progress: OnProgress) 
     timeouts = project.timeouts
     held = kinds.prepare(project, cells, progress)
     definition, store, tell = registry.of(settings), store_of(settings, timeouts), spoken(progress)
-    offer = offered.offer_of(project, cells, store.catalogue)
+    offer = offered.offer_of(project, cells, store.catalogue, suites)
     controllers = offered.controllers(project, cells, store.catalogue)
     images = tuple(dict.fromkeys((*offer.images, *controllers.values())))
     needs = needed(project.spec, cells)

@@ -14,6 +14,7 @@ from typing import Any
 from harness.report.cell import CellResult
 from harness.report.step import FAILED, PASSED, TEARDOWN, UNFINISHED, Check, Step, WorkerAssignment
 from harness.rundir import RunDir
+from harness.validate.performance.figures import carried_in
 
 Event = dict[str, Any]
 ENDS_KEEPING = {TEARDOWN, "worker"}  # steps after which nothing of a cell is left: a lost worker's remains are reaped
@@ -97,6 +98,7 @@ def _check(event: Mapping[str, Any]) -> Check:
         attempt=int(event.get("attempt", 1)),
         measured=str(event.get("properties", {}).get("measured", "")),
         parts=tuple(map(str, event.get("properties", {}).get("not_judged", ()))),
+        figures=carried_in(event.get("properties", {})),
     )
 
 

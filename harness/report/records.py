@@ -122,6 +122,7 @@ class _Made:
             checks=self._table(cell),
             notes=self._notes(cell),
             counts=dict(Counter(c.outcome for c in cell.last_checks)),
+            figures=_figures(cell),
             logs=str(cell.logs(attempt or 1)).replace(str(self.result.directory), directory, 1),
         )
 
@@ -177,6 +178,15 @@ class _Made:
             if before is None or before.outcome != FAILED:
                 row[check.title] = check
         return CheckTable(names, tuple(_row(stage, n, names, found) for (n, stage), found in rows.items()))
+
+
+def _figures(cell: CellResult) -> dict[str, dict[str, tuple[float, float]]]:
+    """Return what the checks of the attempt that counts measured, by stage; of one measured twice, the last."""
+    found: dict[str, dict[str, tuple[float, float]]] = {}
+    for check in cell.last_checks:
+        for one in check.figures:
+            found.setdefault(check.stage, {})[f"{one.name} {one.where}".strip()] = (one.value, one.calibration)
+    return found
 
 
 def _kept(cell: CellResult) -> list[Check]:

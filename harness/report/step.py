@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from harness.validate.performance.figures import Figure
+
 PASSED = "passed"
 FAILED = "failed"
 INTERRUPTED = "interrupted"
@@ -67,6 +69,7 @@ class Check:
     detail: the failure's text, or why it did not run.  stage: the phase after which it ran.
     measured: what it measured and every report shows, in words.
     parts: what of it was not judged, and why, although the check passed or failed.
+    figures: what it measured, in numbers.
     quarantine: the issue of the entry that keeps a failure from counting.
     """
 
@@ -81,6 +84,7 @@ class Check:
     quarantine: str = ""
     measured: str = ""
     parts: tuple[str, ...] = ()
+    figures: tuple[Figure, ...] = ()
 
     @property
     def title(self) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from harness import providers
 from harness.cell.life import Life
@@ -13,15 +14,17 @@ from harness.cell.site import Site
 from harness.errors import BadInput
 from harness.model import Environment
 from harness.record import Recorder
+from harness.report.records import started_fields
 from harness.report.results import load
 from harness.rundir import AttemptDir
+from harness.session.choice import profile_of
 from harness.session.kept import KeptCell, joined, kept_cell
 from harness.session.plan import RunPlan
 from harness.session.verdict import checks_code
 from harness.session.witness import inspection_options
 from harness.spec.project import Project
 from harness.spec.shape import unknown
-from harness.spec.suites import LIFE, suites_of
+from harness.spec.suites import LIFE, ON_REQUEST, suites_of
 
 OF_PHASES = "phases"  # what happened during a phase is over
 RUNS_AGAIN = "idempotence"  # runs the phase once more, and is meant only when it is asked for
@@ -39,6 +42,21 @@ class CheckAgain:
     def subject(self) -> str:
         """Return what is checked, for a person."""
         return f"{self.kept.cell.id} as it is after {self.kept.stage}"
+
+    @property
+    def started(self) -> dict[str, Any]:
+        """Return what the results say at their start; each time counts as a run of its own."""
+        plan = self.plan
+        return {
+            "run": f"{plan.run}-check-{plan.directory.name}",
+            **started_fields(
+                {cell.id: cell.values for cell in plan.cells},
+                infra=profile_of(plan.project.spec, plan.project.settings),
+                provider=plan.project.settings.provider,
+                checkout=plan.project.directory,
+                directory=plan.directory,
+            ),
+        }
 
     def connect(self, environment: Environment) -> list[str]:
         """Return how checks connect to the machines."""
@@ -69,7 +87,8 @@ def plan_again(project: Project, name: str, suites: Sequence[str] = ()) -> Check
         if suite not in known:
             raise BadInput(unknown("suite", suite, known), hint=f"suites: {', '.join(known)}")
     kept = kept_cell(project, name)
-    meant = frozenset(suites) or frozenset(known) & (kept.suites or frozenset(known)) - {RUNS_AGAIN}
+    unasked = kept.suites or frozenset(known) - ON_REQUEST
+    meant = frozenset(suites) or frozenset(known) & unasked - {RUNS_AGAIN}
     directory = next_directory(kept.there.files)
     plan = RunPlan(kept.run, None, (kept.cell,), project, directory, {}, only=meant, after=kept.index)
     phases = OF_PHASES in (kept.suites or ()) and not suites

@@ -55,6 +55,11 @@ class ForeignCheck:
         return f"{self.kubeconfig}: Kubernetes {self.variables['cluster_kubernetes_version']}"
 
     @property
+    def started(self) -> dict[str, Any]:
+        """Return what the results say at their start."""
+        return {"run": self.plan.run}
+
+    @property
     def guest(self) -> GuestCluster:
         """Return the cluster as checks see it; no cell's namespace says that nobody made it."""
         attempt = self.plan.files.path

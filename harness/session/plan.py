@@ -81,7 +81,7 @@ class RunPlan:
         return max(1, min(len(self.cells), provider.most_cells(self.cells, pods_mib)))
 
     def suites(self) -> frozenset[str] | None:
-        """Return the suites that are meant: those of the tier, None (all) without a tier."""
+        """Return the suites that are meant: those of the tier; None (all but those on request) without a tier."""
         if self.only is not None:
             return self.only
         return frozenset(self.project.spec.tiers[self.tier].suites) if self.tier else None

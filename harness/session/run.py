@@ -123,7 +123,7 @@ class Run:
             signal.signal(number, self._on_signal)
         for line in providers.coming(plan.project.settings):
             self.console.print(line, markup=False)
-        self._site = providers.open_site(plan.project, plan.cells, progress=self.live.on_progress)
+        self._site = providers.open_site(plan.project, plan.cells, progress=self.live.on_progress, suites=plan.suites())
         self._kept.enter_context(providers.keeper(plan.project.settings, plan.project.timeouts, self._tell_of_infra))
         tested = revision_of(plan.project.spec.product, plan.project.directory)
         if tested is not None:

@@ -14,6 +14,8 @@ from harness.paths import packaged_dir
 OWN = "own"  # the suite of the files that lie directly in the project's folder
 CHECKS = "checks"  # that folder
 SHIPPED = Path("tests", "cells")
+PERFORMANCE = "performance"
+ON_REQUEST = frozenset({PERFORMANCE})  # run only where a tier or --suite names them: they put load on a cluster
 LIFE = "life"  # the steps of a cell, which run for every tier
 TESTS = ("test_*.py", "*_test.py")  # pytest's python_files
 KIND = f"suite (a folder of {SHIPPED} or of {CHECKS}/)"

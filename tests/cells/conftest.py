@@ -13,7 +13,7 @@ from harness.validate.conformance.curated import load_curated
 from harness.validate.facts.expected import minor_of
 
 # Without a tier; from cheap to expensive, and last what may change the cluster.
-SUITES = ("phases", "nodes", "cluster", "network", "conformance", "idempotence")
+SUITES = ("phases", "nodes", "cluster", "network", "conformance", "performance", "idempotence")
 
 
 @functools.cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -61,6 +61,8 @@ class Tier(Model):
     cover: what planned cells add; without it the pinned ones are all.
     where: the values that planned cells may have, by axis; all of an axis that is not named.
     suites: the suites of checks that run after each phase.  budget: what its cells may cost.
+    fail_when: when suite `performance` fails, besides when it cannot measure: a figure is `slower` than in the runs
+        before by more than their noise, or `over-slo`.
     every_hours: how often (hours) a schedule runs it: by this the report knows that a night is missing.
     """
 
@@ -70,6 +72,7 @@ class Tier(Model):
     where: dict[Name, Condition] = Field(default_factory=dict)
     every_hours: float | None = Field(default=None, gt=0, le=24 * 366)
     suites: tuple[Name, ...] = Field(min_length=1)
+    fail_when: tuple[Literal["slower", "over-slo"], ...] = ()
     budget: Budget
 
     @model_validator(mode="after")

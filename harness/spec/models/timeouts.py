@@ -97,6 +97,9 @@ class Timeouts(Model):
         description="An answer through the API server's proxy, on top of what a probe takes to give up (seconds).",
     )
     metrics_age: Seconds = Field(default=120.0, description="Age of a measurement of metrics-server (seconds).")
+    performance: Seconds = Field(
+        default=240.0, description="One measurement of the suite performance: until its pods have run (seconds)."
+    )
     registry_request: Seconds = Field(
         default=10.0, description="One answer of the image mirror, whether it has an image (seconds)."
     )

@@ -1,0 +1,1 @@
+"""How fast a guest is: figures, the calibration beside them, and whether they are slower than usual."""
