@@ -19,13 +19,12 @@ from statistics import NormalDist, median
 NOW = 3  # runs that have to agree
 PAST = 20  # runs before them that are "usual"
 FEWEST = 8  # of these, below which nothing is said
-BUDGET = 1600.0  # runs in which all figures together raise one false alarm, were noise normal
+BUDGET = 6000.0  # runs in which all figures together raise one false alarm, were noise normal
 NOTICED = 1.10  # a smaller ratio is not worth a word, however little noise there is
 SHARE = 0.8  # of the deviations, the one that stands for the spread: a fifth of the runs may be odd
-ODD = 1  # of the usual runs, so many may lie above the band's edge
 LEAST_SPREAD = 0.01  # figures are rounded, and a spread of nothing is luck
 OF_NORMAL = NormalDist().inv_cdf((1 + SHARE) / 2)
-DEGREES = 0.4  # of freedom that such a quantile has, for each of a standard deviation's
+DEGREES = 0.3  # of freedom that such a quantile has, for each of a standard deviation's
 FEWEST_DEGREES = 3.0  # below, the expansion of t is not to be used
 
 
@@ -73,8 +72,7 @@ def band(past: Sequence[float], figures: int) -> Band | None:
     both = sorted(abs(one - middle) for one in recent)
     spread = max(LEAST_SPREAD, *(quantile(of, SHARE) / OF_NORMAL for of in (both, above)))
     chance = (1.0 / (BUDGET * max(1, figures))) ** (1.0 / NOW)
-    width = student(chance, DEGREES * (count - 1)) * spread * math.sqrt(1.0 + 1.0 / count)
-    edge = max(width, above[-1 - ODD] if len(above) > ODD else above[-1])
+    edge = student(chance, DEGREES * (count - 1)) * spread * math.sqrt(1.0 + 1.0 / count)
     return Band(math.exp(middle), count, math.expm1(spread), max(NOTICED, math.exp(edge)))
 
 
