@@ -13,13 +13,14 @@ from harness.history.lines import once, parse
 from harness.history.record import Record
 from harness.history.store import store_of_runs
 from harness.model import Cell
+from harness.report.analysis.figures import of_record
 from harness.report.records import records_of
 from harness.report.results import load
 from harness.rundir import RESULTS
 from harness.session.choice import profile_of
 from harness.session.plan import RunPlan
 from harness.validate.performance.comparison import by_key
-from harness.validate.performance.figures import Figure, Key, named
+from harness.validate.performance.figures import Figure, Key
 
 
 def figures_of_run(plan: RunPlan, cell: Cell, stage: str) -> dict[Key, Figure]:
@@ -42,11 +43,6 @@ def past_figures(plan: RunPlan, cell: Cell, stage: str) -> list[dict[Key, Figure
     infra = profile_of(plan.project.spec, settings)
     runs = [r for r in once([*kept, *again]) if r.cell == cell.id and r.infra == infra and stage in r.figures]
     return [of_record(record, stage) for record in runs]
-
-
-def of_record(record: Record, stage: str) -> dict[Key, Figure]:
-    """Return what a record says of a phase."""
-    return by_key(named(text, *amounts) for text, amounts in record.figures[stage].items())
 
 
 def _again(plan: RunPlan) -> list[Record]:

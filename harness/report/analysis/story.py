@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from harness.history.record import Record
 from harness.report.analysis.checks import Checks, checks_of
 from harness.report.analysis.failures import Failure, FailureLog
+from harness.report.analysis.figures import FigureHistory, figures_of
 from harness.report.analysis.flaky import Rate, flaky
 from harness.report.analysis.nights import Night
 from harness.report.analysis.planned import Planned
@@ -49,6 +50,7 @@ class CellStory:
     steps: tuple[StepStory, ...]
     trend: Trend | None
     checks: Checks
+    figures: FigureHistory
 
     @property
     def last_night(self) -> int:
@@ -100,6 +102,7 @@ def cell_story(cell: str, nights: Sequence[Night], log: FailureLog, planned: Pla
         steps=_steps(records, len(nights)),
         trend=trend([r.seconds for _, r in passed if r.seconds]),
         checks=checks_of(records, failures, len(nights), frozenset(f.title for f in current if f.key in new)),
+        figures=figures_of(records, len(nights)),
     )
 
 

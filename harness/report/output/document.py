@@ -19,6 +19,7 @@ from harness.report.analysis.planned import Quarantined
 from harness.report.analysis.story import CellStory, Slower
 from harness.report.analysis.streaks import Range
 from harness.report.output import pieces
+from harness.report.output.figures import figures, kinds_of, series
 from harness.report.output.numbers import commits, compare_url, summary
 
 VERSION = 1
@@ -53,6 +54,7 @@ class _Document:
         self.checks: dict[str, int] = defaultdict(count().__next__)
         self.messages: dict[str, int] = defaultdict(count().__next__)
         self.axes = pieces.axes(analysis)
+        self.kinds = kinds_of(analysis)
         self.places = {cell.id: number for number, cell in enumerate(analysis.cells)}
         shown = analysis.clusters[:MOST_CLUSTERS]
         self.clusters = {cluster.signature: number for number, cluster in enumerate(shown)}
@@ -77,6 +79,7 @@ class _Document:
             "clusters": clusters,
             "not_run": [{"cell": self.places[n.cell], "last": n.last, "why": n.why} for n in found.not_run],
             "slower": [self.slower(slower) for slower in found.slower],
+            "figures": figures(found, self.places),
             "quarantine": [self.quarantined(entry) for entry in found.quarantine],
             "coverage": self.coverage(),
             "history": pieces.history(self.history),
@@ -99,6 +102,7 @@ class _Document:
                 for s in cell.steps
             ],
             "trend": pieces.trend(cell.trend),
+            "figures": series(cell, self.kinds),
             "last": {"night": cell.last_night, "outcome": last.outcome, "blame": last.blame} if last else None,
             **self.judged(cell),
             "failures": [

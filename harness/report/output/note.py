@@ -18,6 +18,7 @@ from harness.report.analysis.story import CellStory
 from harness.report.output.numbers import commits, compare_url, summary
 from harness.report.output.pieces import reproduce
 from harness.report.words import plural
+from harness.validate.performance.figures import label_of
 
 MARKER = "<!-- vmatrix -->"
 MOST_ROWS = 10  # a note is read, a report is searched
@@ -128,6 +129,12 @@ def _since(analysis: Analysis, cell: CellStory) -> str:
 def _asides(analysis: Analysis) -> list[str]:
     ending = [q.entry for q in analysis.quarantine if q.days_left <= SOON]
     slower = [f"{s.cell} {s.step}".strip() + f" x{s.trend.ratio:.2f}" for s in analysis.slower]
+    figures = [
+        f"{c.id} {label_of(one.figure.key)} x{one.ratio:.2f}"
+        for c in analysis.tonight
+        for found in c.figures.compared.values()
+        for one in found.slower
+    ]
     open_ended = [
         f"{c.id} {c.last.outcome}" for c in analysis.tonight if c.last is not None and c.last.outcome not in RAN
     ]
@@ -136,6 +143,7 @@ def _asides(analysis: Analysis) -> list[str]:
         _list("fixed", [c.id for c in analysis.tonight if c.news == "fixed"]),
         _list("did not run", [n.cell for n in analysis.not_run]),
         _list("slower than usual", slower),
+        _list("slower figures", figures),
         _list("missing nights", [day.isoformat() for day in reversed(analysis.freshness.missing)]),
         _list("quarantine ends", [f"{entry.cell} {entry.until}" for entry in ending]),
     ]

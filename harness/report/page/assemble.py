@@ -32,6 +32,7 @@ SCRIPTS = (
     "attention",
     "grid",
     "versus",
+    "figures",
     "lists",
     "cell",
     "main",

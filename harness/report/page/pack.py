@@ -49,10 +49,17 @@ def _shorter(document: Mapping[str, Any]) -> Document:
 
 def _recent_steps(document: Mapping[str, Any]) -> Document:
     said = (
-        f"To keep this file small, messages are cut to {SHORT} characters and durations of steps to the last "
-        f"{STEP_NIGHTS} nights; report.json has all data."
+        f"To keep this file small, messages are cut to {SHORT} characters, and durations of steps and figures to the "
+        f"last {STEP_NIGHTS} nights; report.json has all data."
     )
-    cells = [{**cell, "steps": [_recent(step) for step in cell["steps"]]} for cell in document["cells"]]
+    cells = [
+        {
+            **cell,
+            "steps": [_recent(step, "seconds") for step in cell["steps"]],
+            "figures": [_recent(figure, "values") for figure in cell["figures"]],
+        }
+        for cell in document["cells"]
+    ]
     return {**document, "cells": cells, "messages": _cut(document, SHORT), "left_out": [said]}
 
 
@@ -75,10 +82,10 @@ def _recent_failures(document: Mapping[str, Any]) -> Document:
 REDUCTIONS: tuple[Callable[[Mapping[str, Any]], Document], ...] = (_whole, _shorter, _recent_steps, _recent_failures)
 
 
-def _recent(step: Mapping[str, Any]) -> Document:
-    seconds = step["seconds"]
-    older = max(0, len(seconds) - STEP_NIGHTS)
-    return {**step, "seconds": [None] * older + list(seconds[older:])}
+def _recent(series: Mapping[str, Any], name: str) -> Document:
+    values = series[name]
+    older = max(0, len(values) - STEP_NIGHTS)
+    return {**series, name: [None] * older + list(values[older:])}
 
 
 def _cut(document: Mapping[str, Any], most: int) -> list[str]:

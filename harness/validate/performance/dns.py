@@ -14,7 +14,7 @@ from harness.until import Deadline
 from harness.validate.performance.pods import output
 
 STEADY, STEADY_SECONDS = 200, 6  # questions a second
-MOST_SECONDS = 4
+MOST_SECONDS = 4  # of asking, for a rate that is steady
 CLIENTS = 4  # sockets that ask side by side
 FOUND = {
     "rate": re.compile(r"^\s*Queries per second:\s+([\d.]+)", re.MULTILINE),

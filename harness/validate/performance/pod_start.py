@@ -12,7 +12,7 @@ from harness.kube import Cluster
 from harness.kube.resources import POD
 from harness.until import Deadline
 from harness.validate.performance.noise import quantile
-from harness.validate.performance.pods import Seen, pod, remove_pods, started, wait_for
+from harness.validate.performance.pods import PodsSeen, pod, remove_pods, started, wait_for
 from harness.validate.remote.objects import container
 
 PODS, AT_ONCE = 60, 10
@@ -32,7 +32,7 @@ def pod_starts(api: Cluster, node: str, image: str, deadline: Deadline) -> list[
     wait_for(api, ["warm-0"], started, deadline, f"a first pod on {node} to start")
     remove_pods(api, deadline)
     took: list[float] = []
-    with Seen(api, started) as seen:
+    with PodsSeen(api, started) as seen:
         for first in range(0, PODS, AT_ONCE):
             created: dict[str, float] = {}
             for number in range(first, first + AT_ONCE):

@@ -122,7 +122,7 @@ def output(api: Cluster, name: str, image: str, node: str, script: str, deadline
     return text
 
 
-class Seen:
+class PodsSeen:
     """When pods of the namespace were first seen to match, as a watch told; monotonic seconds by name."""
 
     def __init__(self, api: Cluster, matches: Matches) -> None:
@@ -132,7 +132,7 @@ class Seen:
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._version = api.list(POD, NAME).resource_version
 
-    def __enter__(self) -> Seen:
+    def __enter__(self) -> PodsSeen:
         """Begin to watch."""
         self._thread.start()
         return self

@@ -13,7 +13,7 @@ from harness.kube import Cluster
 from harness.kube.resources import NODE, POD
 from harness.until import Deadline
 from harness.validate.facts.cluster import Json
-from harness.validate.performance.pods import Seen, pod, remove_pods, wait_for
+from harness.validate.performance.pods import PodsSeen, pod, remove_pods, wait_for
 from harness.validate.remote.objects import container
 
 PODS = 100
@@ -30,7 +30,7 @@ def scheduled_per_second(api: Cluster, node: str, image: str, deadline: Deadline
     """
     names = [f"place-{number}" for number in range(_room(api, node))]
     try:
-        with Seen(api, lambda found: bool(found["spec"].get("nodeName"))) as seen:
+        with PodsSeen(api, lambda found: bool(found["spec"].get("nodeName"))) as seen:
             for name in names:
                 api.create(POD, _pod(name, image))
             wait_for(api, names, _refused, deadline, f"{len(names)} pods to wait for a node")

@@ -114,3 +114,10 @@ def test_a_mirror_that_only_the_cluster_reaches_is_believed(plan: RunPlan) -> No
     found = told(plan.cells[0].phases[0].vars)
     assert found["cluster_file_checksums"] == {"http://127.0.0.1:9/files/0123456789abcdef/a": "0" * 64}
     assert "cluster_checksums" not in found
+
+
+def test_the_programs_that_measure_are_there_where_their_suite_runs(plan: RunPlan) -> None:
+    tools = "image/performance-tools"
+    without, there = (offered.offer_of(plan.project, plan.cells, suites=of) for of in (plan.suites(), {"performance"}))
+    assert tools not in {ref.name for ref in without.images}
+    assert tools in {ref.name for ref in there.images}

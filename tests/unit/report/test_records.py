@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness import proc
+from harness.history.lines import forget
 from harness.history.record import Record, RunOrigin
 from harness.history.record_line import from_line, to_line
 from harness.record import Recorder
@@ -176,3 +177,11 @@ def test_the_record_of_an_old_run_without_context_is_one(run: Written) -> None:
     found = only(run)
     assert (found.axes, found.where, found.infra) == ({}, RunOrigin(), "")
     assert replace(found, axes={}) == found
+
+
+def test_figures_are_kept_by_stage_also_when_details_are_dropped(run: Written) -> None:
+    figures = [["dns_rate", "w-0", 1000.0, 0.5], ["scheduler_throughput", "", 80.0, 0.0], ["no figure"]]
+    run.start(CELL).step(CELL, "deploy").check(CELL, "test_dns", properties={"figures": figures}).gone(CELL).end(0)
+    wanted = {"deploy": {"dns_rate w-0": (1000.0, 0.5), "scheduler_throughput": (80.0, 0.0)}}
+    assert only(run).figures == wanted
+    assert forget(only(run)).figures == wanted

@@ -6,7 +6,7 @@ const AXIS = "axis.";
 function readChoice() {
   const given = new URLSearchParams(location.hash.replace(/^#/, ""));
   const choice = { axes: {} };
-  for (const name of ["q", "state", "blame", "night", "cell", "show", "end", "sort", "rows", "columns"]) choice[name] = given.get(name) || "";
+  for (const name of ["q", "state", "blame", "night", "cell", "show", "end", "sort", "rows", "columns", "figures"]) choice[name] = given.get(name) || "";
   for (const [key, value] of given) {
     if (key.startsWith(AXIS) && value) choice.axes[key.slice(AXIS.length)] = value;
   }

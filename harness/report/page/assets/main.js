@@ -24,6 +24,7 @@ function draw(page) {
     showLists(page);
   });
   once(page, "grid", filter + key(["show", "sort", "end"]) + page.night + windowOf(page).from, () => keepingFocus(() => showGrid(page)));
+  once(page, "figures", filter + key(["figures"]), () => showFigures(page));
   once(page, "versus", filter + key(["rows", "columns"]) + page.night, () => showVersus(page));
   once(page, "cell", `${choice.cell} ${page.night}`, () => showCell(page));
 }
@@ -57,6 +58,7 @@ function setUpPage(page) {
   setUpFilter(page);
   setUpGrid(page);
   setUpVersus(page);
+  setUpFigures(page);
   setUpCell(page);
   for (const anchor of document.querySelectorAll("a[data-go]")) anchor.addEventListener("click", (event) => goTo(event, anchor.dataset.go));
   document.getElementById("attention-more").addEventListener("click", () => {

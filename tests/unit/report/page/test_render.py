@@ -162,7 +162,7 @@ def test_when_little_fits_the_newest_stays() -> None:
 
 def test_older_nights_lose_their_steps_first() -> None:
     step = {"name": "deploy", "seconds": [float(n) for n in range(100)], "trend": None}
-    recent = pack._recent(step)
+    recent = pack._recent(step, "seconds")
     assert recent["seconds"][: 100 - pack.STEP_NIGHTS] == [None] * (100 - pack.STEP_NIGHTS)
     assert recent["seconds"][-1] == 99.0
     assert len(recent["seconds"]) == 100
