@@ -19,7 +19,7 @@ from harness.validate.remote.objects import container
 
 SECONDS = 2  # of each measurement
 BYTES = 64  # of a message whose round trip is measured
-MARK = "====="
+MARK = "next measurement"
 SOCKPERF_PORT = 11111
 CONNECT_MS = 5000
 SUMMARY = re.compile(r"Summary: (Latency|Round trip) is ([\d.]+) usec")
@@ -65,8 +65,8 @@ def network_of_node(
         TimedOut: the pod does not end.  AssertionError: a program fails.
     """
     parts = [
-        f"iperf3 -c {address} -t {SECONDS} -J --connect-timeout {CONNECT_MS}; echo {MARK}; "
-        f"sockperf pp --tcp -i {address} -p {SOCKPERF_PORT} -t {SECONDS} -m {BYTES} --full-rtt; echo {MARK}"
+        f"iperf3 -c {address} -t {SECONDS} -J --connect-timeout {CONNECT_MS}; echo {MARK!r}; "
+        f"sockperf pp --tcp -i {address} -p {SOCKPERF_PORT} -t {SECONDS} -m {BYTES} --full-rtt; echo {MARK!r}"
         for address in servers.values()
     ]
     texts = output(api, f"client-{source}", image, source, "; ".join(parts), deadline).split(MARK)
