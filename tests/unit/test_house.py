@@ -42,6 +42,7 @@ QUESTIONS = {
     "Where is a check that runs on a machine?": ("harness/validate/remote/on_node_facts.py", "main"),
     "Where are a project's own checks found?": ("harness/spec/suites.py", "suites_of"),
     "Where are conformance specs chosen?": ("harness/validate/conformance/curated.py", "load_curated"),
+    "Where is it decided that a figure is slower?": ("harness/validate/performance/noise.py", "slower"),
     "Where is the JUnit file written?": ("harness/report/junit.py", "render"),
     "Where are expired cells found?": ("harness/cell/found.py", "find"),
     "Where is a disk image imported?": ("harness/cell/golden.py", "ensure_golden"),
@@ -73,7 +74,7 @@ QUESTIONS = {
     "Where is an answer refused that no Kubernetes API gives?": ("harness/kube/answers.py", "refuse_foreign"),
 }
 # Folders of tests/unit about something else than a folder of harness/.
-ELSEWHERE = {"chaos", "ci", "contract", "faults", "playbooks", "refusals"}
+ELSEWHERE = {"chaos", "ci", "contract", "faults", "playbooks", "refusals", "slowness"}
 # Tests about no single module of harness/, and what they are about.
 NO_MODULE = {
     "test_docs.py": "documentation",

@@ -74,3 +74,10 @@ def test_a_filter_leaves_checks_out_and_no_step(reset_cell: str) -> None:
 def test_steps_alone_can_be_chosen(reset_cell: str) -> None:
     items = collected("--tier", "lifecycle", "--cell", reset_cell, "-k", "provision or teardown or gone")
     assert items == [("life", "test_provision"), ("life", "test_teardown"), ("life", "test_gone")]
+
+
+def test_a_suite_on_request_runs_only_where_the_tier_names_it(reset_cell: str) -> None:
+    assert {suite for suite, _ in collected("--tier", "performance")} == {"performance", "life"}
+    suites = {suite for suite, _ in collected("--cell", reset_cell)}
+    assert {"nodes", "conformance"} <= suites
+    assert "performance" not in suites
