@@ -1,4 +1,4 @@
-"""`vmatrix artifacts list | build | module | prune | serve`."""
+"""`vmatrix artifacts list | newer | build | module | gc | prune | serve`."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from harness.artifacts.store import Store
 from harness.artifacts.supply import Supply
 from harness.cell.product import prune as products
 from harness.cli import complete
+from harness.cli.artifacts_newer import newer
 from harness.cli.artifacts_progress import showing
 from harness.cli.options import AsJson
 from harness.cli.plain import CommandSet
@@ -34,6 +35,7 @@ from harness.spec.settings import load_settings
 
 app = CommandSet(no_args_is_help=True, help="Build, download, cache and serve binaries and container images.")
 out = Console()
+app.command()(newer)
 WIDEST = 200  # columns of a table, wherever it is printed
 
 SourceOption = Annotated[

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, timedelta
 from typing import Any
 
 from harness.spec.declared import EACH, field, find, parsed
 from harness.spec.lines import Document, Finding, Problem
-from harness.spec.models import AxisValue, DiskImage, QuarantineEntry, Support
+from harness.spec.models import Axis, AxisValue, DiskImage, QuarantineEntry, Support
 
 LONGEST_QUARANTINE = timedelta(days=90)  # a quarter: longer than that, and nobody looks any more
 
@@ -62,3 +62,11 @@ def _quarantine(content: Any, today: date) -> Iterator[Finding]:
         elif entry.until > latest:
             message = f"{entry.until} is more than {LONGEST_QUARANTINE.days} days away; use {latest} or earlier"
             yield (*at, "until"), message
+
+
+def ending(axes: Iterable[Axis], until: date) -> Iterator[tuple[str, str, date]]:
+    """Yield axis, value and last day of each value whose support by its makers has ended or ends until a day."""
+    for axis in axes:
+        for value in axis.values:
+            if value.support is not None and value.support.until <= until:
+                yield axis.name, value.id, value.support.until

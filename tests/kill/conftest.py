@@ -26,6 +26,8 @@ from tests.kill.table import CLEAN, DOUBLES, Results, read, written
 from tests.kill.world import NAME
 
 TABLE, BEGAN = pytest.StashKey[Results](), pytest.StashKey[float]()
+COMMAND = "python -m tests.kill.world pytest -p no:cacheprovider tests/kill"
+SHARING = 8  # points; then the instance goes, so that an interruption does not cost what came of more than these
 INFRA_SECONDS = 900.0  # against hanging, as all below
 SETTLE_SECONDS = 60.0  # against hanging: processes that were killed end when the kernel has the time
 
@@ -40,7 +42,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Name this checkout as the project of the commands that tests start in folders of their own."""
     if NAME not in os.environ:
-        raise pytest.UsageError("these tests compare all of a host: python -m tests.kill.world pytest tests/kill")
+        raise pytest.UsageError(f"these tests compare all of a host: {COMMAND}")
+    if config.pluginmanager.hasplugin("cacheprovider"):
+        raise pytest.UsageError(f"pytest's own cache would be a difference: {COMMAND}")
     config.stash[BEGAN] = time.monotonic()
     os.environ.setdefault(PROJECT, str(packaged_dir()))
 
@@ -72,6 +76,7 @@ class Ground:
     results: Results
     before: set[str] = field(default_factory=set)
     alone: set[str] = field(default_factory=set)  # the world with the instance, and without any cell
+    runs: list[str] = field(default_factory=list)  # that this instance had
     pending: list[str] = field(default_factory=list)  # points after which the instance stayed, and nothing else
 
     def infra(self, verb: str, folder: Path, env: dict[str, str] | None = None) -> Ended:
@@ -93,6 +98,8 @@ class Ground:
 
     def share(self, folder: Path) -> None:
         """Bring the instance up that several points share, unless it is up."""
+        if len(self.pending) >= SHARING:
+            self.clear(folder)
         if self.alone:
             return
         up = self.infra("up", folder)
@@ -102,7 +109,7 @@ class Ground:
     def clear(self, folder: Path) -> None:
         """Take the shared instance down; what was pending is clean if the world is as before."""
         pending, self.pending = self.pending, []
-        shared, self.alone = bool(self.alone), set()
+        shared, self.alone, self.runs = bool(self.alone), set(), []
         if not shared:
             return
         down = self.infra("down", folder)
@@ -114,8 +121,12 @@ class Ground:
             self.results.note(name, CLEAN)
 
     def require_alone(self, run: str) -> None:
-        """Compare the world with that of the instance alone; a run's folder of sockets may wait for `infra down`."""
-        waiting = f"file {control_directory(run, self.single.id)}"
+        """Compare the world with that of the instance alone.
+
+        A run that had no namespace yet is in no answer to `reap`: its folder of sockets may wait for `infra down`.
+        """
+        self.runs.append(run)
+        waiting = tuple(f"file {control_directory(one, self.single.id)}" for one in self.runs)
         try:
             self._require(self.alone, lambda line: line[2:].startswith(waiting))
         except AssertionError:

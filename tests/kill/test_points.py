@@ -58,8 +58,14 @@ def wait_for(point: KillPoint, run: Run, ground: Ground) -> None:
         suite = {"suite": point.moment.suite} if point.moment.suite else {}
         run.wait_for("check", seconds=RUN_SECONDS, **suite)
     elif isinstance(point.moment, Task):
-        words, log = f"TASK [{point.moment.words}", run.results / ground.single.id / "logs" / "deploy.log"
-        wait_until(lambda: log.exists() and words in log.read_text(), words, seconds=RUN_SECONDS)
+        words, log = f" : {point.moment.words}] ***", run.results / ground.single.id / "logs" / "deploy.log"
+
+        def begun() -> bool:
+            found = log.exists() and words in log.read_text()
+            assert found or run.process.poll() is None, f"the run ended before {words!r}: {run.output()[-3000:]}"
+            return found
+
+        wait_until(begun, words, seconds=RUN_SECONDS)
 
 
 def end_run(point: KillPoint, ground: Ground, run_id: str, folder: Path) -> Ended:

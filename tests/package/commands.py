@@ -41,7 +41,15 @@ NEED_A_PROJECT = (
 WORK_ANYWHERE = (
     *("status", "reap", "login", "logs", "proxy", "kubeconfig", "kubectl"),
     *("init", "config", "doctor", "version"),
-    *("artifacts list", "artifacts build", "artifacts module", "artifacts prune", "artifacts gc", "artifacts serve"),
+    *(
+        "artifacts list",
+        "artifacts newer",
+        "artifacts build",
+        "artifacts module",
+        "artifacts prune",
+        "artifacts gc",
+        "artifacts serve",
+    ),
     *("image build", "image list", "image prune"),
     *("infra up", "infra down", "infra status", "infra describe", "infra env"),
     *("gitlab note", "gitlab doctor"),
