@@ -23,7 +23,7 @@ from harness.report.analysis.analyse import Analysis
 from harness.report.output.fault_score import FILE, FaultScore
 from harness.report.output.fault_score import read as read_score
 from harness.report.output.files import FORMATS, files
-from harness.report.output.note import lines_of
+from harness.report.output.note import ago, lines_of
 from harness.report.output.numbers import summary
 from harness.report.output.serve import server
 from harness.session.reporting import ALL, DAYS, NIGHTLY, Asked, days_of, looked_at
@@ -172,7 +172,7 @@ def _tell(analysis: Analysis, history: History) -> None:
     for line in lines_of(analysis.tonight):
         console.print(f"  {line}", markup=False)
     if analysis.freshness.stale:
-        console.print(f"no recent night: the last began {analysis.freshness.hours_ago:g} hours ago", markup=False)
+        console.print(f"no recent night: the last began {ago(analysis.freshness.hours_ago)}", markup=False)
 
 
 def tell_skipped(skipped: tuple[Skipped, ...], console: Console) -> None:

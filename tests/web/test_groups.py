@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.web.documents import ALWAYS, BROKEN, EXCUSED, INFRA, PAST, SOMETIMES, Document
+from tests.web.documents import ABSENT, ALWAYS, BROKEN, EXCUSED, INFRA, NIGHTS, PAST, SOMETIMES, Document
 from tests.web.page import Page
 
 NIGHT = -1
@@ -137,6 +137,30 @@ def test_a_failure_that_was_seen_before_and_is_back_says_both(page: Page, sample
     assert "seen before passed the run before" in lines(page.texts("#attention-rows > tr"))[0]
     assert "known" not in page.text("main.app")
     assert "just began" not in page.text("main.app")
+
+
+def test_what_failed_in_quarantine_is_neither_new_nor_seen_before(page: Page, sample: Document) -> None:
+    named(sample, EXCUSED)["news"] = "known"
+    page.show(sample)
+    counts = dict(page.each("#counts button", "[e.dataset.state, e.querySelector('b').textContent]"))
+    assert int(counts["new"]) + int(counts["known"]) == int(counts["failing"])
+
+
+def test_the_blame_of_a_failure_in_quarantine_is_that_of_its_check(page: Page, sample: Document) -> None:
+    cell = named(sample, EXCUSED)
+    cell["blames"] = " " * NIGHTS
+    page.show(sample, f"#q={EXCUSED}")
+    assert page.texts("#attention-rows td.blamed") == ["product"]
+
+
+def test_values_that_all_who_ran_have_are_not_what_failures_have_in_common(page: Page, sample: Document) -> None:
+    absent = named(sample, ABSENT)
+    for cell in sample["cells"]:
+        cell["values"][3] = 0
+    sample["axes"][3]["values"] = ["flannel", "other"]
+    absent["values"][3] = 1
+    page.show(sample)
+    assert "network flannel" not in " ".join(page.texts("#attention-rows .what .quiet"))
 
 
 def test_what_did_not_run_is_folded_away(shown: Page) -> None:

@@ -60,7 +60,7 @@ def last_night(analysis: Analysis) -> Badge:
     day = f"{night.start:%Y-%m-%d}"
     if analysis.freshness.stale:
         return Badge("last night", f"{day}, overdue", BAD)
-    counted = found["new"] + found["known"] - found["quarantined"]
+    counted = found["new"] + found["known"]
     if counted:
         new = f", {found['new']} new" if found["new"] else ""
         return Badge("last night", f"{day}, {counted} failed{new}", BAD if found["new"] else FAIR)

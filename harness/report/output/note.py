@@ -27,6 +27,7 @@ MOST_FAILURES = 2  # of a cell
 MOST_TEXT = 140
 SOON = 7  # days
 PIPE = r"\|"  # in a table, also inside a code span (GitHub Flavored Markdown, "Tables")
+TWO_DAYS = 48  # hours
 NEWS = {"new": "new", "known": "seen before"}
 
 
@@ -49,10 +50,11 @@ def _head(analysis: Analysis, url: str) -> list[str]:
         return ["## vmatrix: no runs", "", "The history has no matching cell runs."]
     found = summary(analysis)
     passed = found["outcomes"].get("passed", 0)
-    new = "".join(f", {plural(found[word], f'{word} failure')}" for word in ("new", "known") if found[word])
+    new = f", {plural(found['new'], 'new failure')}" if found["new"] else ""
+    new += f", {plural(found['known'], 'failure')} seen before" if found["known"] else ""
     lines = [f"## vmatrix: {passed} of {plural(found['ran'], 'cell')} passed{new}", "", _where(night, url)]
     if analysis.freshness.stale:
-        lines += ["", f"**The last night began {analysis.freshness.hours_ago:.0f} hours ago: a night is missing.**"]
+        lines += ["", f"**The last night began {ago(analysis.freshness.hours_ago)}: a night is missing.**"]
     if night.outage:
         lines += ["", "**Most cells failed because of the infrastructure; this night says little about the code.**"]
     return lines
@@ -180,10 +182,17 @@ def _excused(cell: CellStory) -> bool:
 def lines_of(cells: Iterable[CellStory]) -> list[str]:
     """Return one line of plain text per failing cell, for a terminal."""
     return [
-        f"{cell.id}: {cell.last.outcome if cell.last else ''} ({cell.last.blame if cell.last else ''}), {_words(cell)}"
+        f"{cell.id}: {cell.last.outcome}{f' ({cell.last.blame})' if cell.last.blame else ''}, {_words(cell)}"
         for cell in cells
-        if cell.failing
+        if cell.failing and cell.last is not None
     ]
+
+
+def ago(hours: float | None) -> str:
+    """Return how long ago something was, in words; days when it is two or more."""
+    if hours is None:
+        return "never"
+    return plural(int(hours / 24), "day") + " ago" if hours >= TWO_DAYS else plural(int(hours), "hour") + " ago"
 
 
 def _words(cell: CellStory) -> str:

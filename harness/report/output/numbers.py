@@ -14,7 +14,8 @@ from harness.report.analysis.streaks import Range
 def summary(analysis: Analysis) -> dict[str, Any]:
     """Return the numbers of the last night."""
     tonight = analysis.tonight
-    failing = [cell for cell in tonight if cell.failing]
+    quarantined = [cell for cell in tonight if cell.last is not None and cell.last.outcome == "quarantined"]
+    failing = [cell for cell in tonight if cell.failing and cell not in quarantined]
     failed = [cell.last for cell in failing if cell.last is not None and cell.last.outcome == "failed"]
     return {
         "cells": len(analysis.planned.cells) if analysis.planned.cells is not None else len(analysis.cells),
@@ -27,7 +28,7 @@ def summary(analysis: Analysis) -> dict[str, Any]:
         "sometimes": sum(cell.habit == "sometimes" for cell in tonight),
         "slower": len({slower.cell for slower in analysis.slower}),
         "not_run": len(analysis.not_run),
-        "quarantined": sum(cell.last is not None and cell.last.outcome == "quarantined" for cell in tonight),
+        "quarantined": len(quarantined),
     }
 
 

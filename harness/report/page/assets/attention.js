@@ -16,7 +16,7 @@ function showAttention(page) {
   document.getElementById("outage").hidden = !(night >= 0 && report.nights[night].infra_outage);
   document.getElementById("attention-table").hidden = groups.length === 0;
   put(document.getElementById("attention-rows"), (all ? groups : groups.slice(0, FIRST)).map((group) => attentionRow(page, group, night)));
-  document.getElementById("attention-sum").textContent = groups.length ? `${plural(groups.length, "different failure")} in ${plural(cells.length, "cell")}` : "";
+  document.getElementById("attention-sum").textContent = groups.length ? `${plural(groups.length, groups.length === 1 ? "failure" : "different failure")} in ${plural(cells.length, "cell")}` : "";
   const empty = document.getElementById("attention-empty");
   empty.hidden = groups.length > 0;
   empty.textContent = shown.length < report.cells.length ? "No cell that matches the filter failed in the last night." : "No cell failed in the last night.";
@@ -66,9 +66,9 @@ function attentionRow(page, { first, cells }, night) {
       el("p", { class: "message" }, first ? [el("b", { text: `${whatFailed(report, first)}:` }), " ", firstLine(report.messages[first.message])] : wordsOf(now)),
       besides(report, cells, first, night),
       cellsOfFailure(page, cells, night)),
-    field("blame", "plainly", now.blame || "unknown"),
+    field("blame", "plainly blamed", now.blame || (excused ? first?.blame : "") || "unknown"),
     field("new", cells.some((cell) => cell.news === "new") && !excused ? "plainly new" : "plainly", tally(cells, newsOf)),
-    field("how often", "often", often),
+    field("history", "often", often),
     field("since", "since", sinceOf(report, cells)));
 }
 
@@ -96,10 +96,11 @@ function besides(report, cells, first, night) {
   ];
 }
 
-/** Return the values that all these cells have and some other cell has not. */
+/** Return the values that all these cells have and some other cell of the night has not: those that did not run say nothing. */
 function inCommon(report, cells) {
   const own = cells.map((cell) => cell.values);
-  return valuesOf(report, cells[0]).filter((_, axis) => own.every((values) => values[axis] === own[0][axis]) && report.cells.some((cell) => cell.values[axis] !== own[0][axis]));
+  const ran = report.cells.filter((cell) => cell.now.outcome !== "not run");
+  return valuesOf(report, cells[0]).filter((_, axis) => own.every((values) => values[axis] === own[0][axis]) && ran.some((cell) => cell.values[axis] !== own[0][axis]));
 }
 
 function otherFailures(report, cells, first, night) {

@@ -62,7 +62,7 @@ function cellVerdict(page, cell) {
       el("b", { text: wordsOf(result) }), result.seconds ? ` in ${duration(result.seconds)}` : ""),
     (cell.attempts[night] || []).length > 1 && el("p", { class: "quiet", text: cell.attempts[night].map((one) => `attempt ${one.number} ${one.outcome}${one.blame ? ` (${one.blame})` : ""}`).join(", ") }),
     el("dl", { class: "facts" },
-      fact("new or seen before", newsOf(cell), cell.news === "new" ? "new" : ""), fact("how often", habitOf(cell)),
+      fact("new or seen before", newsOf(cell), cell.news === "new" ? "new" : ""), fact("history", habitOf(cell)),
       cell.since && fact("since", rangeOf(report, cell.since)), fact("flakiness", rateWords(cell.flaky))),
     !cell.planned && el("p", { class: "due", text: "This cell is no longer in the plan." }),
     el("p", { class: "links" }, job && link(job, "job"), report.nights[night].url && link(report.nights[night].url, "pipeline"),

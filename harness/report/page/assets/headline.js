@@ -12,14 +12,16 @@ function showFreshness(report, now = Date.now()) {
     put(place, el("strong", { text: "No run has been recorded." }));
     return;
   }
-  const recent = missing.filter((date) => new Date(last) - new Date(date) < RECENT_DAYS * 24 * HOUR); // the grid shows the older ones
+  const ago = (date) => new Date(last) - new Date(date);
+  const recent = missing.filter((date) => ago(date) >= 0 && ago(date) < RECENT_DAYS * 24 * HOUR); // the grid shows the older ones
+  const since = missing.filter((date) => ago(date) < 0).length;
   const hours = (now - new Date(last).getTime()) / HOUR;
   const late = limit !== null && hours > limit;
   place.className = late ? "fresh late" : "fresh";
   const said = `last run ${span(Math.max(0, hours))} ago`;
   put(place,
     el("span", { class: "mark", "aria-hidden": "true", text: late ? "!" : "●" }),
-    el("strong", { text: late ? `A night is missing: ${said}` : said[0].toUpperCase() + said.slice(1) }),
+    el("strong", { text: late ? `${since > 1 ? `${since} nights are missing` : "A night is missing"}: ${said}` : said[0].toUpperCase() + said.slice(1) }),
     late && every && el("span", { text: `; one is due every ${span(every)}` }),
     recent.length > 0 && el("span", { class: "quiet", text: ` · ${plural(recent.length, "night")} missing earlier: ${someOf(recent, 3)}` }));
 }

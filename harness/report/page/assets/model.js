@@ -69,7 +69,7 @@ function tagsOf(cell, { slower, missed }) {
   if (outcome === "passed") tags.add("passing");
   if (outcome === "quarantined") tags.add("quarantined");
   if (missed || outcome === "not started" || outcome === "not run") tags.add("notrun");
-  if (cell.news && outcome !== "not run") tags.add(cell.news); // what it says is of the cell's latest run, whichever night
+  if (cell.news && outcome !== "not run" && outcome !== "quarantined") tags.add(cell.news); // what it says is of the cell's latest run, whichever night
   if (cell.habit === "sometimes") tags.add("sometimes");
   if (slower) tags.add("slower");
   return tags;

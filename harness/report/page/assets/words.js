@@ -51,7 +51,7 @@ function span(hours) {
   if (hours < 1) return plural(Math.max(0, Math.round(hours * 60)), "minute");
   const whole = Math.floor(hours);
   if (whole < 48) return plural(whole, "hour");
-  const rest = whole % 24;
+  const rest = whole < 168 ? whole % 24 : 0; // after a week hours say nothing
   return plural(Math.floor(whole / 24), "day") + (rest ? ` ${plural(rest, "hour")}` : "");
 }
 

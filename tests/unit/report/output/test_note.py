@@ -11,10 +11,10 @@ from harness.history.lines import History, Skipped
 from harness.history.record import Record
 from harness.report.analysis.analyse import RecordFilter, analyse
 from harness.report.analysis.planned import Planned
-from harness.report.output import badges
+from harness.report.output import badges, numbers
 from harness.report.output.annotations import MOST, links
 from harness.report.output.badges import Badge, svg
-from harness.report.output.note import MARKER, code, render
+from harness.report.output.note import MARKER, ago, code, lines_of, render
 from tests.unit.history import synthetic
 from tests.unit.history.make import checked, record
 from tests.unit.history.synthetic import NOW
@@ -141,6 +141,26 @@ def test_badges_say_the_night_in_words() -> None:
 )
 def test_the_last_night_is_said(made: list[Record], value: str) -> None:
     assert badges.last_night(analyse(made, Planned(), RecordFilter(), NOW)).value == value
+
+
+def test_a_failure_in_quarantine_is_not_counted_as_one() -> None:
+    records = [record(0, "a", of=2, outcome="quarantined"), record(0, "b", of=2, outcome="failed", blame="product")]
+    found = numbers.summary(analyse(records, Planned(), RecordFilter(), NOW))
+    assert (found["new"], found["known"], found["quarantined"], found["blames"]) == (1, 0, 1, {"product": 1})
+
+
+def test_a_terminal_says_nothing_of_a_blame_that_there_is_not() -> None:
+    records = [record(0, "a", of=2, outcome="quarantined"), record(0, "b", of=2, outcome="failed", blame="product")]
+    first, second = lines_of(analyse(records, Planned(), RecordFilter(), NOW).tonight)
+    assert first.startswith("a: quarantined, ")
+    assert second.startswith("b: failed (product), ")
+
+
+@pytest.mark.parametrize(
+    ("hours", "said"), [(None, "never"), (0.5, "0 hours ago"), (47.9, "47 hours ago"), (8153.4, "339 days ago")]
+)
+def test_how_long_ago_a_night_was_is_said_in_words(hours: float | None, said: str) -> None:
+    assert ago(hours) == said
 
 
 def test_rates_are_not_rounded_up() -> None:
