@@ -26,11 +26,11 @@ from harness.errors import InfraError
 from harness.history.lines import History, cut_down, missing, read, united
 from harness.history.record import Record
 from harness.history.record_line import to_line
-from harness.until import Deadline, NotYet, until
+from harness.until import Deadline, NotYet, TimedOut, until
 
-HTTP_SECONDS = 60.0  # silence of GitLab
-WHOLE_SECONDS = 120.0  # one answer as a whole: a file of a pipeline is far below 1 MB
-RETRY_SECONDS = 120.0  # policy: how long a command waits for GitLab to answer, or for a package to stay unchanged
+HTTP_SECONDS = 30.0  # silence of GitLab
+WHOLE_SECONDS = 40.0  # one answer as a whole: a file of a pipeline is far below 1 MB
+RETRY_SECONDS = 40.0  # policy: how long a command waits for GitLab to answer, or for a package to stay unchanged
 PAGE = 100
 RECENT_FILES = 10  # a file is a pipeline's: more than decide what a cell takes
 ENDING = ".jsonl.gz"
@@ -178,7 +178,11 @@ class PackageStore:
                 return NotYet(str(error))
 
         deadline = Deadline.after(RETRY_SECONDS)
-        return until(ask, deadline=deadline, what=f"GitLab to answer for {self.name}", interval=1.0)[0]
+        try:
+            return until(ask, deadline=deadline, what=f"GitLab to answer for {self.name}", interval=1.0)[0]
+        except TimedOut as error:
+            error.hint = f"is {self.api} up and reachable from this host? --history FILE reads a file instead"
+            raise
 
     def _refusal(
         self, method: str, path: str, error: urllib.error.HTTPError, *, absent_ok: bool

@@ -23,16 +23,17 @@ SET_BY_THE_RUN = {
     "cluster_mirror_url": MIRROR,
     "cluster_image_registry": MIRROR,
 }
-PLACES: Mapping[str, tuple[str | Wild, ...]] = {
-    "product.yml": ("product", "vars"),
-    "axes.yml": ("axes", EACH, "values", EACH, "vars"),
-    "scenarios.yml": ("scenarios", EACH, "phases", EACH, "vars"),
-}
+PLACES: tuple[tuple[str, tuple[str | Wild, ...]], ...] = (
+    ("product.yml", ("product", "vars")),
+    ("product.yml", ("product", "phases", EACH, "vars")),
+    ("axes.yml", ("axes", EACH, "values", EACH, "vars")),
+    ("scenarios.yml", ("scenarios", EACH, "phases", EACH, "vars")),
+)
 
 
 def check(documents: Mapping[str, Document]) -> Iterator[Problem]:
     """Find variables of the matrix that no cell would ever have with the value given."""
-    for name, steps in PLACES.items():
+    for name, steps in PLACES:
         document = documents[name]
         for at, _ in find(document.content, *steps, EACH):
             yield from _told(document, at)

@@ -120,8 +120,13 @@ def test_a_busy_gitlab_is_asked_again(store: PackageStore, registry: Registry, m
     assert store.add(YEAR[:1]) == 1
     monkeypatch.setattr(package, "RETRY_SECONDS", 0.0)
     registry.busy = 99
-    with pytest.raises(TimedOut, match="HTTP 503"):
+    with pytest.raises(TimedOut, match="HTTP 503") as caught:
         store.load()
+    assert "up and reachable" in caught.value.hint
+
+
+def test_a_gitlab_that_never_answers_is_given_up_within_a_minute() -> None:
+    assert max(package.HTTP_SECONDS, package.WHOLE_SECONDS, package.RETRY_SECONDS) < 60
 
 
 def test_a_token_that_does_not_do_is_said(store: PackageStore) -> None:
