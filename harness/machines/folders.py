@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TextIO
 
 from harness.files import if_unlocked
 from harness.machines.access import PREFIX, close_connections
@@ -34,43 +35,61 @@ class Owner:
 @contextmanager
 def held(folder: Path, owner: Owner) -> Iterator[None]:
     """Make a cell's folder and keep it from being taken for one that nobody uses. Removes nothing."""
+    with _locked(folder) as file:
+        file.truncate(0)
+        file.write(json.dumps(asdict(owner)))
+        file.flush()
+        yield
+
+
+def _locked(folder: Path) -> TextIO:
+    """Make a folder with the file that is locked in it; return that file, locked."""
     while True:
         folder.mkdir(mode=0o700, exist_ok=True)
-        with (folder / OWNER).open("a", encoding="utf-8") as file:
-            fcntl.flock(file, fcntl.LOCK_SH)
-            if not _is_at(file.fileno(), folder / OWNER):
-                continue  # somebody has just taken away a dead process's folder of this name
-            file.truncate(0)
-            file.write(json.dumps(asdict(owner)))
-            file.flush()
-            yield
-            return
+        try:
+            file = (folder / OWNER).open("a", encoding="utf-8")
+        except FileNotFoundError:
+            continue  # somebody has just taken the empty folder away
+        fcntl.flock(file, fcntl.LOCK_SH)
+        if _is_at(file.fileno(), folder / OWNER):
+            return file
+        file.close()  # somebody has just taken away a dead process's folder of this name
 
 
 def sweep(infra: Path | None = None) -> list[Path]:
     """Remove this user's folders that no process holds, of expired cells and of an infra cluster; return them.
 
+    Those in which nothing is written down go, too: whoever made them was killed before that.
+
     Args:
         infra: the kubeconfig of an infra cluster that is gone.
     """
-    found = Path(tempfile.gettempdir()).glob(f"{PREFIX}*/{OWNER}")
-    return [folder for folder in sorted(path.parent for path in found) if _removed(folder, infra)]
+    return [folder for folder in sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}*")) if _removed(folder, infra)]
 
 
 def _removed(folder: Path, infra: Path | None) -> bool:
-    with suppress(OSError):  # another user's, or one that has just gone
+    with suppress(OSError):  # another user's, one that has just gone, or something else of this name
         if folder.lstat().st_uid != os.geteuid():
             return False
+        if not (folder / OWNER).exists():
+            folder.rmdir()  # only if it is empty
+            return True
         with if_unlocked(folder / OWNER) as free:
-            owner = _read(folder / OWNER)
-            if free and owner is not None and (owner.infra == str(infra) or owner.expires_at < time.time()):
+            if free and _is_over(folder / OWNER, infra):
                 close_connections(folder)
                 return True
     return False
 
 
+def _is_over(path: Path, infra: Path | None) -> bool:
+    if path.stat().st_size == 0:
+        return True
+    owner = _read(path)
+    return owner is not None and (owner.infra == str(infra) or owner.expires_at < time.time())
+
+
 def _read(path: Path) -> Owner | None:
-    """Return a folder's owner; None where nothing is written yet, or by a version that writes something else."""
+    """Return a folder's owner; None where a version has written it that writes something else."""
     try:
         return Owner(**json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError):

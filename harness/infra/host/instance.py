@@ -34,7 +34,7 @@ INOTIFY = Path("/proc/sys/fs/inotify/max_user_instances")
 INOTIFY_INSTANCES = 8192
 LOCK_SECONDS = 180.0  # policy: another command on the same instance may have a start to finish, then this one gives up
 GRACE = 1.0  # for programs that are removed with all their data to end before they are killed
-SETTLE_SECONDS = 3.0  # the kernel takes a moment to drop the last mounts and links
+SETTLE_SECONDS = 30.0  # the kernel takes a moment to drop the last mounts and links, and longer on a busy host
 DEFAULT_PROVIDER = str(Settings.model_fields["provider"].default)
 
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from harness import proc, providers
 from harness.cli import doctor, infra
-from harness.errors import EXIT_BAD_INPUT, EXIT_INFRA, EXIT_NOTHING_SELECTED, EXIT_OK, BadInput, InfraError
+from harness.errors import EXIT_BAD_INPUT, EXIT_INFRA, EXIT_NOTHING_SELECTED, EXIT_OK, BadInput, InfraError, NotUp
 from harness.infra.findings import Finding
 from harness.infra.host import preflight, requirements, room
 from harness.infra.host.layout import layout_of
@@ -179,8 +179,9 @@ def test_a_shell_gets_addresses_and_kubectl(there: bool, tmp_path: Path, monkeyp
 def test_a_shell_gets_nothing_of_an_instance_that_is_down() -> None:
     done = runner.invoke(app, ["infra", "env", "--name", "unit-none"])
     assert done.stdout == ""
-    assert isinstance(done.exception, InfraError)
-    assert done.exception.hint == "repair it: vmatrix infra up --infra-name unit-none"
+    assert isinstance(done.exception, NotUp)
+    assert done.exception.exit_code == EXIT_NOTHING_SELECTED
+    assert done.exception.hint == "vmatrix infra up --infra-name unit-none"
 
 
 @pytest.mark.parametrize("option", ["--releases", "--file"])

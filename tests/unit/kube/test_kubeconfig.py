@@ -137,7 +137,7 @@ def test_a_key_that_is_not_the_certificates_is_said_at_once(
     path = tmp_path / "kubeconfig"
     (certificates / "admin.key").write_bytes((certificates / "kube-scheduler.key").read_bytes())
     path.write_text(embedded(certificates, port, "admin"), encoding="utf-8")
-    with pytest.raises(BadInput, match="key values mismatch"):
+    with pytest.raises(BadInput, match="not PEM, or do not belong together"):
         Cluster.from_kubeconfig(path)
     assert list(temporary.iterdir()) == []
 

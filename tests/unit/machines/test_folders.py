@@ -86,8 +86,35 @@ def test_a_folder_is_taken_over_from_a_dead_process_and_held_again() -> None:
 def test_folders_of_others_are_not_judged() -> None:
     unowned, unread = control_directory("run111", "a"), control_directory("run111", "b")
     unowned.mkdir()
+    (unowned / "socket").touch()
     unread.mkdir()
     (unread / OWNER).write_text('{"later": true}')
     assert sweep(HERE) == []
     assert unowned.is_dir()
     assert unread.is_dir()
+
+
+def test_what_a_process_leaves_that_is_killed_before_it_writes_anything_goes() -> None:
+    empty, silent = (control_directory("run111", cell) for cell in "ab")
+    empty.mkdir()
+    silent.mkdir()
+    (silent / OWNER).touch()
+    assert sweep() == sorted([empty, silent])
+    assert not empty.exists()
+    assert not silent.exists()
+
+
+def test_a_folder_that_is_taken_away_while_it_is_made_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = control_directory("run111", "cell")
+    real = Path.mkdir
+    taken: list[Path] = []
+
+    def mkdir(path: Path, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
+        real(path, mode, parents, exist_ok)
+        if not taken:
+            taken.extend(sweep())
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    with held(folder, Owner(str(HERE), time.time() + HOUR)):
+        assert (folder / OWNER).read_text()
+    assert taken == [folder]
