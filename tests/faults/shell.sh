@@ -59,10 +59,12 @@ soon() {
 running() { pgrep -f -o "^(/[^ ]*/)?$1( |\$)" || true; }
 ready() { soon 'kubectl get --raw /readyz'; }
 
-# renewed PROGRAM PID: wait until another process of a program runs, and the API is ready.
+# renewed PROGRAM PID: wait until another process of a program runs and goes on running, and the API is ready. The first
+# one ends at once where the former pod still listens.
 renewed() {
   soon "[ -n \"\$(running $1)\" ] && [ \"\$(running $1)\" != \"$2\" ]"
   ready
+  soon "now=\$(running $1) && [ -n \"\$now\" ] && sleep 2 && [ \"\$(running $1)\" = \"\$now\" ]"
 }
 
 # pod PROGRAM SED: change a static pod's manifest and wait for the new pod.

@@ -52,11 +52,17 @@ def started(pid: int) -> float:
 
 
 def programs() -> list[dict[str, Any]]:
-    """Return what the file of each running process of PROCESSES and OTHERS prints as its version."""
-    return [
-        {"name": p["name"], "said": said([f"/proc/{p['pid']}/exe", VERSION_FLAGS.get(p["name"], "--version")])}
-        for p in [*processes(), *processes(*OTHERS)]
-    ]
+    """Return what the file of each running process of PROCESSES and OTHERS prints as its version.
+
+    A process that ended before it could be asked is left out.
+    """
+    found = []
+    for process in [*processes(), *processes(*OTHERS)]:
+        executable = f"/proc/{process['pid']}/exe"
+        text = said([executable, VERSION_FLAGS.get(process["name"], "--version")])
+        if text or os.path.exists(executable):
+            found.append({"name": process["name"], "said": text})
+    return found
 
 
 def api_version(said_ca: str) -> dict[str, Any] | None:

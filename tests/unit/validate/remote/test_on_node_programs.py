@@ -6,6 +6,7 @@ import os
 import socket
 import struct
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.validate.remote import on_node_programs
 from harness.validate.remote.on_node_programs import (
     DNSSEC_OK,
     SERVERS,
@@ -97,3 +99,12 @@ def test_a_program_that_writes_what_it_does_into_its_command_line_is_found(tmp_p
 def test_names_of_hosts_are_those_of_the_products_file(tmp_path: Path) -> None:
     (tmp_path / "names").write_text("# of the cluster\n10.0.0.1 cp-0 cp-0.cluster.local # one\n\n", encoding="utf-8")
     assert hosts(str(tmp_path / "names")) == [["10.0.0.1", "cp-0", "cp-0.cluster.local"]]
+
+
+def test_a_process_that_ended_before_it_was_asked_has_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    found = [{"pid": pid, "name": "python"} for pid in (ended.pid, os.getpid())]
+    monkeypatch.setattr(on_node_programs, "processes", lambda *names: [] if names else found)
+    (only,) = on_node_programs.programs()
+    assert only["said"].startswith("Python 3")
