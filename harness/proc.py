@@ -14,18 +14,19 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO
 
 from harness import stopping
 from harness.errors import InfraError, VmatrixError
 from harness.files import write_atomically
+from harness.lines import Lines
 
 Argv = Sequence[str | Path]
 TAIL_LINES = 20
 SIGNALS = 128  # shells and programs report a signal as 128 and its number
+LAST_SECONDS = 10.0  # for what a killed group wrote; somebody who left it may still have its output open
 STOP_SECONDS = 0.2  # between two looks whether a command is still wanted, or has ended
 
 
@@ -260,39 +261,35 @@ def _follow(
     grace: float = 0.0,
 ) -> tuple[str, bool]:
     """Copy a child's interleaved output line by line to a log and a callback; tell whether time was up."""
-    import threading
-
     if stdin is not None and child.stdin is not None:
         child.stdin.write(stdin)
         child.stdin.close()
-    expired = threading.Event()
+    assert child.stdout is not None  # noqa: S101 - Popen was given a pipe
+    reader, lines = Lines(child.stdout), list[str]()
 
-    def expire() -> None:
-        expired.set()
-        _end(child, grace)
-
-    timer = threading.Timer(timeout, expire)
-    timer.daemon = True
-    timer.start()
-    lines: list[str] = []
-    sink: IO[str] | None = log.open("a", encoding="utf-8") if log is not None else None
-    try:
-        assert child.stdout is not None  # noqa: S101 - Popen was given a pipe
-        for line in child.stdout:
+    def ends_within(seconds: float) -> bool:
+        moment = time.monotonic() + seconds
+        for line in reader.until(moment):
             lines.append(line)
             if sink is not None:
                 sink.write(line)
                 sink.flush()
             if on_line is not None:
                 on_line(line.rstrip("\n"))
-        child.wait()
-    finally:
-        timer.cancel()
-        if child.stdout is not None:
-            child.stdout.close()
-        if sink is not None:
-            sink.close()
-    return "".join(lines), expired.is_set()
+        with suppress(subprocess.TimeoutExpired):
+            return reader.ended and child.wait(max(0.0, moment - time.monotonic())) is not None
+        return False
+
+    with child.stdout, log.open("a", encoding="utf-8") if log is not None else nullcontext() as sink:
+        in_time = ends_within(timeout)
+        if not in_time and grace:
+            child.terminate()
+            ends_within(grace)
+        if not in_time:
+            _kill_group(child)
+            ends_within(LAST_SECONDS)
+    child.wait()
+    return "".join(lines), not in_time
 
 
 @contextmanager

@@ -30,11 +30,6 @@ class Newer:
     version: str
     listed: str
 
-    @property
-    def patch(self) -> bool:
-        """Tell whether the catalogue has the same minor."""
-        return minor(self.version) == minor(self.listed)
-
 
 @dataclass(frozen=True)
 class Search:

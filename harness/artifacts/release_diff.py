@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from harness.artifacts.catalogue import CATALOGUE
-from harness.artifacts.newer import Newer, minor, numbers
+from harness.artifacts.newer import minor, numbers
 from harness.artifacts.release_parts import ReleaseParts
 from harness.errors import BadInput
 
+AXES = Path("matrix/axes.yml")
 ENTRY = """\
   "{version}":
     etcd: "{etcd}"
@@ -38,54 +40,58 @@ matrix/conformance/{minor}.yml]
 """
 
 
-def diff(found: Newer, parts: ReleaseParts, checkout: Path) -> str:
-    """Return the diff that adds a Kubernetes release to a checkout's catalogue.yml and matrix/axes.yml.
+def diff(releases: Sequence[ReleaseParts], checkout: Path) -> str:
+    """Return one diff that adds Kubernetes releases to a checkout's catalogue.yml and matrix/axes.yml.
 
-    Args:
-        found: the release, and the version behind which it goes.
     Raises:
-        BadInput: the files do not have that version.
+        BadInput: the files have no version that a release could follow.
     """
-    changed = {
-        CATALOGUE.relative_to(checkout): in_catalogue(CATALOGUE.read_text(encoding="utf-8"), found, parts),
-        Path("matrix/axes.yml"): in_axes((checkout / "matrix" / "axes.yml").read_text(encoding="utf-8"), found, parts),
-    }
+    ordered = sorted(releases, key=lambda parts: numbers(parts.version))
     lines: list[str] = []
-    for name, after in changed.items():
-        before = (checkout / name).read_text(encoding="utf-8")
+    for name, adding in ((CATALOGUE.relative_to(checkout), in_catalogue), (AXES, in_axes)):
+        before = after = (checkout / name).read_text(encoding="utf-8")
+        for parts in ordered:
+            after = adding(after, parts)
         lines += difflib.unified_diff(
             before.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{name}", f"b/{name}"
         )
     return "".join(lines)
 
 
-def in_catalogue(text: str, found: Newer, parts: ReleaseParts) -> str:
-    """Return the catalogue's text with a release before the one that it follows: the newest stands first."""
-    at = re.search(rf'^  "{re.escape(found.listed)}":\n', text, re.MULTILINE)
-    if at is None:
-        raise BadInput(f"the catalogue has no Kubernetes {found.listed}")
-    return f"{text[: at.start()]}{ENTRY.format(**vars(parts))}{text[at.start() :]}"
+def in_catalogue(text: str, parts: ReleaseParts) -> str:
+    """Return the catalogue's text with a release before the newest older one: the newest stands first."""
+    kubernetes = re.search(r"^kubernetes:\n(?:  .*\n)*", text, re.MULTILINE)
+    found = _older(
+        parts.version, re.findall(r'^  "([\d.]+)":$', kubernetes.group(), re.MULTILINE) if kubernetes else []
+    )
+    if not found:
+        raise BadInput(f"the catalogue has no Kubernetes older than {parts.version}")
+    at = text.index(f'  "{found[-1]}":\n')
+    return f"{text[:at]}{ENTRY.format(**vars(parts))}{text[at:]}"
 
 
-def in_axes(text: str, found: Newer, parts: ReleaseParts) -> str:
-    """Return the axes' text with a release behind the one that it follows: values go from old to new."""
-    block = re.search(rf'^      - id: "{re.escape(found.listed)}"\n(?:        .*\n)*', text, re.MULTILINE)
+def in_axes(text: str, parts: ReleaseParts) -> str:
+    """Return the axes' text with a release behind the newest older one: values go from old to new."""
+    own = minor(parts.version)
+    older = _older(parts.version, re.findall(r'^          cluster_kubernetes_version: "([\d.]+)"$', text, re.MULTILINE))
+    block = (
+        re.search(rf'^      - id: "{re.escape(older[-1])}"\n(?:        .*\n)*', text, re.MULTILINE) if older else None
+    )
     if block is None:
-        raise BadInput(f"matrix/axes.yml has no Kubernetes {found.listed}")
-    older = found.listed if not found.patch else _value(r"before: \{.*?minor: \"(\S+?)\"", block.group())
-    before = [f'patch: "{found.listed}"'] if found.patch else []
-    before += [f'minor: "{older}"'] if older else []
-    until = f"{{from: {parts.released}, until: {parts.supported_until}}}"
+        raise BadInput(f"matrix/axes.yml has no Kubernetes older than {parts.version}")
+    same, others = [one for one in older if minor(one) == own], [one for one in older if minor(one) != own]
+    before = [f'patch: "{same[-1]}"'] if same else []
+    before += [f'minor: "{others[-1]}"'] if others else []
     value = VALUE.format(
         **vars(parts),
-        slug="".join(str(number) for number in numbers(parts.version)),
-        minor=minor(parts.version),
+        slug=parts.version.replace(".", ""),
+        minor=own,
         before=f"{{{', '.join(before)}}}",
-        support=until,
+        support=f"{{from: {parts.released}, until: {parts.supported_until}}}",
     )
     return f"{text[: block.end()]}{value}{text[block.end() :]}"
 
 
-def _value(pattern: str, text: str) -> str:
-    found = re.search(pattern, text)
-    return found.group(1) if found else ""
+def _older(version: str, known: Iterable[str]) -> list[str]:
+    """Return the versions before one, oldest first."""
+    return sorted((one for one in known if numbers(one) < numbers(version)), key=numbers)

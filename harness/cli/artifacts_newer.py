@@ -54,11 +54,10 @@ def newer(
 def _print_diff(found: Sequence[releases.Newer], limits: ArtifactLimits) -> None:
     if PACKAGED.is_dir():
         raise BadInput("--diff is for a checkout of vmatrix", hint="clone vmatrix, or leave out --diff")
-    for one in found:
-        if one.module == entries.KUBERNETES:
-            parts = release_parts.read(one.version, limits)
-            text = release_diff.diff(one, parts, PACKAGED.parents[1])
-            out.print(text, end="", markup=False, highlight=False, soft_wrap=True)
+    wanted = [one.version for one in found if one.module == entries.KUBERNETES]
+    parts = [release_parts.read(version, limits) for version in wanted]
+    text = release_diff.diff(parts, PACKAGED.parents[1])
+    out.print(text, end="", markup=False, highlight=False, soft_wrap=True)
 
 
 def _support(today: date) -> list[str]:

@@ -11,6 +11,7 @@ from collections.abc import Generator
 import pytest
 from _pytest.config import ConftestImportFailure
 
+from harness.beginnings import end_without_threads
 from harness.errors import VmatrixError
 from harness.plugin import heard, judged, state
 from harness.plugin.fixtures import artifact, cell, cell_dir, cells, guest, life, mirror, phase, timeouts, witness
@@ -103,6 +104,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "step(name): a step in a cell's life: provision, phase, teardown or gone")
     if config.option.help or not state.asked_for_cells(config):
         return
+    end_without_threads()
     config.option.verbose = min(config.option.verbose, -1) if config.option.verbose <= 0 else config.option.verbose
     config.option.reportchars = ""
     config.option.tbstyle = "short"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 
-from harness import stopping
+from harness import proc, stopping
 from harness.errors import InfraError
 from harness.proc import (
     CommandFailed,
@@ -186,3 +188,37 @@ def test_a_streamed_command_that_is_not_wanted_any_more_is_killed() -> None:
         stop.set()
         with pytest.raises(stopping.NotWanted):
             next(lines)
+
+
+def test_an_orphan_that_keeps_the_output_open_holds_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proc, "LAST_SECONDS", 0.3)
+    script = f"setsid sh -c 'echo $$ > {tmp_path}/orphan; exec sleep 60' & sleep 60"
+    try:
+        with pytest.raises(CommandFailed, match="did not end within 1 s and was killed"):
+            run(["sh", "-c", script], timeout=1, log=tmp_path / "log")
+    finally:
+        os.kill(int((tmp_path / "orphan").read_text()), signal.SIGKILL)
+
+
+def test_a_command_that_closes_its_output_and_stays_is_killed(tmp_path: Path) -> None:
+    with pytest.raises(CommandFailed, match="did not end within 1 s and was killed"):
+        run(["sh", "-c", "exec >&- 2>&-; sleep 60"], timeout=1, log=tmp_path / "log")
+
+
+def test_output_is_text_whatever_is_written(tmp_path: Path) -> None:
+    script = r"printf 'caf\303'; sleep 0.1; printf '\251\r\n\377 no end'"
+    lines: list[str] = []
+    done = run(["sh", "-c", script], timeout=10, log=tmp_path / "log", on_line=lines.append)
+    assert lines == ["café", "\ufffd no end"]
+    assert done.stdout == (tmp_path / "log").read_text() == "café\n\ufffd no end"
+
+
+def test_a_process_without_memory_for_threads_runs_commands_to_their_end(tmp_path: Path) -> None:
+    """CPython waits forever for a thread that finds no memory as it begins."""
+    script = (
+        "import threading, pathlib, harness.proc as proc\n"
+        "def no_thread(*_): raise AssertionError('a thread')\n"
+        "threading.Thread.start = no_thread\n"
+        f"print(proc.run(['echo', 'a'], timeout=9, log=pathlib.Path('{tmp_path}/log')).stdout)"
+    )
+    assert run([sys.executable, "-c", script], timeout=60).stdout == "a\n\n"

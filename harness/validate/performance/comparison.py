@@ -76,15 +76,15 @@ def compare(now: Mapping[Key, Figure], past: History) -> Comparison:
     """
     series = {key: [*(run[key] for run in past if key in run), figure] for key, figure in now.items()}
     enough = {key: figures for key, figures in series.items() if len(figures) >= FEWEST + NOW}
-    bands = {key: _usual(figures, len(enough)) for key, figures in enough.items()}
-    found = [slow for key, figures in enough.items() if (slow := _slow(figures, len(enough))) is not None]
+    usual = {key: _usual(figures, len(enough)) for key, figures in enough.items()}
+    found = [slow for key in enough if (slow := _slow(enough[key], len(enough), *usual[key])) is not None]
     over = [(figure, most) for figure in now.values() if (most := over_slo(figure)) is not None]
     return Comparison(
         slower=tuple(sorted(found, key=lambda slow: -slow.ratio)),
         over=tuple(over),
         compared=len(enough),
         young=len(now) - len(enough),
-        bands={key: usual for key, (usual, _) in bands.items()},
+        bands={key: of for key, (of, _) in usual.items()},
     )
 
 
@@ -103,9 +103,8 @@ def _usual(figures: Sequence[Figure], together: int) -> tuple[Band, bool]:
     return (steady, True) if steady.noise < plain.noise else (plain, False)
 
 
-def _slow(figures: Sequence[Figure], together: int) -> SlowFigure | None:
+def _slow(figures: Sequence[Figure], together: int, usual: Band, by_calibration: bool) -> SlowFigure | None:
     """Return how slow a figure is; None where it is not slower by more than its noise, or its machines are."""
-    usual, by_calibration = _usual(figures, together)
     plain, steady = [took(one) for one in figures], [calibrated(one) for one in figures]
     found = slower(steady if by_calibration else plain, together)
     if found is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 from harness.kube import Cluster
@@ -128,7 +128,7 @@ class PodsSeen:
     def __init__(self, api: Cluster, matches: Matches) -> None:
         self.api, self.matches = api, matches
         self.at: dict[str, float] = {}
-        self._done = False
+        self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._version = api.list(POD, NAME).resource_version
 
@@ -139,22 +139,28 @@ class PodsSeen:
 
     def __exit__(self, *_: object) -> None:
         """Stop at the next event; those of the pods' removal come soon."""
-        self._done = True
+        self._done.set()
 
     def _watch(self) -> None:
-        while not self._done:
-            with suppress(ApiFailure, Unreachable):
-                for kind, found in self.api.watch(POD, NAME, resource_version=self._version):
-                    now = time.monotonic()
-                    if self._done:
-                        return
-                    if kind == "ERROR":
-                        self._version = self.api.list(POD, NAME).resource_version
-                        break
-                    meta = found.get("metadata", {})
-                    self._version = meta.get("resourceVersion", self._version)
-                    if kind in ("ADDED", "MODIFIED") and self.matches(found):
-                        self.at.setdefault(meta["name"], now)
+        while not self._done.is_set():
+            try:
+                self._follow()
+            except (ApiFailure, Unreachable):
+                self._done.wait(INTERVAL)
+
+    def _follow(self) -> None:
+        """Note pods until the watch ends."""
+        for kind, found in self.api.watch(POD, NAME, resource_version=self._version):
+            now = time.monotonic()
+            if self._done.is_set():
+                return
+            if kind == "ERROR":
+                self._version = self.api.list(POD, NAME).resource_version
+                return
+            meta = found.get("metadata", {})
+            self._version = meta.get("resourceVersion", self._version)
+            if kind in ("ADDED", "MODIFIED") and self.matches(found):
+                self.at.setdefault(meta["name"], now)
 
     def wait(self, names: Collection[str], deadline: Deadline, what: str) -> None:
         """Wait until all of these were seen. Raises TimedOut with their last events."""

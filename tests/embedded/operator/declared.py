@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.kube.client import Cluster, Json
+from harness.kube.client import Json
 from harness.kube.objects import condition, dig, now, owner_reference
 from harness.kube.resources import SECRET, Resource
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, MACHINE, MACHINE_SET
 from harness.until import Deadline, NotYet, until
-from tests.embedded.operator.played import INTERVAL, WAIT_SECONDS
+from tests.embedded.operator.waiting import Objects
 from tests.unit.operator.api import objects
 
 POOL = {"rack": "a"}
 
 
 @dataclass(frozen=True)
-class Declared:
-    """The objects of one namespace."""
-
-    api: Cluster
-    namespace: str
+class Declared(Objects):
+    """The objects of one namespace, as they are made."""
 
     def key(self, private_key: Path | str, name: str = "keys") -> None:
         """Make the Secret of a private key, given as a file or as its text."""
@@ -67,22 +64,6 @@ class Declared:
     def _status(self, cluster: str, status: Json) -> None:
         self.api.merge(CLUSTER, cluster, {"status": status}, self.namespace, subresource="status")
 
-    def get(self, name: str, kind: Resource = MACHINE) -> Json:
-        """Return an object that is there."""
-        found = self.api.get(kind, name, self.namespace)
-        assert found is not None, f"{kind.kind} {name} is gone"
-        return found
-
-    def wait(self, name: str, wanted: Callable[[Json], bool], what: str, kind: Resource = MACHINE) -> Json:
-        """Return an object once it is as wanted."""
-
-        def probe() -> Json | NotYet:
-            found = self.get(name, kind)
-            return found if wanted(found) else NotYet(f"claim {dig(found, 'spec', 'claim')}, {found.get('status')}")
-
-        what = f"{kind.kind} {name} to be {what}"
-        return until(probe, deadline=Deadline.after(WAIT_SECONDS), what=what, interval=INTERVAL)
-
     def phase(self, name: str, phase: str) -> Json:
         """Return a Machine once it is in a phase."""
         return self.wait(name, lambda found: dig(found, "status", "phase") == phase, phase)
@@ -101,17 +82,7 @@ class Declared:
             found = self.api.events_of(self.namespace, name)
             return any(one.startswith(event) for one in found) or NotYet(f"there are {found}")
 
-        until(probe, deadline=Deadline.after(WAIT_SECONDS), what=f"the event {event!r}", interval=INTERVAL)
-
-    def gone(self, name: str, kind: Resource = MACHINE) -> None:
-        """Wait until an object is gone."""
-        what = f"{kind.kind} {name} to be gone"
-
-        def probe() -> bool | NotYet:
-            found = self.api.get(kind, name, self.namespace)
-            return True if found is None else NotYet(f"it has {found['metadata'].get('finalizers')}")
-
-        until(probe, deadline=Deadline.after(WAIT_SECONDS), what=what, interval=INTERVAL)
+        until(probe, deadline=Deadline.after(self.seconds), what=f"the event {event!r}", interval=self.interval)
 
     def claimed(self, cluster: str) -> Sequence[str]:
         """Return the names of the Machines that a cluster has claimed."""

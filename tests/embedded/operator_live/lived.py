@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness import providers
@@ -14,20 +14,20 @@ from harness.cell.life import Life
 from harness.cell.provision import Attempt
 from harness.cell.site import Site
 from harness.cell.steps import Steps
-from harness.kube.client import Cluster, Json
+from harness.kube.client import Json
 from harness.kube.objects import condition, dig
-from harness.kube.resources import VMI, Resource
+from harness.kube.resources import VMI
 from harness.machines.access import run_on
 from harness.model import Cell
-from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, MACHINE
+from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT
 from harness.paths import packaged_dir, project_dir
 from harness.plan.cells import make_cell
 from harness.record import Recorder
 from harness.spec import Spec, load_spec
 from harness.spec.project import Project
 from harness.spec.settings import load_settings
-from harness.until import Deadline, NotYet, until
 from tests.embedded.conftest import PREFIX, provider_of
+from tests.embedded.operator.waiting import Objects
 
 INTERVAL = 0.5  # pacing: what is waited for takes minutes
 
@@ -85,46 +85,15 @@ def living(site: Site, cell: Cell, directory: Path) -> Iterator[Life]:
 
 
 @dataclass(frozen=True)
-class Lived:
+class Lived(Objects):
     """A cell that the operator has deployed, and its objects as they become."""
 
-    life: Life
+    life: Life = field(kw_only=True)
 
-    @property
-    def api(self) -> Cluster:
-        """Return a client of the infra cluster."""
-        return self.life.site.cluster
-
-    @property
-    def namespace(self) -> str:
-        """Return where its objects are."""
-        return self.life.attempt.namespace
-
-    def get(self, name: str, kind: Resource = MACHINE) -> Json:
-        """Return an object that is there."""
-        found = self.api.get(kind, name, self.namespace)
-        assert found is not None, f"{kind.kind} {name} is gone"
-        return found
-
-    def wait(self, name: str, wanted: Callable[[Json], bool], what: str, kind: Resource = MACHINE) -> Json:
-        """Return an object once it is as wanted."""
-
-        def probe() -> Json | NotYet:
-            found = self.get(name, kind)
-            return found if wanted(found) else NotYet(f"its status is {found.get('status')}")
-
-        deadline = Deadline.after(self.life.site.timeouts.phase_later)
-        return until(probe, deadline=deadline, what=f"{kind.kind} {name} to be {what}", interval=INTERVAL)
-
-    def gone(self, name: str, kind: Resource = MACHINE) -> None:
-        """Wait until an object is gone."""
-
-        def probe() -> bool | NotYet:
-            found = self.api.get(kind, name, self.namespace)
-            return True if found is None else NotYet(f"its status is {found.get('status')}")
-
-        deadline = Deadline.after(self.life.site.timeouts.phase_later)
-        until(probe, deadline=deadline, what=f"{kind.kind} {name} to be gone", interval=INTERVAL)
+    @classmethod
+    def of(cls, life: Life) -> Lived:
+        """Return the objects of a cell, which take as long as its phases."""
+        return cls(life.site.cluster, life.attempt.namespace, life.site.timeouts.phase_later, INTERVAL, life=life)
 
     def edit(self, spec: Json) -> None:
         """Change the wish."""

@@ -59,7 +59,7 @@ def lived(spec: Spec, planned: Cell, tmp_path_factory: pytest.TempPathFactory) -
     """Return the cluster once it is deployed."""
     with site_of(spec, [planned], "health") as site, living(site, planned, tmp_path_factory.mktemp("cell")) as life:
         life.apply(0)
-        found = Lived(life)
+        found = Lived.of(life)
         for name in ("cp-0", "w-0"):
             found.wait(name, lambda one: says(one, "Healthy")[0] == "True", "healthy")
         yield found

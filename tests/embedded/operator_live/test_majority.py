@@ -41,7 +41,7 @@ def lived(spec: Spec, planned: Cell, tmp_path_factory: pytest.TempPathFactory) -
     """Return the cluster once it is deployed."""
     with site_of(spec, [planned], "majority") as site, living(site, planned, tmp_path_factory.mktemp("cell")) as life:
         life.apply(0)
-        yield Lived(life)
+        yield Lived.of(life)
 
 
 def test_nothing_is_removed_beyond_the_majority(lived: Lived, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import zipfile
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -130,6 +131,17 @@ def test_support_ends_where_upstream_says_within_a_day(value: dict[str, dict[str
     assert abs(days.days) <= 1
 
 
+def applied(text: str, folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Apply a diff to copies of the files; return the catalogue's releases and the axis's values."""
+    for name in ("harness/artifacts/catalogue.yml", "matrix/axes.yml"):
+        (folder / name).parent.mkdir(parents=True)
+        (folder / name).write_text((ROOT / name).read_text())
+    (folder / "new.diff").write_text(text)
+    proc.run(["git", "apply", "new.diff"], cwd=folder, timeout=60)
+    entries = yaml.safe_load((folder / CATALOGUE.relative_to(ROOT)).read_text())["kubernetes"]
+    return entries, yaml.safe_load((folder / "matrix/axes.yml").read_text())["axes"][0]["values"]
+
+
 @pytest.mark.parametrize(
     ("found", "before"),
     [
@@ -140,22 +152,28 @@ def test_support_ends_where_upstream_says_within_a_day(value: dict[str, dict[str
 )
 def test_the_diff_adds_it_where_it_belongs(found: Newer, before: dict[str, str], tmp_path: Path) -> None:
     parts = release_parts.ReleaseParts(**{**vars(PARTS), "version": found.version})
-    text = release_diff.diff(found, parts, ROOT)
-    for name in ("harness/artifacts/catalogue.yml", "matrix/axes.yml"):
-        (tmp_path / name).parent.mkdir(parents=True)
-        (tmp_path / name).write_text((ROOT / name).read_text())
-    (tmp_path / "new.diff").write_text(text)
-    proc.run(["git", "apply", "new.diff"], cwd=tmp_path, timeout=60)
-    entries = yaml.safe_load((tmp_path / CATALOGUE.relative_to(ROOT)).read_text())["kubernetes"]
+    text = release_diff.diff([parts], ROOT)
+    entries, values = applied(text, tmp_path)
     names = list(entries)
     assert names.index(found.version) == names.index(found.listed) - 1
     assert entries[found.version]["images"]["etcd"] == "3.9.1-0"
-    values = yaml.safe_load((tmp_path / "matrix/axes.yml").read_text())["axes"][0]["values"]
     (added,) = [value for value in values if value["id"] == found.version]
     assert values[values.index(added) - 1]["id"] == found.listed
     assert added["before"] == before
     assert added["vars"]["cluster_coredns_version"] == "1.19.2"
     assert added["support"] == {"from": date(2026, 12, 16), "until": date(2028, 2, 28)}
+
+
+def test_several_releases_follow_each_other(tmp_path: Path) -> None:
+    versions = ["1.38.1", "1.37.2", "1.36.9"]
+    parts = [release_parts.ReleaseParts(**{**vars(PARTS), "version": version}) for version in versions]
+    entries, values = applied(release_diff.diff(parts, ROOT), tmp_path)
+    assert list(entries)[:4] == ["1.38.1", "1.37.2", "1.36.9", "1.36.3"]
+    assert [(value["id"], value["before"]) for value in values[-3:]] == [
+        ("1.36.9", {"patch": "1.36.3", "minor": "1.35.4"}),
+        ("1.37.2", {"minor": "1.36.9"}),
+        ("1.38.1", {"minor": "1.37.2"}),
+    ]
 
 
 def test_the_command_says_what_is_newer_and_whose_support_ends(
