@@ -103,8 +103,8 @@ def build(
 
 @app.command()
 def module(
-    name: Annotated[str, typer.Argument(help="Module in the catalogue: kubernetes, etcd, ...")],
-    version: Annotated[str, typer.Argument(help="Upstream version, without v.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Module in the catalogue: kubernetes, etcd, ...")],
+    version: Annotated[str, typer.Argument(metavar="VERSION", help="Upstream version, without v.")],
 ) -> None:
     """Generate go.mod and go.sum for building a version; commit the result. Works in vmatrix's own checkout."""
     _require_checkout()
@@ -117,7 +117,7 @@ def gc(
         int, typer.Option("--keep-mib", min=0, metavar="MIB", help="How much of what was compiled stays, the newest.")
     ] = gocache.KEEP_MIB,
 ) -> None:
-    """Cut back what Go compiled and unpacked for builds; artifacts and downloaded modules stay.
+    """Remove most of what Go compiled and unpacked for builds; artifacts and downloaded modules stay.
 
     `vmatrix run` and `vmatrix artifacts build` do it after they have built something.
     """

@@ -31,16 +31,16 @@ def bisect(
     given: Given,
     cell: Annotated[str, typer.Argument(metavar="CELL", help="Cell id.", autocompletion=complete.planned)],
     good: Annotated[
-        str | None, typer.Option(metavar="REV", help="Revision at which it passed; default: the history's last.")
+        str | None, typer.Option(metavar="REV", help="Revision at which it passed; default: the last one of the history.")
     ] = None,
     bad: Annotated[
-        str | None, typer.Option(metavar="REV", help="Revision at which it failed; default: the first one since then.")
+        str | None, typer.Option(metavar="REV", help="Revision at which it failed; default: the first one after --good.")
     ] = None,
 ) -> None:
-    """Find the commit of the project's repository since which a cell fails, each run at half of what is left.
+    """Find the commit of the project's repository since which a cell fails. Each run halves the commits that are left.
 
-    A run whose failure is not the product's says nothing: its revision is skipped. The same call goes on where an
-    earlier one was stopped. Exit code 4: the commits that are left could not be told apart.
+    A revision at which something else than the product failed is skipped. If a call was interrupted, the same call
+    continues it. Exit code 4: several commits are left, and no run could tell them apart.
     """
     project = project_of(given)
     chosen = choose(project.spec, project.settings, [cell])

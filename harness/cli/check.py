@@ -50,8 +50,9 @@ def check(
 ) -> None:
     """Check a kept cell again, any number of times: after a repair by hand, or with changed checks.
 
-    Nothing is made and nothing is deleted, but for pods that dial. `vmatrix run --keep always` or `--keep failed` keeps
-    cells. With --kubeconfig and --inventory, check a cluster that vmatrix did not make.
+    Checks delete the pods that they create, and change nothing else; only `--suite idempotence` runs a phase again.
+    `vmatrix run --keep always` or `--keep failed` keeps cells. With --kubeconfig and --inventory, check a cluster that
+    vmatrix did not make.
     """
     refuse_expression(select)
     _refuse_unclear(cell, inventory, facts)

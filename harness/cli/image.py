@@ -22,7 +22,7 @@ from harness.spec.settings import load_settings
 app = CommandSet(no_args_is_help=True, help="Build, list and prune disk images of machines.")
 out = Console(soft_wrap=True, highlight=False)
 
-Names = Annotated[list[str], typer.Argument(help="Images in matrix/images.yml.", metavar="NAME...")]
+Names = Annotated[list[str], typer.Argument(help="Images in matrix/images.yml.", metavar="NAME")]
 
 
 @app.command()

@@ -19,7 +19,7 @@ def register(group: typer.Typer) -> None:
 def log(
     cluster: Annotated[str, typer.Argument(metavar="CLUSTER", help="Name of the ClusterDeployment.")],
     sequence: Annotated[
-        int | None, typer.Argument(metavar="[SEQUENCE]", help="Number of the operation; default: the newest.")
+        int | None, typer.Argument(metavar="SEQUENCE", help="Number of the operation; default: the newest.")
     ] = None,
     kubeconfig: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Cluster that the operator works in; default: as kubectl's.")

@@ -32,6 +32,10 @@ MachineName = Annotated[
 class KubectlCommand(WordedCommand):
     """Leaves everything after the first word behind the cell to kubectl, which has options of the same names."""
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the words of the usage, with those that are kubectl's."""
+        return [*super().collect_usage_pieces(ctx), "-- ARGUMENTS..."]
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put `--` where the words for kubectl begin."""
         values = {flag for one in self.params for flag in one.opts if flag.startswith("-") and one.name != "help"}
@@ -83,7 +87,7 @@ def proxy(
     given: Given,
     cell: Cell,
     machine: MachineName,
-    port: Annotated[int, typer.Argument(help="TCP port of the machine.", min=1, max=65535)] = SSH_PORT,
+    port: Annotated[int, typer.Argument(metavar="PORT", help="TCP port of the machine.", min=1, max=65535)] = SSH_PORT,
 ) -> None:
     """Connect standard input and output to a port of a machine, for use as an SSH ProxyCommand.
 
