@@ -27,6 +27,7 @@ FOREIGN = {
     "--json": "nft",
     "--name": "tests.bench, former name of --infra-name in vmatrix infra",
     "--only": "tests.bench",
+    "--keep-results": "tests/kill",
     "--authentication-config": "kube-apiserver",
     "--enable-aggregator-routing": "kube-apiserver",
     "--etcd-servers": "kube-apiserver",

@@ -84,7 +84,7 @@ def own_file() -> Path:
     file = project_dir() / FILE
     if not file.is_file():
         raise BadInput(
-            f"the project has no {FILE}", hint=f"copy {packaged_dir() / FILE} to {file}, or name another with --file"
+            f"the project has no {FILE}", hint=f"copy {packaged_dir() / FILE} to {file}, or name another with --releases"
         )
     return file
 
