@@ -13,14 +13,14 @@ from harness.kube.objects import condition, dig, now, owner_reference
 from harness.kube.resources import SECRET, Resource
 from harness.operator.api.resources import CLUSTER, CLUSTER_DEPLOYMENT, CLUSTER_LABEL, MACHINE, MACHINE_SET
 from harness.until import Deadline, NotYet, until
-from tests.embedded.operator.waiting import Objects
+from tests.embedded.operator.waiting import AwaitedObjects
 from tests.unit.operator.api import objects
 
 POOL = {"rack": "a"}
 
 
 @dataclass(frozen=True)
-class Declared(Objects):
+class Declared(AwaitedObjects):
     """The objects of one namespace, as they are made."""
 
     def key(self, private_key: Path | str, name: str = "keys") -> None:

@@ -1,4 +1,4 @@
-"""Objects of a namespace, as they become what a test waits for."""
+"""AwaitedObjects of a namespace, as they become what a test waits for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
-class Objects:
+class AwaitedObjects:
     """The objects of one namespace.  seconds, interval: how long and how often something is waited for."""
 
     api: Cluster

@@ -27,7 +27,7 @@ from harness.spec import Spec, load_spec
 from harness.spec.project import Project
 from harness.spec.settings import load_settings
 from tests.embedded.conftest import PREFIX, provider_of
-from tests.embedded.operator.waiting import Objects
+from tests.embedded.operator.waiting import AwaitedObjects
 
 INTERVAL = 0.5  # pacing: what is waited for takes minutes
 
@@ -85,7 +85,7 @@ def living(site: Site, cell: Cell, directory: Path) -> Iterator[Life]:
 
 
 @dataclass(frozen=True)
-class Lived(Objects):
+class Lived(AwaitedObjects):
     """A cell that the operator has deployed, and its objects as they become."""
 
     life: Life = field(kw_only=True)
