@@ -16,7 +16,7 @@ from typing import IO
 CHUNK = 65536  # bytes; what a pipe holds
 
 
-class Lines:
+class OutputLines:
     """What is read of a pipe. `ended`: all that was written has been read, and nobody has it open for writing."""
 
     def __init__(self, pipe: IO[str]) -> None:

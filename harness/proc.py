@@ -21,7 +21,7 @@ from pathlib import Path
 from harness import stopping
 from harness.errors import InfraError, VmatrixError
 from harness.files import write_atomically
-from harness.lines import Lines
+from harness.lines import OutputLines
 
 Argv = Sequence[str | Path]
 TAIL_LINES = 20
@@ -265,7 +265,7 @@ def _follow(
         child.stdin.write(stdin)
         child.stdin.close()
     assert child.stdout is not None  # noqa: S101 - Popen was given a pipe
-    reader, lines = Lines(child.stdout), list[str]()
+    reader, lines = OutputLines(child.stdout), list[str]()
 
     def ends_within(seconds: float) -> bool:
         moment = time.monotonic() + seconds
