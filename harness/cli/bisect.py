@@ -31,13 +31,15 @@ def bisect(
     given: Given,
     cell: Annotated[str, typer.Argument(metavar="CELL", help="Cell id.", autocompletion=complete.planned)],
     good: Annotated[
-        str | None, typer.Option(metavar="REV", help="Revision at which it passed; default: the last one of the history.")
+        str | None,
+        typer.Option(metavar="REV", help="Revision at which it passed; default: the last one of the history."),
     ] = None,
     bad: Annotated[
-        str | None, typer.Option(metavar="REV", help="Revision at which it failed; default: the first one after --good.")
+        str | None,
+        typer.Option(metavar="REV", help="Revision at which it failed; default: the first one after --good."),
     ] = None,
 ) -> None:
-    """Find the commit of the project's repository since which a cell fails. Each run halves the commits that are left.
+    """Find the commit of the project's repository since which a cell fails, by halves.
 
     A revision at which something else than the product failed is skipped. If a call was interrupted, the same call
     continues it. Exit code 4: several commits are left, and no run could tell them apart.

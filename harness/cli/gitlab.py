@@ -165,7 +165,9 @@ def reap() -> None:
 
 @app.command("note")
 def note_(
-    report: Annotated[Path, typer.Argument(metavar="REPORT", help="Directory of the report, with summary.md.")] = Path("public"),
+    report: Annotated[Path, typer.Argument(metavar="REPORT", help="Directory of the report, with summary.md.")] = Path(
+        "public"
+    ),
 ) -> None:
     """Write the report's summary as a note on the merge request; later pipelines update it.
 

@@ -28,7 +28,9 @@ app = CommandSet(no_args_is_help=True, help="Show and edit the history of cell r
 
 @app.command()
 def add(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Run directories, directories of them, or history files.")],
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="PATH", help="Run directories, directories of them, or history files.")
+    ],
 ) -> None:
     """Add runs to the history; runs that it already has are skipped."""
     settings = load_settings(settings_dir()).settings

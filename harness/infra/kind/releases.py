@@ -84,7 +84,8 @@ def own_file() -> Path:
     file = project_dir() / FILE
     if not file.is_file():
         raise BadInput(
-            f"the project has no {FILE}", hint=f"copy {packaged_dir() / FILE} to {file}, or name another with --releases"
+            f"the project has no {FILE}",
+            hint=f"copy {packaged_dir() / FILE} to {file}, or name another with --releases",
         )
     return file
 
