@@ -39,7 +39,7 @@ def bisect(
         typer.Option(metavar="REV", help="Revision at which it failed; default: the first one after --good."),
     ] = None,
 ) -> None:
-    """Find the commit of the project's repository since which a cell fails, by halves.
+    """Find the commit of the project's repository since which a cell fails, by bisection.
 
     A revision at which something else than the product failed is skipped. If a call was interrupted, the same call
     continues it. Exit code 4: several commits are left, and no run could tell them apart.
