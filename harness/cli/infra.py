@@ -39,7 +39,13 @@ UP_SETTINGS = (*KIND_SETTINGS, "timeout_scale")
 EXIT_CODES = {State.UP: EXIT_OK, State.BROKEN: EXIT_INFRA, State.DOWN: EXIT_NOTHING_SELECTED}
 
 InstanceName = Annotated[
-    str, typer.Option("--infra-name", help="Name of the instance.", metavar="NAME", envvar="VMATRIX_INFRA_NAME")
+    str | None,
+    typer.Option(
+        "--infra-name",
+        help="Name of the instance; default: the setting infra_name.",
+        metavar="NAME",
+        envvar="VMATRIX_INFRA_NAME",
+    ),
 ]
 FORMER = "--name"  # of that option; accepted and not shown
 
@@ -75,8 +81,9 @@ class UpOptions:
 
 @app.command(cls=InstanceCommand)
 @takes("provider", *UP_SETTINGS)
-def up(given: Given, options: UpOptions, name: InstanceName = "default") -> None:
+def up(given: Given, options: UpOptions, name: InstanceName = None) -> None:
     """Create an instance, or repair one that is broken."""
+    name = _named(name)
     chosen = providers.holder(name, given["provider"], settings_of({}).provider)
     choices = {**{name: given[name] for name in KIND_SETTINGS}, **asdict(options)}
     foreign = [option for option, value in choices.items() if value is not None and option not in chosen.choices]
@@ -99,16 +106,18 @@ def up(given: Given, options: UpOptions, name: InstanceName = "default") -> None
 
 @app.command(cls=InstanceCommand)
 @takes("provider")
-def down(given: Given, name: InstanceName = "default") -> None:
+def down(given: Given, name: InstanceName = None) -> None:
     """Delete an instance and all its machines."""
+    name = _named(name)
     providers.take_down(_instance(providers.holder(name, given["provider"]), name))
     out.print(f"infra {name} is down")
 
 
 @app.command(cls=InstanceCommand)
 @takes("provider")
-def status(given: Given, name: InstanceName = "default", as_json: AsJson = False) -> None:
+def status(given: Given, name: InstanceName = None, as_json: AsJson = False) -> None:
     """Show the state of an instance. Exit codes: 0 up, 3 broken, 4 not up."""
+    name = _named(name)
     chosen = providers.holder(name, given["provider"])
     infra = _instance(chosen, name)
     seen = infra.status()
@@ -124,8 +133,9 @@ def status(given: Given, name: InstanceName = "default", as_json: AsJson = False
 
 @app.command(cls=InstanceCommand)
 @takes("provider")
-def describe(given: Given, name: InstanceName = "default", as_json: AsJson = False) -> None:
+def describe(given: Given, name: InstanceName = None, as_json: AsJson = False) -> None:
     """Print the addresses, directories and programs of an instance. Exit codes: 0 up, 3 broken, 4 not up."""
+    name = _named(name)
     chosen = providers.holder(name, given["provider"])
     infra = _instance(chosen, name)
     seen = infra.status()
@@ -141,12 +151,13 @@ def describe(given: Given, name: InstanceName = "default", as_json: AsJson = Fal
 
 @app.command(cls=InstanceCommand)
 @takes("provider")
-def env(given: Given, name: InstanceName = "default") -> None:
+def env(given: Given, name: InstanceName = None) -> None:
     """Print variables for a shell, with kubectl on its path: eval "$(vmatrix infra env)".
 
     MIRROR and REGISTRY are the addresses from which its machines and pods get files and images. GUEST_VARS is JSON:
     the variables that playbooks need because of how its machines are made.
     """
+    name = _named(name)
     chosen = providers.holder(name, given["provider"])
     infra = _instance(chosen, name)
     _require_up(infra.status(), name, chosen)
@@ -168,6 +179,11 @@ def pin(given: Given) -> None:
         out.print(f"{checksum}  {url}")
         added += 1
     out.print("compare them with those that the projects publish" if added else "no checksums are missing")
+
+
+def _named(name: str | None) -> str:
+    """Return the name of an instance: what is given, or the setting, as commands that run cells take it."""
+    return settings_of({}).infra_name if name is None else name
 
 
 def _refuse_down(seen: InstanceStatus, name: str, provider: Definition) -> None:

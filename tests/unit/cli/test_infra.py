@@ -314,3 +314,16 @@ def test_doctor_of_an_unknown_provider_is_bad_input() -> None:
 def test_the_former_option_for_the_name_is_taken_and_not_shown(word: str) -> None:
     assert "infra unit-none is down" in runner.invoke(app, ["infra", "status", *word.split()]).output
     assert " --name" not in runner.invoke(app, ["infra", "status", "--help"]).output
+
+
+@pytest.mark.parametrize(
+    ("options", "name"), [([], "unit-of-file"), (["--infra-name", "unit-given"], "unit-given")], ids=["file", "option"]
+)
+def test_the_instance_is_the_one_of_the_settings(
+    options: list[str], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "vmatrix.yml").write_text("infra_name: unit-of-file\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("VMATRIX_PROJECT", raising=False)
+    done = CliRunner().invoke(app, ["infra", "status", *options])
+    assert done.output.startswith(f"infra {name} is down")
