@@ -145,10 +145,10 @@ def prune_(
 
 @app.command()
 def serve(
-    listen: Annotated[str, typer.Option(help="Address of the mirror.")] = "127.0.0.1:8080",
-    registry: Annotated[str, typer.Option(help="Address of the registry.")] = "127.0.0.1:5000",
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address of the mirror.")] = "127.0.0.1:8080",
+    registry: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address of the registry.")] = "127.0.0.1:5000",
     kubernetes: Annotated[
-        list[str] | None, typer.Option(help="Serve the images of this version; can be repeated.")
+        list[str] | None, typer.Option(help="Serve the images of this version; can be repeated; default: the newest.")
     ] = None,
     add_ons: Annotated[bool, typer.Option("--add-ons", help="Serve the images of all add-ons, too.")] = False,
     tier: Annotated[
