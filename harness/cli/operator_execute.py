@@ -43,7 +43,7 @@ def execute(
         Path | None, typer.Option(metavar="FILE", help="Write how the operation ended to this file, as JSON.")
     ] = None,
 ) -> None:
-    """Run one operation of the operator: its playbook, on its machines. Executors' pods run this; so may you."""
+    """Run one operation of the operator: its playbook, on its machines. Executors' pods run this."""
     if kubeconfig is not None and in_cluster:
         raise BadInput("--kubeconfig and --in-cluster exclude each other", hint="pass one of them")
     if report is not None and not report.absolute().parent.is_dir():

@@ -58,7 +58,9 @@ class RunRequest:
         "Select the cells affected by the files changed since REV (git revision), and one more cell.", "REV"
     )
     shard: str | None = asked("Run part I of N of the selected cells; parts take about equally long.", "I/N")
-    rerun_failed: str | None = asked("Run the failed cells of RUN (id of a run, or `last`) again.", "RUN")
+    rerun_failed: str | None = asked(
+        "Run the failed cells of RUN (id of a run, or `last`) again, as further attempts of that run.", "RUN"
+    )
     fail_fast: bool | None = asked("Begin no further cell once one has failed.", "")
     shell: bool | None = asked("Open a shell when a cell has failed, before it is deleted; one cell at a time.", "")
     run_id: str | None = asked("Id of the new run: six lower-case letters or digits; default: random.", "ID")
