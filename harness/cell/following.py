@@ -157,6 +157,6 @@ class Followed:
     def _end(self) -> None:
         """Let readers end: commands that they started are killed; a silent console's answer is left to the process."""
         self._stop.set()
-        for reader in self._readers.values():
-            if not reader.name.endswith(CONSOLES):
+        for name, reader in self._readers.items():
+            if not name.endswith(CONSOLES):
                 reader.join(DRAIN_SECONDS)

@@ -119,10 +119,10 @@ class Life:
             VmatrixError: it failed; whose fault that is.
         """
         stage = self.cell.stage(index)
-        guest = self.apply(index)
-        environment = (self.environment or guest.environment).only(self.cell.phases[index].machines)
         if len(self.guests) > index + 1:
             raise HarnessBug(f"{stage} cannot be run again: later phases have been run")
+        guest = self.apply(index)
+        environment = (self.environment or guest.environment).only(self.cell.phases[index].machines)
         there = {machine.name for machine in guest.environment.machines}
         with self.steps.step(f"{stage} again"):
             wanted = self._phase_run(index, environment, dict(guest.expected), again=True)
