@@ -72,6 +72,7 @@ class Ground:
 
     layout: Layout
     single: Cell
+    other: Cell  # runs beside it where a run needs workers
     without: Path
     results: Results
     before: set[str] = field(default_factory=set)
@@ -126,7 +127,8 @@ class Ground:
         A run that had no namespace yet is in no answer to `reap`: its folder of sockets may wait for `infra down`.
         """
         self.runs.append(run)
-        waiting = tuple(f"file {control_directory(one, self.single.id)}" for one in self.runs)
+        cells = (self.single.id, self.other.id)
+        waiting = tuple(f"file {control_directory(run, cell)}" for run in self.runs for cell in cells)
         try:
             self._require(self.alone, lambda line: line[2:].startswith(waiting))
         except AssertionError:
@@ -152,9 +154,10 @@ class Ground:
 @pytest.fixture(scope="session")
 def ground(tmp_path_factory: pytest.TempPathFactory, results: Results) -> Iterator[Ground]:
     """Return the ground; with the limit that the first `infra up` raises until the next reboot."""
-    (found,) = selected(load_spec(packaged_dir() / "matrix"), "embedded", PlanSelection(tier="single"))
+    spec = load_spec(packaged_dir() / "matrix")
+    single, other = (selected(spec, "embedded", PlanSelection(tier=tier))[0].cell for tier in ("single", "smoke"))
     layout = layout_of(os.environ[NAME], "embedded")
-    made = Ground(layout, found.cell, tmp_path_factory.getbasetemp(), results)
+    made = Ground(layout, single, other, tmp_path_factory.getbasetemp(), results)
     raise_inotify_limit()
     made.before = made.look()
     yield made

@@ -72,8 +72,9 @@ def end_run(point: KillPoint, ground: Ground, run_id: str, folder: Path) -> Ende
     """Start a run, end at the point what it names, and return how the run ended."""
     env = hooked(point.moment, "pytest") if isinstance(point.moment, Nth) else {}
     whole = point.moment == Check("conformance")
-    options = (*(() if whole else CHECKS), *(("-n", "1") if point.what == "worker" else ()))
-    run = runs.start(folder, run_id, ground.layout.name, *options, env=env)
+    selection = (ground.single.id, ground.other.id) if point.what == "worker" else ("--tier", "single")
+    options = (*(() if whole else CHECKS), *(("--parallel", "2") if point.what == "worker" else ()))
+    run = runs.start(folder, run_id, ground.layout.name, *options, selection=selection, env=env)
     try:
         if not isinstance(point.moment, Nth):
             wait_for(point, run, ground)
