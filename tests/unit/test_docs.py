@@ -5,7 +5,9 @@ from __future__ import annotations
 import configparser
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -87,7 +89,7 @@ def unknown_commands(text: str) -> list[str]:
 def problems(call: str) -> Iterator[str]:
     """Yield what the command line would refuse of one call: `infra up --name X`."""
     words = call.split(" -- ")[0].split()
-    command, depth = typer.main.get_command(app), 0
+    command, depth = whole_command(), 0
     while depth < len(words) and hasattr(command, "commands") and not words[depth].startswith("-"):
         if words[depth] not in command.commands:
             yield f"vmatrix {call}: no command {words[depth]}"
@@ -98,6 +100,12 @@ def problems(call: str) -> Iterator[str]:
         option = word.strip("[],;:").partition("=")[0].split("|")[0]
         if option.startswith("-") and option not in known:
             yield f"vmatrix {call}: no option {option}"
+
+
+@cache
+def whole_command() -> Any:
+    """Return `vmatrix` with all of its commands, which take a second to put together."""
+    return typer.main.get_command(app)
 
 
 def visible(command: object) -> set[str]:
@@ -114,7 +122,7 @@ def every_option(command: object) -> set[str]:
 
 def unknown_options(text: str) -> list[str]:
     """Return the options that a page names on their own, and that no command has."""
-    known = every_option(typer.main.get_command(app)) | set(FOREIGN)
+    known = every_option(whole_command()) | set(FOREIGN)
     named = (re.match(r"--[a-z][a-z-]*\*?", span) for span in pages.spans(text))
     return [match.group() for match in named if match and match.group() not in known]
 
